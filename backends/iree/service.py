@@ -1,0 +1,476 @@
+"""The compile service: IREE's compiler in worker processes that may die without harm.
+
+The compiler can abort, exit or hang (docs: iree-capabilities, robustness). `CompileService` keeps workers alive
+between compiles, restarts one that died, and turns every failure into one `CompileError` with the user's line, the
+first diagnostic and the path of a reproducer.
+
+    service = compile_service()
+    service.warm_up()                                  # returns at once
+    output = service.compile(module, flags, name="f")  # or .submit(...) -> Future
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import dataclasses
+import marshal
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from quire.backends.iree.paths import compiler_library
+from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
+from quire.ir.errors import CompileError
+
+PHASES = (
+    "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow", "stream",
+    "executable-sources", "executable-configurations", "executable-targets", "hal", "vm",
+)
+"""IREE's phases, in order: `phase` of `compile` is one of them."""
+
+DEFAULT_TIMEOUT = 120.0
+OUTPUT_TAIL = 64 * 1024
+"""So much of the compiler's own output is kept, in bytes."""
+RETIRE_KB = 2 * 1024 * 1024
+"""A worker that holds more memory than this, in kB, is replaced after its job."""
+
+RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"circular dependency: input operation uses partition output"),
+     "--iree-dispatch-creation-fuse-multi-use=false"),
+    (re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
+     "--iree-dispatch-creation-fuse-multi-use=false"),
+    (re.compile(r"exceeded stack allocation limit"),
+     "--iree-dispatch-creation-enable-aggressive-fusion=false"),
+)
+"""Known diagnostics, and the flag with which the same module compiles."""
+
+
+def retry_flags(message: str, flags: Sequence[str]) -> tuple[str, ...] | None:
+    """The flags to compile with once more after `message`, or None where nothing is known to help.
+
+    Also for errors that show when the module is loaded ("binding count 41 > 32").
+    """
+    for pattern, flag in RETRIES:
+        if pattern.search(message) and flag not in flags:
+            return (*flags, flag)
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileOutput:
+    """What a compile gave.
+
+    Attributes:
+        vmfb: the compiled module; empty when a `phase` was asked for.
+        seconds: time in the worker.
+        diagnostics: (severity, text) of each message, warnings and remarks too.
+        flags: the flags it was compiled with: more than given, after a retry.
+        text: the module after `phase`.
+        stages: text after every phase (with ``stages=True``).
+        files: target code by file name: assembly, SPIR-V, PTX, ... (with ``files=True``).
+    """
+
+    vmfb: bytes
+    seconds: float
+    diagnostics: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...] = ()
+    text: str | None = None
+    stages: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+    op: str
+    module: bytes
+    flags: tuple[str, ...]
+    phase: str | None
+    stages: bool
+    files: bool
+    timeout: float
+    name: str
+    future: Future[CompileOutput]
+    signal: int = 0
+
+
+class _WorkerDied(Exception):
+    """The worker ended: `reason` in words, `said` the end of its output."""
+
+    def __init__(self, reason: str, said: str) -> None:
+        super().__init__(reason)
+        self.reason, self.said = reason, said
+
+
+class _Worker:
+    """One compiler process and its pipes. Used by one thread at a time."""
+
+    def __init__(self, warm_up_flags: Sequence[str]) -> None:
+        script = Path(__file__).with_name("worker.py")
+        self.process = subprocess.Popen(
+            [sys.executable or "python3", "-I", "-S", str(script), str(compiler_library()), *warm_up_flags],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+        )
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
+        self.stderr = self.process.stderr.fileno()
+        self.said = b""
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.stdout, selectors.EVENT_READ)
+        self.selector.register(self.stderr, selectors.EVENT_READ)
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def run(self, job: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        """Sends the job and waits for the answer; raises _WorkerDied (also after killing it at the time limit)."""
+        deadline = time.monotonic() + timeout
+        self.said = b""
+        data = marshal.dumps(dict(job))
+        try:
+            view = memoryview(len(data).to_bytes(8, "little") + data)
+            while view:
+                view = view[os.write(self.stdin, view):]
+        except OSError:
+            raise self._death() from None
+        received = bytearray()
+        while len(received) < 8 or len(received) < 8 + int.from_bytes(received[:8], "little"):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self.kill()
+                raise _WorkerDied(f"did not finish within {timeout:g} s", self._tail())
+            for key, _ in self.selector.select(left):
+                part = os.read(key.fd, 1 << 20)
+                if key.fd == self.stdout:
+                    if not part:
+                        raise self._death()
+                    received += part
+                elif part:
+                    self.said = (self.said + part)[-OUTPUT_TAIL:]
+                else:
+                    self.selector.unregister(self.stderr)
+        return marshal.loads(memoryview(received)[8:])
+
+    def _death(self) -> _WorkerDied:
+        try:
+            code = self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = -signal.SIGKILL
+        if self.stderr in self.selector.get_map():
+            os.set_blocking(self.stderr, False)
+            while True:
+                try:
+                    part = os.read(self.stderr, 1 << 20)
+                except OSError:
+                    break
+                if not part:
+                    break
+                self.said = (self.said + part)[-OUTPUT_TAIL:]
+        self.kill()
+        if code < 0:
+            try:
+                reason = f"crashed ({signal.Signals(-code).name})"
+            except ValueError:
+                reason = f"crashed (signal {-code})"
+        else:
+            reason = f"ended its process (exit status {code})"
+        return _WorkerDied(reason, self._tail())
+
+    def _tail(self) -> str:
+        return self.said.decode("utf-8", "replace")
+
+    def kill(self) -> None:
+        """Ends the process and closes the pipes. May be called twice."""
+        self.process.kill()
+        self.process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Closes the pipes, upon which the worker ends by itself."""
+        self.selector.close()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def default_workers() -> int:
+    """How many modules are compiled at once: min(4, processors), or QUIRE_COMPILE_WORKERS."""
+    named = os.environ.get("QUIRE_COMPILE_WORKERS")
+    if named:
+        return max(1, int(named))
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(4, available or 1)
+
+
+class CompileService:
+    """Compiles modules in worker processes; safe to use from many threads.
+
+    Args:
+        workers: how many processes at most; they start when they are needed.
+        warm_up_flags: the flags of the trivial program that a new worker compiles to be fast at its first job;
+            empty: none.
+    """
+
+    def __init__(self, workers: int | None = None, warm_up_flags: Sequence[str] = ()) -> None:
+        self._max_workers = workers or default_workers()
+        self._warm_up_flags = tuple(warm_up_flags)
+        self._lock = threading.Condition()
+        self._jobs: collections.deque[_Job | None] = collections.deque()
+        self._threads = 0
+        self._idle = 0
+        self._workers: set[_Worker] = set()
+        self._closed = False
+
+    # -- the public side
+
+    def warm_up(self) -> None:
+        """Starts a worker in the background, unless there is one. Returns at once."""
+        with self._lock:
+            if not self._threads and not self._closed:
+                self._start_thread(prepare=True)
+
+    def submit(
+        self,
+        module: bytes | str,
+        flags: Sequence[str],
+        *,
+        phase: str | None = None,
+        stages: bool = False,
+        files: bool = False,
+        timeout: float | None = None,
+        name: str = "module",
+    ) -> Future[CompileOutput]:
+        """Queues a compile; the arguments are those of `compile`."""
+        if phase is not None and phase not in PHASES:
+            raise ValueError(f"IREE has no phase {phase!r}; its phases are {', '.join(PHASES)}")
+        if timeout is None:
+            timeout = float(os.environ.get("QUIRE_COMPILE_TIMEOUT") or DEFAULT_TIMEOUT)
+        data = module.encode() if isinstance(module, str) else bytes(module)
+        return self._enqueue(_Job("compile", data, tuple(flags), phase, stages, files, timeout, name, Future()))
+
+    def compile(
+        self,
+        module: bytes | str,
+        flags: Sequence[str],
+        *,
+        phase: str | None = None,
+        stages: bool = False,
+        files: bool = False,
+        timeout: float | None = None,
+        name: str = "module",
+    ) -> CompileOutput:
+        """Compiles a module and waits for the result.
+
+        Args:
+            module: MLIR, text or bytecode.
+            flags: options of iree-compile.
+            phase: stop after this phase of `PHASES` and return the module's text.
+            stages: also return the text after every phase.
+            files: also return the target's files (assembly, objects, SPIR-V, PTX).
+            timeout: seconds; default QUIRE_COMPILE_TIMEOUT or 120.
+            name: the program's name in messages and in the reproducer's path.
+
+        Raises:
+            CompileError: the compiler rejected the module, crashed, or exceeded the time limit.
+        """
+        return self.submit(
+            module, flags, phase=phase, stages=stages, files=files, timeout=timeout, name=name
+        ).result()
+
+    def to_text(self, module: bytes, *, timeout: float = 30.0) -> str:
+        """MLIR bytecode as text."""
+        return self._enqueue(_Job("text", module, (), None, False, False, timeout, "text", Future())).result().text or ""
+
+    def close(self) -> None:
+        """Ends the workers; compiles under way fail."""
+        with self._lock:
+            self._closed = True
+            jobs, self._jobs = [job for job in self._jobs if job], collections.deque([None] * self._threads)
+            workers = list(self._workers)
+            self._lock.notify_all()
+        for job in jobs:
+            job.future.cancel()
+        for worker in workers:
+            worker.process.kill()
+            worker.process.wait()
+
+    # -- threads: one a worker
+
+    def _enqueue(self, job: _Job) -> Future[CompileOutput]:
+        with self._lock:
+            if self._closed:
+                raise CompileError("the compile service is closed")
+            self._jobs.append(job)
+            if self._idle < len(self._jobs) and self._threads < self._max_workers:
+                self._start_thread(prepare=False)
+            self._lock.notify()
+        return job.future
+
+    def _start_thread(self, prepare: bool) -> None:
+        self._threads += 1
+        name = f"quire-compile-{self._threads}"
+        threading.Thread(target=self._serve, args=(prepare,), name=name, daemon=True).start()
+
+    def _serve(self, prepare: bool) -> None:
+        worker = self._new_worker(self._warm_up_flags) if prepare else None
+        while True:
+            with self._lock:
+                self._idle += 1
+                while not self._jobs:
+                    self._lock.wait()
+                job = self._jobs.popleft()
+                self._idle -= 1
+            if job is None:
+                return
+            if not job.future.set_running_or_notify_cancel():
+                continue
+            try:
+                if worker is None or not worker.alive:
+                    self._drop(worker)
+                    worker = self._new_worker(())
+                job.future.set_result(self._run(worker, job))
+            except BaseException as error:
+                job.future.set_exception(error)
+            if worker is not None and not worker.alive:
+                self._drop(worker)
+                # The next compile should not wait for the start.
+                worker = None if self._closed else self._new_worker(self._warm_up_flags)
+
+    def _new_worker(self, warm_up_flags: Sequence[str]) -> _Worker | None:
+        try:
+            worker = _Worker(warm_up_flags)
+        except OSError as error:
+            if not warm_up_flags:
+                raise CompileError(f"the compiler's process could not be started: {error}") from error
+            return None
+        with self._lock:
+            self._workers.add(worker)
+        return worker
+
+    def _drop(self, worker: _Worker | None) -> None:
+        if worker is not None:
+            with self._lock:
+                self._workers.discard(worker)
+            worker.kill()
+
+    def _run(self, worker: _Worker | None, job: _Job) -> CompileOutput:
+        """Runs the job, with the retries of RETRIES; raises CompileError."""
+        assert worker is not None
+        flags = job.flags
+        while True:
+            request: dict[str, Any] = {
+                "op": job.op, "module": job.module, "flags": flags, "phase": job.phase, "signal": job.signal,
+                "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
+                "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,
+            }
+            try:
+                answer = worker.run(request, job.timeout)
+            except _WorkerDied as death:
+                if self._closed:
+                    raise CompileError("the compile service was closed during a compile") from None
+                raise self._failure(job, flags, death.reason, [], death.said) from None
+            diagnostics = tuple(answer["diagnostics"])
+            said = worker.said.decode("utf-8", "replace")
+            if answer["rss_kb"] > RETIRE_KB:
+                worker.kill()
+            if answer["ok"]:
+                return CompileOutput(
+                    answer["vmfb"], answer["seconds"], diagnostics, flags,
+                    answer["text"] or None, _stage_texts(answer["stages"]), answer["files"],
+                )
+            messages = "\n".join([*(text for _, text in diagnostics), answer["error"]])
+            again = retry_flags(messages, flags)
+            if again is None:
+                problem = [*diagnostics, ("error", answer["error"])] if answer["error"] else diagnostics
+                raise self._failure(job, flags, "reported an error", problem, said)
+            flags = again
+
+    def _failure(
+        self, job: _Job, flags: tuple[str, ...], reason: str, diagnostics: Sequence[tuple[str, str]], said: str
+    ) -> CompileError:
+        user, message = first_diagnostic(diagnostics)
+        if not message:
+            message = next((line.strip() for line in said.splitlines() if "error:" in line), "")[:300]
+        what = f"IREE's compiler {reason} while compiling {job.name!r}"
+        log = "\n".join([what, *(f"{severity}: {text}" for severity, text in diagnostics), said])
+        try:
+            text = None
+            if job.op == "compile" and job.module[:4] == b"ML\xefR":
+                text = self._text_for_reproducer(job.module)
+            folder: Path | None = write_reproducer(job.name, job.module, flags, what, log, text=text)
+        except OSError:
+            folder = None
+        lines = [what]
+        if message:
+            lines.append(f"  first diagnostic: {message}")
+        if user:
+            lines.append(f"  at {user}")
+        if folder is not None:
+            lines.append(f"  reproducer: {folder}")
+        return CompileError("\n".join(lines))
+
+    def _text_for_reproducer(self, module: bytes) -> str | None:
+        """Bytecode as text, by a process of its own, because this thread's worker may be gone."""
+        worker = None
+        try:
+            worker = _Worker(())
+            answer = worker.run({"op": "text", "module": module, "flags": ()}, 10.0)
+            return answer["text"] if answer["ok"] else None
+        except (_WorkerDied, OSError):
+            return None
+        finally:
+            if worker is not None:
+                worker.kill()
+
+
+def _stage_texts(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Dumped phases by name: IREE calls the files ``module.1.input.mlir`` and so on."""
+    found: list[tuple[int, str, str]] = []
+    for name, data in files.items():
+        match = re.search(r"\.(\d+)\.([a-z-]+)\.mlir$", name)
+        if match:
+            found.append((int(match[1]), match[2], data.decode("utf-8", "replace")))
+    return {name: text for _, name, text in sorted(found)}
+
+
+_service: CompileService | None = None
+_service_lock = threading.Lock()
+
+
+def compile_service() -> CompileService:
+    """The process-wide service, made at the first call."""
+    global _service
+    with _service_lock:
+        if _service is None:
+            from quire.backends.targets import TARGETS
+
+            _service = CompileService(warm_up_flags=TARGETS["cpu"].flags)
+            atexit.register(_service.close)
+        return _service
+
+
+def _after_fork() -> None:
+    """In a forked child: the parent's workers are not ours. Their pipes are closed, so that they see their end."""
+    global _service, _service_lock
+    inherited, _service, _service_lock = _service, None, threading.Lock()
+    if inherited is not None:
+        atexit.unregister(inherited.close)
+        for worker in inherited._workers:
+            worker.process.returncode = 0  # not our child: nothing to wait for
+            worker.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,276 @@
+"""The compiler's own process: reads jobs from standard input, compiles them with libIREECompiler, answers.
+
+The parent starts this *file* (not a module of the package) with ``python -I -S``, and only built-in modules and
+ctypes are imported, so that the process is ready in about 30 ms and holds nothing but the compiler. A compiler
+that aborts, exits or hangs takes only this process with it.
+
+Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (both ends are the same Python). The
+compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames.
+
+Job: ``{"op", "module", "flags", "phase", "stages", "files"}``. Answer: ``{"ok", "error", "vmfb", "text",
+"stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are ``(severity, text)`` pairs.
+"""
+
+from __future__ import annotations
+
+import _queue
+import _thread
+import ctypes
+import marshal
+import os
+import sys
+import time
+from typing import Any
+
+_p = ctypes.c_void_p
+_DIAGNOSTIC = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t, _p)
+SEVERITIES = ("note", "warning", "error", "remark")
+
+# name: (result, arguments), as declared in iree/compiler/embedding_api.h
+SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
+    "GlobalInitialize": (None, []),
+    "ErrorDestroy": (None, [_p]),
+    "ErrorGetMessage": (ctypes.c_char_p, [_p]),
+    "SessionCreate": (_p, []),
+    "SessionDestroy": (None, [_p]),
+    "SessionSetFlags": (_p, [_p, ctypes.c_int, _p]),
+    "InvocationCreate": (_p, [_p]),
+    "InvocationDestroy": (None, [_p]),
+    "InvocationEnableCallbackDiagnostics": (None, [_p, ctypes.c_int, _DIAGNOSTIC, _p]),
+    "InvocationParseSource": (ctypes.c_bool, [_p, _p]),
+    "InvocationSetCompileFromPhase": (None, [_p, ctypes.c_char_p]),
+    "InvocationSetCompileToPhase": (None, [_p, ctypes.c_char_p]),
+    "InvocationSetDumpCompilationPhasesTo": (None, [_p, ctypes.c_char_p]),
+    "InvocationSetVerifyIR": (None, [_p, ctypes.c_bool]),
+    "InvocationPipeline": (ctypes.c_bool, [_p, ctypes.c_int]),
+    "InvocationOutputIR": (_p, [_p, _p]),
+    "InvocationOutputVMBytecode": (_p, [_p, _p]),
+    "OutputDestroy": (None, [_p]),
+    "OutputOpenMembuffer": (_p, [_p]),
+    "OutputMapMemory": (_p, [_p, _p, _p]),
+    "SourceDestroy": (None, [_p]),
+    "SourceWrapBuffer": (_p, [_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool, _p]),
+}
+
+WARM_UP_MODULE = b"""func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %a, %b : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+WARM_UP_PHASES = ("input", "flow", "stream", "executable-targets", "hal", "vm")
+
+
+class CompilerError(Exception):
+    """An error the compiler's interface reported."""
+
+
+class Compiler:
+    """libIREECompiler through ctypes."""
+
+    def __init__(self, library: str) -> None:
+        self.lib = ctypes.CDLL(library)
+        for name, (result, arguments) in SIGNATURES.items():
+            function = getattr(self.lib, "ireeCompiler" + name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+        self.lib.ireeCompilerGlobalInitialize()
+
+    def check(self, error: int | None) -> None:
+        """Raises the compiler's error, if there is one."""
+        if error:
+            text = self.lib.ireeCompilerErrorGetMessage(error).decode("utf-8", "replace")
+            self.lib.ireeCompilerErrorDestroy(error)
+            raise CompilerError(text)
+
+    def output(self, write: Any, invocation: int) -> bytes:
+        """What `write` (one of the Output functions) puts out for the invocation."""
+        out, data, size = _p(), _p(), ctypes.c_uint64()
+        self.check(self.lib.ireeCompilerOutputOpenMembuffer(ctypes.byref(out)))
+        try:
+            self.check(write(invocation, out))
+            self.check(self.lib.ireeCompilerOutputMapMemory(out, ctypes.byref(data), ctypes.byref(size)))
+            return ctypes.string_at(data.value or 0, size.value)
+        finally:
+            self.lib.ireeCompilerOutputDestroy(out)
+
+
+class Invocation:
+    """One module in a session of its own: a context that lives longer only grows."""
+
+    def __init__(self, compiler: Compiler, module: bytes, flags: tuple[str, ...]) -> None:
+        self.compiler, lib = compiler, compiler.lib
+        self.diagnostics: list[tuple[str, str]] = []
+        self.module = module
+        self.invocation = self.source = None
+        self.session = lib.ireeCompilerSessionCreate()
+        try:
+            argv = (ctypes.c_char_p * len(flags))(*[flag.encode() for flag in flags])
+            compiler.check(lib.ireeCompilerSessionSetFlags(self.session, len(flags), argv))
+            self.invocation = lib.ireeCompilerInvocationCreate(self.session)
+            self.callback = _DIAGNOSTIC(self.report)
+            lib.ireeCompilerInvocationEnableCallbackDiagnostics(self.invocation, 0, self.callback, None)
+            source = _p()
+            name = b"module.mlir"
+            compiler.check(lib.ireeCompilerSourceWrapBuffer(
+                self.session, name, module, len(module), False, ctypes.byref(source)))
+            self.source = source
+        except BaseException:
+            self.close()
+            raise
+
+    def report(self, severity: int, message: Any, size: int, _: Any) -> None:
+        text = ctypes.string_at(message, size).decode("utf-8", "replace")
+        self.diagnostics.append((SEVERITIES[severity] if 0 <= severity < 4 else "error", text))
+
+    def parse(self) -> bool:
+        return self.compiler.lib.ireeCompilerInvocationParseSource(self.invocation, self.source)
+
+    def run(self, to_phase: str | None = None, from_phase: str | None = None) -> bool:
+        lib = self.compiler.lib
+        if from_phase is not None:
+            lib.ireeCompilerInvocationSetCompileFromPhase(self.invocation, from_phase.encode())
+        if to_phase is not None:
+            lib.ireeCompilerInvocationSetCompileToPhase(self.invocation, to_phase.encode())
+        return lib.ireeCompilerInvocationPipeline(self.invocation, 0)
+
+    def close(self) -> None:
+        lib = self.compiler.lib
+        if self.invocation:
+            lib.ireeCompilerInvocationDestroy(self.invocation)
+        if self.source:
+            lib.ireeCompilerSourceDestroy(self.source)
+        if self.session:
+            lib.ireeCompilerSessionDestroy(self.session)
+        self.invocation = self.source = self.session = None
+
+
+def read_folder(folder: str) -> dict[str, bytes]:
+    """The files below `folder` by relative name; removes the folder."""
+    files: dict[str, bytes] = {}
+    for root, folders, names in os.walk(folder, topdown=False):
+        for name in names:
+            path = os.path.join(root, name)
+            with open(path, "rb") as f:
+                files[os.path.relpath(path, folder)] = f.read()
+            os.unlink(path)
+        for name in folders:
+            os.rmdir(os.path.join(root, name))
+    os.rmdir(folder)
+    return files
+
+
+def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
+    """Runs one job and gives its answer."""
+    answer: dict[str, Any] = {"ok": False, "error": "", "vmfb": b"", "text": "", "stages": {}, "files": {},
+                              "diagnostics": []}
+    flags = tuple(job["flags"])
+    for option, folder in (("--iree-hal-dump-executable-files-to=", job.get("files_to")),):
+        if folder:
+            flags += (option + folder,)
+    try:
+        invocation = Invocation(compiler, job["module"], flags)
+    except CompilerError as error:
+        answer["error"] = str(error)
+        return answer
+    answer["diagnostics"] = invocation.diagnostics
+    try:
+        if job["op"] == "text":
+            answer["ok"] = invocation.parse()
+        else:
+            if job.get("stages_to"):
+                compiler.lib.ireeCompilerInvocationSetDumpCompilationPhasesTo(
+                    invocation.invocation, job["stages_to"].encode())
+            answer["ok"] = invocation.parse() and invocation.run(job.get("phase"))
+        if not answer["ok"]:
+            return answer
+        if job["op"] == "text" or job.get("phase"):
+            text = compiler.output(compiler.lib.ireeCompilerInvocationOutputIR, invocation.invocation or 0)
+            answer["text"] = text.decode("utf-8", "replace")
+        else:
+            answer["vmfb"] = compiler.output(
+                compiler.lib.ireeCompilerInvocationOutputVMBytecode, invocation.invocation or 0)
+    except CompilerError as error:
+        answer["ok"], answer["error"] = False, str(error)
+    finally:
+        invocation.close()
+    return answer
+
+
+def warm_up(compiler: Compiler, flags: tuple[str, ...], jobs: Any) -> None:
+    """Compiles a trivial program, phase by phase, until the first real job arrives.
+
+    The first compile of a process pays about 170 ms for page faults and one-time tables.
+    """
+    invocation = Invocation(compiler, WARM_UP_MODULE, flags)
+    try:
+        if not invocation.parse():
+            return
+        before = None
+        for phase in WARM_UP_PHASES:
+            if not jobs.empty() or not invocation.run(phase, before):
+                return
+            before = phase
+        compiler.output(compiler.lib.ireeCompilerInvocationOutputVMBytecode, invocation.invocation or 0)
+    finally:
+        invocation.close()
+
+
+def read_exactly(fd: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size:
+        part = os.read(fd, min(size, 1 << 20))
+        if not part:
+            os._exit(0)  # the parent closed the pipe or died: also in the middle of a compile
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def read_jobs(fd: int, jobs: Any) -> None:
+    """Thread: frames of `fd` into the queue. Ends the process at the end of the stream."""
+    while True:
+        jobs.put(marshal.loads(read_exactly(fd, int.from_bytes(read_exactly(fd, 8), "little"))))
+
+
+def write_frame(fd: int, value: Any) -> None:
+    data = marshal.dumps(value)
+    view = memoryview(len(data).to_bytes(8, "little") + data)
+    while view:
+        view = view[os.write(fd, view):]
+
+
+def memory_kb() -> int:
+    """Resident memory of this process in kB, 0 where /proc is missing."""
+    try:
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * (os.sysconf("SC_PAGE_SIZE") // 1024)
+    except OSError:
+        return 0
+
+
+def main(library: str, warm_up_flags: tuple[str, ...]) -> None:
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    jobs = _queue.SimpleQueue()
+    _thread.start_new_thread(read_jobs, (0, jobs))
+    compiler = Compiler(library)
+    if warm_up_flags and jobs.empty():
+        warm_up(compiler, warm_up_flags, jobs)
+    while True:
+        job = jobs.get()
+        start = time.perf_counter()
+        if job["op"] == "kill":  # for tests of the parent: die as a crashing compiler does
+            os.kill(os.getpid(), job["signal"])
+        answer = compile_job(compiler, job)
+        for key in ("stages", "files"):
+            if job.get(key + "_to"):
+                answer[key] = read_folder(job[key + "_to"])
+        answer["seconds"] = time.perf_counter() - start
+        answer["rss_kb"] = memory_kb()
+        write_frame(answers, answer)
+
+
+if __name__ == "__main__":
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the parent
+    main(sys.argv[1], tuple(sys.argv[2:]))

@@ -1,0 +1,205 @@
+"""Targets: a table of what IREE compiles for, with the flags, costs and limits of each.
+
+A target is a declaration. `TARGETS` holds them by name; another package may add its own with `register_target`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import platform
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+COMMON_FLAGS = (
+    "--iree-input-type=auto",
+    # IREE's default turns f64 into f32 without a word.
+    "--iree-input-demote-f64-to-f32=false",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What a program can be compiled for.
+
+    Attributes:
+        name: quire's name of the target and, where it can run, of the device's platform.
+        backend: IREE's target backend.
+        flags: all options of iree-compile for it.
+        drivers: names of IREE's HAL drivers that run it; empty where programs are only compiled.
+        vector_bytes: width of a vector register (CPU), 0 where vectors are no registers.
+        workers: how many of its units (cores, compute units) a program is spread over, for cost estimates.
+        bytes_per_second: rough memory bandwidth, for cost estimates.
+        flops_per_second: rough peak of f32 arithmetic, for cost estimates.
+        unsupported: dtype name to the reason why a program with it cannot be compiled.
+        kernels: whether quire's own kernels (backends/kernels) exist for it.
+        host_functions: whether compiled code can call Python functions on it.
+        system_link: whether f64 transcendental functions need `iree.system_link_flags()`.
+    """
+
+    name: str
+    backend: str
+    flags: tuple[str, ...]
+    drivers: tuple[str, ...] = ()
+    vector_bytes: int = 0
+    workers: int = 1
+    bytes_per_second: float = 1e10
+    flops_per_second: float = 1e11
+    unsupported: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
+    kernels: bool = False
+    host_functions: bool = False
+    system_link: bool = False
+
+    def with_flags(self, *flags: str) -> Target:
+        """The same target with more flags."""
+        return dataclasses.replace(self, flags=(*self.flags, *flags))
+
+    def fingerprint(self) -> str:
+        """Text that tells programs for this target apart: its flags, and the processor's features on a CPU."""
+        parts = [self.name, self.backend, *self.flags]
+        if "--iree-llvmcpu-target-cpu=host" in self.flags:
+            parts += [platform.machine(), *sorted(cpu_features())]
+        return "\n".join(parts)
+
+
+@functools.cache
+def cpu_features() -> frozenset[str]:
+    """The processor's feature names as the system tells them (x86: "avx2", ...); empty where it does not."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
+            match = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", f.read(1 << 16), re.MULTILINE)
+    except OSError:
+        return frozenset()
+    return frozenset(match[1].split()) if match else frozenset()
+
+
+def vector_bytes(features: frozenset[str] | None = None) -> int:
+    """Width of the processor's widest vectors: 64 with AVX-512, 32 with AVX2, otherwise 16."""
+    features = cpu_features() if features is None else features
+    if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= features:
+        return 64
+    return 32 if "avx2" in features else 16
+
+
+def available_cpus() -> int:
+    """Processors this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _backend(name: str) -> str:
+    return f"--iree-hal-target-backends={name}"
+
+
+def _cpu() -> Target:
+    width, cores = vector_bytes(), available_cpus()
+    return Target(
+        name="cpu",
+        backend="llvm-cpu",
+        flags=(_backend("llvm-cpu"), "--iree-llvmcpu-target-cpu=host", *COMMON_FLAGS, "--iree-opt-level=O3"),
+        drivers=("local-sync", "local-task"),
+        vector_bytes=width,
+        workers=cores,
+        bytes_per_second=1.2e10,
+        # two multiply-adds of a vector a cycle at 3 GHz
+        flops_per_second=3e9 * 2 * 2 * (width // 4) * cores,
+        kernels=True,
+        host_functions=True,
+        system_link=True,
+    )
+
+
+# IREE gives "missing GPU target" for sm_90 and later, and *crashes* for a name it does not know: only these pass.
+CUDA_TARGETS = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "ampere", "ada", "a100")
+VULKAN_TARGETS = (
+    "ampere", "turing", "pascal", "ada", "rdna2", "rdna3", "rdna4", "adreno", "valhall4",
+    "vp_android_baseline_2022",
+)
+ROCM_TARGETS = ("gfx942", "gfx90a", "gfx1100")
+
+
+def _chosen(variable: str, default: str, allowed: tuple[str, ...]) -> str:
+    """The GPU named by an environment variable; ValueError for one the compiler does not know (it would crash)."""
+    name = os.environ.get(variable) or default
+    if name not in allowed:
+        raise ValueError(f"{variable}={name}: unknown GPU; IREE knows {', '.join(allowed)}")
+    return name
+
+
+_NO_I128 = MappingProxyType({"complex128": "IREE's SPIR-V backend has no 128-bit elements"})
+
+
+def vulkan_target(gpu: str | None = None) -> Target:
+    """The Vulkan target for a GPU family: `gpu`, QUIRE_VULKAN_TARGET, or "ampere" (also right for Mesa's lavapipe).
+
+    A family is always named: IREE's default is a small Android baseline without f64 that computes i8 and f16 wrongly.
+    """
+    gpu = gpu or _chosen("QUIRE_VULKAN_TARGET", "ampere", VULKAN_TARGETS)
+    if gpu not in VULKAN_TARGETS:
+        raise ValueError(f"unknown Vulkan GPU {gpu!r}; IREE knows {', '.join(VULKAN_TARGETS)}")
+    return Target(
+        name="vulkan",
+        backend="vulkan-spirv",
+        flags=(_backend("vulkan-spirv"), f"--iree-vulkan-target={gpu}", *COMMON_FLAGS),
+        drivers=("vulkan",),
+        workers=32,
+        bytes_per_second=3e11,
+        flops_per_second=1e13,
+        unsupported=_NO_I128,
+    )
+
+
+def cuda_target(gpu: str | None = None) -> Target:
+    """The CUDA target: `gpu`, QUIRE_CUDA_TARGET, or sm_80, whose PTX newer GPUs translate too."""
+    gpu = gpu or _chosen("QUIRE_CUDA_TARGET", "sm_80", CUDA_TARGETS)
+    if gpu not in CUDA_TARGETS:
+        raise ValueError(f"unknown CUDA GPU {gpu!r}; IREE knows {', '.join(CUDA_TARGETS)}")
+    return Target(
+        name="cuda",
+        backend="cuda",
+        flags=(_backend("cuda"), f"--iree-cuda-target={gpu}", *COMMON_FLAGS),
+        drivers=("cuda",),
+        workers=108,
+        bytes_per_second=1.5e12,
+        flops_per_second=2e13,
+    )
+
+
+def _compile_only() -> tuple[Target, ...]:
+    rocm = _chosen("QUIRE_ROCM_TARGET", "gfx942", ROCM_TARGETS)
+    return (
+        Target("rocm", "rocm", (_backend("rocm"), f"--iree-rocm-target={rocm}", *COMMON_FLAGS),
+               workers=100, bytes_per_second=1.5e12, flops_per_second=2e13),
+        Target("metal", "metal-spirv", (_backend("metal-spirv"), *COMMON_FLAGS),
+               workers=32, bytes_per_second=2e11, flops_per_second=5e12,
+               unsupported=MappingProxyType({
+                   "float64": "Metal has no 64-bit floats", "complex128": "Metal has no 64-bit floats"})),
+        Target("vmvx", "vmvx", (_backend("vmvx"), *COMMON_FLAGS), bytes_per_second=1e9, flops_per_second=1e9),
+    )
+
+
+TARGETS: dict[str, Target] = {}
+"""The targets by name."""
+
+
+def register_target(target: Target) -> Target:
+    """Adds a target; ValueError when its name is taken."""
+    if target.name in TARGETS:
+        raise ValueError(f"a target named {target.name!r} exists")
+    TARGETS[target.name] = target
+    return target
+
+
+for _target in (_cpu(), vulkan_target(), cuda_target(), *_compile_only()):
+    register_target(_target)
+
+
+def get_target(name: str) -> Target:
+    """The target of that name; ValueError listing the names otherwise."""
+    try:
+        return TARGETS[name]
+    except KeyError:
+        raise ValueError(f"unknown target {name!r}; there are {', '.join(TARGETS)}") from None
