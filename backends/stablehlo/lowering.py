@@ -170,10 +170,11 @@ def lower_eqn(module: ModuleLowering, eqn: Eqn, operands: Sequence[Any], source:
         why = lowering.reasons.get(eqn.primitive, "it has no lowering rule")
         raise errors.UnsupportedError(f"primitive {eqn.primitive.name} cannot be compiled{where(eqn.source)}: {why}")
     ctx = Ctx(module, eqn, [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs])
-    for aval in (*ctx.avals_in, *ctx.avals_out):
-        reason = module.target.unsupported_dtypes.get(getattr(aval, "dtype", None))
-        if reason is not None:
-            raise ctx.unsupported(f"dtype {aval.dtype}", reason)
+    if module.target.unsupported:
+        for aval in (*ctx.avals_in, *ctx.avals_out):
+            reason = module.target.unsupported.get(aval.dtype.name)
+            if reason is not None:
+                raise ctx.unsupported(f"dtype {aval.dtype}", reason)
     out = rule(ctx, *operands, **eqn.params)
     return out if isinstance(out, list | tuple) else [out]
 
