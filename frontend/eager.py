@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from quire.backends.reference import evaluate
 from quire.ir.avals import aval_of
 from quire.ir.jaxpr import Params

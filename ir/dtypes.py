@@ -6,7 +6,7 @@ The lattice is JAX's (its "Type promotion semantics"): Python scalars are weakly
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -116,7 +116,7 @@ _ABOVE: dict[Any, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=None)
+@cache
 def _upper(node: Any) -> frozenset[Any]:
     found = {node}
     for up in _ABOVE[node]:
@@ -124,7 +124,7 @@ def _upper(node: Any) -> frozenset[Any]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _join(nodes: frozenset[Any]) -> Any:
     common = frozenset.intersection(*(_upper(n) for n in nodes))
     least = [n for n in common if common <= _upper(n)]
@@ -157,7 +157,7 @@ def promote(kinds: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
     return _promote(pairs, config.options.enable_x64, config.options.numpy_dtype_promotion)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _promote(pairs: frozenset[tuple[DType, bool]], x64: bool, mode: str) -> tuple[DType, bool]:
     if mode == "strict":
         strong = {d for d, weak in pairs if not weak}
