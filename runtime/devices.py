@@ -104,7 +104,9 @@ class Device:
                 found = self._hal.get(driver)
                 if found is None:
                     # The caching allocator keeps the memory of freed results: no page faults at the next call.
-                    found = _immortal(_driver(driver).create_device(self._hal_id, allocators=["caching"]))
+                    # The GPU drivers pool memory themselves, and Vulkan's cannot allocate through it.
+                    allocators = ["caching"] if self.is_host else None
+                    found = _immortal(_driver(driver).create_device(self._hal_id, allocators=allocators))
                     self._hal[driver] = found
         return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from quire.ir.errors import QuireError
 from quire.runtime.devices import Device, Mode, binding, vm_instance
@@ -112,7 +112,7 @@ class Executable:
         try:
             self._context.invoke(self._function, _pack(self.device.hal(self.mode), arguments), results)
         except Exception as error:
-            raise self.failure(error) from error
+            self.fail(error)
         return [_cast(results.get_variant(i)) for i in range(self.n_results)]
 
     def make_call(self, result_bytes: int | None = None) -> Call:
@@ -124,7 +124,7 @@ class Executable:
 
         The callable may be used by several threads at once.
         """
-        invoke, function, failure, n = self._context.invoke, self._function, self.failure, self.n_results
+        invoke, function, failure, n = self._context.invoke, self._function, self.fail, self.n_results
         statics = _b.ArgumentPacker(_b._invoke_statics, None)
         pack, context, no_names = statics.pack, _b.InvokeContext(self.device.hal(self.mode)), dict[str, Any]()
         cast, new_list = _cast, _VariantList
@@ -135,7 +135,7 @@ class Executable:
                 try:
                     invoke(function, pack(context, arguments, no_names), results)
                 except Exception as error:
-                    raise failure(error) from error
+                    failure(error)
                 if n == 1:
                     return cast(results.get_variant(0))
                 get = results.get_variant
@@ -156,7 +156,7 @@ class Executable:
                 try:
                     invoke(function, pack(context, arguments, no_names), results)
                 except Exception as error:
-                    raise failure(error) from error
+                    failure(error)
                 result = cast(results.get_variant(0))
                 give(results)
                 return result
@@ -172,7 +172,7 @@ class Executable:
             try:
                 invoke(function, pack(context, arguments, no_names), results)
             except Exception as error:
-                raise failure(error) from error
+                failure(error)
             get = results.get_variant
             views = [cast(get(i)) for i in indices]
             give(results)
@@ -180,13 +180,13 @@ class Executable:
 
         return call_many
 
-    def failure(self, error: Exception) -> Exception:
-        """What to raise for an error of an invocation: a host function's own exception, or an ExecutionError."""
+    def fail(self, error: Exception) -> NoReturn:
+        """Raises what an error of an invocation means: a host function's own exception, or an ExecutionError."""
         for host in self.host_modules:
             own = host.take_exception()
             if own is not None:
-                return own
-        return ExecutionError(f"the program {self.entry!r} failed on {self.device}: {_short(error)}")
+                raise own from None
+        raise ExecutionError(f"the program {self.entry!r} failed on {self.device}: {_short(error)}") from error
 
 
 def _pack(hal: Any, arguments: Sequence[Any]) -> Any:
