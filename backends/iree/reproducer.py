@@ -18,8 +18,9 @@ KEEP = 50
 """So many reproducers are kept; older ones are removed."""
 
 MODULE_NAME = "module.mlir"
-_LOCATION = re.compile(r'^(?:loc\()?"?(?P<file>[^":\n]+)"?:(?P<line>\d+):(?P<column>\d+)\)?:\s*')
-_FUSED_LOCATION = re.compile(r'"(?P<file>[^"\n]+\.py)":(?P<line>\d+)(?::\d+)?')
+_LOCATION = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+):\s*")
+_OTHER_LOCATION = re.compile(r"^(?:<unknown>:0|loc\(.*?\)):\s*")
+_LOCATION_WITHIN = re.compile(r'"(?P<file>[^"\n]+)":(?P<line>\d+):\d+')
 _README = """# A program that IREE could not compile
 
 {what}
@@ -36,17 +37,13 @@ Repeat it in this folder, with the `iree-compile` of iree-base-compiler {version
 
 def split_location(text: str) -> tuple[str | None, str]:
     """The user's ``file:line`` of a diagnostic (None where it names none) and the message without location."""
-    user = None
-    match = _LOCATION.match(text)
-    if match:
-        if match["file"] not in (MODULE_NAME, "<unknown>", "-"):
-            user = f"{match['file']}:{match['line']}"
-        text = text[match.end():]
-    else:
-        text = re.sub(r"^(?:<unknown>:0|loc\([^)]*\)):\s*", "", text)
-    if user is None and (match := _FUSED_LOCATION.search(text)):
-        user = f"{match['file']}:{match['line']}"
-    return user, text
+    if match := _LOCATION.match(text):
+        own = match["file"] in (MODULE_NAME, "<unknown>", "-")
+        return None if own else f"{match['file']}:{match['line']}", text[match.end() :]
+    if match := _OTHER_LOCATION.match(text):
+        named = _LOCATION_WITHIN.search(match[0])
+        return f"{named['file']}:{named['line']}" if named else None, text[match.end() :]
+    return None, text
 
 
 def first_diagnostic(diagnostics: Sequence[Diagnostic]) -> tuple[str | None, str]:
@@ -56,7 +53,9 @@ def first_diagnostic(diagnostics: Sequence[Diagnostic]) -> tuple[str | None, str
     if not located:
         return None, ""
     user = next((line for line, _ in located if line), None)
-    message = next((line.strip() for line in located[0][1].splitlines() if line.strip()), "")
+    lines = [line.strip() for line in located[0][1].splitlines() if line.strip()] or [""]
+    # "Error parsing flags:" tells nothing without its next line
+    message = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     return user, message if len(message) <= 300 else message[:297] + "..."
 
 

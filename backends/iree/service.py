@@ -101,7 +101,6 @@ class _Job:
     timeout: float
     name: str
     future: Future[CompileOutput]
-    signal: int = 0
 
 
 class _WorkerDied(Exception):
@@ -228,7 +227,7 @@ class CompileService:
         self._warm_up_flags = tuple(warm_up_flags)
         self._lock = threading.Condition()
         self._jobs: collections.deque[_Job | None] = collections.deque()
-        self._threads = 0
+        self._threads: list[threading.Thread] = []
         self._idle = 0
         self._workers: set[_Worker] = set()
         self._closed = False
@@ -297,14 +296,18 @@ class CompileService:
         """Ends the workers; compiles under way fail."""
         with self._lock:
             self._closed = True
-            jobs, self._jobs = [job for job in self._jobs if job], collections.deque([None] * self._threads)
+            jobs, self._jobs = [job for job in self._jobs if job], collections.deque([None] * len(self._threads))
             workers = list(self._workers)
             self._lock.notify_all()
         for job in jobs:
             job.future.cancel()
         for worker in workers:
             worker.process.kill()
-            worker.process.wait()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(5)
+        for worker in workers:
+            self._drop(worker)
 
     # -- threads: one a worker
 
@@ -313,40 +316,42 @@ class CompileService:
             if self._closed:
                 raise CompileError("the compile service is closed")
             self._jobs.append(job)
-            if self._idle < len(self._jobs) and self._threads < self._max_workers:
+            if self._idle < len(self._jobs) and len(self._threads) < self._max_workers:
                 self._start_thread(prepare=False)
             self._lock.notify()
         return job.future
 
     def _start_thread(self, prepare: bool) -> None:
-        self._threads += 1
-        name = f"quire-compile-{self._threads}"
-        threading.Thread(target=self._serve, args=(prepare,), name=name, daemon=True).start()
+        name = f"quire-compile-{len(self._threads)}"
+        thread = threading.Thread(target=self._serve, args=(prepare,), name=name, daemon=True)
+        self._threads.append(thread)
+        self._idle += 1
+        thread.start()
 
     def _serve(self, prepare: bool) -> None:
         worker = self._new_worker(self._warm_up_flags) if prepare else None
         while True:
             with self._lock:
-                self._idle += 1
                 while not self._jobs:
                     self._lock.wait()
                 job = self._jobs.popleft()
+                if job is None:
+                    return
                 self._idle -= 1
-            if job is None:
-                return
-            if not job.future.set_running_or_notify_cancel():
-                continue
-            try:
-                if worker is None or not worker.alive:
+            if job.future.set_running_or_notify_cancel():
+                try:
+                    if worker is None or not worker.alive:
+                        self._drop(worker)
+                        worker = self._new_worker(())
+                    job.future.set_result(self._run(worker, job))
+                except BaseException as error:
+                    job.future.set_exception(error)
+                if worker is not None and not worker.alive:
                     self._drop(worker)
-                    worker = self._new_worker(())
-                job.future.set_result(self._run(worker, job))
-            except BaseException as error:
-                job.future.set_exception(error)
-            if worker is not None and not worker.alive:
-                self._drop(worker)
-                # The next compile should not wait for the start.
-                worker = None if self._closed else self._new_worker(self._warm_up_flags)
+                    # The next compile should not wait for the start.
+                    worker = None if self._closed else self._new_worker(self._warm_up_flags)
+            with self._lock:
+                self._idle += 1
 
     def _new_worker(self, warm_up_flags: Sequence[str]) -> _Worker | None:
         try:
@@ -371,7 +376,7 @@ class CompileService:
         flags = job.flags
         while True:
             request: dict[str, Any] = {
-                "op": job.op, "module": job.module, "flags": flags, "phase": job.phase, "signal": job.signal,
+                "op": job.op, "module": job.module, "flags": flags, "phase": job.phase,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,
             }

@@ -7,7 +7,7 @@ that aborts, exits or hangs takes only this process with it.
 Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (both ends are the same Python). The
 compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames.
 
-Job: ``{"op", "module", "flags", "phase", "stages", "files"}``. Answer: ``{"ok", "error", "vmfb", "text",
+Job: ``{"op": "compile" or "text", "module", "flags", "phase", "stages_to", "files_to"}``, the last two folders. Answer: ``{"ok", "error", "vmfb", "text",
 "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are ``(severity, text)`` pairs.
 """
 
@@ -163,9 +163,8 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"ok": False, "error": "", "vmfb": b"", "text": "", "stages": {}, "files": {},
                               "diagnostics": []}
     flags = tuple(job["flags"])
-    for option, folder in (("--iree-hal-dump-executable-files-to=", job.get("files_to")),):
-        if folder:
-            flags += (option + folder,)
+    if job.get("files_to"):
+        flags += ("--iree-hal-dump-executable-files-to=" + job["files_to"],)
     try:
         invocation = Invocation(compiler, job["module"], flags)
     except CompilerError as error:
@@ -258,8 +257,6 @@ def main(library: str, warm_up_flags: tuple[str, ...]) -> None:
     while True:
         job = jobs.get()
         start = time.perf_counter()
-        if job["op"] == "kill":  # for tests of the parent: die as a crashing compiler does
-            os.kill(os.getpid(), job["signal"])
         answer = compile_job(compiler, job)
         for key in ("stages", "files"):
             if job.get(key + "_to"):

@@ -1,0 +1,185 @@
+"""Buffers: NumPy memory to IREE's buffer views and back.
+
+On the CPU both directions are free of copies where memory allows it: IREE needs addresses that are multiples of 64,
+NumPy gives multiples of 16. `aligned_empty` therefore takes memory from the device's caching allocator, which also
+spares the page faults of fresh memory.
+
+Measured (ns, 16 bytes): allocate and copy 830, import of aligned memory 765, view as NumPy 600, read-only 1100.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from quire.runtime.devices import Device, binding, devices, vm_instance
+
+_E = binding().HalElementType
+
+ELEMENT_TYPES: dict[np.dtype[Any], int] = {
+    np.dtype(np.bool_): int(_E.BOOL_8),
+    np.dtype(np.int8): int(_E.SINT_8),
+    np.dtype(np.int16): int(_E.SINT_16),
+    np.dtype(np.int32): int(_E.SINT_32),
+    np.dtype(np.int64): int(_E.SINT_64),
+    np.dtype(np.uint8): int(_E.UINT_8),
+    np.dtype(np.uint16): int(_E.UINT_16),
+    np.dtype(np.uint32): int(_E.UINT_32),
+    np.dtype(np.uint64): int(_E.UINT_64),
+    np.dtype(np.float16): int(_E.FLOAT_16),
+    np.dtype(ml_dtypes.bfloat16): int(_E.BFLOAT_16),
+    np.dtype(np.float32): int(_E.FLOAT_32),
+    np.dtype(np.float64): int(_E.FLOAT_64),
+    np.dtype(np.complex64): int(_E.COMPLEX_64),
+    np.dtype(np.complex128): int(_E.COMPLEX_128),
+}
+"""NumPy dtype to IREE's element type."""
+
+DTYPES: dict[int, np.dtype[Any]] = {
+    **{code: dtype for dtype, code in ELEMENT_TYPES.items()},
+    # Programs give integers without a sign: the signed dtype stands for them where nothing else is known.
+    int(_E.INT_8): np.dtype(np.int8),
+    int(_E.INT_16): np.dtype(np.int16),
+    int(_E.INT_32): np.dtype(np.int32),
+    int(_E.INT_64): np.dtype(np.int64),
+}
+"""IREE's element type to NumPy dtype."""
+
+_M, _U = binding().MemoryType, binding().BufferUsage
+_HOST_MEMORY = int(_M.DEVICE_LOCAL) | int(_M.HOST_VISIBLE)
+_DEVICE_MEMORY = int(_M.DEVICE_LOCAL)
+_STAGING_MEMORY = int(_M.HOST_LOCAL) | int(_M.DEVICE_VISIBLE)
+_USAGE = int(_U.DEFAULT)
+_STAGING_USAGE = int(_U.TRANSFER) | int(_U.MAPPING)
+_View = binding().HalBufferView
+
+COPY_BELOW = 64 * 1024
+"""Host arrays of fewer bytes are copied: that costs no more than an import, and the copy aliases nothing."""
+
+
+def element_type(dtype: np.dtype[Any]) -> int:
+    """IREE's element type for a dtype; TypeError naming the dtype where there is none."""
+    try:
+        return ELEMENT_TYPES[dtype]
+    except KeyError:
+        raise TypeError(
+            f"dtype {dtype} has no device representation; use one of {', '.join(map(str, ELEMENT_TYPES))}"
+        ) from None
+
+
+def is_aligned(array: np.ndarray[Any, Any]) -> bool:
+    """Whether IREE can use the array's memory as it is: contiguous, native, at an address that is a multiple of 64."""
+    return array.flags.c_contiguous and array.ctypes.data % 64 == 0
+
+
+def aligned_empty(shape: Sequence[int], dtype: Any, device: Device | None = None) -> np.ndarray[Any, Any]:
+    """An uninitialised NumPy array that a CPU device uses without a copy. Its memory is recycled."""
+    return allocate(tuple(shape), np.dtype(dtype), device or devices("cpu")[0])[1]
+
+
+def allocate(
+    shape: tuple[int, ...], dtype: np.dtype[Any], device: Device
+) -> tuple[Any, np.ndarray[Any, Any]]:
+    """A buffer view of a host device and the NumPy array (writable, uninitialised) over the same memory."""
+    code = element_type(dtype)
+    if not device.is_host:
+        raise TypeError(f"{device} has no memory that NumPy can reach")
+    buffer = device.allocator.allocate_buffer(_HOST_MEMORY, _USAGE, math.prod(shape) * dtype.itemsize)
+    array = np.ndarray(shape, dtype, buffer.map())
+    return _View(buffer, shape, code), array
+
+
+def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:
+    """A HalBufferView on `device` with the array's values.
+
+    Args:
+        array: anything NumPy makes an array of; its dtype must be one of `ELEMENT_TYPES`.
+        copy: True: never shares memory. None: on the CPU, a large aligned writable array is used as it is (and kept
+            alive as long as the buffer); all else is copied. False: like None, but ValueError instead of a copy.
+
+    Raises:
+        TypeError: the dtype has no device representation.
+    """
+    array = np.asarray(array)
+    dtype = array.dtype
+    if not dtype.isnative:
+        array = array.astype(dtype := dtype.newbyteorder("="))
+    code = element_type(dtype)
+    if device.is_host:
+        if copy is not True and (copy is False or array.nbytes >= COPY_BELOW):
+            view = _import(array, device, code)
+            if view is not None:
+                return view
+            if copy is False:
+                raise ValueError(
+                    "this array cannot be used without a copy: that needs a writable C-contiguous array at an "
+                    "address that is a multiple of 64; make it with quire.runtime.buffers.aligned_empty"
+                )
+        if array.nbytes < COPY_BELOW and array.flags.c_contiguous and array.size:
+            return _copy_small(array, device, code)
+        view, target = allocate(array.shape, dtype, device)
+        np.copyto(target, array)
+        return view
+    if not array.size:
+        return _View(device.allocator.allocate_buffer(_DEVICE_MEMORY, _USAGE, 0), array.shape, code)
+    contiguous = np.ascontiguousarray(array).reshape(array.shape)
+    data = contiguous.reshape(-1).view(np.uint8)  # ml_dtypes have no buffer protocol
+    buffer = device.allocator.allocate_buffer_copy(_DEVICE_MEMORY, _USAGE, device.hal(), data)
+    return _View(buffer, array.shape, code)
+
+
+def _copy_small(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:
+    data = array.reshape(-1).view(np.uint8)
+    return _View(device.allocator.allocate_buffer_copy(_HOST_MEMORY, _USAGE, device.hal(), data), array.shape, code)
+
+
+def _import(array: np.ndarray[Any, Any], device: Device, code: int) -> Any | None:
+    """The array's own memory as a buffer view that keeps the array alive, or None where IREE cannot use it.
+
+    By way of DLPack: `import_host_allocation` forgets the array as soon as Python's buffer object goes.
+    """
+    if not (array.flags.c_contiguous and array.flags.writeable and array.size):
+        return None
+    if array.ctypes.data % 64:
+        return None
+    capsule = array.reshape(-1).view(np.uint8).__dlpack__()
+    buffer = device.hal().from_dlpack_capsule(capsule).get_buffer()
+    return _View(buffer, array.shape, code)
+
+
+def to_numpy(
+    view: Any, device: Device, dtype: np.dtype[Any] | None = None, shape: tuple[int, ...] | None = None
+) -> np.ndarray[Any, Any]:
+    """The values of a buffer view as a read-only NumPy array: the same memory on the CPU, else a copy.
+
+    `dtype` and `shape` need not be given; where they are known this is quicker, and unsigned integers keep their sign.
+    """
+    if shape is None:
+        shape = tuple(view.shape)
+    if dtype is None:
+        dtype = DTYPES[view.element_type]
+    if 0 in shape:
+        array = np.empty(shape, dtype)
+    else:
+        array = np.ndarray(shape, dtype, (view if device.is_host else _to_host(view, device)).map())
+    array.setflags(write=False)
+    return array
+
+
+def _to_host(view: Any, device: Device) -> Any:
+    """A host-visible copy of a device's buffer."""
+    hal = device.hal()
+    staging = hal.allocator.allocate_buffer(_STAGING_MEMORY, _STAGING_USAGE, view.byte_length)
+    done = hal.create_semaphore(0)
+    hal.queue_copy(view.get_buffer(), staging, wait_semaphores=[], signal_semaphores=[(done, 1)])
+    done.wait(1)
+    return staging
+
+
+def instance() -> Any:
+    """The VmInstance buffers belong to."""
+    return vm_instance()

@@ -1,0 +1,230 @@
+"""Devices: what programs run on.
+
+    devices()            # the default platform's devices: [CpuDevice(id=0)]
+    devices("vulkan")    # RuntimeError telling what to install where there is none
+
+Everything is made at first use. HAL devices live until the process ends: a buffer that outlives the allocator of its
+device crashes the process (seen with the caching allocator), and Python gives no order to what it destroys at exit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from quire.backends.targets import Target, get_target
+
+Mode = Literal["sync", "task"]
+"""How a CPU program runs: in the calling thread, or spread over worker threads."""
+
+_DRIVERS: Mapping[str, Mapping[Mode, str]] = {
+    "cpu": {"sync": "local-sync", "task": "local-task"},
+    "vulkan": {"sync": "vulkan", "task": "vulkan"},
+    "cuda": {"sync": "cuda", "task": "cuda"},
+}
+_CLASSES = {"cpu": "CpuDevice", "vulkan": "VulkanDevice", "cuda": "CudaDevice"}
+_MISSING = {
+    "vulkan": (
+        "no Vulkan device: the loader (libvulkan1) and a driver are needed. For a GPU install its driver; for the "
+        "software driver: apt install libvulkan1 mesa-vulkan-drivers"
+    ),
+    "cuda": "no CUDA device: an NVIDIA GPU with its driver (libcuda.so.1) is needed",
+}
+PLATFORMS = tuple(_DRIVERS)
+
+
+def _immortal(handle: Any) -> Any:
+    """Takes a reference that is never given back."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
+    return handle
+
+
+@functools.cache
+def binding() -> Any:
+    """IREE's runtime binding (``iree.runtime._binding``), without its report of live objects at exit."""
+    from iree.runtime import _binding
+
+    _binding.disable_leak_checker()
+    return _binding
+
+
+@functools.cache
+def vm_instance() -> Any:
+    """The process' one VmInstance."""
+    return _immortal(binding().VmInstance())
+
+
+@functools.cache
+def _driver(name: str) -> Any:
+    return _immortal(binding().get_cached_hal_driver(name))
+
+
+class Device:
+    """One device of a platform.
+
+    Attributes:
+        platform: "cpu", "vulkan" or "cuda"; also the name of its target.
+        id: number within the process' platform.
+        process_index: the process it belongs to.
+        device_kind: the hardware's name.
+    """
+
+    __slots__ = ("_lock", "_hal", "_hal_id", "_hal_modules", "device_kind", "id", "platform", "process_index")
+
+    def __init__(self, platform: str, id: int, hal_id: int, device_kind: str, process_index: int = 0) -> None:
+        self.platform = platform
+        self.id = id
+        self.process_index = process_index
+        self.device_kind = device_kind
+        self._hal_id = hal_id
+        self._hal: dict[str, Any] = {}
+        self._hal_modules: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def target(self) -> Target:
+        """What programs for this device are compiled for."""
+        return get_target(self.platform)
+
+    @property
+    def is_host(self) -> bool:
+        """Whether its memory is the process' own memory."""
+        return self.platform == "cpu"
+
+    def hal(self, mode: Mode = "sync") -> Any:
+        """IREE's HalDevice. A CPU device has one for each mode; both accept the buffers of the other."""
+        driver = _DRIVERS[self.platform][mode]
+        found = self._hal.get(driver)
+        if found is None:
+            with self._lock:
+                found = self._hal.get(driver)
+                if found is None:
+                    # The caching allocator keeps the memory of freed results: no page faults at the next call.
+                    # The GPU drivers pool memory themselves, and Vulkan's cannot allocate through it.
+                    allocators = ["caching"] if self.is_host else None
+                    found = _immortal(_driver(driver).create_device(self._hal_id, allocators=allocators))
+                    self._hal[driver] = found
+        return found
+
+    def hal_module(self, mode: Mode = "sync") -> Any:
+        """The VM module "hal" bound to this device, shared by all programs."""
+        driver = _DRIVERS[self.platform][mode]
+        found = self._hal_modules.get(driver)
+        if found is None:
+            found = self._hal_modules[driver] = _immortal(
+                binding().create_hal_module(vm_instance(), device=self.hal(mode)))
+        return found
+
+    @property
+    def allocator(self) -> Any:
+        """The HalAllocator that arrays of this device come from."""
+        return self.hal("sync").allocator
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes in use, at peak, and allocated in total by this device's allocators, cached memory included."""
+        in_use = peak = total = 0
+        for hal in self._hal.values():
+            statistics = hal.allocator.statistics
+            for kind in ("host", "device"):
+                allocated, freed = statistics[f"{kind}_bytes_allocated"], statistics[f"{kind}_bytes_freed"]
+                in_use, total = in_use + allocated - freed, total + allocated
+                peak += statistics[f"{kind}_bytes_peak"]
+        return {"bytes_in_use": in_use, "peak_bytes_in_use": peak, "total_bytes_allocated": total}
+
+    def trim(self) -> None:
+        """Gives cached memory back to the system."""
+        for hal in self._hal.values():
+            hal.allocator.trim()
+
+    def __repr__(self) -> str:
+        return f"{_CLASSES[self.platform]}(id={self.id})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _device, (self.platform, self.id)
+
+
+def _device(platform: str, id: int) -> Device:
+    return devices(platform)[id]
+
+
+def _cpu_kind() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
+            for line in f:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    import platform
+
+    return platform.processor() or platform.machine() or "cpu"
+
+
+def _cpu_count() -> int:
+    text = os.environ.get("QUIRE_NUM_CPU_DEVICES") or "1"
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"QUIRE_NUM_CPU_DEVICES={text}: expected a number of devices, 1 or more")
+    return int(text)
+
+
+@functools.cache
+def _platform_devices(platform: str) -> tuple[Device, ...]:
+    if platform == "cpu":
+        kind = _cpu_kind()
+        return tuple(Device("cpu", i, 0, kind) for i in range(_cpu_count()))
+    try:
+        found = _driver(_DRIVERS[platform]["sync"]).query_available_devices()
+    except Exception as error:
+        reason = str(error).strip().splitlines()
+        raise RuntimeError(f"{_MISSING[platform]} (IREE: {reason[0][:200] if reason else 'no reason'})") from None
+    if not found:
+        raise RuntimeError(_MISSING[platform])
+    return tuple(Device(platform, i, entry["device_id"], entry["name"]) for i, entry in enumerate(found))
+
+
+@functools.cache
+def default_platform() -> str:
+    """QUIRE_PLATFORM, or "cuda" where there is a CUDA device, or "cpu".
+
+    A Vulkan device is used when it is asked for: it may be a software driver, slower than the CPU itself.
+    """
+    named = os.environ.get("QUIRE_PLATFORM")
+    if named:
+        _platform_devices(_known(named))
+        return named
+    try:
+        _platform_devices("cuda")
+    except RuntimeError:
+        return "cpu"
+    return "cuda"
+
+
+def _known(platform: str) -> str:
+    if platform not in _DRIVERS:
+        raise ValueError(f"unknown platform {platform!r}; there are {', '.join(PLATFORMS)}")
+    return platform
+
+
+def devices(platform: str | None = None) -> list[Device]:
+    """The devices of a platform ("cpu", "vulkan", "cuda"); default: `default_platform()`.
+
+    Raises:
+        RuntimeError: there is no such device; the message tells what is missing.
+        ValueError: there is no such platform.
+    """
+    return list(_platform_devices(_known(platform) if platform is not None else default_platform()))
+
+
+def local_devices(process_index: int | None = None, platform: str | None = None) -> list[Device]:
+    """The devices of this process (or of `process_index`)."""
+    index = 0 if process_index is None else process_index
+    return [device for device in devices(platform) if device.process_index == index]
+
+
+def device_count(platform: str | None = None) -> int:
+    """How many devices the platform has."""
+    return len(devices(platform))

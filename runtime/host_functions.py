@@ -1,0 +1,150 @@
+"""Host functions: Python functions that compiled code calls.
+
+A module declares ``func.func private @host.f(tensor<4xf32>) -> tensor<4xf32>`` and is loaded with
+``HostModule("host", {"f": HostFunction(f, 1, 1)})``. The function runs in the thread that called the program, in the
+order in which the program's text calls, also from within loops and branches.
+
+An exception in it ends the program; IREE keeps only its text, so the module keeps the exception itself, by thread,
+and the executable raises that very object with its traceback.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quire.runtime.buffers import DTYPES, from_numpy, to_numpy
+from quire.runtime.devices import Device, binding, devices
+
+_cast = binding().HalBufferView.__iree_vm_cast__
+
+ResultType = tuple[tuple[int, ...], np.dtype[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class HostFunction:
+    """One function and what it takes and gives.
+
+    Attributes:
+        function: takes NumPy arrays, returns one array, a sequence of them, or None for no results.
+        arguments: how many arguments, or their dtypes: needed for unsigned integers, which IREE hands over as signed.
+        results: how many results, or their (shape, dtype): then checked, with an error in the user's terms.
+        borrow: the arguments are views of the program's own memory, valid during the call only; otherwise copies.
+    """
+
+    function: Callable[..., Any]
+    arguments: int | Sequence[Any]
+    results: int | Sequence[tuple[Sequence[int], Any]]
+    borrow: bool = False
+
+    @property
+    def n_arguments(self) -> int:
+        return self.arguments if isinstance(self.arguments, int) else len(self.arguments)
+
+    @property
+    def n_results(self) -> int:
+        return self.results if isinstance(self.results, int) else len(self.results)
+
+    @property
+    def name(self) -> str:
+        """The Python function's name, for messages."""
+        return getattr(self.function, "__qualname__", None) or repr(self.function)
+
+
+class HostModule:
+    """Host functions under one module name.
+
+    Args:
+        name: the module's name: its functions are ``@name.symbol`` in MLIR.
+        functions: by symbol.
+        device: where arguments come from and results go to.
+    """
+
+    def __init__(
+        self, name: str, functions: Mapping[str, HostFunction], device: Device | None = None
+    ) -> None:
+        self.name = name
+        self.functions = dict(functions)
+        self.device = device or devices("cpu")[0]
+        self._pending = threading.local()
+
+    def vm_module(self) -> Any:
+        """A VmModule for one context."""
+        interface = binding().PyModuleInterface(self.name, lambda _: self)
+        for symbol, function in self.functions.items():
+            convention = f"0{'r' * function.n_arguments or 'v'}_{'r' * function.n_results or 'v'}"
+            interface.export(symbol, convention, self._wrapper(function))
+        return interface.create()
+
+    def take_exception(self) -> BaseException | None:
+        """The exception that ended the last program in this thread, once; None where there was none."""
+        pending = getattr(self._pending, "exception", None)
+        self._pending.exception = None
+        return pending
+
+    def _wrapper(self, host: HostFunction) -> Callable[..., Any]:
+        dtypes = None if isinstance(host.arguments, int) else [np.dtype(dtype) for dtype in host.arguments]
+        types = None if isinstance(host.results, int) else _result_types(host.results)
+        n_results, device = host.n_results, self.device
+
+        def call(_: Any, *references: Any) -> Any:
+            try:
+                arguments = [
+                    _argument(reference, device, dtypes[i] if dtypes else None, host.borrow)
+                    for i, reference in enumerate(references)
+                ]
+                views = [from_numpy(array, device, copy=True).ref
+                         for array in _results(host, host.function(*arguments), types)]
+            except BaseException as error:
+                self._pending.exception = error
+                raise
+            if n_results == 1:
+                return views[0]
+            return tuple(views) if n_results else None
+
+        return call
+
+
+def _argument(reference: Any, device: Device, dtype: np.dtype[Any] | None, borrow: bool) -> np.ndarray[Any, Any]:
+    view = _cast(reference)
+    array = to_numpy(view, device, dtype or DTYPES[view.element_type])
+    # The program may use the memory for something else once the call is over.
+    return array if borrow or not device.is_host else array.copy()
+
+
+def _result_types(results: Sequence[tuple[Sequence[int], Any]]) -> list[ResultType]:
+    return [(tuple(shape), np.dtype(dtype)) for shape, dtype in results]
+
+
+def _results(host: HostFunction, value: Any, types: list[ResultType] | None) -> list[np.ndarray[Any, Any]]:
+    """The function's value as a list of arrays of the promised number, shapes and dtypes."""
+    n = host.n_results
+    if n == 0:
+        return []
+    if n == 1 and not (isinstance(value, (tuple, list)) and len(value) == 1 and _is_array(value[0])):
+        value = (value,)
+    if not isinstance(value, (tuple, list)) or len(value) != n:
+        found = f"{len(value)} values" if isinstance(value, (tuple, list)) else f"a {type(value).__name__}"
+        raise TypeError(f"host function {host.name} returned {found}; {n} results were declared")
+    arrays = [np.asarray(item) for item in value]
+    for i, (array, expected) in enumerate(zip(arrays, types or ())):
+        shape, dtype = expected
+        if array.shape != shape or array.dtype != dtype:
+            if array.shape == shape and not isinstance(value[i], np.ndarray) and np.can_cast(
+                array.dtype, dtype, "same_kind"
+            ):
+                arrays[i] = array.astype(dtype)  # a Python number has the dtype NumPy happens to give it
+                continue
+            raise TypeError(
+                f"host function {host.name} returned {array.dtype}{list(array.shape)} as result {i}; "
+                f"{dtype}{list(shape)} was declared"
+            )
+    return arrays
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")

@@ -1,0 +1,372 @@
+"""The compile service: what it gives, and that no failure of the compiler does harm."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from quire.backends.iree import CompileService, retry_flags, system_link_flags
+from quire.backends.iree.reproducer import KEEP, first_diagnostic, split_location, write_reproducer
+from quire.backends.targets import get_target
+from quire.ir.errors import CompileError, QuireError
+
+FLAGS = get_target("cpu").flags
+ADD = """func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %a, %b : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+HANG = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = func.call @main(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+ILLEGAL = """func.func @main(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = "stablehlo.cholesky"(%a) {lower = true} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("user.py":12:3)
+  return %0 : tensor<4x4xf32>
+}"""
+UNREGISTERED = ADD.replace("stablehlo.add %a, %b : tensor<4xf32>",
+                           '"my.op"(%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>')
+# a loop whose condition reads a value that is only written, and that is returned
+WRITE_ONLY_CARRY = """func.func @main(%x0: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %e0 = stablehlo.constant dense<1.0> : tensor<f32>
+  %tol = stablehlo.constant dense<0.001> : tensor<f32>
+  %half = stablehlo.constant dense<0.5> : tensor<f32>
+  %r:2 = stablehlo.while(%x = %x0, %err = %e0) : tensor<f32>, tensor<f32>
+    cond {
+      %c = stablehlo.compare GT, %err, %tol : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %y = stablehlo.multiply %x, %half : tensor<f32>
+      %d = stablehlo.subtract %y, %x : tensor<f32>
+      %new = stablehlo.abs %d : tensor<f32>
+      stablehlo.return %y, %new : tensor<f32>, tensor<f32>
+    }
+  return %r#0, %r#1 : tensor<f32>, tensor<f32>
+}"""
+
+
+@pytest.fixture(scope="module")
+def service():
+    service = CompileService(workers=2)
+    yield service
+    service.close()
+
+
+@pytest.fixture(autouse=True)
+def reproducers(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUIRE_REPRODUCER_DIR", str(tmp_path / "reproducers"))
+    return tmp_path / "reproducers"
+
+
+def failure(service, module, flags=FLAGS, **options):
+    """The CompileError of a compile, and its reproducer's folder; the next compile must work."""
+    with pytest.raises(CompileError) as caught:
+        service.compile(module, flags, name="doomed", **options)
+    assert service.compile(ADD, FLAGS, phase="input").text is not None
+    message = str(caught.value)
+    assert len(message) < 1500 and message.count("\n") <= 3
+    line = next(line for line in message.splitlines() if "reproducer: " in line)
+    return message, line.split("reproducer: ")[1]
+
+
+def test_output_is_a_module_and_tells_the_time(service):
+    output = service.compile(ADD, FLAGS, name="add")
+    assert len(output.vmfb) > 1000 and output.text is None
+    assert 0 < output.seconds < 60
+    assert output.flags == FLAGS
+
+
+def test_bytecode_is_accepted(service):
+    import io
+
+    from iree.compiler import ir
+
+    with ir.Context():
+        data = io.BytesIO()
+        ir.Module.parse(ADD).operation.write_bytecode(data)
+    assert service.compile(data.getvalue(), FLAGS, phase="input").text
+    assert "stablehlo.add" in service.to_text(data.getvalue())
+
+
+def test_phase_gives_text(service):
+    assert "flow.executable" in service.compile(ADD, FLAGS, phase="flow").text
+    with pytest.raises(ValueError, match="no phase 'flux'.*flow, stream"):
+        service.compile(ADD, FLAGS, phase="flux")
+
+
+def test_stages_and_files_of_one_compile(service):
+    output = service.compile(ADD, FLAGS, stages=True, files=True)
+    assert list(output.stages)[0] == "input" and list(output.stages)[-1] == "vm"
+    assert "stream.executable" in output.stages["stream"] and "vm.module" in output.stages["vm"]
+    assembly = [data for name, data in output.files.items() if name.endswith(".s")]
+    assert len(assembly) == 1 and b".text" in assembly[0]
+    assert output.vmfb
+
+
+def test_spirv_and_ptx_are_among_the_files(service):
+    vulkan = service.compile(ADD, get_target("vulkan").flags, files=True)
+    assert any(name.endswith((".spv", ".spirv")) or "spirv" in name for name in vulkan.files)
+    cuda = service.compile(ADD, get_target("cuda").flags, files=True)
+    assert any(b".visible .entry" in data for data in cuda.files.values())
+
+
+def test_compiles_run_at_once_in_several_workers(service):
+    futures = [service.submit(ADD, FLAGS, name=f"f{i}") for i in range(4)]
+    assert all(future.result().vmfb for future in futures)
+    assert len(service._workers) == 2
+
+
+def test_bad_module(service):
+    message, _ = failure(service, ADD.replace("stablehlo.add", "stablehlo.addx"))
+    assert "reported an error while compiling 'doomed'" in message
+    assert "first diagnostic: custom op 'stablehlo.addx' is unknown" in message
+
+
+def test_the_users_line_is_named(service):
+    message, _ = failure(service, ILLEGAL)
+    assert "failed to legalize operation 'stablehlo.cholesky'" in message
+    assert "  at user.py:12" in message
+
+
+def test_unknown_flag(service):
+    message, _ = failure(service, ADD, (*FLAGS, "--iree-nonsense"))
+    assert "iree-nonsense" in message
+
+
+@pytest.mark.parametrize(
+    "module, flags, reason",
+    [
+        (UNREGISTERED, FLAGS, "crashed (SIGSEGV)"),
+        (WRITE_ONLY_CARRY, FLAGS, ""),  # a crash or an error, by chance
+        (ADD, (FLAGS[0], "--iree-llvmcpu-target-cpu=nonsense"), "ended its process (exit status 1)"),
+    ],
+    ids=["segfault", "write-only-carry", "exit"],
+)
+def test_the_end_of_the_worker_is_an_error(service, module, flags, reason):
+    message, _ = failure(service, module, flags)
+    assert reason in message
+
+
+def test_time_limit(service):
+    start = time.perf_counter()
+    message, _ = failure(service, HANG, timeout=0.7)
+    assert "did not finish within 0.7 s" in message
+    assert time.perf_counter() - start < 10
+
+
+def test_time_limit_from_the_environment(service, monkeypatch):
+    monkeypatch.setenv("QUIRE_COMPILE_TIMEOUT", "0.5")
+    with pytest.raises(CompileError, match=r"within 0\.5 s"):
+        service.compile(HANG, FLAGS)
+
+
+def test_killed_worker(service):
+    future = service.submit(HANG, FLAGS, name="killed")
+    time.sleep(0.5)
+    for worker in list(service._workers):
+        os.kill(worker.process.pid, signal.SIGKILL)
+    with pytest.raises(CompileError, match=r"crashed \(SIGKILL\) while compiling 'killed'"):
+        future.result()
+    assert service.compile(ADD, FLAGS).vmfb
+
+
+def test_reproducer_repeats_the_failure(service):
+    from pathlib import Path
+
+    message, folder = failure(service, ILLEGAL)
+    names = sorted(path.name for path in Path(folder).iterdir())
+    assert names == ["README.md", "command.sh", "diagnostics.txt", "flags.txt", "module.mlir"]
+    assert Path(folder, "module.mlir").read_text() == ILLEGAL
+    assert Path(folder, "flags.txt").read_text().split() == list(FLAGS)
+    readme = Path(folder, "README.md").read_text()
+    assert "iree-compile module.mlir" in readme and "iree-base-compiler 3." in readme
+    repeated = subprocess.run(["sh", "command.sh"], cwd=folder, capture_output=True, text=True, timeout=100)
+    assert repeated.returncode == 1 and "stablehlo.cholesky" in repeated.stderr
+
+
+def test_reproducer_of_bytecode_has_text_too(service):
+    import io
+    from pathlib import Path
+
+    from iree.compiler import ir
+
+    with ir.Context():
+        data = io.BytesIO()
+        ir.Module.parse(ILLEGAL).operation.write_bytecode(data)
+    message, folder = failure(service, data.getvalue())
+    assert "  at user.py:12" in message
+    assert Path(folder, "module.mlirbc").read_bytes() == data.getvalue()
+    assert "stablehlo.cholesky" in Path(folder, "module.mlir").read_text()
+
+
+def test_reproducers_are_bounded(reproducers):
+    for i in range(KEEP + 3):
+        write_reproducer(f"r{i}", b"module {}", (), "it failed", "")
+    assert len(list(reproducers.iterdir())) == KEEP
+
+
+def test_unwritable_reproducer_folder_goes_elsewhere(service, monkeypatch, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("QUIRE_REPRODUCER_DIR", str(blocked / "below"))
+    _, folder = failure(service, ILLEGAL)
+    assert os.path.exists(os.path.join(folder, "module.mlir"))
+
+
+def test_error_class():
+    assert issubclass(CompileError, QuireError) and issubclass(CompileError, RuntimeError)
+
+
+def test_diagnostics_with_and_without_location():
+    assert split_location("module.mlir:1:60: custom op") == (None, "custom op")
+    assert split_location('a/b.py:3:4: bad thing') == ("a/b.py:3", "bad thing")
+    assert split_location("<unknown>:0: bad thing") == (None, "bad thing")
+    assert split_location('loc(fused["a.py":3:0, "b"]): bad') == ("a.py:3", "bad")
+    diagnostics = [("warning", "x.py:1:1: careful"), ("error", "module.mlir:2:1: no"), ("error", "u.py:5:1: but")]
+    assert first_diagnostic(diagnostics) == ("u.py:5", "no")
+    assert first_diagnostic([]) == (None, "")
+
+
+def test_retries_of_known_diagnostics():
+    fuse = "--iree-dispatch-creation-fuse-multi-use=false"
+    assert retry_flags("circular dependency: input operation uses partition output", FLAGS) == (*FLAGS, fuse)
+    assert retry_flags("OUT_OF_RANGE; binding count 41 > 32", FLAGS) == (*FLAGS, fuse)
+    assert retry_flags("binding count 41 > 32", (*FLAGS, fuse)) is None
+    assert retry_flags("exceeded stack allocation limit", ())[0].endswith("aggressive-fusion=false")
+    assert retry_flags("something else", FLAGS) is None
+
+
+def test_a_scatter_that_exceeds_the_stack_is_compiled_again(service):
+    # The indices are computed in the program: at O3 their producer is fused into the scatter.
+    module = """func.func @main(%x: tensor<64x64xf32>, %i: tensor<20000x1xi32>, %u: tensor<20000x64xf32>) -> tensor<64x64xf32> {
+      %n = stablehlo.constant dense<63> : tensor<20000x1xi32>
+      %j = stablehlo.minimum %i, %n : tensor<20000x1xi32>
+      %v = stablehlo.add %u, %u : tensor<20000x64xf32>
+      %0 = "stablehlo.scatter"(%x, %j, %v) ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %s = stablehlo.add %a, %b : tensor<f32>
+          stablehlo.return %s : tensor<f32>
+      }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+          scatter_dims_to_operand_dims = [0], index_vector_dim = 1>} :
+        (tensor<64x64xf32>, tensor<20000x1xi32>, tensor<20000x64xf32>) -> tensor<64x64xf32>
+      return %0 : tensor<64x64xf32>
+    }"""
+    output = service.compile(module, FLAGS, name="scatter")
+    assert output.flags == (*FLAGS, "--iree-dispatch-creation-enable-aggressive-fusion=false")
+
+
+def test_f64_transcendentals_link_with_the_system_flags(service):
+    sine = ADD.replace("stablehlo.add %a, %b : tensor<4xf32>", "stablehlo.sine %a : tensor<4xf64>")
+    sine = sine.replace("tensor<4xf32>", "tensor<4xf64>")
+    assert service.compile(sine, (*FLAGS, *system_link_flags())).vmfb
+
+
+def test_warm_up_returns_at_once_and_starts_one_worker():
+    service = CompileService(workers=2, warm_up_flags=FLAGS)
+    start = time.perf_counter()
+    service.warm_up()
+    service.warm_up()
+    assert time.perf_counter() - start < 0.1
+    assert service.compile(ADD, FLAGS, phase="input").text
+    assert len(service._workers) == 1
+    service.close()
+    with pytest.raises(CompileError, match="closed"):
+        service.compile(ADD, FLAGS)
+
+
+def test_closing_ends_waiting_compiles():
+    service = CompileService(workers=1)
+    hanging = service.submit(HANG, FLAGS)
+    waiting = service.submit(ADD, FLAGS)
+    time.sleep(0.3)
+    service.close()
+    with pytest.raises(CompileError, match="closed"):
+        hanging.result(10)
+    assert waiting.cancelled()
+
+
+def test_many_threads(service):
+    errors = []
+
+    def work():
+        try:
+            assert service.compile(ADD, FLAGS, phase="input").text
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def run(script, **options):
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, **options)
+
+
+PREAMBLE = f"""
+import os, time
+from quire.backends.iree import compile_service
+from quire.backends.targets import get_target
+FLAGS = get_target("cpu").flags
+HANG = {HANG!r}
+ADD = {ADD!r}
+service = compile_service()
+"""
+
+
+def gone(pid):
+    for _ in range(100):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                if f.read().split()[2] == "Z":
+                    return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_exit_does_not_wait_for_a_compile():
+    start = time.perf_counter()
+    result = run(PREAMBLE + "service.submit(HANG, FLAGS)\ntime.sleep(0.5)\n"
+                 "print([w.process.pid for w in service._workers][0])")
+    assert result.returncode == 0 and result.stderr == ""
+    assert time.perf_counter() - start < 10
+    assert gone(int(result.stdout))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+def test_a_worker_ends_with_its_parent_even_in_a_compile():
+    result = run(PREAMBLE + "service.submit(HANG, FLAGS)\ntime.sleep(0.5)\n"
+                 "print([w.process.pid for w in service._workers][0], flush=True)\nos.kill(os.getpid(), 9)")
+    assert result.returncode == -9
+    assert gone(int(result.stdout))
+
+
+def test_a_forked_child_has_its_own_service():
+    result = run(PREAMBLE + """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+assert service.compile(ADD, FLAGS, phase="input").text
+pid = os.fork()
+if pid == 0:
+    assert compile_service() is not service
+    assert compile_service().compile(ADD, FLAGS, phase="input").text
+    compile_service().close()
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+assert service.compile(ADD, FLAGS, phase="input").text
+print("fine")
+""")
+    assert result.stdout == "fine\n", result.stderr
+
+
+def test_the_service_imports_neither_numpy_nor_the_compiler():
+    result = run("import sys, quire.backends.iree\n"
+                 "print([m for m in ('numpy', 'iree.compiler', 'jax') if m in sys.modules])")
+    assert result.stdout == "[]\n"
