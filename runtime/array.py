@@ -19,8 +19,11 @@ class Array:
     Make one with `quire.numpy.array`, `quire.device_put`, or as the result of an operation; not with this class.
     """
 
-    __slots__ = ("aval", "_host", "_view", "_device", "_shared", "__weakref__")
+    __slots__ = ("aval", "_signature", "_host", "_view", "_device", "_shared", "__weakref__")
     aval: ShapedArray
+    # What a compiled function's variants are told apart by: the aval, for a device other than the default CPU the
+    # pair (aval, device). Compared by identity or hash: kept beside the value to be looked up without any work.
+    _signature: Any
     _host: np.ndarray[Any, Any] | None  # the elements as a read-only NumPy array
     _view: Any | None  # the elements as a HAL buffer view
     _device: Any  # a runtime Device; None for the default CPU device
@@ -58,6 +61,7 @@ def from_numpy(value: np.ndarray[Any, Any], aval: ShapedArray, device: Any = Non
     """An Array of a NumPy array that nobody writes any more; dtype and shape are the aval's."""
     self = _new(Array)
     self.aval = aval
+    self._signature = aval if device is None else (aval, device)
     self._host = value
     self._view = None
     self._device = device
@@ -69,6 +73,7 @@ def from_view(view: Any, aval: ShapedArray, device: Any = None) -> Array:
     """An Array of a HAL buffer view."""
     self = _new(Array)
     self.aval = aval
+    self._signature = aval if device is None else (aval, device)
     self._host = None
     self._view = view
     self._device = device
