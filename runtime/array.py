@@ -79,3 +79,67 @@ def from_view(view: Any, aval: ShapedArray, device: Any = None) -> Array:
     self._device = device
     self._shared = False
     return self
+
+
+def default_device() -> Device:
+    """The device that `_device` None means: the first CPU device."""
+    return devices("cpu")[0]
+
+
+def device_of(a: Array) -> Device:
+    """Where the array lives."""
+    return default_device() if a._device is None else a._device
+
+
+def own_device(device: Device) -> Device | None:
+    """How an array on this device says so: None on the first CPU device."""
+    return None if device is default_device() else device
+
+
+def host_value(a: Array) -> np.ndarray[Any, Any]:
+    """The elements as a read-only NumPy array; the same memory on the CPU, fetched once from other devices.
+
+    Raises RuntimeError if the array was donated or deleted.
+    """
+    host = a._host
+    if host is None:
+        if a._view is None:
+            raise_deleted(a)
+        host = a._host = to_numpy(a._view, device_of(a), a.aval.dtype, a.aval.shape)
+    return host
+
+
+def device_view(a: Array, device: Device) -> Any:
+    """The elements as a buffer view on `device`, kept for later calls where that is the array's own device."""
+    own = device_of(a)
+    if a._view is not None and own is device:
+        return a._view
+    if a._host is None and a._view is None:
+        raise_deleted(a)
+    view = from_host(host_value(a), device)
+    if own is device:
+        a._view = view
+    return view
+
+
+def from_host(value: np.ndarray[Any, Any], device: Device) -> Any:
+    """A buffer view of a NumPy array."""
+    return buffers.from_numpy(value, device)
+
+
+def raise_deleted(a: Array) -> NoReturn:
+    """Raise the error of an array whose memory was given away."""
+    raise RuntimeError(
+        f"this array, {a.aval.short()}, has no memory any more: it was donated to a compiled function (donate_argnums) "
+        "or deleted; use the function's result, or do not donate it"
+    )
+
+
+def is_deleted(a: Array) -> bool:
+    """Whether the array was donated or deleted."""
+    return a._host is None and a._view is None
+
+
+def delete(a: Array) -> None:
+    """Give the memory away."""
+    a._host = a._view = None
