@@ -1,0 +1,83 @@
+"""Integer keys that order elements as JAX does, computed from the bits.
+
+Dispatches run with denormals flushed, so a float comparison would call 1e-40 and 0 equal; the keys compare the
+bit patterns instead. Order of floats: -inf ... -0 == 0 ... inf, then every NaN, all equal to each other. Complex
+numbers have two keys, the real part first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .builder import KernelBuilder
+from .dtypes import FLOAT_PATTERNS, DType
+from .values import Operand, Value, width
+
+
+@dataclass(frozen=True)
+class Key:
+    """One sort key: ``part`` of the elements of ``operand``."""
+
+    operand: int
+    part: int
+    dtype: DType
+
+    @property
+    def bits(self) -> int:
+        """Width of the key."""
+        return self.dtype.bits
+
+    @property
+    def word(self) -> str:
+        """MLIR integer type of the key."""
+        return f"i{self.dtype.bits}"
+
+
+def keys_of(operand: int, dtype: DType) -> list[Key]:
+    """The keys of one operand, most significant first."""
+    return [Key(operand, part, dtype) for part in range(dtype.parts)]
+
+
+def ordered(
+    b: KernelBuilder,
+    dtype: DType,
+    word: Value,
+    *,
+    signed: bool,
+    descending: bool = False,
+    zeros_equal: bool = True,
+    nans_equal: bool = True,
+) -> Value:
+    """The key of ``word`` (the bits of one part; scalar or vector) under signed or unsigned comparison.
+
+    ``descending`` reverses the order. Without ``zeros_equal`` -0 comes before 0; without ``nans_equal`` NaNs
+    are ordered by their bits, negative ones before -inf (the total order of IEEE 754).
+    """
+    bits = width(word.type)
+    top = 1 << (bits - 1)
+    is_signed = dtype.signed
+    if dtype.kind in ("float", "complex"):
+        quiet, infinity = FLOAT_PATTERNS[dtype.scalar]
+        magnitude = word & (top - 1)
+        if zeros_equal:
+            word = b.select(b.cmp("eq", magnitude, 0), 0, word)
+        if nans_equal:
+            word = b.select(b.cmp("ugt", magnitude, infinity), quiet, word)
+        word = word ^ (b.shra(word, bits - 1) & (top - 1))
+    flip = (top if is_signed != signed else 0) ^ ((1 << bits) - 1 if descending else 0)
+    return word ^ flip if flip else word
+
+
+def from_ordered(b: KernelBuilder, dtype: DType, key: Value) -> Value:
+    """The bits of the element whose signed key (ascending) is ``key``: the inverse of :func:`ordered`."""
+    bits = width(key.type)
+    top = 1 << (bits - 1)
+    if dtype.kind in ("float", "complex"):
+        return key ^ (b.shra(key, bits - 1) & (top - 1))
+    return key if dtype.signed else key ^ top
+
+
+def divmod_(b: KernelBuilder, x: Operand, y: int) -> tuple[Value, Value]:
+    """Quotient and remainder of an index by a positive constant."""
+    x = b.index(x)
+    return b.udiv(x, y), b.urem(x, y)
