@@ -69,12 +69,52 @@ def ordered(
 
 
 def from_ordered(b: KernelBuilder, dtype: DType, key: Value) -> Value:
-    """The bits of the element whose signed key (ascending) is ``key``: the inverse of :func:`ordered`."""
+    """The bits of the element whose signed key (ascending, total order) is ``key``: inverse of :func:`ordered`."""
     bits = width(key.type)
     top = 1 << (bits - 1)
     if dtype.kind in ("float", "complex"):
         return key ^ (b.shra(key, bits - 1) & (top - 1))
     return key if dtype.signed else key ^ top
+
+
+def unfold(b: KernelBuilder, dtype: DType, word: Value) -> Value:
+    """A reversible form of ``word`` from which :func:`merged` makes the unsigned key in few operations.
+
+    Floats: the unsigned total order, rotated so that -inf is 0 and NaNs of both signs are on top.
+    """
+    bits = width(word.type)
+    top = 1 << (bits - 1)
+    if dtype.kind in ("float", "complex"):
+        lowest = _minus_infinity(dtype)
+        return (word ^ (b.shra(word, bits - 1) | top)) - lowest
+    return word ^ top if dtype.signed else word
+
+
+def fold_back(b: KernelBuilder, dtype: DType, form: Value) -> Value:
+    """The inverse of :func:`unfold`."""
+    bits = width(form.type)
+    top = 1 << (bits - 1)
+    if dtype.kind in ("float", "complex"):
+        total = form + _minus_infinity(dtype)
+        return total ^ (b.shra(total ^ top, bits - 1) | top)
+    return form ^ top if dtype.signed else form
+
+
+def merged(b: KernelBuilder, dtype: DType, form: Value, *, descending: bool) -> Value:
+    """The unsigned key of :func:`unfold`'s form: the zeros become one, the NaNs become one."""
+    bits = width(form.type)
+    if dtype.kind in ("float", "complex"):
+        lowest = _minus_infinity(dtype)
+        infinity = FLOAT_PATTERNS[dtype.scalar][1]
+        form = b.umin(form, (1 << (bits - 1)) + infinity + 1 - lowest)
+        minus_zero = (1 << (bits - 1)) - 1 - lowest
+        form = form + b.cast(b.cmp("eq", form, minus_zero), form.type, signed=False)
+    return form ^ ((1 << bits) - 1) if descending else form
+
+
+def _minus_infinity(dtype: DType) -> int:
+    """-inf in the unsigned total order."""
+    return (1 << (dtype.bits - 1)) - 1 - FLOAT_PATTERNS[dtype.scalar][1]
 
 
 def divmod_(b: KernelBuilder, x: Operand, y: int) -> tuple[Value, Value]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from .builder import KernelBuilder
 from .kernel import Kernel, Spec
-from .keys import Key, divmod_, keys_of, ordered
+from .keys import Key, divmod_, fold_back, keys_of, merged, ordered, unfold
 from .radix import Digits, Lane, clear, count, passes
 from .target import KernelTarget
 from .values import Buffer, Value, vector
@@ -197,19 +197,19 @@ def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, descen
     lane = Lane(b.result(1), b.workgroup_id() * (2 * rows.n))
 
     def key_of(word: Value) -> Value:
-        return ordered(b, key.dtype, word, signed=False, descending=descending)
+        return merged(b, key.dtype, word, descending=descending)
 
     with b.spread(rows.count, groups) as row:
         start = rows.start(b, row)
         clear(b, counts, digits)
         with b.for_(0, rows.n) as loop:
-            word = b.load(source, start + loop.index * rows.inner)
+            word = unfold(b, key.dtype, b.load(source, start + loop.index * rows.inner))
             b.store(word, lane.memory, lane.base + loop.index)
             count(b, counts, key_of(word), digits)
         side = passes(b, [lane], rows.n, counts, digits, key_of, b.index(0))
         with b.for_(0, rows.n) as loop:
             word = b.load(lane.memory, lane.base + side + loop.index)
-            b.store(word, destination, start + loop.index * rows.inner)
+            b.store(fold_back(b, key.dtype, word), destination, start + loop.index * rows.inner)
     return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: radix, {digits.passes} passes on values")
 
 
@@ -246,7 +246,8 @@ def _radix_places(
             at = start + place * rows.inner
             for i, spec in enumerate(operands):
                 if i == 0 and direct:
-                    values = [b.cast(head >> 32 if packed else head, spec.dtype.word)]
+                    form = b.cast(head >> 32 if packed else head, spec.dtype.word)
+                    values = [fold_back(b, spec.dtype, form)]
                 else:
                     values = load_words(b, sources[i], spec, at)
                 store_words(b, values, targets[i], to)
@@ -276,14 +277,14 @@ def _sort_by(
 
     def key_of(word: Value) -> Value:
         bits = b.cast(word >> 32 if packed else word, key.word)
-        return ordered(b, key.dtype, bits, signed=False, descending=descending)
+        return merged(b, key.dtype, bits, descending=descending)
 
     clear(b, counts, digits)
     with b.for_(0, rows.n) as loop:
         here = lanes[0].base + side + loop.index
         place = loop.index if first else _place(b, b.load(lanes[1].memory, here), False)
         bits = load_key(b, operands[key.operand], key, start + place * rows.inner)
-        word = b.cast(bits, "i64", signed=False)
+        word = b.cast(unfold(b, key.dtype, bits), "i64", signed=False)
         if packed:
             word = (word << 32) | b.cast(place, "i64")
         elif first:
