@@ -5,6 +5,7 @@ A template returns a :class:`Kernel`; ``kernel.insert(module)`` puts its text in
 """
 
 from .builder import KernelBuilder
+from .cumulative import cumulative
 from .dtypes import DTYPES, DType, dtype_of
 from .kernel import EMPTY, Kernel, Spec
 from .sort import sort
@@ -22,6 +23,7 @@ __all__ = [
     "KernelBuilder",
     "KernelTarget",
     "Spec",
+    "cumulative",
     "dtype_of",
     "sort",
 ]

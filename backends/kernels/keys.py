@@ -46,12 +46,12 @@ def ordered(
     signed: bool,
     descending: bool = False,
     zeros_equal: bool = True,
-    nans_equal: bool = True,
+    nan_low: bool = False,
 ) -> Value:
     """The key of ``word`` (the bits of one part; scalar or vector) under signed or unsigned comparison.
 
-    ``descending`` reverses the order. Without ``zeros_equal`` -0 comes before 0; without ``nans_equal`` NaNs
-    are ordered by their bits, negative ones before -inf (the total order of IEEE 754).
+    ``descending`` reverses the order. Without ``zeros_equal`` -0 comes before 0. NaNs, all equal, come after inf,
+    with ``nan_low`` before -inf.
     """
     bits = width(word.type)
     top = 1 << (bits - 1)
@@ -61,8 +61,7 @@ def ordered(
         magnitude = word & (top - 1)
         if zeros_equal:
             word = b.select(b.cmp("eq", magnitude, 0), 0, word)
-        if nans_equal:
-            word = b.select(b.cmp("ugt", magnitude, infinity), quiet, word)
+        word = b.select(b.cmp("ugt", magnitude, infinity), quiet | top if nan_low else quiet, word)
         word = word ^ (b.shra(word, bits - 1) & (top - 1))
     flip = (top if is_signed != signed else 0) ^ ((1 << bits) - 1 if descending else 0)
     return word ^ flip if flip else word
