@@ -9,6 +9,7 @@ from .cumulative import cumulative
 from .dtypes import DTYPES, DType, dtype_of
 from .kernel import EMPTY, Kernel, Spec
 from .sort import sort
+from .top_k import top_k
 from .target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "cumulative",
     "dtype_of",
     "sort",
+    "top_k",
 ]

@@ -99,15 +99,18 @@ def fold_back(b: KernelBuilder, dtype: DType, form: Value) -> Value:
     return form ^ top if dtype.signed else form
 
 
-def merged(b: KernelBuilder, dtype: DType, form: Value, *, descending: bool) -> Value:
-    """The unsigned key of :func:`unfold`'s form: the zeros become one, the NaNs become one."""
+def merged(
+    b: KernelBuilder, dtype: DType, form: Value, *, descending: bool, zeros_equal: bool = True
+) -> Value:
+    """The unsigned key of :func:`unfold`'s form: the NaNs become one, with ``zeros_equal`` the zeros too."""
     bits = width(form.type)
     if dtype.kind in ("float", "complex"):
         lowest = _minus_infinity(dtype)
         infinity = FLOAT_PATTERNS[dtype.scalar][1]
         form = b.umin(form, (1 << (bits - 1)) + infinity + 1 - lowest)
-        minus_zero = (1 << (bits - 1)) - 1 - lowest
-        form = form + b.cast(b.cmp("eq", form, minus_zero), form.type, signed=False)
+        if zeros_equal:
+            minus_zero = b.cmp("eq", form, (1 << (bits - 1)) - 1 - lowest)
+            form = form + b.cast(minus_zero, form.type, signed=False)
     return form ^ ((1 << bits) - 1) if descending else form
 
 

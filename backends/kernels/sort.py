@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .builder import KernelBuilder
+from .dtypes import DType
 from .kernel import Kernel, Spec
 from .keys import Key, divmod_, fold_back, keys_of, merged, ordered, unfold
 from .radix import Digits, Lane, clear, count, passes
@@ -27,6 +28,24 @@ from .values import Buffer, Value, vector
 
 #: Rows up to this length are sorted by counting ranks (n*n/lanes compares; radix has a fixed cost per row).
 RANK_MAX = 64
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which way keys go; sort makes -0 and 0 equal, top_k does not."""
+
+    descending: bool = False
+    zeros_equal: bool = True
+
+    def signed(self, b: KernelBuilder, dtype: DType, word: Value) -> Value:
+        """The key of an element's bits under signed comparison."""
+        return ordered(
+            b, dtype, word, signed=True, descending=self.descending, zeros_equal=self.zeros_equal
+        )
+
+    def of_form(self, b: KernelBuilder, dtype: DType, form: Value) -> Value:
+        """The unsigned key of an unfolded element."""
+        return merged(b, dtype, form, descending=self.descending, zeros_equal=self.zeros_equal)
 
 
 @dataclass(frozen=True)
@@ -83,12 +102,13 @@ def sort(
     if rows.count * rows.n == 0 or rows.n == 1:
         forward = range(len(operands))
         return Kernel.nothing("sort", operands, operands, forward, "at most one element a row: nothing moves")
+    order = Order(descending)
     keys = [key for i, spec in enumerate(operands[:num_keys]) for key in keys_of(i, spec.dtype)]
     if rows.n <= RANK_MAX:
-        return _rank_sort(operands, rows, keys, target, descending)
+        return _rank_sort(operands, rows, keys, target, order)
     if len(operands) == 1 and len(keys) == 1:
-        return _radix_values(operands[0], rows, keys[0], target, descending)
-    return _radix_places(operands, rows, keys, target, descending)
+        return _radix_values(operands[0], rows, keys[0], target, order)
+    return _radix_places(operands, rows, keys, target, order)
 
 
 def word_view(b: KernelBuilder, i: int, spec: Spec, *, result: bool = False) -> Buffer:
@@ -138,13 +158,13 @@ def fill_rank_keys(
     operands: Sequence[Spec],
     rows: Rows,
     start: Value,
-    descending: bool,
+    order: Order,
 ) -> None:
     """Load the signed keys of one row."""
     for array, key in zip(arrays, keys):
         with b.for_(0, rows.n) as loop:
             word = load_key(b, operands[key.operand], key, start + loop.index * rows.inner)
-            value = ordered(b, key.dtype, word, signed=True, descending=descending)
+            value = order.signed(b, key.dtype, word)
             b.store(b.cast(value, array.elem), array, loop.index)
         for i in range(rows.n, array.shape[0]):
             b.store((1 << (int(array.elem[1:]) - 1)) - 1, array, i)  # never before a real element
@@ -166,7 +186,7 @@ def rank(b: KernelBuilder, arrays: Sequence[Buffer], lanes: int, i: Value) -> Va
 
 
 def _rank_sort(
-    operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, descending: bool
+    operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order
 ) -> Kernel:
     b = KernelBuilder("sort_rank", operands, operands, target)
     groups = rows.groups(target)
@@ -175,7 +195,7 @@ def _rank_sort(
     arrays, lanes = rank_keys(b, keys, rows.n)
     with b.spread(rows.count, groups) as row:
         start = rows.start(b, row)
-        fill_rank_keys(b, arrays, keys, operands, rows, start, descending)
+        fill_rank_keys(b, arrays, keys, operands, rows, start, order)
         with b.for_(0, rows.n) as loop:
             to = start + rank(b, arrays, lanes, loop.index) * rows.inner
             at = start + loop.index * rows.inner
@@ -187,7 +207,7 @@ def _rank_sort(
 # -- radix ---------------------------------------------------------------------------------------------------
 
 
-def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, descending: bool) -> Kernel:
+def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, order: Order) -> Kernel:
     groups = rows.groups(target)
     memory = Spec.of((groups * 2 * rows.n,), f"u{key.bits}")
     b = KernelBuilder("sort_radix", [spec], [spec], target, scratch=[memory])
@@ -197,7 +217,7 @@ def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, descen
     lane = Lane(b.result(1), b.workgroup_id() * (2 * rows.n))
 
     def key_of(word: Value) -> Value:
-        return merged(b, key.dtype, word, descending=descending)
+        return order.of_form(b, key.dtype, word)
 
     with b.spread(rows.count, groups) as row:
         start = rows.start(b, row)
@@ -214,7 +234,7 @@ def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, descen
 
 
 def _radix_places(
-    operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, descending: bool
+    operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order
 ) -> Kernel:
     groups = rows.groups(target)
     packed = len(keys) == 1 and keys[0].bits <= 32
@@ -234,14 +254,14 @@ def _radix_places(
         start = rows.start(b, row)
         side: Value = b.index(0)
         for k in reversed(range(len(keys))):
-            side = _sort_by(
-                b, operands, rows, start, keys[k], lanes, digits[k], counts, side, k == len(keys) - 1, descending
+            side = sort_by(
+                b, operands, rows, start, keys[k], lanes, digits[k], counts, side, k == len(keys) - 1, order
             )
         direct = keys[0].dtype.parts == 1  # the last key sorted by is still there, in order: no gather for it
         with b.for_(0, n) as loop:
             here = base + side + loop.index
             head = b.load(lanes[0].memory, here)
-            place = _place(b, head if packed else b.load(lanes[1].memory, here), packed)
+            place = place_of(b, head if packed else b.load(lanes[1].memory, here), packed)
             to = start + loop.index * rows.inner
             at = start + place * rows.inner
             for i, spec in enumerate(operands):
@@ -255,11 +275,11 @@ def _radix_places(
     return b.build((groups,), f"sort of {rows.count} rows of {n}: radix, {how}")
 
 
-def _place(b: KernelBuilder, word: Value, packed: bool) -> Value:
+def place_of(b: KernelBuilder, word: Value, packed: bool) -> Value:
     return b.cast(b.cast(word, "i32") if packed else word, "index", signed=False)
 
 
-def _sort_by(
+def sort_by(
     b: KernelBuilder,
     operands: Sequence[Spec],
     rows: Rows,
@@ -270,19 +290,19 @@ def _sort_by(
     counts: Buffer,
     side: Value,
     first: bool,
-    descending: bool,
+    order: Order,
 ) -> Value:
     """Bring the row's places (identity when ``first``) into stable order by one key."""
     packed = len(lanes) == 1
 
     def key_of(word: Value) -> Value:
         bits = b.cast(word >> 32 if packed else word, key.word)
-        return merged(b, key.dtype, bits, descending=descending)
+        return order.of_form(b, key.dtype, bits)
 
     clear(b, counts, digits)
     with b.for_(0, rows.n) as loop:
         here = lanes[0].base + side + loop.index
-        place = loop.index if first else _place(b, b.load(lanes[1].memory, here), False)
+        place = loop.index if first else place_of(b, b.load(lanes[1].memory, here), False)
         bits = load_key(b, operands[key.operand], key, start + place * rows.inner)
         word = b.cast(unfold(b, key.dtype, bits), "i64", signed=False)
         if packed:
