@@ -8,6 +8,7 @@ from .builder import KernelBuilder
 from .cumulative import cumulative
 from .dtypes import DTYPES, DType, dtype_of
 from .kernel import EMPTY, Kernel, Spec
+from .scatter import ScatterDims, scatter
 from .sort import sort
 from .top_k import top_k
 from .target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
@@ -23,9 +24,11 @@ __all__ = [
     "Kernel",
     "KernelBuilder",
     "KernelTarget",
+    "ScatterDims",
     "Spec",
     "cumulative",
     "dtype_of",
+    "scatter",
     "sort",
     "top_k",
 ]

@@ -93,3 +93,60 @@ class Bundle:
 def bundle() -> type[Bundle]:
     """The class :class:`Bundle` (test modules cannot import each other)."""
     return Bundle
+
+
+def sample(dtype: np.dtype, shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
+    """Values with many ties, zeros of both signs, infinities, NaNs of several payloads, denormals, extremes."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        wide = rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+        return np.where(rng.random(shape) < 0.5, wide, (rng.integers(0, 5, shape)).astype(dtype))
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        return np.ascontiguousarray(sample(part, (*shape, 2), rng)).view(dtype)[..., 0]
+    word = np.dtype(f"u{dtype.itemsize}")
+    one = np.ones(1, dtype).view(word)[0]
+    infinity = int(np.array([np.inf]).astype(dtype).view(word)[0])
+    top = 1 << (dtype.itemsize * 8 - 1)
+    patterns = [0, top, 1, top | 1, infinity, infinity | top, infinity | 1, infinity | top | 1, infinity | 3]
+    special = np.array([*patterns, int(one), int(one) | top], word).view(dtype)
+    numbers = rng.standard_normal(max(4, int(np.prod(shape)) // 3)).astype(dtype)
+    pool = np.concatenate([special, numbers])
+    return pool[rng.integers(0, len(pool), shape)]
+
+
+def bits(x: np.ndarray) -> np.ndarray:
+    """The bytes of an array as unsigned words (two a complex128), for exact comparison."""
+    x = np.ascontiguousarray(x)
+    if x.dtype.itemsize == 16:
+        return x.view(np.uint64)
+    return x.view(f"u{x.dtype.itemsize}")
+
+
+def order_keys(x: np.ndarray, zeros_equal: bool = True) -> list[np.ndarray]:
+    """Integer arrays whose lexicographic order is JAX's order of x, most significant first."""
+    if x.dtype.kind == "c":
+        return [*order_keys(x.real.copy(), zeros_equal), *order_keys(x.imag.copy(), zeros_equal)]
+    if x.dtype.kind in "biu":
+        return [x]
+    width = x.dtype.itemsize * 8
+    word = bits(x).astype(np.uint64)
+    top = 1 << (width - 1)
+    magnitude = (word & np.uint64(top - 1)).astype(np.int64)
+    key = np.where(word & np.uint64(top), -magnitude - (not zeros_equal), magnitude)
+    infinity = int(np.array([np.inf]).astype(x.dtype).view(f"u{x.dtype.itemsize}")[0])
+    return [np.where(magnitude > infinity, np.int64(2**63 - 1), key)]
+
+
+@pytest.fixture(scope="session")
+def tools() -> type:
+    """The functions of this file, for test modules."""
+
+    class Tools:
+        pass
+
+    Tools.sample, Tools.bits, Tools.order_keys = map(staticmethod, (sample, bits, order_keys))
+    return Tools
