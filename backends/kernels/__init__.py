@@ -10,8 +10,8 @@ from .dtypes import DTYPES, DType, dtype_of
 from .kernel import EMPTY, Kernel, Spec
 from .scatter import ScatterDims, scatter
 from .sort import sort
-from .top_k import top_k
 from .target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
+from .top_k import top_k
 
 __all__ = [
     "CPU_AVX2",

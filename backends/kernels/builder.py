@@ -1,9 +1,9 @@
 """The loop-nest builder: writes the text of one kernel at the level of typed values.
 
 A template says what the loops compute; how the outer loops are spread is the target's business
-(:class:`~quire.backends.kernels.target.KernelTarget`). The text is deterministic: names count up in the order of
-the calls, constants are collected at the head of the function. The form of the op and what of it IREE takes is
-recorded in ``docs/kernels.md``.
+(:class:`~quire.backends.kernels.target.KernelTarget`). The text is deterministic: names count up in the order
+of the calls, constants are collected at the head of the function. The form of the op and what of it IREE
+takes is recorded in ``docs/kernels.md``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Branch:
 
 
 class While:
-    """An open ``scf.while``: compute on ``before``, call ``condition``, then on ``after``, then ``yield_``."""
+    """An open ``scf.while``: compute on ``before``, ``condition``, compute on ``after``, ``yield_``."""
 
     def __init__(self, builder: KernelBuilder, before: list[Value], results: list[Value]) -> None:
         self._builder = builder
@@ -90,8 +90,8 @@ def _checked(what: str, values: Sequence[Value], types: Sequence[str]) -> list[V
 class KernelBuilder(ArithMixin):
     """Builds one kernel: open it, emit, and :meth:`build`.
 
-    ``results`` come back to the caller; ``scratch`` is memory of this kernel, allocated by IREE. ``tied`` maps
-    a result to the operand it updates in place; the two share one binding.
+    ``results`` come back to the caller; ``scratch`` is memory of this kernel, allocated by IREE. ``tied``
+    maps a result to the operand it updates in place; the two share one binding.
     """
 
     def __init__(
@@ -192,10 +192,8 @@ class KernelBuilder(ArithMixin):
         key = (binding, shape, elem)
         if key not in self._views:
             view = Buffer(f"%m{len(self._views)}", shape, elem)
-            zero = self.index(0)
-            self._head.append(
-                f"      {view.name} = stream.binding.subspan %b{binding}[{zero}] : !stream.binding -> {view.type}"
-            )
+            at = f"%b{binding}[{self.index(0)}] : !stream.binding"
+            self._head.append(f"      {view.name} = stream.binding.subspan {at} -> {view.type}")
             self._views[key] = view
         return self._views[key]
 

@@ -1,8 +1,8 @@
 """How elements are combined by cumulative operations and scatter: loaded, accumulated and stored as vectors.
 
-Integers wrap. Maximum and minimum compare integer keys (denormals are kept); -0 < 0, and a NaN, once met, stays;
-complex numbers are ordered by real, then imaginary part. 16-bit floats are computed in f32 and rounded when
-stored. A bool adds as "or" and multiplies as "and".
+Integers wrap. Maximum and minimum compare integer keys (denormals are kept); -0 < 0, and a NaN, once met,
+stays; complex numbers are ordered by real, then imaginary part. 16-bit floats are computed in f32 and rounded
+when stored. A bool adds as "or" and multiplies as "and".
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Combiner:
         return state
 
     def load(self, n: int, memory: Buffer, at: Value, count: int | None = None) -> State:
-        """The states of ``n`` elements from flat place ``at`` on; lanes from ``count`` on are the identity."""
+        """The states of ``n`` elements from flat ``at`` on; lanes from ``count`` on are the identity."""
         b, parts = self.b, self.dtype.parts
         mask = None if count is None else b.mask(n * parts, count * parts)
         raw = b.vload(n * parts, memory, at * parts, mask=mask)

@@ -1,9 +1,9 @@
 """Cumulative sum, product, maximum, minimum and logsumexp along one dimension, either way.
 
-- At least one vector of neighbouring elements that do not depend on each other (the scanned dimension is not the
-  last): a strip of columns is scanned at once, its running state in memory of the workgroup.
-- 1, 2 or 4 interleaved rows (the scanned dimension is last, or next to last of a small one): vectors are scanned
-  in the register by shifts of 1, 2, 4, ... rows, and one carry goes from vector to vector.
+- At least one vector of neighbouring elements that do not depend on each other (the scanned dimension is not
+  the last): a strip of columns is scanned at once, its running state in memory of the workgroup.
+- 1, 2 or 4 interleaved rows (the scanned dimension is last, or next to last of a small one): vectors are
+  scanned in the register by shifts of 1, 2, 4, ... rows, and one carry goes from vector to vector.
 
 The numbers are those of combine.py; 16-bit floats stay in f32 from element to element.
 """
@@ -37,10 +37,13 @@ def applies(op: Op, dtype: DType, target: KernelTarget) -> str | None:
     return None
 
 
-def cumulative(op: Op, operand: Spec, dimension: int, target: KernelTarget, *, reverse: bool = False) -> Kernel:
+def cumulative(
+    op: Op, operand: Spec, dimension: int, target: KernelTarget, *, reverse: bool = False
+) -> Kernel:
     """The kernel of a cumulative operation along ``dimension``; the result has the operand's shape and dtype.
 
-    ``reverse`` accumulates from the last element to the first. Raises ``ValueError`` where :func:`applies` says.
+    ``reverse`` accumulates from the last element to the first. Raises ``ValueError`` where :func:`applies`
+    says.
     """
     why = applies(op, operand.dtype, target)
     if why is not None:

@@ -104,9 +104,7 @@ class Kernel:
         """
         if len(operands) != len(self.operands):
             raise ValueError(f"{self.name} takes {len(self.operands)} operands, got {len(operands)}")
-        if loc is None:
-            loc = ir.Location.unknown(operands[0].context if operands else None)
-        with loc:
+        with loc or ir.Location.unknown():
             if self.forward is not None:
                 return [
                     _empty(spec) if source == EMPTY else operands[source]
@@ -159,7 +157,9 @@ def _empty(spec: Spec) -> ir.Value:
     if spec.dtype.kind == "complex":
         part = _tensor(spec, spec.dtype.scalar)
         zero = ir.Operation.create(
-            "stablehlo.constant", results=[part], attributes={"value": ir.Attribute.parse(f"dense<> : {part}")}
+            "stablehlo.constant",
+            results=[part],
+            attributes={"value": ir.Attribute.parse(f"dense<> : {part}")},
         ).result
         return ir.Operation.create(
             "stablehlo.complex", results=[_tensor(spec, boundary)], operands=[zero, zero]

@@ -1,8 +1,8 @@
 """Integer keys that order elements as JAX does, computed from the bits.
 
-Dispatches run with denormals flushed, so a float comparison would call 1e-40 and 0 equal; the keys compare the
-bit patterns instead. Order of floats: -inf ... -0 == 0 ... inf, then every NaN, all equal to each other. Complex
-numbers have two keys, the real part first.
+Dispatches run with denormals flushed, so a float comparison would call 1e-40 and 0 equal; the keys compare
+the bit patterns instead. Order of floats: -inf ... -0 == 0 ... inf, then every NaN, all equal to each other.
+Complex numbers have two keys, the real part first.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def ordered(
 ) -> Value:
     """The key of ``word`` (the bits of one part; scalar or vector) under signed or unsigned comparison.
 
-    ``descending`` reverses the order. Without ``zeros_equal`` -0 comes before 0. NaNs, all equal, come after inf,
-    with ``nan_low`` before -inf.
+    ``descending`` reverses the order. Without ``zeros_equal`` -0 comes before 0. NaNs, all equal, come after
+    inf, with ``nan_low`` before -inf.
     """
     bits = width(word.type)
     top = 1 << (bits - 1)
@@ -68,7 +68,7 @@ def ordered(
 
 
 def from_ordered(b: KernelBuilder, dtype: DType, key: Value) -> Value:
-    """The bits of the element whose signed key (ascending, total order) is ``key``: inverse of :func:`ordered`."""
+    """The bits of the element whose signed, ascending, total key is ``key``: undoes :func:`ordered`."""
     bits = width(key.type)
     top = 1 << (bits - 1)
     if dtype.kind in ("float", "complex"):

@@ -1,7 +1,7 @@
 """Least-significant-digit radix passes over arrays in scratch memory, shared by sort and top_k.
 
-Values travel in double-buffered arrays: ``memory[base + side * n + i]``. Passes whose digit is the same for all
-elements are skipped at run time, so the side on which the data ends is a run-time value.
+Values travel in double-buffered arrays: ``memory[base + side * n + i]``. Passes whose digit is the same for
+all elements are skipped at run time, so the side on which the data ends is a run-time value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Digits:
 
     @staticmethod
     def of(key_bits: int, n: int) -> Digits:
-        """Small arrays take 8 bits (short prefix sums); large ones of 32-bit keys 11: three passes for four."""
+        """Small arrays take 8 bits (short prefix sums); large ones of 32-bit keys 11: a pass less."""
         bits = 11 if key_bits == 32 and n >= LARGE else 8
         return Digits(bits, -(-key_bits // bits))
 
@@ -72,7 +72,13 @@ def count(b: KernelBuilder, counts: Buffer, key: Value, digits: Digits) -> None:
 
 
 def passes(
-    b: KernelBuilder, lanes: Sequence[Lane], n: int, counts: Buffer, digits: Digits, key_of: KeyOf, side: Value
+    b: KernelBuilder,
+    lanes: Sequence[Lane],
+    n: int,
+    counts: Buffer,
+    digits: Digits,
+    key_of: KeyOf,
+    side: Value,
 ) -> Value:
     """Sort stably by the key of the first lane; ``side`` (an index, 0 or n) tells where the data is.
 

@@ -1,11 +1,11 @@
 """Scatter in place: set, add, mul, min, max of windows of updates at indexed places of the operand.
 
 Updates are applied one after the other in the order of the scatter dimensions (of equal places the last write
-wins, sums are deterministic). A window that does not lie inside the operand is left out whole (``drop``) or moved
-inside (``clip``); no index value of any type makes the kernel touch other memory. Loops run over the dimensions of
-the updates in their order; neighbouring window dimensions that are contiguous in both arrays become one, and the
-innermost run is vectorised. Dimensions in which updates cannot meet (batching, and leading window dimensions that
-no index moves) are spread over workgroups.
+wins, sums are deterministic). A window that does not lie inside the operand is left out whole (``drop``) or
+moved inside (``clip``); no index value of any type makes the kernel touch other memory. Loops run over the
+dimensions of the updates in their order; neighbouring window dimensions that are contiguous in both arrays
+become one, and the innermost run is vectorised. Dimensions in which updates cannot meet (batching, and
+leading window dimensions that no index moves) are spread over workgroups.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def rows(operand: Spec, indices: Spec, updates: Spec) -> ScatterDims:
     return ScatterDims(tuple(range(1, len(operand.shape))), (0,), (0,))
 
 
-def applies(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target: KernelTarget) -> str | None:
+def applies(
+    operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target: KernelTarget
+) -> str | None:
     """None where the kernel can do the scatter, else why not."""
     if target.kind != "cpu":
         return "the scatter kernel applies updates one after the other: CPUs only"
@@ -94,8 +96,8 @@ def scatter(
 ) -> Kernel:
     """The kernel with operands (operand, indices, updates); its one result is the operand, updated in place.
 
-    ``tied`` says so: an operand that must keep its value has to be copied by whoever calls. Raises ``ValueError``
-    where :func:`applies` says so.
+    ``tied`` says so: an operand that must keep its value has to be copied by whoever calls. Raises
+    ``ValueError`` where :func:`applies` says so.
     """
     why = applies(operand, indices, updates, dims, target)
     if why is not None:
@@ -222,7 +224,7 @@ class _Writer:
             self._window(window, place)
 
     def _start(self, place: _Place) -> tuple[Value | None, _Place]:
-        """Read the index vector: whether its window lies inside (None: always), and the place of the window."""
+        """Read the index vector: whether its window lies inside (None: always), and where it begins."""
         b, dims = self.b, self.dims
         rank = len(self.indices.shape)
         vector_dim = rank - 1 if dims.index_vector_dim is None else dims.index_vector_dim

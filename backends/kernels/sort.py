@@ -2,8 +2,8 @@
 
 Rows (all other dimensions) are spread over workgroups; within a row:
 
-- up to :data:`RANK_MAX` elements: the rank of each element is counted with vectors, and every operand is stored
-  at its rank;
+- up to :data:`RANK_MAX` elements: the rank of each element is counted with vectors, and every operand is
+  stored at its rank;
 - one operand of one part: radix passes move the values themselves. The digit is taken from the canonical key
   while the original bits travel, so -0, 0 and NaN payloads come out as they went in, in stable order;
 - one key of up to 32 bits: the same, with the element's place in the lower half of a 64-bit word;
@@ -39,9 +39,7 @@ class Order:
 
     def signed(self, b: KernelBuilder, dtype: DType, word: Value) -> Value:
         """The key of an element's bits under signed comparison."""
-        return ordered(
-            b, dtype, word, signed=True, descending=self.descending, zeros_equal=self.zeros_equal
-        )
+        return ordered(b, dtype, word, signed=True, descending=self.descending, zeros_equal=self.zeros_equal)
 
     def of_form(self, b: KernelBuilder, dtype: DType, form: Value) -> Value:
         """The unsigned key of an unfolded element."""
@@ -144,7 +142,7 @@ def count_buffer(b: KernelBuilder, digits: Sequence[Digits]) -> Buffer:
 
 
 def rank_keys(b: KernelBuilder, keys: Sequence[Key], n: int) -> tuple[list[Buffer], int]:
-    """Stack arrays for the keys of one row, of one common width and padded to whole vectors; and the lanes."""
+    """Stack arrays for the keys of a row, of one width, padded to whole vectors; and the lanes."""
     bits = max(32, *(key.bits for key in keys))
     lanes = b.target.lanes(bits)
     padded = -(-n // lanes) * lanes
@@ -201,7 +199,9 @@ def _rank_sort(
             at = start + loop.index * rows.inner
             for spec, source, destination in zip(operands, sources, targets):
                 store_words(b, load_words(b, source, spec, at), destination, to)
-    return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: short rows, ranks counted with vectors")
+    return b.build(
+        (groups,), f"sort of {rows.count} rows of {rows.n}: short rows, ranks counted with vectors"
+    )
 
 
 # -- radix ---------------------------------------------------------------------------------------------------
@@ -230,7 +230,9 @@ def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, order:
         with b.for_(0, rows.n) as loop:
             word = b.load(lane.memory, lane.base + side + loop.index)
             b.store(fold_back(b, key.dtype, word), destination, start + loop.index * rows.inner)
-    return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: radix, {digits.passes} passes on values")
+    return b.build(
+        (groups,), f"sort of {rows.count} rows of {rows.n}: radix, {digits.passes} passes on values"
+    )
 
 
 def _radix_places(
@@ -312,5 +314,3 @@ def sort_by(
         b.store(word, lanes[0].memory, here)
         count(b, counts, key_of(word), digits)
     return passes(b, lanes, rows.n, counts, digits, key_of, side)
-
-

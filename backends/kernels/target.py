@@ -11,9 +11,9 @@ class KernelTarget:
     """What a template must know of the machine.
 
     ``vector_bytes`` is one vector register (16 for baseline x86-64 and aarch64, 32 for AVX2, 64 for AVX-512).
-    ``workgroups`` bounds how many pieces a CPU kernel splits independent rows into: a few for each core, so that
-    uneven rows even out, while scratch memory (one piece each) stays small. ``threads`` is the size of a GPU
-    workgroup and ``shared_bytes`` its workgroup memory.
+    ``workgroups`` bounds how many pieces a CPU kernel splits independent rows into: a few for each core, so
+    that uneven rows even out, while scratch memory (one piece each) stays small. ``threads`` is the size of a
+    GPU workgroup and ``shared_bytes`` its workgroup memory.
     """
 
     kind: Literal["cpu", "gpu"] = "cpu"

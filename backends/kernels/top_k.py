@@ -1,7 +1,7 @@
 """The k largest of each row, with their places, in JAX's order.
 
-Largest first; every NaN counts as larger than inf; 0 is larger than -0; of equal elements the lowest place comes
-first.
+Largest first; every NaN counts as larger than inf; 0 is larger than -0; of equal elements the lowest place
+comes first.
 
 - Rows up to the length that sort counts ranks for: the same, storing ranks below k.
 - k up to :data:`INSERT_MAX`: one pass that skips blocks without an element larger than the current k-th, and

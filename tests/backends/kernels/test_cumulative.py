@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, DTYPES, Spec, cumulative
 from quire.backends.kernels.cumulative import applies
 
@@ -21,7 +20,9 @@ def cases() -> list[tuple]:
             if applies(op, dtype, CPU_AVX2) is None:
                 out += [(op, name, shape, dim, reverse, CPU_AVX2) for shape, dim, reverse in SHAPES]
     for n in (0, 1, 7, 8, 9, 255, 256, 257, 100_000):
-        out += [("sum", name, (n,), 0, reverse, CPU_AVX2) for name in ("i32", "f64") for reverse in (False, True)]
+        out += [
+            ("sum", name, (n,), 0, reverse, CPU_AVX2) for name in ("i32", "f64") for reverse in (False, True)
+        ]
     out += [("max", "f32", (5, n), 0, n % 2 == 0, CPU_AVX2) for n in (3, 4, 6, 511, 512, 513, 1100)]
     out += [("sum", "i16", (70, 3), 0, False, target) for target in (CPU_BASELINE, CPU_AVX512)]
     out += [("prod", "c64", (2, 21), 1, True, target) for target in (CPU_BASELINE, CPU_AVX512)]
@@ -57,7 +58,7 @@ def draw(dtype: np.dtype, shape, rng) -> np.ndarray:
     return (x + 1j * rng.standard_normal(shape)).astype(dtype) if dtype.kind == "c" else x.astype(dtype)
 
 
-@pytest.mark.parametrize("case", range(len(CASES)), ids=lambda i: "{0}-{1}{2}-{3}-{4}".format(*CASES[i][:5]))
+@pytest.mark.parametrize("case", range(len(CASES)), ids=lambda i: "-".join(map(str, CASES[i][:5])))
 def test_cumulative(compiled, case):
     module, numbers = compiled
     op, name, shape, dim, reverse, _ = CASES[case]
@@ -75,7 +76,12 @@ def test_cumulative(compiled, case):
 def test_special_values(bundle, tools):
     jax = pytest.importorskip("jax")
     functions = {"sum": "cumsum", "max": "cummax", "min": "cummin", "logsumexp": "cumlogsumexp"}
-    x = np.array([[-0.0, 0.0, 1, -np.inf, 2, 3, np.inf, 1, 4, np.inf], [-np.inf, -np.inf, 0, 1, np.nan, 5, 6, -0.0, 1, 2]])
+    x = np.array(
+        [
+            [-0.0, 0.0, 1, -np.inf, 2, 3, np.inf, 1, 4, np.inf],
+            [-np.inf, -np.inf, 0, 1, np.nan, 5, 6, -0.0, 1, 2],
+        ]
+    )
     x = np.concatenate([x, x[:, ::-1]], 1).astype(np.float32)
     module = bundle()
     numbers = {
@@ -90,7 +96,9 @@ def test_special_values(bundle, tools):
         (got,) = module.run(number, given)
         np.testing.assert_allclose(got, expected, rtol=1e-6, err_msg=f"{op} {dim}")
         if op in ("max", "min"):
-            np.testing.assert_array_equal(np.signbit(got[~np.isnan(got)]), np.signbit(expected[~np.isnan(got)]))
+            np.testing.assert_array_equal(
+                np.signbit(got[~np.isnan(got)]), np.signbit(expected[~np.isnan(got)])
+            )
 
 
 def test_extremes_keep_denormals(bundle):

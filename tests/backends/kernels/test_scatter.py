@@ -1,4 +1,4 @@
-"""The scatter kernels against a window-by-window NumPy scatter, and JAX; and that nothing outside is touched."""
+"""The scatter kernels against a window-by-window NumPy scatter, and JAX, index values of every kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, ScatterDims, Spec, scatter
 
 OPS = ("set", "add", "mul", "min", "max")
@@ -85,7 +84,11 @@ def draw(name: str, shape, rng) -> np.ndarray:
     if dtype.kind in ("int", "uint"):
         return rng.integers(0 if dtype.kind == "uint" else -9, 10, shape).astype(dtype.numpy())
     x = rng.integers(-3, 4, shape)  # small integers: every order of float operations is exact
-    return (x + 1j * rng.integers(-3, 4, shape)).astype(dtype.numpy()) if dtype.kind == "complex" else x.astype(dtype.numpy())
+    return (
+        (x + 1j * rng.integers(-3, 4, shape)).astype(dtype.numpy())
+        if dtype.kind == "complex"
+        else x.astype(dtype.numpy())
+    )
 
 
 def draw_indices(shape, operand_shape, dtype, rng) -> np.ndarray:
@@ -128,7 +131,7 @@ def compiled(bundle):
     return module, numbers
 
 
-@pytest.mark.parametrize("case", range(len(CASES)), ids=lambda i: "{0}-{1}-{2}-{3}-{4}".format(*CASES[i][:5]))
+@pytest.mark.parametrize("case", range(len(CASES)), ids=lambda i: "-".join(map(str, CASES[i][:5])))
 def test_scatter(compiled, tools, case):
     module, numbers = compiled
     form, op, mode, index, name, _ = CASES[case]
@@ -232,7 +235,9 @@ def test_zero_sizes_forward_the_operand(bundle):
     x = np.arange(15, dtype=np.uint8).reshape(5, 3)
     got = module.run(none, x, np.zeros((0, 1), np.int32), np.zeros((0, 3), np.uint8))[0]
     np.testing.assert_array_equal(got, x)
-    got = module.run(empty, np.zeros((5, 0), np.complex64), np.zeros((2, 1), np.int32), np.zeros((2, 0), np.complex64))
+    got = module.run(
+        empty, np.zeros((5, 0), np.complex64), np.zeros((2, 1), np.int32), np.zeros((2, 0), np.complex64)
+    )
     assert got[0].shape == (5, 0)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, DTYPES, GPU, Spec, sort
 
 SIZES = [0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 255, 256, 257, 1000]
@@ -66,7 +65,8 @@ def test_sort(compiled, tools, name):
     arrays = [tools.sample(DTYPES[d].numpy(), shape, rng) for d in dtypes]
     if len(dtypes) > keys and dtypes[-1] == "i32":
         arrays[-1] = np.broadcast_to(
-            np.arange(shape[dimension], dtype=np.int32).reshape([-1] + [1] * (len(shape) - dimension - 1)), shape
+            np.arange(shape[dimension], dtype=np.int32).reshape([-1] + [1] * (len(shape) - dimension - 1)),
+            shape,
         ).copy()
     order = [np.asarray(k) for x in arrays[:keys] for k in tools.order_keys(x)]
     if descending:
@@ -105,7 +105,11 @@ def test_sort_equals_jax(bundle, tools):
     for n, shape in shapes.items():
         x = tools.sample(np.float32, shape, rng)
         x[np.abs(x) < 1e-30] = 0  # JAX flushes denormals while comparing; quire does not
-        arrays = [x, rng.integers(-2, 2, shape).astype(np.int8), rng.permuted(np.arange(2 * n)).reshape(shape)]
+        arrays = [
+            x,
+            rng.integers(-2, 2, shape).astype(np.int8),
+            rng.permuted(np.arange(2 * n)).reshape(shape),
+        ]
         arrays[2] = arrays[2].astype(np.int32)
         expected = jax.lax.sort(tuple(map(jax.numpy.asarray, arrays)), num_keys=2)
         for got, wanted in zip(module.run(numbers[n], *arrays), expected):

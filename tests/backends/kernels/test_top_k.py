@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, Spec, top_k
 
 REAL = [name for name, d in DTYPES.items() if d.kind != "complex"]
@@ -30,7 +29,7 @@ def compiled(bundle):
     return module, numbers
 
 
-@pytest.mark.parametrize("case", range(len(CASES)), ids=lambda i: "{0}{1}-{2}".format(*CASES[i]))
+@pytest.mark.parametrize("case", range(len(CASES)), ids=lambda i: "-".join(map(str, CASES[i][:3])))
 def test_top_k(compiled, tools, case):
     module, numbers = compiled
     name, shape, k, _ = CASES[case]
