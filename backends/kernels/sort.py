@@ -227,7 +227,15 @@ def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, order:
             b.store(word, lane.memory, lane.base + loop.index)
             count(b, counts, key_of(word), digits)
         side = passes(b, [lane], rows.n, counts, digits, key_of, b.index(0))
-        with b.for_(0, rows.n) as loop:
+        vectors = target.lanes(key.bits) if rows.inner == 1 else 1
+        whole = rows.n // vectors * vectors
+        if vectors > 1:
+            with b.for_(0, whole, vectors) as loop:
+                words = b.vload(vectors, lane.memory, lane.base + side + loop.index)
+                b.vstore(fold_back(b, key.dtype, words), destination, start + loop.index)
+        else:
+            whole = 0
+        with b.for_(whole, rows.n) as loop:
             word = b.load(lane.memory, lane.base + side + loop.index)
             b.store(fold_back(b, key.dtype, word), destination, start + loop.index * rows.inner)
     return b.build(

@@ -12,6 +12,7 @@ CASES = [
     *((name, (5, 7), 3, CPU_AVX2) for name in REAL),
     *((name, (2, 300), 9, CPU_AVX2) for name in REAL),
     *((name, (2, 300), 40, CPU_AVX2) for name in REAL),
+    *((name, (2, 1500), 40, CPU_AVX2) for name in REAL),
     *(("f32", (n,), k, CPU_AVX2) for n in (1, 8, 64) for k in {0, 1, n}),
     *(("f32", (n,), k, CPU_AVX2) for n in (65, 257) for k in (0, 1, 31, 32, 33, n)),
     *(("f64", (n,), k, CPU_AVX2) for n in (64, 65) for k in (1, 32, n)),
@@ -41,9 +42,9 @@ def test_top_k(compiled, tools, case):
     np.testing.assert_array_equal(tools.bits(values), tools.bits(np.take_along_axis(x, expected, -1)))
 
 
-@pytest.mark.parametrize("k", [5, 50])
+@pytest.mark.parametrize("k", [5, 50, 900])
 def test_ascending_rows(bundle, k):
-    n = 3000
+    n = 3001
     module = bundle()
     number = module.add(top_k(Spec.of((n,), "i32"), k, CPU_AVX2))
     module.compile()
