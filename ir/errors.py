@@ -1,15 +1,90 @@
-"""Exceptions of quire: one class for each kind of mistake or failure a user can meet."""
+"""The errors a user can cause, one class a mistake.
+
+Every class names the mistake; its docstring shows the wrong and the right program. Messages say what was given,
+what was expected, the user's file and line, and what to write instead.
+"""
 
 from __future__ import annotations
 
 
 class QuireError(Exception):
-    """Base of every exception that quire raises on its own account."""
+    """Base of quire's own errors."""
+
+
+class VerificationError(QuireError, ValueError):
+    """A jaxpr that breaks a rule of the IR: scoping, types or parameters."""
+
+
+class ParseError(QuireError, ValueError):
+    """Textual IR that the parser does not accept; the message shows the line with a caret."""
+
+
+class PassError(QuireError, ValueError):
+    """An unknown pass, a wrong pass option, or a pass that failed on a program."""
 
 
 class CompileError(QuireError, RuntimeError):
-    """IREE could not compile a program (an error, a crash of its worker, or the time limit).
+    """The backend could not compile a program.
 
-    The message is short: what failed, the compiler's first diagnostic, the user's line when the diagnostic
-    has one, and the folder with a self-contained reproducer.
+    The message holds the user's line, the compiler's first diagnostic and the folder of a self-contained reproducer.
     """
+
+
+class UnsupportedError(QuireError, NotImplementedError):
+    """An operation or dtype that a target cannot do; the message names the user's line and an alternative."""
+
+
+class TracerError(QuireError, TypeError):
+    """Base of the errors that using a traced value as a concrete one raises."""
+
+
+class ConcretizationTypeError(TracerError):
+    """A traced value was used where Python needs a number.
+
+    Wrong, under ``compile``: ``range(x)`` or ``float(x)``. Right: mark the argument static
+    (``compile(f, static_argnums=0)``), or use ``lax.fori_loop`` and array operations.
+    """
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """A traced value was used as a condition of ``if``, ``while``, ``and``, ``or`` or ``not``.
+
+    Wrong, under ``compile``: ``if x > 0: ...``. Right: ``lax.cond(x > 0, f, g, x)`` or ``numpy.where(x > 0, a, b)``.
+    """
+
+
+class TracerIntegerConversionError(ConcretizationTypeError):
+    """A traced value was used as a Python integer, for example as a list index or a shape.
+
+    Wrong, under ``compile``: ``table[i]`` on a list. Right: ``numpy.array(table)[i]``, or a static argument.
+    """
+
+
+class TracerArrayConversionError(TracerError):
+    """A traced value was passed to NumPy, which needs the numbers themselves.
+
+    Wrong, under ``compile``: ``np.sin(x)``. Right: ``quire.numpy.sin(x)``, or ``quire.pure_callback``.
+    """
+
+
+class NonConcreteBooleanIndexError(TracerError, IndexError):
+    """A boolean mask that is traced was used as an index, so the result's shape is unknown.
+
+    Wrong, under ``compile``: ``x[x > 0]``. Right: ``numpy.where(x > 0, x, 0)``, or ``x.at[mask].set(v)`` forms.
+    """
+
+
+class UnexpectedTracerError(TracerError):
+    """A traced value left the function it was traced in (a leak) and was used afterwards.
+
+    Wrong: storing an intermediate value in a global or an attribute from inside a compiled function.
+    Right: return it.
+    """
+
+
+class TooManyVariantsError(QuireError, RuntimeError):
+    """A function with ``max_variants`` was compiled for more signatures than allowed."""
+
+
+class KeyReuseError(QuireError, RuntimeError):
+    """A random key was consumed twice (reported when ``config.debug_key_reuse`` is on)."""

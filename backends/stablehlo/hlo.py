@@ -1,0 +1,282 @@
+"""StableHLO operations as functions: ``hlo.add(x, y)``. Result types follow from the operands where they can.
+
+The dialect has no generated Python classes in these bindings, so the operations are built generically, at the
+current insertion point and location.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import iree.compiler.ir as mlir
+import numpy as np
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
+from quire.ir.dtypes import DType
+
+from . import types
+
+Value = Any  # mlir.Value; the bindings are untyped
+Type = Any
+
+
+def op(name: str, operands: Sequence[Value], results: Sequence[Type], regions: int = 0, **attributes: Any) -> Any:
+    """Create an operation; returns it."""
+    return mlir.Operation.create(name, results=list(results), operands=list(operands), attributes=attributes, regions=regions)
+
+
+def op1(name: str, operands: Sequence[Value], result: Type, **attributes: Any) -> Value:
+    """Create an operation with one result; returns the result."""
+    return mlir.Operation.create(name, results=[result], operands=list(operands), attributes=attributes).result
+
+
+# -- attributes -----------------------------------------------------------------------------------------------------
+
+
+def i64_array(values: Sequence[int]) -> Any:
+    return mlir.DenseI64ArrayAttr.get(list(values))
+
+
+def i64(value: int) -> Any:
+    return mlir.IntegerAttr.get(mlir.IntegerType.get_signless(64), value)
+
+
+def i64_matrix(rows: Sequence[Sequence[int]]) -> Any:
+    """A dense [n, 2] attribute, as padding has."""
+    return mlir.DenseElementsAttr.get(np.asarray(rows, np.int64).reshape(len(rows), 2))
+
+
+def boolean(value: bool) -> Any:
+    return mlir.BoolAttr.get(value)
+
+
+def parse_attr(text: str) -> Any:
+    """An attribute from its text, for the dialect's own attributes (``#stablehlo.dot<...>``)."""
+    return mlir.Attribute.parse(text)
+
+
+# -- shapes and constants ---------------------------------------------------------------------------------------------
+
+
+def shape_of(x: Value) -> tuple[int, ...]:
+    return tuple(mlir.RankedTensorType(x.type).shape)
+
+
+def with_shape(x: Value, shape: Sequence[int]) -> Type:
+    """The type of x with another shape."""
+    return mlir.RankedTensorType.get(list(shape), mlir.RankedTensorType(x.type).element_type)
+
+
+def with_dtype(x: Value, dtype: DType) -> Type:
+    """The type of x with another element type."""
+    return mlir.RankedTensorType.get(shape_of(x), types.element_type(dtype))
+
+
+def constant(value: Any, dtype: DType) -> Value:
+    """A constant tensor. Complex ones are made of two real constants (dense complex ones end IREE's process)."""
+    array = np.asarray(value, dtype=dtype)
+    if dtypes.is_complex(dtype):
+        part = dtypes.real_dtype(dtype)
+        return complex(constant(array.real, part), constant(array.imag, part))
+    attr = types.dense(array)
+    return op1("stablehlo.constant", [], attr.type, value=attr)
+
+
+def full(value: Any, shape: Sequence[int], dtype: DType) -> Value:
+    """A constant tensor with all elements equal."""
+    if dtypes.is_complex(dtype):
+        part = dtypes.real_dtype(dtype)
+        z = np.asarray(value, dtype)
+        return complex(full(z.real, shape, part), full(z.imag, shape, part))
+    if math.prod(shape) == 0:
+        return constant(np.zeros(tuple(shape), dtype), dtype)
+    attr = types.dense(np.asarray(value, dtype), tuple(shape))
+    return op1("stablehlo.constant", [], attr.type, value=attr)
+
+
+def full_like(x: Value, value: Any, dtype: DType) -> Value:
+    """`full` with the shape of x."""
+    return full(value, shape_of(x), dtype)
+
+
+def broadcast(x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
+    """broadcast_in_dim; nothing when the shape is the same."""
+    if shape_of(x) == tuple(shape) and tuple(dims) == tuple(range(len(shape))):
+        return x
+    return op1("stablehlo.broadcast_in_dim", [x], with_shape(x, shape), broadcast_dimensions=i64_array(dims))
+
+
+def iota(shape: Sequence[int], dimension: int, dtype: DType) -> Value:
+    return op1("stablehlo.iota", [], types.tensor_type(tuple(shape), dtype), iota_dimension=i64(dimension))
+
+
+def reshape(x: Value, shape: Sequence[int]) -> Value:
+    return x if shape_of(x) == tuple(shape) else op1("stablehlo.reshape", [x], with_shape(x, shape))
+
+
+def transpose(x: Value, permutation: Sequence[int]) -> Value:
+    shape = shape_of(x)
+    result = with_shape(x, [shape[i] for i in permutation])
+    return op1("stablehlo.transpose", [x], result, permutation=i64_array(permutation))
+
+
+def slice(x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequence[int] | None = None) -> Value:
+    strides = [1] * len(start) if strides is None else strides
+    shape = [-((a - b) // s) for a, b, s in zip(start, limit, strides)]
+    return op1(
+        "stablehlo.slice", [x], with_shape(x, shape),
+        start_indices=i64_array(start), limit_indices=i64_array(limit), strides=i64_array(strides),
+    )  # fmt: skip
+
+
+def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
+    shape = [
+        lo + hi + n + max(n - 1, 0) * i for n, lo, hi, i in zip(shape_of(x), low, high, interior, strict=True)
+    ]
+    return op1(
+        "stablehlo.pad", [x, value], with_shape(x, shape),
+        edge_padding_low=i64_array(low), edge_padding_high=i64_array(high), interior_padding=i64_array(interior),
+    )  # fmt: skip
+
+
+def concatenate(xs: Sequence[Value], dimension: int) -> Value:
+    shape = list(shape_of(xs[0]))
+    shape[dimension] = sum(shape_of(x)[dimension] for x in xs)
+    return op1("stablehlo.concatenate", xs, with_shape(xs[0], shape), dimension=i64(dimension))
+
+
+# -- elementwise --------------------------------------------------------------------------------------------------------
+
+
+def _same_type(name: str) -> Callable[..., Value]:
+    full_name = "stablehlo." + name
+
+    def build(*operands: Value) -> Value:
+        return mlir.Operation.create(full_name, results=[operands[0].type], operands=list(operands)).result
+
+    build.__name__ = name
+    return build
+
+
+add, subtract, multiply, divide, remainder, power, atan2 = map(
+    _same_type, ("add", "subtract", "multiply", "divide", "remainder", "power", "atan2")
+)
+maximum, minimum, and_, or_, xor = map(_same_type, ("maximum", "minimum", "and", "or", "xor"))
+shift_left, shift_right_logical, shift_right_arithmetic = map(
+    _same_type, ("shift_left", "shift_right_logical", "shift_right_arithmetic")
+)
+negate, sign, floor, ceil, not_, popcnt, clz = map(
+    _same_type, ("negate", "sign", "floor", "ceil", "not", "popcnt", "count_leading_zeros")
+)
+exponential, exponential_minus_one, log, log_plus_one, logistic, sine, cosine, tan, tanh = map(
+    _same_type,
+    ("exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine", "cosine", "tan", "tanh"),
+)
+sqrt, rsqrt, cbrt, round_even, round_away = map(
+    _same_type, ("sqrt", "rsqrt", "cbrt", "round_nearest_even", "round_nearest_afz")
+)
+
+
+def abs(x: Value) -> Value:
+    """Absolute value; real for complex x."""
+    element = mlir.RankedTensorType(x.type).element_type
+    if mlir.ComplexType.isinstance(element):
+        return op1("stablehlo.abs", [x], mlir.RankedTensorType.get(shape_of(x), mlir.ComplexType(element).element_type))
+    return op1("stablehlo.abs", [x], x.type)
+
+
+def complex(re: Value, im: Value) -> Value:
+    element = mlir.ComplexType.get(mlir.RankedTensorType(re.type).element_type)
+    return op1("stablehlo.complex", [re, im], mlir.RankedTensorType.get(shape_of(re), element))
+
+
+def _part(name: str, x: Value) -> Value:
+    element = mlir.ComplexType(mlir.RankedTensorType(x.type).element_type).element_type
+    return op1(name, [x], mlir.RankedTensorType.get(shape_of(x), element))
+
+
+def real(x: Value) -> Value:
+    return _part("stablehlo.real", x)
+
+
+def imag(x: Value) -> Value:
+    return _part("stablehlo.imag", x)
+
+
+def select(pred: Value, on_true: Value, on_false: Value) -> Value:
+    return op1("stablehlo.select", [pred, on_true, on_false], on_true.type)
+
+
+def clamp(low: Value, x: Value, high: Value) -> Value:
+    return op1("stablehlo.clamp", [low, x, high], x.type)
+
+
+def convert(x: Value, dtype: DType) -> Value:
+    """The plain conversion, which is wrong for floats outside an integer's range (see elementwise lowering)."""
+    result = with_dtype(x, dtype)
+    return x if result == x.type else op1("stablehlo.convert", [x], result)
+
+
+def bitcast(x: Value, dtype: DType) -> Value:
+    """bitcast_convert between dtypes of one width."""
+    result = with_dtype(x, dtype)
+    return x if result == x.type else op1("stablehlo.bitcast_convert", [x], result)
+
+
+def compare(x: Value, y: Value, direction: str, kind: str | None = None) -> Value:
+    """Compare: direction EQ NE LT LE GT GE; kind FLOAT TOTALORDER SIGNED UNSIGNED (from the type when None)."""
+    if kind is None:
+        element = mlir.RankedTensorType(x.type).element_type
+        if mlir.IntegerType.isinstance(element):
+            it = mlir.IntegerType(element)
+            kind = "UNSIGNED" if it.is_unsigned or it.width == 1 else "SIGNED"
+        else:
+            kind = "FLOAT"
+    return op1(
+        "stablehlo.compare", [x, y], with_dtype(x, dtypes.bool_),
+        comparison_direction=parse_attr(f"#stablehlo<comparison_direction {direction}>"),
+        compare_type=parse_attr(f"#stablehlo<comparison_type {kind}>"),
+    )  # fmt: skip
+
+
+def is_finite(x: Value) -> Value:
+    return op1("stablehlo.is_finite", [x], with_dtype(x, dtypes.bool_))
+
+
+def optimization_barrier(*xs: Value) -> list[Value]:
+    return list(op("stablehlo.optimization_barrier", xs, [x.type for x in xs]).results)
+
+
+# -- regions --------------------------------------------------------------------------------------------------------------
+
+
+def add_block(region: Any, arg_types: Sequence[Type], body: Callable[..., Sequence[Value]]) -> None:
+    """Fill a region with one block: `body` gets the block's arguments and returns what it yields."""
+    block = mlir.Block.create_at_start(region, list(arg_types))
+    with mlir.InsertionPoint(block):
+        op("stablehlo.return", list(body(*block.arguments)), [])
+
+
+def reduce(
+    operands: Sequence[Value],
+    inits: Sequence[Value],
+    dimensions: Sequence[int],
+    body: Callable[..., Sequence[Value]],
+) -> list[Value]:
+    """Reduce some operands together; `body` gets the accumulators, then the elements, as scalars."""
+    shape = shape_of(operands[0])
+    out = [n for i, n in enumerate(shape) if i not in dimensions]
+    operation = op(
+        "stablehlo.reduce", [*operands, *inits], [with_shape(x, out) for x in operands],
+        regions=1, dimensions=i64_array(dimensions),
+    )  # fmt: skip
+    scalars = [i.type for i in inits]
+    add_block(operation.regions[0], [*scalars, *scalars], body)
+    return list(operation.results)
+
+
+def aval_full(aval: ShapedArray, value: Any) -> Value:
+    """A constant of an aval's shape and dtype with all elements equal."""
+    return full(value, aval.shape, aval.dtype)

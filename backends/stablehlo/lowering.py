@@ -1,0 +1,255 @@
+"""Lowering of a jaxpr to a StableHLO module through the MLIR bindings.
+
+A rule is ``rule(ctx, *operands, **params)``: it gets MLIR values of exactly the operands' avals and returns the
+result (or a list of them for several results), building operations at the current insertion point with `hlo`. A
+primitive may instead be given by ordinary traced operations: `lower_traced`.
+
+An entry argument that is not donated is never written (IREE would: it updates in place whatever reaches an in-place
+operation). A rule whose operation works in place asks for `ctx.writable(operand)`, which copies exactly when the
+value may be an argument's own memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import iree.compiler.ir as mlir
+import numpy as np
+from quire.ir import errors
+from quire.ir.avals import ShapedArray
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from quire.ir.primitive import Primitive, RuleTable
+from quire.ir.source import Source, where
+from quire.ir.tracing import trace_flat
+
+from ..targets import Target
+from . import hlo, types
+
+LoweringRule = Callable[..., Any]
+lowering: RuleTable[LoweringRule] = RuleTable("stablehlo", "lowering to StableHLO")
+
+
+@lru_cache(maxsize=1)
+def mlir_context() -> Any:
+    """The MLIR context that all lowering shares."""
+    return mlir.Context()
+
+
+@dataclass
+class HostCall:
+    """A Python function that the module imports: symbol in the host module and what implements it."""
+
+    symbol: str
+    function: Callable[..., Any]
+    in_avals: tuple[ShapedArray, ...]
+    out_avals: tuple[ShapedArray, ...]
+
+
+@dataclass
+class ModuleLowering:
+    """What one module collects while it is lowered: its target, its host functions, its kernels."""
+
+    module: Any
+    target: Target
+    donated: frozenset[int] = frozenset()
+    host_calls: list[HostCall] = field(default_factory=list)
+    entry: Any = None
+    locations: dict[Source | None, Any] = field(default_factory=dict)
+    uses_f64_math: bool = False
+
+    def location(self, source: Source | None) -> Any:
+        found = self.locations.get(source)
+        if found is None:
+            if source is None:
+                found = mlir.Location.unknown()
+            else:
+                file = mlir.Location.file(source.file, source.line, 0)
+                found = mlir.Location.name(source.function, file)
+            self.locations[source] = found
+        return found
+
+
+@dataclass
+class Ctx:
+    """What a rule sees beside its operands."""
+
+    module: ModuleLowering
+    eqn: Eqn
+    avals_in: list[ShapedArray]
+    avals_out: list[ShapedArray]
+
+    @property
+    def target(self) -> Target:
+        return self.module.target
+
+    def writable(self, x: Any) -> Any:
+        """x itself, or a copy if x may be the memory of an entry argument that is not donated."""
+        return copy_of(x) if may_be_argument(x, self.module) else x
+
+    def unsupported(self, what: str, instead: str) -> errors.UnsupportedError:
+        """The error of something that the target cannot do, naming the user's line."""
+        return errors.UnsupportedError(
+            f"{self.eqn.primitive.name}: target {self.target.name} cannot do {what}{where(self.eqn.source)}: {instead}"
+        )
+
+
+# Operations whose result may be the same memory as their first operand.
+_VIEWS = frozenset(
+    ("stablehlo.reshape", "stablehlo.bitcast_convert", "stablehlo.optimization_barrier", "stablehlo.convert")
+)
+
+
+def may_be_argument(x: Any, module: ModuleLowering) -> bool:
+    """Whether x may share memory with an entry argument that is not donated."""
+    owner = x.owner
+    while not isinstance(owner, mlir.Block):
+        if owner.name not in _VIEWS:
+            return False
+        index = mlir.OpResult(x).result_number if len(owner.operands) > 1 else 0
+        x = owner.operands[index]
+        owner = x.owner
+    argument = mlir.BlockArgument(x)
+    return argument.owner == module.entry and argument.arg_number not in module.donated
+
+
+def copy_of(x: Any) -> Any:
+    """A copy in memory of its own: a transfer to the same device, which IREE does not elide."""
+    promise = mlir.Attribute.parse("#hal.device.promise<@__device_0>")
+    return hlo.op1("flow.tensor.transfer", [x], x.type, target=promise)
+
+
+def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
+    """Register, as the lowering of some primitives, a function of ordinary traced operations.
+
+    `f` takes the operands and the parameters as the primitive does and returns a value, or a list for several.
+    """
+    traced: dict[Any, Jaxpr] = {}
+
+    def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
+        key = (tuple(ctx.avals_in), tuple(params.items()))
+        jaxpr = traced.get(key)
+        if jaxpr is None:
+
+            def flat(*xs: Any) -> list[Any]:
+                out = f(*xs, **params)
+                return list(out) if ctx.eqn.primitive.multiple_results else [out]
+
+            jaxpr, captured, _ = trace_flat(flat, ctx.avals_in, name=f"lowering of {ctx.eqn.primitive.name}")
+            assert not captured, "lowering functions use constants through literals and iota only"
+            traced[key] = jaxpr
+        return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.eqn.source)
+
+    for p in primitives:
+        lowering.add(p, rule)
+
+
+def lower_jaxpr(
+    module: ModuleLowering, jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], source: Source | None = None
+) -> list[Any]:
+    """Emit a jaxpr's equations at the current insertion point; returns the values of its outputs."""
+    env: dict[Var, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+
+    def read(a: Any) -> Any:
+        return hlo.constant(a.value, a.aval.dtype) if isinstance(a, Literal) else env[a]
+
+    for eqn in jaxpr.eqns:
+        with module.location(eqn.source or source):
+            for v, x in zip(eqn.outputs, lower_eqn(module, eqn, [read(a) for a in eqn.inputs], source), strict=True):
+                env[v] = x
+    return [read(a) for a in jaxpr.outvars]
+
+
+def lower_eqn(module: ModuleLowering, eqn: Eqn, operands: Sequence[Any], source: Source | None = None) -> Sequence[Any]:
+    """Emit one equation."""
+    rule = lowering.get(eqn.primitive)
+    if rule is None:
+        why = lowering.reasons.get(eqn.primitive, "it has no lowering rule")
+        raise errors.UnsupportedError(f"primitive {eqn.primitive.name} cannot be compiled{where(eqn.source)}: {why}")
+    ctx = Ctx(module, eqn, [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs])
+    if module.target.unsupported:
+        for aval in (*ctx.avals_in, *ctx.avals_out):
+            reason = module.target.unsupported.get(aval.dtype.name)
+            if reason is not None:
+                raise ctx.unsupported(f"dtype {aval.dtype}", reason)
+    out = rule(ctx, *operands, **eqn.params)
+    return out if isinstance(out, list | tuple) else [out]
+
+
+@dataclass(frozen=True)
+class LoweredModule:
+    """A StableHLO module with what the runtime must know to run it.
+
+    `results` tells where each output of the jaxpr comes from: ("result", k) is the module's k-th result,
+    ("argument", i) is the i-th argument itself (returned unchanged, it never enters the module).
+    """
+
+    module: Any
+    results: tuple[tuple[str, int], ...]
+    host_calls: tuple[HostCall, ...]
+    uses_f64_math: bool
+
+    def text(self, locations: bool = False) -> str:
+        return self.module.operation.get_asm(enable_debug_info=locations)
+
+    def bytecode(self) -> bytes:
+        import io
+
+        out = io.BytesIO()
+        self.module.operation.write_bytecode(out)
+        return out.getvalue()
+
+
+def lower_module(closed: ClosedJaxpr, target: Target, *, name: str = "main", donated: Sequence[int] = ()) -> LoweredModule:
+    """Lower a closed jaxpr to a module with one public function `main`; its constants are embedded.
+
+    `donated` are the arguments whose memory the program may write.
+    """
+    jaxpr = closed.jaxpr
+    results: list[tuple[str, int]] = []
+    outvars: list[Any] = []
+    position = {v: i for i, v in enumerate(jaxpr.invars)}
+    seen: dict[Var, int] = {}
+    for a in jaxpr.outvars:
+        if isinstance(a, Var) and a in position:
+            results.append(("argument", position[a]))
+        elif isinstance(a, Var) and a in seen:
+            results.append(("result", seen[a]))
+        else:
+            if isinstance(a, Var):
+                seen[a] = len(outvars)
+            results.append(("result", len(outvars)))
+            outvars.append(a)
+    inner = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.eqns, outvars)
+    with mlir_context(), mlir.Location.unknown():
+        module = mlir.Module.create()
+        module.operation.attributes["sym_name"] = mlir.StringAttr.get(_symbol(name))
+        in_types = [types.aval_type(a) for a in inner.in_avals]
+        out_types = [types.aval_type(a) for a in inner.out_avals]
+        with mlir.InsertionPoint(module.body):
+            function = mlir.Operation.create(
+                "func.func", regions=1,
+                attributes={
+                    "sym_name": mlir.StringAttr.get("main"),
+                    "function_type": mlir.TypeAttr.get(mlir.FunctionType.get(in_types, out_types)),
+                },
+            )  # fmt: skip
+        block = mlir.Block.create_at_start(function.regions[0], in_types)
+        state = ModuleLowering(module, target, frozenset(donated), entry=block)
+        with mlir.InsertionPoint(block):
+            consts = [hlo.constant(np.asarray(c), v.aval.dtype) for c, v in zip(closed.consts, jaxpr.constvars)]
+            values = lower_jaxpr(state, inner, consts, list(block.arguments))
+            values = [copy_of(x) if may_be_argument(x, state) else x for x in values]
+            hlo.op("func.return", values, [])
+        try:
+            module.operation.verify()
+        except mlir.MLIRError as error:
+            raise errors.CompileError(f"the StableHLO of {name} does not verify: {error}") from error
+    return LoweredModule(module, tuple(results), tuple(state.host_calls), state.uses_f64_math)
+
+
+def _symbol(name: str) -> str:
+    clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    return clean or "main"

@@ -1,0 +1,142 @@
+"""Abstract values: what is known of a value while a program is traced."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from . import dtypes
+from .dtypes import DType
+
+
+class AbstractValue:
+    """Base of abstract values. Immutable, interned and compared by identity."""
+
+    __slots__ = ()
+
+
+class ShapedArray(AbstractValue):
+    """An array's type: its shape, its dtype, and whether the dtype is weak (that of a Python scalar).
+
+    Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity.
+    """
+
+    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size")
+    _interned: ClassVar[dict[tuple[tuple[int, ...], DType, bool], ShapedArray]] = {}
+
+    shape: tuple[int, ...]
+    dtype: DType
+    weak_type: bool
+    ndim: int
+    size: int
+
+    def __new__(cls, shape: tuple[int, ...], dtype: DType, weak_type: bool = False) -> ShapedArray:
+        key = (shape, dtype, weak_type)
+        self = cls._interned.get(key)
+        if self is None:
+            shape = tuple(int(n) for n in shape)
+            self = object.__new__(cls)
+            self.shape = shape
+            self.dtype = dtype
+            self.weak_type = bool(weak_type)
+            self.ndim = len(shape)
+            self.size = math.prod(shape)
+            self = cls._interned.setdefault((shape, dtype, self.weak_type), self)
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ShapedArray, (self.shape, self.dtype, self.weak_type))
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.short()}{weak})"
+
+    def short(self) -> str:
+        """The printed form: ``f32[8,3]``; a star marks a weak type: ``f32[]*`` is left to the printer."""
+        return f"{dtypes.SHORT[self.dtype]}[{','.join(map(str, self.shape))}]"
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def update(
+        self, shape: tuple[int, ...] | None = None, dtype: DType | None = None, weak_type: bool | None = None
+    ) -> ShapedArray:
+        """This aval with some of its properties replaced."""
+        return ShapedArray(
+            self.shape if shape is None else shape,
+            self.dtype if dtype is None else dtype,
+            self.weak_type if weak_type is None else weak_type,
+        )
+
+    def strong(self) -> ShapedArray:
+        """This aval without the weak type."""
+        return ShapedArray(self.shape, self.dtype) if self.weak_type else self
+
+    def tangent(self) -> ShapedArray:
+        """The aval of tangents: itself for inexact dtypes, float0 of the same shape for the others."""
+        if dtypes.is_inexact(self.dtype):
+            return self.strong()
+        return ShapedArray(self.shape, dtypes.float0)
+
+
+class AbstractToken(AbstractValue):
+    """The type of the token that orders effects; it holds no data."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "AbstractToken()"
+
+    def short(self) -> str:
+        return "token[]"
+
+
+token = AbstractToken()
+
+_SCALAR_DTYPES: dict[type, DType] = {
+    bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex128,
+}  # fmt: skip
+
+
+def aval_of(value: Any) -> ShapedArray:
+    """The aval of a concrete or traced value: arrays, tracers, NumPy arrays and scalars, Python scalars (weak).
+
+    Raises TypeError for anything else.
+    """
+    aval = getattr(value, "aval", None)
+    if aval is not None:
+        return aval
+    scalar = _SCALAR_DTYPES.get(type(value))
+    if scalar is not None:
+        if scalar is dtypes.int64:
+            check_int_range(value)
+        return ShapedArray((), dtypes.canonicalize(scalar), scalar is not dtypes.bool_)
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype == dtypes.float0:
+            return ShapedArray(value.shape, dtypes.float0)
+        return ShapedArray(value.shape, dtypes.canonicalize(value.dtype))
+    for base, dtype in _SCALAR_DTYPES.items():  # subclasses of Python scalars, for example IntEnum
+        if isinstance(value, base):
+            return ShapedArray((), dtypes.canonicalize(dtype), base is not bool)
+    raise TypeError(
+        f"{value!r} of type {type(value).__name__} is not an array: expected a quire or NumPy array or a number"
+    )
+
+
+def check_int_range(value: int) -> None:
+    """Raise OverflowError when a Python int does not fit the default integer dtype."""
+    info = np.iinfo(dtypes.canonicalize(dtypes.int64))
+    if not info.min <= value <= info.max:
+        raise OverflowError(f"Python int {value} is too large for {info.dtype}; enable_x64 gives 64-bit integers")
+
+
+def is_array_like(value: Any) -> bool:
+    """Whether `aval_of` accepts the value."""
+    return (
+        getattr(value, "aval", None) is not None
+        or type(value) in _SCALAR_DTYPES
+        or isinstance(value, np.ndarray | np.generic | bool | int | float | complex)
+    )

@@ -1,0 +1,149 @@
+"""The options of a process: one immutable object, overridable for a block of code.
+
+Environment variables set the defaults once, at import; `config.update` replaces the process's options; a context
+manager overrides them for the current context only (contextvars: safe for threads and tasks).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+
+def _env_bool(name: str, default: bool) -> bool:
+    text = os.environ.get(name)
+    if text is None:
+        return default
+    return text.strip().lower() not in ("", "0", "false", "off", "no")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Every option of quire. Those marked `traced` change what a trace records, so they are part of cache keys."""
+
+    enable_x64: bool = field(default=False, metadata={"traced": True})
+    threefry_partitionable: bool = field(default=True, metadata={"traced": True})
+    numpy_rank_promotion: str = field(default="allow", metadata={"traced": True})
+    numpy_dtype_promotion: str = field(default="standard", metadata={"traced": True})
+    default_matmul_precision: str | None = field(default=None, metadata={"traced": True})
+    default_prng_impl: str = field(default="threefry2x32", metadata={"traced": True})
+    default_device: Any = field(default=None, metadata={"traced": True})
+    debug_nans: bool = field(default=False, metadata={"traced": True})
+    debug_infs: bool = field(default=False, metadata={"traced": True})
+    disable_jit: bool = field(default=False, metadata={"traced": True})
+    debug_key_reuse: bool = False
+    check_tracer_leaks: bool = False
+    verify_each: bool = False
+    traceback_filtering: bool = True
+    dump_to: str | None = None
+    log_compiles: bool = False
+    explain_cache_misses: bool = False
+
+    def __post_init__(self) -> None:
+        key = tuple(getattr(self, f.name) for f in fields(self) if f.metadata.get("traced"))
+        object.__setattr__(self, "trace_key", key)
+
+    # The values of the traced options: part of every signature under which a trace or a program is cached.
+    trace_key: tuple[Any, ...] = field(init=False, repr=False, compare=False, default=())
+
+
+def _from_environment() -> Options:
+    return Options(
+        enable_x64=_env_bool("QUIRE_ENABLE_X64", False),
+        threefry_partitionable=_env_bool("QUIRE_THREEFRY_PARTITIONABLE", True),
+        numpy_rank_promotion=os.environ.get("QUIRE_NUMPY_RANK_PROMOTION", "allow"),
+        numpy_dtype_promotion=os.environ.get("QUIRE_NUMPY_DTYPE_PROMOTION", "standard"),
+        debug_nans=_env_bool("QUIRE_DEBUG_NANS", False),
+        disable_jit=_env_bool("QUIRE_DISABLE_JIT", False),
+        verify_each=_env_bool("QUIRE_VERIFY_EACH", False),
+        traceback_filtering=_env_bool("QUIRE_TRACEBACK_FILTERING", True),
+        dump_to=os.environ.get("QUIRE_DUMP_TO") or None,
+        log_compiles=_env_bool("QUIRE_LOG_COMPILES", False),
+        explain_cache_misses=_env_bool("QUIRE_EXPLAIN_CACHE_MISSES", False),
+    )
+
+
+_override: ContextVar[Options | None] = ContextVar("quire_options", default=None)
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "numpy_rank_promotion": ("allow", "warn", "raise"),
+    "numpy_dtype_promotion": ("standard", "strict"),
+    "default_prng_impl": ("threefry2x32",),
+}
+
+
+# The options that a `with` block put in force here, or None: read on every call of a compiled function.
+current_override = _override.get
+
+
+def _option_name(name: str) -> str:
+    """Accept JAX's names: `jax_enable_x64` is `enable_x64`."""
+    short = name.removeprefix("jax_")
+    if short not in _NAMES:
+        import difflib
+
+        near = difflib.get_close_matches(short, sorted(_NAMES), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; the options are {', '.join(sorted(_NAMES))}"
+        raise AttributeError(f"quire.config has no option {name!r}{hint}")
+    return short
+
+
+_NAMES = frozenset(f.name for f in fields(Options) if f.name != "trace_key")
+
+
+class Config:
+    """The process's configuration: read options as attributes, change them with `update`.
+
+    Example: ``config.update("enable_x64", True)``; ``with config.override(enable_x64=True): ...``. JAX's names
+    (``jax_enable_x64``) are accepted everywhere.
+    """
+
+    _base: Options
+
+    def __init__(self, base: Options) -> None:
+        object.__setattr__(self, "_base", base)
+
+    @property
+    def options(self) -> Options:
+        """The options in force in this context."""
+        override = _override.get()
+        return self._base if override is None else override
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.options, _option_name(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"quire.config: write config.update({name!r}, {value!r})")
+
+    def _changed(self, options: Options, changes: Mapping[str, Any]) -> Options:
+        clean: dict[str, Any] = {}
+        for name, value in changes.items():
+            short = _option_name(name)
+            allowed = _CHOICES.get(short)
+            if allowed is not None and value not in allowed:
+                raise ValueError(f"quire.config.{short}: got {value!r}, expected one of {', '.join(allowed)}")
+            clean[short] = value
+        return replace(options, **clean)
+
+    def update(self, name: str, value: Any) -> None:
+        """Set an option for the whole process (and for the block, inside an override)."""
+        object.__setattr__(self, "_base", self._changed(self._base, {name: value}))
+        override = _override.get()
+        if override is not None:
+            _override.set(self._changed(override, {name: value}))
+
+    @contextmanager
+    def override(self, **changes: Any) -> Iterator[None]:
+        """Options for a `with` block, in this context (thread, task) only."""
+        token = _override.set(self._changed(self.options, changes))
+        try:
+            yield
+        finally:
+            _override.reset(token)
+
+
+config = Config(_from_environment())

@@ -1,0 +1,181 @@
+"""dtypes: which ones there are, their kinds, the 32-bit default and the promotion lattice.
+
+The lattice is JAX's (its "Type promotion semantics"): Python scalars are weakly typed and give way to arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .config import config
+
+DType = np.dtype[Any]
+
+bool_ = np.dtype(np.bool_)
+int8, int16, int32, int64 = (np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64))
+uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
+complex64, complex128 = np.dtype(np.complex64), np.dtype(np.complex128)
+# The tangent dtype of integers and booleans: a type of no information, as in JAX.
+float0 = np.dtype([("float0", np.void, 0)])
+
+SIGNED = (int8, int16, int32, int64)
+UNSIGNED = (uint8, uint16, uint32, uint64)
+FLOATS = (float16, bfloat16, float32, float64)
+COMPLEX = (complex64, complex128)
+ALL = (bool_, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX)
+
+# Short names, as printed in jaxprs and accepted by the parser and by dumpir's --args.
+SHORT: dict[DType, str] = {
+    bool_: "bool", int8: "i8", int16: "i16", int32: "i32", int64: "i64",
+    uint8: "u8", uint16: "u16", uint32: "u32", uint64: "u64",
+    float16: "f16", bfloat16: "bf16", float32: "f32", float64: "f64",
+    complex64: "c64", complex128: "c128", float0: "float0",
+}  # fmt: skip
+FROM_SHORT: dict[str, DType] = {name: dtype for dtype, name in SHORT.items()}
+
+
+def is_bool(d: DType) -> bool:
+    return d == bool_
+
+
+def is_signed(d: DType) -> bool:
+    return d in SIGNED
+
+
+def is_unsigned(d: DType) -> bool:
+    return d in UNSIGNED
+
+
+def is_integer(d: DType) -> bool:
+    return d in SIGNED or d in UNSIGNED
+
+
+def is_float(d: DType) -> bool:
+    return d in FLOATS
+
+
+def is_complex(d: DType) -> bool:
+    return d in COMPLEX
+
+
+def is_inexact(d: DType) -> bool:
+    return d in FLOATS or d in COMPLEX
+
+
+def real_dtype(d: DType) -> DType:
+    """The dtype of the parts of a complex dtype (itself for others)."""
+    return {complex64: float32, complex128: float64}.get(d, d)
+
+
+def complex_dtype(d: DType) -> DType:
+    """The complex dtype whose parts have dtype `d`."""
+    return complex128 if d in (float64, complex128) else complex64
+
+
+_TO_32 = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
+
+
+def canonicalize(d: Any) -> DType:
+    """The dtype as quire stores it: 64-bit types become 32-bit ones unless `enable_x64` is on.
+
+    Raises TypeError for dtypes that quire does not have (strings, objects, dates, structures).
+    """
+    dtype = d if isinstance(d, np.dtype) else as_dtype(d)
+    if dtype not in SHORT:
+        raise TypeError(f"dtype {dtype} is not one quire has: {', '.join(SHORT.values())}")
+    return dtype if config.options.enable_x64 else _TO_32.get(dtype, dtype)
+
+
+_PYTHON_TYPES: dict[Any, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+
+def as_dtype(d: Any) -> DType:
+    """Any spelling of a dtype (np.float32, "bfloat16", float, a dtype's scalar type) as a NumPy dtype."""
+    if d in _PYTHON_TYPES:
+        return _PYTHON_TYPES[d]
+    if isinstance(d, str) and d in FROM_SHORT:
+        return FROM_SHORT[d]
+    return np.dtype(getattr(d, "dtype", d))
+
+
+_WEAK_OF_KIND = {"b": None, "i": "i*", "f": "f*", "c": "c*"}
+
+# The lattice: each node and the nodes directly above it.
+_ABOVE: dict[Any, tuple[Any, ...]] = {
+    bool_: ("i*",), "i*": (uint8, int8), uint8: (int16, uint16), uint16: (int32, uint32),
+    uint32: (int64, uint64), uint64: ("f*",), int8: (int16,), int16: (int32,), int32: (int64,), int64: ("f*",),
+    "f*": ("c*", bfloat16, float16), bfloat16: (float32,), float16: (float32,), float32: (float64, complex64),
+    float64: (complex128,), "c*": (complex64,), complex64: (complex128,), complex128: (),
+}  # fmt: skip
+
+
+@cache
+def _upper(node: Any) -> frozenset[Any]:
+    found = {node}
+    for up in _ABOVE[node]:
+        found |= _upper(up)
+    return frozenset(found)
+
+
+@cache
+def _join(nodes: frozenset[Any]) -> Any:
+    common = frozenset.intersection(*(_upper(n) for n in nodes))
+    least = [n for n in common if common <= _upper(n)]
+    if len(least) != 1:
+        raise TypeError(f"no implicit promotion for dtypes {', '.join(map(str, nodes))}: convert one explicitly")
+    return least[0]
+
+
+def _node(d: DType, weak: bool) -> Any:
+    if not weak or d == bool_:
+        return d
+    if is_integer(d):
+        return "i*"
+    return "c*" if is_complex(d) else "f*"
+
+
+_WEAK_DEFAULT = {"i*": int64, "f*": float64, "c*": complex128}
+
+
+def promote(kinds: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
+    """The dtype and weak type of an operation on operands of the given (dtype, weak_type) pairs.
+
+    The least upper bound in the promotion lattice; weak only if every operand is weak. With
+    `config.numpy_dtype_promotion = "strict"` only weak operands may differ.
+    """
+    pairs = frozenset(kinds)
+    if len(pairs) == 1:
+        ((d, weak),) = pairs
+        return canonicalize(d), weak
+    return _promote(pairs, config.options.enable_x64, config.options.numpy_dtype_promotion)
+
+
+@cache
+def _promote(pairs: frozenset[tuple[DType, bool]], x64: bool, mode: str) -> tuple[DType, bool]:
+    if mode == "strict":
+        strong = {d for d, weak in pairs if not weak}
+        if len(strong) > 1:
+            names = ", ".join(sorted(map(str, strong)))
+            raise TypeError(
+                f"dtypes {names} have no implicit promotion under numpy_dtype_promotion='strict': "
+                "convert explicitly with .astype(...)"
+            )
+    weak = all(w for _, w in pairs)
+    if weak:
+        # All weak: the largest kind decides; its dtype is that of the widest operand of the kind.
+        node = _join(frozenset(_node(d, True) for d, _ in pairs))
+        if node == bool_:
+            return bool_, True
+        return canonicalize(_WEAK_DEFAULT[node]), True
+    node = _join(frozenset(_node(d, w) for d, w in pairs))
+    if isinstance(node, str):
+        # Strong integers with weak floats (or complex): the default dtype of that kind, and it stays weak.
+        return canonicalize(_WEAK_DEFAULT[node]), True
+    return canonicalize(node), False

@@ -1,0 +1,338 @@
+"""The data structures of the IR: variables, literals, equations, jaxprs. Immutable after building.
+
+A jaxpr is a function in A-normal form: each equation binds the outputs of one primitive applied to variables and
+literals. Equality is structural, up to the names of variables and without source positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from .avals import AbstractValue, ShapedArray
+from .source import Source
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+
+Effect: TypeAlias = str
+Effects: TypeAlias = frozenset[Effect]
+NO_EFFECTS: Effects = frozenset()
+
+
+class Var:
+    """A variable of a jaxpr; compared by identity, named when printed."""
+
+    __slots__ = ("aval",)
+    aval: Any
+
+    def __init__(self, aval: AbstractValue) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var({self.aval.short()})"
+
+
+class Literal:
+    """A scalar constant written in place. `value` is a NumPy scalar array of shape () and the aval's dtype."""
+
+    __slots__ = ("value", "aval", "_key")
+    value: np.ndarray[Any, Any]
+    aval: ShapedArray
+
+    def __init__(self, value: Any, aval: ShapedArray) -> None:
+        array = np.asarray(value, dtype=aval.dtype)
+        assert array.shape == (), "literals are scalars"
+        self.value = array
+        self.aval = aval
+        self._key = (array.tobytes(), aval)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"Literal({self.value[()]}:{self.aval.short()})"
+
+    @property
+    def python_value(self) -> Any:
+        """The value as an operand that has this literal's aval: a Python scalar if weak, else a NumPy scalar."""
+        return self.value.item() if self.aval.weak_type else self.value[()]
+
+
+Atom: TypeAlias = Var | Literal
+Params: TypeAlias = Mapping[str, Any]
+
+
+class Eqn:
+    """One application of a primitive: ``outputs = primitive[params] inputs``."""
+
+    __slots__ = ("primitive", "inputs", "outputs", "params", "effects", "source")
+    primitive: Primitive
+    inputs: tuple[Atom, ...]
+    outputs: tuple[Var, ...]
+    params: Params
+    effects: Effects
+    source: Source | None
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        inputs: Sequence[Atom],
+        outputs: Sequence[Var],
+        params: Params,
+        effects: Effects = NO_EFFECTS,
+        source: Source | None = None,
+    ) -> None:
+        self.primitive = primitive
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.params = params
+        self.effects = effects
+        self.source = source
+
+    def replace(
+        self,
+        *,
+        inputs: Sequence[Atom] | None = None,
+        outputs: Sequence[Var] | None = None,
+        params: Params | None = None,
+        effects: Effects | None = None,
+    ) -> Eqn:
+        """This equation with some fields replaced; the source is kept."""
+        return Eqn(
+            self.primitive,
+            self.inputs if inputs is None else inputs,
+            self.outputs if outputs is None else outputs,
+            self.params if params is None else params,
+            self.effects if effects is None else effects,
+            self.source,
+        )
+
+    def __repr__(self) -> str:
+        from .printer import eqn_to_str
+
+        return eqn_to_str(self)
+
+
+class Jaxpr:
+    """``{ lambda constvars ; invars. let eqns in outvars }``."""
+
+    __slots__ = ("constvars", "invars", "eqns", "outvars", "effects", "_hash", "__weakref__")
+    constvars: tuple[Var, ...]
+    invars: tuple[Var, ...]
+    eqns: tuple[Eqn, ...]
+    outvars: tuple[Atom, ...]
+    effects: Effects
+
+    def __init__(
+        self,
+        constvars: Sequence[Var],
+        invars: Sequence[Var],
+        eqns: Sequence[Eqn],
+        outvars: Sequence[Atom],
+    ) -> None:
+        self.constvars = tuple(constvars)
+        self.invars = tuple(invars)
+        self.eqns = tuple(eqns)
+        self.outvars = tuple(outvars)
+        effects: set[Effect] = set()
+        for eqn in self.eqns:
+            if eqn.effects:
+                effects |= eqn.effects
+        self.effects = frozenset(effects)
+        self._hash: int | None = None
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        return [v.aval for v in self.outvars]
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Jaxpr) and hash(self) == hash(other) and _alpha_equal(self, other)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(
+                (
+                    tuple(v.aval for v in self.constvars),
+                    tuple(v.aval for v in self.invars),
+                    tuple(v.aval for v in self.outvars),
+                    tuple((e.primitive.name, tuple(v.aval for v in e.outputs)) for e in self.eqns),
+                )
+            )
+        return self._hash
+
+    def __repr__(self) -> str:
+        from .printer import jaxpr_to_str
+
+        return jaxpr_to_str(self)
+
+
+class ClosedJaxpr:
+    """A jaxpr together with the values of its constvars."""
+
+    __slots__ = ("jaxpr", "consts", "__weakref__")
+    jaxpr: Jaxpr
+    consts: tuple[Any, ...]
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
+        assert len(jaxpr.constvars) == len(consts), "one value for each constvar"
+        self.jaxpr = jaxpr
+        self.consts = tuple(consts)
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        return self.jaxpr.in_avals
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        return self.jaxpr.out_avals
+
+    @property
+    def eqns(self) -> tuple[Eqn, ...]:
+        return self.jaxpr.eqns
+
+    @property
+    def effects(self) -> Effects:
+        return self.jaxpr.effects
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, ClosedJaxpr) or len(self.consts) != len(other.consts):
+            return False
+        return all(map(_same_value, self.consts, other.consts)) and self.jaxpr == other.jaxpr
+
+    def __hash__(self) -> int:
+        return hash(self.jaxpr)
+
+    def __repr__(self) -> str:
+        from .printer import closed_jaxpr_to_str
+
+        return closed_jaxpr_to_str(self)
+
+
+def _same_value(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def _alpha_equal(a: Jaxpr, b: Jaxpr) -> bool:
+    if (len(a.constvars), len(a.invars), len(a.eqns), len(a.outvars)) != (
+        len(b.constvars), len(b.invars), len(b.eqns), len(b.outvars)
+    ):  # fmt: skip
+        return False
+    names: dict[Var, Var] = {}
+
+    def bind(x: Var, y: Var) -> bool:
+        names[x] = y
+        return x.aval is y.aval
+
+    def same(x: Atom, y: Atom) -> bool:
+        if isinstance(x, Literal):
+            return x == y
+        return names.get(x) is y
+
+    binders = zip((*a.constvars, *a.invars), (*b.constvars, *b.invars), strict=True)
+    if not all(bind(x, y) for x, y in binders):
+        return False
+    for e, f in zip(a.eqns, b.eqns, strict=True):
+        if (
+            e.primitive is not f.primitive
+            or len(e.inputs) != len(f.inputs)
+            or len(e.outputs) != len(f.outputs)
+            or not all(map(same, e.inputs, f.inputs))
+            or not all(map(bind, e.outputs, f.outputs))
+            or not same_params(e.params, f.params)
+        ):
+            return False
+    return all(map(same, a.outvars, b.outvars))
+
+
+def same_params(p: Params, q: Params) -> bool:
+    """Equality of parameters, arrays by value."""
+    if p is q:
+        return True
+    if p.keys() != q.keys():
+        return False
+    return all(_same_param(v, q[k]) for k, v in p.items())
+
+
+def _same_param(x: Any, y: Any) -> bool:
+    if x is y:
+        return True
+    if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+        return _same_value(x, y)
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return len(x) == len(y) and all(map(_same_param, x, y))
+    return type(x) is type(y) and bool(x == y)
+
+
+# -- walking and rebuilding --------------------------------------------------------------------------------------
+
+
+def nested_jaxprs(params: Params) -> Iterator[Jaxpr | ClosedJaxpr]:
+    """The jaxprs held by an equation's parameters, also inside tuples."""
+    for value in params.values():
+        if isinstance(value, Jaxpr | ClosedJaxpr):
+            yield value
+        elif isinstance(value, tuple):
+            for item in value:  # pyright: ignore[reportUnknownVariableType]
+                if isinstance(item, Jaxpr | ClosedJaxpr):
+                    yield item
+
+
+def map_nested(params: Params, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Params:
+    """The parameters with `f` applied to each nested closed jaxpr (a bare Jaxpr is closed for the call)."""
+    out: dict[str, Any] = {}
+    changed = False
+
+    def one(value: Any) -> Any:
+        if isinstance(value, ClosedJaxpr):
+            return f(value)
+        if isinstance(value, Jaxpr):
+            return f(ClosedJaxpr(value, ())).jaxpr
+        return value
+
+    for name, value in params.items():
+        if isinstance(value, tuple):
+            new: Any = tuple(one(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+            new = value if all(x is y for x, y in zip(new, value)) else new  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        else:
+            new = one(value)
+        changed = changed or new is not value
+        out[name] = new
+    return out if changed else params
+
+
+def all_eqns(jaxpr: Jaxpr) -> Iterator[Eqn]:
+    """Every equation, nested jaxprs included, outer before inner."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in nested_jaxprs(eqn.params):
+            yield from all_eqns(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner)
+
+
+def join_effects(jaxprs: Iterable[Jaxpr | ClosedJaxpr]) -> Effects:
+    """The union of the effects of some jaxprs."""
+    effects: Effects = NO_EFFECTS
+    for j in jaxprs:
+        effects = effects | j.effects
+    return effects
+
+
+def subst_eqn(eqn: Eqn, env: Mapping[Var, Atom]) -> Eqn:
+    """The equation with its input variables replaced as `env` says."""
+    return eqn.replace(inputs=[env.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs])

@@ -1,0 +1,184 @@
+"""Primitives: what an equation may apply, and the tables in which passes and backends keep their rules.
+
+A primitive is declared once, by decorating its type rule::
+
+    @primitive("transpose")
+    def transpose_p(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
+        '''Reorder the dimensions ...'''
+        ...
+
+The name is JAX's where JAX has it, the positional arguments are the operands' avals, the keyword arguments are the
+typed parameters, and the docstring is the primitive's manual. Everything else (derivatives, batching, lowering,
+evaluation) is a rule in a table of the folder that uses it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from .avals import ShapedArray
+from .jaxpr import NO_EFFECTS, Effects
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+class Primitive:
+    """An operation of the IR. Create with `primitive`; compared by identity, found by name in `PRIMITIVES`.
+
+    Attributes:
+        name: the name printed in jaxprs.
+        type_rule: operand avals and parameters to the output aval, or to a tuple of them if `multiple_results`.
+        params: name to annotation of each parameter (a string, as written).
+        multiple_results: whether an equation has a tuple of outputs.
+        effects_rule: parameters to the effects of an equation (for example those of nested jaxprs).
+        family: the file of declarations that it belongs to (elementwise, structural, ...).
+    """
+
+    __slots__ = (
+        "name", "type_rule", "params", "multiple_results", "effects_rule", "family", "doc", "_cache",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        type_rule: Callable[..., Any],
+        *,
+        multiple_results: bool = False,
+        effects_rule: Callable[[Mapping[str, Any]], Effects] | None = None,
+    ) -> None:
+        self.name = name
+        self.type_rule = type_rule
+        self.multiple_results = multiple_results
+        self.effects_rule = effects_rule
+        self.family = type_rule.__module__.rpartition(".")[2]
+        self.doc = inspect.getdoc(type_rule) or ""
+        signature = inspect.signature(type_rule)
+        self.params: dict[str, str] = {
+            p.name: str(p.annotation) for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY
+        }
+        self._cache: dict[Any, tuple[ShapedArray, ...]] = {}
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (find_primitive, (self.name,))
+
+    def infer(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
+        """The output avals of an equation. Raises TypeError or ValueError in the user's terms."""
+        try:
+            key = (*avals, *params.values())
+            found = self._cache.get(key)
+        except TypeError:  # a parameter that cannot be hashed
+            return self._infer(avals, params)
+        if found is None:
+            found = self._infer(avals, params)
+            if len(self._cache) > 4096:
+                self._cache.clear()
+            self._cache[key] = found
+        return found
+
+    def _infer(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
+        out = self.type_rule(*avals, **params)
+        return tuple(out) if self.multiple_results else (out,)
+
+    def effects(self, params: Mapping[str, Any]) -> Effects:
+        return NO_EFFECTS if self.effects_rule is None else self.effects_rule(params)
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the primitive: recorded by the current trace, or evaluated at once outside any.
+
+        Returns one value, or a list of values if `multiple_results`.
+        """
+        from .tracing import bind
+
+        return bind(self, args, params)
+
+
+def primitive(
+    name: str,
+    *,
+    multiple_results: bool = False,
+    effects: Callable[[Mapping[str, Any]], Effects] | None = None,
+) -> Callable[[Callable[..., Any]], Primitive]:
+    """Declare a primitive by decorating its type rule. A name can be taken once."""
+
+    def declare(type_rule: Callable[..., Any]) -> Primitive:
+        if name in PRIMITIVES:
+            raise ValueError(f"a primitive named {name!r} is declared already, in {PRIMITIVES[name].type_rule.__module__}")
+        p = Primitive(name, type_rule, multiple_results=multiple_results, effects_rule=effects)
+        PRIMITIVES[name] = p
+        return p
+
+    return declare
+
+
+def find_primitive(name: str) -> Primitive:
+    """The primitive of that name; KeyError with the nearest name otherwise."""
+    found = PRIMITIVES.get(name)
+    if found is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, sorted(PRIMITIVES), n=1)
+        raise KeyError(f"no primitive is named {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return found
+
+
+RULE_TABLES: dict[str, RuleTable[Any]] = {}
+
+
+class RuleTable(Generic[F]):
+    """The rules of one pass or backend: primitive to function, and the reasons why some have none.
+
+    The generated table in docs/primitives.md is made of these; a test fails on a primitive without a rule and
+    without a reason.
+    """
+
+    def __init__(self, name: str, doc: str) -> None:
+        if name in RULE_TABLES:
+            raise ValueError(f"a rule table named {name!r} exists already")
+        self.name = name
+        self.doc = doc
+        self.rules: dict[Primitive, F] = {}
+        self.reasons: dict[Primitive, str] = {}
+        RULE_TABLES[name] = self
+
+    def __call__(self, *primitives: Primitive) -> Callable[[F], F]:
+        """Decorator: register the function as the rule of each of these primitives."""
+
+        def register(rule: F) -> F:
+            for p in primitives:
+                self.add(p, rule)
+            return rule
+
+        return register
+
+    def add(self, p: Primitive, rule: F) -> None:
+        if p in self.rules:
+            raise ValueError(f"{self.name}: {p.name} has a rule already")
+        self.rules[p] = rule
+
+    def absent(self, reason: str, *primitives: Primitive) -> None:
+        """State why these primitives have no rule here."""
+        for p in primitives:
+            self.reasons[p] = reason
+
+    def get(self, p: Primitive) -> F | None:
+        return self.rules.get(p)
+
+    def __getitem__(self, p: Primitive) -> F:
+        rule = self.rules.get(p)
+        if rule is None:
+            why = self.reasons.get(p, "none has been written")
+            raise NotImplementedError(f"primitive {p.name} has no {self.name} rule: {why}")
+        return rule
+
+    def __contains__(self, p: object) -> bool:
+        return p in self.rules
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(self.rules)

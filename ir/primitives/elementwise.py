@@ -1,0 +1,368 @@
+"""Elementwise primitives: one value of the result depends on the values of the operands at the same index.
+
+Operands have one dtype and one shape; scalars go with any shape. The thin functions bind the primitive and give
+Python scalars the dtype of the other operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..avals import ShapedArray, aval_of
+from ..dtypes import DType
+from ..primitive import Primitive, primitive
+from .common import (
+    ANY,
+    BITS,
+    COMPLEX,
+    FLOAT,
+    INEXACT,
+    INTEGER,
+    NUMBER,
+    ORDERED,
+    check_dtype,
+    check_same_dtype,
+    elementwise,
+    elementwise_shape,
+    match_scalars,
+    to_bool,
+)
+
+Value = Any
+
+
+def _unary(p: Primitive) -> Callable[[Value], Value]:
+    def apply(x: Value) -> Value:
+        return p.bind(x)
+
+    apply.__name__ = apply.__qualname__ = p.name
+    apply.__doc__ = p.doc
+    return apply
+
+
+def _binary(p: Primitive) -> Callable[[Value, Value], Value]:
+    def apply(x: Value, y: Value) -> Value:
+        return p.bind(*match_scalars(x, y))
+
+    apply.__name__ = apply.__qualname__ = p.name
+    apply.__doc__ = p.doc
+    return apply
+
+
+def _ternary(p: Primitive) -> Callable[[Value, Value, Value], Value]:
+    def apply(x: Value, y: Value, z: Value) -> Value:
+        return p.bind(*match_scalars(x, y, z))
+
+    apply.__name__ = apply.__qualname__ = p.name
+    apply.__doc__ = p.doc
+    return apply
+
+
+# -- arithmetic ---------------------------------------------------------------------------------------------------
+
+neg_p = elementwise("neg", 1, NUMBER, "Negation, ``-x``; integers wrap.")
+sign_p = elementwise("sign", 1, NUMBER, "Sign: -1, 0 or 1; x/|x| for complex; zeros keep their sign, NaN stays.")
+abs_p = elementwise("abs", 1, NUMBER, "Absolute value; real for complex operands; INT_MIN stays.", result=dtypes.real_dtype)
+floor_p = elementwise("floor", 1, FLOAT, "The largest integer not above x.")
+ceil_p = elementwise("ceil", 1, FLOAT, "The smallest integer not below x.")
+add_p = elementwise("add", 2, ANY, "Sum, ``x + y``; integers wrap; logical or for bool.")
+sub_p = elementwise("sub", 2, NUMBER, "Difference, ``x - y``; integers wrap.")
+mul_p = elementwise("mul", 2, ANY, "Product, ``x * y``; integers wrap; logical and for bool.")
+div_p = elementwise("div", 2, NUMBER, "Quotient ``x / y``; integers round toward zero, x / 0 is -1 (all bits set).")
+rem_p = elementwise("rem", 2, (*dtypes.SIGNED, *dtypes.UNSIGNED, *FLOAT), "Remainder with the sign of x; x for integer y = 0.")
+pow_p_doc = "Power ``x ** y`` of inexact x with y of the same dtype, or of any integer dtype; IEEE 754 pow's special values."
+max_p = elementwise("max", 2, ANY, "Maximum; NaN if either is NaN; complex compares lexicographically.")
+min_p = elementwise("min", 2, ANY, "Minimum; NaN if either is NaN; complex compares lexicographically.")
+nextafter_p = elementwise("nextafter", 2, FLOAT, "The next representable value after x toward y.")
+
+
+@primitive("pow")
+def pow_p(x: ShapedArray, y: ShapedArray) -> ShapedArray:
+    check_dtype("pow", x, INEXACT, "base")
+    if not dtypes.is_integer(y.dtype):
+        check_same_dtype("pow", x, y)
+    return ShapedArray(elementwise_shape("pow", x, y), x.dtype, x.weak_type and y.weak_type)
+
+
+pow_p.doc = pow_p_doc
+
+
+@primitive("integer_pow")
+def integer_pow_p(x: ShapedArray, *, y: int) -> ShapedArray:
+    """Power ``x ** y`` with a constant integer exponent, by repeated squaring. Negative y needs an inexact x."""
+    check_dtype("integer_pow", x, NUMBER)
+    if y < 0 and not dtypes.is_inexact(x.dtype):
+        raise TypeError(f"integer_pow: integers cannot be raised to the negative power {y}: convert {x.short()} to a float dtype")
+    return x
+
+
+@primitive("square")
+def square_p(x: ShapedArray) -> ShapedArray:
+    """Square, ``x * x``."""
+    check_dtype("square", x, NUMBER)
+    return x
+
+
+# -- exponentials, trigonometry, special functions ------------------------------------------------------------------
+
+_INEXACT_UNARY = {
+    "exp": "Exponential e^x.", "exp2": "2^x.", "expm1": "e^x - 1, accurate near 0.", "log": "Natural logarithm.",
+    "log1p": "log(1 + x), accurate near 0.", "logistic": "The logistic sigmoid 1 / (1 + e^-x).",
+    "sin": "Sine of x in radians.", "cos": "Cosine of x in radians.", "tan": "Tangent of x in radians.",
+    "asin": "Inverse sine, in radians.", "acos": "Inverse cosine, in radians.", "atan": "Inverse tangent, in radians.",
+    "sinh": "Hyperbolic sine.", "cosh": "Hyperbolic cosine.", "tanh": "Hyperbolic tangent.",
+    "asinh": "Inverse hyperbolic sine.", "acosh": "Inverse hyperbolic cosine.", "atanh": "Inverse hyperbolic tangent.",
+    "sqrt": "Square root.", "rsqrt": "Reciprocal square root.", "cbrt": "Cube root.",
+}  # fmt: skip
+_FLOAT_UNARY = {
+    "erf": "The error function.", "erfc": "1 - erf(x).", "erf_inv": "Inverse of erf, on (-1, 1).",
+    "lgamma": "log |gamma(x)|.", "digamma": "Derivative of lgamma.",
+    "bessel_i0e": "Exponentially scaled modified Bessel function of order 0.",
+    "bessel_i1e": "Exponentially scaled modified Bessel function of order 1.",
+}  # fmt: skip
+
+_declared = {n: elementwise(n, 1, FLOAT if n == "cbrt" else INEXACT, d) for n, d in _INEXACT_UNARY.items()}
+_declared |= {n: elementwise(n, 1, FLOAT, d) for n, d in _FLOAT_UNARY.items()}
+exp_p, exp2_p, expm1_p = _declared["exp"], _declared["exp2"], _declared["expm1"]
+log_p, log1p_p, logistic_p = _declared["log"], _declared["log1p"], _declared["logistic"]
+sin_p, cos_p, tan_p = _declared["sin"], _declared["cos"], _declared["tan"]
+asin_p, acos_p, atan_p = _declared["asin"], _declared["acos"], _declared["atan"]
+sinh_p, cosh_p, tanh_p = _declared["sinh"], _declared["cosh"], _declared["tanh"]
+asinh_p, acosh_p, atanh_p = _declared["asinh"], _declared["acosh"], _declared["atanh"]
+sqrt_p, rsqrt_p, cbrt_p = _declared["sqrt"], _declared["rsqrt"], _declared["cbrt"]
+erf_p, erfc_p, erf_inv_p = _declared["erf"], _declared["erfc"], _declared["erf_inv"]
+lgamma_p, digamma_p = _declared["lgamma"], _declared["digamma"]
+bessel_i0e_p, bessel_i1e_p = _declared["bessel_i0e"], _declared["bessel_i1e"]
+
+atan2_p = elementwise("atan2", 2, INEXACT, "The angle of the point (y, x) = (operand 0, operand 1), in (-pi, pi].")
+igamma_p = elementwise("igamma", 2, FLOAT, "Regularised lower incomplete gamma function P(a, x).")
+igammac_p = elementwise("igammac", 2, FLOAT, "Regularised upper incomplete gamma function Q(a, x).")
+igamma_grad_a_p = elementwise("igamma_grad_a", 2, FLOAT, "Derivative of igamma(a, x) by a.")
+random_gamma_grad_p = elementwise("random_gamma_grad", 2, FLOAT, "Derivative of a gamma(a, 1) sample x by a.")
+polygamma_p = elementwise("polygamma", 2, FLOAT, "The m-th derivative of digamma at x, operands (m, x).")
+zeta_p = elementwise("zeta", 2, FLOAT, "The Hurwitz zeta function of (x, q).")
+regularized_incomplete_beta_p = elementwise(
+    "regularized_incomplete_beta", 3, FLOAT, "The regularised incomplete beta function I_x(a, b), operands (a, b, x)."
+)
+
+# -- complex ----------------------------------------------------------------------------------------------------------
+
+real_p = elementwise("real", 1, COMPLEX, "Real part.", result=dtypes.real_dtype)
+imag_p = elementwise("imag", 1, COMPLEX, "Imaginary part.", result=dtypes.real_dtype)
+conj_p = elementwise("conj", 1, COMPLEX, "Complex conjugate.")
+complex_p = elementwise(
+    "complex", 2, (dtypes.float32, dtypes.float64), "The complex number with these parts.", result=dtypes.complex_dtype
+)
+
+# -- comparisons, logic, bits -----------------------------------------------------------------------------------------
+
+eq_p = elementwise("eq", 2, ANY, "x == y; NaN equals nothing.", result=to_bool)
+ne_p = elementwise("ne", 2, ANY, "x != y.", result=to_bool)
+lt_p = elementwise("lt", 2, ORDERED, "x < y.", result=to_bool)
+le_p = elementwise("le", 2, ORDERED, "x <= y.", result=to_bool)
+gt_p = elementwise("gt", 2, ORDERED, "x > y.", result=to_bool)
+ge_p = elementwise("ge", 2, ORDERED, "x >= y.", result=to_bool)
+is_finite_p = elementwise("is_finite", 1, FLOAT, "Whether x is neither infinite nor NaN.", result=to_bool)
+not_p = elementwise("not", 1, BITS, "Bitwise (logical for bool) not.")
+and_p = elementwise("and", 2, BITS, "Bitwise (logical for bool) and.")
+or_p = elementwise("or", 2, BITS, "Bitwise (logical for bool) or.")
+xor_p = elementwise("xor", 2, BITS, "Bitwise (logical for bool) exclusive or.")
+shift_left_p = elementwise("shift_left", 2, INTEGER, "x << y; 0 for y at or beyond the width.")
+shift_right_logical_p = elementwise("shift_right_logical", 2, INTEGER, "x >> y filling with zeros; 0 for y at or beyond the width.")
+shift_right_arithmetic_p = elementwise(
+    "shift_right_arithmetic", 2, INTEGER, "x >> y filling with the sign; all signs for y at or beyond the width."
+)
+population_count_p = elementwise("population_count", 1, INTEGER, "The number of set bits.")
+clz_p = elementwise("clz", 1, INTEGER, "The number of leading zero bits.")
+
+
+@primitive("round")
+def round_p(x: ShapedArray, *, rounding_method: int) -> ShapedArray:
+    """Nearest integer; ties away from zero (rounding_method 0) or to even (1)."""
+    check_dtype("round", x, FLOAT)
+    return x
+
+
+# -- selection ----------------------------------------------------------------------------------------------------------
+
+
+@primitive("select_n")
+def select_n_p(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
+    """The case that `which` (bool, or int32 below the number of cases) selects, element by element.
+
+    `which` is a scalar or has the shape of the cases, which have one shape and dtype.
+    """
+    if not cases:
+        raise TypeError("select_n: expected at least one case")
+    check_dtype("select_n", which, (dtypes.bool_, dtypes.int32), "which")
+    if dtypes.is_bool(which.dtype) and len(cases) > 2:
+        raise TypeError(f"select_n: a bool which selects among 2 cases, got {len(cases)}: give an int32 which")
+    check_same_dtype("select_n", *cases)
+    shapes = {c.shape for c in cases}
+    if len(shapes) > 1 or (which.shape and which.shape not in shapes):
+        raise TypeError(
+            f"select_n: the cases must have one shape, and which that shape or (), got which {which.short()}, cases "
+            + ", ".join(c.short() for c in cases)
+        )
+    return ShapedArray(cases[0].shape, cases[0].dtype, all(c.weak_type for c in cases))
+
+
+@primitive("clamp")
+def clamp_p(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:
+    """``min(max(x, low), high)``; the bounds are scalars or have x's shape; NaN stays."""
+    check_dtype("clamp", x, ORDERED)
+    check_same_dtype("clamp", low, x, high)
+    for name, bound in (("min", low), ("max", high)):
+        if bound.shape and bound.shape != x.shape:
+            raise TypeError(f"clamp: {name} {bound.short()} must be a scalar or have the operand's shape {x.shape}")
+    return x
+
+
+# -- conversions --------------------------------------------------------------------------------------------------------
+
+
+@primitive("convert_element_type")
+def convert_element_type_p(x: ShapedArray, *, new_dtype: DType, weak_type: bool) -> ShapedArray:
+    """Convert to another dtype.
+
+    float to integer truncates, saturates and maps NaN to 0; complex to real drops the imaginary part; to bool is
+    ``x != 0``; integers wrap.
+    """
+    return ShapedArray(x.shape, new_dtype, weak_type)
+
+
+@primitive("bitcast_convert_type")
+def bitcast_convert_type_p(x: ShapedArray, *, new_dtype: DType) -> ShapedArray:
+    """Reinterpret the bits. A narrower dtype adds a trailing dimension, a wider one takes the trailing dimension away."""
+    for what, d in (("operand", x.dtype), ("new_dtype", new_dtype)):
+        if dtypes.is_bool(d) or dtypes.is_complex(d):
+            raise TypeError(f"bitcast_convert_type: {what} dtype {d} has no defined bits, expected an integer or float dtype")
+    old, new = x.dtype.itemsize, new_dtype.itemsize
+    if old == new:
+        return ShapedArray(x.shape, new_dtype)
+    if old > new:
+        return ShapedArray((*x.shape, old // new), new_dtype)
+    if not x.shape or x.shape[-1] != new // old:
+        raise ValueError(
+            f"bitcast_convert_type: to widen {x.dtype} to {new_dtype} the last dimension must be {new // old}, got {x.short()}"
+        )
+    return ShapedArray(x.shape[:-1], new_dtype)
+
+
+@primitive("reduce_precision")
+def reduce_precision_p(x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> ShapedArray:
+    """Round to a float format with that many bits of exponent and mantissa, keeping the dtype."""
+    check_dtype("reduce_precision", x, FLOAT)
+    if exponent_bits < 1 or mantissa_bits < 0:
+        raise ValueError(f"reduce_precision: exponent_bits {exponent_bits} must be >= 1 and mantissa_bits {mantissa_bits} >= 0")
+    return x
+
+
+@primitive("copy")
+def copy_p(x: ShapedArray) -> ShapedArray:
+    """A copy of x in memory of its own."""
+    return x
+
+
+# -- thin functions -----------------------------------------------------------------------------------------------------
+
+neg, sign, abs, floor, ceil, square = map(_unary, (neg_p, sign_p, abs_p, floor_p, ceil_p, square_p))
+add, sub, mul, div, rem = map(_binary, (add_p, sub_p, mul_p, div_p, rem_p))
+max, min, nextafter, atan2 = map(_binary, (max_p, min_p, nextafter_p, atan2_p))
+exp, exp2, expm1, log, log1p, logistic = map(_unary, (exp_p, exp2_p, expm1_p, log_p, log1p_p, logistic_p))
+sin, cos, tan, asin, acos, atan = map(_unary, (sin_p, cos_p, tan_p, asin_p, acos_p, atan_p))
+sinh, cosh, tanh, asinh, acosh, atanh = map(_unary, (sinh_p, cosh_p, tanh_p, asinh_p, acosh_p, atanh_p))
+sqrt, rsqrt, cbrt = map(_unary, (sqrt_p, rsqrt_p, cbrt_p))
+erf, erfc, erf_inv, lgamma, digamma = map(_unary, (erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p))
+bessel_i0e, bessel_i1e = map(_unary, (bessel_i0e_p, bessel_i1e_p))
+igamma, igammac, igamma_grad_a = map(_binary, (igamma_p, igammac_p, igamma_grad_a_p))
+random_gamma_grad, polygamma, zeta = map(_binary, (random_gamma_grad_p, polygamma_p, zeta_p))
+regularized_incomplete_beta = _ternary(regularized_incomplete_beta_p)
+eq, ne, lt, le, gt, ge = map(_binary, (eq_p, ne_p, lt_p, le_p, gt_p, ge_p))
+is_finite, bitwise_not, population_count, clz = map(_unary, (is_finite_p, not_p, population_count_p, clz_p))
+bitwise_and, bitwise_or, bitwise_xor = map(_binary, (and_p, or_p, xor_p))
+shift_left, shift_right_logical, shift_right_arithmetic = map(
+    _binary, (shift_left_p, shift_right_logical_p, shift_right_arithmetic_p)
+)
+complex = _binary(complex_p)
+copy = _unary(copy_p)
+
+
+def real(x: Value) -> Value:
+    """The real part; x itself for real dtypes."""
+    return real_p.bind(x) if dtypes.is_complex(aval_of(x).dtype) else x
+
+
+def imag(x: Value) -> Value:
+    """The imaginary part; zeros for real dtypes."""
+    return imag_p.bind(x) if dtypes.is_complex(aval_of(x).dtype) else mul(x, 0)
+
+
+def conj(x: Value) -> Value:
+    """The complex conjugate; x itself for real dtypes."""
+    return conj_p.bind(x) if dtypes.is_complex(aval_of(x).dtype) else x
+
+
+def pow(x: Value, y: Value) -> Value:
+    """``x ** y``; an `int` y becomes `integer_pow`."""
+    if type(y) is int:
+        return integer_pow(x, y)
+    if dtypes.is_integer(aval_of(y).dtype):
+        return pow_p.bind(x, y)
+    return pow_p.bind(*match_scalars(x, y))
+
+
+def integer_pow(x: Value, y: int) -> Value:
+    """``x ** y`` for a constant integer y."""
+    return x if y == 1 else integer_pow_p.bind(x, y=int(y))
+
+
+def round(x: Value, rounding_method: int = 0) -> Value:
+    """Nearest integer; ties away from zero (0) or to even (1)."""
+    return round_p.bind(x, rounding_method=int(rounding_method))
+
+
+def select_n(which: Value, *cases: Value) -> Value:
+    """The case that `which` selects: ``select_n(pred, on_false, on_true)``."""
+    return select_n_p.bind(which, *match_scalars(*cases))
+
+
+def where(pred: Value, on_true: Value, on_false: Value) -> Value:
+    """``select_n(pred, on_false, on_true)`` with scalar cases broadcast to the other's shape."""
+    from .structural import broadcast_scalars
+
+    on_true, on_false = match_scalars(on_true, on_false)
+    on_true, on_false = broadcast_scalars(on_true, on_false, shape=aval_of(pred).shape)
+    return select_n_p.bind(pred, on_false, on_true)
+
+
+def clamp(low: Value, x: Value, high: Value) -> Value:
+    """``min(max(x, low), high)``."""
+    x_dtype = aval_of(x).dtype
+    low, high = (np.asarray(b, x_dtype)[()] if type(b) in (int, float, bool) else b for b in (low, high))
+    return clamp_p.bind(low, x, high)
+
+
+def convert_element_type(x: Value, new_dtype: Any = None, weak_type: bool = False) -> Value:
+    """x with another dtype; x itself when nothing changes."""
+    aval = aval_of(x)
+    dtype = aval.dtype if new_dtype is None else dtypes.canonicalize(dtypes.as_dtype(new_dtype))
+    if dtypes.is_bool(dtype):
+        weak_type = False
+    if dtype == aval.dtype and weak_type == aval.weak_type and hasattr(x, "aval"):
+        return x
+    return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type)
+
+
+def bitcast_convert_type(x: Value, new_dtype: Any) -> Value:
+    """x with its bits reinterpreted as another dtype."""
+    return bitcast_convert_type_p.bind(x, new_dtype=dtypes.canonicalize(dtypes.as_dtype(new_dtype)))
+
+
+def reduce_precision(x: Value, exponent_bits: int, mantissa_bits: int) -> Value:
+    """x rounded to a smaller float format."""
+    return reduce_precision_p.bind(x, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits))

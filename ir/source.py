@@ -1,0 +1,94 @@
+"""The user's source position of each equation: file, line and function.
+
+quire's own frames are skipped, so that an error of any stage names a line that the user wrote.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import CodeType, FrameType
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A position in the user's program."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} ({self.function})"
+
+
+# The folders of quire's own packages; registered by each package's __init__ and by `quire` itself.
+_internal_prefixes: list[str] = []
+_is_internal: dict[CodeType, bool] = {}
+_interned: dict[tuple[CodeType, int], Source] = {}
+
+
+def register_internal(folder: str) -> None:
+    """Declare a folder whose frames are never the user's."""
+    _internal_prefixes.append(os.path.join(os.path.abspath(folder), ""))
+    _is_internal.clear()
+
+
+register_internal(os.path.dirname(__file__))
+
+# Frames of the standard library between the user's code and ours (functools.wraps, contextlib) are not the user's.
+for _module in ("functools", "contextlib"):
+    _internal_prefixes.append(os.path.abspath(getattr(sys.modules[_module], "__file__", "") or "?"))
+
+
+def is_internal(code: CodeType) -> bool:
+    """Whether a code object belongs to quire itself."""
+    known = _is_internal.get(code)
+    if known is None:
+        file = code.co_filename
+        known = file.startswith("<frozen") or any(file.startswith(p) for p in _internal_prefixes)
+        _is_internal[code] = known
+    return known
+
+
+_forced: ContextVar[Source | None] = ContextVar("quire_source", default=None)
+
+
+@contextmanager
+def use_source(source: Source | None) -> Iterator[None]:
+    """Give the equations recorded in the block this source: passes keep the original line so."""
+    previous = _forced.set(source)
+    try:
+        yield
+    finally:
+        _forced.reset(previous)
+
+
+def current_source(depth: int = 1) -> Source | None:
+    """The position of the innermost user frame, or the one that a pass prescribes."""
+    forced = _forced.get()
+    if forced is not None:
+        return forced
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        code = frame.f_code
+        known = _is_internal.get(code)
+        if known is None:
+            known = is_internal(code)
+        if not known:
+            key = (code, frame.f_lineno)
+            source = _interned.get(key)
+            if source is None:
+                source = _interned[key] = Source(code.co_filename, frame.f_lineno, code.co_qualname)
+            return source
+        frame = frame.f_back
+    return None
+
+
+def where(source: Source | None) -> str:
+    """The position as the end of a message: `` (at file.py:12, in f)``; empty when unknown."""
+    return "" if source is None else f" (at {source.file}:{source.line}, in {source.function})"

@@ -1,0 +1,503 @@
+"""The one tracer, and `bind`, through which every operation goes.
+
+Tracing a function appends equations to a jaxpr. A value of an outer trace met in an inner one, and a concrete array,
+become captured inputs of the inner jaxpr (closure conversion), so nested jaxprs never hold constants. A trace is
+either *staging* (everything is recorded, values are unknown) or *concrete* (the transformations outside `compile`):
+then operations on known values can be evaluated on demand, so that Python may branch on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, NoReturn
+
+import numpy as np
+
+from . import errors
+from .avals import ShapedArray, aval_of
+from .config import config
+from .jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Effects, Eqn, Jaxpr, Literal, Params, Var
+from .primitive import Primitive
+from .source import Source, current_source, where
+
+_PYTHON_SCALARS = (bool, int, float, complex)
+
+# -- hooks, filled by registration from the backends and the runtime ------------------------------------------------
+
+EagerEvaluator = Callable[[Primitive, Sequence[Any], Params], list[Any]]
+
+
+class Hooks:
+    """What lies above `ir`: evaluation of one primitive on concrete values, and the making of concrete arrays."""
+
+    def __init__(self) -> None:
+        self.evaluate: EagerEvaluator | None = None
+
+    def eager(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+        if self.evaluate is None:
+            raise RuntimeError("no evaluator is registered: import quire, or quire.backends.reference")
+        return self.evaluate(p, args, params)
+
+
+hooks = Hooks()
+
+
+# -- tracers --------------------------------------------------------------------------------------------------------
+
+
+class Tracer:
+    """A value of a program that is being traced. The user's operators and methods are attached by `quire`."""
+
+    __slots__ = ("aval", "trace", "var", "_value", "__weakref__")
+    aval: ShapedArray
+    trace: Trace
+    var: Var
+    __array_priority__ = 1000
+
+    def __init__(self, trace: Trace, var: Var, value: Any = None) -> None:
+        self.aval = var.aval
+        self.trace = trace
+        self.var = var
+        self._value = value
+
+    # Facts that the aval holds.
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        return self.aval.weak_type
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval.short()}>"
+
+    def __hash__(self) -> NoReturn:
+        raise TypeError(f"a traced value {self.aval.short()} cannot be hashed (used as a dictionary key or a static argument)")
+
+    def concrete(self) -> Any | None:
+        """The value, if it is known: a concrete array. None under `compile` and for mapped values."""
+        if self._value is None and self.trace.concrete:
+            self._value = self.trace.value_of(self.var)
+        return self._value
+
+    # Uses as a concrete value.
+    def __bool__(self) -> bool:
+        return bool(self._known(errors.TracerBoolConversionError))
+
+    def __int__(self) -> int:
+        return int(self._known(errors.ConcretizationTypeError, "int()"))
+
+    def __float__(self) -> float:
+        return float(self._known(errors.ConcretizationTypeError, "float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._known(errors.ConcretizationTypeError, "complex()"))
+
+    def __index__(self) -> int:
+        return self._known(errors.TracerIntegerConversionError).__index__()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.asarray(self._known(errors.TracerArrayConversionError), dtype=dtype)
+
+    def item(self, *args: Any) -> Any:
+        return self._known(errors.ConcretizationTypeError, ".item()").item(*args)
+
+    def tolist(self) -> Any:
+        return self._known(errors.ConcretizationTypeError, ".tolist()").tolist()
+
+    def _known(self, error: type[errors.TracerError], use: str = "") -> Any:
+        value = self.concrete()
+        if value is None:
+            raise_concretization(self, error, use)
+        return value
+
+
+_ADVICE: dict[type[errors.TracerError], tuple[str, str]] = {
+    errors.TracerBoolConversionError: (
+        "was used as a Python condition (if, while, and, or, not)",
+        "use quire.lax.cond or quire.numpy.where, quire.lax.while_loop for a loop, & | ~ for and, or, not",
+    ),
+    errors.ConcretizationTypeError: (
+        "was used where Python needs its value",
+        "mark the argument static (static_argnums) if it is one, or use array operations",
+    ),
+    errors.TracerIntegerConversionError: (
+        "was used as a Python integer (an index of a list, a shape, range())",
+        "index an array instead of a list, use quire.lax.fori_loop for range, or mark the argument static",
+    ),
+    errors.TracerArrayConversionError: (
+        "was passed to NumPy, which needs its value",
+        "use the function of the same name in quire.numpy, or quire.pure_callback",
+    ),
+    errors.NonConcreteBooleanIndexError: (
+        "was used as a boolean index, so the result's shape is unknown",
+        "use quire.numpy.where(mask, x, fill), or nonzero(mask, size=n)",
+    ),
+}
+
+
+def raise_concretization(t: Tracer, error: type[errors.TracerError], use: str = "") -> NoReturn:
+    """Raise the error of a traced value used as a concrete one, with the user's line and what to write instead."""
+    what, advice = _ADVICE[error]
+    if use:
+        what = f"{what}: {use}"
+    raise error(
+        f"a traced value {t.aval.short()} {what}{where(current_source(2))}.\n"
+        f"  {t.trace.describe(t)}.\n"
+        f"  Under {t.trace.name} values are not known while the function is traced: {advice}."
+    )
+
+
+# -- traces ---------------------------------------------------------------------------------------------------------
+
+
+class Trace:
+    """The recording of one function.
+
+    Attributes:
+        name: what is traced, for messages: ``compile of f``.
+        parent: the trace in which this one takes place.
+        staging: everything is recorded, values are unknown (also inside a staging trace).
+        concrete: values can be asked for (no staging trace around).
+        captured: the values of outer traces and the arrays that became inputs, in order of first use.
+    """
+
+    __slots__ = (
+        "name", "parent", "staging", "concrete", "eqns", "invars", "captured", "captured_vars",
+        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated",
+    )  # fmt: skip
+
+    def __init__(self, name: str, *, staging: bool, arg_names: Sequence[str] | None = None) -> None:
+        self.name = name
+        self.parent = _current.get()
+        self.staging = staging or (self.parent is not None and self.parent.staging)
+        self.concrete = not self.staging
+        self.eqns: list[Eqn] = []
+        self.invars: list[Var] = []
+        self.captured: list[Any] = []
+        self.captured_vars: list[Var] = []
+        self._capture_index: dict[int, Var] = {}
+        self._known: dict[Var, Any] = {}
+        self._producer: dict[Var, Eqn] = {}
+        self._evaluated = 0
+        self.alive = True
+        self.arg_names = arg_names
+
+    def new_input(self, aval: ShapedArray, value: Any = None) -> Tracer:
+        """A tracer for the next argument; `value` is its concrete value, where there is one."""
+        var = Var(aval)
+        self.invars.append(var)
+        if value is not None and self.concrete:
+            self._known[var] = value
+        return Tracer(self, var)
+
+    def capture(self, value: Any) -> Var:
+        """The variable of an outer tracer or of a concrete array: an additional input."""
+        var = self._capture_index.get(id(value))
+        if var is None:
+            if isinstance(value, Tracer):
+                check_alive(value)
+            var = Var(aval_of(value))
+            self._capture_index[id(value)] = var
+            self.captured.append(value)  # keeps the value alive, so that its id stays its own
+            self.captured_vars.append(var)
+            if self.concrete:
+                known = value.concrete() if isinstance(value, Tracer) else value
+                if known is not None:
+                    self._known[var] = known
+        return var
+
+    def atom(self, value: Any) -> Atom:
+        """The operand for any value: a variable of this trace, a captured one, or a literal."""
+        if isinstance(value, Tracer):
+            if value.trace is self:
+                return value.var
+            return self.capture(value)
+        kind = type(value)
+        if kind in _PYTHON_SCALARS or isinstance(value, np.generic):
+            return Literal(value, aval_of(value))
+        if isinstance(value, Literal):
+            return value
+        aval = aval_of(value)
+        if not aval.shape and isinstance(value, np.ndarray | bool | int | float | complex):
+            return Literal(value, aval)
+        return self.capture(value)
+
+    def record(
+        self, p: Primitive, inputs: Sequence[Atom], params: Params, source: Source | None = None
+    ) -> tuple[Var, ...]:
+        """Append an equation and return its output variables."""
+        try:
+            avals = p.infer([a.aval for a in inputs], params)
+        except (TypeError, ValueError) as error:
+            add_where(error, source or current_source(2))
+            raise
+        effects: Effects = p.effects(params) if p.effects_rule is not None else NO_EFFECTS
+        outputs = tuple([Var(a) for a in avals])
+        eqn = Eqn(p, inputs, outputs, params, effects, source or current_source(2))
+        self.eqns.append(eqn)
+        return outputs
+
+    def bind(self, p: Primitive, args: Sequence[Any], params: Params) -> Any:
+        outputs = self.record(p, [self.atom(a) for a in args], params)
+        if p.multiple_results:
+            return [Tracer(self, v) for v in outputs]
+        return Tracer(self, outputs[0])
+
+    # Values on demand: only the equations that a value depends on are evaluated, each once.
+    def value_of(self, var: Var) -> Any | None:
+        if var in self._known:
+            return self._known[var]
+        if not self.concrete:
+            return None
+        for eqn in self.eqns[self._evaluated :]:
+            for v in eqn.outputs:
+                self._producer[v] = eqn
+        self._evaluated = len(self.eqns)
+        order: list[Eqn] = []
+        seen: set[Var] = set()
+        stack: list[tuple[Var, bool]] = [(var, False)]
+        while stack:
+            v, done = stack.pop()
+            if done:
+                order.append(self._producer[v])
+                continue
+            if v in seen or v in self._known:
+                continue
+            seen.add(v)
+            eqn = self._producer.get(v)
+            if eqn is None:  # a mapped or otherwise unknown input
+                return None
+            stack.append((v, True))
+            stack.extend((a, False) for a in eqn.inputs if isinstance(a, Var))
+        token = _current.set(None)
+        try:
+            for eqn in order:
+                if eqn.outputs[0] in self._known:
+                    continue
+                values = [a.python_value if isinstance(a, Literal) else self._known[a] for a in eqn.inputs]
+                for v, value in zip(eqn.outputs, hooks.eager(eqn.primitive, values, eqn.params), strict=True):
+                    self._known[v] = value
+        finally:
+            _current.reset(token)
+        return self._known[var]
+
+    def known_values(self) -> dict[Var, Any]:
+        """The variables whose values have been computed or given."""
+        return self._known
+
+    def describe(self, t: Tracer) -> str:
+        """Where a tracer comes from, for messages."""
+        if t.var in self.invars:
+            i = self.invars.index(t.var)
+            name = self.arg_names[i] if self.arg_names and i < len(self.arg_names) else f"argument {i}"
+            return f"It is {name} of {self.name}"
+        for eqn in self.eqns:
+            if t.var in eqn.outputs:
+                return f"It is the result of {eqn.primitive.name}{where(eqn.source)}"
+        for var, value in zip(self.captured_vars, self.captured):
+            if var is t.var and isinstance(value, Tracer):
+                return value.trace.describe(value)
+        return f"It belongs to {self.name}"
+
+    def close(self) -> None:
+        self.alive = False
+
+    def to_jaxpr(self, outputs: Sequence[Any]) -> Jaxpr:
+        """The jaxpr recorded so far: captured values first, then the arguments, are its inputs."""
+        outvars = [self.atom(x) for x in outputs]
+        return Jaxpr((), (*self.captured_vars, *self.invars), self.eqns, outvars)
+
+
+_current: ContextVar[Trace | None] = ContextVar("quire_trace", default=None)
+
+
+def current_trace() -> Trace | None:
+    """The innermost trace of this context; None outside any."""
+    return _current.get()
+
+
+class new_trace:
+    """Context manager: a trace that is current for the block and closed afterwards."""
+
+    def __init__(self, name: str, *, staging: bool, arg_names: Sequence[str] | None = None) -> None:
+        self.trace = Trace(name, staging=staging, arg_names=arg_names)
+
+    def __enter__(self) -> Trace:
+        self._token = _current.set(self.trace)
+        return self.trace
+
+    def __exit__(self, *exc: object) -> None:
+        _current.reset(self._token)
+        self.trace.close()
+
+
+class no_trace:
+    """Context manager: operations in the block are evaluated at once, whatever is being traced around it."""
+
+    def __enter__(self) -> None:
+        self._token = _current.set(None)
+
+    def __exit__(self, *exc: object) -> None:
+        _current.reset(self._token)
+
+
+def check_alive(t: Tracer) -> None:
+    """Raise UnexpectedTracerError if the tracer outlived its trace."""
+    trace: Trace | None = _current.get()
+    while trace is not None and trace is not t.trace:
+        trace = trace.parent
+    if trace is None:
+        raise errors.UnexpectedTracerError(
+            f"a traced value {t.aval.short()} of {t.trace.name} was used after its trace ended, or in another "
+            f"one{where(current_source(2))}.\n  {t.trace.describe(t)}.\n"
+            "  It leaked through a global, an attribute, a closure or a generator: return it from the function instead."
+        )
+
+
+def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
+    """Apply a primitive to values: record it in the current trace, or evaluate it outside any.
+
+    In a concrete trace an operation on concrete values only is evaluated and not recorded.
+    """
+    trace = _current.get()
+    if trace is not None and (trace.staging or any(isinstance(a, Tracer) for a in args)):
+        return trace.bind(p, args, params)
+    for a in args:
+        if isinstance(a, Tracer):
+            check_alive(a)
+    if trace is None:
+        out = hooks.eager(p, args, params)
+    else:
+        with no_trace():
+            out = hooks.eager(p, args, params)
+    return out if p.multiple_results else out[0]
+
+
+def add_where(error: Exception, source: Source | None) -> None:
+    """Append the user's position to an error's message, once."""
+    if source is None or not error.args or not isinstance(error.args[0], str) or " (at " in error.args[0]:
+        return
+    error.args = (error.args[0] + where(source), *error.args[1:])
+
+
+# -- tracing a flat function ------------------------------------------------------------------------------------------
+
+
+def trace_flat(
+    f: Callable[..., Sequence[Any]],
+    avals: Sequence[ShapedArray],
+    *,
+    name: str = "function",
+    staging: bool = True,
+    values: Sequence[Any] | None = None,
+    arg_names: Sequence[str] | None = None,
+) -> tuple[Jaxpr, list[Any], Trace]:
+    """Trace `f`, which takes and returns flat values.
+
+    Returns the jaxpr whose inputs are the captured values followed by the arguments, the captured values (outer
+    tracers and concrete arrays), and the closed trace (it knows the concrete values of a concrete trace).
+    `values` gives each argument's concrete value, or None.
+    """
+    with new_trace(name, staging=staging, arg_names=arg_names) as trace:
+        known = values or [None] * len(avals)
+        args = [trace.new_input(a, v) for a, v in zip(avals, known, strict=True)]
+        out = f(*args)
+        jaxpr = trace.to_jaxpr(out)
+    if config.options.check_tracer_leaks:
+        _check_leaks(trace)
+    return jaxpr, trace.captured, trace
+
+
+def _check_leaks(trace: Trace) -> None:
+    import gc
+
+    gc.collect()
+    leaked = [o for o in gc.get_objects() if isinstance(o, Tracer) and o.trace is trace]
+    if leaked:
+        lines = "\n".join(f"  {t!r}: {trace.describe(t)}" for t in leaked[:5])
+        raise errors.UnexpectedTracerError(f"{len(leaked)} traced value(s) of {trace.name} leaked:\n{lines}")
+
+
+def close_captured(jaxpr: Jaxpr, captured: Sequence[Any]) -> ClosedJaxpr:
+    """Turn captured concrete arrays, the first inputs, into the constants of a closed jaxpr (top level only)."""
+    n = len(captured)
+    captured = [
+        np.array(x, dtype=v.aval.dtype) if isinstance(x, np.ndarray) else x  # a copy: NumPy arrays may change
+        for x, v in zip(captured, jaxpr.invars)
+    ]
+    return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.eqns, jaxpr.outvars), captured)
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    """Apply a jaxpr to values by binding each equation: recorded in a trace, evaluated outside one.
+
+    Inside a trace the equations are appended with their types as they are, and keep their source.
+    """
+    env: dict[Var, Any] = {}
+    for v, x in zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True):
+        env[v] = x
+    trace = _current.get()
+    if trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in env.values())):
+        return _inline(trace, jaxpr, env)
+    from .source import use_source
+
+    last = last_uses(jaxpr)
+    for i, eqn in enumerate(jaxpr.eqns):
+        values = [a.python_value if isinstance(a, Literal) else env[a] for a in eqn.inputs]
+        if eqn.source is not None:
+            with use_source(eqn.source):
+                out = bind(eqn.primitive, values, eqn.params)
+        else:
+            out = bind(eqn.primitive, values, eqn.params)
+        for v, x in zip(eqn.outputs, out if eqn.primitive.multiple_results else (out,), strict=True):
+            env[v] = x
+        for v in last[i]:
+            env.pop(v, None)
+    return [a.python_value if isinstance(a, Literal) else env[a] for a in jaxpr.outvars]
+
+
+def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
+    """For each equation, the variables that nothing after it reads (freed while evaluating)."""
+    result: list[list[Var]] = [[] for _ in jaxpr.eqns]
+    seen: set[Var] = {a for a in jaxpr.outvars if isinstance(a, Var)}
+    for i in range(len(jaxpr.eqns) - 1, -1, -1):
+        eqn = jaxpr.eqns[i]
+        for v in (*eqn.outputs, *eqn.inputs):
+            if isinstance(v, Var) and v not in seen:
+                seen.add(v)
+                result[i].append(v)
+    return result
+
+
+def _inline(trace: Trace, jaxpr: Jaxpr, env: dict[Var, Any]) -> list[Any]:
+    names: dict[Var, Atom] = {v: trace.atom(x) for v, x in env.items()}
+    for eqn in jaxpr.eqns:
+        inputs = [names[a] if isinstance(a, Var) else a for a in eqn.inputs]
+        if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
+            outputs = tuple([Var(v.aval) for v in eqn.outputs])
+            trace.eqns.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
+        else:  # a weak type differs: infer anew
+            outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
+        for old, new in zip(eqn.outputs, outputs, strict=True):
+            names[old] = new
+
+    def value(a: Atom) -> Any:
+        atom = names[a] if isinstance(a, Var) else a
+        return atom.python_value if isinstance(atom, Literal) else Tracer(trace, atom)
+
+    return [value(a) for a in jaxpr.outvars]

@@ -1,0 +1,1 @@
+"""quire.passes.ad: differentiation as passes over jaxprs: jvp, linearize, transpose."""

@@ -1,0 +1,1 @@
+"""quire.passes.batching: vectorisation (`vmap`) as a pass over jaxprs."""
