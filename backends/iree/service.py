@@ -297,13 +297,16 @@ class CompileService:
 
     def to_text(self, module: bytes, *, timeout: float = 30.0) -> str:
         """MLIR bytecode as text."""
-        return self._enqueue(_Job("text", module, (), None, False, False, timeout, "text", Future())).result().text or ""
+        job = _Job("text", module, (), None, False, False, timeout, "text", Future())
+        return self._enqueue(job).result().text or ""
 
     def close(self) -> None:
         """Ends the workers; compiles under way fail."""
         with self._lock:
             self._closed = True
-            jobs, self._jobs = [job for job in self._jobs if job], collections.deque([None] * len(self._threads))
+            jobs = [job for job in self._jobs if job]
+            self._jobs.clear()
+            self._jobs.extend([None] * len(self._threads))
             workers = list(self._workers)
             self._lock.notify_all()
         for job in jobs:

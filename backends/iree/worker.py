@@ -8,8 +8,9 @@ Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (bot
 compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames. A job is first
 acknowledged: a worker that dies before has not died of the job.
 
-Job: ``{"op": "compile" or "text", "module", "flags", "phase", "stages_to", "files_to"}``, the last two folders. Answer: ``{"ok", "error", "vmfb", "text",
-"stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are ``(severity, text)`` pairs.
+Job: ``{"op": "compile" or "text", "module", "flags", "phase", "stages_to", "files_to"}``, the last two folders.
+Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
+``(severity, text)`` pairs.
 """
 
 from __future__ import annotations

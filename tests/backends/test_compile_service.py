@@ -267,7 +267,8 @@ def test_retries_of_known_diagnostics():
 
 def test_a_scatter_that_exceeds_the_stack_is_compiled_again(service):
     # The indices are computed in the program: at O3 their producer is fused into the scatter.
-    module = """func.func @main(%x: tensor<64x64xf32>, %i: tensor<20000x1xi32>, %u: tensor<20000x64xf32>) -> tensor<64x64xf32> {
+    module = """
+    func.func @main(%x: tensor<64x64xf32>, %i: tensor<20000x1xi32>, %u: tensor<20000x64xf32>) -> tensor<64x64xf32> {
       %n = stablehlo.constant dense<63> : tensor<20000x1xi32>
       %j = stablehlo.minimum %i, %n : tensor<20000x1xi32>
       %v = stablehlo.add %u, %u : tensor<20000x64xf32>

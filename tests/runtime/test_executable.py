@@ -115,7 +115,7 @@ def test_several_threads(load, device, mode):
 def test_wrong_arguments(load, device):
     call = load().make_call(16)
     a = from_numpy(np.zeros(4, np.float32), device)
-    with pytest.raises(ExecutionError, match="INVALID_ARGUMENT; input0 shape dimension 0 mismatch; expected 4 but have 5"):
+    with pytest.raises(ExecutionError, match="INVALID_ARGUMENT; input0 shape dimension 0 .*expected 4 but have 5"):
         call((from_numpy(np.zeros(5, np.float32), device), a))
     with pytest.raises(ExecutionError, match="input1 element type mismatch"):
         call((a, from_numpy(np.zeros(4, np.int32), device)))
