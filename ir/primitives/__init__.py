@@ -1,5 +1,5 @@
 """The primitives, a file a family, each declaration followed by the thin functions that bind it."""
 
-from . import calls, elementwise, indexing, reductions, sorting, structural, windows
+from . import calls, control_flow, elementwise, indexing, reductions, sorting, structural, windows
 
-__all__ = ["calls", "elementwise", "indexing", "reductions", "sorting", "structural", "windows"]
+__all__ = ["calls", "control_flow", "elementwise", "indexing", "reductions", "sorting", "structural", "windows"]
