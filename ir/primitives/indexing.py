@@ -119,7 +119,7 @@ def fill_scalar(fill_value: Any, dtype: DType) -> Any:
     return default_fill(dtype) if fill_value is None else np.asarray(fill_value).astype(dtype)[()]
 
 
-# -- checks shared by gather and scatter --------------------------------------------------------------------------------
+# -- checks shared by gather and scatter ------------------------------------------------------------------------
 
 
 def _check_increasing(name: str, what: str, dims: tuple[int, ...], rank: int) -> None:
@@ -156,7 +156,9 @@ def _check_indices(
             f"components of an index vector of {indices.short()}"
         )
     if set(index_map[1]) & set(operand_batch):
-        raise ValueError(f"{name}: {index_map[0]} {index_map[1]} and operand_batching_dims {operand_batch} must not overlap")
+        raise ValueError(
+            f"{name}: {index_map[0]} {index_map[1]} and operand_batching_dims {operand_batch} must not overlap"
+        )
     _check_distinct(name, *indices_batch, indices.ndim - 1)
     if len(indices_batch[1]) != len(operand_batch):
         raise ValueError(
@@ -194,7 +196,8 @@ def gather_p(
     )  # fmt: skip
     if len(slice_sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(slice_sizes, x.shape)):
         raise TypeError(
-            f"gather: slice_sizes {slice_sizes} must hold, for each dimension of {x.short()}, a size within that dimension"
+            f"gather: slice_sizes {slice_sizes} must hold, for each dimension of {x.short()}, a size within that "
+            "dimension"
         )
     for i in d.collapsed_slice_dims:
         if slice_sizes[i] != 1:
@@ -248,7 +251,8 @@ def _scatter_rule(name: str, dtypes_allowed: tuple[DType, ...]) -> Callable[...,
         for i, j in zip(window, d.update_window_dims):
             if updates.shape[j] > x.shape[i]:
                 raise TypeError(
-                    f"{name}: dimension {j} of updates {updates.short()} must not be larger than dimension {i} of {x.short()}"
+                    f"{name}: dimension {j} of updates {updates.short()} must not be larger than dimension {i} of "
+                    f"{x.short()}"
                 )
         return x.strong()
 
@@ -282,9 +286,13 @@ def scatter_p(
     """
     if update_jaxpr is not None:
         want = ShapedArray((), x.dtype)
-        if [a.strong() for a in update_jaxpr.in_avals] != [want] * 2 or [a.strong() for a in update_jaxpr.out_avals] != [want]:
+        if [a.strong() for a in update_jaxpr.in_avals] != [want] * 2 or [
+            a.strong() for a in update_jaxpr.out_avals
+        ] != [want]:
             got = ", ".join(a.short() for a in update_jaxpr.out_avals)
-            raise TypeError(f"scatter: the update function must return {want.short()} for {want.short()}, it returns {got}")
+            raise TypeError(
+                f"scatter: the update function must return {want.short()} for {want.short()}, it returns {got}"
+            )
     return _scatter_any(x, indices, updates, dimension_numbers)
 
 
@@ -340,11 +348,13 @@ def dynamic_update_slice_p(x: ShapedArray, update: ShapedArray, *start_indices: 
     _check_starts("dynamic_update_slice", x, start_indices)
     check_same_dtype("dynamic_update_slice", x, update)
     if update.ndim != x.ndim or any(u > n for u, n in zip(update.shape, x.shape)):
-        raise TypeError(f"dynamic_update_slice: the update {update.short()} must have the rank of {x.short()} and fit into it")
+        raise TypeError(
+            f"dynamic_update_slice: the update {update.short()} must have the rank of {x.short()} and fit into it"
+        )
     return x.update(weak_type=x.weak_type and update.weak_type)
 
 
-# -- thin functions -----------------------------------------------------------------------------------------------------
+# -- thin functions ---------------------------------------------------------------------------------------------
 
 
 def gather(
@@ -456,7 +466,9 @@ def scatter_apply(
     jaxpr = scalar_jaxpr("scatter_apply", update, [scalar, scalar], "the function")
     if [a.dtype for a in jaxpr.out_avals] != [dtype]:
         got = ", ".join(a.short() for a in jaxpr.out_avals)
-        raise TypeError(f"scatter_apply: the function must return {scalar.short()} for {scalar.short()}, it returns {got}")
+        raise TypeError(
+            f"scatter_apply: the function must return {scalar.short()} for {scalar.short()}, it returns {got}"
+        )
     return _scatter(
         scatter_p, x, indices, zeros(update_shape, dtype), dimension_numbers, indices_are_sorted, unique_indices, mode,
         update_jaxpr=jaxpr,

@@ -100,7 +100,9 @@ def check_reducer(name: str, operands: Sequence[ShapedArray], jaxpr: ClosedJaxpr
         raise TypeError(f"{name}: expected as many initial values as arrays, got {len(operands)} operands")
     for x, init in zip(operands[:n], operands[n:]):
         if init.shape or init.dtype != x.dtype:
-            raise TypeError(f"{name}: the initial value {init.short()} must be a scalar of dtype {x.dtype}, as {x.short()}")
+            raise TypeError(
+                f"{name}: the initial value {init.short()} must be a scalar of dtype {x.dtype}, as {x.short()}"
+            )
     want = [ShapedArray((), x.dtype) for x in operands[:n]]
     if [a.strong() for a in jaxpr.in_avals] != want * 2 or [a.strong() for a in jaxpr.out_avals] != want:
         each = ", ".join(a.short() for a in want)
@@ -109,7 +111,7 @@ def check_reducer(name: str, operands: Sequence[ShapedArray], jaxpr: ClosedJaxpr
     return n
 
 
-# -- arg-reductions -----------------------------------------------------------------------------------------------------
+# -- arg-reductions ---------------------------------------------------------------------------------------------
 
 
 def _arg_reduced(name: str, x: ShapedArray, axes: tuple[int, ...], index_dtype: DType) -> ShapedArray:
@@ -141,7 +143,7 @@ def argmin_p(x: ShapedArray, *, axes: tuple[int, ...], index_dtype: DType) -> Sh
     return _arg_reduced("argmin", x, axes, index_dtype)
 
 
-# -- cumulative ---------------------------------------------------------------------------------------------------------
+# -- cumulative -------------------------------------------------------------------------------------------------
 
 
 @primitive("cumsum")
@@ -184,7 +186,7 @@ def cumlogsumexp_p(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
     return x
 
 
-# -- thin functions -----------------------------------------------------------------------------------------------------
+# -- thin functions ---------------------------------------------------------------------------------------------
 
 
 def _reduction(p: Primitive) -> Callable[[Value, Sequence[int]], Value]:
@@ -338,7 +340,11 @@ def reduce(
     jaxpr = reducer_jaxpr("reduce", computation, avals)
     monoid = monoid_of(jaxpr) if len(operands) == 1 else None
     inits = [like_scalar(i, a.dtype) for i, a in zip(init_values, avals)]
-    if monoid is not None and aval_of(inits[0]).dtype == avals[0].dtype and is_identity(monoid, inits[0], avals[0].dtype):
+    if (
+        monoid is not None
+        and aval_of(inits[0]).dtype == avals[0].dtype
+        and is_identity(monoid, inits[0], avals[0].dtype)
+    ):
         return [_MONOID_REDUCTIONS[monoid].bind(operands[0], axes=dims)]
     return reduce_p.bind(*operands, *inits, jaxpr=jaxpr, dimensions=dims)
 

@@ -41,12 +41,14 @@ def top_k_p(x: ShapedArray, *, k: int, axis: int) -> tuple[ShapedArray, ShapedAr
     check_dtype("top_k", x, ORDERED)
     check_axes("top_k", x.ndim, (axis,))
     if not 0 <= k <= x.shape[axis]:
-        raise ValueError(f"top_k: k must be within [0, {x.shape[axis]}], the size of dimension {axis} of {x.short()}, got {k}")
+        raise ValueError(
+            f"top_k: k must be within [0, {x.shape[axis]}], the size of dimension {axis} of {x.short()}, got {k}"
+        )
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return x.update(shape=shape), ShapedArray(shape, dtypes.int32)
 
 
-# -- thin functions -----------------------------------------------------------------------------------------------------
+# -- thin functions ---------------------------------------------------------------------------------------------
 
 
 def sort(operands: Sequence[Value], dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> list[Value]:

@@ -42,7 +42,10 @@ def broadcast_in_dim_p(
 def reshape_p(x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
     """The elements of x in row-major order, in another shape of the same size."""
     if math.prod(new_sizes) != x.size:
-        raise TypeError(f"reshape: cannot reshape {x.short()} of size {x.size} to shape {new_sizes} of size {math.prod(new_sizes)}")
+        raise TypeError(
+            f"reshape: cannot reshape {x.short()} of size {x.size} to shape {new_sizes} of size "
+            f"{math.prod(new_sizes)}"
+        )
     return x.update(shape=new_sizes)
 
 
@@ -50,7 +53,10 @@ def reshape_p(x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
 def transpose_p(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
     """Reorder the dimensions: dimension i of the result is dimension ``permutation[i]`` of x."""
     if sorted(permutation) != list(range(x.ndim)):
-        raise TypeError(f"transpose: permutation {permutation} must hold each of 0..{x.ndim - 1} once, for operand {x.short()}")
+        raise TypeError(
+            f"transpose: permutation {permutation} must hold each of 0..{x.ndim - 1} once, for operand "
+            f"{x.short()}"
+        )
     return x.update(shape=tuple(x.shape[i] for i in permutation))
 
 
@@ -84,7 +90,10 @@ def concatenate_p(*operands: ShapedArray, dimension: int) -> ShapedArray:
             m != n for i, (m, n) in enumerate(zip(first.shape, x.shape)) if i != dimension
         ):
             given = ", ".join(a.short() for a in operands)
-            raise TypeError(f"concatenate: the operands' shapes must be equal but for dimension {dimension}, got {given}")
+            raise TypeError(
+                f"concatenate: the operands' shapes must be equal but for dimension {dimension}, got "
+                f"{given}"
+            )
     shape = list(first.shape)
     shape[dimension] = sum(x.shape[dimension] for x in operands)
     return first.update(shape=tuple(shape), weak_type=all(x.weak_type for x in operands))

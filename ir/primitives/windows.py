@@ -143,7 +143,9 @@ def _ones(ndim: int) -> tuple[int, ...]:
 def _check_source(name: str, source: ShapedArray, x: ShapedArray, shape: tuple[int, ...]) -> None:
     check_same_dtype(name, source, x)
     if source.shape != shape:
-        raise TypeError(f"{name}: source {source.short()} must have shape {shape}, one value for each window of {x.short()}")
+        raise TypeError(
+            f"{name}: source {source.short()} must have shape {shape}, one value for each window of {x.short()}"
+        )
 
 
 @primitive("select_and_scatter")
@@ -163,7 +165,9 @@ def select_and_scatter_p(
     `select_jaxpr(a, b)` tells whether a stays selected against b; `scatter_jaxpr` combines two values; positions that
     no window selects hold `init_value`.
     """
-    shape = window_shape("select_and_scatter", x, window_dimensions, window_strides, padding, _ones(x.ndim), _ones(x.ndim))
+    shape = window_shape(
+        "select_and_scatter", x, window_dimensions, window_strides, padding, _ones(x.ndim), _ones(x.ndim)
+    )
     _check_source("select_and_scatter", source, x, shape)
     if init_value.shape or init_value.dtype != x.dtype:
         raise TypeError(f"select_and_scatter: init_value {init_value.short()} must be a scalar of dtype {x.dtype}")
@@ -212,7 +216,7 @@ def select_and_gather_add_p(
     return tangents.update(shape=shape)
 
 
-# -- thin functions -----------------------------------------------------------------------------------------------------
+# -- thin functions ---------------------------------------------------------------------------------------------
 
 
 def padding_of(
@@ -290,7 +294,11 @@ def reduce_window(
     )
     inits = [like_scalar(i, a.dtype) for i, a in zip(init_values, avals)]
     monoid = monoid_of(jaxpr) if len(operands) == 1 else None
-    if monoid in _MONOID_WINDOWS and aval_of(inits[0]).dtype == avals[0].dtype and is_identity(monoid, inits[0], avals[0].dtype):
+    if (
+        monoid in _MONOID_WINDOWS
+        and aval_of(inits[0]).dtype == avals[0].dtype
+        and is_identity(monoid, inits[0], avals[0].dtype)
+    ):
         return [_MONOID_WINDOWS[monoid].bind(operands[0], **params)]
     return reduce_window_p.bind(*operands, *inits, jaxpr=jaxpr, **params)
 
@@ -340,7 +348,8 @@ def select_and_scatter(
         x, source, like_scalar(init_value, aval.dtype),
         select_jaxpr=scalar_jaxpr("select_and_scatter", lambda a, b: [select(a, b)], scalars, "the selection"),
         scatter_jaxpr=scalar_jaxpr("select_and_scatter", lambda a, b: [scatter(a, b)], scalars, "the combination"),
-        window_dimensions=params["window_dimensions"], window_strides=params["window_strides"], padding=params["padding"],
+        window_dimensions=params["window_dimensions"], window_strides=params["window_strides"],
+        padding=params["padding"],
     )  # fmt: skip
 
 
