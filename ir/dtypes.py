@@ -102,7 +102,7 @@ def as_dtype(d: Any) -> DType:
         return _PYTHON_TYPES[d]
     if isinstance(d, str) and d in FROM_SHORT:
         return FROM_SHORT[d]
-    return np.dtype(getattr(d, "dtype", d))
+    return np.dtype(d if isinstance(d, type) else getattr(d, "dtype", d))
 
 
 _WEAK_OF_KIND = {"b": None, "i": "i*", "f": "f*", "c": "c*"}
