@@ -1,7 +1,7 @@
 """quire.backends.reference: each primitive evaluated by NumPy."""
 
-from . import calls, elementwise, reductions, structural
+from . import calls, control_flow, elementwise, reductions, structural
 from .engine import eval_jaxpr, evaluate
 from .rules import reference
 
-__all__ = ["calls", "elementwise", "eval_jaxpr", "evaluate", "reductions", "reference", "structural"]
+__all__ = ["calls", "control_flow", "elementwise", "eval_jaxpr", "evaluate", "reductions", "reference", "structural"]
