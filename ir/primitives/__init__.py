@@ -1,5 +1,5 @@
 """The primitives, a file a family, each declaration followed by the thin functions that bind it."""
 
-from . import calls, elementwise, reductions, structural
+from . import calls, control_flow, elementwise, reductions, structural
 
-__all__ = ["calls", "elementwise", "reductions", "structural"]
+__all__ = ["calls", "control_flow", "elementwise", "reductions", "structural"]

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+
 from quire.runtime.buffers import aligned_empty, from_numpy, to_numpy
 from quire.runtime.devices import devices
 from quire.runtime.executable import Executable, ExecutionError
