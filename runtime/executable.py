@@ -45,7 +45,10 @@ class Executable:
         n_results: how many results it has.
     """
 
-    __slots__ = ("_context", "_function", "_module", "_system_linked", "device", "devices", "entry", "host_modules", "mode", "n_results")
+    __slots__ = (
+        "_context", "_function", "_module", "_system_linked", "device", "devices", "entry", "host_modules", "mode",
+        "n_results",
+    )  # fmt: skip
 
     def __init__(
         self,
