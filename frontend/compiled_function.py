@@ -214,6 +214,7 @@ class CompiledFunction:
         if not callable(f):
             raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
         functools.update_wrapper(self, f)
+        self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self._f = f
         self._name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or type(f).__name__
         self._static_numbers, self._static_names = resolve(f, "static", static_argnums, static_argnames)
@@ -365,10 +366,6 @@ class CompiledFunction:
             donated = (False,) * len(values)
             out = jit_p.bind(*values, name=self.__name__, jaxpr=traced.nested, inline=False, donated_invars=donated)
         return tree_util.tree_unflatten(traced.out_tree, out)
-
-    @property
-    def __name__(self) -> str:  # type: ignore[override]
-        return self.__dict__.get("__name__", self._name)
 
     # -- building a variant
 

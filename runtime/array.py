@@ -7,10 +7,15 @@ class and to the tracer alike.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+
 from quire.ir.avals import ShapedArray
+
+from . import buffers
+from .buffers import to_numpy
+from .devices import Device, devices
 
 
 class Array:

@@ -1,7 +1,10 @@
 """quire.backends.reference: each primitive evaluated by NumPy."""
 
-from . import calls, elementwise, reductions, structural
+from quire.ir.primitives import load_rules
+
 from .engine import eval_jaxpr, evaluate
 from .rules import reference
 
-__all__ = ["calls", "elementwise", "eval_jaxpr", "evaluate", "reductions", "reference", "structural"]
+load_rules(__name__)
+
+__all__ = ["eval_jaxpr", "evaluate", "reference"]

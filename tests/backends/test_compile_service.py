@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+
 from quire.backends.iree import CompileService, retry_flags, system_link_flags
 from quire.backends.iree.reproducer import KEEP, first_diagnostic, split_location, write_reproducer
 from quire.backends.targets import get_target

@@ -4,6 +4,7 @@ import traceback
 
 import numpy as np
 import pytest
+
 from quire.runtime.buffers import from_numpy, to_numpy
 from quire.runtime.executable import Executable, ExecutionError
 from quire.runtime.host_functions import HostFunction, HostModule
