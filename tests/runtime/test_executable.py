@@ -1,10 +1,13 @@
 """Executables: loading, calling, failing."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
-from quire.backends.iree import compile_service
+from quire.backends.iree import compile_service, system_link_flags
 from quire.runtime.buffers import aligned_empty, from_numpy, to_numpy
 from quire.runtime.devices import devices
 from quire.runtime.executable import Executable, ExecutionError
@@ -166,14 +169,29 @@ def test_imported_memory_is_used_in_place(cpu, compiled):
     assert result.min() == result.max() == 6 and array.max() == 3
 
 
-def test_several_devices():
-    import os
-    import subprocess
-    import sys
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+def test_system_linked_programs_leave_nothing_behind(cpu, tmp_path):
+    def traces():
+        links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+        return [path for path in (os.readlink(link) for link in links if os.path.islink(link)) if "iree_dylib" in path]
 
+    text = """func.func @main(%a: tensor<4xf64>) -> tensor<4xf64> {
+      %0 = stablehlo.sine %a : tensor<4xf64>
+      return %0 : tensor<4xf64>
+    }"""
+    vmfb = compile_service().compile(text, (*cpu.target.flags, *system_link_flags())).vmfb
+    executables = [Executable.load(vmfb, cpu) for _ in range(3)]
+    x = np.linspace(0, 1e6, 4)
+    for executable in executables:
+        [result] = executable.with_mode("task").execute([from_numpy(x, cpu)])
+        np.testing.assert_allclose(to_numpy(result, cpu), np.sin(x), rtol=1e-14)
+    assert traces() == []
+
+
+def test_several_devices():
     script = r'''
 import numpy as np
-from quire.backends.iree import compile_service
+from quire.backends.iree import compile_service, system_link_flags
 from quire.runtime.buffers import from_numpy, to_numpy
 from quire.runtime.devices import devices
 from quire.runtime.executable import Executable
