@@ -1,25 +1,128 @@
-"""Eager mode: an operation on concrete arrays outside any trace is evaluated at once by the reference rules."""
+"""Eager mode: an operation on concrete arrays outside any trace is evaluated at once.
+
+Arrays in host memory go through the reference rules (NumPy). A nested program (a compiled function, a loop) and an
+operation on an accelerator's arrays are compiled, once for each jaxpr and device, and run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from quire.backends.reference import evaluate
-from quire.ir.avals import aval_of
-from quire.ir.jaxpr import Params
+
+from quire.backends.reference import evaluate, reference
+from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.config import config
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
 from quire.ir.tracing import hooks
-from quire.runtime.array import from_numpy
+from quire.runtime.array import Array, device_view, from_numpy, from_view, host_value, own_device
+from quire.runtime.devices import Device, devices
+
+# Primitives whose nested programs run as compiled ones; branches of `cond` are evaluated one by one.
+_COMPILED = frozenset(("jit", "while", "scan"))
 
 
-def _evaluate(p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+class ProgramTable:
+    """Programs that eager evaluation compiled, by what they compute and where."""
+
+    def __init__(self) -> None:
+        self._programs: dict[Any, Callable[[Sequence[Any]], list[Any]]] = {}
+        self._lock = threading.Lock()
+
+    def get(
+        self, p: Primitive, params: Params, avals: Sequence[ShapedArray], device: Device
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        """The program of one equation on a device, compiled at first use."""
+        key = (p, tuple(params.values()), tuple(avals), device)
+        try:
+            found = self._programs.get(key)
+        except TypeError:  # a parameter that cannot be hashed
+            return self._compile(p, params, avals, device)
+        if found is None:
+            with self._lock:
+                found = self._programs.get(key)
+                if found is None:
+                    found = self._programs[key] = self._compile(p, params, avals, device)
+        return found
+
+    def _compile(
+        self, p: Primitive, params: Params, avals: Sequence[ShapedArray], device: Device
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        from .compiler import compile_program
+
+        invars = [Var(a) for a in avals]
+        outvars = [Var(a) for a in p.infer(avals, params)]
+        jaxpr = Jaxpr((), invars, [Eqn(p, invars, outvars, params, p.effects(params))], outvars)
+        name = str(params.get("name", p.name))
+        program = compile_program(ClosedJaxpr(jaxpr), device, name=name)
+        invoke = program.executable.make_call()
+        single = program.executable.n_results == 1
+
+        def run(args: Sequence[Any]) -> list[Any]:
+            views = invoke([_view(args[i], avals[i], device) for i in program.kept])
+            views = (views,) if single else views
+            out: list[Any] = []
+            for (kind, i), aval in zip(program.results, program.out_avals):
+                view = views[i] if kind == "result" else _view(args[i], aval, device)
+                array = from_view(view, aval, own_device(device))
+                array._shared = kind != "result" or sum(r == (kind, i) for r in program.results) > 1
+                if kind == "argument" and type(args[i]) is Array:
+                    args[i]._shared = True
+                out.append(array)
+            return out
+
+        return run
+
+
+def _view(x: Any, aval: ShapedArray, device: Device) -> Any:
+    if type(x) is Array:
+        return device_view(x, device)
+    from quire.runtime import buffers
+
+    return buffers.from_numpy(np.array(x, dtype=aval.dtype), device, copy=True)
+
+
+programs = ProgramTable()
+
+
+def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+    """Apply a primitive to concrete values; the results are Arrays where the arguments live."""
     avals = [aval_of(a) for a in args]
+    device: Device | None = None
+    for a in args:
+        if type(a) is Array and a._device is not None:
+            if device is not None and device is not a._device:
+                raise ValueError(
+                    f"{p.name}: the arguments live on different devices, {device} and {a._device}: move them to one "
+                    "with quire.device_put(x, device)"
+                )
+            device = a._device
+    if device is not None or (p.name in _COMPILED and not config.options.disable_jit):
+        target = devices()[0] if device is None else device
+        return programs.get(p, params, avals, target)(args)
     out_avals = p.infer(avals, params)
-    operands = [np.asarray(a, dtype=v.dtype) for a, v in zip(args, avals)]
+    if p not in reference:
+        return programs.get(p, params, avals, devices("cpu")[0])(args)
+    operands = [host_value(a) if type(a) is Array else np.asarray(a, dtype=v.dtype) for a, v in zip(args, avals)]
     results = evaluate(p, operands, params, out_avals)
-    return [from_numpy(r, a) for r, a in zip(results, out_avals)]
+    return [_own(r, a, operands) for r, a in zip(results, out_avals)]
 
 
-hooks.evaluate = _evaluate
+def _own(value: np.ndarray[Any, Any], aval: ShapedArray, operands: Sequence[Any]) -> Array:
+    """An Array of a reference result: read-only, and no view of memory that a user may write."""
+    if value.flags.writeable:
+        for x in operands:
+            if x.flags.writeable and np.may_share_memory(value, x):
+                value = value.copy()
+                break
+        value.setflags(write=False)
+    elif value.base is not None and any(x.flags.writeable and np.may_share_memory(value, x) for x in operands):
+        value = value.copy()
+        value.setflags(write=False)
+    return from_numpy(value, aval)
+
+
+hooks.evaluate = evaluate_eagerly

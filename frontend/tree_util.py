@@ -17,3 +17,19 @@ def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], Any]:
 def tree_unflatten(treedef: Any, leaves: Any) -> Any:
     """The tree of that structure with these leaves."""
     return optree.tree_unflatten(treedef, leaves)
+
+
+def is_single_leaf(treedef: Any) -> bool:
+    """Whether the tree is one leaf."""
+    return treedef.is_leaf()
+
+
+_flat_tuples: dict[int, Any] = {}
+
+
+def is_flat_tuple(treedef: Any, n: int) -> bool:
+    """Whether the tree is ``((leaf, ..., leaf), {})`` with n leaves: n positional arrays."""
+    flat = _flat_tuples.get(n)
+    if flat is None:
+        flat = _flat_tuples[n] = tree_flatten(((0,) * n, {}))[1]
+    return treedef == flat

@@ -76,6 +76,10 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# The options that a `with` block put in force here, or None: read on every call of a compiled function.
+current_override = _override.get
+
+
 def _option_name(name: str) -> str:
     """Accept JAX's names: `jax_enable_x64` is `enable_x64`."""
     short = name.removeprefix("jax_")

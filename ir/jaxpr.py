@@ -217,9 +217,9 @@ class ClosedJaxpr:
         return hash(self.jaxpr)
 
     def __repr__(self) -> str:
-        from .printer import closed_jaxpr_to_str
+        from .printer import PrintOptions, closed_jaxpr_to_str
 
-        return closed_jaxpr_to_str(self)
+        return closed_jaxpr_to_str(self, PrintOptions(max_const=64))
 
 
 def _same_value(a: Any, b: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from quire.ir.primitives import reductions as rd
 
 from .rules import reference

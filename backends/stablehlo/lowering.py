@@ -18,6 +18,7 @@ from typing import Any
 
 import iree.compiler.ir as mlir
 import numpy as np
+
 from quire.ir import errors
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var

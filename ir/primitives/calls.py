@@ -1,13 +1,20 @@
-"""Calls: equations that apply a nested jaxpr as a whole."""
+"""Calls: equations that apply a nested jaxpr, or a Python function, as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
+from .. import dtypes
 from ..avals import ShapedArray
-from ..jaxpr import ClosedJaxpr, Effects
+from ..jaxpr import NO_EFFECTS, ClosedJaxpr, Effects, join_effects
 from ..primitive import primitive
+
+Value = Any
+
+# The effects of host functions. An equation with any effect is never removed, and keeps its place among the others.
+IO_EFFECT, ORDERED_IO_EFFECT = "io", "ordered io"
+DEBUG_EFFECT, ORDERED_DEBUG_EFFECT = "debug", "ordered debug"
 
 
 def nested_effects(params: Mapping[str, Any]) -> Effects:
@@ -32,3 +39,179 @@ def jit_p(
     """Apply a compiled function's jaxpr; outside any trace the program is compiled and run."""
     check_call("jit", jaxpr, operands)
     return tuple(jaxpr.out_avals)
+
+
+# -- rematerialisation ------------------------------------------------------------------------------------------------
+
+# policy(primitive, *operand avals, **params) -> whether the results may be saved for the backward pass.
+Policy: TypeAlias = Callable[..., bool]
+
+
+@primitive("checkpoint", multiple_results=True, effects=nested_effects)
+def checkpoint_p(
+    *operands: ShapedArray, jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, policy: Policy | None
+) -> tuple[ShapedArray, ...]:
+    """Apply a jaxpr whose intermediate values are computed again in the backward pass instead of being kept.
+
+    `policy` says which results may be kept nevertheless. In the backward pass, `differentiated` is set, and with
+    `prevent_cse` the computation is kept apart from the forward one (else it would be merged with it).
+    """
+    check_call("checkpoint", jaxpr, operands)
+    return tuple(jaxpr.out_avals)
+
+
+@primitive("name")
+def name_p(x: ShapedArray, *, name: str) -> ShapedArray:
+    """x itself, under a name that a checkpoint policy can select (`checkpoint_name`)."""
+    return x
+
+
+def name(x: Value, name: str) -> Value:
+    """x under a name for checkpoint policies."""
+    return name_p.bind(x, name=name)
+
+
+# -- functions with derivatives of their own ----------------------------------------------------------------------------
+
+
+def _call_effects(params: Mapping[str, Any]) -> Effects:
+    return params["call_jaxpr"].effects
+
+
+@primitive("custom_jvp_call", multiple_results=True, effects=_call_effects)
+def custom_jvp_call_p(
+    *operands: ShapedArray,
+    name: str,
+    call_jaxpr: ClosedJaxpr,
+    jvp_jaxpr_fun: Callable[..., Any],
+    num_consts: int,
+    symbolic_zeros: bool,
+) -> tuple[ShapedArray, ...]:
+    """Apply `call_jaxpr`; its derivative is the user's.
+
+    The first `num_consts` operands are captured values. ``jvp_jaxpr_fun(primals, tangents)`` takes the others, flat,
+    and one tangent for each (a value, or a `passes.ad.Zero` where `symbolic_zeros`), and returns the list of
+    results and the list of their tangents (values or Zero). It is hashable; two equal ones do the same.
+    """
+    check_call(f"custom_jvp_call {name}", call_jaxpr, operands)
+    return tuple(call_jaxpr.out_avals)
+
+
+@primitive("custom_vjp_call", multiple_results=True, effects=_call_effects)
+def custom_vjp_call_p(
+    *operands: ShapedArray,
+    name: str,
+    call_jaxpr: ClosedJaxpr,
+    fwd_jaxpr_thunk: Callable[..., Any],
+    bwd: Callable[..., Any],
+    num_consts: int,
+    symbolic_zeros: bool,
+) -> tuple[ShapedArray, ...]:
+    """Apply `call_jaxpr`; its reverse derivative is the user's.
+
+    The first `num_consts` operands are captured values. ``fwd_jaxpr_thunk(args, nonzeros)`` takes the others, flat,
+    with one bool for each (whether it is differentiated), and returns the list of results and the list of residuals.
+    ``bwd(residuals, cotangents)`` returns one cotangent for each argument (a value, a Zero or None for zero);
+    cotangents are values, or `passes.ad.Zero` where `symbolic_zeros`.
+    """
+    check_call(f"custom_vjp_call {name}", call_jaxpr, operands)
+    return tuple(call_jaxpr.out_avals)
+
+
+@primitive("custom_lin", multiple_results=True)
+def custom_lin_p(
+    *operands: ShapedArray,
+    bwd: Callable[..., Any],
+    num_res: int,
+    out_avals: tuple[ShapedArray, ...],
+    in_tangents: tuple[ShapedArray | None, ...],
+    symbolic_zeros: bool,
+) -> tuple[ShapedArray, ...]:
+    """The derivative of a `custom_vjp_call`, of which only the transpose, `bwd`, is known.
+
+    Operands: the residuals, then the tangents that are not zero; `in_tangents` tells for each argument of the
+    function its tangent's aval where the tangent is an operand, else None.
+    """
+    return out_avals
+
+
+@primitive("custom_linear_solve", multiple_results=True)
+def custom_linear_solve_p(
+    *operands: ShapedArray,
+    const_lengths: tuple[int, int, int, int],
+    jaxprs: tuple[ClosedJaxpr, ClosedJaxpr | None, ClosedJaxpr, ClosedJaxpr | None],
+) -> tuple[ShapedArray, ...]:
+    """Solve ``matvec(x) = b`` for x by `solve`, differentiated through the equation instead of through `solve`.
+
+    `jaxprs` are matvec, vecmat (its transpose), solve and transpose_solve (None where not given); `const_lengths`
+    are the numbers of their consts. Operands: the consts of the four in this order, then b.
+    """
+    b = operands[sum(const_lengths) :]
+    solve = jaxprs[2]
+    start = const_lengths[0] + const_lengths[1]
+    check_call("custom_linear_solve: solve", solve, (*operands[start : start + const_lengths[2]], *b))
+    n = len(b)  # solve may return auxiliary values after the solution
+    if [a.strong() for a in solve.out_avals[:n]] != [a.strong() for a in b]:
+        raise TypeError(
+            f"custom_linear_solve: the solution must have the types of b, ({', '.join(a.short() for a in b)}), "
+            f"solve returned ({', '.join(a.short() for a in solve.out_avals)})"
+        )
+    return tuple(solve.out_avals)
+
+
+# -- host functions -------------------------------------------------------------------------------------------------------
+
+
+@primitive("pure_callback", multiple_results=True)
+def pure_callback_p(
+    *operands: ShapedArray,
+    callback: Callable[..., Any],
+    result_avals: tuple[ShapedArray, ...],
+    vmap_method: str | None,
+) -> tuple[ShapedArray, ...]:
+    """Call a Python function without side effects on the host: ``callback(*arrays)`` returns a list of arrays.
+
+    It may be called any number of times, or not at all when the results are not used.
+    """
+    _check_results("pure_callback", result_avals)
+    return result_avals
+
+
+def _io_effects(params: Mapping[str, Any]) -> Effects:
+    return frozenset((ORDERED_IO_EFFECT if params["ordered"] else IO_EFFECT,))
+
+
+@primitive("io_callback", multiple_results=True, effects=_io_effects)
+def io_callback_p(
+    *operands: ShapedArray,
+    callback: Callable[..., Any],
+    result_avals: tuple[ShapedArray, ...],
+    ordered: bool,
+) -> tuple[ShapedArray, ...]:
+    """Call a Python function with side effects on the host, exactly once each time the program comes to it."""
+    _check_results("io_callback", result_avals)
+    return result_avals
+
+
+def _debug_effects(params: Mapping[str, Any]) -> Effects:
+    return frozenset((ORDERED_DEBUG_EFFECT if params["ordered"] else DEBUG_EFFECT,))
+
+
+@primitive("debug_callback", multiple_results=True, effects=_debug_effects)
+def debug_callback_p(*operands: ShapedArray, callback: Callable[..., Any], ordered: bool) -> tuple[ShapedArray, ...]:
+    """Call a Python function on the host for its side effect; under transformations it sees what is computed."""
+    return ()
+
+
+def _check_results(name: str, result_avals: Sequence[ShapedArray]) -> None:
+    for i, a in enumerate(result_avals):
+        if dtypes.canonicalize(a.dtype) != a.dtype:
+            raise TypeError(
+                f"{name}: result {i} is declared {a.short()}, but 64-bit dtypes are off: declare {dtypes.canonicalize(a.dtype)} "
+                "or turn on config.enable_x64"
+            )
+
+
+def effects_of(jaxprs: Sequence[ClosedJaxpr | None]) -> Effects:
+    """The joined effects of some jaxprs, None among them."""
+    return join_effects(j for j in jaxprs if j is not None) or NO_EFFECTS

@@ -1,1 +1,5 @@
 """quire.passes.ad: differentiation as passes over jaxprs: jvp, linearize, transpose."""
+
+from quire.ir.primitives import load_rules
+
+load_rules(__name__)

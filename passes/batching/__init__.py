@@ -1,1 +1,5 @@
 """quire.passes.batching: vectorisation (`vmap`) as a pass over jaxprs."""
+
+from quire.ir.primitives import load_rules
+
+load_rules(__name__)

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+
 from quire.backends import targets
 from quire.backends.targets import TARGETS, cuda_target, get_target, register_target, vector_bytes, vulkan_target
 

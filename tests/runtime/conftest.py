@@ -3,6 +3,7 @@
 import functools
 
 import pytest
+
 from quire.backends.iree import compile_service
 from quire.backends.targets import get_target
 from quire.runtime.devices import devices

@@ -6,6 +6,7 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
+
 from quire.runtime.buffers import (
     COPY_BELOW,
     ELEMENT_TYPES,

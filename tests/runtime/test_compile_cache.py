@@ -9,6 +9,7 @@ import time
 import warnings
 
 import pytest
+
 from quire.runtime.compile_cache import MAGIC, CompileCache, cache_key, compile_cache, parse_size
 
 KEY = "ab" + "0" * 62

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from quire.runtime.devices import default_platform, device_count, devices, local_devices
 
 

@@ -1,0 +1,261 @@
+"""Ahead-of-time stages of a compiled function: traced, lowered, compiled; each can be printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.source import current_source, where
+from quire.passes.cost import estimate
+from quire.runtime.devices import Device
+
+from . import tree_util
+from .compiled_function import TracedFunction, Variant, report_donation
+from .compiler import compile_program
+from .variants import Signature, VariantInfo
+
+
+class ShapeDtypeStruct:
+    """A shape and a dtype without values: an argument of `eval_shape`, `trace` and `lower`, and their results."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> None:
+        self.aval = ShapedArray(tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        return self.aval.weak_type
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.aval.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval
+
+    def __hash__(self) -> int:
+        return hash(self.aval)
+
+
+def shape_struct(aval: ShapedArray) -> ShapeDtypeStruct:
+    """The struct of an aval."""
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+@dataclass(frozen=True)
+class MemoryAnalysis:
+    """Bytes that a program takes.
+
+    Attributes:
+        argument_size_in_bytes, output_size_in_bytes: of the arguments it reads and the results it makes.
+        alias_size_in_bytes: of results that are arguments returned unchanged or may take a donated argument's memory.
+        temp_size_in_bytes: the most that values between arguments and results take at one time, if each equation of
+            the optimised jaxpr made its results in memory: an upper estimate, fusion needs less.
+        generated_code_size_in_bytes: of the compiled module.
+    """
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    alias_size_in_bytes: int
+    temp_size_in_bytes: int
+    generated_code_size_in_bytes: int
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function traced for the types of its arguments."""
+
+    traced: TracedFunction
+    in_tree: Any
+    fun_name: str
+    device: Device
+    donated: tuple[int, ...]
+    keep_unused: bool
+    static: tuple[Any, ...]
+    names: tuple[str, ...]
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The program; captured arrays are its constants."""
+        return self.traced.closed()
+
+    @property
+    def out_tree(self) -> Any:
+        return self.traced.out_tree
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, in their tree."""
+        return tree_util.tree_unflatten(self.out_tree, [shape_struct(a) for a in self.traced.jaxpr.out_avals])
+
+    @property
+    def args_info(self) -> Any:
+        """The types of the arguments, in their tree."""
+        return tree_util.tree_unflatten(self.in_tree, [shape_struct(a) for a in self.jaxpr.in_avals])
+
+    def lower(self, *, backend: str | None = None) -> Lowered:
+        """Optimise and lower to StableHLO, for this process's device or another target by name."""
+        from quire.backends.targets import get_target
+
+        target = self.device.target if backend is None else get_target(backend)
+        return Lowered(self, target)
+
+    def as_text(self, stage: str = "jaxpr") -> str:
+        """The program's text at a stage (`dumpir --list-stages` names them)."""
+        return self.lower().as_text(stage)
+
+
+class Lowered:
+    """A function lowered to StableHLO for a target."""
+
+    def __init__(self, traced: Traced, target: Any) -> None:
+        from .stages import stages_of
+
+        self.traced = traced
+        self.target = target
+        self.stages = stages_of(traced.jaxpr, target, name=traced.fun_name, donated=traced.donated)
+
+    @property
+    def in_tree(self) -> Any:
+        return self.traced.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self.traced.out_tree
+
+    @property
+    def out_info(self) -> Any:
+        return self.traced.out_info
+
+    @property
+    def args_info(self) -> Any:
+        return self.traced.args_info
+
+    def as_text(self, stage: str = "stablehlo") -> str:
+        """The program's text at a stage."""
+        return self.stages[stage]
+
+    def cost_analysis(self) -> dict[str, float]:
+        """The estimated work of one call: ``flops`` and ``bytes accessed``."""
+        cost = estimate(self.traced.jaxpr.jaxpr)
+        return {"flops": cost.flops, "bytes accessed": cost.bytes}
+
+    def compile(self) -> Compiled:
+        """Compile for the device: a callable `Compiled`."""
+        t = self.traced
+        closed = t.jaxpr
+        report_donation(closed, t.donated, t.names, t.fun_name)
+        program = compile_program(closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused)
+        avals = tuple(closed.in_avals)
+        signature = Signature(t.names, avals, (None,) * len(avals), (), t.in_tree, ())
+        info = VariantInfo(signature, "compiled ahead of time", t.traced.seconds, program.seconds, program.cached, program.cost)
+        return Compiled(self, Variant(info, t.traced, closed, program, t.donated))
+
+
+class Compiled:
+    """A compiled program for one signature: call it with arguments of exactly those types."""
+
+    def __init__(self, lowered: Lowered, variant: Variant) -> None:
+        self.lowered = lowered
+        self.variant = variant
+
+    @property
+    def in_tree(self) -> Any:
+        return self.lowered.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self.lowered.out_tree
+
+    @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        return self.variant.info.signature.avals
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        name, want = self.lowered.traced.fun_name, self.in_avals
+        if tree != self.in_tree:
+            raise TypeError(
+                f"{name} was compiled for arguments of structure {self.in_tree}, got {tree}{where(current_source(2))}; "
+                "static arguments are not passed to a compiled program"
+            )
+        for n, x, aval in zip(self.variant.info.signature.names, leaves, want):
+            got = aval_of(x)
+            if got.shape != aval.shape or got.dtype != aval.dtype:
+                raise TypeError(
+                    f"{name} was compiled for {n}: {aval.short()}, got {got.short()}{where(current_source(2))}; "
+                    "call the function itself to have it compiled for these types"
+                )
+        return self.variant.call(leaves)
+
+    def as_text(self, stage: str = "stablehlo") -> str:
+        """The program's text at a stage."""
+        return self.lowered.as_text(stage)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """The estimated work of one call: ``flops`` and ``bytes accessed``."""
+        cost = self.variant.program.cost
+        return {"flops": cost.flops, "bytes accessed": cost.bytes}
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """The memory of one call."""
+        program, closed = self.variant.program, self.variant.closed
+        in_avals = [closed.in_avals[i] for i in program.kept]
+        forwarded = sum(a.nbytes for (kind, _), a in zip(program.results, program.out_avals) if kind == "argument")
+        made = sum(a.nbytes for (kind, _), a in zip(program.results, program.out_avals) if kind == "result")
+        free = [a.strong() for (kind, _), a in zip(program.results, program.out_avals) if kind == "result"]
+        reused = 0
+        for i in self.variant.donated:
+            aval = closed.in_avals[i].strong()
+            if aval in free:
+                free.remove(aval)
+                reused += aval.nbytes
+        return MemoryAnalysis(
+            sum(a.nbytes for a in in_avals), made, forwarded + reused, peak_temporaries(closed), program.vmfb_bytes
+        )
+
+
+def peak_temporaries(closed: ClosedJaxpr) -> int:
+    """The most bytes that intermediate values of a jaxpr take at one time."""
+    from quire.ir.tracing import last_uses
+
+    jaxpr = closed.jaxpr
+    outputs = set(jaxpr.outvars)
+    last = last_uses(jaxpr)
+    inputs = {*jaxpr.invars, *jaxpr.constvars}
+    now = peak = 0
+    for i, eqn in enumerate(jaxpr.eqns):
+        now += sum(v.aval.nbytes for v in eqn.outputs if v not in outputs)
+        peak = max(peak, now)
+        now -= sum(v.aval.nbytes for v in last[i] if v not in inputs and v not in outputs)
+    return peak
+
+
+def make_shape_function(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`eval_shape` of one function, as a function of its arguments."""
+    from .compiled_function import CompiledFunction
+
+    return CompiledFunction(f).eval_shape

@@ -1,0 +1,551 @@
+"""`compile`: the object that a decorated function becomes, and the path of a call through it.
+
+A repeated call flattens the arguments, looks up the variant by their signatures and invokes it: nothing else. A call
+inside a trace records one `jit` equation with the function's jaxpr.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quire.ir import errors
+from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.config import config, current_override
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.ir.primitives.calls import jit_p
+from quire.ir.source import current_source, where
+from quire.ir.tracing import Tracer, close_captured, current_trace, eval_jaxpr, trace_flat
+from quire.runtime.array import Array, default_device, device_of, device_view, from_view, own_device
+from quire.runtime.devices import Device, devices
+
+from . import tree_util
+from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
+from .compiler import Program, compile_program
+from .variants import CacheInfo, Signature, VariantInfo, explain
+
+_new = object.__new__
+
+
+@dataclass(frozen=True)
+class TracedFunction:
+    """A function traced for one signature: inputs of the jaxpr are the captured values, then the leaves."""
+
+    jaxpr: Jaxpr
+    captured: list[Any]
+    out_tree: Any
+    seconds: float
+
+    @property
+    def closes_over_tracers(self) -> bool:
+        return any(isinstance(c, Tracer) for c in self.captured)
+
+    @functools.cached_property
+    def nested(self) -> ClosedJaxpr:
+        """The jaxpr as a parameter of a `jit` equation; one object, so that passes recognise it."""
+        return ClosedJaxpr(self.jaxpr, ())
+
+    def closed(self) -> ClosedJaxpr:
+        return close_captured(self.jaxpr, self.captured)
+
+
+class Variant:
+    """One compiled variant and its call: a function from the flat arguments to the result's tree."""
+
+    __slots__ = ("call", "info", "program", "traced", "donated", "closed")
+
+    def __init__(
+        self, info: VariantInfo, traced: TracedFunction, closed: ClosedJaxpr, program: Program, donated: Sequence[int]
+    ) -> None:
+        self.info = info
+        self.traced = traced
+        self.closed = closed
+        self.program = program
+        self.donated = tuple(donated)
+        self.call = _make_call(self)
+
+
+def _make_call(variant: Variant) -> Callable[[Sequence[Any]], Any]:
+    """The shortest path from the flat arguments to the result."""
+    program, info = variant.program, variant.info
+    device = program.device
+    result_bytes = sum(a.nbytes for a in program.out_avals)
+    invoke = program.executable.make_call(result_bytes)
+    unflatten = variant.traced.out_tree.unflatten
+    leaf = tree_util.is_single_leaf(variant.traced.out_tree)
+    n_leaves = len(variant.traced.jaxpr.invars) - len(variant.traced.captured)
+    kept = program.kept
+    everything = kept == tuple(range(n_leaves))
+    own = own_device(device)
+    on_host = own is None
+    n_results = program.executable.n_results
+    makers = [(kind, i, aval, aval if on_host else (aval, own)) for (kind, i), aval in zip(program.results, program.out_avals)]
+    donated = frozenset(variant.donated)
+
+    def view_of(x: Any) -> Any:
+        if type(x) is Array:
+            return device_view(x, device)
+        aval = aval_of(x)
+        return _host_view(x, aval, device)
+
+    def views_of(leaves: Sequence[Any]) -> list[Any]:
+        return [view_of(leaves[i]) for i in kept]
+
+    if leaf and n_results == 1 and makers[0][0] == "result" and everything and on_host and not donated:
+        _, _, out_aval, signature = makers[0]
+
+        def call_simple(leaves: Sequence[Any]) -> Any:
+            info.uses += 1
+            try:
+                view = invoke([x._view or view_of(x) for x in leaves])
+            except AttributeError:
+                view = invoke(views_of(leaves))
+            out = _new(Array)
+            out.aval = out_aval
+            out._signature = signature
+            out._host = None
+            out._view = view
+            out._device = None
+            out._shared = False
+            return out
+
+        return call_simple
+
+    shared = {i for i in range(n_results) if sum(k == "result" and j == i for k, j, _, _ in makers) > 1}
+
+    def call(leaves: Sequence[Any]) -> Any:
+        info.uses += 1
+        if everything and on_host and not donated:
+            try:
+                views = [x._view or view_of(x) for x in leaves]
+            except AttributeError:
+                views = views_of(leaves)
+        else:
+            views = views_of(leaves)
+        if donated:
+            views = _donate(leaves, views, kept, donated, device)
+        out = invoke(views)
+        if n_results == 1:
+            out = (out,)
+        results: list[Any] = []
+        for kind, i, aval, _ in makers:
+            if kind == "result":
+                array = from_view(out[i], aval, own)
+                array._shared = i in shared
+            else:
+                array = _forward(leaves[i], aval, device)
+            results.append(array)
+        if donated:
+            _delete(leaves, donated)
+        return results[0] if leaf else unflatten(results)
+
+    return call
+
+
+def _host_view(x: Any, aval: ShapedArray, device: Device) -> Any:
+    from quire.runtime import buffers
+
+    return buffers.from_numpy(np.asarray(x, dtype=aval.dtype), device)
+
+
+def _forward(x: Any, aval: ShapedArray, device: Device) -> Array:
+    """A result that is an argument itself: another Array over the same buffer, which may not be donated any more."""
+    if type(x) is Array and x.aval is aval and device_of(x) is device:
+        view = device_view(x, device)
+        x._shared = True
+        out = from_view(view, aval, own_device(device))
+        out._host = x._host
+        out._shared = True
+        return out
+    if type(x) is Array:
+        return from_view(device_view(x, device), aval, own_device(device))
+    from quire.runtime import buffers
+
+    return from_view(buffers.from_numpy(np.array(x, dtype=aval.dtype), device, copy=True), aval, own_device(device))
+
+
+def _donate(
+    leaves: Sequence[Any], views: list[Any], kept: Sequence[int], donated: frozenset[int], device: Device
+) -> list[Any]:
+    """Views whose donated members nobody else can see: what is shared or exposed to NumPy is copied first."""
+    from quire.runtime import buffers
+
+    out: list[Any] = []
+    for view, i in zip(views, kept):
+        x = leaves[i]
+        if i in donated and (type(x) is not Array or x._shared or x._host is not None):
+            host = np.asarray(x, dtype=aval_of(x).dtype)
+            view = buffers.from_numpy(host, device, copy=True)
+        out.append(view)
+    return out
+
+
+def _delete(leaves: Sequence[Any], donated: frozenset[int]) -> None:
+    for i in donated:
+        x = leaves[i]
+        if type(x) is Array:
+            x._view = x._host = None
+
+
+class CompiledFunction:
+    """A function compiled by quire; made by `quire.compile`. Calls like the function itself."""
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        *,
+        static_argnums: Any = None,
+        static_argnames: Any = None,
+        donate_argnums: Any = None,
+        donate_argnames: Any = None,
+        keep_unused: bool = False,
+        inline: bool = False,
+        device: Any = None,
+        backend: str | None = None,
+        max_variants: int | None = None,
+    ) -> None:
+        if not callable(f):
+            raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
+        functools.update_wrapper(self, f)
+        self.__name__: str = getattr(f, "__name__", type(f).__name__)
+        self._f = f
+        self._name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or type(f).__name__
+        self._static_numbers, self._static_names = resolve(f, "static", static_argnums, static_argnames)
+        self._donate_numbers, self._donate_names = resolve(f, "donate", donate_argnums, donate_argnames)
+        both = (self._static_numbers & self._donate_numbers) or (self._static_names & self._donate_names)
+        if both:
+            raise ValueError(f"quire.compile: arguments {sorted(map(str, both))} are both static and donated")
+        self._keep_unused = keep_unused
+        self._inline = inline
+        if device is not None and backend is not None:
+            raise ValueError("quire.compile: give a device or a backend, not both")
+        self._device: Device | None = devices(backend)[0] if backend is not None else device
+        self._max_variants = max_variants
+        self._lock = threading.RLock()
+        self._variants: dict[Any, Variant] = {}
+        self._traces: dict[Any, TracedFunction] = {}
+        # The shortest way: positional arrays only. Valid for one Options object.
+        self._fast: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
+        self._fast_options: Any = None
+        self._plain = not (self._static_numbers or self._static_names)
+
+    def __repr__(self) -> str:
+        return f"<compiled function {self._name}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    # -- the call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and current_trace() is None:
+            options = current_override()
+            if (config._base if options is None else options) is self._fast_options:
+                try:
+                    call = self._fast[tuple([a._signature for a in args])]
+                except (AttributeError, KeyError):
+                    pass
+                else:
+                    return call(args)
+        return self._general(args, kwargs)
+
+    def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        options = config.options
+        if options.disable_jit:
+            return self._f(*args, **kwargs)
+        static, dynamic, keywords = self._split(args, kwargs)
+        leaves, tree = tree_util.tree_flatten((dynamic, keywords))
+        try:
+            signatures = tuple([x._signature if type(x) is Array else aval_of(x) for x in leaves])
+        except (TypeError, OverflowError):
+            check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
+            raise
+        key = (tree, signatures, static, options.trace_key)
+        trace = current_trace()
+        if trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in leaves)):
+            return self._in_trace(key, args, kwargs, static, leaves, tree)
+        variant = self._variants.get(key)
+        if variant is None:
+            found = self._build(key, args, kwargs, static, leaves, tree)
+            if isinstance(found, TracedFunction):  # closes over an outer trace's values
+                return self._bind(found, leaves)
+            variant = found
+            if self._plain and not kwargs and tree_util.is_flat_tuple(tree, len(args)):
+                with self._lock:
+                    if options is not self._fast_options:
+                        self._fast = {}
+                        self._fast_options = options
+                    self._fast[signatures] = variant.call
+        return variant.call(leaves)
+
+    def _split(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]:
+        """Static arguments (as a hashable key), and the others."""
+        if self._plain:
+            return (), args, kwargs
+        static: list[tuple[Any, Static]] = []
+        dynamic: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for i, a in enumerate(args):
+            if i in self._static_numbers or i - len(args) in self._static_numbers:
+                check_hashable(a, f"{i}", self._name)
+                static.append((i, Static(a)))
+            else:
+                dynamic.append(a)
+        for k, v in kwargs.items():
+            if k in self._static_names:
+                check_hashable(v, repr(k), self._name)
+                static.append((k, Static(v)))
+            else:
+                keywords[k] = v
+        return tuple(sorted(static, key=lambda s: (isinstance(s[0], str), s[0]))), tuple(dynamic), keywords
+
+    def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+        """The path of each dynamic leaf in terms of the function's parameters."""
+        if self._plain:
+            return leaf_names(self._f, args, kwargs)
+        n = len(args)
+        masked = tuple(
+            None if i in self._static_numbers or i - n in self._static_numbers else a for i, a in enumerate(args)
+        )
+        return leaf_names(self._f, masked, {k: v for k, v in kwargs.items() if k not in self._static_names})
+
+    # -- tracing
+
+    def _traced(
+        self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
+        avals: Sequence[ShapedArray], tree: Any,
+    ) -> TracedFunction:  # fmt: skip
+        found = self._traces.get(key)
+        if found is not None:
+            return found
+        start = time.perf_counter()
+        out_tree: Any = None
+        names = self._names(args, kwargs)
+
+        def flat(*leaves: Any) -> list[Any]:
+            nonlocal out_tree
+            dynamic, keywords = tree_util.tree_unflatten(tree, leaves)
+            call_args = list(dynamic)
+            call_kwargs = dict(keywords)
+            for k, s in static:
+                if isinstance(k, int):
+                    call_args.insert(k, s.value)
+                else:
+                    call_kwargs[k] = s.value
+            out, out_tree = tree_util.tree_flatten(self._f(*call_args, **call_kwargs))
+            check_outputs(out, out_tree, self._name)
+            return out
+
+        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {self._name}", arg_names=names)
+        traced = TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start)
+        if not traced.closes_over_tracers:
+            self._traces[key] = traced
+        return traced
+
+    def _in_trace(
+        self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
+        leaves: Sequence[Any], tree: Any,
+    ) -> Any:  # fmt: skip
+        avals = [aval_of(x) for x in leaves]
+        return self._bind(self._traced(("traced", key), args, kwargs, static, avals, tree), leaves)
+
+    def _bind(self, traced: TracedFunction, leaves: Sequence[Any]) -> Any:
+        values = [*traced.captured, *leaves]
+        if self._inline:
+            out = eval_jaxpr(traced.jaxpr, (), values)
+        else:
+            donated = (False,) * len(values)
+            out = jit_p.bind(*values, name=self.__name__, jaxpr=traced.nested, inline=False, donated_invars=donated)
+        return tree_util.tree_unflatten(traced.out_tree, out)
+
+    # -- building a variant
+
+    def _build(
+        self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
+        leaves: Sequence[Any], tree: Any,
+    ) -> Variant | TracedFunction:  # fmt: skip
+        from quire.backends.iree.service import compile_service
+
+        device = self._device_for(leaves, args, kwargs)
+        compile_service().warm_up()  # starts in the background while the function is traced
+        with self._lock:
+            found = self._variants.get(key)
+            if found is not None:
+                return found
+            avals = [aval_of(x) for x in leaves]
+            names = tuple(self._names(args, kwargs))
+            signature = Signature(
+                names, tuple(avals), tuple(x._device if type(x) is Array else None for x in leaves),
+                tuple((str(k), s.value) for k, s in static), tree, config.options.trace_key,
+            )  # fmt: skip
+            known = [v.info for v in self._variants.values()]
+            info = VariantInfo(signature, explain(signature, known))
+            if self._max_variants is not None and len(known) >= self._max_variants:
+                raise errors.TooManyVariantsError(
+                    f"{self._name} is compiled for {len(known)} signatures, and max_variants={self._max_variants}"
+                    f"{where(current_source())}: a call needs another one, {signature}. What changed: {info.reason}. "
+                    "Keep shapes and dtypes the same (pad), make the argument an array instead of static, or raise "
+                    "max_variants"
+                )
+            traced = self._traced(("traced", key), args, kwargs, static, avals, tree)
+            if traced.closes_over_tracers:
+                return traced
+            info.trace_seconds = traced.seconds
+            if config.options.explain_cache_misses and known:
+                warnings.warn(f"{self._name} is compiled anew: {info.reason}", stacklevel=3)
+            donated = self._donated_leaves(args, kwargs)
+            closed = traced.closed()
+            report_donation(closed, donated, names, self._name)
+            program = compile_program(
+                closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused
+            )
+            info.compile_seconds = program.seconds
+            info.from_cache = program.cached
+            info.cost = program.cost
+            variant = self._variants[key] = Variant(info, traced, closed, program, donated)
+            return variant
+
+    def _device_for(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Device:
+        if self._device is not None:
+            return self._device
+        found = {x._device for x in leaves if type(x) is Array and x._device is not None}
+        if len(found) > 1:
+            names = self._names(args, kwargs)
+            given = ", ".join(f"{n} on {device_of(x)}" for n, x in zip(names, leaves) if type(x) is Array)
+            raise ValueError(
+                f"{self._name}: the arguments live on different devices: {given}{where(current_source(3))}. Move them to "
+                "one with quire.device_put(x, device)"
+            )
+        if found:
+            return found.pop()
+        default = config.options.default_device
+        if isinstance(default, str):
+            default = devices(default)[0]
+        return default if default is not None else devices()[0] if not leaves else default_device_for(leaves)
+
+    def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+        """The positions, among the dynamic leaves, of the donated arguments."""
+        if not (self._donate_numbers or self._donate_names):
+            return ()
+        donated: list[int] = []
+        position = 0
+        n = len(args)
+        for i, a in enumerate(args):
+            if i in self._static_numbers or i - n in self._static_numbers:
+                continue
+            count = len(tree_util.tree_flatten(a)[0])
+            if i in self._donate_numbers or i - n in self._donate_numbers:
+                donated.extend(range(position, position + count))
+            position += count
+        for k in sorted(k for k in kwargs if k not in self._static_names):
+            count = len(tree_util.tree_flatten(kwargs[k])[0])
+            if k in self._donate_names:
+                donated.extend(range(position, position + count))
+            position += count
+        return tuple(donated)
+
+    # -- what a user may ask
+
+    def cache_info(self) -> CacheInfo:
+        """The compiled variants: signature, cost, uses, and what made each necessary."""
+        return CacheInfo(self._name, tuple(v.info for v in self._variants.values()))
+
+    def clear_cache(self) -> None:
+        """Forget all traces and variants of this function."""
+        with self._lock:
+            self._variants.clear()
+            self._traces.clear()
+            self._fast.clear()
+
+    def variants(self) -> list[Variant]:
+        """The variants, oldest first (for tools)."""
+        return list(self._variants.values())
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace for the arguments' types, without compiling: a `quire.aot.Traced`.
+
+        Arguments may be arrays or `ShapeDtypeStruct`s.
+        """
+        from .aot import Traced
+
+        static, dynamic, keywords = self._split(args, kwargs)
+        leaves, tree = tree_util.tree_flatten((dynamic, keywords))
+        avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
+        key = ("traced", (tree, tuple(avals), static, config.options.trace_key))
+        traced = self._traced(key, args, kwargs, static, avals, tree)
+        if traced.closes_over_tracers:
+            raise errors.UnexpectedTracerError(f"{self._name}.trace: the function closes over a traced value")
+        device = self._device if self._device is not None else self._device_for(leaves, args, kwargs)
+        return Traced(
+            traced, tree, self.__name__, device, self._donated_leaves(args, kwargs), self._keep_unused, static,
+            tuple(self._names(args, kwargs)),
+        )  # fmt: skip
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace and lower to StableHLO for the arguments' types: a `quire.aot.Lowered`."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The types of the results, as a tree of `ShapeDtypeStruct`."""
+        return self.trace(*args, **kwargs).out_info
+
+    def as_text(self, stage: str = "jaxpr", *args: Any, **kwargs: Any) -> str:
+        """The program's text at a stage; with no arguments, of the variant compiled last."""
+        if args or kwargs:
+            return self.trace(*args, **kwargs).as_text(stage)
+        if not self._variants:
+            raise ValueError(f"{self._name}.as_text: not compiled yet: call it, or give arguments after the stage")
+        from .stages import stages_of
+
+        variant = list(self._variants.values())[-1]
+        stages = stages_of(variant.closed, variant.program.device.target, name=self.__name__, donated=variant.donated)
+        return stages[stage]
+
+
+def default_device_for(leaves: Sequence[Any]) -> Device:
+    """Where a program runs whose arguments name no device: the platform's first device."""
+    return devices()[0]
+
+
+def check_outputs(leaves: Sequence[Any], tree: Any, function: str) -> None:
+    """Raise TypeError for a result that is no array."""
+    for i, x in enumerate(leaves):
+        try:
+            aval_of(x)
+        except TypeError:
+            path = "".join(map(str, tree.paths()[i])) if hasattr(tree, "paths") else str(i)
+            at = f" at {path}" if len(leaves) > 1 else ""
+            raise TypeError(
+                f"{function} returned {x!r} of type {type(x).__name__}{at}: a compiled function returns arrays, "
+                "numbers and containers of them (None counts as an empty container)"
+            ) from None
+
+
+def report_donation(closed: ClosedJaxpr, donated: Sequence[int], names: Sequence[str], function: str) -> None:
+    """Warn of donated buffers that no result can use, and say why."""
+    if not donated:
+        return
+    free: list[ShapedArray] = [a.strong() for a in closed.out_avals]
+    unused: list[str] = []
+    for i in donated:
+        aval = closed.jaxpr.invars[i].aval.strong()
+        if aval in free:
+            free.remove(aval)
+        else:
+            unused.append(f"{names[i]} ({aval.short()}: no result left with this shape and dtype)")
+    if unused:
+        warnings.warn(
+            f"{function}: some donated buffers were not usable: {', '.join(unused)}", UserWarning, stacklevel=4
+        )
+
+
+__all__ = ["CompiledFunction", "TracedFunction", "Variant", "default_device", "report_donation"]

@@ -1,0 +1,184 @@
+"""From a closed jaxpr to a loaded program: passes, lowering, IREE, and the persistent cache around them.
+
+The cache is keyed by the traced jaxpr, before any pass, so that a second process runs neither passes nor lowering: it
+prints the jaxpr, finds the file and loads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quire.backends.targets import Target
+from quire.ir.avals import ShapedArray
+from quire.ir.config import config
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.printer import jaxpr_to_str
+from quire.passes.cost import Cost, estimate
+from quire.runtime.compile_cache import cache_key, compile_cache
+from quire.runtime.devices import Device
+from quire.runtime.executable import Executable
+
+# A program that takes less than this is run in the caller's thread: waking a worker costs about as much.
+SYNC_BELOW_SECONDS = 60e-6
+
+
+@dataclass(frozen=True)
+class Program:
+    """A loaded program and what is known of it.
+
+    Attributes:
+        results: where each output comes from: ("result", k) of the module, or ("argument", i) itself.
+        kept: the arguments that the module takes; the others are unused.
+        seconds: what tracing's successor stages took: passes, lowering, compilation, loading.
+        cached: whether it came from the persistent cache.
+        cost: the estimated work of one call.
+        flags: the options IREE compiled it with.
+    """
+
+    executable: Executable
+    results: tuple[tuple[str, int], ...]
+    out_avals: tuple[ShapedArray, ...]
+    kept: tuple[int, ...]
+    seconds: float
+    cached: bool
+    cost: Cost
+    flags: tuple[str, ...]
+    device: Device
+    vmfb_bytes: int
+
+
+def run_pipeline(closed: ClosedJaxpr, target: Target) -> ClosedJaxpr:
+    """The target's default pipeline of passes."""
+    return closed
+    from quire.passes.manager import PassManager, default_pipeline
+
+    return PassManager(default_pipeline(target.name), target=target).run(closed)
+
+
+def used_arguments(closed: ClosedJaxpr) -> tuple[int, ...]:
+    """The inputs that an equation reads or that are returned."""
+    used: set[Any] = set(closed.jaxpr.outvars)
+    for eqn in closed.jaxpr.eqns:
+        used.update(eqn.inputs)
+    return tuple(i for i, v in enumerate(closed.jaxpr.invars) if v in used)
+
+
+def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int]) -> str:
+    digest = hashlib.sha256()
+    for c in closed.consts:
+        array = np.asarray(c)
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size and array.shape else array.tobytes())
+    return cache_key(
+        jaxpr_to_str(closed.jaxpr), digest.digest(), target.fingerprint(), repr(tuple(donated)),
+        repr(config.options.trace_key),
+    )  # fmt: skip
+
+
+def compile_program(
+    closed: ClosedJaxpr, device: Device, *, name: str, donated: Sequence[int] = (), keep_unused: bool = False
+) -> Program:
+    """Compile a closed jaxpr for a device, or load it from the persistent cache.
+
+    `donated` are the arguments whose memory the program may use for its results.
+
+    Raises:
+        UnsupportedError: the target cannot do an operation or a dtype.
+        CompileError: IREE failed; the message names a reproducer.
+    """
+    start = time.perf_counter()
+    target = device.target
+    cache = compile_cache()
+    key = _key(closed, target, donated)
+    payload = cache.get(key)
+    cached = payload is not None
+    lowered: Any = None
+    if payload is None:
+        lowered = _lower(closed, target, name, donated, keep_unused)
+        payload = cache.get_or_compute(key, lambda: _compile(lowered, target, name))
+    facts: dict[str, Any] = pickle.loads(payload)
+    host_modules: list[Any] = []
+    if facts["host_calls"]:
+        # The module calls Python functions: they live in this process only, so lowering names them anew.
+        from quire.runtime.host_functions import HostFunction, HostModule
+
+        if lowered is None:
+            lowered = _lower(closed, target, name, donated, keep_unused)
+        functions = {
+            call.symbol: HostFunction(
+                call.function,
+                [a.dtype for a in call.in_avals],
+                [(a.shape, a.dtype) for a in call.out_avals],
+            )
+            for call in lowered.module.host_calls
+        }
+        host_modules.append(HostModule("host", functions, device if device.is_host else None))
+    cost = Cost(*facts["cost"])
+    mode = "task" if device.is_host and cost.seconds(target) > SYNC_BELOW_SECONDS else "sync"
+    executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
+    return Program(
+        executable, facts["results"], tuple(closed.out_avals), facts["kept"], time.perf_counter() - start, cached,
+        cost, facts["flags"], device, len(facts["vmfb"]),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    module: Any
+    kept: tuple[int, ...]
+    results: tuple[tuple[str, int], ...]
+    cost: Cost
+
+
+def _lower(closed: ClosedJaxpr, target: Target, name: str, donated: Sequence[int], keep_unused: bool) -> _Lowered:
+    from quire.backends.stablehlo import lower_module
+
+    optimized = run_pipeline(closed, target)
+    kept = tuple(range(len(optimized.jaxpr.invars))) if keep_unused else used_arguments(optimized)
+    position = {i: k for k, i in enumerate(kept)}
+    pruned = ClosedJaxpr(
+        type(optimized.jaxpr)(
+            optimized.jaxpr.constvars,
+            [optimized.jaxpr.invars[i] for i in kept],
+            optimized.jaxpr.eqns,
+            optimized.jaxpr.outvars,
+        ),
+        optimized.consts,
+    )
+    module = lower_module(pruned, target, name=name, donated=[position[i] for i in donated if i in position])
+    # ("argument", i) counts the arguments of the whole function, not of the pruned one.
+    results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
+    return _Lowered(module, kept, results, estimate(pruned.jaxpr))
+
+
+def compile_flags(lowered: Any, target: Target) -> tuple[str, ...]:
+    """The target's flags, with those that the module's operations need."""
+    if lowered.uses_f64_math and target.system_link:
+        from quire.backends.iree import system_link_flags
+
+        return (*target.flags, *system_link_flags())
+    return target.flags
+
+
+def _compile(lowered: _Lowered, target: Target, name: str) -> bytes:
+    from quire.backends.iree.service import compile_service
+
+    flags = compile_flags(lowered.module, target)
+    output = compile_service().compile(lowered.module.bytecode(), flags, name=name)
+    return pickle.dumps(
+        {
+            "vmfb": output.vmfb,
+            "results": lowered.results,
+            "kept": lowered.kept,
+            "host_calls": [c.symbol for c in lowered.module.host_calls],
+            "cost": (lowered.cost.flops, lowered.cost.bytes),
+            "flags": flags,
+        }
+    )

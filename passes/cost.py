@@ -1,0 +1,98 @@
+"""An estimate of a jaxpr's work: floating-point operations and bytes moved, if every equation were a kernel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, nested_jaxprs
+
+
+class Machine(Protocol):
+    """What the estimate needs of a target."""
+
+    @property
+    def bytes_per_second(self) -> float: ...
+    @property
+    def flops_per_second(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The work of a program."""
+
+    flops: float
+    bytes: float
+
+    def seconds(self, machine: Machine) -> float:
+        """The time by the larger of both terms."""
+        return max(self.flops / machine.flops_per_second, self.bytes / machine.bytes_per_second)
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.flops + other.flops, self.bytes + other.bytes)
+
+    def __mul__(self, n: float) -> Cost:
+        return Cost(self.flops * n, self.bytes * n)
+
+
+# Operations of one element of the result; 1 where nothing is said. Transcendental functions are polynomials.
+_PER_ELEMENT = {
+    name: 10.0
+    for name in ("exp", "exp2", "expm1", "log", "log1p", "logistic", "sin", "cos", "tan", "tanh", "pow", "erf", "atan2")
+} | {name: 0.0 for name in ("reshape", "broadcast_in_dim", "iota", "transpose", "slice", "squeeze", "copy")}
+# The trip count that a loop with a data-dependent end is taken to have.
+UNKNOWN_TRIPS = 32
+
+
+def _bytes(eqn: Eqn) -> float:
+    return float(sum(getattr(a.aval, "nbytes", 0) for a in (*eqn.inputs, *eqn.outputs)))
+
+
+def _dot_flops(eqn: Eqn) -> float:
+    (contract, _), _ = eqn.params["dimension_numbers"]
+    k = math.prod(eqn.inputs[0].aval.shape[i] for i in contract)
+    return 2.0 * k * eqn.outputs[0].aval.size
+
+
+def _conv_flops(eqn: Eqn) -> float:
+    kernel = eqn.inputs[1].aval
+    features = kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
+    return 2.0 * eqn.outputs[0].aval.size * kernel.size / max(features, 1)
+
+
+def _sort_flops(eqn: Eqn) -> float:
+    size = max(eqn.inputs[0].aval.size, 1)
+    return 8.0 * size * math.log2(size + 1)
+
+
+_SPECIAL: dict[str, Any] = {
+    "dot_general": _dot_flops, "conv_general_dilated": _conv_flops, "sort": _sort_flops, "top_k": _sort_flops,
+}  # fmt: skip
+
+
+def estimate_eqn(eqn: Eqn) -> Cost:
+    """The work of one equation, nested jaxprs included."""
+    name = eqn.primitive.name
+    nested = [j.jaxpr if isinstance(j, ClosedJaxpr) else j for j in nested_jaxprs(eqn.params)]
+    if nested:
+        inner = [estimate(j) for j in nested]
+        if name == "scan":
+            return inner[0] * eqn.params["length"]
+        if name == "while":
+            return sum(inner, Cost(0, 0)) * UNKNOWN_TRIPS
+        if name == "cond":
+            return max(inner, key=lambda c: (c.bytes, c.flops))
+        if name.startswith("reduce") or name.startswith("scatter"):
+            return Cost(sum(a.aval.size for a in eqn.inputs), _bytes(eqn))
+        return sum(inner, Cost(0, 0))
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return Cost(special(eqn), _bytes(eqn))
+    elements = max((getattr(a.aval, "size", 0) for a in (*eqn.inputs, *eqn.outputs)), default=0)
+    return Cost(_PER_ELEMENT.get(name, 1.0) * elements, _bytes(eqn))
+
+
+def estimate(jaxpr: Jaxpr) -> Cost:
+    """The work of a jaxpr."""
+    return sum((estimate_eqn(e) for e in jaxpr.eqns), Cost(0, 0))
