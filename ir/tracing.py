@@ -26,6 +26,7 @@ _PYTHON_SCALARS = (bool, int, float, complex)
 # -- hooks, filled by registration from the backends and the runtime ------------------------------------------------
 
 EagerEvaluator = Callable[[Primitive, Sequence[Any], Params], list[Any]]
+ReferenceEvaluator = Callable[[Primitive, Sequence[Any], Params, Sequence[ShapedArray]], list[Any]]
 
 
 class Hooks:
@@ -33,6 +34,8 @@ class Hooks:
 
     def __init__(self) -> None:
         self.evaluate: EagerEvaluator | None = None
+        # NumPy arrays in and out: for passes that fold constants or compare programs.
+        self.reference: ReferenceEvaluator | None = None
 
     def eager(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
         if self.evaluate is None:
