@@ -330,7 +330,7 @@ class _Printer:
         if isinstance(x, np.ndarray):
             array: np.ndarray[Any, Any] = x  # pyright: ignore[reportUnknownVariableType]
             shape = ",".join(map(str, array.shape))
-            return f"array{array_to_str(array, self.options.max_const)}:{dtypes.SHORT[array.dtype]}[{shape}]"
+            return f"array({dtypes.SHORT[array.dtype]}[{shape}]={array_to_str(array, self.options.max_const)})"
         if isinstance(x, Primitive):
             return f"primitive({x.name})"
         if isinstance(x, frozenset):

@@ -13,6 +13,7 @@ FAMILIES = (
     "elementwise",
     "structural",
     "reductions",
+    "windows",
     "contraction",
     "indexing",
     "sorting",
