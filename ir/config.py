@@ -7,7 +7,7 @@ manager overrides them for the current context only (contextvars: safe for threa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
@@ -137,7 +137,7 @@ class Config:
             _override.set(self._changed(override, {name: value}))
 
     @contextmanager
-    def override(self, **changes: Any) -> Iterator[None]:
+    def override(self, **changes: Any) -> Generator[None]:
         """Options for a `with` block, in this context (thread, task) only."""
         token = _override.set(self._changed(self.options, changes))
         try:

@@ -105,8 +105,6 @@ def as_dtype(d: Any) -> DType:
     return np.dtype(d if isinstance(d, type) else getattr(d, "dtype", d))
 
 
-_WEAK_OF_KIND = {"b": None, "i": "i*", "f": "f*", "c": "c*"}
-
 # The lattice: each node and the nodes directly above it.
 _ABOVE: dict[Any, tuple[Any, ...]] = {
     bool_: ("i*",), "i*": (uint8, int8), uint8: (int16, uint16), uint16: (int32, uint32),
@@ -144,38 +142,41 @@ def _node(d: DType, weak: bool) -> Any:
 _WEAK_DEFAULT = {"i*": int64, "f*": float64, "c*": complex128}
 
 
+def promote_types(a: DType, b: DType) -> DType:
+    """The least upper bound of two dtypes in the lattice. 64-bit operands stay so without `enable_x64`."""
+    node = _join(frozenset((a, b)))
+    found: DType = _WEAK_DEFAULT[node] if isinstance(node, str) else node
+    return found if a in _TO_32 or b in _TO_32 else canonicalize(found)
+
+
 def promote(kinds: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
     """The dtype and weak type of an operation on operands of the given (dtype, weak_type) pairs.
 
-    The least upper bound in the promotion lattice; weak only if every operand is weak. With
-    `config.numpy_dtype_promotion = "strict"` only weak operands may differ.
+    The least upper bound in the promotion lattice; weak only if every operand is weak, or if the bound is that of
+    integers and a Python float. With `config.numpy_dtype_promotion = "strict"` only weak operands may differ.
     """
     pairs = frozenset(kinds)
     if len(pairs) == 1:
         ((d, weak),) = pairs
-        return canonicalize(d), weak
+        return canonicalize(d), weak and d != bool_
     return _promote(pairs, config.options.enable_x64, config.options.numpy_dtype_promotion)
 
 
 @cache
 def _promote(pairs: frozenset[tuple[DType, bool]], x64: bool, mode: str) -> tuple[DType, bool]:
-    if mode == "strict":
-        strong = {d for d, weak in pairs if not weak}
-        if len(strong) > 1:
-            names = ", ".join(sorted(map(str, strong)))
-            raise TypeError(
-                f"dtypes {names} have no implicit promotion under numpy_dtype_promotion='strict': "
-                "convert explicitly with .astype(...)"
-            )
-    weak = all(w for _, w in pairs)
-    if weak:
-        # All weak: the largest kind decides; its dtype is that of the widest operand of the kind.
-        node = _join(frozenset(_node(d, True) for d, _ in pairs))
-        if node == bool_:
-            return bool_, True
-        return canonicalize(_WEAK_DEFAULT[node]), True
-    node = _join(frozenset(_node(d, w) for d, w in pairs))
+    pairs = frozenset((canonicalize(d), weak) for d, weak in pairs)
+    strong = {d for d, weak in pairs if not weak}
+    if mode == "strict" and len(strong) > 1:
+        names = ", ".join(sorted(map(str, strong)))
+        raise TypeError(
+            f"dtypes {names} have no implicit promotion under numpy_dtype_promotion='strict': "
+            "convert explicitly with .astype(...)"
+        )
+    if not strong:  # all weak: the dtypes themselves are joined, and the result is weak
+        node = _join(frozenset(d for d, _ in pairs))
+    else:
+        node = _join(frozenset(_node(d, weak) for d, weak in pairs))
     if isinstance(node, str):
         # Strong integers with weak floats (or complex): the default dtype of that kind, and it stays weak.
         return canonicalize(_WEAK_DEFAULT[node]), True
-    return canonicalize(node), False
+    return canonicalize(node), not strong and node != bool_

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ _forced: ContextVar[Source | None] = ContextVar("quire_source", default=None)
 
 
 @contextmanager
-def use_source(source: Source | None) -> Iterator[None]:
+def use_source(source: Source | None) -> Generator[None]:
     """Give the equations recorded in the block this source: passes keep the original line so."""
     previous = _forced.set(source)
     try:

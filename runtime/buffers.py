@@ -15,7 +15,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-
 from quire.runtime.devices import Device, binding, devices, vm_instance
 
 _E = binding().HalElementType

@@ -1,4 +1,4 @@
-"""The persistent compile cache: compiled programs by key in the user's cache folder, for any number of processes and threads.
+"""The persistent compile cache: compiled programs by key in the user's cache folder, for many processes.
 
 A file is ``magic, sha256 of the payload, payload``, written beside its place and renamed, so that a reader sees a
 whole file or none. A file whose checksum is wrong is removed and computed again. The oldest files (by time of use)
@@ -56,7 +56,8 @@ class CompileCache:
     def __init__(self, folder: Path | str | None = None, size: int | None = None, enabled: bool | None = None) -> None:
         self.folder = Path(folder) if folder is not None else cache_folder() / "programs"
         self.size = size if size is not None else parse_size(os.environ.get("QUIRE_CACHE_SIZE") or str(DEFAULT_SIZE))
-        self.enabled = enabled if enabled is not None else os.environ.get("QUIRE_CACHE", "1") not in ("0", "off", "false")
+        switched_off = os.environ.get("QUIRE_CACHE", "1") in ("0", "off", "false")
+        self.enabled = enabled if enabled is not None else not switched_off
         self._lock = threading.Lock()
         self._warned = False
         self._written: int | None = None  # bytes since the folder was measured; None: never measured

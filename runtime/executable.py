@@ -8,7 +8,10 @@ reused one 0 (invoke clears it); `get_as_object` 410, `get_variant` and the clas
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -19,6 +22,8 @@ _b = binding()
 _VariantList = _b.VmVariantList
 _View = _b.HalBufferView
 _cast = _View.__iree_vm_cast__
+
+_LEFTOVER = re.compile(r"/iree_dylib_[A-Za-z0-9]{6}$")
 
 KEEP_BELOW = 1 << 20
 """A reused result list holds the last results until the next call: done for programs whose results are smaller."""
@@ -40,10 +45,19 @@ class Executable:
         n_results: how many results it has.
     """
 
-    __slots__ = ("_context", "_function", "_module", "device", "devices", "entry", "host_modules", "mode", "n_results")
+    __slots__ = (
+        "_context", "_function", "_module", "_system_linked", "device", "devices", "entry", "host_modules", "mode",
+        "n_results",
+    )  # fmt: skip
 
     def __init__(
-        self, module: Any, devices: Sequence[Device], entry: str, host_modules: Sequence[Any], mode: Mode
+        self,
+        module: Any,
+        devices: Sequence[Device],
+        entry: str,
+        host_modules: Sequence[Any],
+        mode: Mode,
+        system_linked: bool = False,
     ) -> None:
         self.devices = tuple(devices)
         self.device = self.devices[0]
@@ -51,6 +65,7 @@ class Executable:
         self.entry = entry
         self.host_modules = tuple(host_modules)
         self._module = module
+        self._system_linked = system_linked
         function = module.lookup_function(entry)
         if function is None:
             raise ExecutionError(
@@ -63,7 +78,12 @@ class Executable:
             hal = _b.create_hal_module(vm_instance(), devices=[device.hal(mode) for device in self.devices])
         vm_modules = [hal, *(host.vm_module() for host in self.host_modules), module]
         try:
-            self._context = _b.VmContext(vm_instance(), vm_modules)
+            if system_linked:
+                with _loading:
+                    self._context = _b.VmContext(vm_instance(), vm_modules)
+                    _clear_leftovers()
+            else:
+                self._context = _b.VmContext(vm_instance(), vm_modules)
         except Exception as error:
             raise ExecutionError(f"the program could not be loaded on {self.device}: {_short(error)}") from error
 
@@ -94,13 +114,13 @@ class Executable:
         except Exception as error:
             raise ExecutionError(f"the compiled module could not be read: {_short(error)}") from error
         devices = (device,) if isinstance(device, Device) else tuple(device)
-        return cls(module, devices, entry, host_modules, driver)
+        return cls(module, devices, entry, host_modules, driver, b"system-elf" in vmfb)
 
     def with_mode(self, mode: Mode) -> Executable:
         """The same module in the other mode; `self` where nothing changes."""
         if mode == self.mode:
             return self
-        return Executable(self._module, self.devices, self.entry, self.host_modules, mode)
+        return Executable(self._module, self.devices, self.entry, self.host_modules, mode, self._system_linked)
 
     def execute(self, arguments: Sequence[Any]) -> list[Any]:
         """Calls the program with HalBufferViews and returns its results.
@@ -187,6 +207,27 @@ class Executable:
             if own is not None:
                 raise own from None
         raise ExecutionError(f"the program {self.entry!r} failed on {self.device}: {_short(error)}") from error
+
+
+_loading = threading.Lock()
+
+
+def _clear_leftovers() -> None:
+    """Removes what IREE leaves for each program that was linked as a system library.
+
+    It makes an empty file by mkstemp ("/tmp/iree_dylib_XXXXXX"), writes the library under another name, and forgets
+    the first: an open descriptor and a file would stay for each load (seen in 3.13).
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            path = os.readlink(f"/proc/self/fd/{name}")
+            if _LEFTOVER.search(path) and os.fstat(int(name)).st_size == 0:
+                os.close(int(name))
+                os.unlink(path)
+        except OSError:
+            continue
 
 
 def _pack(hal: Any, arguments: Sequence[Any]) -> Any:

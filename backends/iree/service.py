@@ -104,11 +104,11 @@ class _Job:
 
 
 class _WorkerDied(Exception):
-    """The worker ended: `reason` in words, `said` the end of its output."""
+    """The worker ended: `reason` in words, `said` the end of its output, `begun`: whether it had taken the job."""
 
-    def __init__(self, reason: str, said: str) -> None:
+    def __init__(self, reason: str, said: str, begun: bool) -> None:
         super().__init__(reason)
-        self.reason, self.said = reason, said
+        self.reason, self.said, self.begun = reason, said, begun
 
 
 class _Worker:
@@ -124,6 +124,7 @@ class _Worker:
         self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
         self.stderr = self.process.stderr.fileno()
         self.said = b""
+        self.begun = False
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.stdout, selectors.EVENT_READ)
         self.selector.register(self.stderr, selectors.EVENT_READ)
@@ -136,6 +137,7 @@ class _Worker:
         """Sends the job and waits for the answer; raises _WorkerDied (also after killing it at the time limit)."""
         deadline = time.monotonic() + timeout
         self.said = b""
+        self.begun = False
         data = marshal.dumps(dict(job))
         try:
             view = memoryview(len(data).to_bytes(8, "little") + data)
@@ -143,49 +145,54 @@ class _Worker:
                 view = view[os.write(self.stdin, view):]
         except OSError:
             raise self._death() from None
+        self._receive(deadline, timeout)
+        self.begun = True
+        return marshal.loads(self._receive(deadline, timeout))
+
+    def _receive(self, deadline: float, timeout: float) -> bytes:
+        """The next frame; meanwhile keeps the end of what the compiler says."""
         received = bytearray()
-        while len(received) < 8 or len(received) < 8 + int.from_bytes(received[:8], "little"):
+        missing = 8
+        while missing:
             left = deadline - time.monotonic()
             if left <= 0:
                 self.kill()
-                raise _WorkerDied(f"did not finish within {timeout:g} s", self._tail())
+                raise _WorkerDied(f"did not finish within {timeout:g} s", self._tail(), True)
             for key, _ in self.selector.select(left):
-                part = os.read(key.fd, 1 << 20)
                 if key.fd == self.stdout:
+                    part = os.read(key.fd, min(missing, 1 << 20))
                     if not part:
                         raise self._death()
                     received += part
-                elif part:
+                    missing -= len(part)
+                    if not missing and len(received) == 8:
+                        missing = int.from_bytes(received, "little")
+                elif part := os.read(key.fd, 1 << 16):
                     self.said = (self.said + part)[-OUTPUT_TAIL:]
                 else:
                     self.selector.unregister(self.stderr)
-        return marshal.loads(memoryview(received)[8:])
+        return bytes(received[8:])
 
     def _death(self) -> _WorkerDied:
+        """After the end of the pipe: how the process ended."""
         try:
             code = self.process.wait(5)
         except subprocess.TimeoutExpired:
-            self.kill()
-            code = -signal.SIGKILL
-        if self.stderr in self.selector.get_map():
-            os.set_blocking(self.stderr, False)
-            while True:
-                try:
-                    part = os.read(self.stderr, 1 << 20)
-                except OSError:
-                    break
-                if not part:
-                    break
+            self.process.kill()
+            code = self.process.wait()
+        os.set_blocking(self.stderr, False)
+        try:
+            while part := os.read(self.stderr, 1 << 16):
                 self.said = (self.said + part)[-OUTPUT_TAIL:]
+        except OSError:  # nothing more, but a grandchild holds the pipe
+            pass
         self.kill()
-        if code < 0:
-            try:
-                reason = f"crashed ({signal.Signals(-code).name})"
-            except ValueError:
-                reason = f"crashed (signal {-code})"
-        else:
+        if code >= 0:
             reason = f"ended its process (exit status {code})"
-        return _WorkerDied(reason, self._tail())
+        else:
+            known = {member.value: member.name for member in signal.Signals}
+            reason = f"crashed ({known.get(-code, f'signal {-code}')})"
+        return _WorkerDied(reason, self._tail(), self.begun)
 
     def _tail(self) -> str:
         return self.said.decode("utf-8", "replace")
@@ -290,13 +297,16 @@ class CompileService:
 
     def to_text(self, module: bytes, *, timeout: float = 30.0) -> str:
         """MLIR bytecode as text."""
-        return self._enqueue(_Job("text", module, (), None, False, False, timeout, "text", Future())).result().text or ""
+        job = _Job("text", module, (), None, False, False, timeout, "text", Future())
+        return self._enqueue(job).result().text or ""
 
     def close(self) -> None:
         """Ends the workers; compiles under way fail."""
         with self._lock:
             self._closed = True
-            jobs, self._jobs = [job for job in self._jobs if job], collections.deque([None] * len(self._threads))
+            jobs = [job for job in self._jobs if job]
+            self._jobs.clear()
+            self._jobs.extend([None] * len(self._threads))
             workers = list(self._workers)
             self._lock.notify_all()
         for job in jobs:
@@ -329,7 +339,7 @@ class CompileService:
         thread.start()
 
     def _serve(self, prepare: bool) -> None:
-        worker = self._new_worker(self._warm_up_flags) if prepare else None
+        worker = self._prepared_worker() if prepare else None
         while True:
             with self._lock:
                 while not self._jobs:
@@ -340,29 +350,50 @@ class CompileService:
                 self._idle -= 1
             if job.future.set_running_or_notify_cancel():
                 try:
-                    if worker is None or not worker.alive:
-                        self._drop(worker)
-                        worker = self._new_worker(())
-                    job.future.set_result(self._run(worker, job))
+                    worker = self._complete(worker, job)
                 except BaseException as error:
                     job.future.set_exception(error)
                 if worker is not None and not worker.alive:
                     self._drop(worker)
                     # The next compile should not wait for the start.
-                    worker = None if self._closed else self._new_worker(self._warm_up_flags)
+                    worker = self._prepared_worker()
             with self._lock:
                 self._idle += 1
 
-    def _new_worker(self, warm_up_flags: Sequence[str]) -> _Worker | None:
+    def _complete(self, worker: _Worker | None, job: _Job) -> _Worker:
+        """Runs the job, with another worker where one dies before it begins. Returns the worker last used."""
+        for attempt in range(3):
+            if worker is None or not worker.alive:
+                self._drop(worker)
+                worker = self._new_worker(())
+            try:
+                job.future.set_result(self._run(worker, job))
+                return worker
+            except _WorkerDied as death:
+                if self._closed or attempt == 2:
+                    raise CompileError(
+                        "the compile service was closed during a compile" if self._closed else
+                        f"the compiler's process {death.reason} before it could compile {job.name!r}"
+                    ) from None
+        raise AssertionError
+
+    def _new_worker(self, warm_up_flags: Sequence[str]) -> _Worker:
         try:
             worker = _Worker(warm_up_flags)
         except OSError as error:
-            if not warm_up_flags:
-                raise CompileError(f"the compiler's process could not be started: {error}") from error
-            return None
+            raise CompileError(f"the compiler's process could not be started: {error}") from error
         with self._lock:
             self._workers.add(worker)
         return worker
+
+    def _prepared_worker(self) -> _Worker | None:
+        """A worker ahead of its first job; None where that cannot be: the job will tell why."""
+        if self._closed:
+            return None
+        try:
+            return self._new_worker(self._warm_up_flags)
+        except CompileError:
+            return None
 
     def _drop(self, worker: _Worker | None) -> None:
         if worker is not None:
@@ -370,9 +401,8 @@ class CompileService:
                 self._workers.discard(worker)
             worker.kill()
 
-    def _run(self, worker: _Worker | None, job: _Job) -> CompileOutput:
-        """Runs the job, with the retries of RETRIES; raises CompileError."""
-        assert worker is not None
+    def _run(self, worker: _Worker, job: _Job) -> CompileOutput:
+        """Runs the job, with the retries of RETRIES; raises CompileError, or _WorkerDied if it did not begin."""
         flags = job.flags
         while True:
             request: dict[str, Any] = {
@@ -383,8 +413,8 @@ class CompileService:
             try:
                 answer = worker.run(request, job.timeout)
             except _WorkerDied as death:
-                if self._closed:
-                    raise CompileError("the compile service was closed during a compile") from None
+                if self._closed or not death.begun:
+                    raise
                 raise self._failure(job, flags, death.reason, [], death.said) from None
             diagnostics = tuple(answer["diagnostics"])
             said = worker.said.decode("utf-8", "replace")

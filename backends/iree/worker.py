@@ -5,10 +5,12 @@ ctypes are imported, so that the process is ready in about 30 ms and holds nothi
 that aborts, exits or hangs takes only this process with it.
 
 Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (both ends are the same Python). The
-compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames.
+compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames. A job is first
+acknowledged: a worker that dies before has not died of the job.
 
-Job: ``{"op": "compile" or "text", "module", "flags", "phase", "stages_to", "files_to"}``, the last two folders. Answer: ``{"ok", "error", "vmfb", "text",
-"stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are ``(severity, text)`` pairs.
+Job: ``{"op": "compile" or "text", "module", "flags", "phase", "stages_to", "files_to"}``, the last two folders.
+Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
+``(severity, text)`` pairs.
 """
 
 from __future__ import annotations
@@ -256,6 +258,7 @@ def main(library: str, warm_up_flags: tuple[str, ...]) -> None:
         warm_up(compiler, warm_up_flags, jobs)
     while True:
         job = jobs.get()
+        write_frame(answers, "begun")
         start = time.perf_counter()
         answer = compile_job(compiler, job)
         for key in ("stages", "files"):

@@ -1,0 +1,34 @@
+"""quire's own kernels: a builder that writes ``stream.executable`` ops, and templates on it.
+
+A template returns a :class:`Kernel`; ``kernel.insert(module)`` puts its text into the StableHLO module and
+``kernel.call(operands, loc)`` emits the dispatch. Nothing here knows of quire's IR.
+"""
+
+from .builder import KernelBuilder
+from .cumulative import cumulative
+from .dtypes import DTYPES, DType, dtype_of
+from .kernel import EMPTY, Kernel, Spec
+from .scatter import ScatterDims, scatter
+from .sort import sort
+from .target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
+from .top_k import top_k
+
+__all__ = [
+    "CPU_AVX2",
+    "CPU_AVX512",
+    "CPU_BASELINE",
+    "DTYPES",
+    "DType",
+    "EMPTY",
+    "GPU",
+    "Kernel",
+    "KernelBuilder",
+    "KernelTarget",
+    "ScatterDims",
+    "Spec",
+    "cumulative",
+    "dtype_of",
+    "scatter",
+    "sort",
+    "top_k",
+]

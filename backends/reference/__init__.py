@@ -1,11 +1,10 @@
 """quire.backends.reference: each primitive evaluated by NumPy."""
 
-from quire.ir.tracing import hooks as _hooks
+from quire.ir.primitives import load_rules
 
-from . import calls, elementwise, reductions, structural
 from .engine import eval_jaxpr, evaluate
 from .rules import reference
 
-_hooks.reference = evaluate
+load_rules(__name__)
 
-__all__ = ["calls", "elementwise", "eval_jaxpr", "evaluate", "reductions", "reference", "structural"]
+__all__ = ["eval_jaxpr", "evaluate", "reference"]

@@ -1,6 +1,9 @@
 """quire.backends.stablehlo: each primitive lowered to StableHLO, with what IREE does badly decomposed."""
 
-from . import calls, elementwise, reductions, structural
+from quire.ir.primitives import load_rules
+
 from .lowering import LoweredModule, lower_module, lowering
 
-__all__ = ["LoweredModule", "calls", "elementwise", "lower_module", "lowering", "reductions", "structural"]
+load_rules(__name__)
+
+__all__ = ["LoweredModule", "lower_module", "lowering"]

@@ -183,7 +183,7 @@ sqrt, rsqrt, cbrt, round_even, round_away = map(
 def abs(x: Value) -> Value:
     """Absolute value; real for complex x."""
     element = mlir.RankedTensorType(x.type).element_type
-    if mlir.ComplexType.isinstance(element):
+    if isinstance(element, mlir.ComplexType):
         return op1("stablehlo.abs", [x], mlir.RankedTensorType.get(shape_of(x), mlir.ComplexType(element).element_type))
     return op1("stablehlo.abs", [x], x.type)
 
@@ -230,7 +230,7 @@ def compare(x: Value, y: Value, direction: str, kind: str | None = None) -> Valu
     """Compare: direction EQ NE LT LE GT GE; kind FLOAT TOTALORDER SIGNED UNSIGNED (from the type when None)."""
     if kind is None:
         element = mlir.RankedTensorType(x.type).element_type
-        if mlir.IntegerType.isinstance(element):
+        if isinstance(element, mlir.IntegerType):
             it = mlir.IntegerType(element)
             kind = "UNSIGNED" if it.is_unsigned or it.width == 1 else "SIGNED"
         else:

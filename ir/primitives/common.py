@@ -54,6 +54,14 @@ def check_axes(name: str, ndim: int, axes: Sequence[int]) -> None:
         raise ValueError(f"{name}: axes {tuple(axes)} must be distinct and within [0, {ndim}), the operand's rank")
 
 
+def canonical_axes(name: str, axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """The axes with negative ones counted from the end; ValueError for one out of range."""
+    out = tuple(int(a) for a in axes)
+    if not all(-ndim <= a < ndim for a in out):
+        raise ValueError(f"{name}: axes {out} must be within [-{ndim}, {ndim}) for an operand of rank {ndim}")
+    return tuple(a + ndim if a < 0 else a for a in out)
+
+
 def elementwise_shape(name: str, *avals: ShapedArray) -> tuple[int, ...]:
     """The shape of an elementwise operation: all equal, except that scalars go with any shape."""
     shapes = {a.shape for a in avals if a.shape}

@@ -98,7 +98,12 @@ def _check_while(
             f"{name}: the body must return the types of the carry it takes, {show(carry)}, "
             f"got {show(body_jaxpr.out_avals)}"
         )
-    return tuple(body_jaxpr.out_avals)
+    return tuple(_carried(carry, body_jaxpr.out_avals))
+
+
+def _carried(carry: Sequence[ShapedArray], out: Sequence[ShapedArray]) -> list[ShapedArray]:
+    """The types of a final carry: weak only where the carry both starts and comes back weak."""
+    return [b.update(weak_type=a.weak_type and b.weak_type) for a, b in zip(carry, out)]
 
 
 @primitive("while", multiple_results=True, effects=_while_effects)
@@ -172,7 +177,7 @@ def scan_p(
         raise TypeError(
             f"scan: the body must return the types of the carry it takes, {show(carry)}, got {show(carry_out)}"
         )
-    return (*carry_out, *(y.update(shape=(length, *y.shape)) for y in ys))
+    return (*_carried(carry, carry_out), *(y.update(shape=(length, *y.shape)) for y in ys))
 
 
 def scan(

@@ -24,6 +24,7 @@ from .common import (
     INTEGER,
     NUMBER,
     ORDERED,
+    REAL,
     check_dtype,
     check_same_dtype,
     elementwise,
@@ -73,10 +74,11 @@ add_p = elementwise("add", 2, ANY, "Sum, ``x + y``; integers wrap; logical or fo
 sub_p = elementwise("sub", 2, NUMBER, "Difference, ``x - y``; integers wrap.")
 mul_p = elementwise("mul", 2, ANY, "Product, ``x * y``; integers wrap; logical and for bool.")
 div_p = elementwise("div", 2, NUMBER, "Quotient ``x / y``; integers round toward zero, x / 0 is -1 (all bits set).")
-rem_p = elementwise("rem", 2, (*dtypes.SIGNED, *dtypes.UNSIGNED, *FLOAT), "Remainder with the sign of x; x for integer y = 0.")
+rem_p = elementwise("rem", 2, REAL, "Remainder with the sign of x; x for integer y = 0.")
 pow_p_doc = "Power ``x ** y`` of inexact x with y of the same dtype, or of any integer dtype; IEEE 754 pow's special values."
 max_p = elementwise("max", 2, ANY, "Maximum; NaN if either is NaN; complex compares lexicographically.")
 min_p = elementwise("min", 2, ANY, "Minimum; NaN if either is NaN; complex compares lexicographically.")
+mulhi_p = elementwise("mulhi", 2, INTEGER, "The high half of the product of double width.")
 nextafter_p = elementwise("nextafter", 2, FLOAT, "The next representable value after x toward y.")
 
 
@@ -272,7 +274,7 @@ def copy_p(x: ShapedArray) -> ShapedArray:
 
 neg, sign, abs, floor, ceil, square = map(_unary, (neg_p, sign_p, abs_p, floor_p, ceil_p, square_p))
 add, sub, mul, div, rem = map(_binary, (add_p, sub_p, mul_p, div_p, rem_p))
-max, min, nextafter, atan2 = map(_binary, (max_p, min_p, nextafter_p, atan2_p))
+max, min, nextafter, atan2, mulhi = map(_binary, (max_p, min_p, nextafter_p, atan2_p, mulhi_p))
 exp, exp2, expm1, log, log1p, logistic = map(_unary, (exp_p, exp2_p, expm1_p, log_p, log1p_p, logistic_p))
 sin, cos, tan, asin, acos, atan = map(_unary, (sin_p, cos_p, tan_p, asin_p, acos_p, atan_p))
 sinh, cosh, tanh, asinh, acosh, atanh = map(_unary, (sinh_p, cosh_p, tanh_p, asinh_p, acosh_p, atanh_p))
@@ -299,7 +301,12 @@ def real(x: Value) -> Value:
 
 def imag(x: Value) -> Value:
     """The imaginary part; zeros for real dtypes."""
-    return imag_p.bind(x) if dtypes.is_complex(aval_of(x).dtype) else mul(x, 0)
+    aval = aval_of(x)
+    if dtypes.is_complex(aval.dtype):
+        return imag_p.bind(x)
+    from .structural import broadcast_in_dim
+
+    return broadcast_in_dim(np.zeros((), aval.dtype)[()], aval.shape, ())
 
 
 def conj(x: Value) -> Value:

@@ -163,14 +163,41 @@ def test_time_limit_from_the_environment(service, monkeypatch):
         service.compile(HANG, FLAGS)
 
 
-def test_killed_worker(service):
-    future = service.submit(HANG, FLAGS, name="killed")
-    time.sleep(0.5)
+@pytest.fixture
+def alone():
+    """A service with one worker of its own."""
+    service = CompileService(workers=1)
+    yield service
+    service.close()
+
+
+def kill(service):
     for worker in list(service._workers):
         os.kill(worker.process.pid, signal.SIGKILL)
+
+
+def test_killed_worker(alone):
+    future = alone.submit(HANG, FLAGS, name="killed", timeout=20)
+    while not any(worker.begun for worker in alone._workers):
+        time.sleep(0.01)
+    kill(alone)
     with pytest.raises(CompileError, match=r"crashed \(SIGKILL\) while compiling 'killed'"):
         future.result()
-    assert service.compile(ADD, FLAGS).vmfb
+    assert alone.compile(ADD, FLAGS, phase="input").text
+
+
+def test_a_worker_that_dies_while_idle_is_no_error(alone):
+    for _ in range(3):
+        assert alone.compile(ADD, FLAGS, phase="input").text
+        kill(alone)
+
+
+def test_a_worker_that_cannot_start_is_an_error(monkeypatch):
+    monkeypatch.setattr("quire.backends.iree.service.compiler_library", lambda: "/nowhere/libIREECompiler.so")
+    service = CompileService(workers=1)
+    with pytest.raises(CompileError, match=r"ended its process \(exit status 1\) before it could compile 'f'"):
+        service.compile(ADD, FLAGS, name="f")
+    service.close()
 
 
 def test_reproducer_repeats_the_failure(service):
@@ -241,7 +268,8 @@ def test_retries_of_known_diagnostics():
 
 def test_a_scatter_that_exceeds_the_stack_is_compiled_again(service):
     # The indices are computed in the program: at O3 their producer is fused into the scatter.
-    module = """func.func @main(%x: tensor<64x64xf32>, %i: tensor<20000x1xi32>, %u: tensor<20000x64xf32>) -> tensor<64x64xf32> {
+    module = """
+    func.func @main(%x: tensor<64x64xf32>, %i: tensor<20000x1xi32>, %u: tensor<20000x64xf32>) -> tensor<64x64xf32> {
       %n = stablehlo.constant dense<63> : tensor<20000x1xi32>
       %j = stablehlo.minimum %i, %n : tensor<20000x1xi32>
       %v = stablehlo.add %u, %u : tensor<20000x64xf32>

@@ -170,7 +170,7 @@ def test_an_exception_ends_the_program(call):
     [
         (lambda x: np.zeros(3, np.float32), r"returned float32\[3\] as result 0; float32\[4\] was declared"),
         (lambda x: np.zeros(4), r"returned float64\[4\] as result 0; float32\[4\] was declared"),
-        (lambda x: (x, x), "returned 2 values; 1 results were declared"),
+        (lambda x: (x, x), r"returned float32\[2, 4\] as result 0; float32\[4\] was declared"),
         (lambda x: None, "as result 0"),
     ],
     ids=["shape", "dtype", "number", "none"],
@@ -178,6 +178,13 @@ def test_an_exception_ends_the_program(call):
 def test_wrong_results(call, function, message):
     with pytest.raises(TypeError, match=f"host function .*<lambda>.* {message}"):
         call("pure", X, f=HostFunction(function, 1, F32))
+
+
+def test_a_wrong_number_of_results(call):
+    with pytest.raises(TypeError, match="returned 3 values; 2 results were declared"):
+        call("several", X, two=HostFunction(lambda x, u: (x, x, x), 2, 2))
+    with pytest.raises(TypeError, match="returned a ndarray; 2 results were declared"):
+        call("several", X, two=HostFunction(lambda x, u: x, 2, 2))
 
 
 def test_python_numbers_take_the_declared_dtype(call):

@@ -1,0 +1,195 @@
+"""Arithmetic of the kernel builder: integer, float, comparison, conversion and vector operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .values import Operand, Value, element, is_float, lanes, like, vector, width
+
+
+class ArithMixin:
+    """The pure operations of :class:`KernelBuilder`. Scalars and vectors alike; operands of one type.
+
+    A Python number stands for a constant of the other operand's type. Adding 0, multiplying by 1 and shifting
+    by 0 emit nothing.
+    """
+
+    def emit(self, text: str, result: str) -> Value:
+        """One operation with one result."""
+        raise NotImplementedError
+
+    def const(self, number: Operand, mlir_type: str) -> Value:
+        """A constant of a type."""
+        raise NotImplementedError
+
+    def _pair(self, x: Operand, y: Operand) -> tuple[Value, Value]:
+        if isinstance(x, Value):
+            return x, self.const(y, x.type)
+        if isinstance(y, Value):
+            return self.const(x, y.type), y
+        raise TypeError("one operand must be a kernel value")
+
+    def _binary(self, op: str, x: Operand, y: Operand) -> Value:
+        a, b = self._pair(x, y)
+        return self.emit(f"arith.{op} {a}, {b} : {a.type}", a.type)
+
+    def _signed(self, integer: str, floating: str, x: Operand, y: Operand) -> Value:
+        a, b = self._pair(x, y)
+        return self._binary(floating if is_float(a.type) else integer, a, b)
+
+    # -- numbers ---------------------------------------------------------------------------------------------
+
+    def add(self, x: Operand, y: Operand) -> Value:
+        """x + y; integers wrap."""
+        for a, b in ((x, y), (y, x)):
+            if isinstance(b, int) and b == 0 and isinstance(a, Value) and not is_float(a.type):
+                return a
+        return self._signed("addi", "addf", x, y)
+
+    def sub(self, x: Operand, y: Operand) -> Value:
+        """x - y; integers wrap."""
+        if isinstance(y, int) and y == 0 and isinstance(x, Value):
+            return x
+        return self._signed("subi", "subf", x, y)
+
+    def mul(self, x: Operand, y: Operand) -> Value:
+        """x * y; integers wrap."""
+        for a, b in ((x, y), (y, x)):
+            if isinstance(b, int) and b == 1 and isinstance(a, Value):
+                return a
+        return self._signed("muli", "mulf", x, y)
+
+    def div(self, x: Operand, y: Operand) -> Value:
+        """Float quotient."""
+        return self._binary("divf", x, y)
+
+    def udiv(self, x: Operand, y: Operand) -> Value:
+        """Unsigned integer quotient (indices are never negative here)."""
+        return x if isinstance(y, int) and y == 1 and isinstance(x, Value) else self._binary("divui", x, y)
+
+    def urem(self, x: Operand, y: Operand) -> Value:
+        """Unsigned integer remainder."""
+        if isinstance(y, int) and y == 1 and isinstance(x, Value):
+            return self.const(0, x.type)
+        return self._binary("remui", x, y)
+
+    def smin(self, x: Operand, y: Operand) -> Value:
+        """Signed minimum."""
+        return self._binary("minsi", x, y)
+
+    def smax(self, x: Operand, y: Operand) -> Value:
+        """Signed maximum."""
+        return self._binary("maxsi", x, y)
+
+    def umin(self, x: Operand, y: Operand) -> Value:
+        """Unsigned minimum."""
+        return self._binary("minui", x, y)
+
+    def umax(self, x: Operand, y: Operand) -> Value:
+        """Unsigned maximum."""
+        return self._binary("maxui", x, y)
+
+    def fmax(self, x: Operand, y: Operand) -> Value:
+        """Float maximum; NaN if either is."""
+        return self._binary("maximumf", x, y)
+
+    def negf(self, x: Value) -> Value:
+        """-x of a float."""
+        return self.emit(f"arith.negf {x} : {x.type}", x.type)
+
+    # -- bits ------------------------------------------------------------------------------------------------
+
+    def and_(self, x: Operand, y: Operand) -> Value:
+        """Bitwise and."""
+        return self._binary("andi", x, y)
+
+    def or_(self, x: Operand, y: Operand) -> Value:
+        """Bitwise or."""
+        return self._binary("ori", x, y)
+
+    def xor(self, x: Operand, y: Operand) -> Value:
+        """Bitwise exclusive or."""
+        return self._binary("xori", x, y)
+
+    def shl(self, x: Operand, y: Operand) -> Value:
+        """Shift to the left."""
+        return x if isinstance(y, int) and y == 0 and isinstance(x, Value) else self._binary("shli", x, y)
+
+    def shrl(self, x: Operand, y: Operand) -> Value:
+        """Shift to the right, zeros enter."""
+        return x if isinstance(y, int) and y == 0 and isinstance(x, Value) else self._binary("shrui", x, y)
+
+    def shra(self, x: Operand, y: Operand) -> Value:
+        """Shift to the right, the sign enters."""
+        return self._binary("shrsi", x, y)
+
+    # -- choice ----------------------------------------------------------------------------------------------
+
+    def cmp(self, predicate: str, x: Operand, y: Operand) -> Value:
+        """Compare: eq ne slt sle sgt sge ult ule ugt uge for integers, oeq olt ogt uno ... for floats."""
+        a, b = self._pair(x, y)
+        op = "cmpf" if is_float(a.type) else "cmpi"
+        return self.emit(f"arith.{op} {predicate}, {a}, {b} : {a.type}", like(a.type, "i1"))
+
+    def select(self, condition: Value, x: Operand, y: Operand) -> Value:
+        """x where ``condition`` holds, else y."""
+        a, b = self._pair(x, y)
+        if lanes(condition.type):
+            return self.emit(f"arith.select {condition}, {a}, {b} : {condition.type}, {a.type}", a.type)
+        return self.emit(f"arith.select {condition}, {a}, {b} : {a.type}", a.type)
+
+    # -- conversion ------------------------------------------------------------------------------------------
+
+    def _convert(self, op: str, x: Value, to: str) -> Value:
+        return self.emit(f"arith.{op} {x} : {x.type} to {to}", to)
+
+    def cast(self, x: Value, elem: str, *, signed: bool = True) -> Value:
+        """To another element of the same kind (integers, index and floats), extending or truncating."""
+        source, to = element(x.type), like(x.type, elem)
+        if source == elem:
+            return x
+        if "index" in (source, elem):
+            return self._convert("index_cast" if signed else "index_castui", x, to)
+        if is_float(source):
+            return self._convert("extf" if width(elem) > width(source) else "truncf", x, to)
+        if width(elem) < width(source):
+            return self._convert("trunci", x, to)
+        return self._convert("extsi" if signed else "extui", x, to)
+
+    def bitcast(self, x: Value, elem: str) -> Value:
+        """The same bits as another element of the same width."""
+        return x if element(x.type) == elem else self._convert("bitcast", x, like(x.type, elem))
+
+    def math(self, name: str, x: Value) -> Value:
+        """A unary function of the math dialect (exp, log, log1p, absf, ...)."""
+        return self.emit(f"math.{name} {x} : {x.type}", x.type)
+
+    # -- vectors ---------------------------------------------------------------------------------------------
+
+    def broadcast(self, x: Value, n: int) -> Value:
+        """A vector of ``n`` times x."""
+        to = vector(n, x.type)
+        return self.emit(f"vector.broadcast {x} : {x.type} to {to}", to)
+
+    def extract(self, x: Value, lane: int) -> Value:
+        """One lane."""
+        return self.emit(f"vector.extract {x}[{lane}] : {element(x.type)} from {x.type}", element(x.type))
+
+    def shuffle(self, x: Value, y: Value, order: Sequence[int]) -> Value:
+        """Lanes of x and y (y's numbered after x's) in a new order."""
+        to = vector(len(order), element(x.type))
+        return self.emit(f"vector.shuffle {x}, {y} [{', '.join(map(str, order))}] : {x.type}, {y.type}", to)
+
+    def interleave(self, x: Value, y: Value) -> Value:
+        """x0 y0 x1 y1 ..."""
+        to = vector(2 * lanes(x.type), element(x.type))
+        return self.emit(f"vector.interleave {x}, {y} : {x.type} -> {to}", to)
+
+    def reduce(self, kind: str, x: Value) -> Value:
+        """All lanes combined: add, mul, minsi, maxsi, minui, maxui, and, or, xor, maximumf, ..."""
+        return self.emit(f"vector.reduction <{kind}>, {x} : {x.type} into {element(x.type)}", element(x.type))
+
+    def mask(self, n: int, count: Operand) -> Value:
+        """A mask of ``n`` lanes, the first ``count`` (an index, at least 0) on."""
+        to = vector(n, "i1")
+        return self.emit(f"vector.create_mask {self.const(count, 'index')} : {to}", to)

@@ -1,0 +1,169 @@
+"""A finished kernel: the text of one ``stream.executable`` and how a function calls it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iree.compiler import ir
+
+from .dtypes import DType, dtype_of
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Static shape and element type of one operand or result."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @staticmethod
+    def of(shape: Sequence[int], dtype: object) -> Spec:
+        """A spec from any shape sequence and anything :func:`dtype_of` takes."""
+        return Spec(tuple(int(d) for d in shape), dtype_of(dtype))  # type: ignore[arg-type]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+
+
+#: In ``Kernel.forward``: the result is a new, empty (zero-size) tensor.
+EMPTY = -1
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One executable of the module.
+
+    ``name`` is its symbol and holds a hash of the text, so equal kernels of one module are one op.
+    ``results`` are the caller's results followed by ``scratch`` results that only the kernel uses (IREE
+    allocates them; their contents mean nothing). ``tied[i] = j`` says that result i is operand j updated in
+    place: whoever calls must hand over an operand that may be written (see the copy rule of the lowering).
+    ``forward``, when set, stands in place of a text: nothing has to be computed because of zero-size shapes,
+    and result i is operand ``forward[i]`` or :data:`EMPTY`. ``reason`` is one line: why this form was chosen.
+    """
+
+    name: str
+    text: str
+    operands: tuple[Spec, ...]
+    results: tuple[Spec, ...]
+    scratch: int
+    tied: tuple[tuple[int, int], ...]
+    reason: str
+    forward: tuple[int, ...] | None = None
+
+    @staticmethod
+    def make(
+        base: str,
+        text: str,
+        operands: Sequence[Spec],
+        results: Sequence[Spec],
+        scratch: int,
+        tied: Sequence[tuple[int, int]],
+        reason: str,
+    ) -> Kernel:
+        """Name ``text``, in which ``@KERNEL`` stands for the symbol, by its content."""
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        name = f"{re.sub(r'[^A-Za-z0-9_]', '_', base)}_{digest}"
+        text = text.replace("@KERNEL", f"@{name}")
+        return Kernel(name, text, tuple(operands), tuple(results), scratch, tuple(tied), reason)
+
+    @staticmethod
+    def nothing(
+        base: str, operands: Sequence[Spec], results: Sequence[Spec], forward: Sequence[int], reason: str
+    ) -> Kernel:
+        """The kernel of a zero-size case: results are forwarded operands or empty tensors."""
+        return Kernel(base, "", tuple(operands), tuple(results), 0, (), reason, tuple(forward))
+
+    @property
+    def outputs(self) -> tuple[Spec, ...]:
+        """The results a caller sees (``results`` without the scratch)."""
+        return self.results[: len(self.results) - self.scratch]
+
+    def insert(self, module: ir.Module) -> None:
+        """Append the executable to ``module`` unless an op of the same symbol is there."""
+        if self.forward is not None or _has_symbol(module, self.name):
+            return
+        with module.context, ir.Location.unknown(module.context):
+            parsed = ir.Module.parse(self.text)
+            module.body.append(parsed.body.operations[0])
+
+    def call(self, operands: Sequence[ir.Value], loc: ir.Location | None = None) -> list[ir.Value]:
+        """Emit the dispatch at the current insertion point and return the caller's results.
+
+        ``operands`` are ranked static tensors of StableHLO element types as ``self.operands`` says. Unsigned
+        tensors pass through ``stablehlo.bitcast_convert`` (``flow.dispatch`` takes signless types only; the
+        conversion costs nothing).
+        """
+        if len(operands) != len(self.operands):
+            raise ValueError(f"{self.name} takes {len(self.operands)} operands, got {len(operands)}")
+        with loc or ir.Location.unknown():
+            if self.forward is not None:
+                return [
+                    _empty(spec) if source == EMPTY else operands[source]
+                    for source, spec in zip(self.forward, self.results)
+                ]
+            arguments = [_bitcast(v, spec, spec.dtype.signless) for v, spec in zip(operands, self.operands)]
+            tied = dict(self.tied)
+            index = ir.IndexType.get()
+            ties = [ir.IntegerAttr.get(index, tied.get(i, -1)) for i in range(len(self.results))]
+            op = ir.Operation.create(
+                "flow.dispatch",
+                results=[_tensor(spec, spec.dtype.signless) for spec in self.results],
+                operands=arguments,
+                attributes={
+                    "entry_points": ir.ArrayAttr.get([ir.Attribute.parse(f"@{self.name}::@{self.name}")]),
+                    "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(arguments), 0, 0]),
+                    "tied_operands": ir.ArrayAttr.get(ties),
+                },
+            )
+            return [
+                _bitcast(result, spec, spec.dtype.boundary)
+                for result, spec in zip(op.results[: len(self.outputs)], self.outputs)
+            ]
+
+
+def _has_symbol(module: ir.Module, name: str) -> bool:
+    for op in module.body.operations:
+        attributes = op.operation.attributes
+        if "sym_name" in attributes and ir.StringAttr(attributes["sym_name"]).value == name:
+            return True
+    return False
+
+
+def _tensor(spec: Spec, elem: str) -> ir.Type:
+    return ir.RankedTensorType.get(list(spec.shape), ir.Type.parse(elem))
+
+
+def _bitcast(value: ir.Value, spec: Spec, elem: str) -> ir.Value:
+    wanted = _tensor(spec, elem)
+    if value.type == wanted:
+        return value
+    if spec.dtype.kind != "uint":
+        raise ValueError(f"a kernel expected {wanted}, got {value.type}")
+    return ir.Operation.create("stablehlo.bitcast_convert", results=[wanted], operands=[value]).result
+
+
+def _empty(spec: Spec) -> ir.Value:
+    """A zero-size tensor made of operations StableHLO and IREE accept for every element type."""
+    boundary = spec.dtype.boundary
+    if spec.dtype.kind == "complex":
+        part = _tensor(spec, spec.dtype.scalar)
+        zero = ir.Operation.create(
+            "stablehlo.constant",
+            results=[part],
+            attributes={"value": ir.Attribute.parse(f"dense<> : {part}")},
+        ).result
+        return ir.Operation.create(
+            "stablehlo.complex", results=[_tensor(spec, boundary)], operands=[zero, zero]
+        ).result
+    wanted = _tensor(spec, boundary)
+    value = ir.Attribute.parse(f"dense<> : {wanted}")
+    return ir.Operation.create("stablehlo.constant", results=[wanted], attributes={"value": value}).result

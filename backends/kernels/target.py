@@ -1,0 +1,33 @@
+"""How the outer loops of a kernel are mapped: workgroups and vectors, or workgroups and threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class KernelTarget:
+    """What a template must know of the machine.
+
+    ``vector_bytes`` is one vector register (16 for baseline x86-64 and aarch64, 32 for AVX2, 64 for AVX-512).
+    ``workgroups`` bounds how many pieces a CPU kernel splits independent rows into: a few for each core, so
+    that uneven rows even out, while scratch memory (one piece each) stays small. ``threads`` is the size of a
+    GPU workgroup and ``shared_bytes`` its workgroup memory.
+    """
+
+    kind: Literal["cpu", "gpu"] = "cpu"
+    vector_bytes: int = 32
+    workgroups: int = 16
+    threads: int = 128
+    shared_bytes: int = 16384
+
+    def lanes(self, bits: int) -> int:
+        """Elements of ``bits`` bits in one vector register."""
+        return max(1, self.vector_bytes * 8 // bits)
+
+
+CPU_BASELINE = KernelTarget(vector_bytes=16)
+CPU_AVX2 = KernelTarget(vector_bytes=32)
+CPU_AVX512 = KernelTarget(vector_bytes=64)
+GPU = KernelTarget(kind="gpu", vector_bytes=16)

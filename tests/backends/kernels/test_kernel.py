@@ -1,0 +1,122 @@
+"""The kernel op in a module (insertion, calls, in-place results) and the builder's text and errors."""
+
+from __future__ import annotations
+
+import iree.compiler as compiler
+import iree.runtime as rt
+import numpy as np
+import pytest
+from iree.compiler import ir
+from quire.backends.kernels import (
+    CPU_AVX2,
+    KernelBuilder,
+    ScatterDims,
+    Spec,
+    cumulative,
+    dtype_of,
+    scatter,
+    sort,
+)
+
+
+def reverse_kernel(n: int) -> object:
+    spec = Spec.of((n,), "u16")
+    b = KernelBuilder("reverse", [spec], [spec], CPU_AVX2)
+    with b.for_(0, n) as loop:
+        b.store(b.load(b.operand(0), loop.index), b.result(0), b.index(n - 1) - loop.index)
+    return b.build((1,), "test")
+
+
+def test_equal_kernels_are_one_op(bundle):
+    assert reverse_kernel(5) == reverse_kernel(5)
+    assert reverse_kernel(5).name != reverse_kernel(6).name
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.create()
+        for n in (5, 6, 5):
+            reverse_kernel(n).insert(module)
+        assert len(module.body.operations) == 2
+        assert module.operation.verify()
+
+
+def test_unsigned_operands_pass_through(bundle):
+    module = bundle()
+    number = module.add(reverse_kernel(5))
+    module.compile()
+    x = np.array([1, 65535, 3, 40000, 5], np.uint16)
+    np.testing.assert_array_equal(module.run(number, x)[0], x[::-1])
+
+
+def test_wrong_operands_are_refused():
+    kernel = cumulative("sum", Spec.of((4,), "f32"), 0, CPU_AVX2)
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse("func.func @f(%x: tensor<5xf32>) { return }")
+        (argument,) = module.body.operations[0].regions[0].blocks[0].arguments
+        with ir.InsertionPoint.at_block_begin(module.body.operations[0].regions[0].blocks[0]):
+            with pytest.raises(ValueError, match=r"expected tensor<4xf32>, got tensor<5xf32>"):
+                kernel.call([argument])
+            with pytest.raises(ValueError, match="takes 1 operands, got 0"):
+                kernel.call([])
+
+
+def test_in_place_results_leave_other_uses_alone():
+    """An intermediate value keeps its own memory while it has another use, also as the updates."""
+    spec, indices = Spec.of((6,), "f32"), Spec.of((6, 1), "i32")
+    kernel = scatter("add", spec, indices, spec, ScatterDims((), (0,), (0,)), CPU_AVX2)
+    text = """
+    func.func @f(%a: tensor<6xf32>, %i: tensor<6x1xi32>) -> (tensor<6xf32>, tensor<6xf32>) {
+      %x = stablehlo.add %a, %a : tensor<6xf32>
+      return %x, %x : tensor<6xf32>, tensor<6xf32>
+    }"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        block = module.body.operations[0].regions[0].blocks[0]
+        x, end = block.operations[0].result, block.operations[1]
+        kernel.insert(module)
+        with ir.InsertionPoint(end):
+            (y,) = kernel.call([x, block.arguments[1], x])
+        end.operation.operands[1] = y
+        source = str(module)
+    binary = compiler.compile_str(
+        source,
+        target_backends=["llvm-cpu"],
+        extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-input-type=auto"],
+    )
+    context = rt.SystemContext(config=rt.Config("local-sync"))
+    context.add_vm_module(rt.VmModule.copy_buffer(context.instance, binary))
+    a, i = np.arange(6, dtype=np.float32), np.array([[5], [5], [0], [1], [2], [-1]], np.int32)
+    x, y = (r.to_host() for r in context.modules.module["f"](a, i))
+    expected = 2 * a
+    np.testing.assert_array_equal(x, expected)
+    for at, value in zip(i[:5, 0], 2 * a):
+        expected[at] += value
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_text_is_the_same_each_time():
+    def make():
+        return sort([Spec.of((3, 100), "f32"), Spec.of((3, 100), "c128")], 1, 1, CPU_AVX2)
+
+    first, second = make(), make()
+    assert first.text == second.text and first.name == second.name
+    assert first.reason == "sort of 3 rows of 100: radix, key and place in one word"
+    assert [str(s) for s in first.outputs] == ["f32[3,100]", "c128[3,100]"]
+
+
+def test_builder_errors():
+    spec = Spec.of((4,), "f32")
+    b = KernelBuilder("k", [spec], [spec], CPU_AVX2)
+    with pytest.raises(ValueError, match=r"a view \(5,\) x f32 is larger than f32\[4\]"):
+        b.operand(0, (5,))
+    with pytest.raises(ValueError, match="more than 32768 bytes of stack"):
+        b.stack((10_000,), "f32")
+    with pytest.raises(TypeError, match="expected i32, got f32"):
+        b.const(1, "i32") + b.const(1.0, "f32")
+    with pytest.raises(TypeError, match="not known while it is built"):
+        bool(b.const(1, "i1"))
+    with pytest.raises(ValueError, match="needs yield_ before its block ends"):
+        with b.for_(0, 4, init=[b.const(0, "i32")]):
+            pass
+    with pytest.raises(ValueError, match="holds no elements"):
+        KernelBuilder("k", [Spec.of((0,), "f32")], [], CPU_AVX2)
+    with pytest.raises(TypeError, match="no element type for"):
+        dtype_of("complex256" if hasattr(np, "complex256") else "S3")

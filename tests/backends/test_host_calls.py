@@ -1,0 +1,67 @@
+"""emit_host_call: the imports and calls it emits, and what they compute."""
+
+import numpy as np
+import pytest
+from quire.backends.iree import compile_service
+from quire.backends.stablehlo import host_calls
+from quire.backends.stablehlo.lowering import lower_module, lowering
+from quire.backends.targets import TARGETS
+from quire.ir import dtypes, errors
+from quire.ir.avals import ShapedArray
+from quire.ir.primitive import PRIMITIVES, primitive
+from quire.ir.tracing import close_captured, trace_flat
+from quire.runtime.buffers import from_numpy, to_numpy
+from quire.runtime.devices import devices
+from quire.runtime.executable import Executable
+from quire.runtime.host_functions import HostFunction, HostModule
+
+
+def swap(x, y):
+    return y * 2, x
+
+
+@pytest.fixture(scope="module")
+def swap_p():
+    @primitive("test_swap", multiple_results=True)
+    def p(x, y):
+        """The second operand doubled, and the first."""
+        return y, x
+
+    def rule(ctx, x, y):
+        return host_calls.emit_host_call(ctx, swap, [x, y], ctx.avals_out, share=True)
+
+    lowering.add(p, rule)
+    yield p
+    del PRIMITIVES["test_swap"], lowering.rules[p]
+
+
+def lower(p, target):
+    def f(x, y):
+        a, b = p.bind(x, y)
+        c, d = p.bind(x, a)
+        return [b, c, d]
+
+    avals = [ShapedArray((3,), dtypes.uint8), ShapedArray((2, 2), dtypes.float32)]
+    jaxpr, captured, _ = trace_flat(f, avals)
+    return lower_module(close_captured(jaxpr, captured), TARGETS[target])
+
+
+def test_calls_compute(swap_p):
+    lowered = lower(swap_p, "cpu")
+    assert [c.symbol for c in lowered.host_calls] == ["swap_0"]  # both calls share one import
+    cpu = devices("cpu")[0]
+    vmfb = compile_service().compile(lowered.bytecode(), TARGETS["cpu"].flags, name="test").vmfb
+    functions = {
+        c.symbol: HostFunction(c.function, [a.dtype for a in c.in_avals], [(a.shape, a.dtype) for a in c.out_avals])
+        for c in lowered.host_calls
+    }
+    executable = Executable.load(vmfb, cpu, host_modules=[HostModule("host", functions, cpu)])
+    x, y = np.array([1, 200, 255], np.uint8), np.arange(4, dtype=np.float32).reshape(2, 2)
+    b, c = (to_numpy(v, cpu) for v in executable.execute([from_numpy(x, cpu), from_numpy(y, cpu)])[:2])
+    np.testing.assert_array_equal(b, x)
+    np.testing.assert_array_equal(c, 4 * y)
+
+
+def test_a_target_without_python(swap_p):
+    with pytest.raises(errors.UnsupportedError, match="test_swap: target vulkan cannot do calls of Python functions"):
+        lower(swap_p, "vulkan")
