@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from quire.backends.reference import evaluate, reference
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
@@ -104,6 +103,9 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
         target = devices()[0] if device is None else device
         return programs.get(p, params, avals, target)(args)
     out_avals = p.infer(avals, params)
+    # Imported at the first operation: the rules of special functions take SciPy, which is slow to import.
+    from quire.backends.reference import evaluate, reference
+
     if p not in reference:
         return programs.get(p, params, avals, devices("cpu")[0])(args)
     operands = [host_value(a) if type(a) is Array else np.asarray(a, dtype=v.dtype) for a, v in zip(args, avals)]

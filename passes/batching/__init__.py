@@ -2,4 +2,6 @@
 
 from quire.ir.primitives import load_rules
 
+from . import rules as rules
+
 load_rules(__name__)

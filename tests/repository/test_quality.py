@@ -1,0 +1,39 @@
+"""Lint, types and generated pages are clean."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_ruff_is_clean():
+    result = run(sys.executable, "-m", "ruff", "check", "--output-format=concise", ".")
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_pyright_is_clean():
+    version = run(sys.executable, "-m", "pyright", "--version")
+    if version.returncode != 0:
+        pytest.skip(f"pyright cannot be started here: {version.stderr.strip()[-200:]}")
+    result = run(sys.executable, "-m", "quire.tools.check_types")
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-1000:]
+
+
+def test_the_table_of_primitives_has_no_unexplained_gap():
+    from quire.tools.rule_table import gaps
+
+    assert gaps() == []
+
+
+def test_the_table_of_primitives_is_up_to_date():
+    result = run(sys.executable, "-m", "quire.tools.rule_table", "--check")
+    assert result.returncode == 0, result.stderr
