@@ -113,7 +113,7 @@ def test_in_place_results_leave_other_uses_alone():
 
 
 def test_kernels_among_other_operations():
-    """Constants updated in place, computed booleans, unsigned and constant operands, kernels after kernels."""
+    """Constants updated in place, computed booleans, unsigned operands, kernels after kernels."""
     n = 200
     f32, place = Spec.of((n,), "f32"), Spec.of((n,), "i32")
     kernels = {
