@@ -78,6 +78,8 @@ def iota(ctx: Ctx, *, dtype: DType, shape: tuple[int, ...], dimension: int) -> A
     if dtypes.is_complex(dtype):
         part = dtypes.real_dtype(dtype)
         return hlo.complex(hlo.iota(shape, dimension, part), hlo.full(0, shape, part))
+    if dtype in (dtypes.float16, dtypes.bfloat16):  # integers to bf16 need a library function that IREE does not link
+        return hlo.convert(hlo.iota(shape, dimension, dtypes.float32), dtype)
     return hlo.iota(shape, dimension, dtype)
 
 
