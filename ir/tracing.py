@@ -26,6 +26,7 @@ _PYTHON_SCALARS = (bool, int, float, complex)
 # -- hooks, filled by registration from the backends and the runtime ------------------------------------------------
 
 EagerEvaluator = Callable[[Primitive, Sequence[Any], Params], list[Any]]
+ReferenceEvaluator = Callable[[Primitive, Sequence[Any], Params, Sequence[ShapedArray]], list[Any]]
 
 
 class Hooks:
@@ -33,6 +34,8 @@ class Hooks:
 
     def __init__(self) -> None:
         self.evaluate: EagerEvaluator | None = None
+        # NumPy arrays in and out: for passes that fold constants or compare programs.
+        self.reference: ReferenceEvaluator | None = None
 
     def eager(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
         if self.evaluate is None:
@@ -219,9 +222,7 @@ class Trace:
             self.captured.append(value)  # keeps the value alive, so that its id stays its own
             self.captured_vars.append(var)
             if self.concrete:
-                known = value.concrete() if isinstance(value, Tracer) else value
-                if known is not None:
-                    self._known[var] = known
+                self._known[var] = value
         return var
 
     def atom(self, value: Any) -> Atom:
@@ -263,10 +264,10 @@ class Trace:
 
     # Values on demand: only the equations that a value depends on are evaluated, each once.
     def value_of(self, var: Var) -> Any | None:
-        if var in self._known:
-            return self._known[var]
         if not self.concrete:
             return None
+        if var in self._known:
+            return self._resolve(var)
         for eqn in self.eqns[self._evaluated :]:
             for v in eqn.outputs:
                 self._producer[v] = eqn
@@ -290,14 +291,25 @@ class Trace:
         token = _current.set(None)
         try:
             for eqn in order:
-                if eqn.outputs[0] in self._known:
+                if eqn.outputs and eqn.outputs[0] in self._known:
                     continue
-                values = [a.python_value if isinstance(a, Literal) else self._known[a] for a in eqn.inputs]
+                values = [a.python_value if isinstance(a, Literal) else self._resolve(a) for a in eqn.inputs]
+                if any(value is None for value in values):  # it depends on a value that is not known outside either
+                    return None
                 for v, value in zip(eqn.outputs, hooks.eager(eqn.primitive, values, eqn.params), strict=True):
                     self._known[v] = value
         finally:
             _current.reset(token)
         return self._known[var]
+
+    def _resolve(self, var: Var) -> Any | None:
+        """A known value; that of an outer trace's tracer is asked for now, not when it was captured."""
+        value = self._known[var]
+        if isinstance(value, Tracer):
+            value = value.concrete()
+            if value is not None:
+                self._known[var] = value
+        return value
 
     def known_values(self) -> dict[Var, Any]:
         """The variables whose values have been computed or given."""

@@ -1,133 +1,214 @@
-"""Removal of what is not used: equations, and inputs and outputs of nested jaxprs (dead carries included).
-
-``dce_jaxpr(closed, used_outputs) -> (closed, used_inputs)``: the jaxpr with only the used outputs and only the inputs
-that it then reads. Equations with effects stay. A primitive with a nested jaxpr takes part by a rule of `dce`.
-"""
+"""dce: remove what no result needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
-from quire.ir.primitive import RuleTable
-from quire.ir.primitives import calls
-from quire.ir.primitives import control_flow as cf
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Params, Var
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import calls, control_flow
 
+from .base import Pass, PassContext, register_pass
 from .cache import cached_transform
-from .rebuild import select, split, with_io
+from .rewriting import transform_nested, with_params
 
-# rule(eqn, used outputs) -> (equation with only these outputs, used inputs as flags of the old equation's inputs).
-DceRule: TypeAlias = Callable[[Eqn, list[bool]], tuple[Eqn, list[bool]]]
-dce: RuleTable[DceRule] = RuleTable("dce", "removal of unused inputs and outputs of nested jaxprs")
+
+@register_pass
+@dataclass(frozen=True)
+class DeadCode(Pass):
+    """Remove equations whose results nothing uses; equations with effects stay.
+
+    Calls, branches and loops lose results that are not used, and operands that are then not needed: also a loop's
+    carry that only feeds itself. The program's own inputs and results stay.
+    """
+
+    name = "dce"
+
+    def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
+        jaxpr, _ = _prune(program.jaxpr, [True] * len(program.jaxpr.outvars), context)
+        needed = _used(jaxpr)
+        keep = [v in needed for v in jaxpr.constvars]
+        if jaxpr is program.jaxpr and all(keep):
+            return program
+        jaxpr = Jaxpr(_select(jaxpr.constvars, keep), jaxpr.invars, jaxpr.eqns, jaxpr.outvars)
+        return ClosedJaxpr(jaxpr, _select(program.consts, keep))
+
+
+Mask = list[bool]
+# rule(equation, used results, context) -> the equation without what is not needed
+_Rule = Callable[[Eqn, Mask, PassContext], Eqn]
+_rules: dict[Primitive, _Rule] = {}
+
+
+def _rule(*primitives: Primitive) -> Callable[[_Rule], _Rule]:
+    def register(rule: _Rule) -> _Rule:
+        for p in primitives:
+            _rules[p] = rule
+        return rule
+
+    return register
+
+
+def _select(items: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+    return [x for x, keep in zip(items, mask, strict=True) if keep]
+
+
+def _used(jaxpr: Jaxpr) -> set[Any]:
+    used: set[Any] = {a for a in jaxpr.outvars if isinstance(a, Var)}
+    for eqn in jaxpr.eqns:
+        used.update(a for a in eqn.inputs if isinstance(a, Var))
+    return used
+
+
+def _prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], context: PassContext) -> tuple[Jaxpr, Mask]:
+    """The jaxpr with the results of the mask only, its inputs all kept; and which inputs it still needs."""
+    key = ("dce", id(jaxpr), tuple(used_outputs))
+    found = context.nested.get(key)
+    if found is not None:
+        return found[1]
+    outvars = _select(jaxpr.outvars, used_outputs)
+    live: set[Var] = {a for a in outvars if isinstance(a, Var)}
+    kept: list[Eqn] = []
+    changed = len(outvars) != len(jaxpr.outvars)
+    for eqn in reversed(jaxpr.eqns):
+        used = [v in live for v in eqn.outputs]
+        if not eqn.effects and not any(used):
+            context.counters[f"dce {eqn.primitive.name}"] += 1
+            changed = True
+            continue
+        rule = _rules.get(eqn.primitive)
+        if rule is not None:
+            new = rule(eqn, used, context)
+        else:
+            # Others keep all their results; only the inside of their jaxprs is cleaned.
+            new = with_params(eqn, transform_nested(eqn.params, context, "dce", _cleaner(context)))
+        changed = changed or new is not eqn
+        kept.append(new)
+        live.update(a for a in new.inputs if isinstance(a, Var))
+    kept.reverse()
+    result = Jaxpr(jaxpr.constvars, jaxpr.invars, kept, outvars) if changed else jaxpr
+    needed = [v in live for v in (*jaxpr.constvars, *jaxpr.invars)]
+    context.nested[key] = (jaxpr, (result, needed))
+    return result, needed
+
+
+def _cleaner(context: PassContext) -> Callable[[Jaxpr], Jaxpr]:
+    return lambda j: _prune(j, [True] * len(j.outvars), context)[0]
+
+
+def _narrow(closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool], context: PassContext) -> ClosedJaxpr:
+    """The closed jaxpr with the used results and the kept inputs."""
+    if closed.consts:
+        return closed
+    jaxpr, _ = _prune(closed.jaxpr, used, context)
+    if jaxpr is closed.jaxpr and all(keep):
+        return closed
+    if all(keep):
+        return ClosedJaxpr(jaxpr)
+    key = ("dce inputs", id(jaxpr), tuple(keep))
+    found = context.nested.get(key)
+    if found is None:
+        narrow = ClosedJaxpr(Jaxpr((), _select(jaxpr.invars, keep), jaxpr.eqns, jaxpr.outvars))
+        found = context.nested[key] = (jaxpr, narrow)
+    return found[1]
+
+
+def _needs(closed: ClosedJaxpr, used: Sequence[bool], context: PassContext) -> Mask:
+    return _prune(closed.jaxpr, used, context)[1]
+
+
+def _either(*masks: Sequence[bool]) -> Mask:
+    return [any(bits) for bits in zip(*masks, strict=True)]
+
+
+def _rebuilt(eqn: Eqn, inputs: Sequence[Atom], outputs: Sequence[Var], params: Params) -> Eqn:
+    same = len(inputs) == len(eqn.inputs) and len(outputs) == len(eqn.outputs)
+    if same and all(params[k] is v for k, v in eqn.params.items()):
+        return eqn
+    return eqn.replace(inputs=inputs, outputs=outputs, params=params, effects=eqn.primitive.effects(params))
+
+
+@_rule(calls.jit_p, calls.checkpoint_p)
+def _call(eqn: Eqn, used: Mask, context: PassContext) -> Eqn:
+    body: ClosedJaxpr = eqn.params["jaxpr"]
+    if body.consts:
+        return eqn
+    keep = _needs(body, used, context)
+    new = dict(eqn.params)
+    new["jaxpr"] = _narrow(body, used, keep, context)
+    donated = eqn.params.get("donated_invars")
+    if donated is not None and not all(keep):
+        new["donated_invars"] = tuple(_select(donated, keep))
+    return _rebuilt(eqn, _select(eqn.inputs, keep), _select(eqn.outputs, used), new)
+
+
+@_rule(control_flow.cond_p)
+def _cond(eqn: Eqn, used: Mask, context: PassContext) -> Eqn:
+    branches: tuple[ClosedJaxpr, ...] = eqn.params["branches"]
+    keep = _either(*[_needs(b, used, context) for b in branches])
+    narrow = tuple(_narrow(b, used, keep, context) for b in branches)
+    narrow = branches if all(a is b for a, b in zip(narrow, branches)) else narrow
+    inputs = [eqn.inputs[0], *_select(eqn.inputs[1:], keep)]
+    return _rebuilt(eqn, inputs, _select(eqn.outputs, used), {**eqn.params, "branches": narrow})
+
+
+@_rule(control_flow.scan_p)
+def _scan(eqn: Eqn, used: Mask, context: PassContext) -> Eqn:
+    p = eqn.params
+    body: ClosedJaxpr = p["jaxpr"]
+    n, m = p["num_consts"], p["num_carry"]
+    carry, ys = used[:m], used[m:]
+    while True:  # a carry is needed if a result or a needed carry needs it
+        needs = _needs(body, [*carry, *ys], context)
+        grown = _either(carry, needs[n : n + m])
+        if grown == carry:
+            break
+        carry = grown
+    # An effect inside may read a carry: it was added above; what is not needed at all can go.
+    keep = [*needs[:n], *carry, *needs[n + m :]]
+    new = dict(p)
+    new["jaxpr"] = _narrow(body, [*carry, *ys], keep, context)
+    if not all(keep):
+        new["num_consts"], new["num_carry"] = sum(keep[:n]), sum(carry)
+        new["linear"] = tuple(_select(p["linear"], keep)) if p["linear"] else ()
+    return _rebuilt(eqn, _select(eqn.inputs, keep), _select(eqn.outputs, [*carry, *ys]), new)
+
+
+@_rule(control_flow.while_p, control_flow.bounded_while_p)
+def _while(eqn: Eqn, used: Mask, context: PassContext) -> Eqn:
+    p = eqn.params
+    cond: ClosedJaxpr = p["cond_jaxpr"]
+    body: ClosedJaxpr = p["body_jaxpr"]
+    nc, nb = p["cond_nconsts"], p["body_nconsts"]
+    cond_needs = _needs(cond, [True], context)
+    carry = _either(used, cond_needs[nc:])
+    while True:
+        needs = _needs(body, carry, context)
+        grown = _either(carry, needs[nb:])
+        if grown == carry:
+            break
+        carry = grown
+    new = dict(p)
+    new["cond_jaxpr"] = _narrow(cond, [True], [*cond_needs[:nc], *carry], context)
+    new["body_jaxpr"] = _narrow(body, carry, [*needs[:nb], *carry], context)
+    keep = [*cond_needs[:nc], *needs[:nb], *carry]
+    if not all(keep):
+        new["cond_nconsts"], new["body_nconsts"] = sum(cond_needs[:nc]), sum(needs[:nb])
+    return _rebuilt(eqn, _select(eqn.inputs, keep), _select(eqn.outputs, carry), new)
+
+
+# -- as functions, for passes that build jaxprs -----------------------------------------------------------------------
 
 
 @cached_transform()
 def dce_jaxpr(closed: ClosedJaxpr, used_outputs: tuple[bool, ...]) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
-    """The jaxpr (without constants) with the used outputs only, and which inputs it reads (the others are dropped)."""
-    jaxpr = dce_eqns(closed.jaxpr, select(closed.jaxpr.outvars, used_outputs))
-    read = {a for eqn in jaxpr.eqns for a in eqn.inputs if isinstance(a, Var)} | set(jaxpr.outvars)
-    used = tuple(v in read for v in jaxpr.invars)
-    return with_io(jaxpr, invars=select(jaxpr.invars, used)), used
+    """A jaxpr (without constants) with the used outputs only, and which inputs it reads (the others are dropped)."""
+    jaxpr, used = _prune(closed.jaxpr, used_outputs, PassContext())
+    return ClosedJaxpr(Jaxpr((), _select(jaxpr.invars, used), jaxpr.eqns, jaxpr.outvars)), tuple(used)
 
 
-def dce_eqns(jaxpr: Jaxpr, outvars: Sequence[Any] | None = None) -> Jaxpr:
-    """The jaxpr with these outputs (by default its own), all its inputs, and only the equations that they need."""
-    outvars = jaxpr.outvars if outvars is None else outvars
-    live: set[Any] = {a for a in outvars if isinstance(a, Var)}
-    eqns: list[Eqn] = []
-    for eqn in reversed(jaxpr.eqns):
-        used = [v in live for v in eqn.outputs]
-        if not any(used) and not eqn.effects:
-            continue
-        rule = dce.get(eqn.primitive)
-        if rule is not None:
-            eqn, _ = rule(eqn, used)
-        live.update(a for a in eqn.inputs if isinstance(a, Var))
-        eqns.append(eqn)
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns[::-1], outvars)
-
-
-def _changed(eqn: Eqn, used: list[bool], used_in: list[bool], **params: Any) -> tuple[Eqn, list[bool]]:
-    new = eqn.replace(
-        inputs=select(eqn.inputs, used_in), outputs=select(eqn.outputs, used), params={**eqn.params, **params}
-    )
-    return new, used_in
-
-
-@dce(calls.jit_p)
-def _jit(eqn: Eqn, used: list[bool]) -> tuple[Eqn, list[bool]]:
-    closed, used_in = dce_jaxpr(eqn.params["jaxpr"], tuple(used))
-    donated = tuple(select(eqn.params["donated_invars"], used_in))
-    return _changed(eqn, used, list(used_in), jaxpr=closed, donated_invars=donated)
-
-
-@dce(calls.checkpoint_p)
-def _checkpoint(eqn: Eqn, used: list[bool]) -> tuple[Eqn, list[bool]]:
-    closed, used_in = dce_jaxpr(eqn.params["jaxpr"], tuple(used))
-    return _changed(eqn, used, list(used_in), jaxpr=closed)
-
-
-@dce(cf.cond_p)
-def _cond(eqn: Eqn, used: list[bool]) -> tuple[Eqn, list[bool]]:
-    branches = eqn.params["branches"]
-    reduced = [dce_jaxpr(b, tuple(used)) for b in branches]
-    used_in = [any(flags) for flags in zip(*(u for _, u in reduced))]
-    new: list[ClosedJaxpr] = []
-    for b, (closed, own) in zip(branches, reduced):
-        given = iter(closed.jaxpr.invars)
-        places = [next(given) if u else Var(a) for u, a in zip(own, b.in_avals)]
-        new.append(with_io(closed, invars=select(places, used_in)))
-    return _changed(eqn, used, [True, *used_in], branches=tuple(new))
-
-
-def _while_rule(eqn: Eqn, used: list[bool]) -> tuple[Eqn, list[bool]]:
-    p = eqn.params
-    n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
-    cond, body = p["cond_jaxpr"], p["body_jaxpr"]
-    _, cond_used = dce_jaxpr(cond, (True,))
-    keep = [a or b for a, b in zip(used, cond_used[n_cond:], strict=True)]
-    while True:
-        _, body_used = dce_jaxpr(body, tuple(keep))
-        new = [a or b for a, b in zip(keep, body_used[n_body:], strict=True)]
-        if new == keep:
-            break
-        keep = new
-    reduced = dce_eqns(body.jaxpr, select(body.jaxpr.outvars, keep))
-    body_vars, cond_vars = body.jaxpr.invars, cond.jaxpr.invars
-    consts_in = list(body_used[:n_body])
-    new_body = with_io(reduced, invars=[*select(body_vars[:n_body], consts_in), *select(body_vars[n_body:], keep)])
-    new_cond = with_io(cond, invars=[*cond_vars[:n_cond], *select(cond_vars[n_cond:], keep)])
-    return _changed(
-        eqn, keep, [*([True] * n_cond), *consts_in, *keep], cond_jaxpr=new_cond, body_jaxpr=new_body,
-        body_nconsts=sum(consts_in),
-    )  # fmt: skip
-
-
-dce.add(cf.while_p, _while_rule)
-dce.add(cf.bounded_while_p, _while_rule)
-
-
-@dce(cf.scan_p)
-def _scan(eqn: Eqn, used: list[bool]) -> tuple[Eqn, list[bool]]:
-    p = eqn.params
-    n_consts, n_carry, closed = p["num_consts"], p["num_carry"], p["jaxpr"]
-    carry, ys = split(used, n_carry)
-    while True:
-        _, used_in = dce_jaxpr(closed, (*carry, *ys))
-        new = [a or b for a, b in zip(carry, used_in[n_consts : n_consts + n_carry], strict=True)]
-        if new == carry:
-            break
-        carry = new
-    reduced = dce_eqns(closed.jaxpr, select(closed.jaxpr.outvars, [*carry, *ys]))
-    keep_in = [*used_in[:n_consts], *carry, *used_in[n_consts + n_carry :]]
-    body = with_io(reduced, invars=select(closed.jaxpr.invars, keep_in))
-    linear = tuple(select(p["linear"], keep_in)) if p["linear"] else ()
-    return _changed(
-        eqn, [*carry, *ys], keep_in, jaxpr=body, linear=linear, num_consts=sum(used_in[:n_consts]), num_carry=sum(carry)
-    )
-
-
-@dce(calls.custom_jvp_call_p, calls.custom_vjp_call_p)
-def _whole(eqn: Eqn, used: list[bool]) -> tuple[Eqn, list[bool]]:
-    return eqn, [True] * len(eqn.inputs)  # the user's rules know all arguments and results
+def dce_eqns(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with all its inputs and outputs, and only the equations that they need."""
+    return _prune(jaxpr, [True] * len(jaxpr.outvars), PassContext())[0]
