@@ -179,6 +179,9 @@ class Trace:
         captured: the values of outer traces and the arrays that became inputs, in order of first use.
     """
 
+    # Whether known types may be appended as they are; a trace that sorts equations by their operands says no.
+    inlines = True
+
     __slots__ = (
         "name", "parent", "staging", "concrete", "eqns", "invars", "captured", "captured_vars",
         "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated",
@@ -219,9 +222,7 @@ class Trace:
             self.captured.append(value)  # keeps the value alive, so that its id stays its own
             self.captured_vars.append(var)
             if self.concrete:
-                known = value.concrete() if isinstance(value, Tracer) else value
-                if known is not None:
-                    self._known[var] = known
+                self._known[var] = value
         return var
 
     def atom(self, value: Any) -> Atom:
@@ -263,10 +264,10 @@ class Trace:
 
     # Values on demand: only the equations that a value depends on are evaluated, each once.
     def value_of(self, var: Var) -> Any | None:
-        if var in self._known:
-            return self._known[var]
         if not self.concrete:
             return None
+        if var in self._known:
+            return self._resolve(var)
         for eqn in self.eqns[self._evaluated :]:
             for v in eqn.outputs:
                 self._producer[v] = eqn
@@ -290,14 +291,25 @@ class Trace:
         token = _current.set(None)
         try:
             for eqn in order:
-                if eqn.outputs[0] in self._known:
+                if eqn.outputs and eqn.outputs[0] in self._known:
                     continue
-                values = [a.python_value if isinstance(a, Literal) else self._known[a] for a in eqn.inputs]
+                values = [a.python_value if isinstance(a, Literal) else self._resolve(a) for a in eqn.inputs]
+                if any(value is None for value in values):  # it depends on a value that is not known outside either
+                    return None
                 for v, value in zip(eqn.outputs, hooks.eager(eqn.primitive, values, eqn.params), strict=True):
                     self._known[v] = value
         finally:
             _current.reset(token)
         return self._known[var]
+
+    def _resolve(self, var: Var) -> Any | None:
+        """A known value; that of an outer trace's tracer is asked for now, not when it was captured."""
+        value = self._known[var]
+        if isinstance(value, Tracer):
+            value = value.concrete()
+            if value is not None:
+                self._known[var] = value
+        return value
 
     def known_values(self) -> dict[Var, Any]:
         """The variables whose values have been computed or given."""
@@ -455,7 +467,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list
     for v, x in zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True):
         env[v] = x
     trace = _current.get()
-    if trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in env.values())):
+    if trace is not None and trace.inlines and (trace.staging or any(isinstance(x, Tracer) for x in env.values())):
         return _inline(trace, jaxpr, env)
     from .source import use_source
 
@@ -472,6 +484,41 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list
         for v in last[i]:
             env.pop(v, None)
     return [a.python_value if isinstance(a, Literal) else env[a] for a in jaxpr.outvars]
+
+
+def rebind(eqn: Eqn, values: Sequence[Any]) -> list[Any]:
+    """Apply an equation's primitive to other values. In a trace, known types are not inferred again."""
+    trace = _current.get()
+    if trace is not None and trace.inlines and (trace.staging or any(isinstance(x, Tracer) for x in values)):
+        inputs = [trace.atom(x) for x in values]
+        if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
+            outputs = tuple([Var(v.aval) for v in eqn.outputs])
+            trace.eqns.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
+        else:
+            outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
+        return [Tracer(trace, v) for v in outputs]
+    out = bind(eqn.primitive, values, eqn.params)
+    return out if eqn.primitive.multiple_results else [out]
+
+
+def merge_captured(
+    jaxprs: Sequence[Jaxpr | ClosedJaxpr], captured: Sequence[Sequence[Any]]
+) -> tuple[list[Any], list[ClosedJaxpr]]:
+    """The union of what some traced functions captured, and their jaxprs taking all of it as first inputs."""
+    union: list[Any] = []
+    index: dict[int, int] = {}
+    for values in captured:
+        for value in values:
+            if id(value) not in index:
+                index[id(value)] = len(union)
+                union.append(value)
+    closed: list[ClosedJaxpr] = []
+    for j, values in zip(jaxprs, captured, strict=True):
+        jaxpr = j.jaxpr if isinstance(j, ClosedJaxpr) else j
+        own = {index[id(value)]: v for value, v in zip(values, jaxpr.invars)}
+        consts = [own.get(k) or Var(aval_of(value)) for k, value in enumerate(union)]
+        closed.append(ClosedJaxpr(Jaxpr((), (*consts, *jaxpr.invars[len(values) :]), jaxpr.eqns, jaxpr.outvars)))
+    return union, closed
 
 
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:

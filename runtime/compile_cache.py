@@ -36,11 +36,11 @@ _SWEEP_BYTES = 32 << 20
 """The folder is measured after so many bytes were written by this process (and at its first write)."""
 
 
-def parse_size(text: str) -> int:
-    """Bytes of "2GiB", "500 MB" or "1000"; ValueError for anything else."""
+def parse_size(text: str, variable: str = "QUIRE_CACHE_SIZE") -> int:
+    """Bytes of "2GiB", "500 MB" or "1000"; ValueError naming the environment variable for anything else."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     if match is None or match[2].upper() not in _UNITS:
-        raise ValueError(f"QUIRE_CACHE_SIZE={text}: expected a size such as 2GiB, 500MB or a number of bytes")
+        raise ValueError(f"{variable}={text}: expected a size such as 2GiB, 500MB or a number of bytes")
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 

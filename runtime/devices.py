@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from quire.backends.targets import Target, get_target
+from quire.runtime.compile_cache import parse_size
 
 Mode = Literal["sync", "task"]
 """How a CPU program runs: in the calling thread, or spread over worker threads."""
@@ -63,6 +64,28 @@ def _driver(name: str) -> Any:
     return _immortal(binding().get_cached_hal_driver(name))
 
 
+POOL_SLOTS = 256
+
+
+@functools.cache
+def _host_pool() -> str:
+    """IREE's caching allocator, as it is configured: the memory of freed results is kept, so that the next call of a
+    program meets no page faults.
+
+    Without parameters it would keep all memory for ever. With them a freed buffer is kept as long as live and kept
+    memory together stay below the bound: QUIRE_POOL_SIZE, or a quarter of the machine's memory.
+    """
+    named = os.environ.get("QUIRE_POOL_SIZE")
+    if named:
+        size = parse_size(named, "QUIRE_POOL_SIZE")
+    else:
+        try:
+            size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+        except (ValueError, OSError, AttributeError):
+            size = 1 << 30
+    return f"caching:device_local=*;{size};{POOL_SLOTS}"
+
+
 class Device:
     """One device of a platform.
 
@@ -103,9 +126,8 @@ class Device:
             with self._lock:
                 found = self._hal.get(driver)
                 if found is None:
-                    # The caching allocator keeps the memory of freed results: no page faults at the next call.
-                    # The GPU drivers pool memory themselves, and Vulkan's cannot allocate through it.
-                    allocators = ["caching"] if self.is_host else None
+                    # The GPU drivers pool memory themselves, and Vulkan's cannot allocate through IREE's pool.
+                    allocators = [_host_pool()] if self.is_host else None
                     found = _immortal(_driver(driver).create_device(self._hal_id, allocators=allocators))
                     self._hal[driver] = found
         return found

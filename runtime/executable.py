@@ -114,6 +114,9 @@ class Executable:
         except Exception as error:
             raise ExecutionError(f"the compiled module could not be read: {_short(error)}") from error
         devices = (device,) if isinstance(device, Device) else tuple(device)
+        for one in devices:
+            # A new program has buffers of new sizes; kept ones of other sizes would only fill the pool's slots.
+            one.trim()
         return cls(module, devices, entry, host_modules, driver, b"system-elf" in vmfb)
 
     def with_mode(self, mode: Mode) -> Executable:
