@@ -56,7 +56,6 @@ class Program:
 
 def run_pipeline(closed: ClosedJaxpr, target: Target) -> ClosedJaxpr:
     """The target's default pipeline of passes."""
-    return closed
     from quire.passes.manager import PassManager, default_pipeline
 
     return PassManager(default_pipeline(target.name), target=target).run(closed)

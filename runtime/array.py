@@ -1,12 +1,15 @@
 """`Array`: an immutable n-dimensional array, in host memory or on a device.
 
 Two representations, made from each other on demand and without a copy where the memory is shared (CPU): a NumPy array
-and a HAL buffer view. The operators and methods of NumPy are attached by `quire` (frontend/operators.py), to this
+and a HAL buffer view. This file holds what needs the memory itself: conversions to Python and NumPy, the protocols,
+copies and printing. The operators and methods that compute are attached by `quire` (frontend/operators.py), to this
 class and to the tracer alike.
 """
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,6 +19,8 @@ from quire.ir.avals import ShapedArray
 from . import buffers
 from .buffers import to_numpy
 from .devices import Device, devices
+
+Host = np.ndarray[Any, Any]
 
 
 class Array:
@@ -29,7 +34,7 @@ class Array:
     # What a compiled function's variants are told apart by: the aval, for a device other than the default CPU the
     # pair (aval, device). Compared by identity or hash: kept beside the value to be looked up without any work.
     _signature: Any
-    _host: np.ndarray[Any, Any] | None  # the elements as a read-only NumPy array
+    _host: Host | None  # the elements as a NumPy array that nobody writes
     _view: Any | None  # the elements as a HAL buffer view
     _device: Any  # a runtime Device; None for the default CPU device
     _shared: bool  # whether another Array may hold the same buffer: then it cannot be donated
@@ -38,25 +43,242 @@ class Array:
     def __init__(self) -> None:
         raise TypeError("quire.Array is not made by calling it: use quire.numpy.array or quire.device_put")
 
+    # -- facts ----------------------------------------------------------------------------------------------------
+
     @property
     def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
         return self.aval.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The elements' dtype."""
         return self.aval.dtype
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return self.aval.ndim
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return self.aval.size
 
     @property
     def weak_type(self) -> bool:
+        """Whether the dtype gives way to that of other operands, as a Python scalar's does."""
         return self.aval.weak_type
+
+    @property
+    def on_device_size_in_bytes(self) -> int:
+        """The bytes that the elements take in memory."""
+        return self.aval.nbytes
+
+    # -- place ----------------------------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> Any:
+        """The device that holds the elements."""
+        return device_of(self)
+
+    def devices(self) -> set[Any]:
+        """The set of devices that hold the elements."""
+        return {self.device}
+
+    @property
+    def committed(self) -> bool:
+        """Whether the array was put on its device explicitly."""
+        return self._device is not None
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process holds all of the elements."""
+        return True
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each of the array's devices holds all of the elements."""
+        return True
+
+    def addressable_data(self, index: int) -> Array:
+        """The part of the array on its `index`-th device of this process."""
+        if index != 0:
+            raise IndexError(f"Array.addressable_data: index {index} is out of range, the array lies on 1 device")
+        return self
+
+    def block_until_ready(self) -> Array:
+        """Wait until the elements have been computed; returns the array."""
+        host_value(self)
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether the elements have been computed."""
+        self._check_alive()
+        return True
+
+    def copy_to_host_async(self) -> None:
+        """Start the copy of the elements to the host; on the CPU there is none to make."""
+        self._check_alive()
+
+    def delete(self) -> None:
+        """Free the memory now. Any later use of the array raises RuntimeError."""
+        self._host = self._view = None
+
+    def is_deleted(self) -> bool:
+        """Whether the array was deleted or donated."""
+        return self._host is None and self._view is None
+
+    def _check_alive(self) -> None:
+        if self._host is None and self._view is None:
+            raise_deleted(self)
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the elements in host memory; valid as long as the array lives."""
+        return int(host_value(self).ctypes.data)
+
+    # -- conversions to Python and NumPy ----------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        if self.aval.size != 1:
+            if self.aval.size == 0:
+                raise ValueError(
+                    "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
+                )
+            raise ValueError(
+                "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+            )
+        return bool(host_value(self).reshape(())[()])
+
+    def __int__(self) -> int:
+        return int(_scalar(self))
+
+    def __float__(self) -> float:
+        return float(_scalar(self))
+
+    def __complex__(self) -> complex:
+        return complex(_scalar(self))
+
+    def __index__(self) -> int:
+        if self.aval.ndim or self.aval.dtype.kind not in "iu":
+            raise TypeError(
+                f"Only integer scalar arrays can be converted to a scalar index, got {self.aval.short()}"
+            )
+        return int(host_value(self)[()])
+
+    def __hash__(self) -> NoReturn:
+        raise TypeError(
+            "unhashable type: 'quire.Array' (used as a dictionary key or a static argument): an array is compared "
+            "element by element; use a tuple (x.tolist()) or an identity (id(x))"
+        )
+
+    def __len__(self) -> int:
+        if not self.aval.shape:
+            raise TypeError("len() of unsized object: the array is 0-dimensional")
+        return self.aval.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        aval = self.aval
+        if not aval.shape:
+            raise TypeError("iteration over a 0-d array")
+        value = host_value(self)
+        row = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+        return iter([from_numpy(value[i, ...], row, self._device) for i in range(aval.shape[0])])
+
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(list(self)[::-1])
+
+    def item(self, *args: Any) -> Any:
+        """The only element, or the one at the given index, as a Python scalar."""
+        if not args and self.aval.size != 1:
+            raise ValueError(f"can only convert an array of size 1 to a Python scalar, got {self.aval.short()}")
+        return host_value(self).item(*args)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python scalars."""
+        return host_value(self).tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The elements' bytes in row-major order."""
+        return host_value(self).tobytes(order)
+
+    def __format__(self, spec: str) -> str:
+        if not self.aval.shape:
+            return format(host_value(self)[()], spec)
+        return format(host_value(self), spec)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Host:
+        value = host_value(self)
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise ValueError(f"cannot convert {self.aval.short()} to {np.dtype(dtype)} without a copy")
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        # An AttributeError makes NumPy take __array__: other platforms' dtypes have no code in this protocol.
+        if self.aval.dtype.kind not in "biufc":
+            raise AttributeError(f"dtype {self.aval.dtype} has no __array_interface__")
+        value = host_value(self)
+        if value.flags.writeable:
+            value = value.view()
+            value.flags.writeable = False
+        return value.__array_interface__
+
+    def __buffer__(self, flags: int) -> memoryview:  # Python 3.12 and later (PEP 688)
+        if self.aval.dtype.kind not in "biufc":
+            raise BufferError(f"dtype {self.aval.dtype} has no code in the buffer protocol")
+        if flags & 1:
+            raise BufferError("quire.Array is immutable: a writable buffer of it cannot be had")
+        return memoryview(host_value(self)).toreadonly()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        if self._device is not None and not self._device.is_host:
+            raise BufferError(f"arrays on {self._device} have no DLPack form: put the array on the CPU first")
+        return (1, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The array as a DLPack capsule: the same memory, which the consumer must not write."""
+        self.__dlpack_device__()
+        if self.aval.dtype.kind not in "biufc":
+            raise BufferError(f"dtype {self.aval.dtype} has no DLPack form here: convert it to float32 first")
+        value = host_value(self)
+        if copy:
+            value = value.copy()
+        elif max_version is None or max_version[0] < 1:
+            value = _writable_alias(value)  # before version 1.0 the protocol could not say "read-only"
+        return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+
+    # -- copies -----------------------------------------------------------------------------------------------------
+
+    def copy(self) -> Array:
+        """A copy in memory of its own."""
+        return from_numpy(host_value(self).copy(), self.aval, self._device)
+
+    def __copy__(self) -> Array:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_unpickle, (np.array(host_value(self)), self.aval.weak_type))
+
+    # -- printing ---------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return _text(self)
+
+    def __str__(self) -> str:
+        return str(host_value(self))
 
 
 _new = object.__new__
@@ -148,3 +370,39 @@ def is_deleted(a: Array) -> bool:
 def delete(a: Array) -> None:
     """Give the memory away."""
     a._host = a._view = None
+
+
+def _scalar(x: Array) -> Any:
+    if x.aval.shape:
+        raise TypeError(
+            f"Only scalar arrays can be converted to Python scalars; got arr.ndim={x.aval.ndim} ({x.aval.short()})"
+        )
+    return host_value(x)[()]
+
+
+def _unpickle(value: Host, weak_type: bool) -> Array:
+    return from_numpy(value, ShapedArray(value.shape, value.dtype, weak_type))
+
+
+def _writable_alias(value: Host) -> Host:
+    """The same memory as an array that calls itself writable, keeping the owner alive."""
+    if value.flags.writeable:
+        return value
+    if not value.flags.c_contiguous or not value.size:
+        return value.copy()
+    memory = (ctypes.c_char * value.nbytes).from_address(value.ctypes.data)
+    memory._owner = value  # type: ignore[attr-defined]
+    return np.frombuffer(memory, dtype=value.dtype).reshape(value.shape)
+
+
+def _text(x: Array) -> str:
+    aval = x.aval
+    tail = f"dtype={aval.dtype.name}{', weak_type=True' if aval.weak_type else ''})"
+    if x.is_deleted():
+        return f"Array(<deleted>, shape={aval.shape}, {tail}"
+    if aval.size == 0:
+        body = f"[], shape={aval.shape}"
+    else:
+        body = np.array2string(host_value(x), prefix="Array(", suffix=",", separator=", ")
+    wide = len(body) - body.rfind("\n") + len(tail) + 2 > np.get_printoptions()["linewidth"]
+    return f"Array({body},{' ' * 6 if wide else ' '}{tail}"  # six spaces and no new line: JAX's form

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.primitives import contraction as ct
@@ -24,7 +25,7 @@ def accumulation_dtype(operands: DType, preferred: DType | None) -> DType:
 
 
 def _common(x: Array, y: Array, preferred: DType | None) -> tuple[Array, Array]:
-    ranks = ct._rank_of_dtype(x.dtype), ct._rank_of_dtype(y.dtype)  # pyright: ignore[reportPrivateUsage]
+    ranks = ct.dtype_rank(x.dtype), ct.dtype_rank(y.dtype)
     dtype = accumulation_dtype(x.dtype if ranks[0] >= ranks[1] else y.dtype, preferred)
     return x.astype(dtype), y.astype(dtype)
 
@@ -42,7 +43,7 @@ def dot_general(
     b = math.prod(batch)
     left = x.transpose((*lb, *x_free, *lc)).reshape(b, math.prod(rows), inner)
     right = y.transpose((*rb, *rc, *y_free)).reshape(b, inner, math.prod(columns))
-    return (left @ right).reshape(*batch, *rows, *columns)
+    return (left @ right).reshape((*batch, *rows, *columns))
 
 
 def _spread(x: Array, dilations: tuple[int, ...], pads: ct.Pads) -> Array:
@@ -103,4 +104,4 @@ def _tensordot(x: Array, y: Array, x_dims: list[int], y_dims: list[int]) -> Arra
     rows = [x.shape[i] for i in x_free]
     left = x.transpose((*x_free, *x_dims)).reshape(math.prod(rows), inner)
     right = y.transpose((*y_dims, 0)).reshape(inner, y.shape[0])
-    return (left @ right).reshape(*rows, y.shape[0])
+    return (left @ right).reshape((*rows, y.shape[0]))

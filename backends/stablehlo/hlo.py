@@ -142,6 +142,10 @@ def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interio
     )  # fmt: skip
 
 
+def reverse(x: Value, dimensions: Sequence[int]) -> Value:
+    return op1("stablehlo.reverse", [x], x.type, dimensions=i64_array(dimensions))
+
+
 def concatenate(xs: Sequence[Value], dimension: int) -> Value:
     shape = list(shape_of(xs[0]))
     shape[dimension] = sum(shape_of(x)[dimension] for x in xs)
@@ -281,3 +285,79 @@ def reduce(
 def aval_full(aval: ShapedArray, value: Any) -> Value:
     """A constant of an aval's shape and dtype with all elements equal."""
     return full(value, aval.shape, aval.dtype)
+
+
+def reduce_window(
+    operands: Sequence[Value],
+    inits: Sequence[Value],
+    body: Callable[..., Sequence[Value]],
+    out_shape: Sequence[int],
+    *,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int],
+    window_dilation: Sequence[int],
+) -> list[Value]:
+    """Reduce each window of some operands together; `body` gets the accumulators, then the elements, as scalars."""
+    operation = op(
+        "stablehlo.reduce_window", [*operands, *inits], [with_shape(x, out_shape) for x in operands], regions=1,
+        window_dimensions=i64_array(window_dimensions), window_strides=i64_array(window_strides),
+        base_dilations=i64_array(base_dilation), window_dilations=i64_array(window_dilation),
+        padding=i64_matrix(padding),
+    )  # fmt: skip
+    scalars = [i.type for i in inits]
+    add_block(operation.regions[0], [*scalars, *scalars], body)
+    return list(operation.results)
+
+
+def while_(
+    inits: Sequence[Value], cond: Callable[..., Sequence[Value]], body: Callable[..., Sequence[Value]]
+) -> list[Value]:
+    """A loop: `cond` and `body` get the carried values."""
+    kinds = [x.type for x in inits]
+    operation = op("stablehlo.while", inits, kinds, regions=2)
+    add_block(operation.regions[0], kinds, cond)
+    add_block(operation.regions[1], kinds, body)
+    return list(operation.results)
+
+
+def gather(
+    x: Value, indices: Value, numbers: str, slice_sizes: Sequence[int], out_shape: Sequence[int], is_sorted: bool = False
+) -> Value:
+    """gather; `numbers` is the text of its dimension numbers. IREE does not clamp the indices."""
+    return op1(
+        "stablehlo.gather", [x, indices], with_shape(x, out_shape), slice_sizes=i64_array(slice_sizes),
+        dimension_numbers=parse_attr(f"#stablehlo.gather<{numbers}>"), indices_are_sorted=boolean(is_sorted),
+    )  # fmt: skip
+
+
+def take(x: Value, positions: Value) -> Value:
+    """Elements of a vector at positions that are known to be inside; the result has the positions' shape."""
+    shape = shape_of(positions)
+    numbers = f"collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = {len(shape)}"
+    return gather(x, positions, numbers, [1], shape)
+
+
+def scatter(
+    x: Value, indices: Value, updates: Value, numbers: str, body: Callable[..., Sequence[Value]],
+    *, is_sorted: bool = False, unique: bool = False,
+) -> Value:  # fmt: skip
+    """scatter; `body` gets (old element, update). IREE writes anywhere for indices outside, and in place."""
+    operation = op(
+        "stablehlo.scatter", [x, indices, updates], [x.type], regions=1,
+        scatter_dimension_numbers=parse_attr(f"#stablehlo.scatter<{numbers}>"),
+        indices_are_sorted=boolean(is_sorted), unique_indices=boolean(unique),
+    )  # fmt: skip
+    scalar = mlir.RankedTensorType.get([], mlir.RankedTensorType(x.type).element_type)
+    add_block(operation.regions[0], [scalar, scalar], body)
+    return operation.result
+
+
+def dynamic_slice(x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
+    return op1("stablehlo.dynamic_slice", [x, *starts], with_shape(x, sizes), slice_sizes=i64_array(sizes))
+
+
+def dynamic_update_slice(x: Value, update: Value, starts: Sequence[Value]) -> Value:
+    """dynamic_update_slice, which IREE does in place."""
+    return op1("stablehlo.dynamic_update_slice", [x, update, *starts], x.type)

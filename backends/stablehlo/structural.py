@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.dtypes import DType
 from quire.ir.primitives import structural as st
 
 from . import hlo
@@ -23,3 +27,80 @@ def reshape(ctx: Ctx, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
 @lowering(st.transpose_p)
 def transpose(ctx: Ctx, x: Any, *, permutation: tuple[int, ...]) -> Any:
     return hlo.transpose(x, permutation)
+
+
+@lowering(st.squeeze_p)
+def squeeze(ctx: Ctx, x: Any, *, dimensions: tuple[int, ...]) -> Any:
+    return hlo.reshape(x, ctx.avals_out[0].shape)
+
+
+def as_signed(x: Any, dtype: DType) -> Any:
+    """x with an unsigned dtype reinterpreted as signed (IREE does not reverse or scan unsigned tensors)."""
+    return hlo.bitcast(x, signed_dtype(dtype)) if dtypes.is_unsigned(dtype) else x
+
+
+def signed_dtype(dtype: DType) -> DType:
+    """The signed dtype as wide as an unsigned one; other dtypes unchanged."""
+    return np.dtype(f"int{8 * dtype.itemsize}") if dtypes.is_unsigned(dtype) else dtype
+
+
+@lowering(st.rev_p)
+def rev(ctx: Ctx, x: Any, *, dimensions: tuple[int, ...]) -> Any:
+    dtype = ctx.avals_in[0].dtype
+    return hlo.bitcast(hlo.reverse(as_signed(x, dtype), dimensions), dtype)
+
+
+@lowering(st.concatenate_p)
+def concatenate(ctx: Ctx, *operands: Any, dimension: int) -> Any:
+    return operands[0] if len(operands) == 1 else hlo.concatenate(operands, dimension)
+
+
+@lowering(st.pad_p)
+def pad(ctx: Ctx, x: Any, padding_value: Any, *, padding_config: tuple[tuple[int, int, int], ...]) -> Any:
+    low, high, interior = zip(*padding_config) if padding_config else ((), (), ())
+    if ctx.avals_in[0].dtype == dtypes.complex128:  # IREE cannot pad elements of 128 bits
+        return hlo.complex(
+            hlo.pad(hlo.real(x), hlo.real(padding_value), low, high, interior),
+            hlo.pad(hlo.imag(x), hlo.imag(padding_value), low, high, interior),
+        )
+    return hlo.pad(x, padding_value, low, high, interior)
+
+
+@lowering(st.slice_p)
+def slice(
+    ctx: Ctx, x: Any, *, start_indices: tuple[int, ...], limit_indices: tuple[int, ...], strides: tuple[int, ...] | None
+) -> Any:
+    return hlo.slice(x, start_indices, limit_indices, strides)
+
+
+@lowering(st.iota_p)
+def iota(ctx: Ctx, *, dtype: DType, shape: tuple[int, ...], dimension: int) -> Any:
+    if dtypes.is_complex(dtype):
+        part = dtypes.real_dtype(dtype)
+        return hlo.complex(hlo.iota(shape, dimension, part), hlo.full(0, shape, part))
+    return hlo.iota(shape, dimension, dtype)
+
+
+@lowering(st.split_p)
+def split(ctx: Ctx, x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
+    shape = ctx.avals_in[0].shape
+    out: list[Any] = []
+    start = 0
+    for n in sizes:
+        low, high = [0] * len(shape), list(shape)
+        low[axis], high[axis] = start, start + n
+        out.append(hlo.slice(x, low, high))
+        start += n
+    return out
+
+
+@lowering(st.tile_p)
+def tile(ctx: Ctx, x: Any, *, reps: tuple[int, ...]) -> Any:
+    shape = ctx.avals_in[0].shape
+    spread = [n for pair in zip(reps, shape) for n in pair]
+    return hlo.reshape(hlo.broadcast(x, spread, range(1, len(spread), 2)), ctx.avals_out[0].shape)
+
+
+@lowering(st.optimization_barrier_p)
+def optimization_barrier(ctx: Ctx, *operands: Any) -> Any:
+    return hlo.optimization_barrier(*operands)

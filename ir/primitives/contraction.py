@@ -74,7 +74,7 @@ def canonicalize_precision(precision: Any) -> PrecisionPair:
 # -- result dtypes ------------------------------------------------------------------------------------------------------
 
 
-def _rank_of_dtype(d: DType) -> tuple[bool, int, int, int, bool]:
+def dtype_rank(d: DType) -> tuple[bool, int, int, int, bool]:
     """Order of dtypes in mixed contractions: complex over float over integer, then exponent, mantissa, width, sign."""
     part = dtypes.real_dtype(d)
     if dtypes.is_float(part):
@@ -145,7 +145,7 @@ def dot_general_p(
                 f"dot_general: {what} dimensions must have the same sizes, got {left} (dimensions {ld} of lhs "
                 f"{lhs.short()}) and {right} (dimensions {rd} of rhs {rhs.short()})"
             )
-    ranks = _rank_of_dtype(lhs.dtype), _rank_of_dtype(rhs.dtype)
+    ranks = dtype_rank(lhs.dtype), dtype_rank(rhs.dtype)
     if lhs.dtype != rhs.dtype and ranks[0] == ranks[1]:
         check_same_dtype("dot_general", lhs, rhs)
     operand = lhs.dtype if ranks[0] >= ranks[1] else rhs.dtype

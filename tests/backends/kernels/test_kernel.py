@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import iree.compiler as compiler
 import iree.runtime as rt
 import numpy as np
@@ -9,6 +11,9 @@ import pytest
 from iree.compiler import ir
 from quire.backends.kernels import (
     CPU_AVX2,
+    DTYPES,
+    EMPTY,
+    Kernel,
     KernelBuilder,
     ScatterDims,
     Spec,
@@ -16,6 +21,7 @@ from quire.backends.kernels import (
     dtype_of,
     scatter,
     sort,
+    top_k,
 )
 
 
@@ -92,14 +98,47 @@ def test_in_place_results_leave_other_uses_alone():
     np.testing.assert_array_equal(y, expected)
 
 
+def test_empty_results_of_every_dtype(bundle):
+    module = bundle()
+    numbers = {
+        name: module.add(Kernel.nothing("none", [], [Spec.of((3, 0, 2), name)], [EMPTY], "test"))
+        for name in DTYPES
+    }
+    module.compile()
+    for name, number in numbers.items():
+        (got,) = module.run(number)
+        assert got.shape == (3, 0, 2) and got.dtype == DTYPES[name].numpy()
+
+
+def test_workgroups_on_several_threads(bundle):
+    """Shares of rows, scratch and stack do not meet."""
+    rng = np.random.default_rng(0)
+    module = bundle(driver="local-task")
+    f, i = Spec.of((200, 300), "f32"), Spec.of((200, 300), "i32")
+    ordered = module.add(sort([f, i], 1, 1, CPU_AVX2))
+    largest = module.add(top_k(Spec.of((9, 4000), "f64"), 40, CPU_AVX2))
+    sums = module.add(cumulative("sum", Spec.of((40, 700), "i64"), 0, CPU_AVX2))
+    grids = [re.findall(r"%x = arith.constant (\d+)", k.text)[0] for k in module.kernels]
+    assert grids == ["16", "9", "2"]
+    module.compile()
+    for _ in range(20):
+        x = rng.standard_normal((200, 300)).astype(np.float32)
+        places = np.broadcast_to(np.arange(300, dtype=np.int32), x.shape).copy()
+        np.testing.assert_array_equal(module.run(ordered, x, places)[1], np.argsort(x, axis=1, kind="stable"))
+        x = rng.standard_normal((9, 4000))
+        np.testing.assert_array_equal(module.run(largest, x)[1], np.argsort(-x, axis=1)[:, :40])
+        x = rng.integers(-9, 9, (40, 700))
+        np.testing.assert_array_equal(module.run(sums, x)[0], np.cumsum(x, axis=0))
+
+
 def test_text_is_the_same_each_time():
     def make():
-        return sort([Spec.of((3, 100), "f32"), Spec.of((3, 100), "c128")], 1, 1, CPU_AVX2)
+        return sort([Spec.of((3, 200), "f32"), Spec.of((3, 200), "c128")], 1, 1, CPU_AVX2)
 
     first, second = make(), make()
     assert first.text == second.text and first.name == second.name
-    assert first.reason == "sort of 3 rows of 100: radix, key and place in one word"
-    assert [str(s) for s in first.outputs] == ["f32[3,100]", "c128[3,100]"]
+    assert first.reason == "sort of 3 rows of 200: radix, key and place in one word"
+    assert [str(s) for s in first.outputs] == ["f32[3,200]", "c128[3,200]"]
 
 
 def test_builder_errors():

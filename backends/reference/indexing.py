@@ -1,0 +1,186 @@
+"""Reference rules of gather, scatter and dynamic slices: each element's position is computed, clamped or masked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.primitives import indexing as ix
+from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+
+from .reductions import widened
+from .rules import reference
+from .scalar_functions import apply_scalar
+
+Array = np.ndarray[Any, Any]
+
+
+def as_int64(indices: Array) -> Array:
+    """Indices as int64; unsigned ones beyond it become its largest value."""
+    return np.minimum(indices, np.iinfo(np.int64).max // 2).astype(np.int64)
+
+
+def _positions(
+    x_shape: Sequence[int],
+    indices: Array,
+    out_shape: Sequence[int],
+    window_sizes: Sequence[int],
+    offset_dims: Sequence[int],
+    window_dims: Sequence[int],
+    index_map: Sequence[int],
+    operand_batch: Sequence[int],
+    indices_batch: Sequence[int],
+    clip: bool,
+) -> tuple[Array, Array]:
+    """The flat position in the operand, and whether its window is inside, for each element of gather's result.
+
+    The same for a scatter, whose updates take the result's place.
+    """
+    rank = len(out_shape)
+    batch_dims = [i for i in range(rank) if i not in offset_dims]
+    batch_shape = indices.shape[:-1]
+    flat = np.zeros(batch_shape, np.int64)
+    inside = np.ones(batch_shape, bool)
+    strides = np.cumprod([1, *reversed(x_shape)])[-2::-1] if x_shape else []
+    starts = as_int64(indices)
+    for c, d in enumerate(index_map):
+        last = x_shape[d] - window_sizes[d]
+        start = starts[..., c]
+        inside = inside & (start >= 0) & (start <= last)
+        flat = flat + np.clip(start, 0, max(last, 0)) * strides[d]
+    for d, e in zip(operand_batch, indices_batch):
+        flat = flat + np.arange(x_shape[d]).reshape([-1 if i == e else 1 for i in range(len(batch_shape))]) * strides[d]
+    expanded = [1] * rank
+    for i, n in zip(batch_dims, batch_shape):
+        expanded[i] = n
+    flat, inside = flat.reshape(expanded), inside.reshape(expanded)
+    for d, i in zip(window_dims, offset_dims):
+        column = [1] * rank
+        column[i] = out_shape[i]
+        flat = flat + (np.arange(out_shape[i]) * strides[d]).reshape(column)
+    if clip:
+        inside = np.ones_like(inside)
+    return np.broadcast_to(flat, out_shape), np.broadcast_to(inside, out_shape)
+
+
+@reference(ix.gather_p)
+def gather(
+    x: Array,
+    indices: Array,
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: tuple[int, ...],
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: GatherScatterMode,
+    fill_value: Any,
+) -> Array:
+    d = dimension_numbers
+    window = [i for i in range(x.ndim) if i not in d.collapsed_slice_dims and i not in d.operand_batching_dims]
+    batch = iter(indices.shape[:-1])
+    sizes = iter(slice_sizes[i] for i in window)
+    rank = indices.ndim - 1 + len(window)
+    shape = tuple(next(sizes) if i in d.offset_dims else next(batch) for i in range(rank))
+    fill = ix.fill_scalar(fill_value, x.dtype)
+    if x.size == 0:
+        return np.full(shape, fill, x.dtype)
+    flat, inside = _positions(
+        x.shape, indices, shape, slice_sizes, d.offset_dims, window, d.start_index_map, d.operand_batching_dims,
+        d.start_indices_batching_dims, mode is not GatherScatterMode.FILL_OR_DROP,
+    )  # fmt: skip
+    out = x.reshape(-1)[np.where(inside, flat, 0)]
+    return np.where(inside, out, np.asarray(fill, x.dtype))
+
+
+def _scatter(
+    x: Array,
+    indices: Array,
+    updates: Array,
+    d: ScatterDimensionNumbers,
+    mode: GatherScatterMode,
+    write: Callable[[Array, Array, Array], None],
+) -> Array:
+    window = ix.window_dims(x.ndim, d)
+    sizes = [1] * x.ndim
+    for i, j in zip(window, d.update_window_dims):
+        sizes[i] = updates.shape[j]
+    flat, inside = _positions(
+        x.shape, indices, updates.shape, sizes, d.update_window_dims, window, d.scatter_dims_to_operand_dims,
+        d.operand_batching_dims, d.scatter_indices_batching_dims, mode is GatherScatterMode.CLIP,
+    )  # fmt: skip
+    out = x.copy().reshape(-1)
+    if out.size:
+        write(out, flat[inside], updates[inside])
+    return out.reshape(x.shape)
+
+
+@reference(ix.scatter_p)
+def scatter(
+    x: Array,
+    indices: Array,
+    updates: Array,
+    *,
+    dimension_numbers: ScatterDimensionNumbers,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: GatherScatterMode,
+    update_jaxpr: ClosedJaxpr | None,
+) -> Array:
+    def write(out: Array, at: Array, values: Array) -> None:
+        if update_jaxpr is None:
+            out[at] = values
+            return
+        # Equal positions are updated in turns: in each, every position at most once.
+        order = np.argsort(at, kind="stable")
+        ordered = at[order]
+        first = np.searchsorted(ordered, ordered)
+        turn = np.empty(len(at), np.int64)
+        turn[order] = np.arange(len(at)) - first
+        for t in range(int(turn.max(initial=-1)) + 1):
+            now = turn == t
+            (out[at[now]],) = apply_scalar(update_jaxpr, out[at[now]], values[now])
+
+    return _scatter(x, indices, updates, dimension_numbers, mode, write)
+
+
+def _combining(ufunc: Any) -> Callable[..., Any]:
+    def rule(
+        x: Array,
+        indices: Array,
+        updates: Array,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+        mode: GatherScatterMode,
+    ) -> Array:
+        return _scatter(widened(x), indices, widened(updates), dimension_numbers, mode, ufunc.at)
+
+    return rule
+
+
+reference.add(ix.scatter_add_p, _combining(np.add))
+reference.add(ix.scatter_sub_p, _combining(np.subtract))
+reference.add(ix.scatter_mul_p, _combining(np.multiply))
+reference.add(ix.scatter_min_p, _combining(np.minimum))
+reference.add(ix.scatter_max_p, _combining(np.maximum))
+
+
+def _window(x: Array, sizes: Sequence[int], starts: Sequence[Array]) -> tuple[slice, ...]:
+    clamped = [min(max(int(s), 0), n - size) for s, n, size in zip(starts, x.shape, sizes)]
+    return tuple(slice(s, s + size) for s, size in zip(clamped, sizes))
+
+
+@reference(ix.dynamic_slice_p)
+def dynamic_slice(x: Array, *start_indices: Array, slice_sizes: tuple[int, ...]) -> Array:
+    return x[_window(x, slice_sizes, start_indices)]
+
+
+@reference(ix.dynamic_update_slice_p)
+def dynamic_update_slice(x: Array, update: Array, *start_indices: Array) -> Array:
+    out = x.copy()
+    out[_window(x, update.shape, start_indices)] = update
+    return out

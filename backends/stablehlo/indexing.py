@@ -1,0 +1,295 @@
+"""StableHLO lowering of gather, scatter and dynamic slices.
+
+IREE neither clamps nor drops the indices of gather and scatter, so every index vector is clamped or tested here, in
+the dtype of the indices, before it is used; no value of an index reaches outside a buffer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.dtypes import DType
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.primitives import indexing as ix
+from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+
+from . import hlo
+from .lowering import Ctx, lowering
+from .reductions import jaxpr_body, monoid_body
+
+Value = Any
+
+
+def index_dtype(size: int) -> DType:
+    """The dtype in which positions up to `size` are computed."""
+    return dtypes.int32 if size < 2**31 else dtypes.int64
+
+
+def _last_starts(shape: Sequence[int], window: Sequence[int], index_map: Sequence[int], dtype: DType) -> list[int]:
+    """The last start of each index component at which the window is inside, as far as the index dtype goes."""
+    top = int(np.iinfo(dtype).max)
+    return [min(max(shape[d] - window[d], 0), top) for d in index_map]
+
+
+def _per_component(values: Sequence[int], indices: Value, dtype: DType) -> Value:
+    """One constant for each component of the index vectors, in the indices' shape."""
+    shape = hlo.shape_of(indices)
+    return hlo.broadcast(hlo.constant(np.asarray(values, dtype), dtype), shape, [len(shape) - 1])
+
+
+def clamped(indices: Value, last: Sequence[int], dtype: DType, to: DType) -> Value:
+    """Index vectors with each component in [0, last], as dtype `to`."""
+    low, high = _per_component([0] * len(last), indices, dtype), _per_component(last, indices, dtype)
+    return hlo.convert(hlo.minimum(hlo.maximum(indices, low), high), to)
+
+
+def all_inside(indices: Value, last: Sequence[int], dtype: DType) -> Value:
+    """For each index vector, whether every component is in [0, last]."""
+    rank = len(hlo.shape_of(indices))
+    low, high = _per_component([0] * len(last), indices, dtype), _per_component(last, indices, dtype)
+    each = hlo.and_(hlo.compare(indices, low, "GE"), hlo.compare(indices, high, "LE"))
+    if len(last) == 1:
+        return hlo.reshape(each, hlo.shape_of(indices)[:-1])
+    return hlo.reduce(
+        [each], [hlo.constant(True, dtypes.bool_)], [rank - 1], lambda a, b: [hlo.and_(a, b)]
+    )[0]  # fmt: skip
+
+
+def _dims(values: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, values))}]"
+
+
+# -- gather -----------------------------------------------------------------------------------------------------------
+
+
+@lowering(ix.gather_p)
+def gather(
+    ctx: Ctx,
+    x: Value,
+    indices: Value,
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: tuple[int, ...],
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: GatherScatterMode,
+    fill_value: Any,
+) -> Value:
+    d = dimension_numbers
+    (aval, index_aval), out = ctx.avals_in, ctx.avals_out[0]
+    if out.size == 0:
+        return hlo.aval_full(out, 0)
+    last = _last_starts(aval.shape, slice_sizes, d.start_index_map, index_aval.dtype)
+    start = clamped(indices, last, index_aval.dtype, index_dtype(max(aval.shape, default=0)))
+    fields = [
+        f"offset_dims = {_dims(d.offset_dims)}",
+        f"collapsed_slice_dims = {_dims(d.collapsed_slice_dims)}",
+        f"operand_batching_dims = {_dims(d.operand_batching_dims)}",
+        f"start_indices_batching_dims = {_dims(d.start_indices_batching_dims)}",
+        f"start_index_map = {_dims(d.start_index_map)}",
+        f"index_vector_dim = {index_aval.ndim - 1}",
+    ]
+    numbers = ", ".join(f for f in fields if not f.endswith("= []"))
+    taken = hlo.gather(x, start, numbers, slice_sizes, out.shape, indices_are_sorted)
+    if mode is not GatherScatterMode.FILL_OR_DROP or not d.start_index_map:
+        return taken
+    batch = [i for i in range(out.ndim) if i not in d.offset_dims]
+    inside = hlo.broadcast(all_inside(indices, last, index_aval.dtype), out.shape, batch)
+    return hlo.select(inside, taken, hlo.aval_full(out, ix.fill_scalar(fill_value, out.dtype)))
+
+
+# -- scatter ----------------------------------------------------------------------------------------------------------
+
+
+def scatter_at(
+    ctx: Ctx,
+    flat: Value,
+    positions: Value,
+    values: Value,
+    body: Callable[..., Sequence[Value]],
+    dtype: DType,
+    *,
+    op: str | None = None,
+    is_sorted: bool = False,
+    unique: bool = False,
+) -> Value:
+    """A vector with `values` combined into `positions`, both vectors; the position of its size means nowhere.
+
+    The vector gets one more element, into which updates go that belong nowhere. `op` names the combination (set,
+    add, mul, min, max) where it is one of these.
+    """
+    (n,) = hlo.shape_of(flat)
+    (m,) = hlo.shape_of(positions)
+    # Fused into the scatter, the producers of positions and values would need more stack than IREE allows.
+    positions, values = hlo.optimization_barrier(hlo.reshape(positions, [m, 1]), values)
+    numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+    padded = _append_one(flat, dtype)
+    out = hlo.scatter(padded, positions, values, numbers, body, is_sorted=is_sorted, unique=unique)
+    return hlo.slice(out, [0], [n])
+
+
+def _append_one(flat: Value, dtype: DType) -> Value:
+    """The vector with one more element; a copy, so that the scatter may work in place."""
+    if dtype == dtypes.complex128:  # IREE cannot pad elements of 128 bits
+        zero = hlo.constant(0, dtypes.float64)
+        return hlo.complex(hlo.pad(hlo.real(flat), zero, [0], [1], [0]), hlo.pad(hlo.imag(flat), zero, [0], [1], [0]))
+    return hlo.pad(flat, hlo.constant(0, dtype), [0], [1], [0])
+
+
+def update_positions(
+    indices: Value,
+    shape: Sequence[int],
+    updates_shape: Sequence[int],
+    d: ScatterDimensionNumbers,
+    mode: GatherScatterMode,
+    dtype: DType,
+) -> Value:
+    """The flat position in the operand of each element of the updates; the operand's size if it is dropped."""
+    size, rank = math.prod(shape), len(updates_shape)
+    window = ix.window_dims(len(shape), d)
+    sizes = [1] * len(shape)
+    for i, j in zip(window, d.update_window_dims):
+        sizes[i] = updates_shape[j]
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    work = index_dtype(size + 1)
+    batch_dims = [i for i in range(rank) if i not in d.update_window_dims]
+    batch_shape = hlo.shape_of(indices)[:-1]
+    start = hlo.full(0, batch_shape, work)
+    index_map = d.scatter_dims_to_operand_dims
+    if index_map:
+        last = _last_starts(shape, sizes, index_map, dtype)
+        starts = clamped(indices, last, dtype, work)
+        scaled = hlo.multiply(starts, _per_component([strides[i] for i in index_map], starts, work))
+        (start,) = hlo.reduce(
+            [scaled], [hlo.constant(0, work)], [len(batch_shape)], lambda a, b: [hlo.add(a, b)]
+        )  # fmt: skip
+    for i, e in zip(d.operand_batching_dims, d.scatter_indices_batching_dims):
+        step = hlo.full(strides[i], batch_shape, work)
+        start = hlo.add(start, hlo.multiply(hlo.iota(batch_shape, e, work), step))
+    flat = hlo.broadcast(start, updates_shape, batch_dims)
+    for i, j in zip(window, d.update_window_dims):
+        if updates_shape[j] > 1:
+            step = hlo.full(strides[i], updates_shape, work)
+            flat = hlo.add(flat, hlo.multiply(hlo.iota(updates_shape, j, work), step))
+    if index_map and mode is not GatherScatterMode.CLIP:
+        inside = hlo.broadcast(all_inside(indices, last, dtype), updates_shape, batch_dims)
+        flat = hlo.select(inside, flat, hlo.full(size, updates_shape, work))
+    return flat
+
+
+def _scatter(
+    ctx: Ctx,
+    x: Value,
+    indices: Value,
+    updates: Value,
+    body: Callable[..., Sequence[Value]],
+    op: str | None,
+    d: ScatterDimensionNumbers,
+    mode: GatherScatterMode,
+    is_sorted: bool,
+    unique: bool,
+) -> Value:
+    aval, index_aval, update_aval = ctx.avals_in
+    if aval.size == 0 or update_aval.size == 0:
+        return x
+    flat = update_positions(indices, aval.shape, update_aval.shape, d, mode, index_aval.dtype)
+    m = update_aval.size
+    out = scatter_at(
+        ctx, hlo.reshape(x, [aval.size]), hlo.reshape(flat, [m]), hlo.reshape(updates, [m]), body, aval.dtype,
+        op=op, is_sorted=False, unique=unique,
+    )  # fmt: skip
+    return hlo.reshape(out, aval.shape)
+
+
+@lowering(ix.scatter_p)
+def scatter(
+    ctx: Ctx,
+    x: Value,
+    indices: Value,
+    updates: Value,
+    *,
+    dimension_numbers: ScatterDimensionNumbers,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: GatherScatterMode,
+    update_jaxpr: ClosedJaxpr | None,
+) -> Value:
+    body = (lambda old, new: [new]) if update_jaxpr is None else jaxpr_body(ctx, update_jaxpr)
+    op = "set" if update_jaxpr is None else None
+    return _scatter(
+        ctx, x, indices, updates, body, op, dimension_numbers, mode, indices_are_sorted, unique_indices
+    )  # fmt: skip
+
+
+def _combining(op: str) -> Callable[..., Value]:
+    def rule(
+        ctx: Ctx,
+        x: Value,
+        indices: Value,
+        updates: Value,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+        mode: GatherScatterMode,
+    ) -> Value:
+        combine = monoid_body(op, ctx.avals_in[0].dtype)
+
+        def body(old: Value, new: Value) -> Sequence[Value]:
+            return [combine(old, new)]
+
+        return _scatter(
+            ctx, x, indices, updates, body, op, dimension_numbers, mode, indices_are_sorted, unique_indices
+        )  # fmt: skip
+
+    return rule
+
+
+lowering.add(ix.scatter_add_p, _combining("add"))
+lowering.add(ix.scatter_mul_p, _combining("mul"))
+lowering.add(ix.scatter_min_p, _combining("min"))
+lowering.add(ix.scatter_max_p, _combining("max"))
+_scatter_add = _combining("add")
+
+
+@lowering(ix.scatter_sub_p)
+def scatter_sub(ctx: Ctx, x: Value, indices: Value, updates: Value, **params: Any) -> Value:
+    return _scatter_add(ctx, x, indices, hlo.negate(updates), **params)
+
+
+# -- dynamic slices ---------------------------------------------------------------------------------------------------
+
+
+def _starts(ctx: Ctx, starts: Sequence[Value], shape: Sequence[int], sizes: Sequence[int], first: int) -> list[Value]:
+    """Scalar start indices, clamped and of one dtype."""
+    work = index_dtype(max(shape, default=0))
+    out: list[Value] = []
+    for start, aval, n, size in zip(starts, ctx.avals_in[first:], shape, sizes):
+        high = min(n - size, int(np.iinfo(aval.dtype).max))
+        low_c, high_c = hlo.constant(0, aval.dtype), hlo.constant(high, aval.dtype)
+        out.append(hlo.convert(hlo.minimum(hlo.maximum(start, low_c), high_c), work))
+    return out
+
+
+@lowering(ix.dynamic_slice_p)
+def dynamic_slice(ctx: Ctx, x: Value, *start_indices: Value, slice_sizes: tuple[int, ...]) -> Value:
+    if ctx.avals_out[0].size == 0:
+        return hlo.aval_full(ctx.avals_out[0], 0)
+    if not slice_sizes:
+        return x
+    return hlo.dynamic_slice(x, _starts(ctx, start_indices, ctx.avals_in[0].shape, slice_sizes, 1), slice_sizes)
+
+
+@lowering(ix.dynamic_update_slice_p)
+def dynamic_update_slice(ctx: Ctx, x: Value, update: Value, *start_indices: Value) -> Value:
+    shape, sizes = ctx.avals_in[0].shape, ctx.avals_in[1].shape
+    if ctx.avals_in[1].size == 0:
+        return x
+    if sizes == shape:
+        return update
+    return hlo.dynamic_update_slice(ctx.writable(x), update, _starts(ctx, start_indices, shape, sizes, 2))

@@ -1,0 +1,130 @@
+"""StableHLO lowering of windowed reductions.
+
+IREE takes select_and_scatter only without overlap and padding, so the positions that windows select are found by a
+windowed reduction of (value, position) pairs; then they are gathered or scattered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.dtypes import DType
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.primitives import reductions as rd
+from quire.ir.primitives import windows as wd
+
+from . import hlo
+from .indexing import scatter_at
+from .lowering import Ctx, lower_jaxpr, lowering
+from .reductions import arg_body, jaxpr_body, monoid_body, wide
+from .structural import signed_dtype
+
+Value = Any
+
+
+@lowering(wd.reduce_window_p)
+def reduce_window(ctx: Ctx, *operands: Value, jaxpr: ClosedJaxpr, **params: Any) -> list[Value]:
+    n = len(operands) // 2
+    shape = ctx.avals_out[0].shape
+    return hlo.reduce_window(operands[:n], operands[n:], jaxpr_body(ctx, jaxpr), shape, **params)
+
+
+def _windowed(monoid: str) -> Callable[..., Value]:
+    def rule(ctx: Ctx, x: Value, **params: Any) -> Value:
+        dtype, shape = ctx.avals_in[0].dtype, ctx.avals_out[0].shape
+        work = signed_dtype(wide(dtype) if monoid == "add" else dtype)
+        unsigned = dtypes.is_unsigned(dtype)
+        x = hlo.bitcast(x, work) if unsigned else hlo.convert(x, work)
+        # Unsigned numbers have the order of signed ones whose first bit is flipped.
+        flip = np.iinfo(work).min if unsigned and monoid != "add" else None
+        x = x if flip is None else hlo.xor(x, hlo.full_like(x, flip, work))
+        init = hlo.constant(rd.identity_of(monoid, work), work)
+        combine = monoid_body(monoid, work)
+        (out,) = hlo.reduce_window([x], [init], lambda a, b: [combine(a, b)], shape, **params)
+        out = out if flip is None else hlo.xor(out, hlo.full_like(out, flip, work))
+        return hlo.bitcast(out, dtype) if unsigned else hlo.convert(out, dtype)
+
+    return rule
+
+
+lowering.add(wd.reduce_window_sum_p, _windowed("add"))
+lowering.add(wd.reduce_window_max_p, _windowed("max"))
+lowering.add(wd.reduce_window_min_p, _windowed("min"))
+
+
+def _selected(
+    ctx: Ctx, x: Value, dtype: DType, body: Callable[..., Sequence[Value]], init: Value, params: dict[str, Any]
+) -> Value:
+    """For each window the flat position in x that it selects, as a vector; the size of x for none."""
+    shape = hlo.shape_of(x)
+    size = math.prod(shape)
+    ones = (1,) * len(shape)
+    params = {"base_dilation": ones, "window_dilation": ones} | params
+    out = wd.window_shape(
+        ctx.eqn.primitive.name, ctx.avals_in[0].update(shape=shape), params["window_dimensions"],
+        params["window_strides"], params["padding"], params["base_dilation"], params["window_dilation"],
+    )  # fmt: skip
+    positions = hlo.reshape(hlo.iota([size], 0, dtypes.int32), shape)
+    nowhere = hlo.constant(size, dtypes.int32)
+    _, at = hlo.reduce_window([x, positions], [init, nowhere], body, out, **params)
+    return hlo.reshape(at, [math.prod(out)])
+
+
+def _extreme_at(ctx: Ctx, x: Value, dtype: DType, select_prim: str, params: dict[str, Any]) -> Value:
+    work = wide(dtype)
+    worst = hlo.constant(rd.identity_of("max" if select_prim == "ge" else "min", work), work)
+    return _selected(ctx, hlo.convert(x, work), work, arg_body(work, select_prim == "ge"), worst, params)
+
+
+@lowering(wd.select_and_scatter_add_p)
+def select_and_scatter_add(ctx: Ctx, source: Value, x: Value, *, select_prim: str, **params: Any) -> Value:
+    aval = ctx.avals_out[0]
+    if aval.size == 0 or ctx.avals_in[0].size == 0:
+        return hlo.aval_full(aval, 0)
+    work = wide(aval.dtype)
+    at = _extreme_at(ctx, x, aval.dtype, select_prim, params)
+    values = hlo.reshape(hlo.convert(source, work), hlo.shape_of(at))
+    zeros = hlo.full(0, [aval.size], work)
+    out = scatter_at(ctx, zeros, at, values, lambda a, b: [hlo.add(a, b)], work, op="add")
+    return hlo.convert(hlo.reshape(out, aval.shape), aval.dtype)
+
+
+@lowering(wd.select_and_gather_add_p)
+def select_and_gather_add(ctx: Ctx, tangents: Value, x: Value, *, select_prim: str, **params: Any) -> Value:
+    aval, size = ctx.avals_out[0], ctx.avals_in[0].size
+    if aval.size == 0 or size == 0:
+        return hlo.aval_full(aval, 0)
+    at = _extreme_at(ctx, x, aval.dtype, select_prim, params)
+    last = hlo.full(size - 1, hlo.shape_of(at), dtypes.int32)
+    taken = hlo.take(hlo.reshape(tangents, [size]), hlo.minimum(at, last))
+    inside = hlo.compare(at, last, "LE")
+    return hlo.reshape(hlo.select(inside, taken, hlo.full_like(taken, 0, aval.dtype)), aval.shape)
+
+
+@lowering(wd.select_and_scatter_p)
+def select_and_scatter(
+    ctx: Ctx, x: Value, source: Value, init_value: Value, *, select_jaxpr: ClosedJaxpr, scatter_jaxpr: ClosedJaxpr,
+    **params: Any,
+) -> Value:  # fmt: skip
+    aval = ctx.avals_out[0]
+    filled = hlo.broadcast(init_value, [aval.size], ())
+    if aval.size == 0 or ctx.avals_in[1].size == 0:
+        return hlo.reshape(filled, aval.shape)
+    nowhere = aval.size
+
+    def body(a: Value, i: Value, b: Value, j: Value) -> Sequence[Value]:
+        (stays,) = lower_jaxpr(ctx.module, select_jaxpr.jaxpr, (), [a, b], ctx.eqn.source)
+        no = hlo.constant(nowhere, dtypes.int32)
+        empty_a, empty_b = hlo.compare(i, no, "EQ"), hlo.compare(j, no, "EQ")
+        take_b = hlo.and_(hlo.not_(empty_b), hlo.or_(empty_a, hlo.not_(stays)))
+        return [hlo.select(take_b, b, a), hlo.select(take_b, j, i)]
+
+    at = _selected(ctx, x, aval.dtype, body, hlo.constant(0, aval.dtype), params)
+    values = hlo.reshape(source, hlo.shape_of(at))
+    out = scatter_at(ctx, filled, at, values, jaxpr_body(ctx, scatter_jaxpr), aval.dtype)
+    return hlo.reshape(out, aval.shape)

@@ -1,0 +1,572 @@
+"""Derivatives of functions: each traces its function to a jaxpr and applies the passes of `quire.passes.ad`.
+
+Outside `compile` the trace knows the values of its arguments, so Python may branch on them. Arguments that are not
+differentiated are passed on as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.jaxpr import Jaxpr
+from quire.ir.source import current_source, where
+from quire.ir.tracing import eval_jaxpr, trace_flat
+from quire.passes.ad.jvp import jvp_eval
+from quire.passes.ad.linearize import Linear, linearize_eval
+from quire.passes.ad.rules import Linear as LinearInput
+from quire.passes.ad.rules import Zero, instantiate
+from quire.passes.ad.transpose import backward, pullback
+
+from . import tree_util
+from .functions import name_of, partial_positions
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A function of pytrees, traced for its leaves."""
+
+    jaxpr: Jaxpr
+    captured: list[Any]
+    out_tree: Any
+    aux: Any
+    aux_tree: Any
+    n_aux: int
+
+
+def _trace(
+    f: Callable[..., Any], leaves: Sequence[Any], tree: Any, what: str, has_aux: bool, names: Sequence[str] | None = None
+) -> _Traced:
+    """Trace ``f(*args)`` for the leaves of args; with `has_aux` f returns (out, aux), and aux's leaves come last."""
+    found: list[Any] = []
+
+    def flat(*xs: Any) -> list[Any]:
+        out = f(*tree_util.tree_unflatten(tree, xs))
+        aux: Any = None
+        if has_aux:
+            if not isinstance(out, tuple) or len(out) != 2:
+                raise TypeError(
+                    f"{what}: with has_aux=True the function must return a pair (output, aux), it returned {out!r}"
+                )
+            out, aux = out
+        out_leaves, out_tree = tree_util.tree_flatten(out)
+        aux_leaves, aux_tree = tree_util.tree_flatten(aux)
+        for x in out_leaves:
+            _check_array(x, what)
+        arrays = [x for x in aux_leaves if _is_array(x)]
+        found.extend((out_tree, aux_leaves, aux_tree, len(arrays)))
+        return [*out_leaves, *arrays]
+
+    jaxpr, captured, _ = trace_flat(
+        flat, [aval_of(x) for x in leaves], name=what, staging=False, values=list(leaves), arg_names=names
+    )
+    return _Traced(jaxpr, captured, *found)
+
+
+def _is_array(x: Any) -> bool:
+    try:
+        aval_of(x)
+    except TypeError:
+        return False
+    return True
+
+
+def _check_array(x: Any, what: str) -> None:
+    if not _is_array(x):
+        raise TypeError(f"{what}: the function returned {x!r} of type {type(x).__name__}, expected arrays or numbers")
+
+
+def _with_aux(traced: _Traced, values: Sequence[Any]) -> Any:
+    """The aux tree with its arrays replaced by their values."""
+    given = iter(values)
+    return tree_util.tree_unflatten(traced.aux_tree, [next(given) if _is_array(x) else x for x in traced.aux])
+
+
+# -- grad ---------------------------------------------------------------------------------------------------------------
+
+
+def _check_input(what: str, x: Any, holomorphic: bool, allow_int: bool) -> None:
+    dtype = aval_of(x).dtype
+    if holomorphic:
+        if not dtypes.is_complex(dtype):
+            raise TypeError(f"{what} with holomorphic=True requires inputs with complex dtype, got {dtype}")
+        return
+    if not dtypes.is_inexact(dtype) and not allow_int:
+        raise TypeError(
+            f"{what} requires real- or complex-valued inputs (float or complex dtype), got {dtype}"
+            f"{where(current_source(4))}: convert the argument with .astype(float), or pass allow_int=True for a "
+            "gradient of dtype float0"
+        )
+
+
+def _check_scalar(what: str, avals: Sequence[ShapedArray], tree: Any, holomorphic: bool) -> None:
+    if not tree_util.is_single_leaf(tree):
+        raise TypeError(f"Gradient only defined for scalar-output functions. Output was a container: {tree}.")
+    (aval,) = avals
+    if aval.shape:
+        raise TypeError(
+            f"Gradient only defined for scalar-output functions. Output had shape: {aval.shape}. "
+            "Reduce it, for example with .sum(), or use quire.jacrev"
+        )
+    if holomorphic:
+        if not dtypes.is_complex(aval.dtype):
+            raise TypeError(f"{what} with holomorphic=True requires outputs with complex dtype, got {aval.dtype}")
+    elif not dtypes.is_float(aval.dtype):
+        raise TypeError(
+            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of float), got {aval.dtype}. "
+            + ("For holomorphic differentiation, pass holomorphic=True. " if dtypes.is_complex(aval.dtype) else "")
+            + "For other differentiation of functions with other outputs, use quire.vjp directly"
+        )
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns both `fun`'s value and its gradient; the forward pass is computed once.
+
+    Args:
+        fun: returns a real scalar (complex with `holomorphic`), or with `has_aux` a pair of it and anything.
+        argnums: the positional arguments to differentiate: an int, or a sequence for a tuple of gradients.
+        has_aux: `fun` returns (value, aux).
+        holomorphic: `fun` is holomorphic: complex in, complex out.
+        allow_int: integer arguments get a gradient of dtype float0.
+
+    Returns:
+        A function of the same arguments that returns (value, gradient), or ((value, aux), gradient).
+
+    Raises:
+        TypeError: the output is not a real scalar, or an argument cannot be differentiated.
+    """
+    what = f"grad of {name_of(fun)}"
+
+    @functools.wraps(fun)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        positions = partial_positions(argnums, len(args), what)
+        rest = functools.partial(_call_with, fun, args, kwargs, positions)
+        leaves, tree = tree_util.tree_flatten(tuple(args[i] for i in positions))
+        for x in leaves:
+            _check_argument(x, what)
+            _check_input("grad", x, holomorphic, allow_int)
+        traced = _trace(rest, leaves, tree, what, has_aux)
+        n_out = len(traced.jaxpr.outvars) - traced.n_aux
+        _check_scalar("grad", traced.jaxpr.out_avals[:n_out], traced.out_tree, holomorphic)
+        outs, gradients = _gradient(traced, leaves, n_out)
+        grads = tree_util.tree_unflatten(tree, gradients)
+        gradient = grads[0] if isinstance(argnums, int) else grads
+        value = outs[0]
+        return ((value, _with_aux(traced, outs[1:])), gradient) if has_aux else (value, gradient)
+
+    return value_and_gradient
+
+
+def _check_argument(x: Any, what: str) -> None:
+    if not _is_array(x):
+        raise TypeError(
+            f"{what}: a differentiated argument holds {x!r} of type {type(x).__name__}, expected arrays or numbers"
+        )
+
+
+def _gradient(traced: _Traced, leaves: Sequence[Any], n_out: int) -> tuple[list[Any], list[Any]]:
+    differentiable = [dtypes.is_inexact(aval_of(x).dtype) for x in leaves]
+    outs, pull = _linearized(traced, leaves, differentiable, n_out)
+    one = np.ones((), aval_of(outs[0]).dtype)[()]
+    cotangents = pull([one])
+    return outs, [
+        ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(cotangents, differentiable, leaves)
+    ]
+
+
+def _linearized(
+    traced: _Traced, leaves: Sequence[Any], nonzeros: Sequence[bool], n_out: int
+) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
+    """Evaluate the function once; returns its results (aux last) and its pullback: cotangents to cotangents."""
+    k = len(traced.captured)
+    outs, linear = linearize_eval(traced.jaxpr, [*traced.captured, *leaves], [*[False] * k, *nonzeros])
+    avals = [aval_of(x) for x in leaves]
+
+    def pull(cotangents: Sequence[Any]) -> list[Any]:
+        given = [*cotangents, *(Zero(a) for a in linear.out_avals[n_out:])]
+        found = iter(pullback(linear, given))
+        result: list[Any] = []
+        for aval, nz in zip(avals, nonzeros):
+            ct = next(found) if nz else Zero(aval.tangent())
+            result.append(instantiate(ct) if nz else ct)
+        return result
+
+    return outs, pull
+
+
+def float0_zeros(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The gradient by an integer: an array without information."""
+    return np.zeros(shape, dtypes.float0)
+
+
+def _call_with(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], positions: Sequence[int], *dynamic: Any
+) -> Any:
+    """``fun(*args, **kwargs)`` with the arguments at `positions` replaced."""
+    full = list(args)
+    for i, x in zip(positions, dynamic, strict=True):
+        full[i] = x
+    return fun(*full, **kwargs)
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """The gradient of a scalar function, as a function of the same arguments.
+
+    The arguments are those of `value_and_grad`; with `has_aux` it returns (gradient, aux). For a real function of a
+    complex argument the result is the conjugate of the direction of steepest ascent, as in JAX.
+
+    Example:
+        >>> import quire
+        >>> float(quire.grad(lambda x: x ** 3)(2.0))
+        12.0
+    """
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+
+    @functools.wraps(fun)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, g = both(*args, **kwargs)
+        return (g, value[1]) if has_aux else g
+
+    return gradient
+
+
+# -- jvp, vjp, linearize ------------------------------------------------------------------------------------------------
+
+
+def _check_tangents(
+    what: str, primals: Sequence[Any], tangents: Sequence[Any], primal_tree: Any, tangent_tree: Any
+) -> None:
+    if primal_tree != tangent_tree:
+        raise TypeError(
+            f"{what}: primal and tangent arguments must have the same tree structure, got {primal_tree} and {tangent_tree}"
+        )
+    for p, t in zip(primals, tangents):
+        want, got = aval_of(p), aval_of(t)
+        expected = want.tangent()
+        if got.dtype != expected.dtype or got.shape != want.shape:
+            raise TypeError(
+                f"{what}: primal and tangent must have the same shape and corresponding dtypes: the tangent of "
+                f"{want.short()} is {expected.short()}, got {got.short()}{where(current_source(4))}"
+            )
+
+
+def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """The value of `fun` at `primals` and its directional derivative along `tangents` (forward mode).
+
+    Args:
+        fun: a function of arrays and pytrees.
+        primals, tangents: tuples or lists of the same structure; a tangent has its primal's shape and dtype (float0
+            for integers).
+        has_aux: `fun` returns (output, aux).
+
+    Returns:
+        (output, output tangent), and aux last with `has_aux`.
+    """
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError(
+            "jvp: primal and tangent arguments must be tuples or lists, got "
+            f"{type(primals).__name__} and {type(tangents).__name__}"
+        )
+    leaves, tree = tree_util.tree_flatten(tuple(primals))
+    tangent_leaves, tangent_tree = tree_util.tree_flatten(tuple(tangents))
+    what = f"jvp of {name_of(fun)}"
+    _check_tangents("jvp", leaves, tangent_leaves, tree, tangent_tree)
+    traced = _trace(fun, leaves, tree, what, has_aux)
+    ts = [
+        t if dtypes.is_inexact(aval_of(p).dtype) else Zero(aval_of(p).tangent())
+        for p, t in zip(leaves, tangent_leaves)
+    ]
+    captured = [Zero(aval_of(c).tangent()) for c in traced.captured]
+    outs, out_ts = jvp_eval(traced.jaxpr, [*traced.captured, *leaves], [*captured, *ts])
+    n = len(outs) - traced.n_aux
+    out = tree_util.tree_unflatten(traced.out_tree, outs[:n])
+    out_tangent = tree_util.tree_unflatten(traced.out_tree, [_tangent_value(t) for t in out_ts[:n]])
+    return (out, out_tangent, _with_aux(traced, outs[n:])) if has_aux else (out, out_tangent)
+
+
+def _tangent_value(t: Any) -> Any:
+    """A tangent as a value; float0 zeros for integers."""
+    if type(t) is Zero and t.aval.dtype == dtypes.float0:
+        return float0_zeros(t.aval.shape)
+    return instantiate(t)
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of `fun` and its pullback: a function from the output's cotangent to a tuple of the arguments'.
+
+    With `has_aux`, `fun` returns (output, aux), and aux is returned last.
+    """
+    leaves, tree = tree_util.tree_flatten(primals)
+    what = f"vjp of {name_of(fun)}"
+    for x in leaves:
+        _check_argument(x, what)
+    traced = _trace(fun, leaves, tree, what, has_aux)
+    n = len(traced.jaxpr.outvars) - traced.n_aux
+    differentiable = [dtypes.is_inexact(aval_of(x).dtype) for x in leaves]
+    outs, pull = _linearized(traced, leaves, differentiable, n)
+    out_avals = [aval_of(x) for x in outs[:n]]
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        cts, ct_tree = tree_util.tree_flatten(cotangent)
+        if ct_tree != traced.out_tree:
+            raise TypeError(
+                f"{what}: the cotangent must have the output's tree structure {traced.out_tree}, got {ct_tree}"
+            )
+        for i, (ct, aval) in enumerate(zip(cts, out_avals)):
+            got, want = aval_of(ct), aval.tangent()
+            if got.shape != want.shape or got.dtype != want.dtype:
+                raise ValueError(
+                    f"{what}: the cotangent of output {i} must be {want.short()}, got {got.short()}"
+                    f"{where(current_source(2))}"
+                )
+        given = [ct if dtypes.is_inexact(a.dtype) else Zero(a.tangent()) for ct, a in zip(cts, out_avals)]
+        found = pull(given)
+        values = [
+            ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(found, differentiable, leaves)
+        ]
+        return tree_util.tree_unflatten(tree, values)
+
+    out = tree_util.tree_unflatten(traced.out_tree, outs[:n])
+    return (out, pullback, _with_aux(traced, outs[n:])) if has_aux else (out, pullback)
+
+
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of `fun` at `primals`, and its derivative there as a function of tangents.
+
+    The linear function holds what the derivative needs, so applying it many times costs no more primal work.
+    """
+    leaves, tree = tree_util.tree_flatten(primals)
+    what = f"linearize of {name_of(fun)}"
+    traced = _trace(fun, leaves, tree, what, has_aux)
+    n = len(traced.jaxpr.outvars) - traced.n_aux
+    differentiable = [dtypes.is_inexact(aval_of(x).dtype) for x in leaves]
+    k = len(traced.captured)
+    outs, linear = linearize_eval(traced.jaxpr, [*traced.captured, *leaves], [*[False] * k, *differentiable])
+
+    def f_jvp(*tangents: Any) -> Any:
+        ts, tangent_tree = tree_util.tree_flatten(tangents)
+        _check_tangents("linearize", leaves, ts, tree, tangent_tree)
+        given = [t for t, d in zip(ts, differentiable) if d]
+        found = _apply_linear(linear, given)
+        return tree_util.tree_unflatten(traced.out_tree, [_tangent_value(t) for t in found[:n]])
+
+    out = tree_util.tree_unflatten(traced.out_tree, outs[:n])
+    return (out, f_jvp, _with_aux(traced, outs[n:])) if has_aux else (out, f_jvp)
+
+
+def _apply_linear(linear: Linear, tangents: Sequence[Any]) -> list[Any]:
+    found = iter(eval_jaxpr(linear.closed.jaxpr, (), [*linear.residuals, *tangents]))
+    return [next(found) if nz else Zero(a) for nz, a in zip(linear.nonzeros, linear.out_avals)]
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()) -> Callable[..., Any]:
+    """The transpose of a linear function, given the types of its arguments (arrays or `ShapeDtypeStruct`s).
+
+    Returns a function from the output's cotangent to a tuple of the arguments' cotangents. `fun` is not run.
+    """
+    if tuple(reduce_axes):
+        raise NotImplementedError("linear_transpose: reduce_axes is not supported, expected ()")
+    leaves, tree = tree_util.tree_flatten(primals)
+    what = f"linear_transpose of {name_of(fun)}"
+    out_tree: Any = None
+
+    def flat(*xs: Any) -> list[Any]:
+        nonlocal out_tree
+        out, out_tree = tree_util.tree_flatten(fun(*tree_util.tree_unflatten(tree, xs)))
+        return out
+
+    avals = [aval_of(x) for x in leaves]
+    jaxpr, captured, _ = trace_flat(flat, avals, name=what)
+    for a in (*avals, *jaxpr.out_avals):
+        if not dtypes.is_inexact(a.dtype):
+            raise TypeError(f"linear_transpose only supports float and complex inputs and outputs, got {a.short()}")
+
+    def transposed(cotangent: Any) -> tuple[Any, ...]:
+        cts, ct_tree = tree_util.tree_flatten(cotangent)
+        if ct_tree != out_tree:
+            raise TypeError(f"{what}: the cotangent must have the tree structure {out_tree}, got {ct_tree}")
+        found = backward(jaxpr, [*captured, *(LinearInput(a) for a in avals)], cts)
+        return tree_util.tree_unflatten(tree, [instantiate(ct) for ct in found[len(captured) :]])
+
+    return transposed
+
+
+# -- Jacobians ----------------------------------------------------------------------------------------------------------
+
+
+def _basis(leaves: Sequence[Any]) -> list[list[Any]]:
+    """For each leaf the rows of the identity over all leaves: arrays [n, *shape]."""
+    from quire.ir.primitives import structural as st
+
+    avals = [aval_of(x) for x in leaves]
+    total = sum(a.size for a in avals)
+    rows: list[Any] = []
+    start = 0
+    for a in avals:
+        block = np.zeros((total, a.size), a.dtype)
+        block[start + np.arange(a.size), np.arange(a.size)] = 1
+        rows.append(st.reshape(block, (total, *a.shape)))
+        start += a.size
+    return rows
+
+
+def _split_last(x: Any, avals: Sequence[ShapedArray], axis: int) -> list[Any]:
+    """Cut dimension `axis` of x, which runs over the elements of all avals, into a piece for each."""
+    from quire.ir.primitives import structural as st
+
+    shape = aval_of(x).shape
+    pieces: list[Any] = []
+    start = 0
+    for a in avals:
+        lo, hi = [0] * len(shape), list(shape)
+        lo[axis], hi[axis] = start, start + a.size
+        piece = x if a.size == shape[axis] else st.slice(x, lo, hi)
+        pieces.append(st.reshape(piece, (*shape[:axis], *a.shape, *shape[axis + 1 :])))
+        start += a.size
+    return pieces
+
+
+def jacfwd(
+    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian by forward mode, one column at a time (all batched): good for few inputs.
+
+    The result has the output's tree, each leaf with the argument's tree below it; an array of output shape + input
+    shape.
+    """
+    from .vectorization import vmap
+
+    what = f"jacfwd of {name_of(fun)}"
+
+    @functools.wraps(fun)
+    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+        positions = partial_positions(argnums, len(args), what)
+        rest = functools.partial(_call_with, fun, args, kwargs, positions)
+        primals = tuple(args[i] for i in positions)
+        leaves, tree = tree_util.tree_flatten(primals)
+        for x in leaves:
+            _check_jacobian_input("jacfwd", x, holomorphic)
+        aux: list[Any] = []
+
+        def push(*tangents: Any) -> Any:
+            result = jvp(rest, primals, tree_util.tree_unflatten(tree, tangents), has_aux=has_aux)
+            return (result[1], result[0], result[2]) if has_aux else (result[1], result[0])
+
+        found = vmap(push, out_axes=(-1, None, None) if has_aux else (-1, None))(*_basis(leaves))
+        if has_aux:
+            aux.append(found[2])
+        columns, out_tree = tree_util.tree_flatten(found[0])
+        for y in columns:
+            _check_jacobian_output("jacfwd", y, holomorphic)
+        avals = [aval_of(x) for x in leaves]
+        rows = [_split_last(c, avals, aval_of(c).ndim - 1) for c in columns]
+        jac = _jacobian_tree(rows, out_tree, tree, argnums)
+        return (jac, aux[0]) if has_aux else jac
+
+    return jacobian_function
+
+
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """The Jacobian by reverse mode, one row at a time (all batched): good for few outputs. See `jacfwd`."""
+    from .vectorization import vmap
+
+    what = f"jacrev of {name_of(fun)}"
+
+    @functools.wraps(fun)
+    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+        positions = partial_positions(argnums, len(args), what)
+        rest = functools.partial(_call_with, fun, args, kwargs, positions)
+        primals = tuple(args[i] for i in positions)
+        leaves, tree = tree_util.tree_flatten(primals)
+        for x in leaves:
+            _check_jacobian_input("jacrev", x, holomorphic, allow_int)
+        result = vjp(rest, *primals, has_aux=has_aux)
+        out, pullback = result[0], result[1]
+        outs, out_tree = tree_util.tree_flatten(out)
+        for y in outs:
+            _check_jacobian_output("jacrev", y, holomorphic)
+
+        def pull(*cts: Any) -> Any:
+            return tree_util.tree_flatten(pullback(tree_util.tree_unflatten(out_tree, cts)))[0]
+
+        found = vmap(pull)(*_basis(outs))
+        avals = [aval_of(y) for y in outs]
+        by_input = [_split_last(g, avals, 0) for g in found]
+        rows = [[by_input[i][o] for i in range(len(leaves))] for o in range(len(outs))]
+        jac = _jacobian_tree(rows, out_tree, tree, argnums)
+        return (jac, result[2]) if has_aux else jac
+
+    return jacobian_function
+
+
+jacobian = jacrev
+
+
+def hessian(
+    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The Hessian, forward over reverse: ``jacfwd(jacrev(fun))``."""
+    return jacfwd(
+        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux, holomorphic=holomorphic
+    )
+
+
+def _jacobian_tree(rows: list[list[Any]], out_tree: Any, in_tree: Any, argnums: int | Sequence[int]) -> Any:
+    def below(pieces: list[Any]) -> Any:
+        tree = tree_util.tree_unflatten(in_tree, pieces)
+        return tree[0] if isinstance(argnums, int) else tree
+
+    return tree_util.tree_unflatten(out_tree, [below(r) for r in rows])
+
+
+def _check_jacobian_input(what: str, x: Any, holomorphic: bool, allow_int: bool = False) -> None:
+    dtype = aval_of(x).dtype
+    if holomorphic and not dtypes.is_complex(dtype):
+        raise TypeError(f"{what} with holomorphic=True requires inputs with complex dtype, got {dtype}")
+    if not holomorphic and dtypes.is_complex(dtype) and what == "jacfwd":
+        raise TypeError(
+            f"{what} requires real-valued inputs (input dtype that is a sub-dtype of float), got {dtype}. For "
+            "holomorphic differentiation, pass holomorphic=True; for functions of complex inputs use quire.jvp"
+        )
+    if not dtypes.is_inexact(dtype) and not allow_int:
+        raise TypeError(f"{what} requires real- or complex-valued inputs (float or complex dtype), got {dtype}")
+
+
+def _check_jacobian_output(what: str, y: Any, holomorphic: bool) -> None:
+    dtype = aval_of(y).dtype
+    if holomorphic and not dtypes.is_complex(dtype):
+        raise TypeError(f"{what} with holomorphic=True requires outputs with complex dtype, got {dtype}")
+    if not holomorphic and dtypes.is_complex(dtype) and what == "jacrev":
+        raise TypeError(
+            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of float), got {dtype}. For "
+            "holomorphic differentiation, pass holomorphic=True; for others use quire.vjp"
+        )
+
+
+__all__ = [
+    "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp",
+]  # fmt: skip

@@ -1,0 +1,802 @@
+"""Arithmetic composed of several primitives: powers, integer division, remainders, rounding, floats' parts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.avals import aval_of
+from quire.ir.dtypes import DType
+from quire.ir.primitives import elementwise as ew
+from quire.ir.tracing import Tracer, bind
+
+from ._util import (
+    INEXACT,
+    SCALARS,
+    Value,
+    broadcast_to,
+    cast,
+    check_arraylike,
+    concrete,
+    ensure,
+    promote_dtypes,
+    promote_inexact,
+    promote_shapes,
+    result_type,
+    scalar_like,
+)
+from .elementwise import inexact_operand, inexact_operands, named, operands, unwrap
+
+_BINARY = {
+    "add": ew.add_p, "sub": ew.sub_p, "mul": ew.mul_p, "div": ew.div_p, "rem": ew.rem_p, "eq": ew.eq_p, "ne": ew.ne_p,
+    "lt": ew.lt_p, "ge": ew.ge_p, "gt": ew.gt_p, "and": ew.and_p, "or": ew.or_p,
+}  # fmt: skip
+
+
+def _op(name: str) -> Any:
+    p = _BINARY[name]
+
+    def apply(x: Value, y: Value) -> Value:
+        """The primitive on operands of one dtype; Python scalars take the dtype of the other operand."""
+        if type(y) in SCALARS:
+            y = scalar_like(y, x)
+        elif type(x) in SCALARS:
+            x = scalar_like(x, y)
+        return bind(p, (x, y), {})
+
+    apply.__name__ = name
+    return apply
+
+
+add_, sub_, mul_, div_, rem_ = map(_op, ("add", "sub", "mul", "div", "rem"))
+eq_, ne_, lt_, ge_, gt_, and_, or_ = map(_op, ("eq", "ne", "lt", "ge", "gt", "and", "or"))
+
+
+def select(which: Value, on_true: Value, on_false: Value) -> Value:
+    """`on_true` where `which`, else `on_false`; scalars among the three take the shape of the others."""
+    if type(on_true) in SCALARS:
+        on_true = scalar_like(on_true, on_false)
+    elif type(on_false) in SCALARS:
+        on_false = scalar_like(on_false, on_true)
+    shapes = [aval_of(x).shape for x in (which, on_true, on_false)]
+    shape = max(shapes, key=len)
+    on_true, on_false = broadcast_to(on_true, shape), broadcast_to(on_false, shape)
+    return bind(ew.select_n_p, (which, on_false, on_true), {})
+
+
+def _no_complex(name: str, dtype: DType) -> None:
+    if dtypes.is_complex(dtype):
+        raise TypeError(f"quire.numpy.{name}: complex numbers have no {name}, got dtype {dtype}")
+
+
+def _no_bool_ints(*args: Value) -> list[Value]:
+    """bool operands as int32, the dtype in which they are divided."""
+    if dtypes.is_bool(aval_of(args[0]).dtype):
+        return [cast(x, dtypes.int32) for x in args]
+    return list(args)
+
+
+# -- division ---------------------------------------------------------------------------------------------------------
+
+
+def floor_divide(x1: Any, x2: Any, /) -> Value:
+    """x1 / x2 rounded toward minus infinity.
+
+    Args:
+        x1, x2: arrays or numbers of integer, bool or float dtypes, of shapes that broadcast.
+
+    Returns:
+        An array of the promoted dtype. An integer divided by zero gives -1 or -2 (as in JAX), a float inf or NaN.
+
+    Follows `numpy.floor_divide`.
+
+    >>> quire.numpy.floor_divide(-7, 2).item()
+    -4
+    """
+    try:
+        x, y = _no_bool_ints(*operands("floor_divide", x1, x2))
+        dtype = aval_of(x).dtype
+        _no_complex("floor_divide", dtype)
+        if dtypes.is_unsigned(dtype):
+            return bind(ew.div_p, (x, y), {})
+        if dtypes.is_integer(dtype):
+            quotient = bind(ew.div_p, (x, y), {})
+            down = and_(
+                bind(ew.ne_p, (ew.sign_p.bind(x), ew.sign_p.bind(y)), {})
+                if aval_of(x).shape == aval_of(y).shape
+                else ne_(ew.sign_p.bind(x), ew.sign_p.bind(y)),
+                ne_(rem_(x, y), 0),
+            )
+            return select(down, sub_(quotient, 1), quotient)
+        return _float_divmod(x, y)[0]
+    except (TypeError, ValueError) as error:
+        named(error, "floor_divide")
+        raise
+
+
+def _float_divmod(x: Value, y: Value) -> tuple[Value, Value]:
+    mod = rem_(x, y)
+    div = div_(sub_(x, mod), y)
+    off = and_(ne_(mod, 0), ne_(ew.sign_p.bind(y), ew.sign_p.bind(mod)))
+    mod = select(off, add_(mod, y), mod)
+    div = select(off, sub_(div, 1), div)
+    return ew.round_p.bind(div, rounding_method=0), mod
+
+
+def remainder(x1: Any, x2: Any, /) -> Value:
+    """The remainder of x1 / x2 with the sign of x2: ``x1 - floor_divide(x1, x2) * x2``.
+
+    Args:
+        x1, x2: arrays or numbers of integer, bool or float dtypes, of shapes that broadcast.
+
+    Returns:
+        An array of the promoted dtype; of integers, 0 where x2 is 0.
+
+    Follows `numpy.remainder`.
+
+    >>> quire.numpy.remainder(-7, 2).item()
+    1
+    """
+    try:
+        x, y = _no_bool_ints(*operands("remainder", x1, x2))
+        dtype = aval_of(x).dtype
+        _no_complex("remainder", dtype)
+        if dtypes.is_integer(dtype):
+            y = select(eq_(y, 0), 1, y)
+            shape = max(aval_of(x).shape, aval_of(y).shape, key=len)
+            x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+        trunc = rem_(x, y)
+        nonzero = ne_(trunc, 0)
+        other_sign = ne_(lt_(trunc, 0), lt_(y, 0))
+        return select(and_(other_sign, nonzero), add_(trunc, y), trunc)
+    except (TypeError, ValueError) as error:
+        named(error, "remainder")
+        raise
+
+
+mod = remainder
+
+
+def fmod(x1: Any, x2: Any, /) -> Value:
+    """The remainder of x1 / x2 with the sign of x1. Follows `numpy.fmod`.
+
+    >>> quire.numpy.fmod(-7, 2).item()
+    -1
+    """
+    try:
+        x, y = operands("fmod", x1, x2)
+        _no_complex("fmod", aval_of(x).dtype)
+        x, y = _no_bool_ints(x, y)
+        if dtypes.is_integer(aval_of(x).dtype):
+            y = select(eq_(y, 0), 1, y)
+        return rem_(x, y)
+    except (TypeError, ValueError) as error:
+        named(error, "fmod")
+        raise
+
+
+def divmod(x1: Any, x2: Any, /) -> tuple[Value, Value]:
+    """``(floor_divide(x1, x2), remainder(x1, x2))``. Follows `numpy.divmod`.
+
+    >>> quire.numpy.divmod(7, 2)[1].item()
+    1
+    """
+    x, y = _no_bool_ints(*operands("divmod", x1, x2))
+    if dtypes.is_integer(aval_of(x).dtype):
+        return floor_divide(x, y), remainder(x, y)
+    _no_complex("divmod", aval_of(x).dtype)
+    return _float_divmod(x, y)
+
+
+# -- powers -----------------------------------------------------------------------------------------------------------
+
+
+def power(x1: Any, x2: Any, /) -> Value:
+    """x1 ** x2.
+
+    Args:
+        x1, x2: arrays or numbers, of shapes that broadcast. An integer base with a negative integer number as
+            exponent is an error; a Python integer exponent is a repeated product.
+
+    Returns:
+        An array of the promoted dtype.
+
+    Follows `numpy.power`.
+
+    >>> quire.numpy.power(quire.numpy.array([2., 3.]), 2)
+    Array([4., 9.], dtype=float32)
+    """
+    x1, x2 = unwrap(x1), unwrap(x2)
+    check_arraylike("power", x1, x2)
+    try:
+        if type(x2) is int and type(x1) not in SCALARS:
+            x = x1
+            if dtypes.is_bool(aval_of(x).dtype):
+                x = cast(x, dtypes.int32)
+            if x2 < 0 and dtypes.is_integer(aval_of(x).dtype):
+                raise TypeError(
+                    f"quire.numpy.power: integers cannot be raised to the negative power {x2}: convert "
+                    f"{aval_of(x).short()} to a float dtype"
+                )
+            if x2 == 0:
+                from .creation import filled
+
+                return filled(aval_of(x).shape, 1, aval_of(x).dtype, aval_of(x).weak_type)
+            return ew.integer_pow_p.bind(x, y=x2)
+        if dtypes.is_integer(aval_of(x2).dtype) and aval_of(x1).dtype in INEXACT and type(x2) is not int:
+            dtype, weak = result_type(x1, x2)
+            x, y = promote_shapes("power", cast(x1, dtype, weak), x2)
+            return bind(ew.pow_p, (x, y), {})
+        x, y = promote_shapes("power", *promote_dtypes(x1, x2))
+        dtype = aval_of(x).dtype
+        if dtypes.is_bool(dtype):
+            x, y, dtype = cast(x, dtypes.int32), cast(y, dtypes.int32), dtypes.int32
+        if dtype in INEXACT:
+            return bind(ew.pow_p, (x, y), {})
+        return _integer_power(x, y)
+    except (TypeError, ValueError) as error:
+        named(error, "power")
+        raise
+
+
+pow = power
+
+
+def _integer_power(x: Value, y: Value) -> Value:
+    """x ** y of integers by repeated squaring: six steps hold every power that does not overflow."""
+    from .creation import filled
+
+    aval = aval_of(x)
+    shape = max(aval.shape, aval_of(y).shape, key=len)
+    x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+    weak = aval.weak_type and aval_of(y).weak_type
+    result = filled(shape, 1, aval.dtype, weak)
+    shift = ew.shift_right_logical_p if dtypes.is_unsigned(aval.dtype) else ew.shift_right_arithmetic_p
+    for step in range(6):
+        odd = ne_(bind(ew.and_p, (y, scalar_like(1, y)), {}), 0)
+        result = select(odd, mul_(result, x), result)
+        if step < 5:
+            x = mul_(x, x)
+            y = bind(shift, (y, scalar_like(1, y)), {})
+    return result
+
+
+def float_power(x: Any, y: Any, /) -> Value:
+    """x ** y in an inexact dtype. Follows `numpy.float_power`.
+
+    >>> quire.numpy.float_power(2, -1).item()
+    0.5
+    """
+    x, y = inexact_operands("float_power", x, y)
+    return bind(ew.pow_p, (x, y), {})
+
+
+def square(x: Any, /) -> Value:
+    """x * x. Follows `numpy.square`.
+
+    >>> quire.numpy.square(3).item()
+    9
+    """
+    x = ensure("square", x)
+    return ew.square_p.bind(_no_bool_ints(x)[0])
+
+
+def reciprocal(x: Any, /) -> Value:
+    """1 / x. Follows `numpy.reciprocal`.
+
+    >>> quire.numpy.reciprocal(4.).item()
+    0.25
+    """
+    x = inexact_operand("reciprocal", x)
+    return div_(1.0, x) if type(x) not in SCALARS else div_(1.0, ensure("reciprocal", x))
+
+
+def hypot(x1: Any, x2: Any, /) -> Value:
+    """sqrt(x1**2 + x2**2), without overflow. Follows `numpy.hypot`.
+
+    >>> quire.numpy.hypot(3., 4.).item()
+    5.0
+    """
+    x, y = inexact_operands("hypot", x1, x2)
+    if dtypes.is_complex(aval_of(x).dtype):
+        raise ValueError("quire.numpy.hypot: not defined for complex numbers: take their absolute values first")
+    x, y = ew.abs_p.bind(x), ew.abs_p.bind(y)
+    infinite = or_(eq_(x, math.inf), eq_(y, math.inf))
+    small, large = bind(ew.min_p, (x, y), {}), bind(ew.max_p, (x, y), {})
+    safe = select(eq_(large, 0), 1.0, large)
+    ratio = div_(small, safe)
+    result = select(eq_(large, 0), large, mul_(large, ew.sqrt_p.bind(add_(ew.square_p.bind(ratio), 1.0))))
+    return select(infinite, math.inf, result)
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Value:
+    """log(exp(x1) + exp(x2)), without overflow. Follows `numpy.logaddexp`.
+
+    >>> round(quire.numpy.logaddexp(0., 0.).item(), 4)
+    0.6931
+    """
+    return _logaddexp(*inexact_operands("logaddexp", x1, x2))
+
+
+def _logaddexp(x: Value, y: Value) -> Value:
+    if dtypes.is_complex(aval_of(x).dtype):
+        from .elementwise import greater
+
+        larger = select(greater(ew.real(x), ew.real(y)), x, y)
+        smaller = select(greater(ew.real(x), ew.real(y)), y, x)
+        return add_(larger, ew.log1p_p.bind(ew.exp_p.bind(sub_(smaller, larger))))
+    delta = sub_(x, y)
+    stable = add_(bind(ew.max_p, (x, y), {}), ew.log1p_p.bind(ew.exp_p.bind(ew.neg_p.bind(ew.abs_p.bind(delta)))))
+    return select(ne_(delta, delta), add_(x, y), stable)  # inf - inf
+
+
+def logaddexp2(x1: Any, x2: Any, /) -> Value:
+    """log2(2**x1 + 2**x2), without overflow. Follows `numpy.logaddexp2`.
+
+    >>> quire.numpy.logaddexp2(1., 1.).item()
+    2.0
+    """
+    x, y = inexact_operands("logaddexp2", x1, x2)
+    ln2 = math.log(2)
+    return div_(_logaddexp(mul_(x, ln2), mul_(y, ln2)), ln2)
+
+
+# -- other logarithms and angles --------------------------------------------------------------------------------------
+
+
+def log2(x: Any, /) -> Value:
+    """The base-2 logarithm. Follows `numpy.log2`.
+
+    >>> quire.numpy.log2(8.).item()
+    3.0
+    """
+    x = ensure("log2", inexact_operand("log2", x))
+    return div_(ew.log_p.bind(x), ew.log_p.bind(scalar_like(2.0, x)))
+
+
+def log10(x: Any, /) -> Value:
+    """The base-10 logarithm. Follows `numpy.log10`.
+
+    >>> quire.numpy.log10(100.).item()
+    2.0
+    """
+    x = ensure("log10", inexact_operand("log10", x))
+    return div_(ew.log_p.bind(x), ew.log_p.bind(scalar_like(10.0, x)))
+
+
+def deg2rad(x: Any, /) -> Value:
+    """Degrees to radians. Follows `numpy.deg2rad`.
+
+    >>> round(quire.numpy.deg2rad(180.).item(), 4)
+    3.1416
+    """
+    x = ensure("deg2rad", inexact_operand("deg2rad", x))
+    return mul_(x, math.pi / 180)
+
+
+def rad2deg(x: Any, /) -> Value:
+    """Radians to degrees. Follows `numpy.rad2deg`.
+
+    >>> quire.numpy.rad2deg(0.).item()
+    0.0
+    """
+    x = ensure("rad2deg", inexact_operand("rad2deg", x))
+    return mul_(x, 180 / math.pi)
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+def sinc(x: Any, /) -> Value:
+    """sin(pi x) / (pi x), 1 at 0. Follows `numpy.sinc`.
+
+    >>> quire.numpy.sinc(0.).item()
+    1.0
+    """
+    x = ensure("sinc", inexact_operand("sinc", x))
+    zero = eq_(x, 0.0)
+    safe = mul_(select(zero, 1.0, x), math.pi)
+    return select(zero, 1.0, div_(ew.sin_p.bind(safe), safe))
+
+
+def angle(z: Any, deg: bool = False) -> Value:
+    """The angle of a complex number in the plane, in radians or degrees. Follows `numpy.angle`.
+
+    >>> round(quire.numpy.angle(1j).item(), 4)
+    1.5708
+    """
+    z = ensure("angle", inexact_operand("angle", z))
+    result = bind(ew.atan2_p, (imag(z), real(z)), {})
+    return rad2deg(result) if deg else result
+
+
+# -- sign and absolute value, complex parts ---------------------------------------------------------------------------
+
+
+def absolute(x: Any, /) -> Value:
+    """The absolute value; real for complex x. Follows `numpy.absolute`.
+
+    >>> quire.numpy.absolute(3 + 4j).item()
+    5.0
+    """
+    x = ensure("absolute", x)
+    dtype = aval_of(x).dtype
+    return x if dtypes.is_bool(dtype) or dtypes.is_unsigned(dtype) else ew.abs_p.bind(x)
+
+
+abs = absolute
+
+
+def fabs(x: Any, /) -> Value:
+    """The absolute value in a float dtype. Follows `numpy.fabs`.
+
+    >>> quire.numpy.fabs(-3).item()
+    3.0
+    """
+    x = inexact_operand("fabs", x)
+    if dtypes.is_complex(aval_of(x).dtype):
+        raise TypeError("quire.numpy.fabs: complex numbers are not supported, use quire.numpy.abs")
+    return ew.abs_p.bind(x)
+
+
+def positive(x: Any, /) -> Value:
+    """+x: the array itself. Follows `numpy.positive`.
+
+    >>> quire.numpy.positive(3).item()
+    3
+    """
+    return ensure("positive", x)
+
+
+def real(val: Any, /) -> Value:
+    """The real part. Follows `numpy.real`.
+
+    >>> quire.numpy.real(1 + 2j).item()
+    1.0
+    """
+    x = ensure("real", val)
+    return ew.real_p.bind(x) if dtypes.is_complex(aval_of(x).dtype) else x
+
+
+def imag(val: Any, /) -> Value:
+    """The imaginary part; zeros for real dtypes. Follows `numpy.imag`.
+
+    >>> quire.numpy.imag(1 + 2j).item()
+    2.0
+    """
+    x = ensure("imag", val)
+    aval = aval_of(x)
+    if dtypes.is_complex(aval.dtype):
+        return ew.imag_p.bind(x)
+    from .creation import filled
+
+    return filled(aval.shape, 0, aval.dtype, aval.weak_type)
+
+
+def conjugate(x: Any, /) -> Value:
+    """The complex conjugate; x itself for real dtypes. Follows `numpy.conjugate`.
+
+    >>> quire.numpy.conjugate(1 + 2j).item()
+    (1-2j)
+    """
+    x = ensure("conjugate", x)
+    return ew.conj_p.bind(x) if dtypes.is_complex(aval_of(x).dtype) else x
+
+
+conj = conjugate
+
+
+def copysign(x1: Any, x2: Any, /) -> Value:
+    """The magnitude of x1 with the sign of x2 (that of -0 included). Follows `numpy.copysign`.
+
+    >>> quire.numpy.copysign(3., -0.).item()
+    -3.0
+    """
+    x, y = inexact_operands("copysign", x1, x2)
+    if dtypes.is_complex(aval_of(x).dtype):
+        raise TypeError("quire.numpy.copysign: complex numbers have no sign bit")
+    magnitude = ew.abs_p.bind(x)
+    return select(signbit(y), ew.neg_p.bind(magnitude), magnitude)
+
+
+_BITS = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
+
+
+def signbit(x: Any, /) -> Value:
+    """Whether the sign bit is set: true for negative numbers, -0.0 and negative NaN. Follows `numpy.signbit`.
+
+    >>> quire.numpy.signbit(quire.numpy.array([-0., 0.]))
+    Array([ True, False], dtype=bool)
+    """
+    x = ensure("signbit", x)
+    dtype = aval_of(x).dtype
+    if dtypes.is_complex(dtype):
+        raise TypeError("quire.numpy.signbit: complex numbers have no sign bit")
+    if dtypes.is_bool(dtype) or dtypes.is_unsigned(dtype):
+        from .creation import filled
+
+        return filled(aval_of(x).shape, False, dtypes.bool_)
+    if dtypes.is_float(dtype):
+        x = ew.bitcast_convert_type_p.bind(x, new_dtype=_BITS[dtype.itemsize])
+    return lt_(x, 0)
+
+
+def heaviside(x1: Any, x2: Any, /) -> Value:
+    """0 for negative x1, x2 at 0, 1 for positive x1. Follows `numpy.heaviside`.
+
+    >>> quire.numpy.heaviside(quire.numpy.array([-1., 0., 1.]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    x, y = inexact_operands("heaviside", x1, x2)
+    shape = max(aval_of(x).shape, aval_of(y).shape, key=len)
+    x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+    x, y = ensure("heaviside", x), ensure("heaviside", y)
+    step = select(gt_(x, 0.0), 1.0, x)  # keeps NaN
+    return select(lt_(x, 0.0), 0.0, select(eq_(x, 0.0), y, step))
+
+
+# -- rounding ---------------------------------------------------------------------------------------------------------
+
+
+def _rounding(name: str, p: Any, what: str, example: str) -> Any:
+    def apply(x: Any, /) -> Value:
+        x = ensure(name, x)
+        dtype = aval_of(x).dtype
+        if dtypes.is_integer(dtype) or dtypes.is_bool(dtype):
+            return x
+        try:
+            return p.bind(x)
+        except TypeError as error:
+            named(error, name)
+            raise
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__module__ = "quire.numpy"
+    apply.__doc__ = f"""{what}
+
+    Args:
+        x: an array or a number; integers and bool are returned as they are.
+
+    Follows `numpy.{name}`.
+
+    {example}
+    """
+    return apply
+
+
+floor = _rounding("floor", ew.floor_p, "The largest integer not above x.", ">>> quire.numpy.floor(-1.5).item()\n    -2.0")
+ceil = _rounding("ceil", ew.ceil_p, "The smallest integer not below x.", ">>> quire.numpy.ceil(-1.5).item()\n    -1.0")
+
+
+def trunc(x: Any, /) -> Value:
+    """x rounded toward zero. Follows `numpy.trunc`.
+
+    >>> quire.numpy.trunc(-1.5).item()
+    -1.0
+    """
+    x = ensure("trunc", x)
+    dtype = aval_of(x).dtype
+    if dtypes.is_integer(dtype) or dtypes.is_bool(dtype):
+        return x
+    _no_complex("trunc", dtype)
+    return select(lt_(x, 0.0), ew.ceil_p.bind(x), ew.floor_p.bind(x))
+
+
+fix = trunc
+
+
+def rint(x: Any, /) -> Value:
+    """The nearest integer, ties to even, in an inexact dtype. Follows `numpy.rint`.
+
+    >>> quire.numpy.rint(2.5).item()
+    2.0
+    """
+    x = inexact_operand("rint", x)
+    if dtypes.is_complex(aval_of(x).dtype):
+        return ew.complex_p.bind(rint(real(x)), rint(imag(x)))
+    return ew.round_p.bind(x, rounding_method=1)
+
+
+def round(a: Any, decimals: int = 0, out: None = None) -> Value:
+    """a rounded to a number of decimals, ties to even.
+
+    Args:
+        a: an array or a number.
+        decimals: digits after the point; negative for float dtypes only.
+
+    Follows `numpy.round`.
+
+    >>> quire.numpy.round(2.345, 1).item()
+    2.299999952316284
+    """
+    from ._util import as_int, no_out
+
+    no_out("round", out)
+    x = ensure("round", a)
+    places = as_int("round", decimals, "decimals")
+    dtype = aval_of(x).dtype
+    if dtypes.is_integer(dtype) or dtypes.is_bool(dtype):
+        if places < 0:
+            raise NotImplementedError("quire.numpy.round: integers cannot be rounded to negative decimals: convert to float")
+        return x
+    if dtypes.is_complex(dtype):
+        return ew.complex_p.bind(round(real(x), places), round(imag(x), places))
+    if places == 0:
+        return ew.round_p.bind(x, rounding_method=1)
+    small = dtype in (dtypes.float16, dtypes.bfloat16)
+    y = cast(x, dtypes.float32) if small else x
+    factor = 10.0**places
+    y = div_(ew.round_p.bind(mul_(y, factor), rounding_method=1), factor)
+    return cast(y, dtype) if small else y
+
+
+around = round
+
+
+# -- the parts of floats ----------------------------------------------------------------------------------------------
+
+
+def modf(x: Any, /, out: None = None) -> tuple[Value, Value]:
+    """The fractional and the integral part, both with the sign of x. Follows `numpy.modf`.
+
+    >>> [float(v) for v in quire.numpy.modf(2.5)]
+    [0.5, 2.0]
+    """
+    x = ensure("modf", inexact_operand("modf", x))
+    whole = select(ge_(x, 0.0), ew.floor_p.bind(x), ew.ceil_p.bind(x))
+    fraction = select(eq_(ew.abs_p.bind(x), math.inf), 0.0, sub_(x, whole))
+    return fraction, whole
+
+
+def frexp(x: Any, /) -> tuple[Value, Value]:
+    """Mantissa in [0.5, 1) and int32 exponent, so that ``x = mantissa * 2**exponent``. Follows `numpy.frexp`.
+
+    >>> [v.item() for v in quire.numpy.frexp(8.)]
+    [0.5, 4]
+    """
+    x = ensure("frexp", inexact_operand("frexp", x))
+    dtype = aval_of(x).dtype
+    _no_complex("frexp", dtype)
+    x = cast(x, dtype)
+    if dtype in (dtypes.float16, dtypes.bfloat16):
+        mantissa, exponent = frexp(cast(x, dtypes.float32))
+        return cast(mantissa, dtype), exponent
+    bits_dtype, mantissa_bits, bias, mask = _layout(dtype)
+    # Subnormal numbers are scaled into the normal range first.
+    smallest = np.finfo(dtype).tiny
+    subnormal = lt_(ew.abs_p.bind(x), float(smallest))
+    scaled = select(subnormal, mul_(x, 2.0 ** (mantissa_bits + 1)), x)
+    bits = ew.bitcast_convert_type_p.bind(scaled, new_dtype=bits_dtype)
+    field = bind(ew.and_p, (ew.shift_right_logical_p.bind(bits, bits_dtype.type(mantissa_bits)), bits_dtype.type(mask)), {})
+    exponent = sub_(field, bias - 1)
+    exponent = select(subnormal, sub_(exponent, mantissa_bits + 1), exponent)
+    cleared = bind(ew.and_p, (bits, bits_dtype.type(~(mask << mantissa_bits))), {})
+    mantissa = ew.bitcast_convert_type_p.bind(
+        bind(ew.or_p, (cleared, bits_dtype.type((bias - 1) << mantissa_bits)), {}), new_dtype=dtype
+    )
+    special = or_(eq_(x, 0.0), or_(ne_(x, x), eq_(ew.abs_p.bind(x), math.inf)))
+    return select(special, x, mantissa), cast(select(special, 0, exponent), dtypes.int32)
+
+
+def _layout(dtype: DType) -> tuple[DType, int, int, int]:
+    """The integer dtype of a float's width, its mantissa bits, exponent bias and exponent mask."""
+    if dtype == dtypes.float64:
+        return dtypes.int64, 52, 1023, 0x7FF
+    return dtypes.int32, 23, 127, 0xFF
+
+
+def ldexp(x1: Any, x2: Any, /) -> Value:
+    """x1 * 2**x2, without an overflow on the way. Follows `numpy.ldexp`.
+
+    >>> quire.numpy.ldexp(3., 2).item()
+    12.0
+    """
+    check_arraylike("ldexp", x1, x2)
+    exponent_dtype = aval_of(x2).dtype
+    if exponent_dtype in INEXACT:
+        raise ValueError(f"quire.numpy.ldexp: x2 must be integers, got dtype {exponent_dtype}")
+    x = promote_inexact(x1)[0]
+    _no_complex("ldexp", aval_of(x).dtype)
+    x, n = promote_shapes("ldexp", x, cast(x2, dtypes.int32))
+    dtype = aval_of(x).dtype
+    wide = cast(x, dtypes.float32) if dtype in (dtypes.float16, dtypes.bfloat16) else x
+    compute = aval_of(wide).dtype
+    limit = 4 * np.finfo(compute).maxexp
+    n = bind(ew.max_p, (bind(ew.min_p, (n, np.int32(limit)), {}), np.int32(-limit)), {})
+    for _ in range(4):  # four factors, each a power of two that the dtype holds
+        part = ew.div_p.bind(n, np.int32(4)) if _ < 3 else n
+        if _ < 3:
+            n = sub_(n, part) if _ == 0 else sub_(n, part)
+        wide = mul_(wide, _exact_power_of_two(part, compute))
+    return cast(wide, dtype)
+
+
+def _exact_power_of_two(n: Value, dtype: DType) -> Value:
+    bits_dtype, mantissa_bits, bias, _ = _layout(dtype)
+    n = cast(n, bits_dtype)
+    low, high = bits_dtype.type(1 - bias), bits_dtype.type(bias)
+    n = bind(ew.max_p, (bind(ew.min_p, (n, high), {}), low), {})
+    bits = ew.shift_left_p.bind(add_(n, bias), bits_dtype.type(mantissa_bits))
+    return ew.bitcast_convert_type_p.bind(bits, new_dtype=dtype)
+
+
+def spacing(x: Any, /) -> Value:
+    """The distance to the next representable float away from zero. Follows `numpy.spacing`.
+
+    >>> quire.numpy.spacing(1.).item() == 2**-23
+    True
+    """
+    x = ensure("spacing", inexact_operand("spacing", x))
+    toward = select(signbit(x), -math.inf, broadcast_to(scalar_like(math.inf, x), aval_of(x).shape))
+    step = sub_(ew.nextafter_p.bind(x, toward), x)
+    return select(eq_(ew.abs_p.bind(x), math.inf), math.nan, step)
+
+
+# -- integers ---------------------------------------------------------------------------------------------------------
+
+
+def bitwise_count(x: Any, /) -> Value:
+    """The number of set bits of abs(x), as uint8. Follows `numpy.bitwise_count`.
+
+    >>> quire.numpy.bitwise_count(7).item()
+    3
+    """
+    x = ensure("bitwise_count", x)
+    dtype = aval_of(x).dtype
+    if dtypes.is_bool(dtype):
+        return cast(x, dtypes.uint8)
+    if not dtypes.is_integer(dtype):
+        raise TypeError(f"quire.numpy.bitwise_count: expected integers, got dtype {dtype}")
+    return cast(ew.population_count_p.bind(absolute(x)), dtypes.uint8)
+
+
+def _integer_operands(name: str, x1: Any, x2: Any) -> list[Value]:
+    check_arraylike(name, x1, x2)
+    x, y = promote_shapes(name, *promote_dtypes(x1, x2))
+    if not dtypes.is_integer(aval_of(x).dtype):
+        raise ValueError(f"quire.numpy.{name}: arguments must be integers, got dtype {aval_of(x).dtype}")
+    shape = max(aval_of(x).shape, aval_of(y).shape, key=len)
+    return [absolute(broadcast_to(x, shape)), absolute(broadcast_to(y, shape))]
+
+
+def gcd(x1: Any, x2: Any, /) -> Value:
+    """The greatest common divisor of integers; gcd(0, 0) is 0. Follows `numpy.gcd`.
+
+    >>> quire.numpy.gcd(12, 18).item()
+    6
+    """
+    a, b = _integer_operands("gcd", x1, x2)
+    from .creation import concrete_array
+
+    known_a, known_b = concrete(a), concrete(b)
+    if known_a is not None and known_b is not None and not isinstance(a, Tracer) and not isinstance(b, Tracer):
+        return concrete_array(np.gcd(known_a, known_b))
+    return _euclid(a, b)
+
+
+def _euclid(a: Value, b: Value) -> Value:
+    from quire import lax  # type: ignore[attr-defined]
+
+    from .reductions import any as any_
+
+    def step(pair: tuple[Value, Value]) -> tuple[Value, Value]:
+        a, b = pair
+        done = eq_(b, 0)
+        return select(done, a, b), select(done, b, rem_(a, select(done, 1, b)))
+
+    return lax.while_loop(lambda pair: any_(ne_(pair[1], 0)), step, (a, b))[0]
+
+
+def lcm(x1: Any, x2: Any, /) -> Value:
+    """The least common multiple of integers; 0 if either is 0. Follows `numpy.lcm`.
+
+    >>> quire.numpy.lcm(4, 6).item()
+    12
+    """
+    a, b = _integer_operands("lcm", x1, x2)
+    divisor = gcd(a, b)
+    zero = eq_(divisor, 0)
+    return select(zero, 0, mul_(a, floor_divide(b, select(zero, 1, divisor))))

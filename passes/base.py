@@ -1,0 +1,230 @@
+"""What a pass is, the registry of passes, and the text of pipelines.
+
+A pass is a frozen dataclass: its fields are its options, in text, in Python and in ``dumpir --list-passes``::
+
+    @register_pass
+    @dataclass(frozen=True)
+    class Fuse(Pass):
+        '''Cluster equations into fusions.'''
+
+        name = "fuse"
+        max_inputs: int = 8
+
+        def apply(self, program, context): ...
+
+The contract: a program that keeps the IR's rules (`quire.ir.verifier`) gives one that keeps them, with the same
+inputs and results, every equation with the source of the one it stands for. A pipeline is text:
+``"inline,simplify,cse,dce,fuse{max-inputs=8},dce"``. Other packages add passes through the entry point group
+`quire.passes`: the entry's name is the pass's, its value the class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from quire.ir.errors import PassError
+from quire.ir.jaxpr import ClosedJaxpr
+
+ENTRY_POINTS = "quire.passes"
+
+
+@dataclasses.dataclass
+class PassContext:
+    """What a pass sees beside the program.
+
+    Attributes:
+        target: the target the program is compiled for (`quire.backends.targets.Target`); None if unknown.
+        counters: how often each rule fired, by name; passes add to it.
+        nested: results for nested jaxprs by (pass, id): one that occurs often is transformed once. Keeps them alive.
+    """
+
+    target: Any = None
+    counters: Counter[str] = dataclasses.field(default_factory=lambda: Counter[str]())
+    nested: dict[Any, Any] = dataclasses.field(default_factory=lambda: dict[Any, Any]())
+
+
+@dataclasses.dataclass(frozen=True)
+class Pass:
+    """Base of passes. Subclasses are frozen dataclasses with a `name`, options as fields, and `apply`."""
+
+    name: ClassVar[str] = ""
+
+    def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
+        """The transformed program."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return pass_to_str(self)
+
+
+P = TypeVar("P", bound=type[Pass])
+_registry: dict[str, type[Pass]] = {}
+_entry_points_loaded = False
+_lock = threading.RLock()
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def register_pass(cls: P) -> P:
+    """Class decorator: make a pass known by its name. PassError when the name is taken or is no plain name."""
+    name = cls.name
+    if not _NAME.fullmatch(name):
+        raise PassError(f"pass {cls.__name__}: its name {name!r} must be lower-case words joined by '-'")
+    if not dataclasses.is_dataclass(cls):
+        raise PassError(f"pass {name}: {cls.__name__} must be a frozen dataclass")
+    with _lock:
+        other = _registry.setdefault(name, cls)
+    if other is not cls:
+        raise PassError(
+            f"two passes are named {name!r}: {other.__module__}.{other.__qualname__} and {cls.__module__}.{cls.__qualname__}"
+        )
+    return cls
+
+
+def _load_entry_points() -> None:
+    """Register the passes of other packages, once."""
+    global _entry_points_loaded
+    with _lock:
+        if _entry_points_loaded:
+            return
+        _entry_points_loaded = True
+        from importlib.metadata import entry_points
+
+        for entry in entry_points(group=ENTRY_POINTS):
+            cls = entry.load()
+            if not (isinstance(cls, type) and issubclass(cls, Pass)):
+                raise PassError(f"entry point {entry.name} = {entry.value} of {ENTRY_POINTS} is not a Pass class")
+            if cls.name != entry.name:
+                raise PassError(f"entry point {entry.name} = {entry.value} of {ENTRY_POINTS} holds the pass {cls.name}")
+            register_pass(cls)
+
+
+def registered_passes() -> dict[str, type[Pass]]:
+    """All passes by name, also those of other packages."""
+    _load_entry_points()
+    return dict(sorted(_registry.items()))
+
+
+def find_pass(name: str) -> type[Pass]:
+    """The pass of that name; PassError with the nearest name otherwise."""
+    found = _registry.get(name)
+    if found is None:
+        known = registered_passes()
+        found = known.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, list(known), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; the passes are {', '.join(known)}"
+            raise PassError(f"no pass is named {name!r}{hint}")
+    return found
+
+
+# -- the text of pipelines --------------------------------------------------------------------------------------------
+
+
+def options_of(cls: type[Pass]) -> dict[str, dataclasses.Field[Any]]:
+    """The options of a pass by their names in text (``max-inputs`` for the field ``max_inputs``)."""
+    return {f.name.replace("_", "-"): f for f in dataclasses.fields(cls)}
+
+
+def pass_to_str(p: Pass) -> str:
+    """``fuse{max-inputs=8}``; options at their defaults are left out."""
+    options: list[str] = []
+    for name, f in options_of(type(p)).items():
+        value = getattr(p, f.name)
+        default: Any = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+        if value != default:
+            options.append(f"{name}={_option_to_str(value)}")
+    return p.name + (f"{{{','.join(options)}}}" if options else "")
+
+
+def _option_to_str(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return "|".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return str(value)
+
+
+def pipeline_to_str(passes: Iterable[Pass]) -> str:
+    """The text of a pipeline, as `parse_pipeline` reads it."""
+    return ",".join(pass_to_str(p) for p in passes)
+
+
+_BOOLS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+def _option_value(p: str, name: str, annotation: str, text: str) -> Any:
+    kinds = [kind.strip() for kind in str(annotation).split("|")]
+    if "None" in kinds and text.lower() == "none":
+        return None
+    for kind in kinds:
+        if kind == "bool" and text.lower() in _BOOLS:
+            return _BOOLS[text.lower()]
+        if kind == "int" and re.fullmatch(r"[-+]?\d+", text):
+            return int(text)
+        if kind == "float":
+            try:
+                return float(text)
+            except ValueError:
+                continue
+        if kind == "str":
+            return text
+        if kind == "tuple[str, ...]":
+            return tuple(text.split("|")) if text else ()
+    raise PassError(f"option {name} of pass {p}: got {text!r}, expected {annotation}")
+
+
+def make_pass(name: str, options: Sequence[tuple[str, str]]) -> Pass:
+    """A pass by its name and the texts of its options."""
+    cls = find_pass(name)
+    known = options_of(cls)
+    values: dict[str, Any] = {}
+    for option, text in options:
+        f = known.get(option.replace("_", "-"))
+        if f is None:
+            near = difflib.get_close_matches(option, list(known), n=1)
+            if near:
+                hint = f"; did you mean {near[0]!r}?"
+            else:
+                hint = f"; it has {', '.join(known)}" if known else "; it has no options"
+            raise PassError(f"pass {name} has no option {option!r}{hint}")
+        if f.name in values:
+            raise PassError(f"option {option} of pass {name} is given twice")
+        values[f.name] = _option_value(name, option, str(f.type), text)
+    return cls(**values)
+
+
+_ITEM = re.compile(r"\s*(?P<name>[\w-]+)\s*(?:\{(?P<options>[^{}]*)\})?\s*(?P<end>,|$)")
+
+
+def parse_pipeline(text: str) -> tuple[Pass, ...]:
+    """The passes of a pipeline's text; none for an empty one.
+
+    Raises PassError for an unknown pass (with the nearest name), an unknown option or a value of the wrong type.
+    """
+    passes: list[Pass] = []
+    at = 0
+    text = text.strip()
+    while at < len(text):
+        m = _ITEM.match(text, at)
+        if m is None:
+            raise PassError(
+                f"pipeline {text!r}: expected pass or pass{{option=value,...}} separated by ',' at {text[at:][:20]!r}"
+            )
+        options: list[tuple[str, str]] = []
+        for item in filter(None, (part.strip() for part in (m["options"] or "").split(","))):
+            name, equals, value = item.partition("=")
+            # An option that is only named is a bool that is set.
+            options.append((name.strip(), value.strip() if equals else "true"))
+        passes.append(make_pass(m["name"], options))
+        at = m.end()
+        if m["end"] == "," and at == len(text):
+            raise PassError(f"pipeline {text!r}: a pass is expected after the last ','")
+    return tuple(passes)

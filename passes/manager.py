@@ -1,0 +1,170 @@
+"""The pass manager: runs a pipeline, and can time, count, verify, show and compare around each pass."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from quire.ir.config import config
+from quire.ir.errors import PassError, QuireError
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.verifier import checked, verify
+
+from . import canonicalize, cse, dce, inline, simplify  # noqa: F401  (their passes are registered)
+from .base import Pass, PassContext, parse_pipeline, pass_to_str, pipeline_to_str
+from .compare import Difference, first_difference
+from .rewriting import count_eqns
+
+_DEFAULT = "drop-weak-types,inline,canonicalize-literals,simplify,cse,simplify,dce"
+
+DEFAULT_PIPELINES: Mapping[str, str] = MappingProxyType(
+    {"cpu": _DEFAULT, "vulkan": _DEFAULT, "cuda": _DEFAULT, "rocm": _DEFAULT, "metal": _DEFAULT, "vmvx": _DEFAULT}
+)
+"""The passes that run before lowering, by target."""
+
+
+def default_pipeline(target: str) -> str:
+    """The default pipeline of a target, by its name."""
+    return DEFAULT_PIPELINES.get(target, _DEFAULT)
+
+
+@dataclasses.dataclass(frozen=True)
+class PassRecord:
+    """What one pass of a run did.
+
+    Attributes:
+        text: the pass with its options, as in the pipeline's text.
+        stage: a name for the program after it, unique in the run: ``simplify``, ``simplify-2``.
+        seconds: the time of the pass alone.
+        before, after: the programs.
+        eqns_before, eqns_after: their numbers of equations, nested ones included.
+        counters: how often each of its rules fired.
+    """
+
+    text: str
+    stage: str
+    seconds: float
+    before: ClosedJaxpr
+    after: ClosedJaxpr
+    eqns_before: int
+    eqns_after: int
+    counters: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelineResult:
+    """A program after a pipeline, with the record of each pass."""
+
+    program: ClosedJaxpr
+    records: tuple[PassRecord, ...]
+
+    def table(self) -> str:
+        """Time and equations of each pass, as text."""
+        rows = [("pass", "ms", "equations", "")]
+        for r in self.records:
+            fired = ", ".join(f"{name} {n}" for name, n in Counter(r.counters).most_common(6))
+            rows.append((r.text, f"{r.seconds * 1e3:.2f}", f"{r.eqns_before} -> {r.eqns_after}", fired))
+        total = sum(r.seconds for r in self.records)
+        rows.append(("total", f"{total * 1e3:.2f}", "", ""))
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        return "\n".join(
+            f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:<{widths[2]}}  {d}".rstrip() for a, b, c, d in rows
+        )
+
+
+class PassManager:
+    """A pipeline that is ready to run; it holds no state of a run and may be used from many threads.
+
+    Args:
+        pipeline: its text, or the passes.
+        target: the target compiled for, seen by passes.
+        verify_each: check the program before the pipeline and after each pass; default `config.verify_each`.
+        observers: called with the `PassRecord` after each pass.
+        compare: evaluate the program before and after each pass with the reference backend, on random inputs or
+            `compare_inputs`, and raise PassError for the first pass that changes the numbers.
+    """
+
+    def __init__(
+        self,
+        pipeline: str | Sequence[Pass],
+        *,
+        target: Any = None,
+        verify_each: bool | None = None,
+        observers: Sequence[Callable[[PassRecord], None]] = (),
+        compare: bool = False,
+        compare_inputs: Sequence[Any] | None = None,
+    ) -> None:
+        self.passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
+        self.target = target
+        self.verify_each = verify_each
+        self.observers = tuple(observers)
+        self.compare = compare
+        self.compare_inputs = compare_inputs
+
+    def __str__(self) -> str:
+        return pipeline_to_str(self.passes)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of the programs after each pass: a pass's name, numbered where it occurs again."""
+        seen: Counter[str] = Counter()
+        names: list[str] = []
+        for p in self.passes:
+            seen[p.name] += 1
+            names.append(p.name if seen[p.name] == 1 else f"{p.name}-{seen[p.name]}")
+        return tuple(names)
+
+    def run(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        """The program after every pass."""
+        if self.observers or self.compare:
+            return self.run_recorded(program).program
+        check = config.options.verify_each if self.verify_each is None else self.verify_each
+        if check:
+            verify(program)
+        for p in self.passes:
+            program = self._apply(p, program, PassContext(self.target), check)
+        return program
+
+    def run_recorded(self, program: ClosedJaxpr) -> PipelineResult:
+        """The program after every pass, with what each did."""
+        check = config.options.verify_each if self.verify_each is None else self.verify_each
+        if check:
+            verify(program)
+        records: list[PassRecord] = []
+        count = count_eqns(program)
+        for p, stage in zip(self.passes, self.stages):
+            context = PassContext(self.target)
+            start = time.perf_counter()
+            after = self._apply(p, program, context, False)
+            seconds = time.perf_counter() - start
+            if check:
+                checked(after, f"pass {p}")
+            if self.compare:
+                difference = first_difference(program, after, self.compare_inputs)
+                if difference is not None:
+                    raise PassError(f"pass {pass_to_str(p)} changes the numbers: {difference}")
+            counted = count_eqns(after)
+            record = PassRecord(pass_to_str(p), stage, seconds, program, after, count, counted, context.counters)
+            records.append(record)
+            for observer in self.observers:
+                observer(record)
+            program, count = after, counted
+        return PipelineResult(program, tuple(records))
+
+    def _apply(self, p: Pass, program: ClosedJaxpr, context: PassContext, check: bool) -> ClosedJaxpr:
+        try:
+            after = p.apply(program, context)
+        except QuireError:
+            raise
+        except Exception as error:
+            raise PassError(f"pass {p} failed: {type(error).__name__}: {error}") from error
+        return checked(after, f"pass {p}") if check else after
+
+
+__all__ = [
+    "DEFAULT_PIPELINES", "Difference", "PassManager", "PassRecord", "PipelineResult", "default_pipeline",
+]  # fmt: skip

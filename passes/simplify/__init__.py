@@ -1,0 +1,44 @@
+"""simplify: algebra, structure and constants, by tables of rules.
+
+`algebra` holds identities as data, `structure` and `values` rules as functions; `rewriter` applies them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from quire.ir.jaxpr import ClosedJaxpr
+
+from ..base import Pass, PassContext, register_pass
+
+from . import values  # first: folding before algebra  # isort: skip
+from . import algebra, structure
+from .rewriter import RULES, Rewriter, Rule, add_rule, rule
+
+# Constants up to this many elements can take part in folding.
+_KNOWN_SIZE = 1024
+
+
+@register_pass
+@dataclass(frozen=True)
+class Simplify(Pass):
+    """Apply algebraic identities, join chains of conversions, broadcasts, reshapes and transposes, fold constants.
+
+    Every rule is exact, NaN, infinities and signed zeros included. The rules that fired are counted by name.
+    """
+
+    name = "simplify"
+
+    def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
+        known = {
+            v: c
+            for v, c in zip(program.jaxpr.constvars, program.consts)
+            if isinstance(c, np.ndarray) and c.size <= _KNOWN_SIZE
+        }
+        jaxpr = Rewriter(program.jaxpr, context, known).run()
+        return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
+
+
+__all__ = ["RULES", "Rewriter", "Rule", "Simplify", "add_rule", "algebra", "rule", "structure", "values"]

@@ -1,0 +1,231 @@
+"""Algebraic identities as data: (dtypes, pattern, replacement).
+
+Every one is exact on each dtype it names, NaN, infinities and the sign of zero included (the payload and sign of a NaN
+aside): a test evaluates each on edge values before and after. So ``x + 0.0`` is not x (it is not for -0.0), but
+``x + -0.0`` is.
+
+A pattern is ``(primitive, operand, ...)``; an operand is a pattern, a variable (a string; the same string is the same
+value) or a number, which a literal or a broadcast literal matches by its bits. Commutative primitives match in either
+order. A replacement is a pattern whose numbers become constants of the result's shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
+from quire.ir.jaxpr import Atom, Eqn, Literal
+from quire.ir.primitive import PRIMITIVES
+
+from ..cse import COMMUTATIVE
+from .rewriter import Rewrite, Rewriter, Rule, add_rule
+
+Pattern = Any  # tuple | str | number
+
+DOMAINS: Mapping[str, tuple[dtypes.DType, ...]] = {
+    "any": dtypes.ALL,
+    "bool": (dtypes.bool_,),
+    "bits": (dtypes.bool_, *dtypes.SIGNED, *dtypes.UNSIGNED),
+    "signed": dtypes.SIGNED,
+    "unsigned": dtypes.UNSIGNED,
+    "int": (*dtypes.SIGNED, *dtypes.UNSIGNED),
+    "float": dtypes.FLOATS,
+    "complex": dtypes.COMPLEX,
+    "inexact": (*dtypes.FLOATS, *dtypes.COMPLEX),
+    "real": (*dtypes.SIGNED, *dtypes.UNSIGNED, *dtypes.FLOATS),
+    "number": (*dtypes.SIGNED, *dtypes.UNSIGNED, *dtypes.FLOATS, *dtypes.COMPLEX),
+}
+"""Sets of dtypes by name: the dtype of the outermost primitive's first operand decides."""
+
+# -1 stands for all bits set, also in unsigned dtypes.
+IDENTITIES: tuple[tuple[str, Pattern, Pattern], ...] = (
+    # sums
+    ("float", ("add", "x", -0.0), "x"),
+    ("int", ("add", "x", 0), "x"),
+    ("real", ("sub", "x", 0), "x"),
+    ("int", ("sub", "x", "x"), 0),
+    ("int", ("sub", 0, "x"), ("neg", "x")),
+    ("float", ("sub", -0.0, "x"), ("neg", "x")),
+    ("number", ("add", "x", ("neg", "y")), ("sub", "x", "y")),
+    ("number", ("sub", "x", ("neg", "y")), ("add", "x", "y")),
+    ("int", ("add", ("sub", "x", "y"), "y"), "x"),
+    ("int", ("sub", ("add", "x", "y"), "y"), "x"),
+    ("int", ("neg", ("sub", "x", "y")), ("sub", "y", "x")),
+    # signs
+    ("number", ("neg", ("neg", "x")), "x"),
+    ("real", ("abs", ("neg", "x")), ("abs", "x")),
+    ("real", ("abs", ("abs", "x")), ("abs", "x")),
+    ("number", ("square", ("neg", "x")), ("square", "x")),
+    ("real", ("square", ("abs", "x")), ("square", "x")),
+    ("float", ("cos", ("neg", "x")), ("cos", "x")),
+    ("real", ("sign", ("sign", "x")), ("sign", "x")),
+    # products
+    ("real", ("mul", "x", 1), "x"),
+    ("signed", ("mul", "x", -1), ("neg", "x")),
+    ("float", ("mul", "x", -1), ("neg", "x")),
+    ("int", ("mul", "x", 0), 0),
+    ("real", ("mul", ("neg", "x"), ("neg", "y")), ("mul", "x", "y")),
+    ("real", ("div", "x", 1), "x"),
+    ("float", ("div", "x", -1), ("neg", "x")),
+    ("float", ("div", ("neg", "x"), ("neg", "y")), ("div", "x", "y")),
+    ("int", ("rem", "x", 1), 0),
+    # powers
+    ("float", ("pow", "x", 1.0), "x"),
+    ("float", ("pow", "x", 2.0), ("square", "x")),
+    ("float", ("pow", "x", -1.0), ("div", 1, "x")),
+    ("float", ("pow", "x", 0.0), 1),
+    # rounding
+    ("float", ("floor", ("floor", "x")), ("floor", "x")),
+    ("float", ("ceil", ("ceil", "x")), ("ceil", "x")),
+    ("float", ("ceil", ("floor", "x")), ("floor", "x")),
+    ("float", ("floor", ("ceil", "x")), ("ceil", "x")),
+    # order
+    ("any", ("max", "x", "x"), "x"),
+    ("any", ("min", "x", "x"), "x"),
+    ("float", ("max", "x", -np.inf), "x"),
+    ("float", ("min", "x", np.inf), "x"),
+    ("float", ("max", ("max", "x", "y"), "y"), ("max", "x", "y")),
+    ("float", ("min", ("min", "x", "y"), "y"), ("min", "x", "y")),
+    ("real", ("lt", "x", "x"), False),
+    ("real", ("gt", "x", "x"), False),
+    ("int", ("le", "x", "x"), True),
+    ("int", ("ge", "x", "x"), True),
+    ("int", ("eq", "x", "x"), True),
+    ("int", ("ne", "x", "x"), False),
+    ("unsigned", ("lt", "x", 0), False),
+    ("unsigned", ("ge", "x", 0), True),
+    # bits and logic
+    ("bits", ("not", ("not", "x")), "x"),
+    ("bits", ("and", "x", "x"), "x"),
+    ("bits", ("or", "x", "x"), "x"),
+    ("bits", ("xor", "x", "x"), 0),
+    ("bits", ("and", "x", 0), 0),
+    ("bits", ("and", "x", -1), "x"),
+    ("bits", ("or", "x", 0), "x"),
+    ("bits", ("or", "x", -1), -1),
+    ("bits", ("xor", "x", 0), "x"),
+    ("bits", ("xor", "x", -1), ("not", "x")),
+    ("int", ("shift_left", "x", 0), "x"),
+    ("int", ("shift_right_logical", "x", 0), "x"),
+    ("int", ("shift_right_arithmetic", "x", 0), "x"),
+    ("bool", ("not", ("eq", "x", "y")), ("ne", "x", "y")),
+    ("bool", ("not", ("ne", "x", "y")), ("eq", "x", "y")),
+    # selection
+    ("bool", ("select_n", "p", "x", "x"), "x"),
+    ("bool", ("select_n", ("not", "p"), "x", "y"), ("select_n", "p", "y", "x")),
+    ("bool", ("select_n", "p", ("select_n", "p", "x", "y"), "z"), ("select_n", "p", "x", "z")),
+    ("bool", ("select_n", "p", "x", ("select_n", "p", "y", "z")), ("select_n", "p", "x", "z")),
+    # complex numbers
+    ("complex", ("conj", ("conj", "x")), "x"),
+    ("float", ("real", ("complex", "x", "y")), "x"),
+    ("float", ("imag", ("complex", "x", "y")), "y"),
+    ("complex", ("real", ("conj", "x")), ("real", "x")),
+    ("complex", ("imag", ("conj", "x")), ("neg", ("imag", "x"))),
+    ("complex", ("complex", ("real", "x"), ("imag", "x")), "x"),
+)
+
+
+def constant_of(value: Any, d: dtypes.DType) -> np.ndarray[Any, Any] | None:
+    """A number of a pattern in a dtype; None where the dtype has no such number."""
+    if value == -1 and not isinstance(value, bool) and (dtypes.is_unsigned(d) or dtypes.is_bool(d)):
+        return np.asarray(~np.zeros((), d)) if not dtypes.is_bool(d) else np.asarray(True)
+    if isinstance(value, float) and not dtypes.is_inexact(d):
+        return None
+    return np.asarray(value).astype(d)
+
+
+def pattern_to_str(pattern: Pattern) -> str:
+    """``add(x, neg(y))``."""
+    if isinstance(pattern, tuple):
+        items: tuple[Any, ...] = pattern  # pyright: ignore[reportUnknownVariableType]
+        return f"{items[0]}({', '.join(map(pattern_to_str, items[1:]))})"
+    return str(pattern)
+
+
+class _Match:
+    """Matching of one pattern against an equation."""
+
+    def __init__(self, rewriter: Rewriter) -> None:
+        self.rewriter = rewriter
+        self.found: dict[str, Atom] = {}
+
+    def eqn(self, pattern: tuple[Any, ...], eqn: Eqn) -> bool:
+        p = PRIMITIVES[pattern[0]]
+        if eqn.primitive is not p or len(eqn.inputs) != len(pattern) - 1 or eqn.params:
+            return False
+        before = dict(self.found)
+        if all(self.operand(q, a) for q, a in zip(pattern[1:], eqn.inputs)):
+            return True
+        if p in COMMUTATIVE:
+            self.found = before
+            return all(self.operand(q, a) for q, a in zip(pattern[1:], eqn.inputs[::-1]))
+        return False
+
+    def operand(self, pattern: Pattern, a: Atom) -> bool:
+        if isinstance(pattern, str):
+            return self.found.setdefault(pattern, a) == a
+        if isinstance(pattern, tuple):
+            inner = self.rewriter.producer(a)
+            return inner is not None and self.eqn(pattern, inner)  # pyright: ignore[reportUnknownArgumentType]
+        literal = self.rewriter.splat(a)
+        want = None if literal is None else constant_of(pattern, literal.aval.dtype)
+        return literal is not None and want is not None and literal.value.tobytes() == want.tobytes()
+
+
+def _build(r: Rewriter, replacement: Pattern, found: Mapping[str, Atom], aval: ShapedArray) -> Atom:
+    """The atom of a replacement whose result has the aval's shape (constants get its dtype)."""
+    if isinstance(replacement, str):
+        return found[replacement]
+    if isinstance(replacement, tuple):
+        items: tuple[Any, ...] = replacement  # pyright: ignore[reportUnknownVariableType]
+        name, *operands = items
+        # Numbers get the dtype of the other operands.
+        atoms = [None if not isinstance(q, str | tuple) else _build(r, q, found, aval) for q in operands]
+        like = next(a.aval for a in atoms if a is not None)
+        return r.emit(
+            PRIMITIVES[name],
+            [_literal(q, like) if a is None else a for q, a in zip(operands, atoms)],
+        )
+    return _literal(replacement, aval)
+
+
+def _literal(value: Any, like: ShapedArray) -> Literal:
+    constant = constant_of(value, like.dtype)
+    assert constant is not None, f"{value} has no {like.dtype}"
+    return Literal(constant, ShapedArray((), like.dtype, like.weak_type))
+
+
+def _make_rule(domain: str, pattern: tuple[Any, ...], replacement: Pattern) -> Rule:
+    allowed = frozenset(DOMAINS[domain])
+
+    def apply(r: Rewriter, eqn: Eqn) -> Rewrite:
+        match = _Match(r)
+        if not match.eqn(pattern, eqn):
+            return None
+        if domain_operand(pattern, eqn, r).dtype not in allowed:
+            return None
+        aval: ShapedArray = eqn.outputs[0].aval
+        return r.broadcast(_build(r, replacement, match.found, aval), aval)
+
+    return Rule(f"{pattern_to_str(pattern)} -> {pattern_to_str(replacement)}", apply)
+
+
+def domain_operand(pattern: tuple[Any, ...], eqn: Eqn, r: Rewriter) -> ShapedArray:
+    """The aval whose dtype the rule's domain names: of the first operand, seen through real and imag."""
+    a = eqn.inputs[0]
+    if pattern[0] in ("real", "imag"):
+        inner = r.producer(a)
+        if inner is not None and inner.primitive.name == "complex":
+            return inner.inputs[0].aval
+    if pattern[0] == "complex":
+        inner = r.producer(a)
+        return inner.inputs[0].aval if inner is not None else a.aval
+    return a.aval
+
+
+for _domain, _pattern, _replacement in IDENTITIES:
+    add_rule(_make_rule(_domain, _pattern, _replacement), PRIMITIVES[_pattern[0]])

@@ -1,0 +1,193 @@
+"""Rules for operations that move elements: chains of them become one, those that do nothing go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quire.ir.jaxpr import Eqn
+from quire.ir.primitive import PRIMITIVES, Primitive
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import structural as st
+
+from .rewriter import Rewrite, Rewriter, RuleFunction, rule
+
+
+def rule_of(*names: str) -> Callable[[RuleFunction], RuleFunction]:
+    """A rule for primitives by name; the ones that do not exist are left out."""
+    return rule(*[PRIMITIVES[n] for n in names if n in PRIMITIVES])
+
+
+def _elementwise() -> list[Primitive]:
+    """Elementwise primitives without parameters that take a scalar beside arrays."""
+    exclude = ("select_n", "clamp", "copy", "bitcast_convert_type", "convert_element_type")
+    return [p for p in PRIMITIVES.values() if p.family == "elementwise" and not p.params and p.name not in exclude]
+
+
+# -- broadcast, reshape, transpose ------------------------------------------------------------------------------------
+
+
+@rule(st.broadcast_in_dim_p)
+def broadcast_to_its_own_shape(r: Rewriter, e: Eqn) -> Rewrite:
+    (x,) = e.inputs
+    return x if x.aval.shape == e.params["shape"] else None
+
+
+@rule(st.broadcast_in_dim_p)
+def broadcast_of_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
+    inner = r.producer(e.inputs[0], st.broadcast_in_dim_p)
+    if inner is None:
+        return None
+    dims = tuple(e.params["broadcast_dimensions"][d] for d in inner.params["broadcast_dimensions"])
+    return r.emit(st.broadcast_in_dim_p, inner.inputs, shape=e.params["shape"], broadcast_dimensions=dims)
+
+
+@rule(st.broadcast_in_dim_p)
+def broadcast_of_inserted_dimensions(r: Rewriter, e: Eqn) -> Rewrite:
+    """A reshape that only inserts dimensions of size 1 is part of the broadcast."""
+    inner = r.producer(e.inputs[0], st.reshape_p)
+    if inner is None:
+        return None
+    old, new = inner.inputs[0].aval.shape, inner.params["new_sizes"]
+    kept: list[int] = []
+    for i, n in enumerate(new):
+        if len(kept) < len(old) and n == old[len(kept)]:
+            kept.append(i)
+        elif n != 1:
+            return None
+    if len(kept) != len(old):
+        return None
+    dims = tuple(e.params["broadcast_dimensions"][i] for i in kept)
+    return r.emit(st.broadcast_in_dim_p, inner.inputs, shape=e.params["shape"], broadcast_dimensions=dims)
+
+
+@rule(st.reshape_p)
+def reshape_to_its_own_shape(r: Rewriter, e: Eqn) -> Rewrite:
+    (x,) = e.inputs
+    return x if x.aval.shape == e.params["new_sizes"] else None
+
+
+@rule(st.reshape_p)
+def reshape_of_reshape(r: Rewriter, e: Eqn) -> Rewrite:
+    inner = r.producer(e.inputs[0], st.reshape_p)
+    return None if inner is None else r.emit(st.reshape_p, inner.inputs, **e.params)
+
+
+@rule(st.transpose_p)
+def transpose_in_order(r: Rewriter, e: Eqn) -> Rewrite:
+    permutation = e.params["permutation"]
+    return e.inputs[0] if permutation == tuple(range(len(permutation))) else None
+
+
+@rule(st.transpose_p)
+def transpose_of_transpose(r: Rewriter, e: Eqn) -> Rewrite:
+    inner = r.producer(e.inputs[0], st.transpose_p)
+    if inner is None:
+        return None
+    permutation = tuple(inner.params["permutation"][i] for i in e.params["permutation"])
+    return r.emit(st.transpose_p, inner.inputs, permutation=permutation)
+
+
+@rule(st.transpose_p)
+def transpose_of_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
+    inner = r.producer(e.inputs[0], st.broadcast_in_dim_p)
+    if inner is None:
+        return None
+    permutation = e.params["permutation"]
+    dims = tuple(permutation.index(d) for d in inner.params["broadcast_dimensions"])
+    if list(dims) != sorted(dims):
+        return None
+    shape = e.outputs[0].aval.shape
+    return r.emit(st.broadcast_in_dim_p, inner.inputs, shape=shape, broadcast_dimensions=dims)
+
+
+def moving_of_scalar_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
+    """A rearranged broadcast scalar is the scalar broadcast to the result's shape."""
+    if not e.inputs[0].aval.shape:
+        return None
+    source = r.broadcast_source(e.inputs[0])
+    return None if source is None else r.broadcast(source, e.outputs[0].aval)
+
+
+# -- operations that do nothing ---------------------------------------------------------------------------------------
+
+
+def same_shape(r: Rewriter, e: Eqn) -> Rewrite:
+    """Whole slices, pads by nothing, and the like."""
+    x = e.inputs[0]
+    return x if x.aval.shape == e.outputs[0].aval.shape else None
+
+
+def nothing_along_no_dimension(r: Rewriter, e: Eqn) -> Rewrite:
+    """A reduction, a reversal or a removal of no dimensions."""
+    axes = e.params.get("axes", e.params.get("dimensions"))
+    return e.inputs[0] if axes == () else None
+
+
+def slice_of_slice(r: Rewriter, e: Eqn) -> Rewrite:
+    inner = r.producer(e.inputs[0], e.primitive)
+    if inner is None:
+        return None
+    n = e.inputs[0].aval.ndim
+    outer_strides: Any = e.params["strides"] or (1,) * n
+    inner_strides: Any = inner.params["strides"] or (1,) * n
+    start = tuple(a + b * s for a, b, s in zip(inner.params["start_indices"], e.params["start_indices"], inner_strides))
+    strides = tuple(a * b for a, b in zip(inner_strides, outer_strides))
+    shape = e.outputs[0].aval.shape
+    limit = tuple(a + (k - 1) * s + 1 if k else a for a, k, s in zip(start, shape, strides))
+    plain = None if all(s == 1 for s in strides) else strides
+    return r.emit(e.primitive, inner.inputs, start_indices=start, limit_indices=limit, strides=plain)
+
+
+def reverse_of_reverse(r: Rewriter, e: Eqn) -> Rewrite:
+    inner = r.producer(e.inputs[0], e.primitive)
+    return inner.inputs[0] if inner is not None and set(inner.params["dimensions"]) == set(e.params["dimensions"]) else None
+
+
+def concatenate_of_one(r: Rewriter, e: Eqn) -> Rewrite:
+    """Operands without elements are left out; one that remains is the result."""
+    axis = e.params["dimension"]
+    kept = [x for x in e.inputs if x.aval.shape[axis]]
+    if len(kept) == 1:
+        return kept[0]
+    return r.emit(e.primitive, kept, **e.params) if 1 < len(kept) < len(e.inputs) else None
+
+
+rule_of("reshape", "transpose", "rev", "slice", "squeeze", "expand_dims", "dynamic_slice")(moving_of_scalar_broadcast)
+rule_of("slice", "dynamic_slice", "squeeze", "expand_dims")(same_shape)
+rule_of("rev", "squeeze", "expand_dims", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and",
+        "reduce_or", "reduce_xor")(nothing_along_no_dimension)  # fmt: skip
+rule_of("slice")(slice_of_slice)
+rule_of("rev")(reverse_of_reverse)
+rule_of("concatenate")(concatenate_of_one)
+
+
+# -- scalars beside arrays --------------------------------------------------------------------------------------------
+
+
+@rule(*_elementwise())
+def scalar_operand(r: Rewriter, e: Eqn) -> Rewrite:
+    """An elementwise operation takes a scalar as it is: no need to broadcast it."""
+    shape = e.outputs[0].aval.shape
+    if len(e.inputs) < 2 or not shape:
+        return None
+    scalars = [r.broadcast_source(a) if a.aval.shape else None for a in e.inputs]
+    if not any(s is not None for s in scalars):
+        return None
+    if all(s is not None or not a.aval.shape for s, a in zip(scalars, e.inputs)):  # computed once, broadcast then
+        out = r.emit(e.primitive, [a if s is None else s for s, a in zip(scalars, e.inputs)], **e.params)
+        return r.broadcast(out, e.outputs[0].aval)
+    return r.emit(e.primitive, [a if s is None else s for s, a in zip(scalars, e.inputs)], **e.params)
+
+
+def of_broadcast_scalar(r: Rewriter, e: Eqn) -> Rewrite:
+    """An elementwise function of a broadcast scalar is computed once."""
+    if len(e.inputs) != 1 or not e.outputs[0].aval.shape:
+        return None
+    source = r.broadcast_source(e.inputs[0])
+    if source is None or not (r.single_use(e.inputs[0]) or r.value(source) is not None):
+        return None
+    return r.broadcast(r.emit(e.primitive, [source], **e.params), e.outputs[0].aval)
+
+
+rule(*_elementwise(), ew.convert_element_type_p, ew.integer_pow_p, ew.round_p, ew.reduce_precision_p)(of_broadcast_scalar)
