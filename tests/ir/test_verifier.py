@@ -51,7 +51,7 @@ TEXTS = [
      " let e:f32[] = add c d in (e,) } name=f] a in (b,) }", "a nested jaxpr holds 1 constant(s)"),
     ("{ lambda ; a:f32[]. let b:f32[] = jit[donated_invars=(False,) inline=False jaxpr={ lambda ; d:f32[]."
      " let e:f16[] = neg d in (e,) } name=f] a # m.py:1 (g)\n in (b,) }",
-     "result 0 of neg has type f32[], the equation says f16[]\n  e:f16[] = neg d\nin the nested jaxpr of jit (at m.py:1, in g)"),
+     "result 0 of neg has type f32[], the equation says f16[]\n  d:f16[] = neg c\nin the nested jaxpr of jit (at m.py:1, in g)"),
 ]  # fmt: skip
 
 
