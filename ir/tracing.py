@@ -52,16 +52,16 @@ hooks = Hooks()
 class Tracer:
     """A value of a program that is being traced. The user's operators and methods are attached by `quire`."""
 
-    __slots__ = ("aval", "trace", "var", "_value", "__weakref__")
+    __slots__ = ("aval", "owner", "variable", "_value", "__weakref__")
     aval: ShapedArray
-    trace: Trace
-    var: Var
+    owner: Trace
+    variable: Var
     __array_priority__ = 1000
 
     def __init__(self, trace: Trace, var: Var, value: Any = None) -> None:
         self.aval = var.aval
-        self.trace = trace
-        self.var = var
+        self.owner = trace
+        self.variable = var
         self._value = value
 
     # Facts that the aval holds.
@@ -93,8 +93,8 @@ class Tracer:
 
     def concrete(self) -> Any | None:
         """The value, if it is known: a concrete array. None under `compile` and for mapped values."""
-        if self._value is None and self.trace.concrete:
-            self._value = self.trace.value_of(self.var)
+        if self._value is None and self.owner.concrete:
+            self._value = self.owner.value_of(self.variable)
         return self._value
 
     # Uses as a concrete value.
@@ -160,8 +160,8 @@ def raise_concretization(t: Tracer, error: type[errors.TracerError], use: str = 
         what = f"{what}: {use}"
     raise error(
         f"a traced value {t.aval.short()} {what}{where(current_source(2))}.\n"
-        f"  {t.trace.describe(t)}.\n"
-        f"  Under {t.trace.name} values are not known while the function is traced: {advice}."
+        f"  {t.owner.describe(t)}.\n"
+        f"  Under {t.owner.name} values are not known while the function is traced: {advice}."
     )
 
 
@@ -228,8 +228,8 @@ class Trace:
     def atom(self, value: Any) -> Atom:
         """The operand for any value: a variable of this trace, a captured one, or a literal."""
         if isinstance(value, Tracer):
-            if value.trace is self:
-                return value.var
+            if value.owner is self:
+                return value.variable
             return self.capture(value)
         kind = type(value)
         if kind in _PYTHON_SCALARS or isinstance(value, np.generic):
@@ -317,16 +317,16 @@ class Trace:
 
     def describe(self, t: Tracer) -> str:
         """Where a tracer comes from, for messages."""
-        if t.var in self.invars:
-            i = self.invars.index(t.var)
+        if t.variable in self.invars:
+            i = self.invars.index(t.variable)
             name = self.arg_names[i] if self.arg_names and i < len(self.arg_names) else f"argument {i}"
             return f"It is {name} of {self.name}"
         for eqn in self.eqns:
-            if t.var in eqn.outputs:
+            if t.variable in eqn.outputs:
                 return f"It is the result of {eqn.primitive.name}{where(eqn.source)}"
         for var, value in zip(self.captured_vars, self.captured):
-            if var is t.var and isinstance(value, Tracer):
-                return value.trace.describe(value)
+            if var is t.variable and isinstance(value, Tracer):
+                return value.owner.describe(value)
         return f"It belongs to {self.name}"
 
     def close(self) -> None:
@@ -374,12 +374,12 @@ class no_trace:
 def check_alive(t: Tracer) -> None:
     """Raise UnexpectedTracerError if the tracer outlived its trace."""
     trace: Trace | None = _current.get()
-    while trace is not None and trace is not t.trace:
+    while trace is not None and trace is not t.owner:
         trace = trace.parent
     if trace is None:
         raise errors.UnexpectedTracerError(
-            f"a traced value {t.aval.short()} of {t.trace.name} was used after its trace ended, or in another "
-            f"one{where(current_source(2))}.\n  {t.trace.describe(t)}.\n"
+            f"a traced value {t.aval.short()} of {t.owner.name} was used after its trace ended, or in another "
+            f"one{where(current_source(2))}.\n  {t.owner.describe(t)}.\n"
             "  It leaked through a global, an attribute, a closure or a generator: return it from the function instead."
         )
 
@@ -442,7 +442,7 @@ def _check_leaks(trace: Trace) -> None:
     import gc
 
     gc.collect()
-    leaked = [o for o in gc.get_objects() if isinstance(o, Tracer) and o.trace is trace]
+    leaked = [o for o in gc.get_objects() if isinstance(o, Tracer) and o.owner is trace]
     if leaked:
         lines = "\n".join(f"  {t!r}: {trace.describe(t)}" for t in leaked[:5])
         raise errors.UnexpectedTracerError(f"{len(leaked)} traced value(s) of {trace.name} leaked:\n{lines}")

@@ -59,10 +59,10 @@ class PartialTrace(Trace):
         self.close()
 
     def is_unknown(self, x: Any) -> bool:
-        return isinstance(x, Tracer) and x.trace is self
+        return isinstance(x, Tracer) and x.owner is self
 
     def bind(self, p: Primitive, args: Sequence[Any], params: Params) -> Any:
-        known = [not (isinstance(a, Tracer) and a.trace is self) for a in args]
+        known = [not (isinstance(a, Tracer) and a.owner is self) for a in args]
         if all(known):
             return self.bind_outside(p, args, params)
         if any(known):

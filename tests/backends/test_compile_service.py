@@ -186,6 +186,23 @@ def test_killed_worker(alone):
     assert alone.compile(ADD, FLAGS, phase="input").text
 
 
+def test_an_interrupted_compile_frees_its_worker(alone, reproducers):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    alone.compile(ADD, FLAGS, phase="input")
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            alone.compile(HANG, FLAGS, timeout=50)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    start = time.perf_counter()
+    assert alone.compile(ADD, FLAGS, phase="input").text
+    assert time.perf_counter() - start < 10 and not reproducers.exists()
+
+
 def test_a_worker_that_dies_while_idle_is_no_error(alone):
     for _ in range(3):
         assert alone.compile(ADD, FLAGS, phase="input").text
