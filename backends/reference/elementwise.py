@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
