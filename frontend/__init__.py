@@ -19,6 +19,7 @@ from quire.runtime.devices import Device, device_count, devices, local_devices  
 
 from . import eager as _eager  # noqa: E402, F401
 from .aot import ShapeDtypeStruct  # noqa: E402
+from . import operators as _operators  # noqa: E402, F401
 from .api import block_until_ready, compile, device_get, device_put, eval_shape, jit, make_jaxpr  # noqa: E402
 
 __version__ = "0.1.0"
