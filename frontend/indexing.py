@@ -178,8 +178,8 @@ def _known_mask(item: Any) -> np.ndarray[Any, Any]:
         if value is None:
             raise NonConcreteBooleanIndexError(
                 f"Array boolean indices must be concrete; got {item.aval.short()}{where(current_source(2))}.\n"
-                f"  {item.trace.describe(item)}.\n"
-                f"  The shape of x[mask] depends on the values of the mask, which are not known while {item.trace.name} is "
+                f"  {item.owner.describe(item)}.\n"
+                f"  The shape of x[mask] depends on the values of the mask, which are not known while {item.owner.name} is "
                 "traced:\n  use quire.numpy.where(mask, x, fill), or quire.numpy.nonzero(mask, size=n)."
             )
         item = value

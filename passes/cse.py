@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var, subst_eqn
 from quire.ir.primitives import calls
 from quire.ir.primitives import elementwise as ew

@@ -15,6 +15,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
 from quire.runtime.devices import Device, binding, devices, vm_instance
 
 _E = binding().HalElementType

@@ -18,7 +18,7 @@ from .combine import Combiner, Op, State
 from .dtypes import DType
 from .kernel import Kernel, Spec
 from .keys import divmod_
-from .sort import Rows
+from .radix_sort import Rows
 from .target import KernelTarget
 from .values import Buffer, Value, width
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, subst_eqn
 from quire.ir.primitive import Primitive

@@ -18,7 +18,8 @@ def cases() -> list[tuple]:
     for op in OPS:
         for name, dtype in DTYPES.items():
             if applies(op, dtype, CPU_AVX2) is None:
-                out += [(op, name, shape, dim, reverse, CPU_AVX2) for shape, dim, reverse in SHAPES]
+                shapes = SHAPES if op in ("sum", "max") else SHAPES[1::2]
+                out += [(op, name, shape, dim, reverse, CPU_AVX2) for shape, dim, reverse in shapes]
     for n in (0, 1, 7, 8, 9, 255, 256, 257, 100_000):
         out += [
             ("sum", name, (n,), 0, reverse, CPU_AVX2) for name in ("i32", "f64") for reverse in (False, True)

@@ -20,8 +20,7 @@ from .dtypes import DType
 from .kernel import EMPTY, Kernel, Spec
 from .keys import fold_back, keys_of, unfold
 from .radix import Digits, Lane, clear, count, passes
-from .sort import (
-    RANK_MAX,
+from .radix_sort import (
     Order,
     Rows,
     count_buffer,
@@ -30,6 +29,7 @@ from .sort import (
     place_of,
     rank,
     rank_keys,
+    rank_max,
     sort_by,
     store_words,
     word_view,
@@ -72,7 +72,7 @@ def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel:
     ]
     if results[0].size == 0:
         return Kernel.nothing("top_k", [operand], results, [EMPTY, EMPTY], "no results")
-    if rows.n <= RANK_MAX:
+    if rows.n <= rank_max(keys_of(0, operand.dtype), target):
         return _by_rank(operand, results, rows, k, target)
     if k <= INSERT_MAX:
         return _by_insertion(operand, results, rows, k, target)

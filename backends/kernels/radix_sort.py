@@ -2,7 +2,7 @@
 
 Rows (all other dimensions) are spread over workgroups; within a row:
 
-- up to :data:`RANK_MAX` elements: the rank of each element is counted with vectors, and every operand is
+- up to :func:`rank_max` elements: the rank of each element is counted with vectors, and every operand is
   stored at its rank;
 - one operand of one part: radix passes move the values themselves. The digit is taken from the canonical key
   while the original bits travel, so -0, 0 and NaN payloads come out as they went in, in stable order;
@@ -26,8 +26,8 @@ from .radix import Digits, Lane, clear, count, passes
 from .target import KernelTarget
 from .values import Buffer, Value, vector
 
-#: Rows up to this length are sorted by counting ranks (n*n/lanes compares; radix has a fixed cost per row).
-RANK_MAX = 64
+#: The longest rows sorted by counting ranks (n*n/lanes compares; radix costs some 2 us a row in any case).
+RANK_MAX = 128
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def sort(
         return Kernel.nothing("sort", operands, operands, forward, "at most one element a row: nothing moves")
     order = Order(descending)
     keys = [key for i, spec in enumerate(operands[:num_keys]) for key in keys_of(i, spec.dtype)]
-    if rows.n <= RANK_MAX:
+    if rows.n <= rank_max(keys, target):
         return _rank_sort(operands, rows, keys, target, order)
     if len(operands) == 1 and len(keys) == 1:
         return _radix_values(operands[0], rows, keys[0], target, order)
@@ -138,12 +138,22 @@ def count_buffer(b: KernelBuilder, digits: Sequence[Digits]) -> Buffer:
     return b.stack((max(d.passes * d.buckets for d in digits),), "i32")
 
 
-# -- up to RANK_MAX elements ---------------------------------------------------------------------------------
+# -- up to rank_max elements ---------------------------------------------------------------------------------
+
+
+def rank_max(keys: Sequence[Key], target: KernelTarget) -> int:
+    """The longest rows whose ranks are counted: up to 16 vectors, which are unrolled."""
+    return min(RANK_MAX, 16 * target.lanes(_rank_bits(keys)))
+
+
+def _rank_bits(keys: Sequence[Key]) -> int:
+    """The common width in which the keys are compared."""
+    return max(32, *(key.bits for key in keys))
 
 
 def rank_keys(b: KernelBuilder, keys: Sequence[Key], n: int) -> tuple[list[Buffer], int]:
     """Stack arrays for the keys of a row, of one width, padded to whole vectors; and the lanes."""
-    bits = max(32, *(key.bits for key in keys))
+    bits = _rank_bits(keys)
     lanes = b.target.lanes(bits)
     padded = -(-n // lanes) * lanes
     return [b.stack((padded,), f"i{bits}") for _ in keys], lanes
