@@ -42,6 +42,9 @@ class PrintOptions:
     max_const: int | None = None
 
 
+COMPLETE = PrintOptions()
+
+
 class Names:
     """Names of variables, given in order of appearance: a, b, ..., z, ba, ...
 
@@ -71,22 +74,22 @@ class Names:
                 return name
 
 
-def to_text(j: ClosedJaxpr, options: PrintOptions = PrintOptions(), names: Names | None = None) -> str:
+def to_text(j: ClosedJaxpr, options: PrintOptions = COMPLETE, names: Names | None = None) -> str:
     """The closed jaxpr as text that `quire.ir.parser.parse` reads back."""
     return closed_jaxpr_to_str(j, options, names)
 
 
-def closed_jaxpr_to_str(j: ClosedJaxpr, options: PrintOptions = PrintOptions(), names: Names | None = None) -> str:
+def closed_jaxpr_to_str(j: ClosedJaxpr, options: PrintOptions = COMPLETE, names: Names | None = None) -> str:
     """The text of a closed jaxpr, with the values of its constants."""
     return _Printer(options, names or Names()).program(j.jaxpr, j.consts)
 
 
-def jaxpr_to_str(j: Jaxpr, options: PrintOptions = PrintOptions(), names: Names | None = None) -> str:
+def jaxpr_to_str(j: Jaxpr, options: PrintOptions = COMPLETE, names: Names | None = None) -> str:
     """The text of a jaxpr; its constvars have no values."""
     return _Printer(options, names or Names()).program(j, None)
 
 
-def eqn_to_str(eqn: Eqn, options: PrintOptions = PrintOptions(), names: Names | None = None) -> str:
+def eqn_to_str(eqn: Eqn, options: PrintOptions = COMPLETE, names: Names | None = None) -> str:
     """The text of one equation, for messages: its inputs get the first names."""
     names = names or Names()
     for a in eqn.inputs:

@@ -119,6 +119,12 @@ def may_be_argument(x: Any, module: ModuleLowering) -> bool:
 def copy_of(x: Any) -> Any:
     """A copy in memory of its own: a transfer to the same device, which IREE does not elide."""
     promise = mlir.Attribute.parse("#hal.device.promise<@__device_0>")
+    element = mlir.RankedTensorType(x.type).element_type
+    if isinstance(element, mlir.IntegerType) and element.is_unsigned:  # signless types only
+        width = element.width
+        signless = mlir.RankedTensorType.get(hlo.shape_of(x), mlir.IntegerType.get_signless(width))
+        bits = hlo.op1("stablehlo.bitcast_convert", [x], signless)
+        return hlo.op1("stablehlo.bitcast_convert", [copy_of(bits)], x.type)
     return hlo.op1("flow.tensor.transfer", [x], x.type, target=promise)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import optree
+
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.primitives.elementwise import convert_element_type

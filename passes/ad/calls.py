@@ -99,7 +99,9 @@ def _jit_partial_eval(
     known, residuals = run_known(s, select(operands, unknowns, False), lambda c, xs: bind_jit(name, c, xs, inline))
     unknown: Sequence[Any] = ()
     if any(s.out_unknowns):
-        unknown = bind_jit(name, s.unknown, [*residuals, *select(operands, unknowns)], inline)
+        args = [*residuals, *select(operands, unknowns)]
+        params = {"name": name, "jaxpr": s.unknown, "inline": inline, "donated_invars": (False,) * len(args)}
+        unknown = trace.record_unknown(calls.jit_p, args, params)
     return merge_outputs(s.out_unknowns, known, unknown)
 
 
@@ -149,17 +151,17 @@ def _checkpoint_partial_eval(
 ) -> Sequence[Any]:  # fmt: skip
     unknowns = unknown_mask(trace, operands)
     r = rematerialised(jaxpr, unknowns, policy)
+    params: dict[str, Any] = {"prevent_cse": prevent_cse, "policy": policy}
 
-    def bind(closed: ClosedJaxpr, xs: Sequence[Any], differentiated: bool) -> list[Any]:
-        return calls.checkpoint_p.bind(
-            *xs, jaxpr=closed, prevent_cse=prevent_cse, differentiated=differentiated, policy=policy
-        )
+    def apply(closed: ClosedJaxpr, xs: list[Any]) -> list[Any]:
+        return calls.checkpoint_p.bind(*xs, jaxpr=closed, differentiated=differentiated, **params)
 
-    known_in = select(operands, unknowns, False)
-    known, saved = run_known(r, known_in, lambda c, xs: bind(c, xs, differentiated))
+    known, saved = run_known(r, select(operands, unknowns, False), apply)
     unknown: Sequence[Any] = ()
     if any(r.out_unknowns):
-        unknown = bind(r.unknown, [*saved, *select(operands, unknowns)], True)
+        args = [*saved, *select(operands, unknowns)]
+        params |= {"jaxpr": r.unknown, "differentiated": True}
+        unknown = trace.record_unknown(calls.checkpoint_p, args, params)
     return merge_outputs(r.out_unknowns, known, unknown)
 
 

@@ -29,8 +29,8 @@ from ..rebuild import needed, select, split, unused_inputs, with_io
 from .calls import linear_mask, merge_outputs, nonzero_mask, spread_tangents, unknown_mask
 from .jvp import Jvp, jvp_jaxpr
 from .linearize import PartialTrace, Split, partial_eval, partial_eval_jaxpr
-from .rules import Zero, instantiate, is_zero, jvp, transpose, zeros
-from .transpose import Transposed, transpose_jaxpr
+from .rules import Linear, Zero, instantiate, is_zero, jvp, transpose, zeros
+from .transpose import Transposed, backward, transpose_jaxpr
 
 Value = Any
 
@@ -106,9 +106,8 @@ def _cond_partial_eval(
             _from_slots(s, plan, shared, [aval_of(x) for x in known_in], slots)
             for s, plan in zip(splits, plans, strict=True)
         )
-        unknown = cf.cond_p.bind(
-            index, *(known_in[i] for i in shared), *known[n_known:], *select(rest, unknowns), branches=unknown_branches
-        )
+        args = [index, *(known_in[i] for i in shared), *known[n_known:], *select(rest, unknowns)]
+        unknown = trace.record_unknown(cf.cond_p, args, {"branches": unknown_branches})
     return merge_outputs(out_unknowns, known[:n_known], unknown)
 
 
@@ -426,10 +425,12 @@ def _scan_partial_eval(
                 *xs_vars,
             ],
         )  # fmt: skip
-        unknown = cf.scan(
-            [*fixed, *select(consts, const_uk)], select(init, carry_uk), [*moving, *select(xs, xs_uk)], body,
-            length=length, reverse=reverse, unroll=unroll,
-        )  # fmt: skip
+        args = [*fixed, *select(consts, const_uk), *select(init, carry_uk), *moving, *select(xs, xs_uk)]
+        params = {
+            "jaxpr": body, "length": length, "reverse": reverse, "linear": (False,) * len(args),
+            "num_consts": len(fixed) + n_const_uk, "num_carry": n_carry_uk, "unroll": unroll,
+        }  # fmt: skip
+        unknown = trace.record_unknown(cf.scan_p, args, params)
     return merge_outputs(s.out_unknowns, [*carry_out, *ys], unknown)
 
 
@@ -484,10 +485,22 @@ def _scan_transpose(
     cts: Sequence[Any], *operands: Any, jaxpr: ClosedJaxpr, length: int, reverse: bool, linear: tuple[bool, ...],
     num_consts: int, num_carry: int, unroll: int,
 ) -> Sequence[Any]:  # fmt: skip
-    is_linear = linear_mask(operands)
-    const_lin, carry_lin, xs_lin = split(is_linear, num_consts, num_carry)
+    given = linear_mask(operands)
+    const_lin, carry_lin, xs_lin = split(given, num_consts, num_carry)
+    # A carry that starts from a known value, zeros, and is added to is linear too.
+    while True:
+        out_lin = dependent_outputs(jaxpr.jaxpr, (*const_lin, *carry_lin, *xs_lin))[:num_carry]
+        new = [a or b for a, b in zip(carry_lin, out_lin)]
+        if new == carry_lin:
+            break
+        carry_lin = new
     if not all(carry_lin):
-        raise NotImplementedError("scan: transposition of a scan whose carry is only partly linear: linearize it instead")
+        params: dict[str, Any] = {
+            "jaxpr": jaxpr, "length": length, "reverse": reverse, "linear": linear, "num_consts": num_consts,
+            "num_carry": num_carry, "unroll": unroll,
+        }  # fmt: skip
+        return _split_then_transpose(cf.scan_p, cts, operands, params)
+    is_linear = (*const_lin, *carry_lin, *xs_lin)
     consts, _, xs = split(operands, num_consts, num_carry)
     ct_carry, ct_ys = split(cts, num_carry)
     ys_nz = nonzero_mask(ct_ys)
@@ -496,7 +509,7 @@ def _scan_transpose(
     # The body's cotangents: of the carry to a fixed point; of the consts they are summed up.
     while True:
         force = (*((False,) * n_const), *carry_nz, *((False,) * n_xs))
-        t = transpose_jaxpr(jaxpr, tuple(is_linear), (*carry_nz, *ys_nz), force)
+        t = transpose_jaxpr(jaxpr, is_linear, (*carry_nz, *ys_nz), force)
         const_nz, new_nz, xs_nz = split(t.nonzeros, n_const, num_carry)
         if tuple(new_nz) == carry_nz:
             break
@@ -514,11 +527,36 @@ def _scan_transpose(
     values = iter(
         [
             *spread_tangents(ct_consts, const_nz, const_avals),
-            *spread_tangents(ct_init, carry_nz, [x.aval for x in operands[num_consts : num_consts + num_carry]]),
+            *spread_tangents(ct_init, carry_nz, [c.aval if is_zero(c) else aval_of(c) for c in ct_carry]),
             *spread_tangents(ct_xs, xs_nz, [x.aval for x in select(xs, xs_lin)]),
         ]
     )
-    return [next(values) if l else None for l in is_linear]
+    cts_in = [next(values) if l else None for l in is_linear]
+    return [c if l else None for c, l in zip(cts_in, given)]
+
+
+def dependent_outputs(jaxpr: Jaxpr, inputs: Sequence[bool]) -> list[bool]:
+    """Which outputs depend on the marked inputs, equation by equation."""
+    marked: set[Any] = set(select(jaxpr.invars, inputs))
+    for eqn in jaxpr.eqns:
+        if not marked.isdisjoint(eqn.inputs):
+            marked.update(eqn.outputs)
+    return [a in marked for a in jaxpr.outvars]
+
+
+def _split_then_transpose(p: Any, cts: Sequence[Any], operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Transpose an equation that also computes values that are not linear: these are split off and computed first."""
+    with PartialTrace("transposition") as trace:
+        args = [trace.new_input(x.aval) if type(x) is Linear else x for x in operands]
+        outs = partial_eval[p](trace, args, **params)
+        unknown = [trace.is_unknown(x) for x in outs]
+        jaxpr = trace.to_jaxpr(select(outs, unknown))
+    found = iter(
+        backward(
+            jaxpr, [*trace.captured, *(x for x in operands if type(x) is Linear)], select(cts, unknown)
+        )[len(trace.captured) :]
+    )
+    return [next(found) if type(x) is Linear else None for x in operands]
 
 
 def _accumulating(t: Transposed, sums: Sequence[ShapedArray], n_consts: int, n_xs: int, n_carry: int) -> ClosedJaxpr:
