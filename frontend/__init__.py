@@ -55,5 +55,9 @@ from .differentiation import linear_transpose as linear_transpose  # noqa: E402
 from .differentiation import linearize as linearize  # noqa: E402
 from .differentiation import value_and_grad as value_and_grad  # noqa: E402
 from .differentiation import vjp as vjp  # noqa: E402
+from .rematerialization import checkpoint as checkpoint  # noqa: E402
+from .rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
+from .rematerialization import remat as remat  # noqa: E402
+from .vectorization import vmap as vmap  # noqa: E402
 
 __version__ = "0.1.0"
