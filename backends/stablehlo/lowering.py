@@ -119,6 +119,11 @@ def may_be_argument(x: Any, module: ModuleLowering) -> bool:
 def copy_of(x: Any) -> Any:
     """A copy in memory of its own: a transfer to the same device, which IREE does not elide."""
     promise = mlir.Attribute.parse("#hal.device.promise<@__device_0>")
+    element = mlir.RankedTensorType(x.type).element_type
+    if isinstance(element, mlir.IntegerType) and element.is_unsigned:  # IREE has no transfer of unsigned tensors
+        signless = mlir.RankedTensorType.get(hlo.shape_of(x), mlir.IntegerType.get_signless(element.width))
+        y = hlo.op1("stablehlo.bitcast_convert", [x], signless)
+        return hlo.op1("stablehlo.bitcast_convert", [hlo.op1("flow.tensor.transfer", [y], signless, target=promise)], x.type)
     return hlo.op1("flow.tensor.transfer", [x], x.type, target=promise)
 
 
