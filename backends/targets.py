@@ -150,6 +150,7 @@ def vulkan_target(gpu: str | None = None) -> Target:
         bytes_per_second=3e11,
         flops_per_second=1e13,
         unsupported=_NO_I128,
+        host_functions=True,
     )
 
 

@@ -8,22 +8,52 @@ import os as _os
 
 from quire.ir import source as _source
 
-for _package in ("frontend", "passes", "backends", "runtime"):
-    _source.register_internal(_os.path.join(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file__))), _package))
-_source.register_internal(_os.path.dirname(_os.path.abspath(__file__)))
+# Frames of quire itself are never the user's line. The folders are siblings in a checkout, subfolders when installed.
+_here = _os.path.dirname(_os.path.abspath(__file__))
+_source.register_internal(_here)
+for _package in ("passes", "backends", "runtime"):
+    _source.register_internal(_os.path.join(_os.path.dirname(_here), _package))
 
-from quire.ir.config import config  # noqa: E402
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr  # noqa: E402
-from quire.runtime.array import Array  # noqa: E402
-from quire.runtime.devices import Device, device_count, devices, local_devices  # noqa: E402
+from quire.ir import errors as errors  # noqa: E402
+from quire.ir.config import config as config  # noqa: E402
+from quire.ir.jaxpr import ClosedJaxpr as ClosedJaxpr  # noqa: E402
+from quire.ir.jaxpr import Jaxpr as Jaxpr  # noqa: E402
+from quire.runtime.array import Array as Array  # noqa: E402
+from quire.runtime.devices import Device as Device  # noqa: E402
+from quire.runtime.devices import device_count as device_count  # noqa: E402
+from quire.runtime.devices import devices as devices  # noqa: E402
+from quire.runtime.devices import local_devices as local_devices  # noqa: E402
 
+from . import debug as debug  # noqa: E402
 from . import eager as _eager  # noqa: E402, F401
-from .aot import ShapeDtypeStruct  # noqa: E402
-from .api import block_until_ready, compile, device_get, device_put, eval_shape, jit, make_jaxpr  # noqa: E402
+from . import lax as lax  # noqa: E402
+from . import numpy as numpy  # noqa: E402
+from . import operators as _operators  # noqa: E402, F401
+from . import tree_util as tree_util  # noqa: E402
+from .aot import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
+from .api import block_until_ready as block_until_ready  # noqa: E402
+from .api import compile as compile  # noqa: E402
+from .api import default_device as default_device  # noqa: E402
+from .api import device_get as device_get  # noqa: E402
+from .api import device_put as device_put  # noqa: E402
+from .api import eval_shape as eval_shape  # noqa: E402
+from .api import jit as jit  # noqa: E402
+from .api import make_jaxpr as make_jaxpr  # noqa: E402
+from .callbacks import io_callback as io_callback  # noqa: E402
+from .callbacks import pure_callback as pure_callback  # noqa: E402
+from .custom_derivatives import closure_convert as closure_convert  # noqa: E402
+from .custom_derivatives import custom_gradient as custom_gradient  # noqa: E402
+from .custom_derivatives import custom_jvp as custom_jvp  # noqa: E402
+from .custom_derivatives import custom_vjp as custom_vjp  # noqa: E402
+from .differentiation import grad as grad  # noqa: E402
+from .differentiation import hessian as hessian  # noqa: E402
+from .differentiation import jacfwd as jacfwd  # noqa: E402
+from .differentiation import jacobian as jacobian  # noqa: E402
+from .differentiation import jacrev as jacrev  # noqa: E402
+from .differentiation import jvp as jvp  # noqa: E402
+from .differentiation import linear_transpose as linear_transpose  # noqa: E402
+from .differentiation import linearize as linearize  # noqa: E402
+from .differentiation import value_and_grad as value_and_grad  # noqa: E402
+from .differentiation import vjp as vjp  # noqa: E402
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "Array", "ClosedJaxpr", "Device", "Jaxpr", "ShapeDtypeStruct", "block_until_ready", "compile", "config",
-    "device_count", "device_get", "device_put", "devices", "eval_shape", "jit", "local_devices", "make_jaxpr",
-]  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from quire.ir.avals import aval_of
+from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives.elementwise import copy_p
 from quire.ir.tracing import Tracer
@@ -128,6 +130,17 @@ def device_get(x: Any) -> Any:
     return tree_util.tree_unflatten(
         tree, [host_value(leaf) if type(leaf) is Array else np.asarray(leaf) for leaf in leaves]
     )
+
+
+@contextmanager
+def default_device(device: Device | str | None) -> Generator[None]:
+    """Run programs on this device for a block, where their arguments name no device.
+
+    ``config.update("default_device", device)`` does so for the whole process.
+    """
+    chosen = devices(device)[0] if isinstance(device, str) else device
+    with config.override(default_device=chosen):
+        yield
 
 
 def block_until_ready(x: Any) -> Any:

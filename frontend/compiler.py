@@ -20,10 +20,13 @@ from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.printer import jaxpr_to_str
+from quire.ir.tracing import hooks
 from quire.passes.cost import Cost, estimate
 from quire.runtime.compile_cache import cache_key, compile_cache
 from quire.runtime.devices import Device
 from quire.runtime.executable import Executable
+
+from . import stages
 
 # A program that takes less than this is run in the caller's thread: waking a worker costs about as much.
 SYNC_BELOW_SECONDS = 60e-6
@@ -56,10 +59,21 @@ class Program:
 
 def run_pipeline(closed: ClosedJaxpr, target: Target) -> ClosedJaxpr:
     """The target's default pipeline of passes."""
-    return closed
     from quire.passes.manager import PassManager, default_pipeline
 
     return PassManager(default_pipeline(target.name), target=target).run(closed)
+
+
+def _load_reference(*what: Any) -> list[Any]:
+    """Evaluate by the reference rules, which are loaded (and replace this hook) when a constant is first folded."""
+    import quire.backends.reference  # noqa: F401
+
+    assert hooks.reference is not None
+    return hooks.reference(*what)
+
+
+if hooks.reference is None:
+    hooks.reference = _load_reference
 
 
 def used_arguments(closed: ClosedJaxpr) -> tuple[int, ...]:
@@ -97,6 +111,8 @@ def compile_program(
     target = device.target
     cache = compile_cache()
     key = _key(closed, target, donated)
+    if stages.wants_reports():
+        stages.report(stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused))
     payload = cache.get(key)
     cached = payload is not None
     lowered: Any = None
@@ -130,17 +146,27 @@ def compile_program(
 
 
 @dataclass(frozen=True)
-class _Lowered:
+class LoweredProgram:
+    """A StableHLO module with what the caller must know of it."""
+
     module: Any
     kept: tuple[int, ...]
     results: tuple[tuple[str, int], ...]
     cost: Cost
 
 
-def _lower(closed: ClosedJaxpr, target: Target, name: str, donated: Sequence[int], keep_unused: bool) -> _Lowered:
+def _lower(
+    closed: ClosedJaxpr, target: Target, name: str, donated: Sequence[int], keep_unused: bool
+) -> LoweredProgram:
+    return lower_optimized(run_pipeline(closed, target), target, name, donated, keep_unused)
+
+
+def lower_optimized(
+    optimized: ClosedJaxpr, target: Target, name: str, donated: Sequence[int] = (), keep_unused: bool = False
+) -> LoweredProgram:
+    """Lower a program to StableHLO after the passes; arguments that it does not use are left out."""
     from quire.backends.stablehlo import lower_module
 
-    optimized = run_pipeline(closed, target)
     kept = tuple(range(len(optimized.jaxpr.invars))) if keep_unused else used_arguments(optimized)
     position = {i: k for k, i in enumerate(kept)}
     pruned = ClosedJaxpr(
@@ -155,7 +181,7 @@ def _lower(closed: ClosedJaxpr, target: Target, name: str, donated: Sequence[int
     module = lower_module(pruned, target, name=name, donated=[position[i] for i in donated if i in position])
     # ("argument", i) counts the arguments of the whole function, not of the pruned one.
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
-    return _Lowered(module, kept, results, estimate(pruned.jaxpr))
+    return LoweredProgram(module, kept, results, estimate(pruned.jaxpr))
 
 
 def compile_flags(lowered: Any, target: Target) -> tuple[str, ...]:
@@ -167,7 +193,7 @@ def compile_flags(lowered: Any, target: Target) -> tuple[str, ...]:
     return target.flags
 
 
-def _compile(lowered: _Lowered, target: Target, name: str) -> bytes:
+def _compile(lowered: LoweredProgram, target: Target, name: str) -> bytes:
     from quire.backends.iree.service import compile_service
 
     flags = compile_flags(lowered.module, target)

@@ -15,13 +15,14 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.ir.jaxpr import Jaxpr
 from quire.ir.source import current_source, where
 from quire.ir.tracing import eval_jaxpr, trace_flat
 from quire.passes.ad.jvp import jvp_eval
 from quire.passes.ad.linearize import Linear, linearize_eval
+from quire.passes.ad.rules import Linear as LinearInput
 from quire.passes.ad.rules import Zero, instantiate
-from quire.passes.ad.transpose import transpose_eval
+from quire.passes.ad.transpose import backward, pullback
 
 from . import tree_util
 from .functions import name_of, partial_positions
@@ -195,8 +196,7 @@ def _linearized(
 
     def pull(cotangents: Sequence[Any]) -> list[Any]:
         given = [*cotangents, *(Zero(a) for a in linear.out_avals[n_out:])]
-        cts = [ct for ct, nz in zip(given, linear.nonzeros, strict=True) if nz]
-        found = iter(transpose_eval(linear.closed, linear.residuals, cts))
+        found = iter(pullback(linear, given))
         result: list[Any] = []
         for aval, nz in zip(avals, nonzeros):
             ct = next(found) if nz else Zero(aval.tangent())
@@ -403,8 +403,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         cts, ct_tree = tree_util.tree_flatten(cotangent)
         if ct_tree != out_tree:
             raise TypeError(f"{what}: the cotangent must have the tree structure {out_tree}, got {ct_tree}")
-        found = transpose_eval(ClosedJaxpr(jaxpr), tuple(captured), cts)
-        return tree_util.tree_unflatten(tree, [instantiate(ct) for ct in found])
+        found = backward(jaxpr, [*captured, *(LinearInput(a) for a in avals)], cts)
+        return tree_util.tree_unflatten(tree, [instantiate(ct) for ct in found[len(captured) :]])
 
     return transposed
 

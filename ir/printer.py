@@ -22,7 +22,7 @@ from .jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var, nested_j
 from .primitive import Primitive
 
 # Words that no variable is called and that a string parameter is quoted for.
-RESERVED = frozenset(("in", "let", "lambda", "inf", "nan", "True", "False", "None"))
+RESERVED = frozenset(("in", "let", "lambda", "inf", "nan", "infj", "nanj", "True", "False", "None"))
 DTYPE_NAMES: Mapping[str, dtypes.DType] = {("float0" if d == dtypes.float0 else d.name): d for d in dtypes.SHORT}
 _WORD = re.compile(r"[A-Za-z_]\w*|<lambda>")
 
@@ -40,6 +40,9 @@ class PrintOptions:
     source: bool = False
     width: int = 100
     max_const: int | None = None
+
+
+COMPLETE = PrintOptions()
 
 
 class Names:
@@ -71,22 +74,22 @@ class Names:
                 return name
 
 
-def to_text(j: ClosedJaxpr, options: PrintOptions = PrintOptions(), names: Names | None = None) -> str:
+def to_text(j: ClosedJaxpr, options: PrintOptions = COMPLETE, names: Names | None = None) -> str:
     """The closed jaxpr as text that `quire.ir.parser.parse` reads back."""
     return closed_jaxpr_to_str(j, options, names)
 
 
-def closed_jaxpr_to_str(j: ClosedJaxpr, options: PrintOptions = PrintOptions(), names: Names | None = None) -> str:
+def closed_jaxpr_to_str(j: ClosedJaxpr, options: PrintOptions = COMPLETE, names: Names | None = None) -> str:
     """The text of a closed jaxpr, with the values of its constants."""
     return _Printer(options, names or Names()).program(j.jaxpr, j.consts)
 
 
-def jaxpr_to_str(j: Jaxpr, options: PrintOptions = PrintOptions(), names: Names | None = None) -> str:
+def jaxpr_to_str(j: Jaxpr, options: PrintOptions = COMPLETE, names: Names | None = None) -> str:
     """The text of a jaxpr; its constvars have no values."""
     return _Printer(options, names or Names()).program(j, None)
 
 
-def eqn_to_str(eqn: Eqn, options: PrintOptions = PrintOptions(), names: Names | None = None) -> str:
+def eqn_to_str(eqn: Eqn, options: PrintOptions = COMPLETE, names: Names | None = None) -> str:
     """The text of one equation, for messages: its inputs get the first names."""
     names = names or Names()
     for a in eqn.inputs:
@@ -202,7 +205,7 @@ class _Printer:
         return "\n".join([*lines, *self.jaxpr(j, consts, self.options.width)])
 
     def find_shared(self, j: Jaxpr) -> list[tuple[str, ClosedJaxpr | Jaxpr]]:
-        """Nested jaxprs that occur several times and are worth a name, innermost first."""
+        """Nested jaxprs that occur several times, which get a name; innermost first."""
         counts: dict[int, int] = {}
         order: list[tuple[str, ClosedJaxpr | Jaxpr]] = []
 
@@ -218,8 +221,7 @@ class _Printer:
         result: list[tuple[str, ClosedJaxpr | Jaxpr]] = []
         taken: set[str] = set()
         for name, inner in order:
-            eqns = (inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner).eqns
-            if counts[id(inner)] < 2 or len(eqns) < 2:
+            if counts[id(inner)] < 2:
                 continue
             base = re.sub(r"\W+", "", name) or "jaxpr"
             base = base if not base[0].isdigit() else "_" + base

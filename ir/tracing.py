@@ -52,16 +52,16 @@ hooks = Hooks()
 class Tracer:
     """A value of a program that is being traced. The user's operators and methods are attached by `quire`."""
 
-    __slots__ = ("aval", "trace", "var", "_value", "__weakref__")
+    __slots__ = ("aval", "owner", "variable", "_value", "__weakref__")
     aval: ShapedArray
-    trace: Trace
-    var: Var
+    owner: Trace
+    variable: Var
     __array_priority__ = 1000
 
     def __init__(self, trace: Trace, var: Var, value: Any = None) -> None:
         self.aval = var.aval
-        self.trace = trace
-        self.var = var
+        self.owner = trace
+        self.variable = var
         self._value = value
 
     # Facts that the aval holds.
@@ -93,8 +93,8 @@ class Tracer:
 
     def concrete(self) -> Any | None:
         """The value, if it is known: a concrete array. None under `compile` and for mapped values."""
-        if self._value is None and self.trace.concrete:
-            self._value = self.trace.value_of(self.var)
+        if self._value is None and self.owner.concrete:
+            self._value = self.owner.value_of(self.variable)
         return self._value
 
     # Uses as a concrete value.
@@ -160,8 +160,8 @@ def raise_concretization(t: Tracer, error: type[errors.TracerError], use: str = 
         what = f"{what}: {use}"
     raise error(
         f"a traced value {t.aval.short()} {what}{where(current_source(2))}.\n"
-        f"  {t.trace.describe(t)}.\n"
-        f"  Under {t.trace.name} values are not known while the function is traced: {advice}."
+        f"  {t.owner.describe(t)}.\n"
+        f"  Under {t.owner.name} values are not known while the function is traced: {advice}."
     )
 
 
@@ -178,6 +178,9 @@ class Trace:
         concrete: values can be asked for (no staging trace around).
         captured: the values of outer traces and the arrays that became inputs, in order of first use.
     """
+
+    # Whether known types may be appended as they are; a trace that sorts equations by their operands says no.
+    inlines = True
 
     __slots__ = (
         "name", "parent", "staging", "concrete", "eqns", "invars", "captured", "captured_vars",
@@ -219,16 +222,14 @@ class Trace:
             self.captured.append(value)  # keeps the value alive, so that its id stays its own
             self.captured_vars.append(var)
             if self.concrete:
-                known = value.concrete() if isinstance(value, Tracer) else value
-                if known is not None:
-                    self._known[var] = known
+                self._known[var] = value
         return var
 
     def atom(self, value: Any) -> Atom:
         """The operand for any value: a variable of this trace, a captured one, or a literal."""
         if isinstance(value, Tracer):
-            if value.trace is self:
-                return value.var
+            if value.owner is self:
+                return value.variable
             return self.capture(value)
         kind = type(value)
         if kind in _PYTHON_SCALARS or isinstance(value, np.generic):
@@ -263,10 +264,10 @@ class Trace:
 
     # Values on demand: only the equations that a value depends on are evaluated, each once.
     def value_of(self, var: Var) -> Any | None:
-        if var in self._known:
-            return self._known[var]
         if not self.concrete:
             return None
+        if var in self._known:
+            return self._resolve(var)
         for eqn in self.eqns[self._evaluated :]:
             for v in eqn.outputs:
                 self._producer[v] = eqn
@@ -290,14 +291,25 @@ class Trace:
         token = _current.set(None)
         try:
             for eqn in order:
-                if eqn.outputs[0] in self._known:
+                if eqn.outputs and eqn.outputs[0] in self._known:
                     continue
-                values = [a.python_value if isinstance(a, Literal) else self._known[a] for a in eqn.inputs]
+                values = [a.python_value if isinstance(a, Literal) else self._resolve(a) for a in eqn.inputs]
+                if any(value is None for value in values):  # it depends on a value that is not known outside either
+                    return None
                 for v, value in zip(eqn.outputs, hooks.eager(eqn.primitive, values, eqn.params), strict=True):
                     self._known[v] = value
         finally:
             _current.reset(token)
         return self._known[var]
+
+    def _resolve(self, var: Var) -> Any | None:
+        """A known value; that of an outer trace's tracer is asked for now, not when it was captured."""
+        value = self._known[var]
+        if isinstance(value, Tracer):
+            value = value.concrete()
+            if value is not None:
+                self._known[var] = value
+        return value
 
     def known_values(self) -> dict[Var, Any]:
         """The variables whose values have been computed or given."""
@@ -305,16 +317,16 @@ class Trace:
 
     def describe(self, t: Tracer) -> str:
         """Where a tracer comes from, for messages."""
-        if t.var in self.invars:
-            i = self.invars.index(t.var)
+        if t.variable in self.invars:
+            i = self.invars.index(t.variable)
             name = self.arg_names[i] if self.arg_names and i < len(self.arg_names) else f"argument {i}"
             return f"It is {name} of {self.name}"
         for eqn in self.eqns:
-            if t.var in eqn.outputs:
+            if t.variable in eqn.outputs:
                 return f"It is the result of {eqn.primitive.name}{where(eqn.source)}"
         for var, value in zip(self.captured_vars, self.captured):
-            if var is t.var and isinstance(value, Tracer):
-                return value.trace.describe(value)
+            if var is t.variable and isinstance(value, Tracer):
+                return value.owner.describe(value)
         return f"It belongs to {self.name}"
 
     def close(self) -> None:
@@ -362,12 +374,12 @@ class no_trace:
 def check_alive(t: Tracer) -> None:
     """Raise UnexpectedTracerError if the tracer outlived its trace."""
     trace: Trace | None = _current.get()
-    while trace is not None and trace is not t.trace:
+    while trace is not None and trace is not t.owner:
         trace = trace.parent
     if trace is None:
         raise errors.UnexpectedTracerError(
-            f"a traced value {t.aval.short()} of {t.trace.name} was used after its trace ended, or in another "
-            f"one{where(current_source(2))}.\n  {t.trace.describe(t)}.\n"
+            f"a traced value {t.aval.short()} of {t.owner.name} was used after its trace ended, or in another "
+            f"one{where(current_source(2))}.\n  {t.owner.describe(t)}.\n"
             "  It leaked through a global, an attribute, a closure or a generator: return it from the function instead."
         )
 
@@ -430,7 +442,7 @@ def _check_leaks(trace: Trace) -> None:
     import gc
 
     gc.collect()
-    leaked = [o for o in gc.get_objects() if isinstance(o, Tracer) and o.trace is trace]
+    leaked = [o for o in gc.get_objects() if isinstance(o, Tracer) and o.owner is trace]
     if leaked:
         lines = "\n".join(f"  {t!r}: {trace.describe(t)}" for t in leaked[:5])
         raise errors.UnexpectedTracerError(f"{len(leaked)} traced value(s) of {trace.name} leaked:\n{lines}")
@@ -455,7 +467,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list
     for v, x in zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True):
         env[v] = x
     trace = _current.get()
-    if trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in env.values())):
+    if trace is not None and trace.inlines and (trace.staging or any(isinstance(x, Tracer) for x in env.values())):
         return _inline(trace, jaxpr, env)
     from .source import use_source
 
@@ -472,6 +484,41 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list
         for v in last[i]:
             env.pop(v, None)
     return [a.python_value if isinstance(a, Literal) else env[a] for a in jaxpr.outvars]
+
+
+def rebind(eqn: Eqn, values: Sequence[Any]) -> list[Any]:
+    """Apply an equation's primitive to other values. In a trace, known types are not inferred again."""
+    trace = _current.get()
+    if trace is not None and trace.inlines and (trace.staging or any(isinstance(x, Tracer) for x in values)):
+        inputs = [trace.atom(x) for x in values]
+        if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
+            outputs = tuple([Var(v.aval) for v in eqn.outputs])
+            trace.eqns.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
+        else:
+            outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
+        return [Tracer(trace, v) for v in outputs]
+    out = bind(eqn.primitive, values, eqn.params)
+    return out if eqn.primitive.multiple_results else [out]
+
+
+def merge_captured(
+    jaxprs: Sequence[Jaxpr | ClosedJaxpr], captured: Sequence[Sequence[Any]]
+) -> tuple[list[Any], list[ClosedJaxpr]]:
+    """The union of what some traced functions captured, and their jaxprs taking all of it as first inputs."""
+    union: list[Any] = []
+    index: dict[int, int] = {}
+    for values in captured:
+        for value in values:
+            if id(value) not in index:
+                index[id(value)] = len(union)
+                union.append(value)
+    closed: list[ClosedJaxpr] = []
+    for j, values in zip(jaxprs, captured, strict=True):
+        jaxpr = j.jaxpr if isinstance(j, ClosedJaxpr) else j
+        own = {index[id(value)]: v for value, v in zip(values, jaxpr.invars)}
+        consts = [own.get(k) or Var(aval_of(value)) for k, value in enumerate(union)]
+        closed.append(ClosedJaxpr(Jaxpr((), (*consts, *jaxpr.invars[len(values) :]), jaxpr.eqns, jaxpr.outvars)))
+    return union, closed
 
 
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:

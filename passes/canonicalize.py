@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var
 from quire.ir.primitives import elementwise as ew
@@ -101,8 +102,7 @@ class CanonicalizeLiterals(Pass):
             else:
                 params = {"shape": v.aval.shape, "broadcast_dimensions": ()}
                 eqns.append(Eqn(structural.broadcast_in_dim_p, [scalar], [v], params))
-        context.counters["scalar constant"] += len(env)
-        context.counters["splat constant"] += len(eqns)
+        context.counters.update({"scalar constant": len(env), "splat constant": len(eqns)})
         first = next((eqn.source for eqn in old.eqns if eqn.source is not None), None)
         eqns = [Eqn(e.primitive, e.inputs, e.outputs, e.params, source=first) for e in eqns]
         changed = len(kept) != len(old.constvars)

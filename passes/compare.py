@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.errors import PassError

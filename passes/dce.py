@@ -1,4 +1,9 @@
-"""dce: remove what no result needs."""
+"""dce: remove what no result needs.
+
+- `DeadCode` is the pass.
+- ``dce_eqns(jaxpr, outvars) -> jaxpr`` and ``dce_jaxpr(closed, used_outputs) -> (closed, used_inputs)`` do the same for
+  other passes, which build jaxprs of which only some results are wanted.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls, control_flow
 
 from .base import Pass, PassContext, register_pass
+from .cache import cached_transform
 from .rewriting import transform_nested, with_params
 
 
@@ -33,6 +39,20 @@ class DeadCode(Pass):
             return program
         jaxpr = Jaxpr(_select(jaxpr.constvars, keep), jaxpr.invars, jaxpr.eqns, jaxpr.outvars)
         return ClosedJaxpr(jaxpr, _select(program.consts, keep))
+
+
+@cached_transform()
+def dce_jaxpr(closed: ClosedJaxpr, used_outputs: tuple[bool, ...]) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    """The jaxpr (without constants) with the used outputs only, and which inputs it reads (the others are dropped)."""
+    jaxpr, needed = _prune(closed.jaxpr, used_outputs, PassContext(None))
+    return ClosedJaxpr(Jaxpr((), _select(jaxpr.invars, needed), jaxpr.eqns, jaxpr.outvars)), tuple(needed)
+
+
+def dce_eqns(jaxpr: Jaxpr, outvars: Sequence[Atom] | None = None) -> Jaxpr:
+    """The jaxpr with these outputs (by default its own), all its inputs, and only the equations that they need."""
+    if outvars is not None:
+        jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.eqns, outvars)
+    return _prune(jaxpr, [True] * len(jaxpr.outvars), PassContext(None))[0]
 
 
 Mask = list[bool]

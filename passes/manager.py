@@ -66,7 +66,7 @@ class PipelineResult:
         """Time and equations of each pass, as text."""
         rows = [("pass", "ms", "equations", "")]
         for r in self.records:
-            fired = ", ".join(f"{name} {n}" for name, n in Counter(r.counters).most_common(6))
+            fired = ", ".join(f"{name}: {n}" for name, n in Counter(r.counters).most_common(6) if n)
             rows.append((r.text, f"{r.seconds * 1e3:.2f}", f"{r.eqns_before} -> {r.eqns_after}", fired))
         total = sum(r.seconds for r in self.records)
         rows.append(("total", f"{total * 1e3:.2f}", "", ""))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
 from quire.runtime.buffers import DTYPES, from_numpy, to_numpy
 from quire.runtime.devices import Device, binding, devices
 

@@ -237,6 +237,8 @@ class CompileService:
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._workers: set[_Worker] = set()
+        self._running: dict[Future[CompileOutput], _Worker] = {}
+        self._abandoned: set[Future[CompileOutput]] = set()
         self._closed = False
 
     # -- the public side
@@ -291,9 +293,12 @@ class CompileService:
         Raises:
             CompileError: the compiler rejected the module, crashed, or exceeded the time limit.
         """
-        return self.submit(
-            module, flags, phase=phase, stages=stages, files=files, timeout=timeout, name=name
-        ).result()
+        future = self.submit(module, flags, phase=phase, stages=stages, files=files, timeout=timeout, name=name)
+        try:
+            return future.result()
+        except (KeyboardInterrupt, SystemExit):  # nobody wants the result: the worker is for the next compile
+            self._abandon(future)
+            raise
 
     def to_text(self, module: bytes, *, timeout: float = 30.0) -> str:
         """MLIR bytecode as text."""
@@ -320,6 +325,14 @@ class CompileService:
             self._drop(worker)
 
     # -- threads: one a worker
+
+    def _abandon(self, future: Future[CompileOutput]) -> None:
+        if not future.cancel():
+            with self._lock:
+                self._abandoned.add(future)
+                worker = self._running.get(future)
+            if worker is not None:
+                worker.process.kill()
 
     def _enqueue(self, job: _Job) -> Future[CompileOutput]:
         with self._lock:
@@ -410,12 +423,20 @@ class CompileService:
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,
             }
+            with self._lock:
+                self._running[job.future] = worker
             try:
                 answer = worker.run(request, job.timeout)
             except _WorkerDied as death:
+                if job.future in self._abandoned:
+                    raise CompileError(f"the compile of {job.name!r} was interrupted") from None
                 if self._closed or not death.begun:
                     raise
                 raise self._failure(job, flags, death.reason, [], death.said) from None
+            finally:
+                with self._lock:
+                    del self._running[job.future]
+                    self._abandoned.discard(job.future)
             diagnostics = tuple(answer["diagnostics"])
             said = worker.said.decode("utf-8", "replace")
             if answer["rss_kb"] > RETIRE_KB:

@@ -4,14 +4,14 @@ A template returns a :class:`Kernel`; ``kernel.insert(module)`` puts its text in
 ``kernel.call(operands, loc)`` emits the dispatch. Nothing here knows of quire's IR.
 """
 
+from . import bitonic
 from .builder import KernelBuilder
 from .cumulative import cumulative
 from .dtypes import DTYPES, DType, dtype_of
-from .kernel import EMPTY, Kernel, Spec
+from .kernel import EMPTY, Kernel, KernelChain, Spec
+from .ordering import sort, top_k
 from .scatter import ScatterDims, scatter
-from .sort import sort
 from .target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
-from .top_k import top_k
 
 __all__ = [
     "CPU_AVX2",
@@ -22,10 +22,12 @@ __all__ = [
     "EMPTY",
     "GPU",
     "Kernel",
+    "KernelChain",
     "KernelBuilder",
     "KernelTarget",
     "ScatterDims",
     "Spec",
+    "bitonic",
     "cumulative",
     "dtype_of",
     "scatter",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from .arith import ArithMixin
@@ -103,6 +103,7 @@ class KernelBuilder(ArithMixin):
         *,
         scratch: Sequence[Spec] = (),
         tied: dict[int, int] | None = None,
+        scalars: int = 0,
     ) -> None:
         self.base = base
         self.operands = tuple(operands)
@@ -110,6 +111,7 @@ class KernelBuilder(ArithMixin):
         self.target = target
         self._scratch = len(scratch)
         self._tied = dict(tied or {})
+        self._scalars = scalars
         for spec in (*self.operands, *self.results):
             if spec.size == 0:
                 raise ValueError(f"kernel {base}: {spec} holds no elements; use Kernel.nothing")
@@ -121,6 +123,7 @@ class KernelBuilder(ArithMixin):
         self._lines: list[str] = []
         self._depth = 3
         self._stack = 0
+        self._zero = ""
 
     # -- text ------------------------------------------------------------------------------------------------
 
@@ -166,6 +169,10 @@ class KernelBuilder(ArithMixin):
         """``number`` as an index value."""
         return self.const(number, "index")
 
+    def scalar(self, i: int) -> Value:
+        """The i-th index number given with each call."""
+        return Value(self, f"%s{i}", "index")
+
     # -- memory ----------------------------------------------------------------------------------------------
 
     def _binding(self, result: int) -> int:
@@ -191,11 +198,35 @@ class KernelBuilder(ArithMixin):
             raise ValueError(f"kernel {self.base}: a view {shape} x {elem} is larger than {spec}")
         key = (binding, shape, elem)
         if key not in self._views:
-            view = Buffer(f"%m{len(self._views)}", shape, elem)
-            at = f"%b{binding}[{self.index(0)}] : !stream.binding"
+            gpu = self.target.kind == "gpu"
+            view = Buffer(f"%m{len(self._views)}", shape, elem, _shifted(shape) if gpu else "")
+            zero = self._opaque_zero() if gpu else self.index(0)
+            at = f"%b{binding}[{zero}] : !stream.binding"
             self._head.append(f"      {view.name} = stream.binding.subspan {at} -> {view.type}")
             self._views[key] = view
         return self._views[key]
+
+    def _opaque_zero(self) -> str:
+        """A zero that no pass of IREE sees to be one, for the offset of a GPU binding.
+
+        IREE merges bindings that live in one allocation and adds their offsets to the views. On the way to
+        SPIR-V a view with an offset gets a layout with an offset and one without does not; loads and stores
+        of the other type then fail to compile. With an offset that is unknown in any case, all views are of
+        the layout that :func:`_shifted` writes.
+        """
+        if not self._zero:
+            self._zero = "%zero"
+            for line in (
+                "%zero_t = gpu.thread_id x",
+                "%zero_i = arith.index_cast %zero_t : index to i32",
+                "%zero_f = arith.sitofp %zero_i : i32 to f32",
+                "%zero_c = arith.constant 0.0 : f32",
+                "%zero_p = arith.mulf %zero_f, %zero_c : f32",
+                "%zero_r = arith.fptosi %zero_p : f32 to i32",
+                "%zero = arith.index_cast %zero_r : i32 to index",
+            ):
+                self._head.append("      " + line)
+        return self._zero
 
     def stack(self, shape: Sequence[int], elem: str) -> Buffer:
         """Memory of this workgroup's own (CPU: stack). Raises ``ValueError`` past :data:`STACK_BYTES`."""
@@ -233,9 +264,7 @@ class KernelBuilder(ArithMixin):
         if mask is None:
             return self.emit(f"vector.load {at} : {buffer.type}, {t}", t)
         zero = self.const(0, t)
-        return self.emit(
-            f"vector.maskedload {at}, {mask}, {zero} : {buffer.type}, {mask.type}, {t} into {t}", t
-        )
+        return self.emit(f"vector.maskedload {at}, {mask}, {zero} : {buffer.type}, {mask.type}, {t} into {t}", t)
 
     def vstore(self, value: Value, buffer: Buffer, *indices: Operand, mask: Value | None = None) -> None:
         """Write a vector to neighbouring elements; lanes off in ``mask`` are not written."""
@@ -250,9 +279,7 @@ class KernelBuilder(ArithMixin):
     # -- control ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def for_(
-        self, start: Operand, stop: Operand, step: Operand = 1, init: Sequence[Value] = ()
-    ) -> Iterator[Loop]:
+    def for_(self, start: Operand, stop: Operand, step: Operand = 1, init: Sequence[Value] = ()) -> Iterator[Loop]:
         """``for index in range(start, stop, step)`` with carried values ``init``; ``step`` is positive."""
         bounds = [self.index(v) for v in (start, stop, step)]
         results = [Value(self, self._name(), v.type) for v in init]
@@ -270,6 +297,17 @@ class KernelBuilder(ArithMixin):
             self._yield("for_", loop.yielded)
         self._depth -= 1
         self._line("}")
+
+    def unrolled(self, count: int, by: int, body: Callable[[Value], None]) -> None:
+        """``body`` for each index below ``count``, ``by`` of them a turn of the loop."""
+        whole = count // by * by if count >= 4 * by else 0
+        if whole:
+            with self.for_(0, whole, by) as loop:
+                for i in range(by):
+                    body(loop.index + i)
+        if whole < count:
+            with self.for_(whole, count) as loop:
+                body(loop.index)
 
     @contextmanager
     def if_(self, condition: Value, types: Sequence[str] = ()) -> Iterator[Branch]:
@@ -357,7 +395,8 @@ class KernelBuilder(ArithMixin):
         x, y, z = (*grid, 1, 1)[:3]
         size = f" workgroup_size = [{self.target.threads}, 1, 1]" if self.target.kind == "gpu" else ""
         info = _NO_PIPELINE.format(size=size)
-        arguments = ", ".join(f"%b{i}: !stream.binding" for i in range(self._bindings))
+        names = [f"%b{i}: !stream.binding" for i in range(self._bindings)]
+        arguments = ", ".join([*names, *(f"%s{i}: index" for i in range(self._scalars))])
         text = "\n".join(
             [
                 "stream.executable private @KERNEL {",
@@ -377,8 +416,21 @@ class KernelBuilder(ArithMixin):
             ]
         )
         return Kernel.make(
-            self.base, text, self.operands, self.results, self._scratch, sorted(self._tied.items()), reason
+            self.base,
+            text,
+            self.operands,
+            self.results,
+            self._scratch,
+            sorted(self._tied.items()),
+            reason,
+            self._scalars,
         )
+
+
+def _shifted(shape: Sequence[int]) -> str:
+    """The row-major layout of ``shape`` behind an offset known only at run time."""
+    strides = ", ".join(str(math.prod(shape[d + 1 :])) for d in range(len(shape)))
+    return f"strided<[{strides}], offset: ?>"
 
 
 def _targets(results: Sequence[Value]) -> str:

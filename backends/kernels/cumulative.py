@@ -18,7 +18,7 @@ from .combine import Combiner, Op, State
 from .dtypes import DType
 from .kernel import Kernel, Spec
 from .keys import divmod_
-from .sort import Rows
+from .radix_sort import Rows
 from .target import KernelTarget
 from .values import Buffer, Value, width
 
@@ -37,9 +37,7 @@ def applies(op: Op, dtype: DType, target: KernelTarget) -> str | None:
     return None
 
 
-def cumulative(
-    op: Op, operand: Spec, dimension: int, target: KernelTarget, *, reverse: bool = False
-) -> Kernel:
+def cumulative(op: Op, operand: Spec, dimension: int, target: KernelTarget, *, reverse: bool = False) -> Kernel:
     """The kernel of a cumulative operation along ``dimension``; the result has the operand's shape and dtype.
 
     ``reverse`` accumulates from the last element to the first. Raises ``ValueError`` where :func:`applies`

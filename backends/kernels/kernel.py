@@ -46,6 +46,7 @@ class Kernel:
     ``results`` are the caller's results followed by ``scratch`` results that only the kernel uses (IREE
     allocates them; their contents mean nothing). ``tied[i] = j`` says that result i is operand j updated in
     place: whoever calls must hand over an operand that may be written (see the copy rule of the lowering).
+    ``scalars`` index numbers follow the operands (one text then serves several steps of an algorithm).
     ``forward``, when set, stands in place of a text: nothing has to be computed because of zero-size shapes,
     and result i is operand ``forward[i]`` or :data:`EMPTY`. ``reason`` is one line: why this form was chosen.
     """
@@ -58,6 +59,7 @@ class Kernel:
     tied: tuple[tuple[int, int], ...]
     reason: str
     forward: tuple[int, ...] | None = None
+    scalars: int = 0
 
     @staticmethod
     def make(
@@ -68,12 +70,13 @@ class Kernel:
         scratch: int,
         tied: Sequence[tuple[int, int]],
         reason: str,
+        scalars: int = 0,
     ) -> Kernel:
         """Name ``text``, in which ``@KERNEL`` stands for the symbol, by its content."""
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         name = f"{re.sub(r'[^A-Za-z0-9_]', '_', base)}_{digest}"
         text = text.replace("@KERNEL", f"@{name}")
-        return Kernel(name, text, tuple(operands), tuple(results), scratch, tuple(tied), reason)
+        return Kernel(name, text, tuple(operands), tuple(results), scratch, tuple(tied), reason, None, scalars)
 
     @staticmethod
     def nothing(
@@ -95,7 +98,9 @@ class Kernel:
             parsed = ir.Module.parse(self.text)
             module.body.append(parsed.body.operations[0])
 
-    def call(self, operands: Sequence[ir.Value], loc: ir.Location | None = None) -> list[ir.Value]:
+    def call(
+        self, operands: Sequence[ir.Value], loc: ir.Location | None = None, scalars: Sequence[int] = ()
+    ) -> list[ir.Value]:
         """Emit the dispatch at the current insertion point and return the caller's results.
 
         ``operands`` are ranked static tensors of StableHLO element types as ``self.operands`` says. Unsigned
@@ -104,6 +109,8 @@ class Kernel:
         """
         if len(operands) != len(self.operands):
             raise ValueError(f"{self.name} takes {len(self.operands)} operands, got {len(operands)}")
+        if len(scalars) != self.scalars:
+            raise ValueError(f"{self.name} takes {self.scalars} scalars, got {len(scalars)}")
         with loc or ir.Location.unknown():
             if self.forward is not None:
                 return [
@@ -113,6 +120,7 @@ class Kernel:
             arguments = [_bitcast(v, spec, spec.dtype.signless) for v, spec in zip(operands, self.operands)]
             tied = dict(self.tied)
             index = ir.IndexType.get()
+            arguments += [_index(number) for number in scalars]
             ties = [ir.IntegerAttr.get(index, tied.get(i, -1)) for i in range(len(self.results))]
             op = ir.Operation.create(
                 "flow.dispatch",
@@ -128,6 +136,53 @@ class Kernel:
                 _bitcast(result, spec, spec.dtype.boundary)
                 for result, spec in zip(op.results[: len(self.outputs)], self.outputs)
             ]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One dispatch of a :class:`KernelChain`; ``sources`` are numbers of values (see there)."""
+
+    kernel: Kernel
+    sources: tuple[int, ...]
+    scalars: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class KernelChain:
+    """Several dispatches in the place of one kernel, for algorithms that must wait for all workgroups.
+
+    Values are numbered: first the operands, then the outputs of each step in order; ``picked`` are the
+    numbers of the chain's results.
+    """
+
+    steps: tuple[Step, ...]
+    operands: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
+    picked: tuple[int, ...]
+    reason: str
+    tied: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the first kernel stands for the chain."""
+        return self.steps[0].kernel.name
+
+    def insert(self, module: ir.Module) -> None:
+        """Append the executables of all steps to ``module``, each once."""
+        for step in self.steps:
+            step.kernel.insert(module)
+
+    def call(self, operands: Sequence[ir.Value], loc: ir.Location | None = None) -> list[ir.Value]:
+        """Emit the dispatches at the current insertion point and return the results."""
+        values = list(operands)
+        for step in self.steps:
+            values += step.kernel.call([values[i] for i in step.sources], loc, step.scalars)
+        return [values[i] for i in self.picked]
+
+
+def _index(number: int) -> ir.Value:
+    value = ir.IntegerAttr.get(ir.IndexType.get(), number)
+    return ir.Operation.create("arith.constant", results=[ir.IndexType.get()], attributes={"value": value}).result
 
 
 def _has_symbol(module: ir.Module, name: str) -> bool:
@@ -161,9 +216,7 @@ def _empty(spec: Spec) -> ir.Value:
             results=[part],
             attributes={"value": ir.Attribute.parse(f"dense<> : {part}")},
         ).result
-        return ir.Operation.create(
-            "stablehlo.complex", results=[_tensor(spec, boundary)], operands=[zero, zero]
-        ).result
+        return ir.Operation.create("stablehlo.complex", results=[_tensor(spec, boundary)], operands=[zero, zero]).result
     wanted = _tensor(spec, boundary)
     value = ir.Attribute.parse(f"dense<> : {wanted}")
     return ir.Operation.create("stablehlo.constant", results=[wanted], attributes={"value": value}).result

@@ -102,7 +102,10 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A memory view: static shape, element type, row-major. ``space`` is the memref's address space or ''."""
+    """A memory view: static shape, element type, row-major.
+
+    ``space`` is what the memref type has besides: a layout, an address space or ''.
+    """
 
     name: str
     shape: tuple[int, ...]

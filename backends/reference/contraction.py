@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.primitives import contraction as ct

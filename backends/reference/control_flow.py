@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import control_flow as cf
 

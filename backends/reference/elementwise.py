@@ -10,10 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
+from . import elementwise_math
 from .rules import reference
+
+__all__ = ["elementwise_math"]  # imported for its rules
 
 Array = Any
 HALF = (dtypes.float16, dtypes.bfloat16)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.fft
+
 from quire.ir import dtypes
 from quire.ir.primitives import fft as ff
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import lapack
+
 from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
-from scipy.linalg import lapack
 
 from .rules import reference
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+
 from quire.ir.primitives import random as rn
 
 from .rules import reference

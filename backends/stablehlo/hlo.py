@@ -44,6 +44,10 @@ def i64(value: int) -> Any:
     return mlir.IntegerAttr.get(mlir.IntegerType.get_signless(64), value)
 
 
+def i32(value: int) -> Any:
+    return mlir.IntegerAttr.get(mlir.IntegerType.get_signless(32), value)
+
+
 def i64_matrix(rows: Sequence[Sequence[int]]) -> Any:
     """A dense [n, 2] attribute, as padding has."""
     return mlir.DenseElementsAttr.get(np.asarray(rows, np.int64).reshape(len(rows), 2))

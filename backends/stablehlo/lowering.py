@@ -120,15 +120,23 @@ def copy_of(x: Any) -> Any:
     """A copy in memory of its own: a transfer to the same device, which IREE does not elide."""
     promise = mlir.Attribute.parse("#hal.device.promise<@__device_0>")
     element = mlir.RankedTensorType(x.type).element_type
-    if isinstance(element, mlir.IntegerType) and element.is_unsigned:  # IREE has no transfer of unsigned tensors
-        signless = mlir.RankedTensorType.get(hlo.shape_of(x), mlir.IntegerType.get_signless(element.width))
-        y = hlo.op1("stablehlo.bitcast_convert", [x], signless)
-        return hlo.op1("stablehlo.bitcast_convert", [hlo.op1("flow.tensor.transfer", [y], signless, target=promise)], x.type)
+    if isinstance(element, mlir.IntegerType) and element.is_unsigned:  # signless types only
+        width = element.width
+        signless = mlir.RankedTensorType.get(hlo.shape_of(x), mlir.IntegerType.get_signless(width))
+        bits = hlo.op1("stablehlo.bitcast_convert", [x], signless)
+        return hlo.op1("stablehlo.bitcast_convert", [copy_of(bits)], x.type)
     return hlo.op1("flow.tensor.transfer", [x], x.type, target=promise)
 
 
 def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
-    """Register, as the lowering of some primitives, a function of ordinary traced operations.
+    """Register, as the lowering of some primitives, a function of ordinary traced operations: see `traced_rule`."""
+    rule = traced_rule(f)
+    for p in primitives:
+        lowering.add(p, rule)
+
+
+def traced_rule(f: Callable[..., Any]) -> LoweringRule:
+    """The lowering rule that a function of ordinary traced operations is.
 
     `f` takes the operands and the parameters as the primitive does and returns a value, or a list for several.
     """
@@ -148,8 +156,7 @@ def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
             traced[key] = jaxpr
         return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.eqn.source)
 
-    for p in primitives:
-        lowering.add(p, rule)
+    return rule
 
 
 def lower_jaxpr(

@@ -78,7 +78,18 @@ def iota(ctx: Ctx, *, dtype: DType, shape: tuple[int, ...], dimension: int) -> A
     if dtypes.is_complex(dtype):
         part = dtypes.real_dtype(dtype)
         return hlo.complex(hlo.iota(shape, dimension, part), hlo.full(0, shape, part))
+    if dtype == dtypes.bfloat16:
+        return hlo.broadcast(_bf16_iota(shape[dimension]), shape, [dimension])
     return hlo.iota(shape, dimension, dtype)
+
+
+def _bf16_iota(n: int) -> Any:
+    """The vector 0, 1, ... in bf16, rounded by integer operations: IREE's code calls a function it does not link."""
+    bits = hlo.bitcast(hlo.iota([n], 0, dtypes.float32), dtypes.int32)
+    half, one, sixteen = (hlo.full(v, [n], dtypes.int32) for v in (0x7FFF, 1, 16))
+    odd = hlo.and_(hlo.shift_right_logical(bits, sixteen), one)
+    rounded = hlo.shift_right_logical(hlo.add(hlo.add(bits, half), odd), sixteen)
+    return hlo.bitcast(hlo.convert(rounded, dtypes.int16), dtypes.bfloat16)
 
 
 @lowering(st.split_p)

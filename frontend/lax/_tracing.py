@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import optree
+
 from quire.ir.avals import ShapedArray, aval_of
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.primitives.elementwise import convert_element_type
-from quire.ir.tracing import Tracer, trace_flat
+from quire.ir.tracing import Tracer, merge_captured, trace_flat
 from quire.tree_util import tree_flatten, tree_unflatten
 
 
@@ -69,20 +70,7 @@ def check_callable(api: str, argument: str, f: Any) -> None:
 
 def common_consts(traced: Sequence[Traced]) -> tuple[list[Any], list[ClosedJaxpr]]:
     """The union of what some functions captured, and their jaxprs taking all of it first."""
-    union: list[Any] = []
-    index: dict[int, int] = {}
-    for t in traced:
-        for value in t.captured:
-            if id(value) not in index:
-                index[id(value)] = len(union)
-                union.append(value)
-    closed: list[ClosedJaxpr] = []
-    for t in traced:
-        n = len(t.captured)
-        own = {index[id(value)]: v for value, v in zip(t.captured, t.jaxpr.invars)}
-        consts = [own.get(k) or Var(aval_of(value)) for k, value in enumerate(union)]
-        closed.append(ClosedJaxpr(Jaxpr((), (*consts, *t.jaxpr.invars[n:]), t.jaxpr.eqns, t.jaxpr.outvars), ()))
-    return union, closed
+    return merge_captured([t.jaxpr for t in traced], [t.captured for t in traced])
 
 
 def promote_weak(values: Sequence[Any], avals_out: Sequence[ShapedArray]) -> list[Any] | None:

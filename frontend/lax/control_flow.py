@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.config import config

@@ -85,7 +85,7 @@ def known_shape_operand(name: str, x: Any, advice: str) -> Any:
     if value is None:
         raise ConcretizationTypeError(
             f"quire.numpy.{name}: the result's shape depends on the values of {aval_of(x).short()}, which are not known "
-            f"while {x.trace.name} is traced: {advice}"
+            f"while {x.owner.name} is traced: {advice}"
         )
     return value
 

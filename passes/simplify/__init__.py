@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from quire.ir.jaxpr import ClosedJaxpr
 
 from ..base import Pass, PassContext, register_pass
+
 from . import values  # first: folding before algebra  # isort: skip
 from . import algebra, structure
 from .rewriter import RULES, Rewriter, Rule, add_rule, rule

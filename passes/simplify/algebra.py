@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Atom, Eqn, Literal

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Literal

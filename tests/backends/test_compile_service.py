@@ -186,6 +186,23 @@ def test_killed_worker(alone):
     assert alone.compile(ADD, FLAGS, phase="input").text
 
 
+def test_an_interrupted_compile_frees_its_worker(alone, reproducers):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    alone.compile(ADD, FLAGS, phase="input")
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            alone.compile(HANG, FLAGS, timeout=50)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    start = time.perf_counter()
+    assert alone.compile(ADD, FLAGS, phase="input").text
+    assert time.perf_counter() - start < 10 and not reproducers.exists()
+
+
 def test_a_worker_that_dies_while_idle_is_no_error(alone):
     for _ in range(3):
         assert alone.compile(ADD, FLAGS, phase="input").text
@@ -395,7 +412,9 @@ print("fine")
     assert result.stdout == "fine\n", result.stderr
 
 
-def test_the_service_imports_neither_numpy_nor_the_compiler():
-    result = run("import sys, quire.backends.iree\n"
-                 "print([m for m in ('numpy', 'iree.compiler', 'jax') if m in sys.modules])")
+def test_a_compile_imports_no_compiler_into_the_users_process():
+    result = run(PREAMBLE + """
+import sys
+assert service.compile(ADD, FLAGS, phase="input").text
+print([m for m in ("iree.compiler", "iree.compiler.ir", "jax") if m in sys.modules])""")
     assert result.stdout == "[]\n"

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+
 from quire.backends.iree import compile_service, system_link_flags
 from quire.runtime.buffers import aligned_empty, from_numpy, to_numpy
 from quire.runtime.devices import devices

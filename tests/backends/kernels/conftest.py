@@ -10,6 +10,7 @@ import iree.runtime as rt
 import numpy as np
 import pytest
 from iree.compiler import ir
+
 from quire.backends.kernels import Kernel
 
 FLAGS = {
@@ -32,6 +33,7 @@ class Bundle:
     driver: str | None = None
     kernels: list[Kernel] = field(default_factory=list)
     functions: dict[int, object] = field(default_factory=dict)
+    device: rt.HalDevice | None = None
 
     def add(self, kernel: Kernel) -> int:
         """Register a kernel and return its number."""
@@ -65,8 +67,8 @@ class Bundle:
         binary = compiler.compile_str(
             self.text(), target_backends=[self.backend], extra_args=[*COMMON, *FLAGS[self.backend]]
         )
-        device = rt.get_driver(self.driver or DRIVERS[self.backend]).create_default_device()
-        context = rt.SystemContext(config=rt.Config(device=device))
+        self.device = rt.get_driver(self.driver or DRIVERS[self.backend]).create_default_device()
+        context = rt.SystemContext(config=rt.Config(device=self.device))
         context.add_vm_module(rt.VmModule.copy_buffer(context.instance, binary))
         module = context.modules.module
         self.functions = {i: module[f"f{i}"] for i in range(len(self.kernels))}
@@ -80,10 +82,26 @@ class Bundle:
             results = [results]
         out = []
         for result, spec in zip(results, kernel.outputs):
-            array = np.array(result.to_host()) if self.backend == "llvm-cpu" else np.asarray(result)
+            array = np.array(result.to_host()) if self.backend == "llvm-cpu" else self._fetch(result)
             wanted = spec.dtype.numpy()
             out.append(array if array.dtype == wanted else array.view(wanted))
         return out
+
+    def _fetch(self, result: rt.DeviceArray) -> np.ndarray:
+        """Copy a device array to the host (``to_host`` wants an alignment that NumPy does not give)."""
+        view = result._buffer_view
+        source, size = view.get_buffer(), view.get_buffer().byte_length()
+        staging = self.device.allocator.allocate_buffer(
+            int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
+            int(rt.BufferUsage.TRANSFER_TARGET | rt.BufferUsage.MAPPING_SCOPED),
+            size,
+        )
+        semaphore = self.device.create_semaphore(0)
+        start, end = (rt.HalFence.create_at(semaphore, i) for i in (0, 1))
+        self.device.queue_copy(source, staging, wait_semaphores=start, signal_semaphores=end)
+        end.wait()
+        words = np.array(staging.map().asarray([size], np.dtype(np.uint8)))
+        return words.view(result.dtype).reshape(view.shape)
 
 
 @pytest.fixture(scope="module")

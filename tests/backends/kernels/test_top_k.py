@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, Spec, top_k
+
+from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, Spec, radix_top_k, top_k
 
 REAL = [name for name, d in DTYPES.items() if d.kind != "complex"]
 
@@ -76,4 +77,5 @@ def test_what_top_k_does_not_take():
     with pytest.raises(ValueError, match="k must be between 0 and the length of the last axis, got 5"):
         top_k(Spec.of((4,), "f32"), 5, CPU_AVX2)
     with pytest.raises(ValueError, match="for CPUs"):
-        top_k(Spec.of((4,), "f32"), 1, GPU)
+        radix_top_k.top_k(Spec.of((4,), "f32"), 1, GPU)
+    assert "bitonic" in top_k(Spec.of((4,), "f32"), 1, GPU).reason

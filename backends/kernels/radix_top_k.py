@@ -20,8 +20,7 @@ from .dtypes import DType
 from .kernel import EMPTY, Kernel, Spec
 from .keys import fold_back, keys_of, unfold
 from .radix import Digits, Lane, clear, count, passes
-from .sort import (
-    RANK_MAX,
+from .radix_sort import (
     Order,
     Rows,
     count_buffer,
@@ -30,6 +29,7 @@ from .sort import (
     place_of,
     rank,
     rank_keys,
+    rank_max,
     sort_by,
     store_words,
     word_view,
@@ -72,7 +72,7 @@ def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel:
     ]
     if results[0].size == 0:
         return Kernel.nothing("top_k", [operand], results, [EMPTY, EMPTY], "no results")
-    if rows.n <= RANK_MAX:
+    if rows.n <= rank_max(keys_of(0, operand.dtype), target):
         return _by_rank(operand, results, rows, k, target)
     if k <= INSERT_MAX:
         return _by_insertion(operand, results, rows, k, target)
@@ -91,9 +91,7 @@ def _block(dtype: DType, target: KernelTarget) -> int:
     return 4 * target.lanes(dtype.bits)
 
 
-def _any_larger(
-    b: KernelBuilder, dtype: DType, source: Buffer, at: Value, vectors: int, least: Value
-) -> Value:
+def _any_larger(b: KernelBuilder, dtype: DType, source: Buffer, at: Value, vectors: int, least: Value) -> Value:
     """Whether any of the next vectors' elements has a larger key than ``least``."""
     lanes = b.target.lanes(dtype.bits)
     floor = b.broadcast(least, lanes)
@@ -186,9 +184,7 @@ def _by_collection(operand: Spec, results: list[Spec], rows: Rows, k: int, targe
         with b.for_(0, room) as loop:
             word = b.load(lanes[0].memory, base + side + loop.index)
             count(b, counts, _ORDER.of_form(b, dtype, form_of(word)), digits)
-        return passes(
-            b, lanes, room, counts, digits, lambda word: _ORDER.of_form(b, dtype, form_of(word)), side
-        )
+        return passes(b, lanes, room, counts, digits, lambda word: _ORDER.of_form(b, dtype, form_of(word)), side)
 
     def offer(first: Value, stop: Value, start: Value) -> None:
         """Collect what is larger than the k-th so far of the elements from ``first`` to ``stop``."""

@@ -2,7 +2,7 @@
 
 Rows (all other dimensions) are spread over workgroups; within a row:
 
-- up to :data:`RANK_MAX` elements: the rank of each element is counted with vectors, and every operand is
+- up to :func:`rank_max` elements: the rank of each element is counted with vectors, and every operand is
   stored at its rank;
 - one operand of one part: radix passes move the values themselves. The digit is taken from the canonical key
   while the original bits travel, so -0, 0 and NaN payloads come out as they went in, in stable order;
@@ -26,8 +26,8 @@ from .radix import Digits, Lane, clear, count, passes
 from .target import KernelTarget
 from .values import Buffer, Value, vector
 
-#: Rows up to this length are sorted by counting ranks (n*n/lanes compares; radix has a fixed cost per row).
-RANK_MAX = 64
+#: The longest rows sorted by counting ranks (n*n/lanes compares; radix costs some 2 us a row in any case).
+RANK_MAX = 128
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def sort(
         return Kernel.nothing("sort", operands, operands, forward, "at most one element a row: nothing moves")
     order = Order(descending)
     keys = [key for i, spec in enumerate(operands[:num_keys]) for key in keys_of(i, spec.dtype)]
-    if rows.n <= RANK_MAX:
+    if rows.n <= rank_max(keys, target):
         return _rank_sort(operands, rows, keys, target, order)
     if len(operands) == 1 and len(keys) == 1:
         return _radix_values(operands[0], rows, keys[0], target, order)
@@ -138,12 +138,22 @@ def count_buffer(b: KernelBuilder, digits: Sequence[Digits]) -> Buffer:
     return b.stack((max(d.passes * d.buckets for d in digits),), "i32")
 
 
-# -- up to RANK_MAX elements ---------------------------------------------------------------------------------
+# -- up to rank_max elements ---------------------------------------------------------------------------------
+
+
+def rank_max(keys: Sequence[Key], target: KernelTarget) -> int:
+    """The longest rows whose ranks are counted: up to 16 vectors, which are unrolled."""
+    return min(RANK_MAX, 16 * target.lanes(_rank_bits(keys)))
+
+
+def _rank_bits(keys: Sequence[Key]) -> int:
+    """The common width in which the keys are compared."""
+    return max(32, *(key.bits for key in keys))
 
 
 def rank_keys(b: KernelBuilder, keys: Sequence[Key], n: int) -> tuple[list[Buffer], int]:
     """Stack arrays for the keys of a row, of one width, padded to whole vectors; and the lanes."""
-    bits = max(32, *(key.bits for key in keys))
+    bits = _rank_bits(keys)
     lanes = b.target.lanes(bits)
     padded = -(-n // lanes) * lanes
     return [b.stack((padded,), f"i{bits}") for _ in keys], lanes
@@ -183,9 +193,7 @@ def rank(b: KernelBuilder, arrays: Sequence[Buffer], lanes: int, i: Value) -> Va
     return b.cast(b.reduce("add", before), "index")
 
 
-def _rank_sort(
-    operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order
-) -> Kernel:
+def _rank_sort(operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order) -> Kernel:
     b = KernelBuilder("sort_rank", operands, operands, target)
     groups = rows.groups(target)
     sources = [word_view(b, i, spec) for i, spec in enumerate(operands)]
@@ -199,9 +207,7 @@ def _rank_sort(
             at = start + loop.index * rows.inner
             for spec, source, destination in zip(operands, sources, targets):
                 store_words(b, load_words(b, source, spec, at), destination, to)
-    return b.build(
-        (groups,), f"sort of {rows.count} rows of {rows.n}: short rows, ranks counted with vectors"
-    )
+    return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: short rows, ranks counted with vectors")
 
 
 # -- radix ---------------------------------------------------------------------------------------------------
@@ -238,9 +244,7 @@ def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, order:
         with b.for_(whole, rows.n) as loop:
             word = b.load(lane.memory, lane.base + side + loop.index)
             b.store(fold_back(b, key.dtype, word), destination, start + loop.index * rows.inner)
-    return b.build(
-        (groups,), f"sort of {rows.count} rows of {rows.n}: radix, {digits.passes} passes on values"
-    )
+    return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: radix, {digits.passes} passes on values")
 
 
 def _radix_places(
@@ -264,9 +268,7 @@ def _radix_places(
         start = rows.start(b, row)
         side: Value = b.index(0)
         for k in reversed(range(len(keys))):
-            side = sort_by(
-                b, operands, rows, start, keys[k], lanes, digits[k], counts, side, k == len(keys) - 1, order
-            )
+            side = sort_by(b, operands, rows, start, keys[k], lanes, digits[k], counts, side, k == len(keys) - 1, order)
         direct = keys[0].dtype.parts == 1  # the last key sorted by is still there, in order: no gather for it
         with b.for_(0, n) as loop:
             here = base + side + loop.index

@@ -1,0 +1,338 @@
+"""StableHLO lowering of transcendental functions of real operands.
+
+IREE's own operation is used where its values are within a few ulp of the truth and its special values are JAX's;
+elsewhere a formula stands in. The coefficients of sine, cosine, tangent and their inverses for float32 are those of
+the Cephes library (S. Moshier), whose errors are 1-2 ulp.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from quire.ir import dtypes
+from quire.ir.primitives import elementwise as ew
+
+from . import hlo
+from .elementwise_complex import COMPLEX_RULES
+from .formulas import (
+    Num, by_dtype, const, direct, exp, expm1, floor, formula, has_libm, is_nan, libm, log, log1p, polynomial, round_,
+    signbit, sqrt, where, with_sign,
+)  # fmt: skip
+from .lowering import Ctx, LoweringRule
+
+PI = math.pi
+
+
+def odd(f: Callable[[Num], Num]) -> LoweringRule:
+    """The formula of an odd function, from one for x >= 0; keeps -0."""
+
+    def whole(x: Num) -> Num:
+        return with_sign(f(abs(x)), x)
+
+    whole.__name__ = f.__name__
+    return formula(whole)
+
+
+def keeps_zero(build: Callable[[Any], Any], wrap: Callable[..., LoweringRule] = direct) -> LoweringRule:
+    """A direct operation that is x at x = 0, whose zero has lost its sign in IREE."""
+
+    def corrected(x: Any) -> Any:
+        element = np.dtype(np.float64) if "f64" in str(x.type) else np.dtype(np.float32)
+        return hlo.select(hlo.compare(x, hlo.full_like(x, 0, element), "EQ"), x, build(x))
+
+    return wrap(corrected)
+
+
+def chlo(name: str) -> Callable[..., Any]:
+    """An operation of the chlo dialect, with the operand's type."""
+
+    def build(*operands: Any) -> Any:
+        return hlo.op1("chlo." + name, list(operands), operands[0].type)
+
+    return build
+
+
+# -- sine, cosine, tangent --------------------------------------------------------------------------------------------
+
+# 2/pi in three parts whose products with a float32 of the given range are exact in float64 (Payne and Hanek): leading
+# bits, which only add multiples of four to the product, are left out. Rows: |x| below 2^31, 2^63, 2^95, 2^128.
+_TWO_OVER_PI = tuple(
+    tuple(map(float.fromhex, row))
+    for row in (
+        ("0x1.45f306dp-1", "0x1.9391054p-30", "0x1.4fe13abe8fa9ap-59"),
+        ("0x1.7cc1b72p-7", "0x1.c882a52p-37", "0x1.f84eafa3ea69bp-65"),
+        ("0x1.220a94fp-39", "0x1.c2757d1p-68", "0x1.ea69bb81b6c52p-97"),
+        ("0x1.3abe8fp-75", "0x1.534ddcp-100", "0x1.b6c52b3278872p-129"),
+    )
+)
+
+
+def quadrant(x: Num) -> tuple[Num, Num, Num]:
+    """Of a float32 x: whether its quadrant is odd, whether it is the 2nd or 3rd, and |x| - quadrant * pi/2.
+
+    Exact for every float32, in float64 additions and multiplications.
+    """
+    a = abs(x).astype(dtypes.float64)
+
+    def part(i: int) -> Num:
+        rows = [row[i] for row in _TWO_OVER_PI]
+        out = where(a < 2.0**31, const(rows[0], a), const(rows[1], a))
+        return where(a < 2.0**63, out, where(a < 2.0**95, const(rows[2], a), const(rows[3], a)))
+
+    def modulo4(p: Num) -> Num:
+        return p - 4.0 * floor(0.25 * p)
+
+    first, second, third = modulo4(a * part(0)), modulo4(a * part(1)), a * part(2)
+    q = round_(first + second + third)
+    rest = ((first - q) + second) + third
+    r = (rest * (PI / 2)).astype(dtypes.float32)
+    q = modulo4(q)
+    return (q - 2.0 * floor(0.5 * q)).eq(1.0), q >= 2.0, r
+
+
+def sine_cosine(r: Num) -> tuple[Num, Num]:
+    """sin and cos on [-pi/4, pi/4]."""
+    z = r * r
+    s = r + r * z * polynomial(z, (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1))
+    c = polynomial(z, (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2))
+    return s, 1.0 - 0.5 * z + z * z * c
+
+
+@formula
+def sin32(x: Num) -> Num:
+    swapped, lower, r = quadrant(x)
+    s, c = sine_cosine(r)
+    y = where(swapped, c, s)
+    return with_sign_flipped(where(lower, -y, y), x)
+
+
+def with_sign_flipped(y: Num, x: Num) -> Num:
+    """y, negated where x is negative."""
+    return where(signbit(x), -y, y)
+
+
+@formula
+def cos32(x: Num) -> Num:
+    swapped, lower, r = quadrant(x)
+    s, c = sine_cosine(r)
+    y = where(swapped, s, c)
+    return where(swapped ^ lower, -y, y)
+
+
+@formula
+def tan32(x: Num) -> Num:
+    swapped, _, r = quadrant(x)
+    s, c = sine_cosine(r)
+    return with_sign_flipped(where(swapped, -c, s) / where(swapped, s, c), x)
+
+
+# -- their inverses -----------------------------------------------------------------------------------------------------
+
+_ASIN = (4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1)
+_ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
+
+
+def asin_core(a: Num) -> tuple[Num, Num]:
+    """For 0 <= a: whether a > 1/2, and asin(a) or else asin(sqrt((1 - a) / 2)). NaN for a > 1."""
+    big = a > 0.5
+    z = where(big, 0.5 * (1.0 - a), a * a)
+    s = where(big, sqrt(z), a)
+    return big, s + s * z * polynomial(z, _ASIN)
+
+
+@odd
+def asin32(a: Num) -> Num:
+    big, p = asin_core(a)
+    return where(big, PI / 2 - 2.0 * p, p)
+
+
+@formula
+def acos32(x: Num) -> Num:
+    big, p = asin_core(abs(x))
+    negative = x < 0
+    small = PI / 2 - with_sign_flipped(p, x)
+    return where(big, where(negative, PI - 2.0 * p, 2.0 * p), small)
+
+
+def atan_positive(a: Num) -> Num:
+    high, middle = a > 2.414213562373095, a > 0.4142135623730950
+    t = where(high, -1.0 / a, where(middle, (a - 1.0) / (a + 1.0), a))
+    start = where(high, const(PI / 2, a), where(middle, const(PI / 4, a), const(0, a)))
+    z = t * t
+    return start + (t + t * z * polynomial(z, _ATAN))
+
+
+atan32 = odd(atan_positive)
+
+
+def _atan2(atan: Callable[[Num], Num]) -> LoweringRule:
+    def atan2(y: Num, x: Num) -> Num:
+        ax, ay = abs(x), abs(y)
+        steep = ay > ax
+        large, small = where(steep, ay, ax), where(steep, ax, ay)
+        ratio = where(large.eq(0), small, where(small.eq(np.inf), const(1, x), small / large))
+        a = atan(ratio)
+        a = where(steep, PI / 2 - a, a)
+        a = where(signbit(x), PI - a, a)
+        return where(is_nan(x) | is_nan(y), const(np.nan, x), with_sign(a, y))
+
+    return formula(atan2)
+
+
+# -- exponentials and powers ----------------------------------------------------------------------------------------------
+
+
+def exp2_of(x: Num) -> Num:
+    """2^n e^(f log 2) for the nearest integer n; the scale by the exponent's bits, in two factors."""
+    wide = x.dtype == dtypes.float64
+    bits, mantissa, bias, limit = (dtypes.int64, 52, 1023, 2100.0) if wide else (dtypes.int32, 23, 127, 300.0)
+    clean = where(x > limit, const(limit, x), where(x < -limit, const(-limit, x), x))
+    n = round_(clean)
+    half = floor(0.5 * n)
+
+    def scale(k: Num) -> Num:
+        k = where(k < -bias + 1.0, const(-bias + 1, k), where(k > float(bias), const(bias, k), k))
+        word = (k.astype(bits) + bits.type(bias)) << bits.type(mantissa)
+        return Num(ew.bitcast_convert_type(word.value, x.dtype))
+
+    y = exp((clean - n) * math.log(2))
+    return where(is_nan(x), x, y * scale(half) * scale(n - half))
+
+
+exp2 = formula(exp2_of)
+
+
+@formula
+def expm1_64(x: Num) -> Num:
+    """Kahan: (u - 1) x / log(u) for u = e^x, in which the errors of both functions cancel."""
+    u = exp(x)
+    near = u.eq(1.0)
+    gone = (u - 1.0).eq(-1.0)
+    corrected = (u - 1.0) * (x / where(near | gone, const(1, x), log(u)))
+    return where(near, x, where(gone, const(-1, x), where(x > 40.0, u, corrected)))
+
+
+@formula
+def log1p_64(x: Num) -> Num:
+    """log(u) x / (u - 1) for u = 1 + x."""
+    u = 1.0 + x
+    near = u.eq(1.0)
+    corrected = log(u) * (x / where(near, const(1, x), u - 1.0))
+    return where(near, x, where(x > 1e16, log(x), corrected))
+
+
+def sinh_positive(a: Num) -> Num:
+    e = expm1(where(a > 20.0, const(20, a), a))
+    half = exp(0.5 * a)
+    return where(a > 20.0, 0.5 * half * half, 0.5 * (e + e / (e + 1.0)))
+
+
+@formula
+def cosh(x: Num) -> Num:
+    a = abs(x)
+    t = exp(where(a > 20.0, const(20, a), a))
+    half = exp(0.5 * a)
+    return where(a > 20.0, 0.5 * half * half, 0.5 * t + 0.5 / t)
+
+
+def asinh_positive(a: Num) -> Num:
+    large = a > 1e8 if a.dtype == dtypes.float64 else a > 1e4
+    b = where(large, const(1, a), a)
+    return where(large, log(a) + math.log(2), log1p(b + b * b / (1.0 + sqrt(b * b + 1.0))))
+
+
+@formula
+def acosh(x: Num) -> Num:
+    large = x > 1e8 if x.dtype == dtypes.float64 else x > 1e4
+    t = where(large, const(1, x), x) - 1.0
+    y = where(large, log(x) + math.log(2), log1p(t + sqrt(2.0 * t + t * t)))
+    return where(x < 1.0, const(np.nan, x), y)
+
+
+def atanh_positive(a: Num) -> Num:
+    return 0.5 * log1p(2.0 * a / (1.0 - a))
+
+
+def cbrt_positive(a: Num) -> Num:
+    """exp(log(a) / 3), and a step of Newton's method."""
+    end = a.eq(0) | a.eq(np.inf)
+    b = where(end, const(1, a), a)
+    r = exp(log(b) * (1 / 3))
+    return where(end, a, r - (r - b / (r * r)) * (1 / 3))
+
+
+def powers(x: Num, y: Num, absolute: Callable[[Num, Num], Num]) -> Num:
+    """IEEE 754 pow, from `absolute`, the power of |x| as exp(y log|x|)."""
+    one = const(1, x)
+    infinite = abs(y).eq(np.inf)
+    whole = floor(y).eq(y)
+    half = 0.5 * y
+    is_odd = whole & floor(half).ne(half) & ~infinite
+    size = absolute(abs(x), y)
+    value = where(signbit(x) & is_odd, -size, size)
+    value = where((x < 0) & x.ne(-np.inf) & ~whole, const(np.nan, x), value)
+    value = where(x.eq(-1.0) & infinite, one, value)
+    return where(y.eq(0) | x.eq(1.0), one, value)
+
+
+@formula
+def pow_in_double(x: Num, y: Num) -> Num:
+    """float32 through float64, which leaves the rounding of the result only."""
+
+    def absolute(a: Num, b: Num) -> Num:
+        wide = dtypes.float64
+        return exp(b.astype(wide) * log(a.astype(wide))).astype(a.dtype)
+
+    return powers(x, y.astype(x.dtype), absolute)
+
+
+@formula
+def pow_plain(x: Num, y: Num) -> Num:
+    return powers(x, y.astype(x.dtype), lambda a, b: exp(b * log(a)))
+
+
+def pow32(ctx: Ctx, x: Any, y: Any) -> Any:
+    """Targets without float64 functions lose digits in proportion to the result's exponent."""
+    return (pow_in_double if has_libm(ctx) else pow_plain)(ctx, x, y)
+
+
+@formula
+def logistic(x: Num) -> Num:
+    return 1.0 / (1.0 + exp(-x))
+
+
+def _f64(build: Callable[..., Any]) -> LoweringRule:
+    return libm(build)
+
+
+# primitive: float32 rule, float64 rule
+_REAL: dict[Any, tuple[LoweringRule, LoweringRule]] = {
+    ew.exp_p: (direct(hlo.exponential), _f64(hlo.exponential)),
+    ew.exp2_p: (exp2, exp2),
+    ew.expm1_p: (keeps_zero(hlo.exponential_minus_one), expm1_64),
+    ew.log_p: (direct(hlo.log), _f64(hlo.log)),
+    ew.log1p_p: (keeps_zero(hlo.log_plus_one), log1p_64),
+    ew.logistic_p: (logistic, logistic),
+    ew.sin_p: (sin32, _f64(hlo.sine)),
+    ew.cos_p: (cos32, _f64(hlo.cosine)),
+    ew.tan_p: (tan32, _f64(hlo.tan)),
+    ew.asin_p: (asin32, keeps_zero(chlo("asin"), libm)),
+    ew.acos_p: (acos32, _f64(chlo("acos"))),
+    ew.atan_p: (atan32, _f64(chlo("atan"))),
+    ew.sinh_p: (odd(sinh_positive), odd(sinh_positive)),
+    ew.cosh_p: (cosh, cosh),
+    ew.tanh_p: (direct(hlo.tanh), _f64(hlo.tanh)),
+    ew.asinh_p: (odd(asinh_positive), odd(asinh_positive)),
+    ew.acosh_p: (acosh, acosh),
+    ew.atanh_p: (odd(atanh_positive), odd(atanh_positive)),
+    ew.sqrt_p: (direct(hlo.sqrt), direct(hlo.sqrt)),
+    ew.rsqrt_p: (direct(hlo.rsqrt), direct(hlo.rsqrt)),
+    ew.cbrt_p: (odd(cbrt_positive), odd(cbrt_positive)),
+    ew.atan2_p: (_atan2(atan_positive), _atan2(lambda a: Num(ew.atan(a.value)))),
+    ew.pow_p: (pow32, pow_plain),
+}  # fmt: skip
+for _p, (_f32, _f64_rule) in _REAL.items():
+    by_dtype(_p, f32=_f32, f64=_f64_rule, complex=COMPLEX_RULES.get(_p))

@@ -1,0 +1,306 @@
+"""The stages of a program as text: jaxpr, after each pass, StableHLO, IREE's phases, the target's code.
+
+`stages_of` gives the stages of one program, each made when it is asked for. The compile path reports every function
+that it compiles (`report`); `QUIRE_DUMP_TO=DIR` and ``dumpir`` listen.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from quire.backends.iree.service import PHASES, CompileOutput
+from quire.backends.targets import Target, get_target
+from quire.ir.config import config
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.printer import Names, PrintOptions, to_text
+
+JAXPR, STABLEHLO = "jaxpr", "stablehlo"
+# The stage of the target's code by IREE backend: its name, and the files of the compiler that hold it.
+_CODE: Mapping[str, tuple[str, re.Pattern[str]]] = {
+    "llvm-cpu": ("assembly", re.compile(r"\.s$")),
+    "cuda": ("ptx", re.compile(r"\.ptx$")),
+    "rocm": ("assembly", re.compile(r"\.(rocmasm|s)$")),
+    "vulkan-spirv": ("spirv", re.compile(r"\.(spirv\.mlir|spvasm)$")),
+    "metal-spirv": ("msl", re.compile(r"\.(metal|msl)$")),
+}
+
+
+_OPTIONS = PrintOptions(max_const=1024)
+
+
+def code_stage(target: Target) -> str | None:
+    """The name of the stage that holds the target's code: ``assembly``, ``ptx``, ``spirv``; None if it has none."""
+    found = _CODE.get(target.backend)
+    return found[0] if found else None
+
+
+def pipeline_of(target: Target) -> str:
+    """The default pipeline of a target."""
+    from quire.passes.manager import default_pipeline
+
+    return default_pipeline(target.name)
+
+
+class Stages(Mapping[str, str]):
+    """The texts of a program's stages by name, in order, each made when it is first asked for.
+
+    Attributes:
+        name: the function's name.
+        target: what the program is compiled for.
+        pipeline: the text of the pipeline.
+        program: the traced program.
+
+    ``stages["optimized"]`` is the program after the last pass, ``stages["code"]`` the target's code under any target.
+    """
+
+    def __init__(
+        self,
+        program: ClosedJaxpr,
+        target: Target,
+        pipeline: str,
+        *,
+        name: str = "main",
+        donated: Sequence[int] = (),
+        keep_unused: bool = False,
+        options: PrintOptions = _OPTIONS,
+        verify_each: bool | None = None,
+        compare: bool = False,
+    ) -> None:
+        from quire.passes.manager import PassManager
+
+        self.program = program
+        self.target = target
+        self.name = name
+        self.donated = tuple(donated)
+        self.keep_unused = keep_unused
+        self.options = options
+        self.manager = PassManager(pipeline, target=target, verify_each=verify_each, compare=compare)
+        self.pipeline = str(self.manager)
+        self.seconds: dict[str, float] = {}
+        self._names = Names()  # one for all stages: a variable keeps its name from pass to pass
+        self._texts: dict[str, str] = {}
+        self._result: Any = None
+        self._lowered: Any = None
+        self._output: CompileOutput | None = None
+        self._lock = threading.RLock()
+        code = code_stage(target)
+        # A pass may be called as a later stage is (partition has "input"): then the stage is named iree-...
+        self._phases = {(p if p not in self.manager.stages else f"iree-{p}"): p for p in PHASES}
+        self._order = [JAXPR, *self.manager.stages, STABLEHLO, *self._phases, *([code] if code else [])]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, stage: object) -> bool:
+        return stage in self._order or stage in ("optimized", "code")
+
+    def resolve(self, stage: str) -> str:
+        """The stage's own name for an alias; KeyError with the nearest name for one there is not."""
+        if stage == "optimized":
+            return (JAXPR, *self.manager.stages)[-1]
+        code = code_stage(self.target)
+        if stage == "code" and code:
+            return code
+        if stage not in self._order:
+            near = difflib.get_close_matches(stage, self._order, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the stages are {', '.join(self._order)}"
+            raise UnknownStageError(f"no stage is named {stage!r} for target {self.target.name}: {hint}")
+        return stage
+
+    def __getitem__(self, stage: str) -> str:
+        stage = self.resolve(stage)
+        with self._lock:
+            text = self._texts.get(stage)
+            if text is None:
+                text = self._texts[stage] = self._make(stage)
+            return text
+
+    def prepare(self, stages: Sequence[str]) -> None:
+        """Make several stages at once: one run of IREE instead of one for each of its phases."""
+        code = code_stage(self.target)
+        wanted = [self.resolve(s) for s in stages]
+        if sum(s in self._phases or s == code for s in wanted) > 1:
+            self.compile_all()
+
+    # -- how each is made
+
+    def _make(self, stage: str) -> str:
+        if stage == JAXPR:
+            return self._print(self.program)
+        for i, pass_stage in enumerate(self.manager.stages):
+            # In order, so that names do not depend on which stage is asked for first.
+            if pass_stage == stage:
+                self[(JAXPR, *self.manager.stages)[i]]
+                return self._print(self.result.records[i].after)
+        if stage == STABLEHLO:
+            return self.lowered.module.text(locations=self.options.source).rstrip("\n")
+        if stage in self._phases:
+            if self._output is None:
+                return self._compile(phase=self._phases[stage]).text or ""
+            return self._output.stages.get(self._phases[stage], "")
+        return self._code(self.compile_all())
+
+    def _print(self, program: ClosedJaxpr) -> str:
+        return to_text(program, self.options, self._names)
+
+    @property
+    def result(self) -> Any:
+        """The `PipelineResult` of the passes."""
+        with self._lock:
+            if self._result is None:
+                self._result = self.manager.run_recorded(self.program)
+            return self._result
+
+    @property
+    def lowered(self) -> Any:
+        """The StableHLO module with what the caller must know."""
+        with self._lock:
+            if self._lowered is None:
+                from time import perf_counter
+
+                from .compiler import lower_optimized
+
+                optimized = self.result.program
+                start = perf_counter()
+                self._lowered = lower_optimized(optimized, self.target, self.name, self.donated, self.keep_unused)
+                self.seconds[STABLEHLO] = perf_counter() - start
+            return self._lowered
+
+    def _compile(self, **what: Any) -> CompileOutput:
+        from quire.backends.iree.service import compile_service
+
+        from .compiler import compile_flags
+
+        module = self.lowered.module
+        flags = compile_flags(module, self.target)
+        return compile_service().compile(module.bytecode(), flags, name=self.name, **what)
+
+    def compile_all(self) -> CompileOutput:
+        """IREE's output with all its stages and files."""
+        with self._lock:
+            if self._output is None:
+                self._output = self._compile(stages=True, files=True)
+                self.seconds["iree"] = self._output.seconds
+            return self._output
+
+    def _code(self, output: CompileOutput) -> str:
+        _, pattern = _CODE[self.target.backend]
+        found = {name: data for name, data in sorted(output.files.items()) if pattern.search(name)}
+        parts = [data.decode("utf-8", "replace").rstrip("\n") for data in found.values()]
+        return "\n\n".join(parts) if parts else "(no executable: the program only moves memory)"
+
+    # -- files
+
+    def write(self, folder: str | os.PathLike[str], stages: Sequence[str] | None = None) -> list[Path]:
+        """Write stages (default: all) to a folder, a file each, numbered in order; returns the paths."""
+        chosen = [self.resolve(s) for s in (stages if stages is not None else list(self))]
+        self.prepare(chosen)
+        root = Path(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        paths: list[Path] = []
+        for stage in chosen:
+            path = root / f"{self._order.index(stage):02d}-{stage}.{self.extension(stage)}"
+            path.write_text(self[stage] + "\n", encoding="utf-8")
+            paths.append(path)
+        return paths
+
+    def extension(self, stage: str) -> str:
+        """The file name extension of a stage's text."""
+        if stage == JAXPR or stage in self.manager.stages:
+            return "jaxpr"
+        return {"assembly": "s", "ptx": "ptx", "msl": "metal"}.get(stage, "mlir")
+
+
+class UnknownStageError(KeyError, ValueError):
+    """A stage was asked for that the program's target and pipeline do not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def stages_of(
+    closed: ClosedJaxpr,
+    target: Target | str,
+    pipeline: str | None = None,
+    name: str = "main",
+    donated: Sequence[int] = (),
+    *,
+    keep_unused: bool = False,
+    options: PrintOptions = _OPTIONS,
+    verify_each: bool | None = None,
+    compare: bool = False,
+) -> Stages:
+    """The stages of a program for a target; `pipeline` defaults to the target's own.
+
+    Raises PassError for a wrong pipeline; a stage raises CompileError or UnsupportedError when it is asked for.
+    """
+    t = get_target(target) if isinstance(target, str) else target
+    text = pipeline_of(t) if pipeline is None else pipeline
+    return Stages(
+        closed, t, text, name=name, donated=donated, keep_unused=keep_unused, options=options,
+        verify_each=verify_each, compare=compare,
+    )  # fmt: skip
+
+
+# -- reports of the compile path ----------------------------------------------------------------------------------------
+
+StageSink = Callable[[Stages], None]
+_sinks: list[StageSink] = []
+
+
+@contextmanager
+def stage_sink(sink: StageSink) -> Iterator[None]:
+    """For the block, in every thread, call `sink` with the stages of each function that is compiled."""
+    _sinks.append(sink)
+    try:
+        yield
+    finally:
+        _sinks.remove(sink)
+
+
+def wants_reports() -> bool:
+    """Whether anyone listens: a sink, or `config.dump_to`."""
+    return bool(_sinks) or config.options.dump_to is not None
+
+
+def report(stages: Stages) -> None:
+    """Tell the listeners of a function that is being compiled."""
+    for sink in list(_sinks):
+        sink(stages)
+    folder = config.options.dump_to
+    if folder is not None:
+        dump(stages, folder)
+
+
+_dump_lock = threading.Lock()
+_dumped: dict[tuple[str, str], int] = {}
+
+
+def dump(stages: Stages, folder: str | os.PathLike[str]) -> Path:
+    """Write all stages below the folder, in one named as the function, numbered where a name occurs again."""
+    clean = re.sub(r"[^\w.-]+", "_", stages.name).strip("_") or "main"
+    root = os.path.abspath(folder)
+    with _dump_lock:
+        n = _dumped[root, clean] = _dumped.get((root, clean), 0) + 1
+    path = Path(root) / (clean if n == 1 else f"{clean}-{n}")
+    try:
+        stages.write(path)
+    except Exception as error:  # the compile itself reports it
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "error.txt").write_text(f"{type(error).__name__}: {error}\n", encoding="utf-8")
+        for stage in stages:
+            try:
+                stages.write(path, [stage])
+            except Exception:
+                break
+    return path

@@ -1,0 +1,187 @@
+"""`vmap`: a function of single examples as a function of batches, by the batching pass over its jaxpr."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.source import current_source, where
+from quire.ir.tracing import trace_flat
+from quire.passes.batching.batch import batch_eval
+from quire.passes.batching.rules import Axis, broadcast_batch, move_dim
+
+from . import tree_util
+from .functions import check_callable, name_of
+
+
+def _check_axes(value: Any, what: str) -> None:
+    leaves, _ = tree_util.tree_flatten(value)
+    for leaf in leaves:
+        if not isinstance(leaf, int) or isinstance(leaf, bool):
+            raise TypeError(
+                f"vmap {what} must be an int, None, or a (nested) container with those types as leaves, got {leaf!r} "
+                f"of type {type(leaf).__name__}"
+            )
+
+
+def _broadcast_prefix(prefix: Any, tree: Any, what: str, function: str) -> list[int | None]:
+    """A tree prefix of axes, None among its leaves, as one axis for each leaf of `tree`."""
+    try:
+        return tree_util.broadcast_prefix(prefix, tree)
+    except ValueError as error:
+        raise ValueError(
+            f"vmap {what} specification must be a tree prefix of the corresponding value of {function}, got "
+            f"specification {prefix!r} for value tree {tree_util.tree_flatten(tree)[1]}{where(current_source(3))}: {error}"
+        ) from None
+
+
+def _mapped_size(
+    leaves: Sequence[Any], axes: Sequence[int | None], names: Callable[[], list[str]], axis_size: int | None, function: str
+) -> int:
+    sizes: dict[int, list[str]] = {}
+    for i, (x, axis) in enumerate(zip(leaves, axes)):
+        if axis is None:
+            continue
+        aval = aval_of(x)
+        if not -aval.ndim <= axis < aval.ndim:
+            raise ValueError(
+                f"vmap of {function} was requested to map its argument along axis {axis}, which implies that its rank "
+                f"should be at least {axis + 1 if axis >= 0 else -axis}, but argument {names()[i]} has rank {aval.ndim} "
+                f"(its shape is {aval.shape}){where(current_source(3))}"
+            )
+        sizes.setdefault(aval.shape[axis], []).append(f"{names()[i]} of type {aval.short()} along axis {axis}")
+    if axis_size is not None:
+        sizes.setdefault(axis_size, []).append(f"axis_size={axis_size}")
+    if not sizes:
+        raise ValueError(
+            f"vmap of {function} must have at least one non-None value in in_axes, or axis_size{where(current_source(3))}"
+        )
+    if len(sizes) > 1:
+        lines = "\n".join(f"  * size {n}: {', '.join(who)}" for n, who in sorted(sizes.items(), key=lambda s: -len(s[1])))
+        raise ValueError(
+            f"vmap of {function} got inconsistent sizes for array axes to be mapped{where(current_source(3))}:\n{lines}"
+        )
+    return next(iter(sizes))
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Callable[..., Any]:
+    """A function that applies `fun` to each slice of its arguments, as one batched computation.
+
+    Args:
+        fun: a function of arrays and pytrees.
+        in_axes: which dimension of each positional argument is mapped: an int for all, or a tuple with an int, None
+            (not mapped), or a pytree prefix of them for each argument. Keyword arguments are mapped along dimension 0.
+        out_axes: where the mapped dimension is in the results: an int, None (the result must not depend on the mapped
+            arguments), or a pytree prefix of them.
+        axis_name: a name for the mapped dimension, for collectives (`lax.psum` and others) inside `fun`.
+        axis_size: the mapped size, where no argument is mapped.
+        spmd_axis_name: a mesh axis that the mapped dimension is spread over.
+
+    Raises:
+        ValueError: sizes differ, or an axis does not exist; the message names the arguments.
+
+    Example:
+        >>> import quire, quire.numpy as qnp
+        >>> quire.vmap(lambda x, y: x @ y)(qnp.ones((2, 3)), qnp.ones((2, 3))).shape
+        (2,)
+    """
+    check_callable(fun, "vmap")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or isinstance(in_axes, int | tuple)):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed "
+            f"to the function, but got {in_axes!r}"
+        )
+    _check_axes(in_axes, "in_axes")
+    _check_axes(out_axes, "out_axes")
+    name = name_of(fun)
+
+    @functools.wraps(fun)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+                f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}"
+            )
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        axes = [
+            *_broadcast_prefix(in_axes, args, "in_axes", name),
+            *([0] * (len(leaves) - len(tree_util.tree_flatten(args)[0]))),
+        ]
+
+        def names() -> list[str]:
+            from .arguments import leaf_names
+
+            return leaf_names(fun, args, kwargs)
+
+        size = _mapped_size(leaves, axes, names, axis_size, name)
+        dims = [None if a is None else a % aval_of(x).ndim for x, a in zip(leaves, axes)]
+        axis = Axis(size, axis_name, spmd_axis_name)
+        mapped = [(x, d) for x, d in zip(leaves, dims) if d is not None]
+        out_tree: Any = None
+
+        def flat(*xs: Any) -> list[Any]:
+            nonlocal out_tree
+            given = iter(xs)
+            full = [x if d is None else next(given) for x, d in zip(leaves, dims)]
+            call_args, call_kwargs = tree_util.tree_unflatten(tree, full)
+            out, out_tree = tree_util.tree_flatten(fun(*call_args, **call_kwargs))
+            for x in out:
+                _check_output(x, name)
+            return out
+
+        avals = [_without(aval_of(x), d) for x, d in mapped]
+        with _named_axis(axis):
+            jaxpr, captured, _ = trace_flat(flat, avals, name=f"vmap of {name}", staging=False)
+        values = [*captured, *(x for x, _ in mapped)]
+        outs, out_dims = batch_eval(jaxpr, axis, values, [*[None] * len(captured), *(d for _, d in mapped)])
+        wanted = _broadcast_prefix(out_axes, tree_util.tree_unflatten(out_tree, list(range(len(outs)))), "out_axes", name)
+        placed = [_place(x, d, w, axis, name) for x, d, w in zip(outs, out_dims, wanted)]
+        return tree_util.tree_unflatten(out_tree, placed)
+
+    return batched
+
+
+def _check_output(x: Any, function: str) -> None:
+    try:
+        aval_of(x)
+    except TypeError:
+        raise TypeError(
+            f"vmap of {function}: the function returned {x!r} of type {type(x).__name__}, expected arrays or numbers"
+        ) from None
+
+
+def _without(aval: ShapedArray, dim: int) -> ShapedArray:
+    return aval.update(shape=aval.shape[:dim] + aval.shape[dim + 1 :])
+
+
+def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: str) -> Any:
+    """A result with its batch dimension where out_axes wants it."""
+    if wanted is None:
+        if dim is not None:
+            raise ValueError(
+                f"vmap of {function} has mapped output but out_axes is None: a result depends on the mapped arguments"
+                f"{where(current_source(3))}; give its out_axes an int"
+            )
+        return x
+    rank = aval_of(x).ndim + (dim is None)
+    if not -rank <= wanted < rank:
+        raise ValueError(f"vmap of {function}: out_axes {wanted} is out of bounds for a result of rank {rank}")
+    wanted %= rank
+    return broadcast_batch(x, axis.size, wanted) if dim is None else move_dim(x, dim, wanted)
+
+
+def _named_axis(axis: Axis) -> Any:
+    from quire.ir.axes import named_axis
+
+    return named_axis(axis.name, axis.size)

@@ -1,0 +1,102 @@
+"""The GPU sort and top_k networks on a Vulkan device (Mesa's software driver will do); compiled for CUDA."""
+
+from __future__ import annotations
+
+import iree.compiler as compiler
+import iree.runtime as rt
+import numpy as np
+import pytest
+
+from quire.backends.kernels import CPU_AVX2, DTYPES, GPU, Spec, bitonic
+
+
+def _vulkan_missing() -> str:
+    """Why no Vulkan device can be used, or ''."""
+    try:
+        return "" if rt.get_driver("vulkan").query_available_devices() else "no Vulkan device"
+    except Exception as error:  # the driver's own error types differ by platform
+        return f"no Vulkan driver: {error}"
+
+
+MISSING = _vulkan_missing()
+vulkan = [pytest.mark.vulkan, pytest.mark.skipif(bool(MISSING), reason=MISSING[:200])]
+
+# (shape, dtypes, dimension, number of keys, descending)
+SORTS = [
+    *(((n,), ("f32", "i32"), 0, 1, False) for n in (0, 1, 2, 3, 127, 128, 129, 1024, 1025)),
+    *(((3, 50), (name, "i32"), 1, 1, False) for name in DTYPES),
+    *(((2, 1500), (name,), 1, 1, True) for name in ("f64", "u8", "c64", "bf16")),
+    ((5, 40, 3), ("i8", "f32", "bool"), 1, 2, True),
+    ((4, 20_000), ("f32", "i32"), 1, 1, False),
+]
+# (dtype, shape, k)
+TOPS = [
+    ("f32", (3, 100), 7),
+    ("i16", (2, 5000), 600),
+    ("u32", (70,), 70),
+    ("f64", (5, 0), 0),
+    ("bool", (300,), 2),
+]
+
+
+@pytest.fixture(scope="module")
+def compiled(bundle):
+    module = bundle("vulkan-spirv")
+    sorts = [
+        module.add(bitonic.sort([Spec.of(shape, d) for d in dtypes], dim, keys, GPU, descending=descending))
+        for shape, dtypes, dim, keys, descending in SORTS
+    ]
+    tops = [module.add(bitonic.top_k(Spec.of(shape, name), k, GPU)) for name, shape, k in TOPS]
+    module.compile()
+    return module, sorts, tops
+
+
+class TestOnVulkan:
+    pytestmark = vulkan
+
+    @pytest.mark.parametrize("case", range(len(SORTS)), ids=lambda i: "-".join(map(str, SORTS[i])))
+    def test_sort(self, compiled, tools, case):
+        module, sorts, _ = compiled
+        shape, dtypes, dimension, keys, descending = SORTS[case]
+        rng = np.random.default_rng(case)
+        arrays = [tools.sample(DTYPES[d].numpy(), shape, rng) for d in dtypes]
+        order = [k for x in arrays[:keys] for k in tools.order_keys(x)]
+        moved = [np.moveaxis(~k if descending else k, dimension, -1) for k in order]
+        places = np.moveaxis(np.lexsort(moved[::-1], axis=-1), -1, dimension)
+        for result, array in zip(module.run(sorts[case], *arrays), arrays):
+            expected = np.take_along_axis(array, places, dimension)
+            np.testing.assert_array_equal(tools.bits(result), tools.bits(expected))
+
+    @pytest.mark.parametrize("case", range(len(TOPS)), ids=lambda i: "-".join(map(str, TOPS[i])))
+    def test_top_k(self, compiled, tools, case):
+        module, _, tops = compiled
+        name, shape, k = TOPS[case]
+        x = tools.sample(DTYPES[name].numpy(), shape, np.random.default_rng(case))
+        values, places = module.run(tops[case], x)
+        key = tools.order_keys(x, zeros_equal=False)[0]
+        expected = np.argsort(~key, axis=-1, kind="stable")[..., :k]
+        np.testing.assert_array_equal(places, expected)
+        np.testing.assert_array_equal(tools.bits(values), tools.bits(np.take_along_axis(x, expected, -1)))
+
+
+def test_compiles_for_cuda(bundle):
+    module = bundle("vulkan-spirv")
+    module.add(bitonic.sort([Spec.of((2, 5000), d) for d in ("f64", "i8")], 1, 2, GPU))
+    module.add(bitonic.top_k(Spec.of((300,), "bf16"), 5, GPU))
+    flags = ["--iree-cuda-target=sm_80", "--iree-input-type=auto", "--iree-input-demote-f64-to-f32=false"]
+    assert compiler.compile_str(module.text(), target_backends=["cuda"], extra_args=flags)
+
+
+def test_long_rows_are_chains():
+    chain = bitonic.sort([Spec.of((2, 5000), "f32")], 1, 1, GPU)
+    assert chain.reason == "sort of 2 rows of 5000: bitonic network, 11 dispatches"
+    assert len({step.kernel.name for step in chain.steps}) == 4
+
+
+def test_what_the_network_does_not_take():
+    with pytest.raises(ValueError, match="the network is for GPUs"):
+        bitonic.sort([Spec.of((5,), "f32")], 0, 1, CPU_AVX2)
+    with pytest.raises(ValueError, match="complex numbers have no order"):
+        bitonic.top_k(Spec.of((5,), "c64"), 1, GPU)
+    with pytest.raises(ValueError, match="k must be between 0 and the length of the last axis, got 6"):
+        bitonic.top_k(Spec.of((5,), "f32"), 6, GPU)

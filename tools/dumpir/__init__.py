@@ -1,0 +1,5 @@
+"""dumpir: show, diff, parse, check and transform every stage of a program."""
+
+from .cli import main
+
+__all__ = ["main"]

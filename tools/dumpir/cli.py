@@ -1,0 +1,280 @@
+"""The command line of dumpir."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+EPILOG = """\
+input:
+  script.py            run the script and show every function that it compiles
+  script.py:function   trace one function, for the types or values of --args
+  file.jaxpr           read textual IR (several programs: separated by // ----- lines)
+  -                    the same from standard input
+
+examples:
+  dumpir train.py --stage optimized                    what is lowered, of every compiled function
+  dumpir model.py:loss --args 'f32[8,3]' 'i32[]'       jaxpr, optimized program and StableHLO of one function
+  dumpir model.py:loss --args "{'w': f32[3], 'b': 0.5}" 'x=np.ones((8, 3))' --stage stablehlo
+  dumpir model.py:loss --args 'f32[8]' --diff          what each pass changes
+  dumpir model.py:loss --args 'f32[8]' --stage all -o out    a file a stage, down to the assembly
+  dumpir model.py:loss --args 'f32[8]' --target vulkan --stage spirv
+  dumpir test.jaxpr --passes 'simplify,cse,dce'        parse, verify, run a pipeline, print
+  cat test.jaxpr | dumpir - --passes default --compare find the first pass that changes the numbers
+  dumpir --list-passes; dumpir --show-pipeline --target cuda; dumpir --list-stages
+
+stages: jaxpr; each pass by its name (the second run of one as name-2); optimized (after the last pass); stablehlo;
+IREE's phases; assembly, ptx or spirv (code: any of them). Groups: passes, iree, all.
+
+exit status: 0 fine; 1 the program is wrong (parse, verification, trace or pass error, the script failed);
+2 wrong use of dumpir; 3 --compare found a difference; 4 the target's compiler failed.
+"""
+
+DEFAULT_STAGES = ("jaxpr", "optimized", "stablehlo")
+FINE, WRONG, USAGE, DIFFERENT, COMPILER = range(5)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    p = argparse.ArgumentParser(
+        prog="dumpir",
+        description="Show every stage of a compiled program: read, check, transform and compare jaxprs.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("input", nargs="?", help="script.py, script.py:function, file.jaxpr or -")
+    p.add_argument("script_args", nargs="*", metavar="arg", help="arguments of the script (after --)")
+    p.add_argument("--args", nargs="+", metavar="ARG", help="the function's arguments: types (f32[8,3]) or "
+                   "expressions; name=ARG for a keyword")  # fmt: skip
+    p.add_argument("--stage", "-s", nargs="+", action="extend", metavar="STAGE", help="stages to show, also separated "
+                   f"by commas (default: {' '.join(DEFAULT_STAGES)}; for textual IR the result of --passes)")
+    p.add_argument("--passes", "-p", metavar="PIPELINE", help="passes to run, or 'default' (the target's pipeline); "
+                   "textual IR has none by default")  # fmt: skip
+    p.add_argument("--target", "-t", help="compile for this target (default: the function's device, or cpu)")
+    p.add_argument("--diff", "-d", action="store_true", help="show the difference between successive stages "
+                   "(default: of all passes)")  # fmt: skip
+    p.add_argument("-o", "--output", metavar="DIR", help="write a file for each stage, in a folder for each function")
+    p.add_argument("--source", action="store_true", help="show the user's line of each equation")
+    p.add_argument("--timing", action="store_true", help="show time and number of equations of each pass, and the time "
+                   "of lowering and compilation")  # fmt: skip
+    p.add_argument("--compare", action="store_true", help="evaluate the program around each pass, stop at the first "
+                   "that changes the numbers")  # fmt: skip
+    p.add_argument("--no-verify", action="store_true", help="do not verify the program around each pass")
+    p.add_argument("--list-stages", action="store_true", help="list the stages and end")
+    p.add_argument("--show-pipeline", action="store_true", help="show the target's default pipeline and end")
+    p.add_argument("--list-passes", action="store_true", help="list the passes with their options and end")
+    p.add_argument("--list-targets", action="store_true", help="list the targets and end")
+    p.add_argument("--width", type=int, default=100, metavar="N", help="width of the lines of jaxprs (default: 100)")
+    p.add_argument("--max-const", type=int, default=None, metavar="N", help="leave out constants with more elements "
+                   "(default: 1024; textual IR: none)")  # fmt: skip
+    p.add_argument("--x64", action="store_true", help="enable 64-bit dtypes")
+    p.add_argument("--color", choices=("auto", "always", "never"), default="auto",
+                   help="colours (default: on a terminal)")  # fmt: skip
+    p.add_argument("--traceback", action="store_true", help="show the whole traceback of an error")
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run dumpir; returns the exit status."""
+    options = make_parser().parse_args(argv)
+    try:
+        return _run(options)
+    except BrokenPipeError:  # `dumpir ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if options.traceback:
+            traceback.print_exc()
+        return _report(error)
+
+
+def _report(error: Exception) -> int:
+    """Print an error as one message; the exit status that it means."""
+    from quire.ir.errors import CompileError, ParseError, PassError, QuireError, UnsupportedError
+    from quire.stages import UnknownStageError
+
+    from .inputs import InputError
+
+    text = str(error)
+    status = WRONG
+    if isinstance(error, InputError | UnknownStageError | _UsageError):
+        status = USAGE
+    elif isinstance(error, CompileError | UnsupportedError):
+        status = COMPILER
+    elif isinstance(error, PassError):
+        status = DIFFERENT if "changes the numbers" in text else WRONG
+    elif not isinstance(error, QuireError | ParseError | OSError):
+        line = _user_line(error)
+        text = f"{type(error).__name__}: {text}" + (f"\n  at {line}" if line and line not in text else "")
+    print(f"dumpir: {text}", file=sys.stderr)
+    return status
+
+
+def _user_line(error: Exception) -> str:
+    """The innermost line of the user's in an exception's traceback."""
+    from quire.ir.source import is_internal
+
+    found = ""
+    tb = error.__traceback__
+    here = os.path.dirname(os.path.abspath(__file__))
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        own = code.co_filename.startswith((here, "<")) or is_internal(code)
+        if not own and "importlib" not in code.co_filename and "runpy" not in code.co_filename:
+            found = f"{code.co_filename}:{tb.tb_lineno}"
+        tb = tb.tb_next
+    return found
+
+
+class _UsageError(Exception):
+    """dumpir was asked for something that there is not."""
+
+
+def _run(options: argparse.Namespace) -> int:
+    import quire
+    from quire.backends.targets import TARGETS
+
+    from .show import Screen
+
+    if options.x64:
+        quire.config.update("enable_x64", True)
+    if options.target is not None and options.target not in TARGETS:
+        raise _UsageError(f"no target is named {options.target!r}; the targets are {', '.join(TARGETS)}")
+    screen = Screen(options.color)
+    if options.list_passes or options.show_pipeline or options.list_targets or options.list_stages:
+        _lists(options, screen)
+        return FINE
+    source = options.input
+    if source is None:
+        if sys.stdin.isatty():
+            raise _UsageError("no input: give script.py, script.py:function, file.jaxpr or - (see --help)")
+        source = "-"
+    from .inputs import load
+
+    _check_pipeline(options)
+    programs = load(source, options.args, options.script_args)
+    for i, program in enumerate(programs):
+        if i and options.output is None:
+            screen.line("// -----" if program.textual else "")
+        _show(program, options, screen, several=len(programs) > 1)
+    return FINE
+
+
+def _check_pipeline(options: argparse.Namespace) -> None:
+    """An unknown pass is reported before a script runs."""
+    if options.passes not in (None, "default"):
+        from quire.ir.errors import PassError
+        from quire.passes import manager  # noqa: F401  (registers the passes)
+        from quire.passes.base import parse_pipeline
+
+        try:
+            parse_pipeline(options.passes)
+        except PassError as error:
+            raise _UsageError(str(error)) from None
+
+
+def _pipeline(options: argparse.Namespace, target: str, textual: bool) -> str:
+    from quire.passes.manager import default_pipeline
+
+    if options.passes is None:
+        return "" if textual else default_pipeline(target)
+    return default_pipeline(target) if options.passes == "default" else options.passes
+
+
+def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
+    from quire.ir.printer import PrintOptions
+    from quire.stages import stages_of
+
+    target = options.target or program.target or "cpu"
+    limit = options.max_const if options.max_const is not None else None if program.textual else 1024
+    return stages_of(
+        program.closed, target, _pipeline(options, target, program.textual), program.name, program.donated,
+        keep_unused=program.keep_unused or program.textual,
+        options=PrintOptions(source=options.source, width=options.width, max_const=limit),
+        verify_each=not options.no_verify,
+        compare=options.compare,
+    )  # fmt: skip
+
+
+def _chosen(options: argparse.Namespace, stages, textual: bool) -> list[str]:  # noqa: ANN001
+    """The stages to show, in the order given; groups are their members."""
+    from quire.stages import JAXPR, STABLEHLO
+
+    order = list(stages)
+    passes = order[1 : order.index(STABLEHLO)]
+    groups = {"all": order, "passes": [JAXPR, *passes], "iree": order[order.index(STABLEHLO) + 1 :]}
+    if options.stage is None:
+        if options.diff:
+            return groups["passes"]
+        if options.output is not None and not textual:
+            return order
+        return ["optimized"] if textual else list(DEFAULT_STAGES)
+    names = [name for item in options.stage for name in item.split(",") if name]
+    return [stage for name in names for stage in groups.get(name, [name])]
+
+
+def _show(program, options: argparse.Namespace, screen, *, several: bool) -> None:  # noqa: ANN001
+    from quire.ir.verifier import verify
+
+    if not options.no_verify:
+        verify(program.closed)
+    stages = _stages(program, options)
+    chosen = [stages.resolve(s) for s in _chosen(options, stages, program.textual)]
+    stages.prepare(chosen)
+    if options.output is not None:
+        folder = Path(options.output) / program.name if several else Path(options.output)
+        for path in stages.write(folder, chosen):
+            print(path, file=sys.stderr)
+    elif options.diff:
+        for before, after in zip(chosen, chosen[1:]):
+            screen.diff(stages[before], stages[after], (f"{program.name}: {before}", f"{program.name}: {after}"))
+    else:
+        plain = program.textual and len(chosen) == 1
+        for stage in chosen:
+            text = stages[stage]
+            if not plain:
+                screen.heading(f"{program.name}: {stage} ({stages.target.name})")
+            screen.code(text, stages.extension(stage))
+    if options.timing:
+        _timing(stages, screen)
+
+
+def _timing(stages, screen) -> None:  # noqa: ANN001
+    screen.heading(f"{stages.name}: time")
+    screen.line(stages.result.table())
+    for what, seconds in stages.seconds.items():
+        screen.line(f"{what}: {seconds * 1e3:.1f} ms")
+
+
+def _lists(options: argparse.Namespace, screen) -> None:  # noqa: ANN001
+    from quire.backends.targets import TARGETS
+    from quire.ir.parser import parse
+    from quire.passes.base import options_of, registered_passes
+    from quire.passes.manager import default_pipeline
+    from quire.stages import stages_of
+
+    target = options.target or "cpu"
+    pipeline = default_pipeline(target) if options.passes in (None, "default") else options.passes
+    if options.list_passes:
+        for name, cls in registered_passes().items():
+            doc = (cls.__doc__ or "").strip().splitlines() or [""]
+            screen.line(f"{name}: {doc[0]}")
+            for option, f in options_of(cls).items():
+                default = f.default if f.default is not dataclasses.MISSING else "required"
+                screen.line(f"    {option}: {f.type} = {default}")
+    if options.show_pipeline:
+        screen.line(pipeline)
+    if options.list_targets:
+        rows = [("target", "IREE backend", "runs with")]
+        rows += [(t.name, t.backend, ", ".join(t.drivers) or "nothing here: compiles only") for t in TARGETS.values()]
+        screen.table(rows)
+    if options.list_stages:
+        for stage in stages_of(parse("{ lambda ; . let in () }"), target, pipeline):
+            screen.line(stage)

@@ -1,0 +1,202 @@
+"""Where programs come from: a script that compiles functions, one function of a script, textual IR."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import inspect
+import re
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import quire
+from quire.ir import dtypes
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.parser import parse
+from quire.stages import Stages, stage_sink
+
+
+class InputError(Exception):
+    """The input cannot be used as asked: the message says what to write."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to show: what was traced or read, and how it was to be compiled."""
+
+    name: str
+    closed: ClosedJaxpr
+    target: str | None = None
+    donated: tuple[int, ...] = ()
+    keep_unused: bool = False
+    textual: bool = False
+
+
+# -- textual IR -----------------------------------------------------------------------------------------------------------
+
+_SEPARATOR = re.compile(r"^//\s*-----.*$", re.MULTILINE)
+
+
+def read_text(path: str) -> list[Program]:
+    """The programs of a file, or of standard input for ``-``: several are separated by ``// -----`` lines.
+
+    Raises ParseError.
+    """
+    if path == "-":
+        text, name, shown = sys.stdin.read(), "stdin", "<stdin>"
+    else:
+        text, name, shown = Path(path).read_text(encoding="utf-8"), Path(path).stem, path
+    programs: list[Program] = []
+    start = 0
+    for i, end in enumerate([*[m.start() for m in _SEPARATOR.finditer(text)], len(text)]):
+        # Blank lines in front keep the file's line numbers in messages.
+        chunk = "\n" * text.count("\n", 0, start) + text[start:end]
+        programs.append(Program(name if i == 0 else f"{name}-{i + 1}", parse(chunk, shown), textual=True))
+        start = end
+    return programs
+
+
+# -- scripts ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _as_script(path: Path, arguments: Sequence[str]) -> Iterator[None]:
+    """What a script sees when Python runs it; what it prints goes to standard error, apart from the dump."""
+    argv, first = sys.argv, sys.path[0]
+    sys.argv = [str(path), *arguments]
+    sys.path[0] = str(path.parent)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.argv, sys.path[0] = argv, first
+
+
+def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
+    """Run a script and collect every function that it compiles."""
+    programs: list[Program] = []
+    names: dict[str, int] = {}
+
+    def collect(stages: Stages) -> None:
+        n = names[stages.name] = names.get(stages.name, 0) + 1
+        name = stages.name if n == 1 else f"{stages.name}-{n}"
+        target = stages.target.name
+        programs.append(Program(name, stages.program, target, stages.donated, stages.keep_unused))
+
+    with _as_script(Path(path).absolute(), arguments), stage_sink(collect):
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as stop:
+            if stop.code not in (None, 0):
+                raise InputError(f"{path} ended with exit status {stop.code}") from None
+    if not programs:
+        raise InputError(
+            f"{path} compiled no function: decorate one with @quire.compile and call it, or name a function: "
+            f"dumpir {path}:FUNCTION --args ..."
+        )
+    return programs
+
+
+class _Type:
+    """``f32[8,3]`` in an expression of ``--args``: the type of an argument."""
+
+    def __init__(self, dtype: dtypes.DType) -> None:
+        self.dtype = dtype
+
+    def __getitem__(self, shape: Any) -> quire.ShapeDtypeStruct:
+        dims = shape if isinstance(shape, tuple) else (shape,)
+        return quire.ShapeDtypeStruct(dims, self.dtype)
+
+
+def _evaluate(text: str, namespace: dict[str, Any]) -> Any:
+    """The value of one of ``--args``: types (``f32[8,3]``, ``i32[]``) and Python expressions, also mixed."""
+    names = "|".join(sorted(map(re.escape, dtypes.FROM_SHORT), key=len, reverse=True))
+    source = re.sub(rf"\b({names})\[\s*\]", r"\1[()]", text)
+    types = {short: _Type(dtype) for short, dtype in dtypes.FROM_SHORT.items() if short != "bool"}
+    if re.search(r"\bbool\[", source):
+        types["bool"] = _Type(dtypes.bool_)
+    import numpy as np
+
+    try:
+        return eval(source, {"np": np, "numpy": np, "quire": quire, **namespace, **types})
+    except Exception as error:
+        raise InputError(
+            f"--args {text!r}: {type(error).__name__}: {error}; write a type such as f32[8,3] or a Python expression"
+        ) from error
+
+
+_KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.DOTALL)
+
+
+def trace_function(path: str, function: str, args: Sequence[str] | None) -> Program:
+    """Trace one function of a script for arguments given as types or expressions, without running it."""
+    file = Path(path).absolute()
+    with _as_script(file, ()):
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[file.stem] = module
+        spec.loader.exec_module(module)
+        f: Any = module
+        for part in function.split("."):
+            if not hasattr(f, part):
+                import difflib
+
+                known = [n for n, v in vars(f).items() if callable(v) and not n.startswith("_")]
+                near = difflib.get_close_matches(part, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known) or 'no functions'}"
+                raise InputError(f"{path} has no function {function}{hint}")
+            f = getattr(f, part)
+        if not callable(f):
+            raise InputError(f"{path}:{function} is {type(f).__name__}, not a function")
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for text in args or ():
+            match = _KEYWORD.fullmatch(text)
+            if match:
+                keywords[match[1]] = _evaluate(match[2], vars(module))
+            else:
+                positional.append(_evaluate(text, vars(module)))
+        if args is None:
+            _check_needs_no_arguments(f, f"{path}:{function}")
+        compiled: Any = f if isinstance(f, quire.compiled_function.CompiledFunction) else quire.compile(f)
+        traced = compiled.trace(*positional, **keywords)
+    return Program(traced.fun_name, traced.jaxpr, traced.device.target.name, tuple(traced.donated), traced.keep_unused)
+
+
+def _check_needs_no_arguments(f: Any, shown: str) -> None:
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if needed:
+        raise InputError(
+            f"{shown} takes {', '.join(needed)}: give a type or a value for each, "
+            f"as in --args {' '.join(repr('f32[8,3]') for _ in needed)}"
+        )
+
+
+def load(source: str, args: Sequence[str] | None, arguments: Sequence[str]) -> list[Program]:
+    """The programs of dumpir's input: ``script.py``, ``script.py:function``, ``file.jaxpr`` or ``-``."""
+    path, colon, function = source.rpartition(":")
+    if colon and path.endswith(".py"):
+        if not Path(path).is_file():
+            raise InputError(f"no file {path}")
+        return [trace_function(path, function, args)]
+    if source != "-" and not Path(source).is_file():
+        raise InputError(f"no file {source}")
+    if source.endswith(".py"):
+        if args is not None:
+            raise InputError(f"--args belongs to a function: dumpir {source}:FUNCTION --args ...")
+        return run_script(source, arguments)
+    return read_text(source)
+
+
+def with_target(program: Program, target: str | None) -> Program:
+    """The program for another target, if one is given."""
+    return program if target is None else replace(program, target=target)
