@@ -46,7 +46,7 @@ RETIRE_KB = 2 * 1024 * 1024
 """A worker that holds more memory than this, in kB, is replaced after its job."""
 
 RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"circular dependency: input operation uses partition output"),
+    (re.compile(r"circular dependency: input operation uses partition output|operand #\d+ does not dominate this use"),
      "--iree-dispatch-creation-fuse-multi-use=false"),
     (re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
      "--iree-dispatch-creation-fuse-multi-use=false"),
