@@ -13,7 +13,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
 from . import elementwise_math, elementwise_special, hlo, types
-from .formulas import HALF, Num, by_dtype, complex_, const, direct, formula, is_finite, libm, spread, sqrt, where, with_sign
+from .formulas import HALF, Num, by_dtype, complex_, const, direct, formula, is_finite, libm, maximum, minimum, spread, sqrt, where, with_sign
 from .lowering import Ctx, lowering
 
 __all__ = ["elementwise_math", "elementwise_special"]  # imported for their rules
@@ -60,8 +60,8 @@ by_dtype(ew.sign_p, f32=direct(hlo.sign), complex=complex_sign, other=integer_si
 def complex_abs(z: Num) -> Num:
     """hypot: the larger part times sqrt(1 + ratio^2), inf where either part is."""
     x, y = abs(z.real), abs(z.imag)
-    large, small = where(x > y, x, y), where(x > y, y, x)
-    ratio = small / where(large.eq(0), 1.0, large)
+    large, small = maximum(x, y), minimum(x, y)
+    ratio = small / where(large.eq(0), const(1, x), large)
     size = where(large.eq(0), large, large * sqrt(1.0 + ratio * ratio))
     return where(x.eq(np.inf) | y.eq(np.inf), np.inf, size)
 

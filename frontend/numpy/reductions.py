@@ -347,7 +347,7 @@ def _variance(
             raise ValueError(f"quire.numpy.{name}: give ddof or correction, not both")
         ddof = correction
     compute, result = _mean_dtypes(name, x.aval.dtype, dtype)
-    if not (compute in INEXACT):
+    if compute not in INEXACT:
         compute = dtypes.canonicalize(dtypes.float64)
     result = dtypes.real_dtype(result)
     if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(compute):
@@ -391,7 +391,7 @@ def std(
     2.0
     """
     variance = _variance("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-    if not (variance.aval.dtype in INEXACT):
+    if variance.aval.dtype not in INEXACT:
         raise ValueError(f"quire.numpy.std: dtype must be inexact, got {variance.aval.dtype}")
     return ew.sqrt_p.bind(variance)
 

@@ -1,0 +1,711 @@
+"""NumPy's indexing of arrays: an index expression is parsed, planned, and becomes slices, gathers and scatters.
+
+Static integers and slices become `slice`, `rev` and `squeeze`; traced scalars beside them `dynamic_slice`; anything with
+index arrays a `gather` of the operand that the static part has left. Updates become `dynamic_update_slice` where the
+place is static and contiguous, else a scatter. An index outside the array is clamped when reading and dropped when
+writing, unless a mode says otherwise.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
+from quire.ir.errors import NonConcreteBooleanIndexError, TracerIntegerConversionError
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import indexing as ix
+from quire.ir.primitives import structural as st
+from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from quire.ir.source import current_source, where
+from quire.ir.tracing import Tracer, bind
+from quire.runtime.array import Array, from_numpy, host_value
+
+from .numpy._util import Value, broadcast_shapes, broadcast_to, cast, eager_here, result_type
+from .numpy.creation import array as make_array
+from .numpy.creation import filled
+
+# -- parsing ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class New:
+    """A new dimension of size 1."""
+
+
+@dataclass(slots=True)
+class Slice:
+    """Every `step`-th element of a dimension from `start`: `count` of them. The step is not 0, the bounds are inside."""
+
+    dim: int
+    start: int
+    step: int
+    count: int
+
+
+@dataclass(slots=True)
+class Static:
+    """One position known while tracing, counted from the front: it may lie outside."""
+
+    dim: int
+    position: int
+
+
+@dataclass(slots=True)
+class Positions:
+    """Computed positions along a dimension: an integer NumPy array or a tracer (of any rank)."""
+
+    dim: int
+    values: Any
+
+
+Entry = New | Slice | Static | Positions
+
+
+@dataclass(slots=True)
+class Parsed:
+    """An index expression by the operand's dimensions.
+
+    Attributes:
+        shape: the operand's shape, with a dimension of size 1 for each boolean scalar of the expression.
+        added: where those dimensions are.
+        entries: what happens to each dimension, and the new dimensions, in the order of the expression.
+    """
+
+    shape: tuple[int, ...]
+    added: tuple[int, ...]
+    entries: list[Entry]
+
+
+def _position_error(error: Exception, items: Sequence[Any], i: int) -> Exception:
+    error.args = (f"{error.args[0]} (index {i} of {len(items)}: {items[i]!r}){where(current_source(2))}",)
+    return error
+
+
+def _is_bool(item: Any) -> bool:
+    return isinstance(item, bool | np.bool_) or (
+        isinstance(item, Array | Tracer | np.ndarray) and item.dtype == np.bool_
+    )
+
+
+def _items(index: Any) -> list[Any]:
+    """The index expression as a list of single indices; lists and other sequences inside become arrays."""
+    if type(index) is tuple:
+        items = list(index)
+    elif isinstance(index, list):
+        fix = "arr[tuple(seq)]" if any(isinstance(i, list | tuple | slice) or i is None for i in index) else "arr[array(seq)]"
+        raise TypeError(
+            "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
+            f"`{fix}` instead of `arr[seq]`{where(current_source(2))}"
+        )
+    else:
+        items = [index]
+    for i, item in enumerate(items):
+        if isinstance(item, list | tuple):
+            items[i] = make_array(item) if item else np.zeros(0, np.int32)
+        elif hasattr(item, "__jax_array__"):
+            items[i] = item.__jax_array__()
+    return items
+
+
+def _dims_taken(item: Any) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    if _is_bool(item):
+        return 0 if isinstance(item, bool | np.bool_) else item.ndim
+    return 1
+
+
+def parse(shape: tuple[int, ...], index: Any) -> Parsed:
+    """Align an index expression with an operand of this shape.
+
+    Raises IndexError or TypeError for what is no index, for too many indices, for masks of other shapes.
+    """
+    items = _items(index)
+    if sum(item is Ellipsis for item in items) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    taken = sum(map(_dims_taken, items))
+    if taken > len(shape):
+        raise IndexError(
+            f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed{where(current_source(2))}"
+        )
+    ellipsis = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
+    items[ellipsis : ellipsis + 1] = [slice(None)] * (len(shape) - taken)
+    entries: list[Entry] = []
+    added: list[int] = []
+    sizes = list(shape)
+    dim = 0  # in the shape with the added dimensions
+    for i, item in enumerate(items):
+        if item is None:
+            entries.append(New())
+            continue
+        if isinstance(item, slice):
+            entries.append(_slice(item, dim, sizes[dim], i))
+            dim += 1
+            continue
+        if _is_bool(item):
+            mask = _known_mask(item)
+            if mask.ndim == 0:
+                sizes.insert(dim, 1)
+                added.append(dim)
+                entries.append(Positions(dim, np.arange(1, dtype=np.int32)[: int(mask)]))
+                dim += 1
+                continue
+            expected = tuple(sizes[dim : dim + mask.ndim])
+            if mask.shape != expected:
+                raise IndexError(
+                    f"boolean index did not match shape of indexed array in index {i}: got {mask.shape}, expected {expected}"
+                )
+            for values in np.nonzero(mask):
+                entries.append(Positions(dim, values.astype(np.int32)))
+                dim += 1
+            continue
+        entries.append(_integer(item, dim, sizes[dim], i, items))
+        dim += 1
+    return Parsed(tuple(sizes), tuple(added), entries)
+
+
+def _known_mask(item: Any) -> np.ndarray[Any, Any]:
+    if isinstance(item, Tracer):
+        value = item.concrete()
+        if value is None:
+            raise NonConcreteBooleanIndexError(
+                f"Array boolean indices must be concrete; got {item.aval.short()}{where(current_source(2))}.\n"
+                f"  {item.owner.describe(item)}.\n"
+                f"  The shape of x[mask] depends on the values of the mask, which are not known while {item.owner.name} is "
+                "traced:\n  use quire.numpy.where(mask, x, fill), or quire.numpy.nonzero(mask, size=n)."
+            )
+        item = value
+    return host_value(item) if isinstance(item, Array) else np.asarray(item)
+
+
+def _slice(item: slice, dim: int, n: int, position: int) -> Slice:
+    try:
+        start, stop, step = slice(*[None if v is None else operator.index(v) for v in (item.start, item.stop, item.step)]).indices(n)
+    except TracerIntegerConversionError:
+        raise IndexError(
+            f"Slice entries must be static integers. Got {item} at position {position}{where(current_source(2))}: use "
+            "quire.lax.dynamic_slice_in_dim(x, start, size), whose size is static"
+        ) from None
+    except TypeError:
+        raise TypeError(
+            f"Slice entries must be integers or None. Got {item} at position {position}{where(current_source(2))}"
+        ) from None
+    count = len(range(start, stop, step))
+    return Slice(dim, start if count else 0, step if count else 1, count)
+
+
+def _integer(item: Any, dim: int, n: int, i: int, items: Sequence[Any]) -> Entry:
+    if isinstance(item, Array | np.ndarray) and item.ndim == 0 and item.dtype.kind in "iu":
+        item = int(item)
+    if isinstance(item, int | np.integer):
+        position = int(item)
+        if n == 0:
+            raise IndexError(f"index {position} is out of bounds for axis {i} with size 0")
+        return Static(dim, position + n if position < 0 else position)
+    if isinstance(item, Array | Tracer | np.ndarray):
+        if item.dtype.kind not in "iu":
+            raise TypeError(
+                f"Indexer must have integer or boolean type, got indexer with type {item.dtype} at position {i}"
+                f"{where(current_source(2))}"
+            )
+        if n == 0 and item.ndim == 0:
+            raise IndexError(f"index is out of bounds for axis {i} with size 0")
+        return Positions(dim, host_value(item) if isinstance(item, Array) else item)
+    if isinstance(item, str):
+        raise TypeError(f"string indexing is not supported; got {item!r}{where(current_source(2))}")
+    if isinstance(item, float | complex | np.inexact):
+        raise TypeError(
+            f"Indexer must have integer or boolean type, got indexer with type {type(item).__name__} at position {i}"
+            f"{where(current_source(2))}"
+        )
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid indices. "
+        f"Got {item!r}{where(current_source(2))}"
+    )
+
+
+# -- layout of the result -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Layout:
+    """Where the dimensions of an indexed result come from, in order.
+
+    Attributes:
+        shape: the result's shape, new dimensions included.
+        new: the positions of the new dimensions.
+        order: what makes up the other dimensions: a Slice, or "batch" for the block of dimensions of the index arrays.
+        batch: the shape to which the index arrays broadcast.
+    """
+
+    shape: tuple[int, ...]
+    new: tuple[int, ...]
+    order: list[Slice | str]
+    batch: tuple[int, ...]
+
+
+def layout(parsed: Parsed) -> Layout:
+    """NumPy's rule: the dimensions of index arrays replace theirs where these are neighbours, else they come first."""
+    entries = parsed.entries
+    arrays = [e for e in entries if isinstance(e, Positions)]
+    advanced = [i for i, e in enumerate(entries) if isinstance(e, Positions | Static)]
+    shapes = [np.shape(e.values) if isinstance(e.values, np.ndarray) else e.values.aval.shape for e in arrays]
+    try:
+        batch = broadcast_shapes("ndarray indexing", *shapes)
+    except TypeError:
+        raise IndexError(
+            f"index arrays of shapes {', '.join(map(str, shapes))} do not broadcast together{where(current_source(2))}"
+        ) from None
+    neighbours = not advanced or advanced[-1] - advanced[0] == len(advanced) - 1
+    first = advanced[0] if neighbours and advanced else 0
+    order: list[Slice | str] = []
+    shape: list[int] = []
+    new: list[int] = []
+    if arrays and (not neighbours):
+        order.append("batch")
+        shape.extend(batch)
+    for i, e in enumerate(entries):
+        if arrays and neighbours and i == first:
+            order.append("batch")
+            shape.extend(batch)
+        if isinstance(e, New):
+            new.append(len(shape))
+            shape.append(1)
+        elif isinstance(e, Slice):
+            order.append(e)
+            shape.append(e.count)
+    return Layout(tuple(shape), tuple(new), order, batch)
+
+
+# -- reading --------------------------------------------------------------------------------------------------------------
+
+_BASIC = (int, slice, EllipsisType, type(None))
+
+
+def _basic(index: Any) -> bool:
+    """Whether NumPy would return a view: only Python integers, slices, Ellipsis and None."""
+    if type(index) is tuple:
+        for i in index:
+            if type(i) not in _BASIC:
+                return False
+        return True
+    return type(index) in _BASIC
+
+
+def _host_view(x: Array, index: Any) -> np.ndarray[Any, Any] | None:
+    """The indexed elements of an array in host memory, for indices that are basic and inside."""
+    if x._device is not None or not _basic(index):  # pyright: ignore[reportPrivateUsage]
+        return None
+    try:
+        return host_value(x)[index if type(index) is tuple else (index,)]
+    except (IndexError, TypeError, ValueError):  # outside, or an error that `parse` words better
+        return None
+
+
+def getitem(x: Value, index: Any) -> Value:
+    """``x[index]``."""
+    if type(x) is Array and eager_here():
+        view = _host_view(x, index)
+        if view is not None:
+            if not isinstance(view, np.ndarray):  # NumPy gives scalars for full indices
+                view = np.asarray(view)
+            elif view.nbytes < 1 << 16:
+                view = view.copy()  # a small part does not keep a large array alive
+            return from_numpy(view, ShapedArray(view.shape, x.aval.dtype, x.aval.weak_type))
+    return get(x, index)
+
+
+def get(
+    x: Value,
+    index: Any,
+    *,
+    mode: Any = None,
+    fill_value: Any = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    wrap_negative_indices: bool = True,
+) -> Value:
+    """``x[index]`` with a rule for indices outside: see `at`."""
+    parsed = parse(x.aval.shape, index)
+    plan = layout(parsed)
+    m = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.of(mode)
+    fill = m is GatherScatterMode.FILL_OR_DROP
+    aval = x.aval
+    if 0 in plan.shape:
+        return filled(plan.shape, 0, aval.dtype, aval.weak_type)
+    if fill and _any_outside(parsed):
+        value = ix.fill_scalar(fill_value, aval.dtype)
+        return filled(plan.shape, value, aval.dtype, aval.weak_type)
+    if parsed.added:
+        x = st.expand_dims(x, parsed.added)
+    arrays = [e for e in parsed.entries if isinstance(e, Positions)]
+    if not fill and arrays and all(np.ndim(e.values) == 0 for e in arrays):
+        x = _dynamic_part(x, parsed, wrap_negative_indices)
+        arrays = []
+    x, kept = _static_part(x, parsed, [e.dim for e in arrays])
+    if arrays:
+        x = _gather(
+            x, arrays, kept, plan, parsed.shape, m, fill_value, indices_are_sorted, unique_indices, wrap_negative_indices
+        )
+    return st.expand_dims(x, plan.new) if plan.new else x
+
+
+def _any_outside(parsed: Parsed) -> bool:
+    return any(isinstance(e, Static) and not 0 <= e.position < parsed.shape[e.dim] for e in parsed.entries)
+
+
+def _static_part(x: Value, parsed: Parsed, gathered: Sequence[int]) -> tuple[Value, list[int]]:
+    """Apply the slices and static integers. Returns also the operand's dimensions that are left."""
+    shape = x.aval.shape
+    starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    reverse: list[int] = []
+    squeeze: list[int] = []
+    for e in parsed.entries:
+        if isinstance(e, Slice):
+            last = e.start + (e.count - 1) * e.step
+            low, high = (e.start, last) if e.step > 0 else (last, e.start)
+            if e.count and e.step < 0 and e.count > 1:
+                reverse.append(e.dim)
+            starts[e.dim], limits[e.dim] = (low, high + 1) if e.count else (0, 0)
+            steps[e.dim] = abs(e.step) if e.count > 1 else 1
+        elif isinstance(e, Static):
+            p = min(max(e.position, 0), parsed.shape[e.dim] - 1) if shape[e.dim] > 1 else 0
+            starts[e.dim], limits[e.dim] = p, p + 1
+            squeeze.append(e.dim)
+        elif isinstance(e, Positions) and e.dim not in gathered:
+            squeeze.append(e.dim)
+    x = st.slice(x, starts, limits, steps)
+    if reverse:
+        x = st.rev(x, reverse)
+    if squeeze:
+        x = st.squeeze(x, squeeze)
+    return x, [d for d in range(len(shape)) if d not in squeeze]
+
+
+def _dynamic_part(x: Value, parsed: Parsed, wrap: bool) -> Value:
+    """Read the dimensions that traced scalars index, leaving them with size 1."""
+    shape = x.aval.shape
+    starts: list[Value] = [np.int32(0)] * len(shape)
+    sizes = list(shape)
+    for e in parsed.entries:
+        if isinstance(e, Positions):
+            starts[e.dim] = _normalized(e.values, shape[e.dim], wrap)
+            sizes[e.dim] = 1
+    return ix.dynamic_slice(x, starts, sizes)
+
+
+def _normalized(values: Any, n: int, wrap: bool) -> Value:
+    """Positions as int32 counted from the front: n is added to negative ones."""
+    if isinstance(values, np.ndarray):
+        signed = values.astype(np.int64) if values.dtype.kind != "u" else np.minimum(values, 2**31 - 1).astype(np.int64)
+        if wrap:
+            signed = np.where(signed < 0, signed + n, signed)
+        return np.clip(signed, -(2**31), 2**31 - 1).astype(np.int32)
+    dtype = values.aval.dtype
+    if dtypes.is_unsigned(dtype):
+        if dtype.itemsize >= 4:
+            values = ew.min_p.bind(values, dtype.type(2**31 - 1))
+        return cast(values, dtypes.int32)
+    if dtype.itemsize <= 4:
+        values = cast(values, dtypes.int32)
+    if wrap:
+        d = values.aval.dtype
+        negative = bind(ew.lt_p, (values, d.type(0)), {})
+        values = bind(ew.select_n_p, (negative, values, bind(ew.add_p, (values, d.type(n)), {})), {})
+    if dtype.itemsize > 4:
+        values = cast(ew.clamp_p.bind(dtype.type(-(2**31)), values, dtype.type(2**31 - 1)), dtypes.int32)
+    return values
+
+
+def _index_vectors(columns: Sequence[Value], batch: tuple[int, ...]) -> Value:
+    """Positions stacked as the last dimension of one array of indices."""
+    if all(isinstance(c, np.ndarray | np.generic) for c in columns):
+        host = np.stack([np.broadcast_to(c, batch) for c in columns], axis=-1) if columns else np.zeros((*batch, 0), np.int32)
+        return from_numpy(host, ShapedArray(host.shape, dtypes.int32))
+    dims = tuple(range(len(batch)))
+    vectors = [st.broadcast_in_dim(broadcast_to(c, batch), (*batch, 1), dims) for c in map(_lifted, columns)]
+    return st.concatenate(vectors, len(batch))
+
+
+def _lifted(c: Any) -> Value:
+    if isinstance(c, np.ndarray | np.generic):
+        host = np.asarray(c)
+        return from_numpy(host, ShapedArray(host.shape, host.dtype))
+    return c
+
+
+def _gather(
+    x: Value,
+    arrays: Sequence[Positions],
+    kept: Sequence[int],
+    plan: Layout,
+    shape: tuple[int, ...],
+    mode: GatherScatterMode,
+    fill_value: Any,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    wrap: bool,
+) -> Value:
+    """Gather from what the static part left: its dimensions `kept` of the operand."""
+    columns = [_normalized(e.values, shape[e.dim], wrap) for e in arrays]
+    collapsed = tuple(kept.index(e.dim) for e in arrays)
+    offset: list[int] = []
+    position = 0
+    for part in plan.order:
+        if isinstance(part, str):
+            position += len(plan.batch)
+        else:
+            offset.append(position)
+            position += 1
+    numbers = GatherDimensionNumbers(tuple(offset), tuple(sorted(collapsed)), collapsed)
+    sizes = [1 if d in collapsed else n for d, n in enumerate(x.aval.shape)]
+    return ix.gather(
+        x, _index_vectors(columns, plan.batch), numbers, sizes, indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices, mode=mode, fill_value=fill_value,
+    )  # fmt: skip
+
+
+# -- writing --------------------------------------------------------------------------------------------------------------
+
+Combine = Callable[[Value, Value], Value]
+
+# How an update combines with what is there: the scatter, and the same on whole arrays (None: the update replaces it).
+UPDATES: dict[str, tuple[Callable[..., Value], Combine | None]] = {
+    "set": (ix.scatter, None),
+    "add": (ix.scatter_add, lambda old, new: bind(ew.add_p, (old, new), {})),
+    "subtract": (ix.scatter_sub, lambda old, new: bind(ew.sub_p, (old, new), {})),
+    "multiply": (ix.scatter_mul, lambda old, new: bind(ew.mul_p, (old, new), {})),
+    "min": (ix.scatter_min, lambda old, new: bind(ew.min_p, (old, new), {})),
+    "max": (ix.scatter_max, lambda old, new: bind(ew.max_p, (old, new), {})),
+}
+_HOST_UPDATES: dict[str, Callable[..., Any]] = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "min": np.minimum, "max": np.maximum,
+}  # fmt: skip
+
+
+def _check_cast(name: str, x: Value, y: Value) -> None:
+    """Warn, as JAX does, when the update's dtype does not fit into the array's."""
+    target = x.aval.dtype
+    if y.aval.dtype != target and result_type(x, y)[0] != target:
+        warnings.warn(
+            f"scatter inputs have incompatible types: cannot safely cast value from dtype={y.aval.dtype} to dtype={target}; "
+            f"convert it first: x.at[...].{name}(value.astype({str(target)!r}))",
+            FutureWarning,
+            stacklevel=4,
+        )
+
+
+def update(
+    x: Value,
+    index: Any,
+    y: Any,
+    how: str,
+    *,
+    mode: Any = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    wrap_negative_indices: bool = True,
+    apply: Callable[[Value], Value] | None = None,
+) -> Value:
+    """x with `y` combined into the elements that `index` selects; `how` is a key of `UPDATES`, or "apply"."""
+    aval = x.aval
+    if type(x) is Array and mode is None and apply is None and eager_here():
+        done = _host_update(x, index, y, how)
+        if done is not None:
+            return done
+    parsed = parse(aval.shape, index)
+    plan = layout(parsed)
+    m = GatherScatterMode.of(mode)
+    y = make_array(y, copy=False)
+    if apply is None:
+        _check_cast(how, x, y)
+        dtype, weak = result_type(x, y)
+        work, y = cast(x, dtype, weak), cast(y, dtype, weak)
+    else:
+        work = x
+    y = _update_values(y, plan)
+    if 0 in plan.shape or (m is GatherScatterMode.FILL_OR_DROP and _any_outside(parsed)):
+        return x
+    if parsed.added:
+        work = st.expand_dims(work, parsed.added)
+    if apply is None and (m is not GatherScatterMode.CLIP or not _any_outside(parsed)) and _contiguous(parsed):
+        out = _update_slice(work, parsed, plan, y, UPDATES[how][1])
+    else:
+        out = _scatter(
+            work, parsed, plan, y, how, m, indices_are_sorted, unique_indices, wrap_negative_indices, apply
+        )
+    if parsed.added:
+        out = st.squeeze(out, parsed.added)
+    return cast(out, aval.dtype, aval.weak_type)
+
+
+def _host_update(x: Array, index: Any, y: Any, how: str) -> Array | None:
+    """The update of an array in host memory at a basic index that lies inside, with a value that fits its dtype."""
+    aval = x.aval
+    kind = type(y)
+    if kind is Array:
+        if y.aval.dtype != aval.dtype or y._device is not None:  # pyright: ignore[reportPrivateUsage]
+            return None
+        value: Any = host_value(y)
+    elif kind is float or kind is int or kind is bool:
+        if aval.dtype.kind not in {float: "fV", int: "iufV", bool: "b"}[kind]:
+            return None
+        value = y
+    else:
+        return None
+    view = _host_view(x, index)
+    if view is None or how not in _HOST_UPDATES and how != "set":
+        return None
+    out = host_value(x).copy()
+    try:
+        with np.errstate(all="ignore"):
+            if how == "set":
+                out[index] = value
+            else:
+                out[index] = _HOST_UPDATES[how](view, aval.dtype.type(value) if kind is not Array else value)
+    except (ValueError, OverflowError):  # a shape that does not broadcast, a number that does not fit
+        return None
+    out.setflags(write=False)
+    return from_numpy(out, aval)
+
+
+def _update_values(y: Value, plan: Layout) -> Value:
+    """The update broadcast to the indexed shape, without its new dimensions."""
+    shape = y.aval.shape
+    n = len(plan.shape)
+    if len(shape) > n and all(k == 1 for k in shape[: len(shape) - n]):
+        y = st.reshape(y, shape[len(shape) - n :])
+        shape = y.aval.shape
+    if len(shape) > n or any(a not in (1, b) for a, b in zip(shape[::-1], plan.shape[::-1])):
+        raise ValueError(
+            f"Incompatible shapes for broadcasting: the value {y.aval.short()} and the indexed elements of shape "
+            f"{plan.shape}{where(current_source(2))}"
+        )
+    if plan.new and len(shape) == n:
+        # Dimensions that the index added have size 1 in the update too.
+        y = st.squeeze(y, plan.new)
+    elif plan.new:
+        y = st.squeeze(broadcast_to(y, plan.shape), plan.new)
+    return broadcast_to(y, tuple(k for i, k in enumerate(plan.shape) if i not in plan.new))
+
+
+def _contiguous(parsed: Parsed) -> bool:
+    """Whether the index selects a static block: static integers and slices without gaps only."""
+    return all(
+        not isinstance(e, Positions) and not (isinstance(e, Slice) and abs(e.step) > 1 and e.count > 1)
+        for e in parsed.entries
+    )
+
+
+def _update_slice(x: Value, parsed: Parsed, plan: Layout, y: Value, combine: Combine | None) -> Value:
+    shape = x.aval.shape
+    starts, sizes = [0] * len(shape), list(shape)
+    reverse: list[int] = []
+    for e in parsed.entries:
+        if isinstance(e, Static):
+            starts[e.dim], sizes[e.dim] = min(max(e.position, 0), shape[e.dim] - 1), 1
+        elif isinstance(e, Slice):
+            if e.step < 0 and e.count > 1:
+                reverse.append(e.dim)
+            starts[e.dim] = e.start if e.step > 0 else e.start + (e.count - 1) * e.step
+            sizes[e.dim] = e.count
+    y = st.reshape(y, sizes)
+    if reverse:
+        y = st.rev(y, reverse)
+    if combine is not None:
+        y = combine(st.slice(x, starts, [a + n for a, n in zip(starts, sizes)]), y)
+    if sizes == list(shape):
+        return cast(y, x.aval.dtype, x.aval.weak_type)
+    return ix.dynamic_update_slice(x, y, [np.int32(a) for a in starts])
+
+
+def _scatter(
+    x: Value,
+    parsed: Parsed,
+    plan: Layout,
+    y: Value,
+    how: str,
+    mode: GatherScatterMode,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    wrap: bool,
+    apply: Callable[[Value], Value] | None,
+) -> Value:
+    """A scatter whose index vectors run over the index arrays and over slices with gaps, in the result's order."""
+    shape = x.aval.shape
+    strided = [p for p in plan.order if isinstance(p, Slice) and abs(p.step) > 1 and p.count > 1]
+    batch: list[int] = []
+    array_axes: list[int] = []
+    slice_axis: dict[int, int] = {}
+    window: list[int] = []
+    reverse: list[int] = []
+    position = 0
+    for part in plan.order:
+        if isinstance(part, str):
+            array_axes = list(range(len(batch), len(batch) + len(plan.batch)))
+            batch.extend(plan.batch)
+            position += len(plan.batch)
+            continue
+        if part in strided:
+            slice_axis[part.dim] = len(batch)
+            batch.append(part.count)
+        else:
+            window.append(position)
+            if part.step < 0 and part.count > 1:
+                reverse.append(position)
+        position += 1
+    columns: list[Value] = []
+    operand_dims: list[int] = []
+    inserted: list[int] = []
+    for e in parsed.entries:
+        if isinstance(e, New):
+            continue
+        if isinstance(e, Static):
+            columns.append(np.full((1,) * len(batch), min(max(e.position, -1), shape[e.dim]), np.int32))
+            inserted.append(e.dim)
+        elif isinstance(e, Positions):
+            values = _normalized(e.values, shape[e.dim], wrap)
+            columns.append(_placed(values, array_axes, len(batch)))
+            inserted.append(e.dim)
+        elif e in strided:
+            line = np.arange(e.start, e.start + e.count * e.step, e.step, dtype=np.int32)
+            columns.append(line.reshape([-1 if i == slice_axis[e.dim] else 1 for i in range(len(batch))]))
+            inserted.append(e.dim)
+        else:
+            low = e.start if e.step > 0 else e.start + (e.count - 1) * e.step
+            if low == 0:
+                continue
+            columns.append(np.full((1,) * len(batch), low, np.int32))
+        operand_dims.append(e.dim)
+    if reverse:
+        y = st.rev(y, reverse)
+    numbers = ScatterDimensionNumbers(tuple(window), tuple(sorted(inserted)), tuple(operand_dims))
+    arrays = [e for e in parsed.entries if isinstance(e, Positions)]
+    single = not any(np.ndim(e.values) for e in arrays)  # each element is written at most once
+    options: dict[str, Any] = {
+        "indices_are_sorted": indices_are_sorted or (single and not any(s.step < 0 for s in strided)),
+        "unique_indices": unique_indices or single,
+        "mode": mode,
+    }
+    vectors = _index_vectors(columns, tuple(batch))
+    if apply is not None:
+        return ix.scatter_apply(x, vectors, apply, numbers, update_shape=y.aval.shape, **options)
+    return UPDATES[how][0](x, vectors, y, numbers, **options)
+
+
+def _placed(values: Value, axes: Sequence[int], rank: int) -> Value:
+    """Index values with size-1 dimensions for the batch dimensions that are not theirs."""
+    n = np.ndim(values) if isinstance(values, np.ndarray) else values.aval.ndim
+    shape = values.shape if isinstance(values, np.ndarray) else values.aval.shape
+    full = [1] * rank
+    for a, k in zip(axes[len(axes) - n :], shape):
+        full[a] = k
+    return values.reshape(full) if isinstance(values, np.ndarray) else st.reshape(values, full)

@@ -1,0 +1,219 @@
+"""Indexing against NumPy and JAX: tables of index expressions, and random ones."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+from hypothesis.extra import numpy as hnp
+
+import quire
+import quire.numpy as qnp
+
+X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
+
+# Expressions of valid indices of X, in which NumPy and JAX agree.
+EXPRESSIONS = """
+0 | -1 | 1, 2, 3 | 1, -2 | ... | (), | ..., 0 | 0, ... | 0, ..., 1 | None | None, 0 | 0, None | ..., None | None, ..., None
+1: | :1 | -2: | ::2 | ::-1 | 5:9 | 2:0:-1 | :, 1: | :, ::2, ::-3 | :, -1:-4:-1 | ..., 1:3 | 0, 1:, ::2 | :, :, 1:1 | None, 1:, None, 0
+[0, 1], | [[0, 1], [1, 0]], | [-1, 0, 0], | :, [2, 0] | :, :, [0, -1, 3] | [0, 1], [1, 2] | [0, 1], :, [1, 2] | :, [0, 1], [1, 2]
+[0, 1], 1 | 1, [0, 1] | 0, :, [0, 1] | [0, 1], :, 1 | :, 1, [0, 1] | [0, 1], 1: | [0, 1], ::2 | [0, 1], ::-1 | 1:, [0, 1], ::-2
+[[0], [1]], [0, 1, 2] | [[0], [1]], :, [0, 1, 2] | [0, 1], None, [1, 2] | None, [0, 1] | [0, 1], None | 0, None, [0, 1], None
+np.array([True, False]) | :, np.array([True, False, True]) | np.ones((2, 3), bool) | np.zeros((2, 3, 4), bool) | X > 7
+np.array([True, True]), [0, 2] | np.array([True, True]), :, [0, 2] | True | False | True, 0 | None, True | X[0] > 3, | X[0, 0] > 5,
+np.int8(1) | np.uint8(1), np.int64(-1) | np.array(1) | np.array(-1), : | np.array([], int), | :, np.zeros((0, 2), int) | np.array([1], np.uint8),
+""".strip().replace("\n", " | ").split(" | ")
+EXPRESSIONS = [e.replace("X[0] > 3,", "0, X[0] > 3").replace("X[0, 0] > 5,", "0, 0, X[0, 0] > 5") for e in EXPRESSIONS]
+
+
+def index_of(expression):
+    """The value of ``x[expression]``'s index."""
+
+    class Catch:
+        def __getitem__(self, index):
+            return index
+
+    return eval(f"c[{expression}]", {"c": Catch(), "np": np, "X": X})
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_get_agrees_with_numpy(expression):
+    index = index_of(expression)
+    got = qnp.asarray(X)[index]
+    want = X[index]
+    assert got.shape == want.shape
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+@pytest.mark.parametrize("how", ["set", "add", "multiply", "min", "max", "subtract"])
+def test_updates_agree_with_jax(expression, how):
+    index = index_of(expression)
+    shape = X[index].shape
+    values = np.linspace(-3, 5, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    got = getattr(qnp.asarray(X).at[index], how)(values)
+    want = getattr(jnp.asarray(X).at[index], how)(values)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    np.testing.assert_allclose(
+        getattr(qnp.asarray(X).at[index], how)(2.0), getattr(jnp.asarray(X).at[index], how)(2.0), rtol=1e-6
+    )
+
+
+def traced(f, *args):
+    """f of traced arguments, evaluated equation by equation."""
+    from quire.backends.reference import eval_jaxpr
+
+    closed = quire.make_jaxpr(f)(*args)
+    return [np.asarray(x) for x in eval_jaxpr(closed, *[np.asarray(a) for a in args])][0], closed
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_traced_get_and_set_agree_with_numpy(expression):
+    index = index_of(expression)
+    got, _ = traced(lambda x: x[index], qnp.asarray(X))
+    np.testing.assert_array_equal(got, X[index])
+    want = X.copy()
+    want[index] = 99
+    np.testing.assert_array_equal(traced(lambda x: x.at[index].set(99.0), qnp.asarray(X))[0], want)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["i", "i, 1:", "1:, i", "i, ::2", "i, i", "i, None, i", "v", "v, i", ":, v", "v, :, v", "v, 1:, i", "i, ::-1, v", "1, v"],
+)
+def test_traced_indices_agree_with_jax(expression):
+    code = compile(f"x[{expression}]", "index", "eval")
+
+    def f(x, i, v):
+        return eval(code, {"x": x, "i": i, "v": v})
+
+    for i, v in [(1, [0, 1]), (-1, [-1, 0]), (7, [5, -9]), (-9, [2, 2])]:
+        args = (X, np.int32(i), np.array(v, np.int32))
+        got, _ = traced(f, *map(qnp.asarray, args))
+        np.testing.assert_array_equal(got, jax.jit(f)(*args))
+
+
+def primitives(closed):
+    return [e.primitive.name for e in closed.jaxpr.eqns]
+
+
+def test_static_indices_lower_to_slices():
+    x = qnp.zeros((4, 6))
+    assert primitives(traced(lambda x: x[1], x)[1]) == ["slice", "squeeze"]
+    assert primitives(traced(lambda x: x[1:3, ::2], x)[1]) == ["slice"]
+    assert primitives(traced(lambda x: x[::-1], x)[1]) == ["rev"]
+    assert primitives(traced(lambda x: x[...], x)[1]) == []
+    assert primitives(traced(lambda x: x[:, None], x)[1]) == ["broadcast_in_dim"]
+    dynamic = primitives(traced(lambda x, i: x[i], x, qnp.int32(1))[1])
+    assert "gather" not in dynamic and "dynamic_slice" in dynamic
+    assert "scatter" not in primitives(traced(lambda x: x.at[1:3].set(0.0), x)[1])
+    assert primitives(traced(lambda x, v: x[v], x, qnp.arange(2))[1])[-1] == "gather"
+
+
+@pytest.mark.parametrize("mode", [None, "clip", "fill", "promise_in_bounds"])
+@pytest.mark.parametrize("index", [0, 5, -4, -9, [0, 5, -9, 1], ([1, 9], [0, 1])])
+def test_get_outside_agrees_with_jax(mode, index):
+    if mode == "promise_in_bounds" and not isinstance(index, int):
+        return
+    index = jax.tree_util.tree_map(np.asarray, index, is_leaf=lambda v: isinstance(v, list)) if not isinstance(index, int) else index
+    for dtype in (np.float32, np.int32, np.uint8, np.bool_, np.complex64):
+        x = (np.arange(12).reshape(4, 3) % 7).astype(dtype)
+        want = jnp.asarray(x).at[index].get(mode=mode)
+        np.testing.assert_array_equal(qnp.asarray(x).at[index].get(mode=mode), want)
+        if mode == "fill":
+            np.testing.assert_array_equal(
+                qnp.asarray(x).at[index].get(mode=mode, fill_value=1), jnp.asarray(x).at[index].get(mode=mode, fill_value=1)
+            )
+
+
+@pytest.mark.parametrize("mode", [None, "clip", "drop", "fill"])
+@pytest.mark.parametrize("index", [0, 5, -4, -9, [0, 5, -9, 1], ([1, 9], [0, 1]), ([1, 9], slice(None, None, 2)), (-9, slice(1, 3))])
+def test_set_outside_agrees_with_jax(mode, index):
+    index = (
+        tuple(np.asarray(i) if isinstance(i, list) else i for i in index)
+        if isinstance(index, tuple)
+        else np.asarray(index) if isinstance(index, list) else index
+    )
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for how in ("set", "add", "min"):
+        want = getattr(jnp.asarray(x).at[index], how)(-5.0, mode=mode)
+        np.testing.assert_array_equal(getattr(qnp.asarray(x).at[index], how)(-5.0, mode=mode), want)
+
+
+def test_empty_dimensions():
+    x = qnp.zeros((0, 3))
+    assert x[:, 1].shape == (0,)
+    assert x[1:, None].shape == (0, 1, 3)
+    with pytest.raises(IndexError, match="out of bounds for axis 0 with size 0"):
+        x[0]
+    assert qnp.zeros((3, 0))[np.array([0, 1])].shape == (2, 0)
+
+
+ERRORS = [
+    ("0, 0, 0, 0", IndexError, "Too many indices: array is 3-dimensional, but 4 were indexed"),
+    ("..., ...", IndexError, "an index can only have a single ellipsis"),
+    ("1.0", TypeError, "Indexer must have integer or boolean type, got indexer with type float"),
+    ("np.array([1.])", TypeError, "Indexer must have integer or boolean type, got indexer with type float"),
+    ("[0, 1]", TypeError, "use `arr\\[array\\(seq\\)\\]` instead of `arr\\[seq\\]`"),
+    ("[[0, 1]]", TypeError, "use `arr\\[tuple\\(seq\\)\\]`"),
+    ("'a'", TypeError, "string indexing is not supported; got 'a'"),
+    ("{}", IndexError, "only integers, slices"),
+    ("1:'a'", TypeError, "Slice entries must be integers or None"),
+    ("np.array([True])", IndexError, r"boolean index did not match shape of indexed array in index 0: got \(1,\), expected \(2,\)"),
+    ("[0, 1], [0, 1, 2]", IndexError, "do not broadcast together"),
+    ("::0", ValueError, "slice step cannot be zero"),
+]
+
+
+@pytest.mark.parametrize("expression, error, text", ERRORS)
+def test_errors(expression, error, text):
+    with pytest.raises(error, match=text):
+        qnp.asarray(X)[index_of(expression)]
+
+
+def test_errors_of_traced_indices_name_what_to_do():
+    x = qnp.arange(4)
+    with pytest.raises(quire.ir.errors.NonConcreteBooleanIndexError, match=r"(?s)got bool\[4\].*quire.numpy.where"):
+        quire.make_jaxpr(lambda x: x[x > 1])(x)
+    with pytest.raises(IndexError, match="(?s)Slice entries must be static integers.*dynamic_slice_in_dim"):
+        quire.make_jaxpr(lambda x, i: x[i : i + 2])(x, 1)
+
+
+def test_mask_known_in_a_trace():
+    got, _ = traced(lambda x: x[np.array([True, False, True, False])], qnp.arange(4))
+    np.testing.assert_array_equal(got, [0, 2])
+
+
+@settings(deadline=None, max_examples=200)
+@given(hs.data())
+def test_random_indices_agree_with_numpy(data):
+    shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4))
+    x = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    if data.draw(hs.booleans()):
+        index = data.draw(hnp.basic_indices(shape, allow_newaxis=True, max_dims=6))
+    else:
+        index = data.draw(hnp.integer_array_indices(shape, dtype=np.int32))
+    np.testing.assert_array_equal(qnp.asarray(x)[index], x[index])
+    got, _ = traced(lambda x: x[index], qnp.asarray(x))
+    np.testing.assert_array_equal(got, x[index])
+    want = x.copy()
+    want[index] = -1
+    np.testing.assert_array_equal(qnp.asarray(x).at[index].set(-1), want)
+    np.testing.assert_array_equal(traced(lambda x: x.at[index].set(-1), qnp.asarray(x))[0], want)
+
+
+def test_compiled():
+    @quire.compile
+    def f(x, i, v):
+        return (
+            x[1], x[::-1, 1:], x[i], x[v], x[:, v, None], x[v, :, i], x.at[i].set(0.0), x.at[v].add(1.0),
+            x.at[1:, ::2].multiply(2.0), x.at[0, 1:].set(7.0), x.at[v, 5].set(1.0),
+        )  # fmt: skip
+
+    args = (X, np.int32(1), np.array([1, 0, 1], np.int32))
+    want = f.__wrapped__(*map(jnp.asarray, args))
+    for a, b in zip(f(*map(qnp.asarray, args)), want, strict=True):
+        np.testing.assert_allclose(a, b)
