@@ -21,7 +21,7 @@ import numpy as np
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
 from quire.ir.primitive import Primitive, RuleTable
 from quire.ir.source import Source, where
 from quire.ir.tracing import trace_flat
@@ -157,6 +157,19 @@ def traced_rule(f: Callable[..., Any]) -> LoweringRule:
         return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.eqn.source)
 
     return rule
+
+
+def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr of a lowering function: its equations stand for the user's equation, and take its source."""
+    eqns = [
+        Eqn(e.primitive, e.inputs, e.outputs, map_nested(e.params, _closed_without_sources), e.effects)
+        for e in jaxpr.eqns
+    ]
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+
+
+def _closed_without_sources(closed: ClosedJaxpr) -> ClosedJaxpr:
+    return ClosedJaxpr(_without_sources(closed.jaxpr), closed.consts)
 
 
 def lower_jaxpr(
