@@ -41,7 +41,7 @@ def case(kind, lengths, batch=(2,), double=False):
 
 KINDS = ["FFT", "IFFT", "RFFT", "IRFFT"]
 # One, small, a power of two, composite, prime above the matrix form, a multiple of such a prime.
-LENGTHS = [1, 2, 3, 5, 16, 63, 64, 100, 101, 128, 134, 1009]
+LENGTHS = [1, 3, 16, 64, 100, 101, 128, 1009]
 
 
 @pytest.mark.parametrize("kind", KINDS)
