@@ -24,12 +24,16 @@ from quire.runtime.devices import device_count as device_count  # noqa: E402
 from quire.runtime.devices import devices as devices  # noqa: E402
 from quire.runtime.devices import local_devices as local_devices  # noqa: E402
 
+from . import ad_checkpoint as ad_checkpoint  # noqa: E402
 from . import debug as debug  # noqa: E402
 from . import eager as _eager  # noqa: E402, F401
 from . import lax as lax  # noqa: E402
 from . import numpy as numpy  # noqa: E402
 from . import operators as _operators  # noqa: E402, F401
 from . import tree_util as tree_util  # noqa: E402
+from .ad_checkpoint import checkpoint as checkpoint  # noqa: E402
+from .ad_checkpoint import checkpoint_policies as checkpoint_policies  # noqa: E402
+from .ad_checkpoint import remat as remat  # noqa: E402
 from .aot import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
 from .api import block_until_ready as block_until_ready  # noqa: E402
 from .api import compile as compile  # noqa: E402
