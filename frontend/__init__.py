@@ -31,9 +31,6 @@ from . import lax as lax  # noqa: E402
 from . import numpy as numpy  # noqa: E402
 from . import operators as _operators  # noqa: E402, F401
 from . import tree_util as tree_util  # noqa: E402
-from .ad_checkpoint import checkpoint as checkpoint  # noqa: E402
-from .ad_checkpoint import checkpoint_policies as checkpoint_policies  # noqa: E402
-from .ad_checkpoint import remat as remat  # noqa: E402
 from .aot import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
 from .api import block_until_ready as block_until_ready  # noqa: E402
 from .api import compile as compile  # noqa: E402
@@ -59,5 +56,9 @@ from .differentiation import linear_transpose as linear_transpose  # noqa: E402
 from .differentiation import linearize as linearize  # noqa: E402
 from .differentiation import value_and_grad as value_and_grad  # noqa: E402
 from .differentiation import vjp as vjp  # noqa: E402
+from .rematerialization import checkpoint as checkpoint  # noqa: E402
+from .rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
+from .rematerialization import remat as remat  # noqa: E402
+from .vectorization import vmap as vmap  # noqa: E402
 
 __version__ = "0.1.0"

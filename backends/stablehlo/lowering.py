@@ -129,7 +129,14 @@ def copy_of(x: Any) -> Any:
 
 
 def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
-    """Register, as the lowering of some primitives, a function of ordinary traced operations.
+    """Register, as the lowering of some primitives, a function of ordinary traced operations: see `traced_rule`."""
+    rule = traced_rule(f)
+    for p in primitives:
+        lowering.add(p, rule)
+
+
+def traced_rule(f: Callable[..., Any]) -> LoweringRule:
+    """The lowering rule that a function of ordinary traced operations is.
 
     `f` takes the operands and the parameters as the primitive does and returns a value, or a list for several.
     """
@@ -149,8 +156,7 @@ def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
             traced[key] = jaxpr
         return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.eqn.source)
 
-    for p in primitives:
-        lowering.add(p, rule)
+    return rule
 
 
 def lower_jaxpr(

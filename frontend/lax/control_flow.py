@@ -37,9 +37,13 @@ def _scalar_pred(api: str, pred: Any) -> Any:
     try:
         aval = aval_of(pred)
     except TypeError:
-        raise TypeError(f"{api}: pred must be a bool or number scalar, got {pred!r} of type {type(pred).__name__}") from None
+        raise TypeError(
+            f"{api}: pred must be a bool or number scalar, got {pred!r} of type {type(pred).__name__}"
+        ) from None
     if aval.shape:
-        raise TypeError(f"{api}: pred must be a scalar, got {aval.short()}: reduce it with all() or any(), or use where")
+        raise TypeError(
+            f"{api}: pred must be a scalar, got {aval.short()}: reduce it with all() or any(), or use where"
+        )
     return pred if dtypes.is_bool(aval.dtype) else ew.ne(pred, 0)
 
 
@@ -58,7 +62,9 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     """
     if operand is not _MISSING:
         if operands:
-            raise TypeError(f"cond: give operands by position or as operand=, not both (got {len(operands)} and operand=)")
+            raise TypeError(
+                f"cond: give operands by position or as operand=, not both (got {len(operands)} and operand=)"
+            )
         operands = (operand,)
     check_callable("cond", "true_fun", true_fun)
     check_callable("cond", "false_fun", false_fun)
@@ -232,7 +238,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
             i, val = carry
             return (ew.add(i, 1), body_fun(i, val)), None
 
-        first: Any = int(low) if weak and dtype == dtypes.canonicalize(dtypes.int64) else np.asarray(int(low), dtype)[()]
+        is_default = weak and dtype == dtypes.canonicalize(dtypes.int64)
+        first: Any = int(low) if is_default else np.asarray(int(low), dtype)[()]
         (_, result), _ = _scan("fori_loop", body_fun, step, (first, init_val), None, trips, unroll=unroll or 1)
         return result
     if unroll is not None:
@@ -244,7 +251,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     return result[2]
 
 
-# -- scan ---------------------------------------------------------------------------------------------------------------
+# -- scan --------------------------------------------------------------------------------------------------------------
 
 
 def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None,
@@ -311,7 +318,9 @@ def _scan_length(api: str, xs: Sequence[Any], tree: Any, length: int | None) -> 
     for i, x in enumerate(xs):
         a = aval_of(x)
         if not a.shape:
-            raise ValueError(f"{api}: xs{path(tree, i)} is {a.short()}: every xs must have a leading dimension to scan over")
+            raise ValueError(
+                f"{api}: xs{path(tree, i)} is {a.short()}: every xs must have a leading dimension to scan over"
+            )
         sizes.append(a.shape[0])
     if length is not None:
         try:
@@ -359,7 +368,7 @@ def _row(x: Any, i: int) -> Any:
     return st.reshape(row, shape[1:])
 
 
-# -- map, associative_scan ------------------------------------------------------------------------------------------------
+# -- map, associative_scan ---------------------------------------------------------------------------------------------
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:

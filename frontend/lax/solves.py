@@ -20,7 +20,9 @@ from quire.tree_util import tree_flatten, tree_unflatten
 from ._tracing import Traced, check_callable, show_tree, trace
 
 
-def _check_like(api: str, what: str, got: Traced, tree: Any, avals: Sequence[ShapedArray], n: int | None = None) -> None:
+def _check_like(
+    api: str, what: str, got: Traced, tree: Any, avals: Sequence[ShapedArray], n: int | None = None
+) -> None:
     out = got.out_avals[:n]
     if n is None and got.out_tree != tree:
         raise TypeError(f"{api}: {what} must return the structure {show_tree(tree)}, got {show_tree(got.out_tree)}")
