@@ -20,7 +20,9 @@ Array = np.ndarray[Any, Any]
 
 def as_int64(indices: Array) -> Array:
     """Indices as int64; unsigned ones beyond it become its largest value."""
-    return np.minimum(indices, np.iinfo(np.int64).max // 2).astype(np.int64)
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
+    return indices.astype(np.int64)
 
 
 def _positions(
