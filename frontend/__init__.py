@@ -24,6 +24,8 @@ from quire.runtime.devices import device_count as device_count  # noqa: E402
 from quire.runtime.devices import devices as devices  # noqa: E402
 from quire.runtime.devices import local_devices as local_devices  # noqa: E402
 
+from . import ad_checkpoint as ad_checkpoint  # noqa: E402
+from . import debug as debug  # noqa: E402
 from . import eager as _eager  # noqa: E402, F401
 from . import lax as lax  # noqa: E402
 from . import numpy as numpy  # noqa: E402
@@ -38,6 +40,8 @@ from .api import device_put as device_put  # noqa: E402
 from .api import eval_shape as eval_shape  # noqa: E402
 from .api import jit as jit  # noqa: E402
 from .api import make_jaxpr as make_jaxpr  # noqa: E402
+from .callbacks import io_callback as io_callback  # noqa: E402
+from .callbacks import pure_callback as pure_callback  # noqa: E402
 from .custom_derivatives import closure_convert as closure_convert  # noqa: E402
 from .custom_derivatives import custom_gradient as custom_gradient  # noqa: E402
 from .custom_derivatives import custom_jvp as custom_jvp  # noqa: E402
@@ -52,5 +56,9 @@ from .differentiation import linear_transpose as linear_transpose  # noqa: E402
 from .differentiation import linearize as linearize  # noqa: E402
 from .differentiation import value_and_grad as value_and_grad  # noqa: E402
 from .differentiation import vjp as vjp  # noqa: E402
+from .rematerialization import checkpoint as checkpoint  # noqa: E402
+from .rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
+from .rematerialization import remat as remat  # noqa: E402
+from .vectorization import vmap as vmap  # noqa: E402
 
 __version__ = "0.1.0"

@@ -22,7 +22,7 @@ from .jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var, nested_j
 from .primitive import Primitive
 
 # Words that no variable is called and that a string parameter is quoted for.
-RESERVED = frozenset(("in", "let", "lambda", "inf", "nan", "True", "False", "None"))
+RESERVED = frozenset(("in", "let", "lambda", "inf", "nan", "infj", "nanj", "True", "False", "None"))
 DTYPE_NAMES: Mapping[str, dtypes.DType] = {("float0" if d == dtypes.float0 else d.name): d for d in dtypes.SHORT}
 _WORD = re.compile(r"[A-Za-z_]\w*|<lambda>")
 
@@ -205,7 +205,7 @@ class _Printer:
         return "\n".join([*lines, *self.jaxpr(j, consts, self.options.width)])
 
     def find_shared(self, j: Jaxpr) -> list[tuple[str, ClosedJaxpr | Jaxpr]]:
-        """Nested jaxprs that occur several times and are worth a name, innermost first."""
+        """Nested jaxprs that occur several times, which get a name; innermost first."""
         counts: dict[int, int] = {}
         order: list[tuple[str, ClosedJaxpr | Jaxpr]] = []
 
@@ -221,8 +221,7 @@ class _Printer:
         result: list[tuple[str, ClosedJaxpr | Jaxpr]] = []
         taken: set[str] = set()
         for name, inner in order:
-            eqns = (inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner).eqns
-            if counts[id(inner)] < 2 or len(eqns) < 2:
+            if counts[id(inner)] < 2:
                 continue
             base = re.sub(r"\W+", "", name) or "jaxpr"
             base = base if not base[0].isdigit() else "_" + base

@@ -80,9 +80,8 @@ def register_pass(cls: P) -> P:
     with _lock:
         other = _registry.setdefault(name, cls)
     if other is not cls:
-        raise PassError(
-            f"two passes are named {name!r}: {other.__module__}.{other.__qualname__} and {cls.__module__}.{cls.__qualname__}"
-        )
+        classes = " and ".join(f"{c.__module__}.{c.__qualname__}" for c in (other, cls))
+        raise PassError(f"two passes are named {name!r}: {classes}")
     return cls
 
 

@@ -15,7 +15,7 @@ from .base import Pass, PassContext, register_pass
 from .rewriting import transform_nested, with_params
 
 # Equations that are there because they are apart from another one.
-_KEEP_APART = frozenset(("copy", "optimization_barrier"))
+_KEEP_APART = frozenset(("copy", "optimization_barrier", "rng_uniform"))
 COMMUTATIVE = frozenset((ew.add_p, ew.mul_p, ew.max_p, ew.min_p, ew.and_p, ew.or_p, ew.xor_p, ew.eq_p, ew.ne_p))
 
 

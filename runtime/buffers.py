@@ -56,6 +56,7 @@ _STAGING_MEMORY = int(_M.HOST_LOCAL) | int(_M.DEVICE_VISIBLE)
 _USAGE = int(_U.DEFAULT)
 _STAGING_USAGE = int(_U.TRANSFER) | int(_U.MAPPING)
 _View = binding().HalBufferView
+_BFLOAT16 = int(_E.BFLOAT_16)
 
 COPY_BELOW = 64 * 1024
 """Host arrays of fewer bytes are copied: that costs no more than an import, and the copy aliases nothing."""
@@ -104,13 +105,18 @@ def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:
     Raises:
         TypeError: the dtype has no device representation.
     """
-    array = np.asarray(array)
+    if type(array) is not np.ndarray:
+        array = np.asarray(array)
     dtype = array.dtype
-    if not dtype.isnative:
+    code = ELEMENT_TYPES.get(dtype)
+    if code is None:
         array = array.astype(dtype := dtype.newbyteorder("="))
-    code = element_type(dtype)
+        code = element_type(dtype)
+    nbytes = array.nbytes
     if device.is_host:
-        if copy is not True and (copy is False or array.nbytes >= COPY_BELOW):
+        if 0 < nbytes < COPY_BELOW and copy is not False and array.flags.c_contiguous:
+            return _copy_small(array, device, code)
+        if copy is not True and (copy is False or nbytes >= COPY_BELOW):
             view = _import(array, device, code)
             if view is not None:
                 return view
@@ -119,8 +125,6 @@ def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:
                     "this array cannot be used without a copy: that needs a writable C-contiguous array at an "
                     "address that is a multiple of 64; make it with quire.runtime.buffers.aligned_empty"
                 )
-        if array.nbytes < COPY_BELOW and array.flags.c_contiguous and array.size:
-            return _copy_small(array, device, code)
         view, target = allocate(array.shape, dtype, device)
         np.copyto(target, array)
         return view
@@ -133,8 +137,11 @@ def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:
 
 
 def _copy_small(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:
-    data = array.reshape(-1).view(np.uint8)
-    return _View(device.allocator.allocate_buffer_copy(_HOST_MEMORY, _USAGE, device.hal(), data), array.shape, code)
+    hal, allocator = device.memory
+    if code == _BFLOAT16:  # has no buffer protocol
+        data = array.reshape(-1).view(np.uint8)
+        return _View(allocator.allocate_buffer_copy(_HOST_MEMORY, _USAGE, hal, data), array.shape, code)
+    return allocator.allocate_buffer_copy(_HOST_MEMORY, _USAGE, hal, array, code)
 
 
 def _import(array: np.ndarray[Any, Any], device: Device, code: int) -> Any | None:

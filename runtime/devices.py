@@ -94,12 +94,17 @@ class Device:
         id: number within the process' platform.
         process_index: the process it belongs to.
         device_kind: the hardware's name.
+        is_host: whether its memory is the process' own memory.
     """
 
-    __slots__ = ("_lock", "_hal", "_hal_id", "_hal_modules", "device_kind", "id", "platform", "process_index")
+    __slots__ = (
+        "_hal", "_hal_id", "_hal_modules", "_lock", "_memory", "device_kind", "id", "is_host", "platform",
+        "process_index",
+    )  # fmt: skip
 
     def __init__(self, platform: str, id: int, hal_id: int, device_kind: str, process_index: int = 0) -> None:
         self.platform = platform
+        self.is_host = platform == "cpu"
         self.id = id
         self.process_index = process_index
         self.device_kind = device_kind
@@ -107,16 +112,12 @@ class Device:
         self._hal: dict[str, Any] = {}
         self._hal_modules: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._memory: tuple[Any, Any] | None = None
 
     @property
     def target(self) -> Target:
         """What programs for this device are compiled for."""
         return get_target(self.platform)
-
-    @property
-    def is_host(self) -> bool:
-        """Whether its memory is the process' own memory."""
-        return self.platform == "cpu"
 
     def hal(self, mode: Mode = "sync") -> Any:
         """IREE's HalDevice. A CPU device has one for each mode; both accept the buffers of the other."""
@@ -142,9 +143,17 @@ class Device:
         return found
 
     @property
+    def memory(self) -> tuple[Any, Any]:
+        """The HalDevice and the HalAllocator that arrays of this device come from."""
+        if self._memory is None:
+            hal = self.hal("sync")
+            self._memory = hal, hal.allocator
+        return self._memory
+
+    @property
     def allocator(self) -> Any:
         """The HalAllocator that arrays of this device come from."""
-        return self.hal("sync").allocator
+        return self.memory[1]
 
     def memory_stats(self) -> dict[str, int]:
         """Bytes in use, at peak, and allocated in total by this device's allocators, cached memory included."""

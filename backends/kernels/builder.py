@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from .arith import ArithMixin
@@ -264,9 +264,7 @@ class KernelBuilder(ArithMixin):
         if mask is None:
             return self.emit(f"vector.load {at} : {buffer.type}, {t}", t)
         zero = self.const(0, t)
-        return self.emit(
-            f"vector.maskedload {at}, {mask}, {zero} : {buffer.type}, {mask.type}, {t} into {t}", t
-        )
+        return self.emit(f"vector.maskedload {at}, {mask}, {zero} : {buffer.type}, {mask.type}, {t} into {t}", t)
 
     def vstore(self, value: Value, buffer: Buffer, *indices: Operand, mask: Value | None = None) -> None:
         """Write a vector to neighbouring elements; lanes off in ``mask`` are not written."""
@@ -281,9 +279,7 @@ class KernelBuilder(ArithMixin):
     # -- control ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def for_(
-        self, start: Operand, stop: Operand, step: Operand = 1, init: Sequence[Value] = ()
-    ) -> Iterator[Loop]:
+    def for_(self, start: Operand, stop: Operand, step: Operand = 1, init: Sequence[Value] = ()) -> Iterator[Loop]:
         """``for index in range(start, stop, step)`` with carried values ``init``; ``step`` is positive."""
         bounds = [self.index(v) for v in (start, stop, step)]
         results = [Value(self, self._name(), v.type) for v in init]
@@ -301,6 +297,17 @@ class KernelBuilder(ArithMixin):
             self._yield("for_", loop.yielded)
         self._depth -= 1
         self._line("}")
+
+    def unrolled(self, count: int, by: int, body: Callable[[Value], None]) -> None:
+        """``body`` for each index below ``count``, ``by`` of them a turn of the loop."""
+        whole = count // by * by if count >= 4 * by else 0
+        if whole:
+            with self.for_(0, whole, by) as loop:
+                for i in range(by):
+                    body(loop.index + i)
+        if whole < count:
+            with self.for_(whole, count) as loop:
+                body(loop.index)
 
     @contextmanager
     def if_(self, condition: Value, types: Sequence[str] = ()) -> Iterator[Branch]:

@@ -37,9 +37,7 @@ def applies(op: Op, dtype: DType, target: KernelTarget) -> str | None:
     return None
 
 
-def cumulative(
-    op: Op, operand: Spec, dimension: int, target: KernelTarget, *, reverse: bool = False
-) -> Kernel:
+def cumulative(op: Op, operand: Spec, dimension: int, target: KernelTarget, *, reverse: bool = False) -> Kernel:
     """The kernel of a cumulative operation along ``dimension``; the result has the operand's shape and dtype.
 
     ``reverse`` accumulates from the last element to the first. Raises ``ValueError`` where :func:`applies`

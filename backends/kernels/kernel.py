@@ -76,9 +76,7 @@ class Kernel:
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         name = f"{re.sub(r'[^A-Za-z0-9_]', '_', base)}_{digest}"
         text = text.replace("@KERNEL", f"@{name}")
-        return Kernel(
-            name, text, tuple(operands), tuple(results), scratch, tuple(tied), reason, None, scalars
-        )
+        return Kernel(name, text, tuple(operands), tuple(results), scratch, tuple(tied), reason, None, scalars)
 
     @staticmethod
     def nothing(
@@ -184,9 +182,7 @@ class KernelChain:
 
 def _index(number: int) -> ir.Value:
     value = ir.IntegerAttr.get(ir.IndexType.get(), number)
-    return ir.Operation.create(
-        "arith.constant", results=[ir.IndexType.get()], attributes={"value": value}
-    ).result
+    return ir.Operation.create("arith.constant", results=[ir.IndexType.get()], attributes={"value": value}).result
 
 
 def _has_symbol(module: ir.Module, name: str) -> bool:
@@ -220,9 +216,7 @@ def _empty(spec: Spec) -> ir.Value:
             results=[part],
             attributes={"value": ir.Attribute.parse(f"dense<> : {part}")},
         ).result
-        return ir.Operation.create(
-            "stablehlo.complex", results=[_tensor(spec, boundary)], operands=[zero, zero]
-        ).result
+        return ir.Operation.create("stablehlo.complex", results=[_tensor(spec, boundary)], operands=[zero, zero]).result
     wanted = _tensor(spec, boundary)
     value = ir.Attribute.parse(f"dense<> : {wanted}")
     return ir.Operation.create("stablehlo.constant", results=[wanted], attributes={"value": value}).result

@@ -99,9 +99,7 @@ def fold_back(b: KernelBuilder, dtype: DType, form: Value) -> Value:
     return form ^ top if dtype.signed else form
 
 
-def merged(
-    b: KernelBuilder, dtype: DType, form: Value, *, descending: bool, zeros_equal: bool = True
-) -> Value:
+def merged(b: KernelBuilder, dtype: DType, form: Value, *, descending: bool, zeros_equal: bool = True) -> Value:
     """The unsigned key of :func:`unfold`'s form: the NaNs become one, with ``zeros_equal`` the zeros too."""
     bits = width(form.type)
     if dtype.kind in ("float", "complex"):

@@ -43,6 +43,9 @@ class Digits:
 #: From this many elements on three passes of 11 bits beat four of 8.
 LARGE = 1 << 14
 
+#: Elements a turn of the inner loops (IREE does not unroll; 1M f32: 9.9 ms by 1, 7.5 by 4, 7.1 by 8).
+UNROLL = 8
+
 #: Maps the word of the first lane to its unsigned key.
 KeyOf = Callable[[Value], Value]
 
@@ -96,14 +99,17 @@ def passes(
             branch.yield_(source)
             branch.else_()
             _prefix_sums(b, counts, row, digits)
-            with b.for_(0, n) as scan:
-                words = [b.load(lane.memory, lane.base + source + scan.index) for lane in lanes]
+
+            def move(i: Value) -> None:
+                words = [b.load(lane.memory, lane.base + source + i) for lane in lanes]
                 place = row + digit(b, key_of(words[0]), shift, digits)
                 at = b.load(counts, place)
                 b.store(at + 1, counts, place)
                 to = b.cast(at, "index") + target
                 for lane, word in zip(lanes, words):
                     b.store(word, lane.memory, lane.base + to)
+
+            b.unrolled(n, UNROLL, move)
             branch.yield_(target)
         loop.yield_(*branch.results)
     return loop.results[0]

@@ -193,9 +193,7 @@ def rank(b: KernelBuilder, arrays: Sequence[Buffer], lanes: int, i: Value) -> Va
     return b.cast(b.reduce("add", before), "index")
 
 
-def _rank_sort(
-    operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order
-) -> Kernel:
+def _rank_sort(operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order) -> Kernel:
     b = KernelBuilder("sort_rank", operands, operands, target)
     groups = rows.groups(target)
     sources = [word_view(b, i, spec) for i, spec in enumerate(operands)]
@@ -209,9 +207,7 @@ def _rank_sort(
             at = start + loop.index * rows.inner
             for spec, source, destination in zip(operands, sources, targets):
                 store_words(b, load_words(b, source, spec, at), destination, to)
-    return b.build(
-        (groups,), f"sort of {rows.count} rows of {rows.n}: short rows, ranks counted with vectors"
-    )
+    return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: short rows, ranks counted with vectors")
 
 
 # -- radix ---------------------------------------------------------------------------------------------------
@@ -248,9 +244,7 @@ def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, order:
         with b.for_(whole, rows.n) as loop:
             word = b.load(lane.memory, lane.base + side + loop.index)
             b.store(fold_back(b, key.dtype, word), destination, start + loop.index * rows.inner)
-    return b.build(
-        (groups,), f"sort of {rows.count} rows of {rows.n}: radix, {digits.passes} passes on values"
-    )
+    return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: radix, {digits.passes} passes on values")
 
 
 def _radix_places(
@@ -274,9 +268,7 @@ def _radix_places(
         start = rows.start(b, row)
         side: Value = b.index(0)
         for k in reversed(range(len(keys))):
-            side = sort_by(
-                b, operands, rows, start, keys[k], lanes, digits[k], counts, side, k == len(keys) - 1, order
-            )
+            side = sort_by(b, operands, rows, start, keys[k], lanes, digits[k], counts, side, k == len(keys) - 1, order)
         direct = keys[0].dtype.parts == 1  # the last key sorted by is still there, in order: no gather for it
         with b.for_(0, n) as loop:
             here = base + side + loop.index

@@ -91,9 +91,7 @@ def _block(dtype: DType, target: KernelTarget) -> int:
     return 4 * target.lanes(dtype.bits)
 
 
-def _any_larger(
-    b: KernelBuilder, dtype: DType, source: Buffer, at: Value, vectors: int, least: Value
-) -> Value:
+def _any_larger(b: KernelBuilder, dtype: DType, source: Buffer, at: Value, vectors: int, least: Value) -> Value:
     """Whether any of the next vectors' elements has a larger key than ``least``."""
     lanes = b.target.lanes(dtype.bits)
     floor = b.broadcast(least, lanes)
@@ -186,9 +184,7 @@ def _by_collection(operand: Spec, results: list[Spec], rows: Rows, k: int, targe
         with b.for_(0, room) as loop:
             word = b.load(lanes[0].memory, base + side + loop.index)
             count(b, counts, _ORDER.of_form(b, dtype, form_of(word)), digits)
-        return passes(
-            b, lanes, room, counts, digits, lambda word: _ORDER.of_form(b, dtype, form_of(word)), side
-        )
+        return passes(b, lanes, room, counts, digits, lambda word: _ORDER.of_form(b, dtype, form_of(word)), side)
 
     def offer(first: Value, stop: Value, start: Value) -> None:
         """Collect what is larger than the k-th so far of the elements from ``first`` to ``stop``."""

@@ -59,9 +59,7 @@ def rows(operand: Spec, indices: Spec, updates: Spec) -> ScatterDims:
     return ScatterDims(tuple(range(1, len(operand.shape))), (0,), (0,))
 
 
-def applies(
-    operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target: KernelTarget
-) -> str | None:
+def applies(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target: KernelTarget) -> str | None:
     """None where the kernel can do the scatter, else why not."""
     if target.kind != "cpu":
         return "the scatter kernel applies updates one after the other: CPUs only"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import calls
 
@@ -14,3 +18,60 @@ from .rules import reference
 @reference(calls.jit_p)
 def jit(*operands: Any, name: str, jaxpr: ClosedJaxpr, inline: bool, donated_invars: tuple[bool, ...]) -> Any:
     return eval_jaxpr(jaxpr, *operands)
+
+
+@reference(calls.checkpoint_p)
+def checkpoint(
+    *operands: Any, jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, policy: Any
+) -> Any:
+    return eval_jaxpr(jaxpr, *operands)
+
+
+@reference(calls.name_p)
+def name(x: Any, *, name: str) -> Any:
+    return x
+
+
+@reference(calls.custom_jvp_call_p, calls.custom_vjp_call_p)
+def custom_call(*operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
+    return eval_jaxpr(call_jaxpr, *operands)
+
+
+@reference(calls.custom_lin_p)
+def custom_lin(*operands: Any, **_: Any) -> Any:
+    raise TypeError("a custom_vjp function has no forward derivative: use custom_jvp, or reverse mode (grad, vjp)")
+
+
+@reference(calls.custom_linear_solve_p)
+def custom_linear_solve(
+    *operands: Any, const_lengths: tuple[int, int, int, int], jaxprs: tuple[Any, ...]
+) -> Any:
+    start = const_lengths[0] + const_lengths[1]
+    args = (*operands[start : start + const_lengths[2]], *operands[sum(const_lengths) :])
+    return eval_jaxpr(jaxprs[2], *args)
+
+
+def _call_python(callback: Callable[..., Any], operands: Sequence[Any], result_avals: Sequence[ShapedArray]) -> Any:
+    with np.errstate(**_DEFAULT_ERRSTATE):  # the engine's own settings are not the user's
+        out = callback(*operands)
+    return list(out) if len(result_avals) != 0 else []
+
+
+_DEFAULT_ERRSTATE: Any = np.geterr()
+
+
+@reference(calls.pure_callback_p)
+def pure_callback(
+    *operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], vmap_method: str | None
+) -> Any:
+    return _call_python(callback, operands, result_avals)
+
+
+@reference(calls.io_callback_p)
+def io_callback(*operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], ordered: bool) -> Any:
+    return _call_python(callback, operands, result_avals)
+
+
+@reference(calls.debug_callback_p)
+def debug_callback(*operands: Any, callback: Any, ordered: bool) -> Any:
+    return _call_python(callback, operands, ())

@@ -1,12 +1,15 @@
-"""StableHLO lowering of calls: nested jaxprs are emitted in place."""
+"""StableHLO lowering of calls: nested jaxprs are emitted in place, Python functions become imports of the module."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import calls
 
+from . import hlo
+from .host_calls import emit_host_call
 from .lowering import Ctx, lower_jaxpr, lowering
 
 
@@ -15,3 +18,67 @@ def jit(
     ctx: Ctx, *operands: Any, name: str, jaxpr: ClosedJaxpr, inline: bool, donated_invars: tuple[bool, ...]
 ) -> Any:
     return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.eqn.source)
+
+
+@lowering(calls.checkpoint_p)
+def checkpoint(
+    ctx: Ctx, *operands: Any, jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, policy: Any
+) -> Any:
+    if differentiated and prevent_cse and operands:
+        # Without the barrier IREE would merge the second computation with the first and keep its results.
+        operands = tuple(hlo.optimization_barrier(*operands))
+    return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.eqn.source)
+
+
+@lowering(calls.name_p)
+def name(ctx: Ctx, x: Any, *, name: str) -> Any:
+    return x
+
+
+@lowering(calls.custom_jvp_call_p, calls.custom_vjp_call_p)
+def custom_call(ctx: Ctx, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
+    return lower_jaxpr(ctx.module, call_jaxpr.jaxpr, (), operands, ctx.eqn.source)
+
+
+@lowering(calls.custom_linear_solve_p)
+def custom_linear_solve(
+    ctx: Ctx, *operands: Any, const_lengths: tuple[int, int, int, int], jaxprs: tuple[Any, ...]
+) -> Any:
+    start = const_lengths[0] + const_lengths[1]
+    args = (*operands[start : start + const_lengths[2]], *operands[sum(const_lengths) :])
+    return lower_jaxpr(ctx.module, jaxprs[2].jaxpr, (), args, ctx.eqn.source)
+
+
+lowering.absent(
+    "it is the derivative of a custom_vjp function, which has no forward mode: it exists only until it is transposed",
+    calls.custom_lin_p,
+)
+
+# -- host functions ----------------------------------------------------------------------------------------------------
+
+
+@lowering(calls.pure_callback_p)
+def pure_callback(
+    ctx: Ctx, *operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], vmap_method: str | None
+) -> Any:
+    return emit_host_call(ctx, callback, operands, result_avals, name="pure_callback")
+
+
+@lowering(calls.io_callback_p)
+def io_callback(
+    ctx: Ctx, *operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], ordered: bool
+) -> Any:
+    return _with_effect(ctx, callback, operands, result_avals, "io_callback")
+
+
+@lowering(calls.debug_callback_p)
+def debug_callback(ctx: Ctx, *operands: Any, callback: Any, ordered: bool) -> Any:
+    return _with_effect(ctx, callback, operands, (), "debug_callback")
+
+
+def _with_effect(
+    ctx: Ctx, callback: Any, operands: Any, result_avals: tuple[ShapedArray, ...], name: str
+) -> list[Any]:
+    return emit_host_call(ctx, callback, operands, result_avals, name=name)
+
+

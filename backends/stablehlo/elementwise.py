@@ -13,7 +13,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
 from . import elementwise_math, elementwise_special, hlo, types
-from .formulas import HALF, Num, by_dtype, complex_, const, direct, formula, is_finite, libm, spread, sqrt, where, with_sign
+from .formulas import HALF, Num, by_dtype, complex_, const, direct, formula, is_finite, libm, maximum, minimum, spread, sqrt, where, with_sign
 from .lowering import Ctx, lowering
 
 __all__ = ["elementwise_math", "elementwise_special"]  # imported for their rules
@@ -60,8 +60,8 @@ by_dtype(ew.sign_p, f32=direct(hlo.sign), complex=complex_sign, other=integer_si
 def complex_abs(z: Num) -> Num:
     """hypot: the larger part times sqrt(1 + ratio^2), inf where either part is."""
     x, y = abs(z.real), abs(z.imag)
-    large, small = where(x > y, x, y), where(x > y, y, x)
-    ratio = small / where(large.eq(0), 1.0, large)
+    large, small = maximum(x, y), minimum(x, y)
+    ratio = small / where(large.eq(0), const(1, x), large)
     size = where(large.eq(0), large, large * sqrt(1.0 + ratio * ratio))
     return where(x.eq(np.inf) | y.eq(np.inf), np.inf, size)
 
@@ -270,7 +270,21 @@ def converted(x: Any, old: Any, new: Any) -> Any:
         return hlo.complex(re, hlo.full_like(re, 0, part))
     if dtypes.is_float(old) and dtypes.is_integer(new):
         return saturated(x, old, new)
+    if new == dtypes.bfloat16 and not dtypes.is_float(old):
+        return rounded_to_bfloat16(hlo.convert(x, dtypes.float32))
+    if new == dtypes.float16 and not dtypes.is_float(old):
+        return hlo.convert(hlo.convert(x, dtypes.float32), new)
     return hlo.convert(x, new)
+
+
+def rounded_to_bfloat16(x: Any) -> Any:
+    """A finite float32 as bfloat16, by its bits: LLVM joins integer -> f32 -> bf16 to a call that is not linked."""
+    word = dtypes.uint32
+    bits = hlo.bitcast(x, word)
+    high = hlo.shift_right_logical(bits, hlo.full_like(x, 16, word))
+    even = hlo.add(hlo.and_(high, hlo.full_like(x, 1, word)), hlo.full_like(x, 0x7FFF, word))
+    rounded = hlo.shift_right_logical(hlo.add(bits, even), hlo.full_like(x, 16, word))
+    return hlo.bitcast(hlo.convert(rounded, dtypes.uint16), dtypes.bfloat16)
 
 
 def saturated(x: Any, old: Any, new: Any) -> Any:

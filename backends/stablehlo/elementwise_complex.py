@@ -14,7 +14,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
 from .formulas import (
-    Num, atan2, asinh, complex_, const, cos, cosh, exp, formula, is_finite, log, log1p, signbit, sin, sinh, sqrt, tan,
+    Num, atan2, asinh, complex_, const, cos, cosh, exp, formula, is_finite, log, log1p, maximum, minimum, signbit, sin, sinh, sqrt, tan,
     where, with_sign,
 )  # fmt: skip
 from .lowering import LoweringRule
@@ -48,7 +48,7 @@ def cexp(z: Num) -> Num:
 def log_abs(x: Num, y: Num) -> Num:
     """log |x + iy|: by log1p near the unit circle, scaled by the larger part elsewhere."""
     a, b = abs(x), abs(y)
-    large, small = where(a > b, a, b), where(a > b, b, a)
+    large, small = maximum(a, b), minimum(a, b)
     ratio = where(large.eq(0) | large.eq(np.inf), const(0, x), small / large)
     far = log(large) + 0.5 * log1p(ratio * ratio)
     near = 0.5 * log1p((large - 1.0) * (large + 1.0) + small * small)
@@ -64,7 +64,7 @@ def clog(z: Num) -> Num:
 def csqrt(z: Num) -> Num:
     x, y = parts(z)
     # Scaled by 1/4 (and 4 for tiny ones) so that neither |z| nor its half overflows or vanishes.
-    size = where(abs(x) > abs(y), abs(x), abs(y))
+    size = maximum(abs(x), abs(y))
     small = size < 1e-30
     k = where(small, const(2.0**64, x), const(0.25, x))
     back = where(small, const(2.0**-32, x), const(2.0, x))
@@ -88,7 +88,7 @@ def csqrt(z: Num) -> Num:
 def abs_parts(x: Num, y: Num) -> Num:
     """hypot."""
     a, b = abs(x), abs(y)
-    large, small = where(a > b, a, b), where(a > b, b, a)
+    large, small = maximum(a, b), minimum(a, b)
     ratio = small / where(large.eq(0), const(1, x), large)
     size = large * sqrt(1.0 + ratio * ratio)
     return where(a.eq(np.inf) | b.eq(np.inf), const(np.inf, x), size)
@@ -137,8 +137,9 @@ def ctanh(z: Num) -> Num:
     re = where(pole, rho / where(s.eq(0), const(1, x), s), beta * rho * s / below)
     im = where(pole, 1.0 / t, t / below)
     tail = exp(-2.0 * abs(where(large, x, const(0, x))))
-    far = where(is_finite(y), 4.0 * sin(y) * cos(y) * tail, const(0, x))
-    re = where(large, with_sign(where(abs(x) > 0, const(1, x), const(1, x)), x), where(x.eq(0), x, re))
+    far = where(abs(x).eq(np.inf) & ~is_finite(y), const(0, x), 4.0 * sin(y) * cos(y) * tail)
+    limit = where(is_finite(x) & ~is_finite(y), y - y, with_sign(where(large, const(1, x), const(1, x)), x))
+    re = where(large, limit, where(x.eq(0), x, re))
     return complex_(re, where(y.eq(0), y, where(large, far, im)))
 
 
@@ -248,7 +249,8 @@ def catanh(z: Num) -> Num:
     t = where(big.eq(np.inf), const(0, x), small / big)
     inverse = where(big.eq(np.inf), const(0, x), 1.0 / (big * (1.0 + t * t)))
     re = where(huge, where(x > y, inverse, inverse * t), re)
-    im = where(huge, const(PI / 2, x), im)
+    re = where(x.eq(np.inf) | y.eq(np.inf), const(0, x), re)
+    im = where(huge & y.eq(y), const(PI / 2, x), im)
     re = where(x.eq(0), x, re)
     return complex_(with_sign(re, x0), with_sign(im, y0))
 

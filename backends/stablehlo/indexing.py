@@ -18,7 +18,12 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
+from ..kernels import ScatterDims, Spec
+from ..kernels import scatter as scatter_kernel
+from ..kernels.scatter import ScatterOp
+from ..kernels.scatter import applies as scatter_applies
 from . import hlo
+from .kernel_calls import call, kernel_target, spec
 from .lowering import Ctx, lowering
 from .reductions import jaxpr_body, monoid_body
 
@@ -114,7 +119,7 @@ def scatter_at(
     body: Callable[..., Sequence[Value]],
     dtype: DType,
     *,
-    op: str | None = None,
+    op: ScatterOp | None = None,
     is_sorted: bool = False,
     unique: bool = False,
 ) -> Value:
@@ -125,6 +130,13 @@ def scatter_at(
     """
     (n,) = hlo.shape_of(flat)
     (m,) = hlo.shape_of(positions)
+    target = kernel_target(ctx.target)
+    if op is not None and target is not None:
+        specs = [Spec.of([n], dtype), Spec.of([m, 1], index_dtype(n + 1)), Spec.of([m], dtype)]
+        dims = ScatterDims((), (0,), (0,))
+        if scatter_applies(specs[0], specs[1], specs[2], dims, target) is None:
+            kernel = scatter_kernel(op, specs[0], specs[1], specs[2], dims, target)
+            return call(ctx, kernel, [flat, hlo.reshape(positions, [m, 1]), values])[0]
     # Fused into the scatter, the producers of positions and values would need more stack than IREE allows.
     positions, values = hlo.optimization_barrier(hlo.reshape(positions, [m, 1]), values)
     numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
@@ -188,7 +200,7 @@ def _scatter(
     indices: Value,
     updates: Value,
     body: Callable[..., Sequence[Value]],
-    op: str | None,
+    op: ScatterOp | None,
     d: ScatterDimensionNumbers,
     mode: GatherScatterMode,
     is_sorted: bool,
@@ -197,6 +209,17 @@ def _scatter(
     aval, index_aval, update_aval = ctx.avals_in
     if aval.size == 0 or update_aval.size == 0:
         return x
+    target = kernel_target(ctx.target)
+    if op is not None and target is not None:
+        specs = [spec(a) for a in ctx.avals_in]
+        dims = ScatterDims(
+            d.update_window_dims, d.inserted_window_dims, d.scatter_dims_to_operand_dims, d.operand_batching_dims,
+            d.scatter_indices_batching_dims,
+        )  # fmt: skip
+        if scatter_applies(specs[0], specs[1], specs[2], dims, target) is None:
+            clip = "clip" if mode is GatherScatterMode.CLIP else "drop"
+            kernel = scatter_kernel(op, specs[0], specs[1], specs[2], dims, target, mode=clip)
+            return call(ctx, kernel, [x, indices, updates])[0]
     flat = update_positions(indices, aval.shape, update_aval.shape, d, mode, index_aval.dtype)
     m = update_aval.size
     out = scatter_at(
@@ -226,7 +249,7 @@ def scatter(
     )  # fmt: skip
 
 
-def _combining(op: str) -> Callable[..., Value]:
+def _combining(op: ScatterOp) -> Callable[..., Value]:
     def rule(
         ctx: Ctx,
         x: Value,

@@ -12,7 +12,11 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 
+from ..kernels import cumulative as cumulative_kernel
+from ..kernels.combine import Op
+from ..kernels.cumulative import applies as cumulative_applies
 from . import hlo
+from .kernel_calls import call, kernel_target, spec
 from .lowering import Ctx, lower_jaxpr, lowering
 from .structural import signed_dtype
 
@@ -184,12 +188,21 @@ def scan_by_window(x: Value, axis: int, reverse: bool, init: Value, combine: Com
     )[0]  # fmt: skip
 
 
+_KERNEL_OPS: dict[str, Op] = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
+
+
 def _cumulative(monoid: str) -> Callable[..., Value]:
     def rule(ctx: Ctx, x: Value, *, axis: int, reverse: bool) -> Value:
         aval = ctx.avals_in[0]
         dtype = aval.dtype
         if aval.size == 0 or aval.shape[axis] == 1:
             return x
+        target = kernel_target(ctx.target)
+        operation = _KERNEL_OPS[monoid]
+        # The kernel orders complex numbers with -0 below 0, unlike JAX.
+        ordered = monoid in ("max", "min") and dtypes.is_complex(dtype)
+        if target is not None and not ordered and cumulative_applies(operation, spec(aval).dtype, target) is None:
+            return call(ctx, cumulative_kernel(operation, spec(aval), axis, target, reverse=reverse), [x])[0]
         if dtypes.is_complex(dtype):
             init = rd.identity_of(monoid, dtype)
             return scan_by_doubling(x, dtype, axis, reverse, init, monoid_body(monoid, dtype))
@@ -239,6 +252,9 @@ def cumlogsumexp(ctx: Ctx, x: Value, *, axis: int, reverse: bool) -> Value:
     dtype = ctx.avals_in[0].dtype
     if ctx.avals_in[0].size == 0:
         return x
+    target, operand = kernel_target(ctx.target), spec(ctx.avals_in[0])
+    if target is not None and cumulative_applies("logsumexp", operand.dtype, target) is None:
+        return call(ctx, cumulative_kernel("logsumexp", operand, axis, target, reverse=reverse), [x])[0]
     if dtypes.is_complex(dtype):
         ctx.module.uses_f64_math = ctx.module.uses_f64_math or dtype == dtypes.complex128
 

@@ -1,8 +1,8 @@
-"""StableHLO lowering of sort and top_k.
+"""Lowering of sort and top_k: to quire's kernels, and to StableHLO for targets that have none.
 
-IREE's own sort is quadratic and unstable. Here rows are sorted by a bitonic network: a loop over log2(n)^2 / 2 steps,
-in each of which every element is compared with a partner. What is compared are integers whose order is that of the
-keys, then the elements' places, so that no two elements are equal and the order is stable.
+IREE's own sort is quadratic and unstable. In StableHLO rows are sorted by a bitonic network: a loop over
+log2(n)^2 / 2 steps, in each of which every element is compared with a partner. What is compared are integers whose
+order is that of the keys, then the elements' places, so that no two elements are equal and the order is stable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.primitives import sorting as so
 
+from .. import kernels
 from . import hlo
+from .kernel_calls import call, kernel_target, spec
 from .lowering import Ctx, lowering
 
 Value = Any
@@ -149,6 +151,9 @@ def sort(ctx: Ctx, *operands: Value, dimension: int, is_stable: bool, num_keys: 
     if aval.size == 0 or aval.shape[dimension] == 1:
         return list(operands)
     _check_size(ctx)
+    target = kernel_target(ctx.target)
+    if target is not None:
+        return call(ctx, kernels.sort([spec(a) for a in ctx.avals_in], dimension, num_keys, target), operands)
     rows = Rows(aval.shape, dimension)
     matrices = [rows.matrix(x) for x in operands]
     keys = [k for x, a in zip(matrices[:num_keys], ctx.avals_in) for k in order_keys(x, a.dtype)]
@@ -164,6 +169,10 @@ def top_k(ctx: Ctx, x: Value, *, k: int, axis: int) -> list[Value]:
     _check_size(ctx)
     rows = Rows(aval.shape, axis)
     matrix = rows.matrix(x)
+    target = kernel_target(ctx.target)
+    if target is not None:
+        kernel = kernels.top_k(kernels.Spec.of((rows.count, rows.n), aval.dtype), k, target)
+        return [rows.array(out) for out in call(ctx, kernel, [matrix])]
     key, dtype = order_key(matrix, aval.dtype, total=True)
     if dtypes.is_bool(aval.dtype):
         key = hlo.negate(key)

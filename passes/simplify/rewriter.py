@@ -20,7 +20,7 @@ from quire.ir.primitives import structural
 from ..base import PassContext
 from ..rewriting import transform_nested, with_params
 
-# What a rule returns: the atoms that replace the equation's outputs, or one atom for one output; None: it does not apply.
+# What a rule returns: the atoms for the equation's outputs, or one atom for one output; None: it does not apply.
 Rewrite = Atom | Sequence[Atom] | None
 RuleFunction = Callable[["Rewriter", Eqn], Rewrite]
 

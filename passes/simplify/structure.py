@@ -131,9 +131,10 @@ def slice_of_slice(r: Rewriter, e: Eqn) -> Rewrite:
     n = e.inputs[0].aval.ndim
     outer_strides: Any = e.params["strides"] or (1,) * n
     inner_strides: Any = inner.params["strides"] or (1,) * n
-    start = tuple(a + b * s for a, b, s in zip(inner.params["start_indices"], e.params["start_indices"], inner_strides))
-    strides = tuple(a * b for a, b in zip(inner_strides, outer_strides))
     shape = e.outputs[0].aval.shape
+    starts = zip(inner.params["start_indices"], e.params["start_indices"], inner_strides, shape)
+    start = tuple(a + b * s if k else a for a, b, s, k in starts)
+    strides = tuple(a * b for a, b in zip(inner_strides, outer_strides))
     limit = tuple(a + (k - 1) * s + 1 if k else a for a, k, s in zip(start, shape, strides))
     plain = None if all(s == 1 for s in strides) else strides
     return r.emit(e.primitive, inner.inputs, start_indices=start, limit_indices=limit, strides=plain)
@@ -141,7 +142,9 @@ def slice_of_slice(r: Rewriter, e: Eqn) -> Rewrite:
 
 def reverse_of_reverse(r: Rewriter, e: Eqn) -> Rewrite:
     inner = r.producer(e.inputs[0], e.primitive)
-    return inner.inputs[0] if inner is not None and set(inner.params["dimensions"]) == set(e.params["dimensions"]) else None
+    if inner is None or set(inner.params["dimensions"]) != set(e.params["dimensions"]):
+        return None
+    return inner.inputs[0]
 
 
 def concatenate_of_one(r: Rewriter, e: Eqn) -> Rewrite:
@@ -190,4 +193,5 @@ def of_broadcast_scalar(r: Rewriter, e: Eqn) -> Rewrite:
     return r.broadcast(r.emit(e.primitive, [source], **e.params), e.outputs[0].aval)
 
 
-rule(*_elementwise(), ew.convert_element_type_p, ew.integer_pow_p, ew.round_p, ew.reduce_precision_p)(of_broadcast_scalar)
+_WITH_PARAMETERS = (ew.convert_element_type_p, ew.integer_pow_p, ew.square_p, ew.round_p, ew.reduce_precision_p)
+rule(*dict.fromkeys((*_elementwise(), *_WITH_PARAMETERS)))(of_broadcast_scalar)

@@ -45,12 +45,12 @@ def test_kept_memory_is_bounded():
     script = """
 from quire.runtime.buffers import aligned_empty
 from quire.runtime.devices import devices
-for i in range(60):
-    aligned_empty(((5 + i) << 20,), "u1")[::4096] = 1
+for i in range(40):
+    aligned_empty(((1 + i) << 18,), "u1")[::4096] = 1
 print(devices("cpu")[0].memory_stats()["bytes_in_use"])
 """
-    assert int(run(script, QUIRE_POOL_SIZE="100MiB").stdout) <= 100 << 20
-    assert int(run(script).stdout) > 100 << 20
+    assert int(run(script, QUIRE_POOL_SIZE="20MiB").stdout) <= 20 << 20
+    assert int(run(script).stdout) > 20 << 20
     assert "QUIRE_POOL_SIZE=big: expected a size" in run(script, QUIRE_POOL_SIZE="big").stderr
 
 

@@ -10,6 +10,7 @@ import iree.runtime as rt
 import numpy as np
 import pytest
 from iree.compiler import ir
+
 from quire.backends.kernels import Kernel
 
 FLAGS = {

@@ -6,6 +6,7 @@ import iree.compiler as compiler
 import iree.runtime as rt
 import numpy as np
 import pytest
+
 from quire.backends.kernels import CPU_AVX2, DTYPES, GPU, Spec, bitonic
 
 

@@ -9,6 +9,7 @@ import iree.runtime as rt
 import numpy as np
 import pytest
 from iree.compiler import ir
+
 from quire.backends.kernels import (
     CPU_AVX2,
     DTYPES,
@@ -162,8 +163,7 @@ def test_kernels_among_other_operations():
 def test_empty_results_of_every_dtype(bundle):
     module = bundle()
     numbers = {
-        name: module.add(Kernel.nothing("none", [], [Spec.of((3, 0, 2), name)], [EMPTY], "test"))
-        for name in DTYPES
+        name: module.add(Kernel.nothing("none", [], [Spec.of((3, 0, 2), name)], [EMPTY], "test")) for name in DTYPES
     }
     module.compile()
     for name, number in numbers.items():

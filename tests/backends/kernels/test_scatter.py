@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, ScatterDims, Spec, scatter
 
 OPS = ("set", "add", "mul", "min", "max")
@@ -52,9 +53,7 @@ def reference(op, mode, operand, indices, updates, dims: ScatterDims) -> np.ndar
         indices = indices[..., None]
     vectors = np.moveaxis(indices, vector_dim, -1)
     positions = [d for d in range(updates.ndim) if d not in dims.update_window_dims]
-    windows = [
-        d for d in range(operand.ndim) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)
-    ]
+    windows = [d for d in range(operand.ndim) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]
     sizes = [1] * operand.ndim
     for o, u in zip(windows, dims.update_window_dims):
         sizes[o] = updates.shape[u]
@@ -235,9 +234,7 @@ def test_zero_sizes_forward_the_operand(bundle):
     x = np.arange(15, dtype=np.uint8).reshape(5, 3)
     got = module.run(none, x, np.zeros((0, 1), np.int32), np.zeros((0, 3), np.uint8))[0]
     np.testing.assert_array_equal(got, x)
-    got = module.run(
-        empty, np.zeros((5, 0), np.complex64), np.zeros((2, 1), np.int32), np.zeros((2, 0), np.complex64)
-    )
+    got = module.run(empty, np.zeros((5, 0), np.complex64), np.zeros((2, 1), np.int32), np.zeros((2, 0), np.complex64))
     assert got[0].shape == (5, 0)
 
 

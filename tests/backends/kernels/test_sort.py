@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, DTYPES, GPU, Spec, radix_sort, sort
 
 SIZES = [0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000]
@@ -48,9 +49,7 @@ CASES = cases()
 def compiled(bundle):
     module = bundle()
     numbers = {
-        name: module.add(
-            sort([Spec.of(shape, d) for d in dtypes], dimension, keys, target, descending=descending)
-        )
+        name: module.add(sort([Spec.of(shape, d) for d in dtypes], dimension, keys, target, descending=descending))
         for name, (shape, dtypes, dimension, keys, descending, target) in CASES.items()
     }
     module.compile()

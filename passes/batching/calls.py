@@ -1,0 +1,311 @@
+"""Batching of calls: jit, checkpoint, functions with derivatives of their own, linear solves, host functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.primitives import calls
+from quire.ir.primitives import control_flow as cf
+from quire.ir.primitives import reductions as rd
+from quire.ir.tracing import trace_flat
+
+from ..ad.rules import Zero, is_zero
+from ..rebuild import split
+from .batch import batch_eval, batch_jaxpr, batched_aval, force_dim, lane_aval
+from .rules import Axis, Dim, batching
+
+Value = Any
+
+
+@batching(calls.jit_p)
+def _jit(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: str, jaxpr: ClosedJaxpr, inline: bool,
+    donated_invars: tuple[bool, ...],
+) -> tuple[Any, Any]:  # fmt: skip
+    b = batch_jaxpr(jaxpr, axis, tuple(dims))
+    out = calls.jit_p.bind(
+        *b.captured, *operands, name=name, jaxpr=b.closed, inline=inline,
+        donated_invars=(*((False,) * len(b.captured)), *donated_invars),
+    )  # fmt: skip
+    return out, b.out_dims
+
+
+@batching(calls.checkpoint_p)
+def _checkpoint(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, jaxpr: ClosedJaxpr, **params: Any
+) -> tuple[Any, Any]:
+    b = batch_jaxpr(jaxpr, axis, tuple(dims))
+    return calls.checkpoint_p.bind(*b.captured, *operands, jaxpr=b.closed, **params), b.out_dims
+
+
+@batching(calls.name_p)
+def _name(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: str) -> tuple[Any, Any]:
+    return calls.name_p.bind(*operands, name=name), dims[0]
+
+
+# -- derivatives of the user -------------------------------------------------------------------------------------------
+
+
+def _apply_batched(
+    f: Callable[..., Sequence[Any]], args: Sequence[Any], dims: Sequence[Dim], axis: Axis, what: str
+) -> tuple[list[Any], list[Dim]]:
+    """A function of one lane, traced, applied to all."""
+    avals = [lane_aval(x, d) for x, d in zip(args, dims)]
+    jaxpr, captured, _ = trace_flat(f, avals, name=what)
+    return batch_eval(jaxpr, [*captured, *args], [*([None] * len(captured)), *dims], axis)
+
+
+@dataclass(frozen=True)
+class BatchedJvp:
+    """The derivative rule of a `custom_jvp_call` for all lanes; results are batched in dimension 0."""
+
+    rule: Callable[..., Any]
+    axis: Axis
+    dims: tuple[Dim, ...]
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.rule, "__name__", "jvp")
+
+    def __call__(self, primals: list[Any], tangents: list[Any]) -> tuple[list[Any], list[Any]]:
+        given = [not is_zero(t) for t in tangents]
+        n = len(primals)
+        mask: list[bool] = []
+
+        def lane(*xs: Any) -> list[Any]:
+            values = iter(xs[n:])
+            ts = [
+                next(values) if g else Zero(lane_aval(x, None).tangent()) for g, x in zip(given, xs[:n])
+            ]
+            outs, out_ts = self.rule(list(xs[:n]), ts)
+            mask[:] = [not is_zero(t) for t in out_ts]
+            return [*outs, *(t for t in out_ts if not is_zero(t))]
+
+        args = [*primals, *(t for t in tangents if not is_zero(t))]
+        dims = [*self.dims, *(d for d, g in zip(self.dims, given) if g)]
+        out, out_dims = _apply_batched(lane, args, dims, self.axis, "custom_jvp")
+        out = [force_dim(x, d, self.axis.size) for x, d in zip(out, out_dims)]
+        outs, ts = split(out, len(mask))
+        values = iter(ts)
+        return outs, [next(values) if m else Zero(aval_of(x).tangent()) for m, x in zip(mask, outs)]
+
+
+@batching(calls.custom_jvp_call_p)
+def _custom_jvp(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: str, call_jaxpr: ClosedJaxpr,
+    jvp_jaxpr_fun: Any, num_consts: int, symbolic_zeros: bool,
+) -> tuple[Any, Any]:  # fmt: skip
+    b = batch_jaxpr(call_jaxpr, axis, tuple(dims), (True,) * len(call_jaxpr.out_avals))
+    out = calls.custom_jvp_call_p.bind(
+        *b.captured, *operands, name=name, call_jaxpr=b.closed,
+        jvp_jaxpr_fun=BatchedJvp(jvp_jaxpr_fun, axis, tuple(dims[num_consts:])),
+        num_consts=len(b.captured) + num_consts, symbolic_zeros=symbolic_zeros,
+    )  # fmt: skip
+    return out, b.out_dims
+
+
+@dataclass(frozen=True)
+class BatchedVjp:
+    """The rules of a `custom_vjp_call` for all lanes; results and their cotangents are batched in dimension 0."""
+
+    fwd_rule: Callable[..., Any]
+    bwd_rule: Callable[..., Any]
+    axis: Axis
+    dims: tuple[Dim, ...]
+    # The batch dimensions of the residuals by the avals of the residuals, filled by the forward rule.
+    residual_dims: dict[Any, list[Dim]] = field(default_factory=lambda: {}, compare=False, repr=False)
+
+    def fwd(self, args: list[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], list[Any]]:
+        n_out = 0
+
+        def lane(*xs: Any) -> list[Any]:
+            nonlocal n_out
+            outs, residuals = self.fwd_rule(list(xs), nonzeros)
+            n_out = len(outs)
+            return [*outs, *residuals]
+
+        out, dims = _apply_batched(lane, args, self.dims, self.axis, "custom_vjp")
+        outs = [force_dim(x, d, self.axis.size) for x, d in zip(out[:n_out], dims)]
+        residuals = out[n_out:]
+        self.residual_dims[tuple(map(aval_of, residuals))] = dims[n_out:]
+        return outs, residuals
+
+    def bwd(self, residuals: list[Any], cts: list[Any]) -> list[Any]:
+        dims = self.residual_dims[tuple(map(aval_of, residuals))]
+        given = [not is_zero(c) for c in cts]
+        n = len(residuals)
+        mask: list[bool] = []
+
+        def lane(*xs: Any) -> list[Any]:
+            values = iter(xs[n:])
+            full = [
+                next(values) if g else Zero(c.aval.update(shape=c.aval.shape[1:])) for g, c in zip(given, cts)
+            ]
+            out = self.bwd_rule(list(xs[:n]), full)
+            mask[:] = [c is not None and not is_zero(c) for c in out]
+            return [c for c, m in zip(out, mask) if m]
+
+        args = [*residuals, *(c for c in cts if not is_zero(c))]
+        out, out_dims = _apply_batched(lane, args, [*dims, *([0] * sum(given))], self.axis, "custom_vjp")
+        values = iter(zip(out, out_dims, strict=True))
+        result: list[Any] = []
+        for m, want in zip(mask, self.dims, strict=True):
+            if not m:
+                result.append(None)
+                continue
+            c, d = next(values)
+            if want is not None:
+                c = force_dim(c, d, self.axis.size, want)
+            elif d is not None:  # the argument is the same for all lanes: its cotangent is their sum
+                c = rd.reduce_sum(c, (d,))
+            else:
+                from quire.ir.primitives import elementwise as ew
+
+                c = ew.mul(c, self.axis.size)
+            result.append(c)
+        return result
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A method of a `BatchedVjp` that is equal whenever the object is."""
+
+    owner: BatchedVjp
+    method: str
+
+    @property
+    def __name__(self) -> str:
+        return self.method
+
+    def __call__(self, *args: Any) -> Any:
+        return getattr(self.owner, self.method)(*args)
+
+
+@batching(calls.custom_vjp_call_p)
+def _custom_vjp(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: str, call_jaxpr: ClosedJaxpr,
+    fwd_jaxpr_thunk: Any, bwd: Any, num_consts: int, symbolic_zeros: bool,
+) -> tuple[Any, Any]:  # fmt: skip
+    b = batch_jaxpr(call_jaxpr, axis, tuple(dims), (True,) * len(call_jaxpr.out_avals))
+    rules = BatchedVjp(fwd_jaxpr_thunk, bwd, axis, tuple(dims[num_consts:]))
+    out = calls.custom_vjp_call_p.bind(
+        *b.captured, *operands, name=name, call_jaxpr=b.closed, fwd_jaxpr_thunk=_Bound(rules, "fwd"),
+        bwd=_Bound(rules, "bwd"), num_consts=len(b.captured) + num_consts, symbolic_zeros=symbolic_zeros,
+    )  # fmt: skip
+    return out, b.out_dims
+
+
+batching.absent("it exists only between linearisation and transposition", calls.custom_lin_p)
+
+
+# -- linear solves -----------------------------------------------------------------------------------------------------
+
+
+@batching(calls.custom_linear_solve_p)
+def _solve(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, const_lengths: tuple[int, ...],
+    jaxprs: tuple[Any, ...],
+) -> tuple[Any, Any]:  # fmt: skip
+    *consts, b = split(operands, *const_lengths)
+    *const_dims, _ = split(dims, *const_lengths)
+    b_dims = split(dims, sum(const_lengths))[1]
+    n_out = len(jaxprs[2].out_avals)
+    # The solution, b and everything between is batched in dimension 0.
+    b = [force_dim(x, d, axis.size) for x, d in zip(b, b_dims)]
+    new_consts: list[list[Any]] = []
+    new_jaxprs: list[Any] = []
+    for jaxpr, xs, ds in zip(jaxprs, consts, const_dims, strict=True):
+        if jaxpr is None:
+            new_jaxprs.append(None)
+            new_consts.append([])
+            continue
+        p = batch_jaxpr(jaxpr, axis, (*ds, *([0] * len(b))), (True,) * len(jaxpr.out_avals))
+        new_jaxprs.append(p.closed)
+        new_consts.append([*p.captured, *xs])
+    out = calls.custom_linear_solve_p.bind(
+        *(x for part in new_consts for x in part), *b, const_lengths=tuple(map(len, new_consts)),
+        jaxprs=tuple(new_jaxprs),
+    )  # fmt: skip
+    return out, [0] * n_out
+
+
+# -- host functions ----------------------------------------------------------------------------------------------------
+
+
+def _one_by_one(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], call: Callable[..., list[Any]]
+) -> tuple[list[Any], list[Dim]]:
+    """A host function called for one lane after the other, in a scan."""
+    fixed = [x for x, d in zip(operands, dims) if d is None]
+    moving = [force_dim(x, d, axis.size) for x, d in zip(operands, dims) if d is not None]
+
+    def lane(*xs: Any) -> list[Any]:
+        same, rows = iter(xs[: len(fixed)]), iter(xs[len(fixed) :])
+        return call(*(next(same) if d is None else next(rows) for d in dims))
+
+    avals = [*map(aval_of, fixed), *(lane_aval(x, 0) for x in moving)]
+    jaxpr, captured, _ = trace_flat(lane, avals, name="host function")
+    out = cf.scan([*captured, *fixed], [], moving, ClosedJaxpr(jaxpr), length=axis.size)
+    return out, [0] * len(out)
+
+
+@batching(calls.pure_callback_p)
+def _pure_callback(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, callback: Any,
+    result_avals: tuple[ShapedArray, ...], vmap_method: str | None,
+) -> tuple[Any, Any]:  # fmt: skip
+    if vmap_method == "sequential":
+        return _one_by_one(
+            axis, operands, dims,
+            lambda *xs: calls.pure_callback_p.bind(
+                *xs, callback=callback, result_avals=result_avals, vmap_method=vmap_method
+            ),
+        )  # fmt: skip
+    if vmap_method not in ("expand_dims", "broadcast_all", "legacy_vectorized"):
+        raise NotImplementedError(
+            "vmap of pure_callback: give vmap_method= to pure_callback: 'sequential' (one call a lane), 'expand_dims' "
+            f"or 'broadcast_all' (one call with a leading batch dimension), got {vmap_method!r}"
+        )
+    from quire.ir.primitives import structural as st
+
+    args: list[Any] = []
+    for x, d in zip(operands, dims):
+        if d is not None or vmap_method == "broadcast_all":
+            args.append(force_dim(x, d, axis.size))
+        elif vmap_method == "expand_dims":
+            args.append(st.reshape(x, (1, *aval_of(x).shape)))
+        else:
+            args.append(x)
+    out = calls.pure_callback_p.bind(
+        *args, callback=callback, result_avals=tuple(batched_aval(a, 0, axis.size) for a in result_avals),
+        vmap_method=vmap_method,
+    )  # fmt: skip
+    return out, [0] * len(out)
+
+
+@batching(calls.io_callback_p)
+def _io_callback(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, callback: Any,
+    result_avals: tuple[ShapedArray, ...], ordered: bool,
+) -> tuple[Any, Any]:  # fmt: skip
+    if ordered:
+        raise ValueError("vmap of io_callback: ordered=True has no meaning for lanes that run at the same time")
+    return _one_by_one(
+        axis, operands, dims,
+        lambda *xs: calls.io_callback_p.bind(*xs, callback=callback, result_avals=result_avals, ordered=False),
+    )  # fmt: skip
+
+
+@batching(calls.debug_callback_p)
+def _debug_callback(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, callback: Any, ordered: bool
+) -> tuple[Any, Any]:
+    return _one_by_one(
+        axis, operands, dims, lambda *xs: calls.debug_callback_p.bind(*xs, callback=callback, ordered=ordered)
+    )
+
+
