@@ -24,6 +24,7 @@ from quire.runtime.devices import device_count as device_count  # noqa: E402
 from quire.runtime.devices import devices as devices  # noqa: E402
 from quire.runtime.devices import local_devices as local_devices  # noqa: E402
 
+from . import ad_checkpoint as ad_checkpoint  # noqa: E402
 from . import debug as debug  # noqa: E402
 from . import eager as _eager  # noqa: E402, F401
 from . import lax as lax  # noqa: E402
@@ -55,5 +56,9 @@ from .differentiation import linear_transpose as linear_transpose  # noqa: E402
 from .differentiation import linearize as linearize  # noqa: E402
 from .differentiation import value_and_grad as value_and_grad  # noqa: E402
 from .differentiation import vjp as vjp  # noqa: E402
+from .rematerialization import checkpoint as checkpoint  # noqa: E402
+from .rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
+from .rematerialization import remat as remat  # noqa: E402
+from .vectorization import vmap as vmap  # noqa: E402
 
 __version__ = "0.1.0"

@@ -55,12 +55,14 @@ class Signature:
         return "nothing differs"
 
     def distance(self, old: Signature) -> int:
-        """How many properties differ: the nearest older variant explains a new one."""
+        """How much differs, shapes and dtypes counting most: the nearest older variant explains a new one."""
         if self.structure != old.structure:
             return 1000
-        return sum(a is not b for a, b in zip(self.avals, old.avals)) + sum(
-            a != b for a, b in zip(self.static, old.static)
+        arrays = sum(
+            2 * (a.shape != b.shape) + 2 * (a.dtype != b.dtype) + (a.weak_type != b.weak_type)
+            for a, b in zip(self.avals, old.avals)
         )
+        return arrays + sum(a != b for a, b in zip(self.static, old.static)) + (self.options != old.options)
 
 
 @dataclass

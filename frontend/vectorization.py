@@ -144,7 +144,7 @@ def vmap(
         with _named_axis(axis):
             jaxpr, captured, _ = trace_flat(flat, avals, name=f"vmap of {name}", staging=False)
         values = [*captured, *(x for x, _ in mapped)]
-        outs, out_dims = batch_eval(jaxpr, axis, values, [*[None] * len(captured), *(d for _, d in mapped)])
+        outs, out_dims = batch_eval(jaxpr, values, [*[None] * len(captured), *(d for _, d in mapped)], axis)
         wanted = _broadcast_prefix(out_axes, tree_util.tree_unflatten(out_tree, list(range(len(outs)))), "out_axes", name)
         placed = [_place(x, d, w, axis, name) for x, d, w in zip(outs, out_dims, wanted)]
         return tree_util.tree_unflatten(out_tree, placed)

@@ -396,8 +396,11 @@ class CompileService:
         except OSError as error:
             raise CompileError(f"the compiler's process could not be started: {error}") from error
         with self._lock:
-            self._workers.add(worker)
-        return worker
+            if not self._closed:
+                self._workers.add(worker)
+                return worker
+        worker.kill()
+        raise CompileError("the compile service is closed")
 
     def _prepared_worker(self) -> _Worker | None:
         """A worker ahead of its first job; None where that cannot be: the job will tell why."""

@@ -57,7 +57,8 @@ IDENTITIES: tuple[tuple[str, Pattern, Pattern], ...] = (
     ("int", ("neg", ("sub", "x", "y")), ("sub", "y", "x")),
     # signs
     ("number", ("neg", ("neg", "x")), "x"),
-    ("real", ("abs", ("neg", "x")), ("abs", "x")),
+    ("signed", ("abs", ("neg", "x")), ("abs", "x")),
+    ("float", ("abs", ("neg", "x")), ("abs", "x")),
     ("real", ("abs", ("abs", "x")), ("abs", "x")),
     ("number", ("square", ("neg", "x")), ("square", "x")),
     ("real", ("square", ("abs", "x")), ("square", "x")),
