@@ -24,6 +24,7 @@ from quire.runtime.devices import device_count as device_count  # noqa: E402
 from quire.runtime.devices import devices as devices  # noqa: E402
 from quire.runtime.devices import local_devices as local_devices  # noqa: E402
 
+from . import ad_checkpoint as ad_checkpoint  # noqa: E402
 from . import debug as debug  # noqa: E402
 from . import eager as _eager  # noqa: E402, F401
 from . import lax as lax  # noqa: E402

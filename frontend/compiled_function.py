@@ -29,6 +29,7 @@ from quire.runtime.devices import Device, devices
 from . import tree_util
 from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .compiler import Program, compile_program
+from .tracebacks import user_boundary
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 _new = object.__new__
@@ -256,6 +257,7 @@ class CompiledFunction:
                     return call(args)
         return self._general(args, kwargs)
 
+    @user_boundary
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         options = config.options
         if options.disable_jit:
@@ -470,6 +472,7 @@ class CompiledFunction:
         """The variants, oldest first (for tools)."""
         return list(self._variants.values())
 
+    @user_boundary
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """Trace for the arguments' types, without compiling: a `quire.aot.Traced`.
 

@@ -135,7 +135,7 @@ def compile_program(
             )
             for call in lowered.module.host_calls
         }
-        host_modules.append(HostModule("host", functions, device if device.is_host else None))
+        host_modules.append(HostModule("host", functions, device))
     cost = Cost(*facts["cost"])
     mode = "task" if device.is_host and cost.seconds(target) > SYNC_BELOW_SECONDS else "sync"
     executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)

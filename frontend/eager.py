@@ -21,7 +21,7 @@ from quire.runtime.array import Array, device_view, from_numpy, from_view, host_
 from quire.runtime.devices import Device, devices
 
 # Primitives whose nested programs run as compiled ones; branches of `cond` are evaluated one by one.
-_COMPILED = frozenset(("jit", "while", "scan"))
+_COMPILED = frozenset(("jit", "while", "bounded_while", "scan"))
 
 
 class ProgramTable:

@@ -33,3 +33,15 @@ def is_flat_tuple(treedef: Any, n: int) -> bool:
     if flat is None:
         flat = _flat_tuples[n] = tree_flatten(((0,) * n, {}))[1]
     return treedef == flat
+
+
+def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
+    """A tree prefix of `tree` as one value for each of its leaves; None in the prefix is a value.
+
+    Raises ValueError where it is not a prefix.
+    """
+    values, treedef = optree.tree_flatten(prefix, none_is_leaf=True, namespace=NAMESPACE)
+    out: list[Any] = []
+    for value, part in zip(values, treedef.flatten_up_to(tree)):
+        out.extend([value] * len(tree_flatten(part)[0]))
+    return out

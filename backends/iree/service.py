@@ -46,7 +46,7 @@ RETIRE_KB = 2 * 1024 * 1024
 """A worker that holds more memory than this, in kB, is replaced after its job."""
 
 RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"circular dependency: input operation uses partition output"),
+    (re.compile(r"circular dependency: input operation uses partition output|operand #\d+ does not dominate this use"),
      "--iree-dispatch-creation-fuse-multi-use=false"),
     (re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
      "--iree-dispatch-creation-fuse-multi-use=false"),
@@ -396,8 +396,11 @@ class CompileService:
         except OSError as error:
             raise CompileError(f"the compiler's process could not be started: {error}") from error
         with self._lock:
-            self._workers.add(worker)
-        return worker
+            if not self._closed:
+                self._workers.add(worker)
+                return worker
+        worker.kill()
+        raise CompileError("the compile service is closed")
 
     def _prepared_worker(self) -> _Worker | None:
         """A worker ahead of its first job; None where that cannot be: the job will tell why."""

@@ -72,7 +72,11 @@ def _extremum(real: Callable[..., Array], after: Callable[..., Array]) -> Callab
         if x.dtype in dtypes.COMPLEX:
             first = np.where(x.real == y.real, after(x.imag, y.imag), after(x.real, y.real))
             return np.where(first, x, y)
-        return real(x, y)
+        out = real(x, y)
+        if x.dtype in dtypes.FLOATS:  # of two zeros the positive one is larger
+            zeros = x + y if real is np.maximum else -(-x - y)
+            out = np.where((x == 0) & (y == 0), zeros, out)
+        return out
 
     return rule
 

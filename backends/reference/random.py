@@ -64,19 +64,13 @@ def _counters(state: Array, blocks: int) -> Array:
     return state[1] + np.arange(blocks, dtype=np.uint64)
 
 
-def split_dimension(shape: tuple[int, ...]) -> int:
-    """The dimension along which the two words of a Threefry block alternate: the first even one, else the largest."""
-    even = [i for i, n in enumerate(shape) if n % 2 == 0]
-    return even[0] if even else max(range(len(shape)), key=lambda i: (shape[i], -i))
-
-
 def _threefry_bits(state: Array, shape: tuple[int, ...], wide: bool) -> tuple[Array, int]:
     """Random uint64s or uint32s, and the number of blocks."""
     if wide:
         blocks = math.prod(shape)
         return _join(*_threefry(*_halves(state[0]), *_halves(_counters(state, blocks)))).reshape(shape), blocks
     full = shape or (1,)
-    d = split_dimension(full)
+    d = rn.split_dimension(full)
     half = (*full[:d], -(-full[d] // 2), *full[d + 1 :])
     blocks = math.prod(half)
     words = _threefry(*_halves(state[0]), *_halves(_counters(state, blocks)))

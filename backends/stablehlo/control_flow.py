@@ -11,6 +11,7 @@ from typing import Any
 
 import iree.compiler.ir as mlir
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var

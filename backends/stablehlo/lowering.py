@@ -21,7 +21,7 @@ import numpy as np
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
 from quire.ir.primitive import Primitive, RuleTable
 from quire.ir.source import Source, where
 from quire.ir.tracing import trace_flat
@@ -129,7 +129,14 @@ def copy_of(x: Any) -> Any:
 
 
 def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
-    """Register, as the lowering of some primitives, a function of ordinary traced operations.
+    """Register, as the lowering of some primitives, a function of ordinary traced operations: see `traced_rule`."""
+    rule = traced_rule(f)
+    for p in primitives:
+        lowering.add(p, rule)
+
+
+def traced_rule(f: Callable[..., Any]) -> LoweringRule:
+    """The lowering rule that a function of ordinary traced operations is.
 
     `f` takes the operands and the parameters as the primitive does and returns a value, or a list for several.
     """
@@ -149,8 +156,20 @@ def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
             traced[key] = jaxpr
         return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.eqn.source)
 
-    for p in primitives:
-        lowering.add(p, rule)
+    return rule
+
+
+def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr of a lowering function: its equations stand for the user's equation, and take its source."""
+    eqns = [
+        Eqn(e.primitive, e.inputs, e.outputs, map_nested(e.params, _closed_without_sources), e.effects)
+        for e in jaxpr.eqns
+    ]
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+
+
+def _closed_without_sources(closed: ClosedJaxpr) -> ClosedJaxpr:
+    return ClosedJaxpr(_without_sources(closed.jaxpr), closed.consts)
 
 
 def lower_jaxpr(

@@ -50,7 +50,8 @@ def trace(f: Callable[..., Any], in_tree: Any, avals: Sequence[ShapedArray], wha
                 aval_of(leaf)
             except TypeError as error:
                 raise TypeError(
-                    f"{what} {function_name(f)} returned a value that is not an array at output{path(out_tree, i)}: {error}"
+                    f"{what} {function_name(f)} returned a value that is not an array at output{path(out_tree, i)}: "
+                    f"{error}"
                 ) from None
         return out
 

@@ -13,6 +13,7 @@ from quire.ir.avals import aval_of
 from quire.ir.config import config
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import structural as st
 from quire.tree_util import tree_flatten, tree_unflatten
 
 from ._tracing import (
@@ -36,9 +37,13 @@ def _scalar_pred(api: str, pred: Any) -> Any:
     try:
         aval = aval_of(pred)
     except TypeError:
-        raise TypeError(f"{api}: pred must be a bool or number scalar, got {pred!r} of type {type(pred).__name__}") from None
+        raise TypeError(
+            f"{api}: pred must be a bool or number scalar, got {pred!r} of type {type(pred).__name__}"
+        ) from None
     if aval.shape:
-        raise TypeError(f"{api}: pred must be a scalar, got {aval.short()}: reduce it with all() or any(), or use where")
+        raise TypeError(
+            f"{api}: pred must be a scalar, got {aval.short()}: reduce it with all() or any(), or use where"
+        )
     return pred if dtypes.is_bool(aval.dtype) else ew.ne(pred, 0)
 
 
@@ -57,7 +62,9 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     """
     if operand is not _MISSING:
         if operands:
-            raise TypeError(f"cond: give operands by position or as operand=, not both (got {len(operands)} and operand=)")
+            raise TypeError(
+                f"cond: give operands by position or as operand=, not both (got {len(operands)} and operand=)"
+            )
         operands = (operand,)
     check_callable("cond", "true_fun", true_fun)
     check_callable("cond", "false_fun", false_fun)
@@ -231,7 +238,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
             i, val = carry
             return (ew.add(i, 1), body_fun(i, val)), None
 
-        first: Any = int(low) if weak and dtype == dtypes.canonicalize(dtypes.int64) else np.asarray(int(low), dtype)[()]
+        is_default = weak and dtype == dtypes.canonicalize(dtypes.int64)
+        first: Any = int(low) if is_default else np.asarray(int(low), dtype)[()]
         (_, result), _ = _scan("fori_loop", body_fun, step, (first, init_val), None, trips, unroll=unroll or 1)
         return result
     if unroll is not None:
@@ -243,7 +251,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     return result[2]
 
 
-# -- scan ---------------------------------------------------------------------------------------------------------------
+# -- scan --------------------------------------------------------------------------------------------------------------
 
 
 def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None,
@@ -310,7 +318,9 @@ def _scan_length(api: str, xs: Sequence[Any], tree: Any, length: int | None) -> 
     for i, x in enumerate(xs):
         a = aval_of(x)
         if not a.shape:
-            raise ValueError(f"{api}: xs{path(tree, i)} is {a.short()}: every xs must have a leading dimension to scan over")
+            raise ValueError(
+                f"{api}: xs{path(tree, i)} is {a.short()}: every xs must have a leading dimension to scan over"
+            )
         sizes.append(a.shape[0])
     if length is not None:
         try:
@@ -340,8 +350,6 @@ def _unroll(api: str, unroll: int | bool, length: int) -> int:
 
 
 def _python_scan(f: Any, carry: Any, xs: Sequence[Any], tree: Any, length: int, reverse: bool) -> tuple[Any, Any]:
-    from quire.ir.primitives import structural as st
-
     ys: list[Any] = [None] * length
     y_tree: Any = None
     for i in reversed(range(length)) if reverse else range(length):
@@ -355,11 +363,114 @@ def _python_scan(f: Any, carry: Any, xs: Sequence[Any], tree: Any, length: int, 
 
 
 def _row(x: Any, i: int) -> Any:
-    from quire.ir.primitives import structural as st
-
     shape = aval_of(x).shape
     row = st.slice(x, (i, *(0 for _ in shape[1:])), (i + 1, *shape[1:]))
     return st.reshape(row, shape[1:])
 
 
-__all__ = ["cond", "fori_loop", "scan", "switch", "while_loop"]
+# -- map, associative_scan ---------------------------------------------------------------------------------------------
+
+
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """``stack([f(x) for x in xs])``, as a loop; with `batch_size`, as a loop over vectorised batches of so many.
+
+    Args:
+        f: takes one slice of xs along the first dimension.
+        xs: a pytree of arrays with the same leading dimension.
+
+    Raises as `scan`. Example: ``lax.map(lambda x: x @ x, matrices)`` needs the memory of one product at a time.
+    """
+    check_callable("map", "f", f)
+    if batch_size is None:
+        return _scan("map", f, lambda _, x: ((), f(x)), (), xs, None)[1]
+    if operator.index(batch_size) < 1:
+        raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")
+    from quire.vectorization import vmap
+
+    leaves, tree = tree_flatten(xs)
+    n = _scan_length("map", leaves, tree, None)
+    whole = n // batch_size * batch_size
+    batched = vmap(f)
+    parts: list[Any] = []
+    if whole:
+        rows = [
+            st.reshape(st.slice_in_dim(x, 0, whole), (whole // batch_size, batch_size, *aval_of(x).shape[1:]))
+            for x in leaves
+        ]
+        out = _scan("map", f, lambda _, x: ((), batched(x)), (), tree_unflatten(tree, rows), None)[1]
+        out_leaves, out_tree = tree_flatten(out)
+        out_leaves = [st.reshape(y, (whole, *aval_of(y).shape[2:])) for y in out_leaves]
+        parts.append((out_leaves, out_tree))
+    if whole < n or not whole:
+        rest = batched(tree_unflatten(tree, [st.slice_in_dim(x, whole, n) for x in leaves]))
+        parts.append(tree_flatten(rest))
+    columns = zip(*(p[0] for p in parts))
+    return tree_unflatten(parts[0][1], [c[0] if len(c) == 1 else st.concatenate(c, 0) for c in columns])
+
+
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """All prefixes combined by an associative function, in a logarithmic number of steps.
+
+    Args:
+        fn: combines two pytrees of arrays elementwise along `axis`: it gets slices of elems of any length there.
+        elems: a pytree of arrays of one size along `axis`.
+        reverse: combine suffixes instead.
+
+    Raises TypeError when fn is no function, ValueError when sizes along the axis differ.
+
+    Example: ``lax.associative_scan(lax.add, x)`` is the cumulative sum.
+    """
+    check_callable("associative_scan", "fn", fn)
+    leaves, tree = tree_flatten(elems)
+    if not leaves:
+        return elems
+    ndims = {aval_of(x).ndim for x in leaves}
+    if not all(-n <= axis < n for n in ndims):
+        raise ValueError(f"associative_scan: axis {axis} is out of range for elems of ranks {sorted(ndims)}")
+    sizes = [aval_of(x).shape[axis] for x in leaves]
+    if len(set(sizes)) > 1:
+        given = ", ".join(f"elems{path(tree, i)}: {n}" for i, n in enumerate(sizes))
+        raise ValueError(f"associative_scan: all elems must have one size along axis {axis}, got {given}")
+    axes = [axis % aval_of(x).ndim for x in leaves]
+
+    def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+        out, out_tree = tree_flatten(fn(tree_unflatten(tree, a), tree_unflatten(tree, b)))
+        if out_tree != tree:
+            raise TypeError(
+                f"associative_scan: fn must return the structure of elems, {show_tree(tree)}, got {show_tree(out_tree)}"
+            )
+        return out
+
+    def cut(xs: Sequence[Any], start: int, limit: int, stride: int = 1) -> list[Any]:
+        return [st.slice_in_dim(x, start, limit, stride, a) for x, a in zip(xs, axes)]
+
+    def prefixes(xs: list[Any]) -> list[Any]:
+        n = aval_of(xs[0]).shape[axes[0]]
+        if n < 2:
+            return xs
+        odd = prefixes(combine(cut(xs, 0, n - 1, 2), cut(xs, 1, n, 2)))
+        left = cut(odd, 0, aval_of(odd[0]).shape[axes[0]] - 1) if n % 2 == 0 else odd
+        even = cut(xs, 0, 1)
+        if n > 2:
+            rest = combine(left, cut(xs, 2, n, 2))
+            even = [st.concatenate([e, r], a) for e, r, a in zip(even, rest, axes)]
+        return [_interleave(e, o, a) for e, o, a in zip(even, odd, axes)]
+
+    values = [st.rev(x, (a,)) for x, a in zip(leaves, axes)] if reverse else list(leaves)
+    out = prefixes(values)
+    return tree_unflatten(tree, [st.rev(x, (a,)) for x, a in zip(out, axes)] if reverse else out)
+
+
+def _interleave(a: Any, b: Any, axis: int) -> Any:
+    """a[0], b[0], a[1], ...; a has as many elements along the axis as b, or one more."""
+    n, m = aval_of(a).shape[axis], aval_of(b).shape[axis]
+
+    def spread(x: Any, low: int, high: int) -> Any:
+        config = [(0, 0, 0)] * aval_of(x).ndim
+        config[axis] = (low, high, 1)
+        return st.pad(x, np.zeros((), aval_of(x).dtype)[()], config)
+
+    return ew.add(spread(a, 0, int(n == m)), spread(b, 1, int(n != m)))
+
+
+__all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]

@@ -71,7 +71,7 @@ def name(x: Value, name: str) -> Value:
     return name_p.bind(x, name=name)
 
 
-# -- functions with derivatives of their own ----------------------------------------------------------------------------
+# -- functions with derivatives of their own ---------------------------------------------------------------------------
 
 
 def _call_effects(params: Mapping[str, Any]) -> Effects:
@@ -159,7 +159,7 @@ def custom_linear_solve_p(
     return tuple(solve.out_avals)
 
 
-# -- host functions -------------------------------------------------------------------------------------------------------
+# -- host functions ----------------------------------------------------------------------------------------------------
 
 
 @primitive("pure_callback", multiple_results=True)
@@ -207,8 +207,8 @@ def _check_results(name: str, result_avals: Sequence[ShapedArray]) -> None:
     for i, a in enumerate(result_avals):
         if dtypes.canonicalize(a.dtype) != a.dtype:
             raise TypeError(
-                f"{name}: result {i} is declared {a.short()}, but 64-bit dtypes are off: declare {dtypes.canonicalize(a.dtype)} "
-                "or turn on config.enable_x64"
+                f"{name}: result {i} is declared {a.short()}, but 64-bit dtypes are off: declare "
+                f"{dtypes.canonicalize(a.dtype)} or turn on config.enable_x64"
             )
 
 

@@ -66,6 +66,12 @@ def rng_uniform_p(a: ShapedArray, b: ShapedArray, *, shape: tuple[int, ...]) -> 
     return ShapedArray(shape, a.dtype)
 
 
+def split_dimension(shape: tuple[int, ...]) -> int:
+    """The dimension along which the two words of a Threefry block alternate: the first even one, else the largest."""
+    even = [i for i, n in enumerate(shape) if n % 2 == 0]
+    return even[0] if even else max(range(len(shape)), key=lambda i: (shape[i], -i))
+
+
 def threefry2x32(key1: Value, key2: Value, x1: Value, x2: Value) -> tuple[Value, Value]:
     """The Threefry hash of pairs of uint32; see `threefry2x32_p`."""
     a, b = threefry2x32_p.bind(key1, key2, x1, x2)

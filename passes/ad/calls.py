@@ -67,7 +67,7 @@ def merge_outputs(out_unknowns: Sequence[bool], known: Sequence[Any], unknown: S
     return [next(u) if flag else next(k) for flag in out_unknowns]
 
 
-# -- jit ----------------------------------------------------------------------------------------------------------------
+# -- jit ---------------------------------------------------------------------------------------------------------------
 
 
 def bind_jit(name: str, closed: ClosedJaxpr, operands: Sequence[Any], inline: bool = False) -> list[Any]:
@@ -126,7 +126,7 @@ def transposed_call(
     return [next(given) if l else None for l in linear]
 
 
-# -- checkpoint -----------------------------------------------------------------------------------------------------------
+# -- checkpoint --------------------------------------------------------------------------------------------------------
 
 
 @jvp(calls.checkpoint_p)
@@ -247,14 +247,14 @@ def _name_transpose(ct: Any, x: Any, *, name: str) -> Sequence[Any]:
     return [ct]
 
 
-# -- derivatives of the user ------------------------------------------------------------------------------------------------
+# -- derivatives of the user -------------------------------------------------------------------------------------------
 
 
 def _check_consts(what: str, name: str, tangents: Sequence[Any]) -> None:
     if any(type(t) is not Zero for t in tangents):
         raise TypeError(
-            f"{what} {name}: it is differentiated with respect to a value it closes over. Pass the value as an argument "
-            "of the function, so that its rule can return a derivative for it"
+            f"{what} {name}: it is differentiated with respect to a value it closes over. Pass the value as an "
+            "argument of the function, so that its rule can return a derivative for it"
         )
 
 
@@ -323,7 +323,7 @@ def _custom_lin_transpose(
     return [*([None] * num_res), *ct_in]
 
 
-# -- linear solves ------------------------------------------------------------------------------------------------------------
+# -- linear solves -----------------------------------------------------------------------------------------------------
 
 
 def solve_parts(operands: Sequence[Any], const_lengths: Sequence[int]) -> tuple[list[list[Any]], list[Any]]:
@@ -375,7 +375,7 @@ def _solve_transpose(
     return [*([None] * sum(const_lengths)), *swapped[: len(b)]]
 
 
-# -- host functions -------------------------------------------------------------------------------------------------------------
+# -- host functions ----------------------------------------------------------------------------------------------------
 
 
 def _no_derivative(p: Primitive) -> None:

@@ -416,7 +416,8 @@ def _scan_partial_eval(
         fixed = [sources[kind][i] for kind, i in plan.residuals if kind in ("const", "carry")]
         moving = [sources[kind][i] for kind, i in plan.residuals if kind in ("xs", "stacked")]
         n_const_uk, n_carry_uk = sum(const_uk), sum(carry_uk)
-        residual_vars, const_vars, carry_vars, xs_vars = split(s.unknown.jaxpr.invars, s.num_res, n_const_uk, n_carry_uk)
+        invars = s.unknown.jaxpr.invars
+        residual_vars, const_vars, carry_vars, xs_vars = split(invars, s.num_res, n_const_uk, n_carry_uk)
         is_fixed = [kind in ("const", "carry") for kind, _ in plan.residuals]
         body = with_io(
             s.unknown,

@@ -47,7 +47,7 @@ def _name(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: s
     return calls.name_p.bind(*operands, name=name), dims[0]
 
 
-# -- derivatives of the user ------------------------------------------------------------------------------------------------
+# -- derivatives of the user -------------------------------------------------------------------------------------------
 
 
 def _apply_batched(
@@ -202,7 +202,7 @@ def _custom_vjp(
 batching.absent("it exists only between linearisation and transposition", calls.custom_lin_p)
 
 
-# -- linear solves ------------------------------------------------------------------------------------------------------------
+# -- linear solves -----------------------------------------------------------------------------------------------------
 
 
 @batching(calls.custom_linear_solve_p)
@@ -233,7 +233,7 @@ def _solve(
     return out, [0] * n_out
 
 
-# -- host functions -------------------------------------------------------------------------------------------------------------
+# -- host functions ----------------------------------------------------------------------------------------------------
 
 
 def _one_by_one(
@@ -267,8 +267,8 @@ def _pure_callback(
         )  # fmt: skip
     if vmap_method not in ("expand_dims", "broadcast_all", "legacy_vectorized"):
         raise NotImplementedError(
-            "vmap of pure_callback: give vmap_method= to pure_callback: 'sequential' (one call a lane), 'expand_dims' or "
-            f"'broadcast_all' (one call with a leading batch dimension), got {vmap_method!r}"
+            "vmap of pure_callback: give vmap_method= to pure_callback: 'sequential' (one call a lane), 'expand_dims' "
+            f"or 'broadcast_all' (one call with a leading batch dimension), got {vmap_method!r}"
         )
     from quire.ir.primitives import structural as st
 
