@@ -1,5 +1,19 @@
 """quire.lax: JAX's lax, the primitives with a user's conveniences."""
 
+from . import linalg as linalg
+from .contraction import ConvDimensionNumbers as ConvDimensionNumbers
+from .contraction import Precision as Precision
+from .contraction import batch_matmul as batch_matmul
+from .contraction import conv as conv
+from .contraction import conv_dimension_numbers as conv_dimension_numbers
+from .contraction import conv_general_dilated as conv_general_dilated
+from .contraction import conv_general_dilated_local as conv_general_dilated_local
+from .contraction import conv_general_dilated_patches as conv_general_dilated_patches
+from .contraction import conv_transpose as conv_transpose
+from .contraction import conv_with_general_padding as conv_with_general_padding
+from .contraction import dot as dot
+from .contraction import dot_general as dot_general
+from .contraction import padtype_to_pads as padtype_to_pads
 from .control_flow import associative_scan as associative_scan
 from .control_flow import cond as cond
 from .control_flow import fori_loop as fori_loop
@@ -7,5 +21,10 @@ from .control_flow import map as map
 from .control_flow import scan as scan
 from .control_flow import switch as switch
 from .control_flow import while_loop as while_loop
+from .fft import FftType as FftType
+from .fft import fft as fft
+from .random import RandomAlgorithm as RandomAlgorithm
+from .random import rng_bit_generator as rng_bit_generator
+from .random import rng_uniform as rng_uniform
 from .solves import custom_linear_solve as custom_linear_solve
 from .solves import custom_root as custom_root
