@@ -93,6 +93,8 @@ def from_computed(x: Any, total: DType, result: DType) -> Any:
         return hlo.compare(x, hlo.full_like(x, 0, total), "NE")
     if dtypes.is_unsigned(result):
         return hlo.bitcast(x, result)
+    if dtypes.is_complex(total):  # IREE fails to compile some elementwise operations fused into complex contractions
+        x = hlo.optimization_barrier(x)[0]
     return hlo.convert(x, result)
 
 

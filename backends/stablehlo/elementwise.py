@@ -26,7 +26,7 @@ for _p, _build in {
     ew.not_p: hlo.not_, ew.and_p: hlo.and_, ew.or_p: hlo.or_, ew.xor_p: hlo.xor,
     ew.shift_left_p: hlo.shift_left, ew.shift_right_logical_p: hlo.shift_right_logical,
     ew.population_count_p: hlo.popcnt, ew.clz_p: hlo.clz, ew.real_p: hlo.real, ew.imag_p: hlo.imag,
-    ew.complex_p: hlo.complex, ew.is_finite_p: hlo.is_finite, ew.copy_p: lambda x: x,
+    ew.complex_p: hlo.complex, ew.is_finite_p: hlo.is_finite, ew.copy_p: lambda x: x, ew.stop_gradient_p: lambda x: x,
 }.items():  # fmt: skip
     lowering.add(_p, direct(_build))
 
