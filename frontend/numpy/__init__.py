@@ -141,6 +141,7 @@ from .elementwise import (
     tanh,
     true_divide,
 )
+from .gufunc import vectorize
 from .manipulation import (
     append,
     array_split,
@@ -231,5 +232,5 @@ __all__ = [
     "reshape", "resize", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "shape", "sign",
     "signbit", "sin", "sinc", "sinh", "size", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std",
     "subtract", "sum", "swapaxes", "tan", "tanh", "tile", "transpose", "tri", "tril", "trim_zeros", "triu",
-    "true_divide", "trunc", "unstack", "vander", "var", "vsplit", "vstack", "zeros", "zeros_like",
+    "true_divide", "trunc", "unstack", "vander", "var", "vectorize", "vsplit", "vstack", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -93,8 +93,16 @@ define_jvp(ew.mul_p, lambda t, ans, x, y: ew.mul(t, y), lambda t, ans, x, y: ew.
 @transpose(ew.mul_p)
 def _mul_transpose(ct: Value, x: Any, y: Any) -> Sequence[Any]:
     if type(x) is Linear:
-        return [unbroadcast(ew.mul(ct, y), x.aval), None]
-    return [None, unbroadcast(ew.mul(x, ct), y.aval)]
+        return [unbroadcast(y if _is_one(ct, y) else ew.mul(ct, y), x.aval), None]
+    return [None, unbroadcast(x if _is_one(ct, x) else ew.mul(x, ct), y.aval)]
+
+
+def _is_one(ct: Value, factor: Value) -> bool:
+    """Whether a product with the cotangent is the factor: the unit cotangent that `grad` starts from."""
+    if not isinstance(ct, np.generic | float | complex) or ct != 1:
+        return False
+    a, b = aval_of(ct), aval_of(factor)
+    return a.dtype == b.dtype and (a.weak_type or not b.weak_type)
 
 
 define_jvp(
