@@ -25,12 +25,13 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.primitives.calls import jit_p
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, close_captured, current_trace, eval_jaxpr, trace_flat
-from quire.runtime.array import Array, default_device, device_of, device_view, from_view, own_device
-from quire.runtime.devices import Device, devices
+from quire.runtime.array import Array, device_of, device_view, from_view, own_device
+from quire.runtime.devices import Device
 
 from . import tree_util
 from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .compiler import Program, compile_program
+from .placement import as_device
 from .recognition import MISMATCH, Recogniser, assembler, recogniser
 from .tracebacks import user_boundary
 from .variants import CacheInfo, Signature, VariantInfo, explain
@@ -258,7 +259,8 @@ class CompiledFunction:
         self._inline = inline
         if device is not None and backend is not None:
             raise ValueError("quire.compile: give a device or a backend, not both")
-        self._device: Device | None = devices(backend)[0] if backend is not None else device
+        named = backend if device is None else device
+        self._device: Device | None = None if named is None else as_device(named)
         self._max_variants = max_variants
         self._lock = threading.RLock()
         self._variants: dict[Any, Variant] = {}
@@ -484,10 +486,7 @@ class CompiledFunction:
             )
         if found:
             return found.pop()
-        default = config.options.default_device
-        if isinstance(default, str):
-            default = devices(default)[0]
-        return default if default is not None else devices()[0] if not leaves else default_device_for(leaves)
+        return as_device(None)
 
     def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
         """The positions, among the dynamic leaves, of the donated arguments."""
@@ -569,11 +568,6 @@ class CompiledFunction:
         return stages[stage]
 
 
-def default_device_for(leaves: Sequence[Any]) -> Device:
-    """Where a program runs whose arguments name no device: the platform's first device."""
-    return devices()[0]
-
-
 def check_outputs(leaves: Sequence[Any], tree: Any, function: str) -> None:
     """Raise TypeError for a result that is no array."""
     for i, x in enumerate(leaves):
@@ -606,4 +600,4 @@ def report_donation(closed: ClosedJaxpr, donated: Sequence[int], names: Sequence
         )
 
 
-__all__ = ["CompiledFunction", "TracedFunction", "Variant", "default_device", "report_donation"]
+__all__ = ["CompiledFunction", "TracedFunction", "Variant", "report_donation"]
