@@ -199,6 +199,7 @@ from .elementwise import (
     tanh,
     true_divide,
 )
+from .gufunc import vectorize
 from .linear import (
     cross,
     dot,
@@ -359,4 +360,25 @@ __all__ = [
     "tensordot", "tile", "trace", "transpose", "tri", "tril", "trim_zeros", "triu", "true_divide", "trunc",
     "uint", "uint16", "uint32", "uint64", "uint8", "unravel_index", "unsignedinteger", "unstack", "vander",
     "var", "vdot", "vecdot", "vecmat", "vsplit", "vstack", "where", "zeros", "zeros_like",
+    "abs", "absolute", "acos", "acosh", "add", "all", "amax", "amin", "angle", "any", "append", "arange",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "around",
+    "array", "array_split", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d",
+    "atleast_2d", "atleast_3d", "bit_view", "bitwise_and", "bitwise_count", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "cbrt", "ceil", "column_stack", "concat",
+    "concatenate", "conj", "conjugate", "copy", "copysign", "cos", "cosh", "count_nonzero", "cumprod", "cumsum",
+    "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "divide", "divmod", "dsplit", "dstack", "empty",
+    "empty_like", "equal", "exp", "exp2", "expand_dims", "expm1", "eye", "fabs", "fix", "flip", "fliplr",
+    "flipud", "float_power", "floor", "floor_divide", "fmod", "frexp", "from_dlpack", "frombuffer", "fromfile",
+    "fromfunction", "fromiter", "fromstring", "full", "full_like", "gcd", "geomspace", "greater",
+    "greater_equal", "heaviside", "hsplit", "hstack", "hypot", "identity", "imag", "indices", "invert", "isnan",
+    "lcm", "ldexp", "left_shift", "less", "less_equal", "linspace", "log", "log10", "log1p", "log2",
+    "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace",
+    "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "mod", "modf", "moveaxis",
+    "multiply", "ndim", "negative", "nextafter", "not_equal", "ones", "ones_like", "permute_dims", "positive",
+    "pow", "power", "prod", "ptp", "rad2deg", "radians", "ravel", "real", "reciprocal", "remainder", "repeat",
+    "reshape", "resize", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "shape", "sign",
+    "signbit", "sin", "sinc", "sinh", "size", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "subtract", "sum", "swapaxes", "tan", "tanh", "tile", "transpose", "tri", "tril", "trim_zeros", "triu",
+    "true_divide", "trunc", "unstack", "vander", "var", "vectorize", "vsplit", "vstack", "zeros", "zeros_like",
 ]  # fmt: skip
