@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 def as_int64(indices: Array) -> Array:
     """Indices as int64; unsigned ones beyond it become its largest value."""
     if indices.dtype == np.uint64:
-        indices = np.minimum(indices, np.uint64(2**62))
+        indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
     return indices.astype(np.int64)
 
 

@@ -16,17 +16,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
-from quire.ir.config import config
 from quire.ir.dtypes import DType
-from quire.ir.jaxpr import Jaxpr
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
-from quire.ir.tracing import trace_flat
 
 from . import hlo
-from .lowering import Ctx, LoweringRule, lower_jaxpr, lowering
+from .lowering import Ctx, LoweringRule, lowering, traced_rule
 
 HALF = (dtypes.float16, dtypes.bfloat16)
 
@@ -184,23 +182,8 @@ def is_nan(x: Num) -> Num:
 
 def formula(f: Callable[..., Any]) -> LoweringRule:
     """The lowering rule that traces a function of Nums (and the primitive's parameters) and lowers the trace."""
-    traced: dict[Any, Jaxpr] = {}
-
-    def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
-        key = (tuple(ctx.avals_in), tuple(params.items()))
-        jaxpr = traced.get(key)
-        if jaxpr is None:
-
-            def flat(*xs: Any) -> list[Any]:
-                return [raw(f(*map(Num, xs), **params))]
-
-            # float64 steps occur in formulas for float32, whether the user's program may use it or not.
-            with config.override(enable_x64=True):
-                jaxpr, captured, _ = trace_flat(flat, ctx.avals_in, name=f"lowering of {ctx.eqn.primitive.name}")
-            assert not captured, "formulas use constants through literals only"
-            traced[key] = jaxpr
-        return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.eqn.source)
-
+    # float64 steps occur in formulas for float32, whether the user's program may use it or not.
+    rule = traced_rule(lambda *xs, **params: raw(f(*map(Num, xs), **params)), enable_x64=True)
     rule.__name__ = f.__name__
     return rule
 

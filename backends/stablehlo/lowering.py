@@ -21,7 +21,8 @@ import numpy as np
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from quire.ir.config import config
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
 from quire.ir.primitive import Primitive, RuleTable
 from quire.ir.source import Source, where
 from quire.ir.tracing import trace_flat
@@ -103,17 +104,47 @@ _VIEWS = frozenset(
 )
 
 
+_BRANCHES = frozenset(("stablehlo.if", "stablehlo.case"))
+SOME_TRIPS = "quire_some_trips"
+"""The attribute of a ``stablehlo.while`` whose body runs at least once."""
+
+
 def may_be_argument(x: Any, module: ModuleLowering) -> bool:
-    """Whether x may share memory with an entry argument that is not donated."""
-    owner = x.owner
-    while not isinstance(owner, mlir.Block):
-        if owner.name not in _VIEWS:
-            return False
-        index = mlir.OpResult(x).result_number if len(owner.operands) > 1 else 0
-        x = owner.operands[index]
+    """Whether x may share memory with an entry argument that is not donated.
+
+    A loop's result may be its initial value (after no iteration, or passed on by the body), a branch's what it returns.
+    """
+    pending, seen = [x], set[Any]()
+    while pending:
+        x = pending.pop()
+        if x in seen:
+            continue
+        seen.add(x)
         owner = x.owner
-    argument = mlir.BlockArgument(x)
-    return argument.owner == module.entry and argument.arg_number not in module.donated
+        if isinstance(owner, mlir.Block):
+            argument = mlir.BlockArgument(x)
+            if argument.owner == module.entry:
+                if argument.arg_number not in module.donated:
+                    return True
+            elif len(seen) > 1 and owner.owner.name == "stablehlo.while":  # passed on by a loop's body
+                pending.append(owner.owner.operands[argument.arg_number])
+            continue
+        index = mlir.OpResult(x).result_number
+        if owner.name in _VIEWS:
+            pending.append(owner.operands[index if len(owner.operands) > 1 else 0])
+        elif owner.name == "stablehlo.while":
+            if SOME_TRIPS not in owner.attributes:
+                pending.append(owner.operands[index])
+            pending.append(_returned(owner.regions[1], index))
+        elif owner.name in _BRANCHES:
+            pending.extend(_returned(region, index) for region in owner.regions)
+    return False
+
+
+def _returned(region: Any, index: int) -> Any:
+    """What a region's block returns."""
+    operations = region.blocks[0].operations
+    return operations[len(operations) - 1].operands[index]
 
 
 def copy_of(x: Any) -> Any:
@@ -135,15 +166,17 @@ def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
         lowering.add(p, rule)
 
 
-def traced_rule(f: Callable[..., Any]) -> LoweringRule:
+def traced_rule(f: Callable[..., Any], *, enable_x64: bool | None = None) -> LoweringRule:
     """The lowering rule that a function of ordinary traced operations is.
 
     `f` takes the operands and the parameters as the primitive does and returns a value, or a list for several.
+    `enable_x64` makes 64-bit steps possible whatever the user's program may use. Traces are kept by types and
+    parameters.
     """
     traced: dict[Any, Jaxpr] = {}
 
     def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
-        key = (tuple(ctx.avals_in), tuple(params.items()))
+        key = (tuple(ctx.avals_in), tuple(params.items()), config.options.enable_x64)
         jaxpr = traced.get(key)
         if jaxpr is None:
 
@@ -151,12 +184,26 @@ def traced_rule(f: Callable[..., Any]) -> LoweringRule:
                 out = f(*xs, **params)
                 return list(out) if ctx.eqn.primitive.multiple_results else [out]
 
-            jaxpr, captured, _ = trace_flat(flat, ctx.avals_in, name=f"lowering of {ctx.eqn.primitive.name}")
+            with config.override(**({} if enable_x64 is None else {"enable_x64": enable_x64})):
+                jaxpr, captured, _ = trace_flat(flat, ctx.avals_in, name=f"lowering of {ctx.eqn.primitive.name}")
             assert not captured, "lowering functions use constants through literals and iota only"
-            traced[key] = jaxpr
+            jaxpr = traced[key] = _without_sources(jaxpr)
         return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.eqn.source)
 
     return rule
+
+
+def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr of a lowering function: its equations stand for the user's equation, and take its source."""
+    eqns = [
+        Eqn(e.primitive, e.inputs, e.outputs, map_nested(e.params, _closed_without_sources), e.effects)
+        for e in jaxpr.eqns
+    ]
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+
+
+def _closed_without_sources(closed: ClosedJaxpr) -> ClosedJaxpr:
+    return ClosedJaxpr(_without_sources(closed.jaxpr), closed.consts)
 
 
 def lower_jaxpr(

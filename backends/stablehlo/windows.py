@@ -31,12 +31,22 @@ Value = Any
 def reduce_window(ctx: Ctx, *operands: Value, jaxpr: ClosedJaxpr, **params: Any) -> list[Value]:
     n = len(operands) // 2
     shape = ctx.avals_out[0].shape
+    _check_width(ctx)
     return hlo.reduce_window(operands[:n], operands[n:], jaxpr_body(ctx, jaxpr), shape, **params)
+
+
+def _check_width(ctx: Ctx) -> None:
+    if any(a.dtype == dtypes.complex128 for a in ctx.avals_in):
+        raise ctx.unsupported("windows of complex128", "IREE has no elements of 128 bits; only sums are done")
 
 
 def _windowed(monoid: str) -> Callable[..., Value]:
     def rule(ctx: Ctx, x: Value, **params: Any) -> Value:
         dtype, shape = ctx.avals_in[0].dtype, ctx.avals_out[0].shape
+        if dtypes.is_complex(dtype) and monoid == "add":
+            part = dtypes.real_dtype(dtype)
+            return hlo.complex(_sum(hlo.real(x), part, shape, params), _sum(hlo.imag(x), part, shape, params))
+        _check_width(ctx)
         work = signed_dtype(wide(dtype) if monoid == "add" else dtype)
         unsigned = dtypes.is_unsigned(dtype)
         x = hlo.bitcast(x, work) if unsigned else hlo.convert(x, work)
@@ -50,6 +60,12 @@ def _windowed(monoid: str) -> Callable[..., Value]:
         return hlo.bitcast(out, dtype) if unsigned else hlo.convert(out, dtype)
 
     return rule
+
+
+def _sum(x: Value, dtype: DType, shape: Sequence[int], params: dict[str, Any]) -> Value:
+    """The sums of the windows of one part of complex numbers."""
+    zero = hlo.constant(0, dtype)
+    return hlo.reduce_window([x], [zero], lambda a, b: [hlo.add(a, b)], shape, **params)[0]
 
 
 lowering.add(wd.reduce_window_sum_p, _windowed("add"))

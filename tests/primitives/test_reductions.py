@@ -32,7 +32,7 @@ def both(name, dtype, x, *args, exact=False, jax_name=None):
 
 
 def reduction_cases(dtype):
-    shapes = [((3, 4, 5), (0, 2)), ((3, 4, 5), (1,)), ((4,), (0,)), ((3, 0), (1,)), ((0, 3), (1,)), ((1, 70), (1,))]
+    shapes = [((3, 4, 5), (0, 2)), ((4,), (0,)), ((3, 0), (1,)), ((2, 70), (1,))]
     cases = []
     for i, (shape, axes) in enumerate(shapes):
         tame, edge = tame_array(dtype, shape, i), edge_array(dtype, shape, i)
@@ -46,8 +46,10 @@ def reduction_cases(dtype):
         if not dtypes.is_inexact(dtype):
             cases += [both(name, dtype, edge, axes) for name in ("reduce_and", "reduce_or", "reduce_xor")]
         if shape[axes[0]] and len(axes) == 1:
-            for name in ("argmax", "argmin"):
-                cases += [both(name, dtype, clean, axes[0], d) for d in (np.int32, np.uint8)]
+            for name, index_dtype in (("argmax", np.int32), ("argmin", np.uint8)):
+                case = both(name, dtype, clean, axes[0], index_dtype)
+                # JAX has no complex argmax.
+                cases.append(dataclasses.replace(case, expect=None) if dtypes.is_complex(dtype) else case)
     return cases
 
 
@@ -61,7 +63,8 @@ def cumulative_cases(dtype, shapes=((3, 70), (5, 3, 4), (2, 0), (1, 1))):
     for i, shape in enumerate(shapes):
         for axis, reverse in ((len(shape) - 1, False), (0, True)):
             tame = tame_array(dtype, shape, i)
-            edge = edge_array(dtype, shape, i, nan=not dtypes.is_complex(dtype))
+            # Among complex numbers JAX's neutral value of max is -inf+0j, which is not the least one.
+            edge = tame if dtypes.is_complex(dtype) else edge_array(dtype, shape, i)
             cases += [both(name, dtype, tame, axis, reverse) for name in ("cumsum",)]
             cases += [both("cumprod", dtype, tame[..., :10], axis, reverse)]
             cases += [both(name, dtype, edge, axis, reverse) for name in ("cummax", "cummin")]
@@ -133,7 +136,7 @@ def test_a_reducer_may_use_constants_but_no_traced_values():
     def f(x):
         return rd.reduce([x], [0.0], lambda a, b: ew.add(a, ew.mul(b, rd.reduce_sum(x, (0,)))), (0,))
 
-    with pytest.raises(ValueError, match="the computation uses a traced value f32\\[\\] from outside"):
+    with pytest.raises(ValueError, match="the computation uses a traced value f32\\[3\\] from outside"):
         trace_flat(f, [ShapedArray((3,), dtypes.float32)])
 
 

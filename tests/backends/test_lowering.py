@@ -1,0 +1,92 @@
+"""Lowering: locations, copies of arguments exactly where they are needed, errors in the user's terms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import quire
+import quire.numpy as qnp
+from quire.backends.stablehlo import lower_module
+from quire.backends.targets import get_target
+from quire.ir import errors
+from quire.ir.primitive import PRIMITIVES
+
+CPU = get_target("cpu")
+
+
+def lowered(f, *args, donated=()):
+    return lower_module(quire.make_jaxpr(f)(*args), CPU, name="f", donated=donated)
+
+
+def copies(module):
+    return module.text().count("flow.tensor.transfer")
+
+
+def test_a_view_that_is_returned_is_copied():
+    assert copies(lowered(lambda x: x.reshape(-1), qnp.ones((2, 3)))) == 1
+    assert copies(lowered(lambda x: (x + 1).reshape(-1), qnp.ones((2, 3)))) == 0
+
+
+def test_an_argument_that_is_returned_stays_outside_the_module():
+    module = lowered(lambda x, y: (y, x + 1, y, x * 2), qnp.ones(3), qnp.ones(3))
+    assert module.results == (("argument", 1), ("result", 0), ("argument", 1), ("result", 1))
+
+
+def test_an_update_copies_its_operand_unless_it_is_donated():
+    def f(x):
+        return x.at[1].set(0.0)
+
+    assert copies(lowered(f, qnp.ones(5))) == 1
+    assert copies(lowered(f, qnp.ones(5), donated=[0])) == 0
+    assert copies(lowered(lambda x: f(x * 2), qnp.ones(5))) == 0
+
+
+def test_operations_carry_the_users_location():
+    def f(x):
+        return qnp.sin(x)
+
+    text = lowered(f, qnp.ones(3)).text(locations=True)
+    assert f"{__file__}\":{f.__code__.co_firstlineno + 1}" in text
+
+
+def test_two_lowerings_are_the_same_text():
+    def f(x):
+        return {"b": qnp.sin(x) @ x.T, "a": x.sum()}
+
+    assert lowered(f, qnp.ones((3, 3))).text() == lowered(f, qnp.ones((3, 3))).text()
+
+
+def test_a_dtype_that_the_target_lacks_is_an_error_at_the_line():
+    import dataclasses
+
+    target = dataclasses.replace(CPU, unsupported={"float64": "use float32"})
+    with quire.config.override(enable_x64=True):
+        jaxpr = quire.make_jaxpr(lambda x: x * 2)(np.ones(3))
+    with pytest.raises(errors.UnsupportedError, match=r"mul: target cpu cannot do dtype float64 \(at .*test_lowering.py:\d+"):
+        lower_module(jaxpr, target)
+
+
+def test_a_primitive_without_a_rule_is_an_error_at_the_line():
+    from quire.ir.avals import ShapedArray
+    from quire.ir.primitive import primitive
+
+    try:
+
+        @primitive("test_without_rules")
+        def p(x: ShapedArray) -> ShapedArray:
+            """A primitive that no table knows."""
+            return x
+
+        with pytest.raises(errors.UnsupportedError, match=r"test_without_rules cannot be compiled \(at .*test_lowering"):
+            quire.compile(lambda x: p.bind(x))(1.0)
+    finally:
+        PRIMITIVES.pop("test_without_rules", None)
+
+
+def test_a_compile_that_exceeds_its_time_is_an_error_and_the_next_one_works(monkeypatch):
+    monkeypatch.setenv("QUIRE_COMPILE_TIMEOUT", "0.001")
+    with pytest.raises(errors.CompileError, match="did not finish within 0.001 s"):
+        quire.compile(lambda x: qnp.sin(x) * 1.2345)(1.0)
+    monkeypatch.delenv("QUIRE_COMPILE_TIMEOUT")
+    assert float(quire.compile(lambda x: qnp.sin(x) * 1.2345)(0.0)) == 0.0
