@@ -147,3 +147,53 @@ def test_svd_of_matrices_of_low_rank():
         close(u[:, :k] * s @ vh[:k], x)
         close_to_identity(u.T @ u)
         close_to_identity(vh @ vh.T)
+
+
+def test_compiled_without_python():
+    """All forms in one module for a target that cannot call Python."""
+    import dataclasses
+
+    from quire.backends.iree import compile_service
+    from quire.backends.stablehlo import lower_module
+    from quire.backends.targets import TARGETS
+    from quire.ir.primitives import linalg as la
+    from quire.runtime.buffers import from_numpy, to_numpy
+    from quire.runtime.devices import devices
+    from quire.runtime.executable import Executable
+
+    target = dataclasses.replace(TARGETS["cpu"], host_functions=False)
+    x, d = normal((2, 4, 3)), definite((3, 3), np.complex64)
+    h = definite((4, 4), np.float32)
+
+    def f(x, d, h):
+        l = la.cholesky(d)
+        return [l, la.triangular_solve(l, d, left_side=True, lower=True), *la.lu(x), *la.qr(x), *la.eigh(h), *la.svd(x)]
+
+    closed = trace(f, [x, d, h])
+    lowered = lower_module(closed, target)
+    assert not lowered.host_calls
+    cpu = devices("cpu")[0]
+    vmfb = compile_service().compile(lowered.bytecode(), target.flags, name="forms").vmfb
+    out = Executable.load(vmfb, cpu).execute([from_numpy(a, cpu) for a in (x, d, h)])
+    got = [to_numpy(v, cpu, a.dtype, a.shape) for v, a in zip(out, closed.out_avals)]
+    want = reference.eval_jaxpr(closed, x, d, h)
+    l, y, lu, pivots, permutation, q, r, v, w, s, u, vh = got
+    for g, e in zip(got[:7], want):
+        close(g, e)
+    close(w, want[8])
+    close(v * w @ v.T, h)
+    close(s, want[9])
+    close(u[..., :3] * s[:, None, :] @ vh, x)
+
+
+def test_what_has_no_form_names_the_target():
+    import dataclasses
+
+    from quire.backends.stablehlo import lower_module
+    from quire.backends.targets import TARGETS
+    from quire.ir import errors
+    from quire.ir.primitives import linalg as la
+
+    target = dataclasses.replace(TARGETS["cpu"], host_functions=False, name="bare")
+    with pytest.raises(errors.UnsupportedError, match="schur: target bare cannot do schur .*it needs LAPACK"):
+        lower_module(trace(la.schur, [normal((3, 3))]), target)
