@@ -405,7 +405,7 @@ def _dynamic_part(x: Value, parsed: Parsed, wrap: bool) -> Value:
 def _normalized(values: Any, n: int, wrap: bool) -> Value:
     """Positions as int32 counted from the front: n is added to negative ones."""
     if isinstance(values, np.ndarray):
-        signed = values.astype(np.int64) if values.dtype.kind != "u" else np.minimum(values, 2**31 - 1).astype(np.int64)
+        signed = np.minimum(values, np.uint64(2**31)).astype(np.int64) if values.dtype == np.uint64 else values.astype(np.int64)
         if wrap:
             signed = np.where(signed < 0, signed + n, signed)
         return np.clip(signed, -(2**31), 2**31 - 1).astype(np.int32)

@@ -216,7 +216,7 @@ def attach() -> None:
     members: dict[str, Any] = {}
     for name, (f, symbol) in _ARITHMETIC.items():
         members[f"__{name}__"], members[f"__r{name}__"] = _binary(f, symbol)
-    pass
+    members["__matmul__"], members["__rmatmul__"] = _binary(qnp.matmul, "@")
     for name, f in _COMPARISONS.items():
         members[f"__{name}__"] = _compared(f)
     for name, f in _UNARY.items():

@@ -262,6 +262,12 @@ class Trace:
             return [Tracer(self, v) for v in outputs]
         return Tracer(self, outputs[0])
 
+    def replace_since(self, start: int, eqns: Sequence[Eqn]) -> None:
+        """Put other equations in the place of those recorded since the trace had `start` of them."""
+        if len(eqns) != len(self.eqns) - start:
+            self.eqns[start:] = eqns
+            self._evaluated = min(self._evaluated, start)
+
     # Values on demand: only the equations that a value depends on are evaluated, each once.
     def value_of(self, var: Var) -> Any | None:
         if not self.concrete:
@@ -284,7 +290,7 @@ class Trace:
                 continue
             seen.add(v)
             eqn = self._producer.get(v)
-            if eqn is None:  # a mapped or otherwise unknown input
+            if eqn is None or eqn.primitive.family == "collectives":  # a mapped or otherwise unknown input
                 return None
             stack.append((v, True))
             stack.extend((a, False) for a in eqn.inputs if isinstance(a, Var))
@@ -390,7 +396,9 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
     In a concrete trace an operation on concrete values only is evaluated and not recorded.
     """
     trace = _current.get()
-    if trace is not None and (trace.staging or any(isinstance(a, Tracer) for a in args)):
+    if trace is not None and (
+        trace.staging or any(isinstance(a, Tracer) for a in args) or p.family == "collectives"  # of a mapped axis
+    ):
         return trace.bind(p, args, params)
     for a in args:
         if isinstance(a, Tracer):

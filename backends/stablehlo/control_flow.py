@@ -18,7 +18,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from quire.ir.primitives import control_flow as cf
 
 from . import hlo
-from .lowering import Ctx, lower_jaxpr, lowering
+from .lowering import SOME_TRIPS, Ctx, lower_jaxpr, lowering
 
 INDEX = dtypes.int32
 Body = Callable[..., Sequence[Any]]
@@ -33,10 +33,16 @@ def reads(jaxpr: Jaxpr, outputs: Sequence[Any]) -> set[Var]:
     return live
 
 
-def emit_while(init: Sequence[Any], cond: Callable[..., Any], body: Body) -> list[Any]:
-    """A ``stablehlo.while`` over these values; `cond` and `body` build their regions from the block's arguments."""
+def emit_while(
+    init: Sequence[Any], cond: Callable[..., Any], body: Body, *, some_trips: bool = False
+) -> list[Any]:
+    """A ``stablehlo.while`` over these values; `cond` and `body` build their regions from the block's arguments.
+
+    `some_trips` promises that the body runs at least once.
+    """
     types = [x.type for x in init]
-    operation = hlo.op("stablehlo.while", init, types, regions=2)
+    attributes = {SOME_TRIPS: mlir.UnitAttr.get()} if some_trips else {}
+    operation = hlo.op("stablehlo.while", init, types, regions=2, **attributes)
     hlo.add_block(operation.regions[0], types, lambda *carry: [cond(*carry)])
     hlo.add_block(operation.regions[1], types, body)
     return list(operation.results)
@@ -222,7 +228,7 @@ def _scan_loop(
             ys = [update_row(y, r, row) for y, r in zip(ys, rows)]
         return [hlo.add(i, hlo.constant(unroll, INDEX)), *carry, *ys]
 
-    out = emit_while([hlo.constant(0, INDEX), *carry, *buffers], test, body)[1:]
+    out = emit_while([hlo.constant(0, INDEX), *carry, *buffers], test, body, some_trips=True)[1:]
     return out[:n], out[n:]
 
 

@@ -104,17 +104,47 @@ _VIEWS = frozenset(
 )
 
 
+_BRANCHES = frozenset(("stablehlo.if", "stablehlo.case"))
+SOME_TRIPS = "quire_some_trips"
+"""The attribute of a ``stablehlo.while`` whose body runs at least once."""
+
+
 def may_be_argument(x: Any, module: ModuleLowering) -> bool:
-    """Whether x may share memory with an entry argument that is not donated."""
-    owner = x.owner
-    while not isinstance(owner, mlir.Block):
-        if owner.name not in _VIEWS:
-            return False
-        index = mlir.OpResult(x).result_number if len(owner.operands) > 1 else 0
-        x = owner.operands[index]
+    """Whether x may share memory with an entry argument that is not donated.
+
+    A loop's result may be its initial value (after no iteration, or passed on by the body), a branch's what it returns.
+    """
+    pending, seen = [x], set[Any]()
+    while pending:
+        x = pending.pop()
+        if x in seen:
+            continue
+        seen.add(x)
         owner = x.owner
-    argument = mlir.BlockArgument(x)
-    return argument.owner == module.entry and argument.arg_number not in module.donated
+        if isinstance(owner, mlir.Block):
+            argument = mlir.BlockArgument(x)
+            if argument.owner == module.entry:
+                if argument.arg_number not in module.donated:
+                    return True
+            elif len(seen) > 1 and owner.owner.name == "stablehlo.while":  # passed on by a loop's body
+                pending.append(owner.owner.operands[argument.arg_number])
+            continue
+        index = mlir.OpResult(x).result_number
+        if owner.name in _VIEWS:
+            pending.append(owner.operands[index if len(owner.operands) > 1 else 0])
+        elif owner.name == "stablehlo.while":
+            if SOME_TRIPS not in owner.attributes:
+                pending.append(owner.operands[index])
+            pending.append(_returned(owner.regions[1], index))
+        elif owner.name in _BRANCHES:
+            pending.extend(_returned(region, index) for region in owner.regions)
+    return False
+
+
+def _returned(region: Any, index: int) -> Any:
+    """What a region's block returns."""
+    operations = region.blocks[0].operations
+    return operations[len(operations) - 1].operands[index]
 
 
 def copy_of(x: Any) -> Any:

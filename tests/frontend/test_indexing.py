@@ -52,6 +52,8 @@ def test_get_agrees_with_numpy(expression):
 @pytest.mark.parametrize("how", ["set", "add", "multiply", "min", "max", "subtract"])
 def test_updates_agree_with_jax(expression, how):
     index = index_of(expression)
+    if expression == "None, True":
+        pytest.skip("JAX 0.10.2 takes the wrong shape for the update")
     shape = X[index].shape
     values = np.linspace(-3, 5, int(np.prod(shape)), dtype=np.float32).reshape(shape)
     got = getattr(qnp.asarray(X).at[index], how)(values)

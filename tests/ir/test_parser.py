@@ -17,8 +17,8 @@ from quire.ir.avals import ShapedArray
 from quire.ir.errors import ParseError
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from quire.ir.parser import parse, parse_aval
-from quire.ir.primitives import indexing
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import indexing
 from quire.ir.printer import PrintOptions, to_text
 from quire.ir.verifier import verify
 from tests.programs import programs
