@@ -19,6 +19,7 @@ from . import linalg_forms
 from .host_calls import emit_host_call
 from .lowering import Ctx, lowering, traced_rule
 
+
 @lru_cache(maxsize=512)
 def _host_function(
     p: Primitive, params: tuple[tuple[str, Any], ...], out_avals: tuple[ShapedArray, ...]
