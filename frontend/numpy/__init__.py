@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent_names import suggest_nearest
 from .arithmetic import (
     abs,
     absolute,
@@ -449,3 +450,5 @@ __all__ = [
     "vdot", "vecdot", "vecmat", "vsplit", "vstack", "where", "zeros", "zeros_like",
     "var", "vdot", "vecdot", "vectorize", "vecmat", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]  # fmt: skip
+
+__getattr__ = suggest_nearest("quire.numpy", globals())
