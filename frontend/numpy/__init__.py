@@ -199,6 +199,7 @@ from .elementwise import (
     tanh,
     true_divide,
 )
+from .gufunc import vectorize
 from .linear import (
     cross,
     dot,
@@ -214,7 +215,6 @@ from .linear import (
     vecdot,
     vecmat,
 )
-from .gufunc import vectorize
 from .manipulation import (
     append,
     array_split,
