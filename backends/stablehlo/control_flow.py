@@ -62,7 +62,7 @@ def emit_branches(pred: Any, types: Sequence[Any], on_true: Body, on_false: Body
 @lowering(cf.cond_p)
 def cond(ctx: Ctx, index: Any, *operands: Any, branches: tuple[ClosedJaxpr, ...]) -> Any:
     def branch(closed: ClosedJaxpr) -> Body:
-        return lambda: lower_jaxpr(ctx.module, closed.jaxpr, (), operands, ctx.eqn.source)
+        return lambda: lower_jaxpr(ctx.module, closed.jaxpr, (), operands, ctx.source)
 
     if len(branches) == 1:
         return branch(branches[0])()
@@ -108,7 +108,7 @@ def while_(
 ) -> Any:
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
-    module, source = ctx.module, ctx.eqn.source
+    module, source = ctx.module, ctx.source
     hidden = _hidden_from_iree(cond_jaxpr.jaxpr, cond_nconsts, body_jaxpr.jaxpr, body_nconsts)
     counter = [hlo.constant(0, INDEX)] if hidden else []
     n = len(counter)
@@ -143,7 +143,7 @@ def bounded_while(
 ) -> Any:
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
-    module, source = ctx.module, ctx.eqn.source
+    module, source = ctx.module, ctx.source
     hidden = _hidden_from_iree(cond_jaxpr.jaxpr, cond_nconsts, body_jaxpr.jaxpr, body_nconsts)
 
     def test(i: Any, *carry: Any) -> Any:
@@ -180,7 +180,7 @@ def scan(
     y_avals = jaxpr.out_avals[num_carry:]
 
     def apply(carry: Sequence[Any], rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        out = lower_jaxpr(ctx.module, jaxpr.jaxpr, (), (*consts, *carry, *rows), ctx.eqn.source)
+        out = lower_jaxpr(ctx.module, jaxpr.jaxpr, (), (*consts, *carry, *rows), ctx.source)
         return out[:num_carry], out[num_carry:]
 
     unroll = max(1, min(unroll, length))

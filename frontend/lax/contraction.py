@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.primitives import contraction as ct
