@@ -30,6 +30,7 @@ from . import eager as _eager  # noqa: E402, F401
 from . import lax as lax  # noqa: E402
 from . import numpy as numpy  # noqa: E402
 from . import operators as _operators  # noqa: E402, F401
+from . import random as random  # noqa: E402
 from . import tree as tree  # noqa: E402
 from . import tree_util as tree_util  # noqa: E402
 from .aot import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from quire.backends.iree.service import retry_flags
 from quire.backends.targets import Target
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
@@ -24,7 +25,7 @@ from quire.ir.tracing import hooks
 from quire.passes.cost import Cost, estimate
 from quire.runtime.compile_cache import cache_key, compile_cache
 from quire.runtime.devices import Device
-from quire.runtime.executable import Executable
+from quire.runtime.executable import Executable, ExecutionError
 
 from . import stages
 
@@ -84,14 +85,14 @@ def used_arguments(closed: ClosedJaxpr) -> tuple[int, ...]:
     return tuple(i for i, v in enumerate(closed.jaxpr.invars) if v in used)
 
 
-def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int]) -> str:
+def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int], keep_unused: bool) -> str:
     digest = hashlib.sha256()
     for c in closed.consts:
         array = np.asarray(c)
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size and array.shape else array.tobytes())
     return cache_key(
-        jaxpr_to_str(closed.jaxpr), digest.digest(), target.fingerprint(), repr(tuple(donated)),
+        jaxpr_to_str(closed.jaxpr), digest.digest(), target.fingerprint(), repr((tuple(donated), keep_unused)),
         repr(config.options.trace_key),
     )  # fmt: skip
 
@@ -110,7 +111,7 @@ def compile_program(
     start = time.perf_counter()
     target = device.target
     cache = compile_cache()
-    key = _key(closed, target, donated)
+    key = _key(closed, target, donated, keep_unused)
     if stages.wants_reports():
         stages.report(stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused))
     payload = cache.get(key)
@@ -138,7 +139,19 @@ def compile_program(
         host_modules.append(HostModule("host", functions, device))
     cost = Cost(*facts["cost"])
     mode = "task" if device.is_host and cost.seconds(target) > SYNC_BELOW_SECONDS else "sync"
-    executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
+    try:
+        executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
+    except ExecutionError as error:
+        # Some limits (32 buffers in a dispatch) show only now; the same module compiles to a form that loads.
+        flags = retry_flags(str(error), facts["flags"])
+        if flags is None:
+            raise
+        if lowered is None:
+            lowered = _lower(closed, target, name, donated, keep_unused)
+        payload = _compile(lowered, target, name, flags)
+        cache.put(key, payload)
+        facts = pickle.loads(payload)
+        executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
     return Program(
         executable, facts["results"], tuple(closed.out_avals), facts["kept"], time.perf_counter() - start, cached,
         cost, facts["flags"], device, len(facts["vmfb"]),
@@ -193,10 +206,11 @@ def compile_flags(lowered: Any, target: Target) -> tuple[str, ...]:
     return target.flags
 
 
-def _compile(lowered: LoweredProgram, target: Target, name: str) -> bytes:
+def _compile(lowered: LoweredProgram, target: Target, name: str, flags: tuple[str, ...] | None = None) -> bytes:
     from quire.backends.iree.service import compile_service
 
-    flags = compile_flags(lowered.module, target)
+    if flags is None:
+        flags = compile_flags(lowered.module, target)
     output = compile_service().compile(lowered.module.bytecode(), flags, name=name)
     return pickle.dumps(
         {
@@ -205,6 +219,6 @@ def _compile(lowered: LoweredProgram, target: Target, name: str) -> bytes:
             "kept": lowered.kept,
             "host_calls": [c.symbol for c in lowered.module.host_calls],
             "cost": (lowered.cost.flops, lowered.cost.bytes),
-            "flags": flags,
+            "flags": output.flags,
         }
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -84,7 +85,9 @@ class Stages(Mapping[str, str]):
         self.manager = PassManager(pipeline, target=target, verify_each=verify_each, compare=compare)
         self.pipeline = str(self.manager)
         self.seconds: dict[str, float] = {}
-        self._names = Names()  # one for all stages: a variable keeps its name from pass to pass
+        # A variable keeps its name from pass to pass; off: each text has the names of its own order.
+        self.share_names = True
+        self._names = Names()
         self._texts: dict[str, str] = {}
         self._result: Any = None
         self._lowered: Any = None
@@ -127,9 +130,7 @@ class Stages(Mapping[str, str]):
 
     def prepare(self, stages: Sequence[str]) -> None:
         """Make several stages at once: one run of IREE instead of one for each of its phases."""
-        code = code_stage(self.target)
-        wanted = [self.resolve(s) for s in stages]
-        if sum(s in self._phases or s == code for s in wanted) > 1:
+        if sum(self.resolve(s) in self._phases for s in stages) > 1:
             self.compile_all()
 
     # -- how each is made
@@ -140,7 +141,8 @@ class Stages(Mapping[str, str]):
         for i, pass_stage in enumerate(self.manager.stages):
             # In order, so that names do not depend on which stage is asked for first.
             if pass_stage == stage:
-                self[(JAXPR, *self.manager.stages)[i]]
+                if self.share_names:
+                    self[(JAXPR, *self.manager.stages)[i]]
                 return self._print(self.result.records[i].after)
         if stage == STABLEHLO:
             return self.lowered.module.text(locations=self.options.source).rstrip("\n")
@@ -148,10 +150,11 @@ class Stages(Mapping[str, str]):
             if self._output is None:
                 return self._compile(phase=self._phases[stage]).text or ""
             return self._output.stages.get(self._phases[stage], "")
-        return self._code(self.compile_all())
+        # A run of its own: one that writes files has its temporary folder in the text of its phases.
+        return self._code(self._compile(files=True))
 
     def _print(self, program: ClosedJaxpr) -> str:
-        return to_text(program, self.options, self._names)
+        return to_text(program, self.options, self._names if self.share_names else Names())
 
     @property
     def result(self) -> Any:
@@ -183,20 +186,24 @@ class Stages(Mapping[str, str]):
 
         module = self.lowered.module
         flags = compile_flags(module, self.target)
-        return compile_service().compile(module.bytecode(), flags, name=self.name, **what)
+        output = compile_service().compile(module.bytecode(), flags, name=self.name, **what)
+        # Printing takes part of the time; a plain compile is a little faster.
+        self.seconds["iree"] = output.seconds
+        return output
 
     def compile_all(self) -> CompileOutput:
-        """IREE's output with all its stages and files."""
+        """IREE's output with the texts after all its phases."""
         with self._lock:
             if self._output is None:
-                self._output = self._compile(stages=True, files=True)
-                self.seconds["iree"] = self._output.seconds
+                self._output = self._compile(stages=True)
             return self._output
 
     def _code(self, output: CompileOutput) -> str:
         _, pattern = _CODE[self.target.backend]
         found = {name: data for name, data in sorted(output.files.items()) if pattern.search(name)}
-        parts = [data.decode("utf-8", "replace").rstrip("\n") for data in found.values()]
+        # The compiler's temporary folder has a new name in each run.
+        temporary = re.compile(rf"{re.escape(tempfile.gettempdir())}[/\\]quire-\w+")
+        parts = [temporary.sub(".", data.decode("utf-8", "replace")).rstrip("\n") for data in found.values()]
         return "\n\n".join(parts) if parts else "(no executable: the program only moves memory)"
 
     # -- files
@@ -252,7 +259,7 @@ def stages_of(
     )  # fmt: skip
 
 
-# -- reports of the compile path ----------------------------------------------------------------------------------------
+# -- reports of the compile path --------------------------------------------------------------------------------------
 
 StageSink = Callable[[Stages], None]
 _sinks: list[StageSink] = []

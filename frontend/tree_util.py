@@ -593,17 +593,6 @@ def is_single_leaf(treedef: Any) -> bool:
     return treedef.is_leaf()
 
 
-_flat_tuples: dict[int, Any] = {}
-
-
-def is_flat_tuple(treedef: Any, n: int) -> bool:
-    """Whether the tree is ``((leaf, ..., leaf), {})`` with n leaves: n positional arrays."""
-    flat = _flat_tuples.get(n)
-    if flat is None:
-        flat = _flat_tuples[n] = tree_flatten(((0,) * n, {}))[1]
-    return treedef == flat
-
-
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
     """A tree prefix of `tree` as one value for each of its leaves; None in the prefix is a value.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.special as sp
+
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
@@ -85,52 +86,74 @@ def bessel_i1e(x: Array) -> Array:
 
 
 def igamma(a: Array, x: Array) -> Array:
-    return np.where((x < 0) | (a <= 0), np.nan, sp.gammainc(a, x))
+    return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, sp.gammainc(a, x))
 
 
 def igammac(a: Array, x: Array) -> Array:
-    return np.where((x < 0) | (a <= 0), np.nan, sp.gammaincc(a, x))
+    return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, sp.gammaincc(a, x))
 
 
-def igamma_grad_a(a: Array, x: Array) -> Array:
-    """The series of P(a, x) = x^a e^-x sum x^n / gamma(a + n + 1), differentiated term by term."""
-    a, x = np.broadcast_arrays(a, x)
-    invalid = (x < 0) | (a <= 0) | np.isnan(a) | np.isnan(x)
-    # P is 0 or 1 to double precision there, and the derivative vanishes
-    trivial = (x == 0) | np.isinf(a) | (np.abs(x - a) > 40 * np.sqrt(np.maximum(a, x)) + 700)
-    a, x = np.where(invalid | trivial, 1.0, a), np.where(invalid | trivial, 1.0, x)
-    term = np.exp(a * np.log(x) - x - sp.gammaln(a + 1))
-    slope = np.log(x) - sp.digamma(a + 1)
-    total = term * slope
+def _slope_series(a: Array, x: Array) -> Array:
+    """The sum of x^n / ((a+1) ... (a+n)) (log x - digamma(a+n+1)): P's series differentiated term by term."""
+    term, slope = np.ones_like(x), np.log(x) - sp.digamma(a + 1)
+    total = slope.copy()
     for n in range(1, 4000):
-        term = term * x / (a + n)
+        term = term * (x / (a + n))
         slope = slope - 1 / (a + n)
         total = total + term * slope
         if n % 16 == 0 and np.all((np.abs(term * slope) <= 1e-17 * np.abs(total)) & (a + n > x)):
             break
-    return np.where(invalid, np.nan, np.where(trivial, 0.0, total))
+    return total
+
+
+def _slope_tail(a: Array, x: Array) -> Array:
+    """The asymptotic series of Q over its density (NIST DLMF 8.11.2), differentiated term by term."""
+    terms, slopes = [np.ones_like(x)], [np.zeros_like(x)]
+    for k in range(1, 31):
+        slopes.append((slopes[-1] * (a - k) + terms[-1]) / x)
+        terms.append(terms[-1] * (a - k) / x)
+    return (np.log(x) - sp.digamma(a)) * np.sum(terms, axis=0) + np.sum(slopes, axis=0)
 
 
 def random_gamma_grad(a: Array, x: Array) -> Array:
     """-(dP/da) / (dP/dx): the implicit derivative of a sample."""
+    a, x = np.broadcast_arrays(a, x)
+    invalid = (x < 0) | (a <= 0) | np.isnan(a) | np.isnan(x) | np.isinf(a)
+    flat = (x == 0) | (np.abs(x - a) > 40 * np.sqrt(np.maximum(a, x)) + 700)
+    a, x = np.where(invalid | flat, 1.0, a), np.where(invalid | flat, 1.0, x)
+    tail = x > 30 + 1.7 * a
+    near = -_slope_series(np.where(tail, 1.0, a), np.where(tail, 1.0, x)) * x / a
+    value = np.where(tail, _slope_tail(a, np.where(tail, x, 1000.0)), near)
+    return np.where(invalid, np.nan, np.where(flat, 0.0, value))
+
+
+def igamma_grad_a(a: Array, x: Array) -> Array:
+    """The derivative of a sample times minus its density x^(a-1) e^-x / gamma(a)."""
     density = np.exp((a - 1) * np.log(x) - x - sp.gammaln(a))
-    return -igamma_grad_a(a, x) / density
+    value = random_gamma_grad(a, x)
+    return np.where(value == 0, 0.0, -value * density)
 
 
 def zeta(x: Array, q: Array) -> Array:
-    return sp.zeta(x, q)
+    pole = (q <= 0) & (q == np.floor(q))
+    value = np.where((q < 0) & ~pole & (x != np.floor(x)), np.nan, sp.zeta(x, q))
+    value = np.where(pole, np.where(x % 2 == 0, np.inf, np.nan), value)
+    value = np.where(x == 1, np.inf, value)
+    return np.where(np.isnan(x) | np.isnan(q) | np.isinf(x) | np.isinf(q), np.nan, value)
 
 
 def polygamma(m: Array, x: Array) -> Array:
     n = m + 1
-    value = np.where(n % 2 == 0, 1.0, -1.0) * sp.gamma(n) * sp.zeta(n, x)
+    value = np.where(n % 2 == 0, 1.0, -1.0) * sp.gamma(n) * zeta(n, x)
     value = np.where(m == 0, digamma(x), value)
     return np.where((m < 0) | (m != np.floor(m)), np.nan, value)
 
 
 def betainc(a: Array, b: Array, x: Array) -> Array:
-    invalid = ~(a > 0) | ~(b > 0) | (x < 0) | (x > 1)
-    return np.where(invalid, np.nan, sp.betainc(a, b, x))
+    invalid = ~(a >= 0) | ~(b >= 0) | (x < 0) | (x > 1) | ((a == b) & ((a == 0) | np.isinf(a)))
+    low, high = (x == 0) | (b == 0) | np.isinf(a), (x == 1) | (a == 0) | np.isinf(b)
+    value = np.where(low & (x != 1), 0.0, np.where(high, 1.0, sp.betainc(a, b, x)))
+    return np.where(invalid | np.isnan(x), np.nan, value)
 
 
 _DOUBLE: dict[Any, Callable[..., Array]] = {

@@ -13,6 +13,7 @@ from typing import Any
 
 import iree.compiler.ir as mlir
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.primitives import contraction as ct
@@ -93,6 +94,8 @@ def from_computed(x: Any, total: DType, result: DType) -> Any:
         return hlo.compare(x, hlo.full_like(x, 0, total), "NE")
     if dtypes.is_unsigned(result):
         return hlo.bitcast(x, result)
+    if dtypes.is_complex(total):  # IREE fails to compile some elementwise operations fused into complex contractions
+        x = hlo.optimization_barrier(x)[0]
     return hlo.convert(x, result)
 
 

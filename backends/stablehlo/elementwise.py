@@ -9,11 +9,28 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
 from . import elementwise_math, elementwise_special, hlo, types
-from .formulas import HALF, Num, by_dtype, complex_, const, direct, formula, is_finite, libm, maximum, minimum, spread, sqrt, where, with_sign
+from .formulas import (
+    HALF,
+    Num,
+    by_dtype,
+    complex_,
+    const,
+    direct,
+    formula,
+    is_finite,
+    libm,
+    maximum,
+    minimum,
+    spread,
+    sqrt,
+    where,
+    with_sign,
+)
 from .lowering import Ctx, lowering
 
 __all__ = ["elementwise_math", "elementwise_special"]  # imported for their rules
@@ -26,7 +43,7 @@ for _p, _build in {
     ew.not_p: hlo.not_, ew.and_p: hlo.and_, ew.or_p: hlo.or_, ew.xor_p: hlo.xor,
     ew.shift_left_p: hlo.shift_left, ew.shift_right_logical_p: hlo.shift_right_logical,
     ew.population_count_p: hlo.popcnt, ew.clz_p: hlo.clz, ew.real_p: hlo.real, ew.imag_p: hlo.imag,
-    ew.complex_p: hlo.complex, ew.is_finite_p: hlo.is_finite, ew.copy_p: lambda x: x,
+    ew.complex_p: hlo.complex, ew.is_finite_p: hlo.is_finite, ew.copy_p: lambda x: x, ew.stop_gradient_p: lambda x: x,
 }.items():  # fmt: skip
     lowering.add(_p, direct(_build))
 

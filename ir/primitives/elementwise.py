@@ -270,6 +270,12 @@ def copy_p(x: ShapedArray) -> ShapedArray:
     return x
 
 
+@primitive("stop_gradient")
+def stop_gradient_p(x: ShapedArray) -> ShapedArray:
+    """x itself, with a derivative of zero."""
+    return x
+
+
 # -- thin functions -----------------------------------------------------------------------------------------------------
 
 neg, sign, abs, floor, ceil, square = map(_unary, (neg_p, sign_p, abs_p, floor_p, ceil_p, square_p))
@@ -292,6 +298,11 @@ shift_left, shift_right_logical, shift_right_arithmetic = map(
 )
 complex = _binary(complex_p)
 copy = _unary(copy_p)
+
+
+def stop_gradient(x: Value) -> Value:
+    """x with a derivative of zero; x itself for dtypes that have no derivative."""
+    return stop_gradient_p.bind(x) if dtypes.is_inexact(aval_of(x).dtype) else x
 
 
 def real(x: Value) -> Value:

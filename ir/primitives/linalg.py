@@ -12,6 +12,7 @@ from .. import dtypes
 from ..avals import ShapedArray, aval_of
 from ..primitive import primitive
 from . import elementwise as ew
+from . import reductions as rd
 from . import structural as st
 from .common import check_same_dtype
 
@@ -329,3 +330,61 @@ def tridiagonal(x: Value, *, lower: bool = True) -> list[Value]:
 def tridiagonal_solve(dl: Value, d: Value, du: Value, b: Value, *, perturb_singular: bool = False) -> Value:
     """Solve with a tridiagonal matrix; see `tridiagonal_solve_p`."""
     return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=bool(perturb_singular))
+
+
+# -- triangles, diagonals, identities: helpers of rules ---------------------------------------------------------------------
+
+
+def _row_and_column(x: Value) -> tuple[Value, Value]:
+    """Row and column numbers of the matrices of x, as int32 of their shape."""
+    shape = aval_of(x).shape[-2:]
+    return st.broadcasted_iota(dtypes.int32, shape, 0), st.broadcasted_iota(dtypes.int32, shape, 1)
+
+
+def keep(x: Value, mask: Value) -> Value:
+    """The matrices of x where the mask of their shape holds, and 0 elsewhere."""
+    aval = aval_of(x)
+    mask = st.broadcast_in_dim(mask, aval.shape, (aval.ndim - 2, aval.ndim - 1))
+    return ew.select_n(mask, st.full(aval.shape, 0, aval.dtype), x)
+
+
+def tril(x: Value, k: int = 0) -> Value:
+    """The part of the matrices of x on and below the k-th diagonal."""
+    row, column = _row_and_column(x)
+    return keep(x, ew.ge(ew.add(row, k), column))
+
+
+def triu(x: Value, k: int = 0) -> Value:
+    """The part of the matrices of x on and above the k-th diagonal."""
+    row, column = _row_and_column(x)
+    return keep(x, ew.le(ew.add(row, k), column))
+
+
+def eye(m: int, n: int, dtype: Any) -> Value:
+    """The identity matrix, m by n."""
+    row, column = (st.broadcasted_iota(dtypes.int32, (m, n), i) for i in range(2))
+    return ew.convert_element_type(ew.eq(row, column), dtype)
+
+
+def diagonal(x: Value) -> Value:
+    """The diagonals of square matrices."""
+    row, column = _row_and_column(x)
+    return rd.reduce_sum(keep(x, ew.eq(row, column)), (aval_of(x).ndim - 1,))
+
+
+def scale_columns(x: Value, s: Value) -> Value:
+    """The matrices of x, column j times s[..., j]; s is converted to x's dtype."""
+    return ew.mul(x, _along(x, s, 0))
+
+
+def scale_rows(x: Value, s: Value) -> Value:
+    """The matrices of x, row i times s[..., i]; s is converted to x's dtype."""
+    return ew.mul(x, _along(x, s, 1))
+
+
+def _along(x: Value, s: Value, constant: int) -> Value:
+    aval = aval_of(x)
+    n = aval.ndim
+    return st.broadcast_in_dim(
+        ew.convert_element_type(s, aval.dtype), aval.shape, (*range(n - 2), n - 1 if constant == 0 else n - 2)
+    )

@@ -1,5 +1,7 @@
 """The verifier accepts what tracing makes and names what breaks a rule."""
 
+# ruff: noqa: E501  (programs and messages on one line)
+
 from __future__ import annotations
 
 import numpy as np

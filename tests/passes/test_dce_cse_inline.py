@@ -1,5 +1,7 @@
 """inline, dce and cse by program; random programs are compared in test_simplify."""
 
+# ruff: noqa: E501  (programs and messages on one line)
+
 from __future__ import annotations
 
 import pytest

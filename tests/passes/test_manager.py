@@ -1,5 +1,7 @@
 """Pipelines as text, the registry of passes, and what the pass manager does around each pass."""
 
+# ruff: noqa: E501  (programs and messages on one line)
+
 from __future__ import annotations
 
 import os

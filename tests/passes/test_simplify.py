@@ -1,5 +1,7 @@
 """simplify: every identity on every dtype and edge value, the other rules by program, and random programs."""
 
+# ruff: noqa: E501  (programs and messages on one line)
+
 from __future__ import annotations
 
 import itertools

@@ -12,7 +12,7 @@ from pathlib import Path
 
 EPILOG = """\
 input:
-  script.py            run the script and show every function that it compiles
+  script.py            run the script and show every function that it compiles (its own arguments after --)
   script.py:function   trace one function, for the types or values of --args
   file.jaxpr           read textual IR (several programs: separated by // ----- lines)
   -                    the same from standard input
@@ -48,7 +48,6 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("input", nargs="?", help="script.py, script.py:function, file.jaxpr or -")
-    p.add_argument("script_args", nargs="*", metavar="arg", help="arguments of the script (after --)")
     p.add_argument("--args", nargs="+", metavar="ARG", help="the function's arguments: types (f32[8,3]) or "
                    "expressions; name=ARG for a keyword")  # fmt: skip
     p.add_argument("--stage", "-s", nargs="+", action="extend", metavar="STAGE", help="stages to show, also separated "
@@ -81,7 +80,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run dumpir; returns the exit status."""
-    options = make_parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    cut = words.index("--") if "--" in words else len(words)
+    options = make_parser().parse_args(words[:cut])
+    options.script_args = words[cut + 1 :]
     try:
         return _run(options)
     except BrokenPipeError:  # `dumpir ... | head`
@@ -227,6 +229,7 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> Non
         verify(program.closed)
     stages = _stages(program, options)
     chosen = [stages.resolve(s) for s in _chosen(options, stages, program.textual)]
+    stages.share_names = len(chosen) > 1
     stages.prepare(chosen)
     if options.output is not None:
         folder = Path(options.output) / program.name if several else Path(options.output)

@@ -1,0 +1,49 @@
+"""Sorting of `quire.lax`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quire.ir.avals import aval_of
+from quire.ir.primitives import sorting
+
+Value = Any
+
+
+def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+    """Sort an array along a dimension, or a tuple of arrays together by the first `num_keys` of them.
+
+    NaN comes last, -0 and 0 are equal, complex numbers are ordered by real, then imaginary part.
+
+    >>> import quire.numpy as qnp
+    >>> [x.tolist() for x in sort((qnp.array([2, 1, 2]), qnp.array([0, 1, 2])))]
+    [[1, 2, 2], [1, 0, 2]]
+    """
+    if isinstance(operand, Sequence):
+        if not operand:
+            raise TypeError("sort: requires at least one operand")
+        if not 1 <= num_keys <= len(operand):
+            raise ValueError(f"sort: num_keys {num_keys} must be between 1 and the number of operands {len(operand)}")
+        return tuple(sorting.sort(operand, dimension, is_stable, num_keys))
+    return sorting.sort([operand], dimension, is_stable, 1)[0]
+
+
+def sort_key_val(keys: Value, values: Value, dimension: int = -1, is_stable: bool = True) -> tuple[Value, Value]:
+    """Sort `keys` along a dimension and reorder `values` alike."""
+    k, v = sorting.sort([keys, values], dimension, is_stable, 1)
+    return k, v
+
+
+def top_k(operand: Value, k: int, *, axis: int = -1) -> tuple[Value, Value]:
+    """The k largest elements along an axis, descending, and their int32 indices; NaN counts as largest.
+
+    Raises ValueError where k is negative or above the size.
+    """
+    n = aval_of(operand).shape[axis] if aval_of(operand).ndim else 0
+    if not 0 <= k <= n:
+        raise ValueError(f"top_k: k={k} must be between 0 and the size {n} of the axis of {aval_of(operand).short()}")
+    return sorting.top_k(operand, k, axis)
+
+
+__all__ = ["sort", "sort_key_val", "top_k"]

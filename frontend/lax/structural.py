@@ -1,0 +1,205 @@
+"""Shapes: functions of `quire.lax` that move elements and compute none, with JAX's names and signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quire.ir import dtypes
+from quire.ir.avals import aval_of
+from quire.ir.primitives import structural as st
+
+from .. import tree_util
+
+Value = Any
+
+
+def broadcast(operand: Value, sizes: Sequence[int], *, out_sharding: Any = None) -> Value:
+    """`operand` repeated along new leading dimensions of these sizes."""
+    return st.broadcast(operand, sizes)
+
+
+def broadcast_in_dim(
+    operand: Value, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
+) -> Value:
+    """`operand` repeated to `shape`; its dimension i becomes dimension ``broadcast_dimensions[i]``.
+
+    Raises ValueError where a size is neither 1 nor the new one.
+
+    >>> import quire.numpy as qnp
+    >>> broadcast_in_dim(qnp.arange(2), (2, 3), (0,)).tolist()
+    [[0, 0, 0], [1, 1, 1]]
+    """
+    return st.broadcast_in_dim(operand, shape, broadcast_dimensions)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that arrays of these shapes have together by NumPy's rule. Raises ValueError if there is none."""
+    ndim = max((len(s) for s in shapes), default=0)
+    out = [1] * ndim
+    for s in shapes:
+        for i, n in enumerate(s, ndim - len(s)):
+            if n != 1 and out[i] not in (1, n):
+                raise ValueError(f"broadcast_shapes: incompatible shapes {', '.join(str(tuple(t)) for t in shapes)}")
+            out[i] = n if out[i] == 1 else out[i]
+    return tuple(out)
+
+
+def broadcast_to_rank(x: Value, rank: int) -> Value:
+    """x with dimensions of size 1 added in front, up to `rank`."""
+    return expand_dims(x, range(rank - aval_of(x).ndim))
+
+
+def reshape(
+    operand: Value, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, *, out_sharding: Any = None
+) -> Value:
+    """The elements in row-major order in another shape; `dimensions` reorders the operand's dimensions first."""
+    if dimensions is not None:
+        operand = st.transpose(operand, dimensions)
+    return st.reshape(operand, new_sizes)
+
+
+def transpose(operand: Value, permutation: Sequence[int]) -> Value:
+    """`operand` with its dimensions reordered: dimension i of the result is ``permutation[i]``."""
+    return st.transpose(operand, permutation)
+
+
+def squeeze(array: Value, dimensions: Sequence[int]) -> Value:
+    """`array` without these dimensions of size 1."""
+    return st.squeeze(array, dimensions)
+
+
+def expand_dims(array: Value, dimensions: Sequence[int]) -> Value:
+    """`array` with dimensions of size 1 at these positions of the result."""
+    return st.expand_dims(array, tuple(dimensions))
+
+
+def collapse(operand: Value, start_dimension: int, stop_dimension: int | None = None) -> Value:
+    """`operand` with dimensions start to stop (excluded) merged into one."""
+    shape = aval_of(operand).shape
+    lo, hi, _ = slice_type(start_dimension, stop_dimension, 1).indices(len(shape))
+    if hi < lo:
+        raise ValueError(f"collapse: start_dimension {start_dimension} is after stop_dimension {stop_dimension}")
+    size = 1
+    for n in shape[lo:hi]:
+        size *= n
+    return st.reshape(operand, (*shape[:lo], size, *shape[hi:]))
+
+
+slice_type = slice
+
+
+def rev(operand: Value, dimensions: Sequence[int]) -> Value:
+    """`operand` reversed along these dimensions."""
+    return st.rev(operand, dimensions)
+
+
+def concatenate(operands: Sequence[Value], dimension: int) -> Value:
+    """Arrays of one dtype joined along a dimension; the other sizes are equal."""
+    return st.concatenate(operands, dimension)
+
+
+def pad(operand: Value, padding_value: Value, padding_config: Sequence[tuple[int, int, int]]) -> Value:
+    """`operand` padded by (low, high, interior) copies of a scalar along each dimension; negative ones crop.
+
+    >>> import quire.numpy as qnp
+    >>> pad(qnp.arange(3), 9, [(1, 0, 1)]).tolist()
+    [9, 0, 9, 1, 9, 2]
+    """
+    return st.pad(operand, padding_value, padding_config)
+
+
+def iota(dtype: Any, size: int) -> Value:
+    """The vector 0, 1, ..., size - 1."""
+    return st.iota(dtype, size)
+
+
+def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None) -> Value:
+    """An array of that shape whose value is the index along `dimension`."""
+    return st.broadcasted_iota(dtype, shape, dimension)
+
+
+def split(operand: Value, sizes: Sequence[int], axis: int = 0) -> Sequence[Value]:
+    """`operand` cut along `axis` into pieces of the given sizes."""
+    return st.split(operand, sizes, axis)
+
+
+def tile(operand: Value, reps: Sequence[int]) -> Value:
+    """`operand` repeated along each dimension."""
+    return st.tile(operand, reps)
+
+
+def full(shape: Sequence[int], fill_value: Value, dtype: Any = None, *, sharding: Any = None) -> Value:
+    """An array with all elements equal to a scalar."""
+    return st.full(shape, fill_value, dtype)
+
+
+def full_like(
+    x: Value, fill_value: Value, dtype: Any = None, shape: Sequence[int] | None = None, sharding: Any = None
+) -> Value:
+    """`full` with x's shape and dtype, unless they are given."""
+    aval = aval_of(x)
+    return st.full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+
+
+def zeros_like_array(x: Value) -> Value:
+    """Zeros of x's shape and dtype."""
+    return full_like(x, 0)
+
+
+def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Value:
+    """An array whose elements do not matter."""
+    return st.empty(shape, dtype)
+
+
+def optimization_barrier(operand: Any, /) -> Any:
+    """A pytree unchanged, across which compilers move nothing."""
+    leaves, tree = tree_util.tree_flatten(operand)
+    return tree_util.tree_unflatten(tree, st.optimization_barrier(*leaves))
+
+
+def shape_as_value(shape: Sequence[int]) -> Value:
+    """A shape as an int32 vector."""
+    import numpy as np
+
+    return st.broadcast_in_dim(np.asarray(shape, dtypes.int32), (len(shape),), (0,))
+
+
+def slice(  # noqa: A001 - JAX's name
+    operand: Value, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
+) -> Value:
+    """The elements between static bounds, every `strides`-th along each dimension.
+
+    Raises ValueError for bounds outside the array.
+    """
+    return st.slice(operand, start_indices, limit_indices, strides)
+
+
+def slice_in_dim(
+    operand: Value, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+) -> Value:
+    """`slice` along one dimension; None and negative bounds as in Python."""
+    return st.slice_in_dim(operand, start_index, limit_index, stride, axis)
+
+
+def index_in_dim(operand: Value, index: int, axis: int = 0, keepdims: bool = True) -> Value:
+    """The elements at a static index along a dimension; negative ones count from the end.
+
+    Raises ValueError for an index outside.
+    """
+    aval = aval_of(operand)
+    axis %= aval.ndim
+    n = aval.shape[axis]
+    if not -n <= index < n:
+        raise ValueError(f"index_in_dim: index {index} is out of bounds for axis {axis} of size {n}")
+    index %= n
+    out = st.slice_in_dim(operand, index, index + 1, 1, axis)
+    return out if keepdims else st.squeeze(out, (axis,))
+
+
+__all__ = [
+    "broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "collapse",
+    "concatenate", "empty", "expand_dims", "full", "full_like", "index_in_dim", "iota", "optimization_barrier", "pad",
+    "reshape", "rev", "shape_as_value", "slice", "slice_in_dim", "split", "squeeze", "tile", "transpose",
+    "zeros_like_array",
+]  # fmt: skip
