@@ -87,7 +87,7 @@ def canonicalize(d: Any) -> DType:
 
     Raises TypeError for dtypes that quire does not have (strings, objects, dates, structures).
     """
-    dtype = as_dtype(d)
+    dtype = cast(DType, d) if isinstance(d, np.dtype) else as_dtype(d)
     if dtype not in SHORT:
         raise TypeError(f"dtype {dtype} is not one quire has: {', '.join(SHORT.values())}")
     return dtype if config.options.enable_x64 else _TO_32.get(dtype, dtype)
@@ -102,7 +102,8 @@ def as_dtype(d: Any) -> DType:
         return _PYTHON_TYPES[d]
     if isinstance(d, str) and d in FROM_SHORT:
         return FROM_SHORT[d]
-    found: DType = np.dtype(cast(Any, getattr(d, "dtype", d)))
+    given: Any = d if isinstance(d, type) else getattr(d, "dtype", d)
+    found: DType = np.dtype(given)
     return found
 
 
