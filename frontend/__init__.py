@@ -24,14 +24,15 @@ from quire.runtime.devices import device_count as device_count  # noqa: E402
 from quire.runtime.devices import devices as devices  # noqa: E402
 from quire.runtime.devices import local_devices as local_devices  # noqa: E402
 
+from . import absent_names as _absent_names  # noqa: E402
 from . import ad_checkpoint as ad_checkpoint  # noqa: E402
-from . import debug as debug  # noqa: E402
 from . import debug as debug  # noqa: E402
 from . import eager as _eager  # noqa: E402, F401
 from . import lax as lax  # noqa: E402
 from . import numpy as numpy  # noqa: E402
 from . import operators as _operators  # noqa: E402, F401
 from . import random as random  # noqa: E402
+from . import tree as tree  # noqa: E402
 from . import tree_util as tree_util  # noqa: E402
 from .aot import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
 from .api import block_until_ready as block_until_ready  # noqa: E402
@@ -42,8 +43,6 @@ from .api import device_put as device_put  # noqa: E402
 from .api import eval_shape as eval_shape  # noqa: E402
 from .api import jit as jit  # noqa: E402
 from .api import make_jaxpr as make_jaxpr  # noqa: E402
-from .callbacks import io_callback as io_callback  # noqa: E402
-from .callbacks import pure_callback as pure_callback  # noqa: E402
 from .callbacks import io_callback as io_callback  # noqa: E402
 from .callbacks import pure_callback as pure_callback  # noqa: E402
 from .custom_derivatives import closure_convert as closure_convert  # noqa: E402
@@ -66,3 +65,4 @@ from .rematerialization import remat as remat  # noqa: E402
 from .vectorization import vmap as vmap  # noqa: E402
 
 __version__ = "0.1.0"
+__getattr__ = _absent_names.suggest_nearest("quire", globals())

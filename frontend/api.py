@@ -14,11 +14,12 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives.elementwise import copy_p
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, device_of, device_view, from_numpy, from_view, host_value, own_device
-from quire.runtime.devices import Device, devices
+from quire.runtime.devices import Device
 
 from . import tree_util
 from .aot import ShapeDtypeStruct
 from .compiled_function import CompiledFunction
+from .placement import as_device
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,9 +102,7 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: b
 
     `device` is a `Device` or the name of a platform. An array that is there already is returned as it is.
     """
-    target: Device = devices(device)[0] if isinstance(device, str) else device if device is not None else devices()[0]
-    if not isinstance(target, Device):
-        raise TypeError(f"device_put: expected a Device or the name of a platform, got {device!r}")
+    target = as_device(device)
 
     def put(leaf: Any) -> Any:
         if isinstance(leaf, Tracer):
@@ -138,8 +137,7 @@ def default_device(device: Device | str | None) -> Generator[None]:
 
     ``config.update("default_device", device)`` does so for the whole process.
     """
-    chosen = devices(device)[0] if isinstance(device, str) else device
-    with config.override(default_device=chosen):
+    with config.override(default_device=None if device is None else as_device(device)):
         yield
 
 

@@ -105,7 +105,7 @@ def _result_avals(api: str, shapes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
                 f"{api}: result_shape_dtypes must hold objects with shape and dtype (quire.ShapeDtypeStruct), "
                 f"got {leaf!r}"
             )
-        avals.append(ShapedArray(tuple(shape), np.dtype(dtype)))
+        avals.append(ShapedArray(tuple(shape), dtypes.canonicalize(np.dtype(dtype))))
     return tuple(avals), tree
 
 

@@ -6,7 +6,9 @@ inside a trace records one `jit` equation with the function's jaxpr.
 
 from __future__ import annotations
 
+import collections
 import functools
+import operator
 import threading
 import time
 import warnings
@@ -23,16 +25,23 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.primitives.calls import jit_p
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, close_captured, current_trace, eval_jaxpr, trace_flat
-from quire.runtime.array import Array, default_device, device_of, device_view, from_view, own_device
-from quire.runtime.devices import Device, devices
+from quire.runtime.array import Array, device_of, device_view, from_view, own_device
+from quire.runtime.devices import Device
 
 from . import tree_util
 from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .compiler import Program, compile_program
+from .placement import as_device
+from .recognition import MISMATCH, Recogniser, assembler, recogniser
 from .tracebacks import user_boundary
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 _new = object.__new__
+
+Call = Callable[[Sequence[Any]], Any]
+
+MOST_STRUCTURES = 6
+"""So many structures of arguments of one function take the shortest way; trying each costs about 1 us."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +82,16 @@ class Variant:
         self.call = _make_call(self)
 
 
-def _make_call(variant: Variant) -> Callable[[Sequence[Any]], Any]:
+def _make_call(variant: Variant) -> Call:
     """The shortest path from the flat arguments to the result."""
     program, info = variant.program, variant.info
     device = program.device
     result_bytes = sum(a.nbytes for a in program.out_avals)
     invoke = program.executable.make_call(result_bytes)
-    unflatten = variant.traced.out_tree.unflatten
-    leaf = tree_util.is_single_leaf(variant.traced.out_tree)
+    out_tree = variant.traced.out_tree
+    leaf = tree_util.is_single_leaf(out_tree)
+    n_out = out_tree.num_leaves
+    unflatten = assembler(out_tree.unflatten(range(n_out)), n_out) or out_tree.unflatten
     n_leaves = len(variant.traced.jaxpr.invars) - len(variant.traced.captured)
     kept = program.kept
     everything = kept == tuple(range(n_leaves))
@@ -119,13 +130,18 @@ def _make_call(variant: Variant) -> Callable[[Sequence[Any]], Any]:
 
         return call_simple
 
-    shared = {i for i in range(n_results) if sum(k == "result" and j == i for k, j, _, _ in makers) > 1}
+    uses_of = collections.Counter(i for kind, i, _, _ in makers if kind == "result")
+    shared = {i for i, n in uses_of.items() if n > 1}
+    # Each result once and in order: the usual case, in which nothing is looked up.
+    in_order = [(kind, i) for kind, i, _, _ in makers] == [("result", i) for i in range(n_results)]
+    avals = [aval for _, _, aval, _ in makers]
+    select = _selector(kept, everything)
 
     def call(leaves: Sequence[Any]) -> Any:
         info.uses += 1
-        if everything and on_host and not donated:
+        if on_host and not donated:
             try:
-                views = [x._view or view_of(x) for x in leaves]
+                views = [x._view or view_of(x) for x in select(leaves)]
             except AttributeError:
                 views = views_of(leaves)
         else:
@@ -135,19 +151,35 @@ def _make_call(variant: Variant) -> Callable[[Sequence[Any]], Any]:
         out = invoke(views)
         if n_results == 1:
             out = (out,)
-        results: list[Any] = []
-        for kind, i, aval, _ in makers:
-            if kind == "result":
-                array = from_view(out[i], aval, own)
-                array._shared = i in shared
-            else:
-                array = _forward(leaves[i], aval, device)
-            results.append(array)
+        if in_order:
+            results = [from_view(v, aval, own) for v, aval in zip(out, avals)]
+        else:
+            results = []
+            for kind, i, aval, _ in makers:
+                if kind == "result":
+                    array = from_view(out[i], aval, own)
+                    array._shared = i in shared
+                else:
+                    array = _forward(leaves[i], aval, device)
+                results.append(array)
         if donated:
             _delete(leaves, donated)
         return results[0] if leaf else unflatten(results)
 
     return call
+
+
+def _selector(kept: Sequence[int], everything: bool) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Picks the leaves that the program takes."""
+    if everything:
+        return _same
+    if len(kept) < 2:  # itemgetter gives a bare item for one, and does not exist for none
+        return lambda leaves: [leaves[i] for i in kept]
+    return operator.itemgetter(*kept)
+
+
+def _same(leaves: Sequence[Any]) -> Sequence[Any]:
+    return leaves
 
 
 def _host_view(x: Any, aval: ShapedArray, device: Device) -> Any:
@@ -227,14 +259,15 @@ class CompiledFunction:
         self._inline = inline
         if device is not None and backend is not None:
             raise ValueError("quire.compile: give a device or a backend, not both")
-        self._device: Device | None = devices(backend)[0] if backend is not None else device
+        named = backend if device is None else device
+        self._device: Device | None = None if named is None else as_device(named)
         self._max_variants = max_variants
         self._lock = threading.RLock()
         self._variants: dict[Any, Variant] = {}
         self._traces: dict[Any, TracedFunction] = {}
-        # The shortest way: positional arrays only. Valid for one Options object.
-        self._fast: dict[tuple[Any, ...], Callable[[Sequence[Any]], Any]] = {}
-        self._fast_options: Any = None
+        # The shortest way: the options for which it is valid, and each known structure's recogniser with its calls.
+        self._fast: tuple[Any, tuple[tuple[Recogniser, dict[Any, Call]], ...]] = (None, ())
+        self._unrecognised: set[Any] = set()
         self._plain = not (self._static_numbers or self._static_names)
 
     def __repr__(self) -> str:
@@ -246,15 +279,17 @@ class CompiledFunction:
     # -- the call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and current_trace() is None:
+        if current_trace() is None:
             options = current_override()
-            if (config._base if options is None else options) is self._fast_options:
-                try:
-                    call = self._fast[tuple([a._signature for a in args])]
-                except (AttributeError, KeyError):
-                    pass
-                else:
-                    return call(args)
+            valid_for, known = self._fast
+            if (config._base if options is None else options) is valid_for:
+                for recognise, calls in known:
+                    try:
+                        leaves, key = recognise(args, kwargs)
+                        call = calls[key]
+                    except MISMATCH:
+                        continue
+                    return call(leaves)
         return self._general(args, kwargs)
 
     @user_boundary
@@ -279,13 +314,35 @@ class CompiledFunction:
             if isinstance(found, TracedFunction):  # closes over an outer trace's values
                 return self._bind(found, leaves)
             variant = found
-            if self._plain and not kwargs and tree_util.is_flat_tuple(tree, len(args)):
-                with self._lock:
-                    if options is not self._fast_options:
-                        self._fast = {}
-                        self._fast_options = options
-                    self._fast[signatures] = variant.call
+        elif trace is None:
+            self._remember(args, kwargs, options, leaves, tree, variant.call)
         return variant.call(leaves)
+
+    def _remember(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any, leaves: Sequence[Any], tree: Any, call: Call
+    ) -> None:
+        """Make the next call like this one take the shortest way; from the second call of a variant on."""
+        with self._lock:
+            valid_for, known = self._fast
+            if valid_for is not options:
+                known = ()
+                self._unrecognised.clear()
+            if tree in self._unrecognised:
+                return
+            for recognise, calls in known:
+                try:
+                    calls[recognise(args, kwargs)[1]] = call
+                    return
+                except MISMATCH:
+                    continue
+            made = None
+            if len(known) < MOST_STRUCTURES:
+                made = recogniser(args, kwargs, leaves, self._static_numbers, self._static_names)
+            if made is None:
+                self._unrecognised.add(tree)
+            else:
+                known = (*known, (made, {made(args, kwargs)[1]: call}))
+            self._fast = (options, known)
 
     def _split(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -429,10 +486,7 @@ class CompiledFunction:
             )
         if found:
             return found.pop()
-        default = config.options.default_device
-        if isinstance(default, str):
-            default = devices(default)[0]
-        return default if default is not None else devices()[0] if not leaves else default_device_for(leaves)
+        return as_device(None)
 
     def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
         """The positions, among the dynamic leaves, of the donated arguments."""
@@ -466,7 +520,7 @@ class CompiledFunction:
         with self._lock:
             self._variants.clear()
             self._traces.clear()
-            self._fast.clear()
+            self._fast = (None, ())
 
     def variants(self) -> list[Variant]:
         """The variants, oldest first (for tools)."""
@@ -514,11 +568,6 @@ class CompiledFunction:
         return stages[stage]
 
 
-def default_device_for(leaves: Sequence[Any]) -> Device:
-    """Where a program runs whose arguments name no device: the platform's first device."""
-    return devices()[0]
-
-
 def check_outputs(leaves: Sequence[Any], tree: Any, function: str) -> None:
     """Raise TypeError for a result that is no array."""
     for i, x in enumerate(leaves):
@@ -551,4 +600,4 @@ def report_donation(closed: ClosedJaxpr, donated: Sequence[int], names: Sequence
         )
 
 
-__all__ = ["CompiledFunction", "TracedFunction", "Variant", "default_device", "report_donation"]
+__all__ = ["CompiledFunction", "TracedFunction", "Variant", "report_donation"]

@@ -25,7 +25,7 @@ from quire.ir.tracing import hooks
 from quire.passes.cost import Cost, estimate
 from quire.runtime.compile_cache import cache_key, compile_cache
 from quire.runtime.devices import Device
-from quire.runtime.executable import ExecutionError, Executable
+from quire.runtime.executable import Executable, ExecutionError
 
 from . import stages
 

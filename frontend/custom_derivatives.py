@@ -18,6 +18,7 @@ from quire.passes.ad.rules import Zero
 from . import tree_util
 from .arguments import signature_of
 from .functions import check_callable, name_of
+from .transformations import as_array
 
 
 class SymbolicZero:
@@ -194,7 +195,8 @@ class _JvpRule:
     symbolic_zeros: bool
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        ts = [SymbolicZero(t.aval) if type(t) is Zero else t for t in tangents]
+        primals = [as_array(x) for x in primals]
+        ts = [SymbolicZero(t.aval) if type(t) is Zero else as_array(t) for t in tangents]
         out = self.rule(
             *self.fixed.values,
             tree_util.tree_unflatten(self.in_tree, primals),
@@ -342,6 +344,7 @@ class _Forward:
     residuals: _Residuals = field(compare=False)
 
     def __call__(self, args: Sequence[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], list[Any]]:
+        args = [as_array(x) for x in args]
         if self.symbolic_zeros:
             args = [CustomVJPPrimal(x, bool(nz)) for x, nz in zip(args, nonzeros, strict=True)]
         full = list(tree_util.tree_unflatten(self.in_tree, args))
@@ -376,7 +379,7 @@ class _Backward:
     residuals: _Residuals = field(compare=False)
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        cts = [SymbolicZero(ct.aval) if type(ct) is Zero else ct for ct in cotangents]
+        cts = [SymbolicZero(ct.aval) if type(ct) is Zero else as_array(ct) for ct in cotangents]
         found = self.rule(
             *self.fixed.values,
             tree_util.tree_unflatten(self.residuals.tree, residuals),
@@ -495,8 +498,9 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
         def flat(*cts: Any) -> list[Any]:
             found = rule(tree_util.tree_unflatten(out_tree, cts))
-            found = found if isinstance(found, tuple) and len(args) > 1 else (found,) if len(args) == 1 else found
-            leaves, tree = tree_util.tree_flatten(tuple(found) if not isinstance(found, tuple) else found)
+            if len(args) == 1 and not (isinstance(found, tuple | list) and len(found) == 1):
+                found = (found,)
+            leaves, tree = tree_util.tree_flatten(tuple(found))
             if tree != in_tree:
                 raise TypeError(
                     f"custom_gradient of {name_of(fun)}: the vjp function must return the arguments' tree structure "

@@ -7,6 +7,7 @@ differentiated are passed on as they are.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import Jaxpr
+from quire.ir.primitives.calls import custom_lin_p
 from quire.ir.source import current_source, where
 from quire.ir.tracing import eval_jaxpr, trace_flat
+from quire.passes.ad.calls import no_forward_mode
 from quire.passes.ad.jvp import jvp_eval
 from quire.passes.ad.linearize import Linear, linearize_eval
 from quire.passes.ad.rules import Linear as LinearInput
@@ -25,7 +28,8 @@ from quire.passes.ad.rules import Zero, instantiate
 from quire.passes.ad.transpose import backward, pullback
 
 from . import tree_util
-from .functions import name_of, partial_positions
+from .functions import check_callable, name_of, partial_positions
+from .transformations import appended, applies, as_array
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def _check_array(x: Any, what: str) -> None:
 
 def _with_aux(traced: _Traced, values: Sequence[Any]) -> Any:
     """The aux tree with its arrays replaced by their values."""
-    given = iter(values)
+    given = map(as_array, values)
     return tree_util.tree_unflatten(traced.aux_tree, [next(given) if _is_array(x) else x for x in traced.aux])
 
 
@@ -147,10 +151,24 @@ def value_and_grad(
     Raises:
         TypeError: the output is not a real scalar, or an argument cannot be differentiated.
     """
+    return _differentiated(fun, argnums, has_aux, holomorphic, allow_int, with_value=True)
+
+
+def _differentiated(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+    with_value: bool,
+) -> Callable[..., Any]:
+    """`value_and_grad`, or without value `grad`."""
+    check_callable(fun, "value_and_grad" if with_value else "grad")
+    argnums = _checked_argnums(argnums, "value_and_grad" if with_value else "grad")
     what = f"grad of {name_of(fun)}"
 
     @functools.wraps(fun)
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
         leaves, tree = tree_util.tree_flatten(tuple(args[i] for i in positions))
@@ -160,13 +178,27 @@ def value_and_grad(
         traced = _trace(rest, leaves, tree, what, has_aux)
         n_out = len(traced.jaxpr.outvars) - traced.n_aux
         _check_scalar("grad", traced.jaxpr.out_avals[:n_out], traced.out_tree, holomorphic)
-        outs, gradients = _gradient(traced, leaves, n_out)
+        with appended(what, traced.jaxpr) as keep:
+            outs, gradients = _gradient(traced, leaves, n_out)
+            keep([*(outs if with_value else outs[1:]), *gradients])
         grads = tree_util.tree_unflatten(tree, gradients)
-        gradient = grads[0] if isinstance(argnums, int) else grads
-        value = outs[0]
-        return ((value, _with_aux(traced, outs[1:])), gradient) if has_aux else (value, gradient)
+        found = grads[0] if isinstance(argnums, int) else grads
+        aux = _with_aux(traced, outs[1:]) if has_aux else None
+        if not with_value:
+            return (found, aux) if has_aux else found
+        value = as_array(outs[0])
+        return ((value, aux) if has_aux else value), found
 
-    return value_and_gradient
+    return gradient
+
+
+def _checked_argnums(argnums: Any, what: str) -> int | tuple[int, ...]:
+    try:
+        if isinstance(argnums, tuple | list):
+            return tuple(operator.index(a) for a in argnums)
+        return operator.index(argnums)
+    except TypeError:
+        raise TypeError(f"{what}: argnums must be an int or a sequence of ints, got {argnums!r}") from None
 
 
 def _check_argument(x: Any, what: str) -> None:
@@ -178,32 +210,28 @@ def _check_argument(x: Any, what: str) -> None:
 
 def _gradient(traced: _Traced, leaves: Sequence[Any], n_out: int) -> tuple[list[Any], list[Any]]:
     differentiable = [dtypes.is_inexact(aval_of(x).dtype) for x in leaves]
-    outs, pull = _linearized(traced, leaves, differentiable, n_out)
-    one = np.ones((), aval_of(outs[0]).dtype)[()]
-    cotangents = pull([one])
+    outs, linear = _linearized(traced, leaves, differentiable)
+    aval = aval_of(outs[0])
+    one: Any = np.ones((), aval.dtype)[()]
+    if aval.weak_type:
+        one = one.item()
+    cotangents = _pull(linear, [one], differentiable, leaves)
     return outs, [
         ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(cotangents, differentiable, leaves)
     ]
 
 
-def _linearized(
-    traced: _Traced, leaves: Sequence[Any], nonzeros: Sequence[bool], n_out: int
-) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    """Evaluate the function once; returns its results (aux last) and its pullback: cotangents to cotangents."""
+def _linearized(traced: _Traced, leaves: Sequence[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], Linear]:
+    """Evaluate the function once; returns its results (aux last) and its derivative."""
     k = len(traced.captured)
-    outs, linear = linearize_eval(traced.jaxpr, [*traced.captured, *leaves], [*[False] * k, *nonzeros])
-    avals = [aval_of(x) for x in leaves]
+    return linearize_eval(traced.jaxpr, [*traced.captured, *leaves], [*[False] * k, *nonzeros])
 
-    def pull(cotangents: Sequence[Any]) -> list[Any]:
-        given = [*cotangents, *(Zero(a) for a in linear.out_avals[n_out:])]
-        found = iter(pullback(linear, given))
-        result: list[Any] = []
-        for aval, nz in zip(avals, nonzeros):
-            ct = next(found) if nz else Zero(aval.tangent())
-            result.append(instantiate(ct) if nz else ct)
-        return result
 
-    return outs, pull
+def _pull(linear: Linear, cotangents: Sequence[Any], nonzeros: Sequence[bool], leaves: Sequence[Any]) -> list[Any]:
+    """The cotangents of all arguments from those of the results (the aux results have none)."""
+    given = [*cotangents, *(Zero(a) for a in linear.out_avals[len(cotangents) :])]
+    found = iter(pullback(linear, given))
+    return [as_array(instantiate(next(found))) if nz else Zero(aval_of(x).tangent()) for x, nz in zip(leaves, nonzeros)]
 
 
 def float0_zeros(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -238,14 +266,7 @@ def grad(
         >>> float(quire.grad(lambda x: x ** 3)(2.0))
         12.0
     """
-    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
-
-    @functools.wraps(fun)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, g = both(*args, **kwargs)
-        return (g, value[1]) if has_aux else g
-
-    return gradient
+    return _differentiated(fun, argnums, has_aux, holomorphic, allow_int, with_value=False)
 
 
 # -- jvp, vjp, linearize ------------------------------------------------------------------------------------------------
@@ -295,9 +316,13 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
         for p, t in zip(leaves, tangent_leaves)
     ]
     captured = [Zero(aval_of(c).tangent()) for c in traced.captured]
-    outs, out_ts = jvp_eval(traced.jaxpr, [*traced.captured, *leaves], [*captured, *ts])
+    with appended(what, traced.jaxpr) as keep:
+        outs, out_ts = jvp_eval(traced.jaxpr, [*traced.captured, *leaves], [*captured, *ts])
+        keep([*outs, *out_ts])
+    if applies(keep.equations, custom_lin_p):
+        raise TypeError(no_forward_mode(name_of(fun)))
     n = len(outs) - traced.n_aux
-    out = tree_util.tree_unflatten(traced.out_tree, outs[:n])
+    out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     out_tangent = tree_util.tree_unflatten(traced.out_tree, [_tangent_value(t) for t in out_ts[:n]])
     return (out, out_tangent, _with_aux(traced, outs[n:])) if has_aux else (out, out_tangent)
 
@@ -306,7 +331,7 @@ def _tangent_value(t: Any) -> Any:
     """A tangent as a value; float0 zeros for integers."""
     if type(t) is Zero and t.aval.dtype == dtypes.float0:
         return float0_zeros(t.aval.shape)
-    return instantiate(t)
+    return as_array(instantiate(t))
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -321,7 +346,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     traced = _trace(fun, leaves, tree, what, has_aux)
     n = len(traced.jaxpr.outvars) - traced.n_aux
     differentiable = [dtypes.is_inexact(aval_of(x).dtype) for x in leaves]
-    outs, pull = _linearized(traced, leaves, differentiable, n)
+    with appended(what, traced.jaxpr) as keep:
+        outs, linear = _linearized(traced, leaves, differentiable)
+        keep([*outs, *linear.residuals])
     out_avals = [aval_of(x) for x in outs[:n]]
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
@@ -338,13 +365,15 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                     f"{where(current_source(2))}"
                 )
         given = [ct if dtypes.is_inexact(a.dtype) else Zero(a.tangent()) for ct, a in zip(cts, out_avals)]
-        found = pull(given)
+        with appended(f"transpose of {name_of(fun)}", linear.closed.jaxpr) as keep:
+            found = _pull(linear, given, differentiable, leaves)
+            keep(found)
         values = [
             ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(found, differentiable, leaves)
         ]
         return tree_util.tree_unflatten(tree, values)
 
-    out = tree_util.tree_unflatten(traced.out_tree, outs[:n])
+    out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     return (out, pullback, _with_aux(traced, outs[n:])) if has_aux else (out, pullback)
 
 
@@ -358,8 +387,9 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     traced = _trace(fun, leaves, tree, what, has_aux)
     n = len(traced.jaxpr.outvars) - traced.n_aux
     differentiable = [dtypes.is_inexact(aval_of(x).dtype) for x in leaves]
-    k = len(traced.captured)
-    outs, linear = linearize_eval(traced.jaxpr, [*traced.captured, *leaves], [*[False] * k, *differentiable])
+    with appended(what, traced.jaxpr) as keep:
+        outs, linear = _linearized(traced, leaves, differentiable)
+        keep([*outs, *linear.residuals])
 
     def f_jvp(*tangents: Any) -> Any:
         ts, tangent_tree = tree_util.tree_flatten(tangents)
@@ -368,7 +398,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         found = _apply_linear(linear, given)
         return tree_util.tree_unflatten(traced.out_tree, [_tangent_value(t) for t in found[:n]])
 
-    out = tree_util.tree_unflatten(traced.out_tree, outs[:n])
+    out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     return (out, f_jvp, _with_aux(traced, outs[n:])) if has_aux else (out, f_jvp)
 
 
@@ -403,8 +433,10 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         cts, ct_tree = tree_util.tree_flatten(cotangent)
         if ct_tree != out_tree:
             raise TypeError(f"{what}: the cotangent must have the tree structure {out_tree}, got {ct_tree}")
-        found = backward(jaxpr, [*captured, *(LinearInput(a) for a in avals)], cts)
-        return tree_util.tree_unflatten(tree, [instantiate(ct) for ct in found[len(captured) :]])
+        with appended(what, jaxpr) as keep:
+            found = backward(jaxpr, [*captured, *(LinearInput(a) for a in avals)], cts)
+            keep(found)
+        return tree_util.tree_unflatten(tree, [as_array(instantiate(ct)) for ct in found[len(captured) :]])
 
     return transposed
 

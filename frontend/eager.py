@@ -20,6 +20,8 @@ from quire.ir.tracing import hooks
 from quire.runtime.array import Array, device_view, from_numpy, from_view, host_value, own_device
 from quire.runtime.devices import Device, devices
 
+from .placement import as_device
+
 # Primitives whose nested programs run as compiled ones; branches of `cond` are evaluated one by one.
 _COMPILED = frozenset(("jit", "while", "bounded_while", "scan"))
 
@@ -100,7 +102,7 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
                 )
             device = a._device
     if device is not None or (p.name in _COMPILED and not config.options.disable_jit):
-        target = devices()[0] if device is None else device
+        target = as_device(device)
         return programs.get(p, params, avals, target)(args)
     out_avals = p.infer(avals, params)
     # Imported at the first operation: the rules of special functions take SciPy, which is slow to import.

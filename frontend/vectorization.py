@@ -14,6 +14,7 @@ from quire.passes.batching.rules import Axis, broadcast_batch, move_dim
 
 from . import tree_util
 from .functions import check_callable, name_of
+from .transformations import appended, as_array
 
 
 def _check_axes(value: Any, what: str) -> None:
@@ -144,7 +145,9 @@ def vmap(
         with _named_axis(axis):
             jaxpr, captured, _ = trace_flat(flat, avals, name=f"vmap of {name}", staging=False)
         values = [*captured, *(x for x, _ in mapped)]
-        outs, out_dims = batch_eval(jaxpr, values, [*[None] * len(captured), *(d for _, d in mapped)], axis)
+        with appended(f"vmap of {name}", jaxpr) as keep:
+            outs, out_dims = batch_eval(jaxpr, values, [*[None] * len(captured), *(d for _, d in mapped)], axis)
+            keep(outs)
         wanted = _broadcast_prefix(out_axes, tree_util.tree_unflatten(out_tree, list(range(len(outs)))), "out_axes", name)
         placed = [_place(x, d, w, axis, name) for x, d, w in zip(outs, out_dims, wanted)]
         return tree_util.tree_unflatten(out_tree, placed)
@@ -167,6 +170,7 @@ def _without(aval: ShapedArray, dim: int) -> ShapedArray:
 
 def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: str) -> Any:
     """A result with its batch dimension where out_axes wants it."""
+    x = as_array(x)
     if wanted is None:
         if dim is not None:
             raise ValueError(

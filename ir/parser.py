@@ -526,7 +526,7 @@ class _Parser:
         self.expect(".", "after an enum's name")
         member = self.take()
         if not issubclass(cls, enum.Enum) or member.text not in cls.__members__:
-            names = cls.__members__ if issubclass(cls, enum.Enum) else {}
+            names: list[str] = list(cls.__members__) if issubclass(cls, enum.Enum) else []
             self.fail(f"{t.text} has no member {member.text}{_near(member.text, names)}", member)
         return cls[member.text]
 

@@ -175,7 +175,8 @@ def _indent(lines: Sequence[str], by: int) -> list[str]:
 
 def _fill(first: str, words: Iterable[str], width: int, indent: int = 6) -> list[str]:
     """The words after `first`, separated by blanks, continued on further lines beyond the width."""
-    lines, line = [], first
+    lines: list[str] = []
+    line = first
     for word in words:
         if line.strip() and len(line) + 1 + len(word) > width:
             lines.append(line)
@@ -298,9 +299,9 @@ class _Printer:
         if isinstance(x, ClosedJaxpr | Jaxpr):
             name = self.shared.get(id(x))
             return [f"@{name}"] if name else self.nested(x, width)
-        if isinstance(x, tuple) and not hasattr(x, "_fields"):
+        if isinstance(x, tuple) and not hasattr(type(x), "_fields"):  # pyright: ignore[reportUnknownArgumentType]
             items: Sequence[Any] = x  # pyright: ignore[reportUnknownVariableType]
-            blocks = [self.value(item, width - 2) for item in items]
+            blocks = [self.value(item, width - 2) for item in items]  # pyright: ignore[reportUnknownVariableType]
             if all(len(b) == 1 for b in blocks):
                 return [_tuple([b[0] for b in blocks])]
             lines = ["("]
@@ -310,46 +311,46 @@ class _Printer:
             return [*lines, ")"]
         return [self.flat_value(x)]
 
-    def flat_value(self, x: Any) -> str:
+    def flat_value(self, value: Any) -> str:
+        x: Any = value
         if x is None or isinstance(x, bool):
             return str(x)
         if isinstance(x, enum.Enum):
             return f"{type(x).__name__}.{x.name}"
-        if isinstance(x, int) and not isinstance(x, np.generic):
-            return str(int(x))
         if isinstance(x, np.generic):
-            array = np.asarray(x)
-            return f"{scalar_to_str(array)}:{dtypes.SHORT[array.dtype]}[]"
+            scalar: np.ndarray[Any, Any] = np.asarray(value)
+            return f"{scalar_to_str(scalar)}:{dtypes.SHORT[scalar.dtype]}[]"
+        if isinstance(x, int):
+            return str(int(x))
         if isinstance(x, float | complex):
-            return scalar_to_str(np.asarray(x))
+            return scalar_to_str(np.asarray(value))
         if isinstance(x, str):
             return string_to_str(x)
-        if isinstance(x, np.dtype) and x in dtypes.SHORT:
-            dtype: dtypes.DType = x  # pyright: ignore[reportUnknownVariableType]
-            return "float0" if dtype == dtypes.float0 else dtype.name
+        if isinstance(x, np.dtype) and value in dtypes.SHORT:
+            return "float0" if value == dtypes.float0 else value.name
         if isinstance(x, AbstractValue):
-            return aval_to_str(x)
+            return aval_to_str(value)
         if isinstance(x, np.ndarray):
-            array: np.ndarray[Any, Any] = x  # pyright: ignore[reportUnknownVariableType]
+            array: np.ndarray[Any, Any] = value
             shape = ",".join(map(str, array.shape))
             return f"array({dtypes.SHORT[array.dtype]}[{shape}]={array_to_str(array, self.options.max_const)})"
         if isinstance(x, Primitive):
             return f"primitive({x.name})"
         if isinstance(x, frozenset):
-            members: Iterable[Any] = x  # pyright: ignore[reportUnknownVariableType]
-            return f"set({', '.join(sorted(self.flat_value(m) for m in members))})"
-        fields = _fields(x)
+            members: Iterable[Any] = value
+            return f"set({', '.join(sorted(map(self.flat_value, members)))})"
+        fields = _fields(value)
         if fields is not None:
             inside = ", ".join(f"{k}={' '.join(self.value(v, 10**9))}" for k, v in fields.items())
             return f"{type(x).__name__}({inside})"
-        return f"<{_qualified(x)}>"
+        return f"<{_qualified(value)}>"
 
 
 def _fields(x: Any) -> Params | None:
     """The fields of a dataclass or of a named tuple by name; None for other objects."""
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return {f.name: getattr(x, f.name) for f in dataclasses.fields(x) if f.init and f.repr}
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        names: Sequence[str] = x._fields  # pyright: ignore
+    names: Sequence[str] | None = getattr(x, "_fields", None)
+    if isinstance(x, tuple) and names is not None:
         return {name: getattr(x, name) for name in names}  # pyright: ignore[reportUnknownArgumentType]
     return None

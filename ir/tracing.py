@@ -19,7 +19,7 @@ from .avals import ShapedArray, aval_of
 from .config import config
 from .jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Effects, Eqn, Jaxpr, Literal, Params, Var
 from .primitive import Primitive
-from .source import Source, current_source, where
+from .source import Source, current_source, is_internal, where
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -262,6 +262,12 @@ class Trace:
             return [Tracer(self, v) for v in outputs]
         return Tracer(self, outputs[0])
 
+    def replace_since(self, start: int, eqns: Sequence[Eqn]) -> None:
+        """Put other equations in the place of those recorded since the trace had `start` of them."""
+        if len(eqns) != len(self.eqns) - start:
+            self.eqns[start:] = eqns
+            self._evaluated = min(self._evaluated, start)
+
     # Values on demand: only the equations that a value depends on are evaluated, each once.
     def value_of(self, var: Var) -> Any | None:
         if not self.concrete:
@@ -284,7 +290,7 @@ class Trace:
                 continue
             seen.add(v)
             eqn = self._producer.get(v)
-            if eqn is None:  # a mapped or otherwise unknown input
+            if eqn is None or eqn.primitive.family == "collectives":  # a mapped or otherwise unknown input
                 return None
             stack.append((v, True))
             stack.extend((a, False) for a in eqn.inputs if isinstance(a, Var))
@@ -390,7 +396,9 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
     In a concrete trace an operation on concrete values only is evaluated and not recorded.
     """
     trace = _current.get()
-    if trace is not None and (trace.staging or any(isinstance(a, Tracer) for a in args)):
+    if trace is not None and (
+        trace.staging or any(isinstance(a, Tracer) for a in args) or p.family == "collectives"  # of a mapped axis
+    ):
         return trace.bind(p, args, params)
     for a in args:
         if isinstance(a, Tracer):
@@ -408,6 +416,20 @@ def add_where(error: Exception, source: Source | None) -> None:
     if source is None or not error.args or not isinstance(error.args[0], str) or " (at " in error.args[0]:
         return
     error.args = (error.args[0] + where(source), *error.args[1:])
+
+
+def raised_at(error: BaseException) -> Source | None:
+    """The innermost user's position of an error that quire raised; None for an error of the user's own code."""
+    tb = error.__traceback__
+    found: Source | None = None
+    internal = False
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        internal = is_internal(code)
+        if not internal:
+            found = Source(code.co_filename, tb.tb_lineno, code.co_qualname)
+        tb = tb.tb_next
+    return found if internal else None
 
 
 # -- tracing a flat function ------------------------------------------------------------------------------------------
@@ -431,7 +453,11 @@ def trace_flat(
     with new_trace(name, staging=staging, arg_names=arg_names) as trace:
         known = values or [None] * len(avals)
         args = [trace.new_input(a, v) for a, v in zip(avals, known, strict=True)]
-        out = f(*args)
+        try:
+            out = f(*args)
+        except (TypeError, ValueError, IndexError, NotImplementedError) as error:
+            add_where(error, raised_at(error))
+            raise
         jaxpr = trace.to_jaxpr(out)
     if config.options.check_tracer_leaks:
         _check_leaks(trace)

@@ -40,10 +40,10 @@ def _merge_consts(program: ClosedJaxpr) -> tuple[Jaxpr, tuple[Any, ...]]:
     first: dict[Any, Var] = {}
     env: dict[Var, Atom] = {}
     kept: list[tuple[Var, Any]] = []
-    for v, value in zip(program.jaxpr.constvars, program.consts):
-        key: Any = id(value)
-        if isinstance(value, np.ndarray) and value.nbytes <= 4096:
-            key = (value.tobytes(), v.aval)
+    constants: tuple[Any, ...] = program.consts
+    for v, value in zip(program.jaxpr.constvars, constants):
+        on_host: bool = isinstance(value, np.ndarray)
+        key: Any = (value.tobytes(), v.aval) if on_host and v.aval.nbytes <= 4096 else id(value)
         same = first.get(key)
         if same is not None and same.aval is v.aval:
             env[v] = same

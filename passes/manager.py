@@ -14,10 +14,13 @@ from quire.ir.errors import PassError, QuireError
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.verifier import checked, verify
 
-from . import canonicalize, cse, dce, inline, simplify  # noqa: F401  (their passes are registered)
+from . import canonicalize, cse, dce, inline, simplify
 from .base import Pass, PassContext, parse_pipeline, pass_to_str, pipeline_to_str
 from .compare import Difference, first_difference
 from .rewriting import count_eqns
+
+# The modules whose import registers quire's own passes.
+BUILT_IN = (canonicalize, cse, dce, inline, simplify)
 
 _DEFAULT = "drop-weak-types,inline,canonicalize-literals,simplify,cse,simplify,dce"
 

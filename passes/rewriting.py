@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Params, Var, all_eqns, map_nested
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Params, Var, all_eqns, map_nested, nested_jaxprs
 
 from .base import PassContext
 
@@ -21,6 +21,10 @@ def transform_nested(
 
     `key` tells the passes (and their options) apart.
     """
+    for _ in nested_jaxprs(params):
+        break
+    else:
+        return params
 
     def one(closed: ClosedJaxpr) -> ClosedJaxpr:
         found = context.nested.get((key, id(closed.jaxpr)))

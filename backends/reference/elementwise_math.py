@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.special as sp
+
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 

@@ -17,7 +17,7 @@ from .lowering import Ctx, lower_jaxpr, lowering
 def jit(
     ctx: Ctx, *operands: Any, name: str, jaxpr: ClosedJaxpr, inline: bool, donated_invars: tuple[bool, ...]
 ) -> Any:
-    return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.eqn.source)
+    return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.source)
 
 
 @lowering(calls.checkpoint_p)
@@ -27,7 +27,7 @@ def checkpoint(
     if differentiated and prevent_cse and operands:
         # Without the barrier IREE would merge the second computation with the first and keep its results.
         operands = tuple(hlo.optimization_barrier(*operands))
-    return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.eqn.source)
+    return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.source)
 
 
 @lowering(calls.name_p)
@@ -37,7 +37,7 @@ def name(ctx: Ctx, x: Any, *, name: str) -> Any:
 
 @lowering(calls.custom_jvp_call_p, calls.custom_vjp_call_p)
 def custom_call(ctx: Ctx, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
-    return lower_jaxpr(ctx.module, call_jaxpr.jaxpr, (), operands, ctx.eqn.source)
+    return lower_jaxpr(ctx.module, call_jaxpr.jaxpr, (), operands, ctx.source)
 
 
 @lowering(calls.custom_linear_solve_p)
@@ -46,7 +46,7 @@ def custom_linear_solve(
 ) -> Any:
     start = const_lengths[0] + const_lengths[1]
     args = (*operands[start : start + const_lengths[2]], *operands[sum(const_lengths) :])
-    return lower_jaxpr(ctx.module, jaxprs[2].jaxpr, (), args, ctx.eqn.source)
+    return lower_jaxpr(ctx.module, jaxprs[2].jaxpr, (), args, ctx.source)
 
 
 lowering.absent(

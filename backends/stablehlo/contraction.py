@@ -13,6 +13,7 @@ from typing import Any
 
 import iree.compiler.ir as mlir
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.primitives import contraction as ct

@@ -18,7 +18,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from quire.ir.primitives import control_flow as cf
 
 from . import hlo
-from .lowering import Ctx, lower_jaxpr, lowering
+from .lowering import SOME_TRIPS, Ctx, lower_jaxpr, lowering
 
 INDEX = dtypes.int32
 Body = Callable[..., Sequence[Any]]
@@ -33,10 +33,16 @@ def reads(jaxpr: Jaxpr, outputs: Sequence[Any]) -> set[Var]:
     return live
 
 
-def emit_while(init: Sequence[Any], cond: Callable[..., Any], body: Body) -> list[Any]:
-    """A ``stablehlo.while`` over these values; `cond` and `body` build their regions from the block's arguments."""
+def emit_while(
+    init: Sequence[Any], cond: Callable[..., Any], body: Body, *, some_trips: bool = False
+) -> list[Any]:
+    """A ``stablehlo.while`` over these values; `cond` and `body` build their regions from the block's arguments.
+
+    `some_trips` promises that the body runs at least once.
+    """
     types = [x.type for x in init]
-    operation = hlo.op("stablehlo.while", init, types, regions=2)
+    attributes = {SOME_TRIPS: mlir.UnitAttr.get()} if some_trips else {}
+    operation = hlo.op("stablehlo.while", init, types, regions=2, **attributes)
     hlo.add_block(operation.regions[0], types, lambda *carry: [cond(*carry)])
     hlo.add_block(operation.regions[1], types, body)
     return list(operation.results)
@@ -56,7 +62,7 @@ def emit_branches(pred: Any, types: Sequence[Any], on_true: Body, on_false: Body
 @lowering(cf.cond_p)
 def cond(ctx: Ctx, index: Any, *operands: Any, branches: tuple[ClosedJaxpr, ...]) -> Any:
     def branch(closed: ClosedJaxpr) -> Body:
-        return lambda: lower_jaxpr(ctx.module, closed.jaxpr, (), operands, ctx.eqn.source)
+        return lambda: lower_jaxpr(ctx.module, closed.jaxpr, (), operands, ctx.source)
 
     if len(branches) == 1:
         return branch(branches[0])()
@@ -102,7 +108,7 @@ def while_(
 ) -> Any:
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
-    module, source = ctx.module, ctx.eqn.source
+    module, source = ctx.module, ctx.source
     hidden = _hidden_from_iree(cond_jaxpr.jaxpr, cond_nconsts, body_jaxpr.jaxpr, body_nconsts)
     counter = [hlo.constant(0, INDEX)] if hidden else []
     n = len(counter)
@@ -137,7 +143,7 @@ def bounded_while(
 ) -> Any:
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
-    module, source = ctx.module, ctx.eqn.source
+    module, source = ctx.module, ctx.source
     hidden = _hidden_from_iree(cond_jaxpr.jaxpr, cond_nconsts, body_jaxpr.jaxpr, body_nconsts)
 
     def test(i: Any, *carry: Any) -> Any:
@@ -174,7 +180,7 @@ def scan(
     y_avals = jaxpr.out_avals[num_carry:]
 
     def apply(carry: Sequence[Any], rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        out = lower_jaxpr(ctx.module, jaxpr.jaxpr, (), (*consts, *carry, *rows), ctx.eqn.source)
+        out = lower_jaxpr(ctx.module, jaxpr.jaxpr, (), (*consts, *carry, *rows), ctx.source)
         return out[:num_carry], out[num_carry:]
 
     unroll = max(1, min(unroll, length))
@@ -222,7 +228,7 @@ def _scan_loop(
             ys = [update_row(y, r, row) for y, r in zip(ys, rows)]
         return [hlo.add(i, hlo.constant(unroll, INDEX)), *carry, *ys]
 
-    out = emit_while([hlo.constant(0, INDEX), *carry, *buffers], test, body)[1:]
+    out = emit_while([hlo.constant(0, INDEX), *carry, *buffers], test, body, some_trips=True)[1:]
     return out[:n], out[n:]
 
 

@@ -9,11 +9,28 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
 from . import elementwise_math, elementwise_special, hlo, types
-from .formulas import HALF, Num, by_dtype, complex_, const, direct, formula, is_finite, libm, maximum, minimum, spread, sqrt, where, with_sign
+from .formulas import (
+    HALF,
+    Num,
+    by_dtype,
+    complex_,
+    const,
+    direct,
+    formula,
+    is_finite,
+    libm,
+    maximum,
+    minimum,
+    spread,
+    sqrt,
+    where,
+    with_sign,
+)
 from .lowering import Ctx, lowering
 
 __all__ = ["elementwise_math", "elementwise_special"]  # imported for their rules

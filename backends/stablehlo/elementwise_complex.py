@@ -10,12 +10,32 @@ import math
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
 from .formulas import (
-    Num, atan2, asinh, complex_, const, cos, cosh, exp, formula, is_finite, log, log1p, maximum, minimum, signbit, sin, sinh, sqrt, tan,
-    where, with_sign,
+    Num,
+    asinh,
+    atan2,
+    complex_,
+    const,
+    cos,
+    cosh,
+    exp,
+    formula,
+    is_finite,
+    log,
+    log1p,
+    maximum,
+    minimum,
+    signbit,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    where,
+    with_sign,
 )  # fmt: skip
 from .lowering import LoweringRule
 

@@ -12,14 +12,32 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
 from . import hlo
 from .elementwise_complex import COMPLEX_RULES
 from .formulas import (
-    Num, by_dtype, const, direct, exp, expm1, floor, formula, has_libm, is_nan, libm, log, log1p, polynomial, round_,
-    signbit, sqrt, where, with_sign,
+    Num,
+    by_dtype,
+    const,
+    direct,
+    exp,
+    expm1,
+    floor,
+    formula,
+    has_libm,
+    is_nan,
+    libm,
+    log,
+    log1p,
+    polynomial,
+    round_,
+    signbit,
+    sqrt,
+    where,
+    with_sign,
 )  # fmt: skip
 from .lowering import Ctx, LoweringRule
 

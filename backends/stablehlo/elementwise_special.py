@@ -25,8 +25,24 @@ from quire.ir.tracing import trace_flat
 from . import hlo
 from .elementwise_math import chlo, keeps_zero
 from .formulas import (
-    Num, by_dtype, const, digamma, direct, exp, floor, formula, has_libm, lgamma, libm, log, log1p, raw, round_, sqrt,
-    tan, where,
+    Num,
+    by_dtype,
+    const,
+    digamma,
+    direct,
+    exp,
+    floor,
+    formula,
+    has_libm,
+    lgamma,
+    libm,
+    log,
+    log1p,
+    raw,
+    round_,
+    sqrt,
+    tan,
+    where,
 )  # fmt: skip
 from .lowering import Ctx, LoweringRule
 

@@ -183,7 +183,8 @@ def is_nan(x: Num) -> Num:
 def formula(f: Callable[..., Any]) -> LoweringRule:
     """The lowering rule that traces a function of Nums (and the primitive's parameters) and lowers the trace."""
     # float64 steps occur in formulas for float32, whether the user's program may use it or not.
-    rule = traced_rule(lambda *xs, **params: raw(f(*map(Num, xs), **params)), enable_x64=True)
+    on_raw = lambda *xs, **params: raw(f(*map(Num, xs), **params))  # noqa: E731
+    rule = traced_rule(on_raw, enable_x64=True, elementwise=True)
     rule.__name__ = f.__name__
     return rule
 

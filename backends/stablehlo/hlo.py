@@ -57,6 +57,7 @@ def boolean(value: bool) -> Any:
     return mlir.BoolAttr.get(value)
 
 
+@types.kept
 def parse_attr(text: str) -> Any:
     """An attribute from its text, for the dialect's own attributes (``#stablehlo.dot<...>``)."""
     return mlir.Attribute.parse(text)

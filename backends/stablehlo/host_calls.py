@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import iree.compiler.ir as mlir
+
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 

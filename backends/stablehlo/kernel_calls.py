@@ -35,4 +35,4 @@ def call(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Value]) -> l
     kernel.insert(ctx.module.module)
     written = {operand for _, operand in kernel.tied}
     values = [ctx.writable(x) if i in written else x for i, x in enumerate(operands)]
-    return kernel.call(values, ctx.module.location(ctx.eqn.source))
+    return kernel.call(values, ctx.module.location(ctx.source))

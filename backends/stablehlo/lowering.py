@@ -18,6 +18,7 @@ from typing import Any
 
 import iree.compiler.ir as mlir
 import numpy as np
+from iree.compiler.passmanager import PassManager
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray
@@ -61,6 +62,8 @@ class ModuleLowering:
     entry: Any = None
     locations: dict[Source | None, Any] = field(default_factory=dict)
     uses_f64_math: bool = False
+    # Formulas that occur more than once, as private functions until the module is complete: see `_outlined`.
+    functions: dict[Jaxpr, str | None] = field(default_factory=dict)
 
     def location(self, source: Source | None) -> Any:
         found = self.locations.get(source)
@@ -82,6 +85,7 @@ class Ctx:
     eqn: Eqn
     avals_in: list[ShapedArray]
     avals_out: list[ShapedArray]
+    source: Source | None = None  # the equation's, or that of the equation which it is a part of
 
     @property
     def target(self) -> Target:
@@ -94,7 +98,7 @@ class Ctx:
     def unsupported(self, what: str, instead: str) -> errors.UnsupportedError:
         """The error of something that the target cannot do, naming the user's line."""
         return errors.UnsupportedError(
-            f"{self.eqn.primitive.name}: target {self.target.name} cannot do {what}{where(self.eqn.source)}: {instead}"
+            f"{self.eqn.primitive.name}: target {self.target.name} cannot do {what}{where(self.source)}: {instead}"
         )
 
 
@@ -104,17 +108,47 @@ _VIEWS = frozenset(
 )
 
 
+_BRANCHES = frozenset(("stablehlo.if", "stablehlo.case"))
+SOME_TRIPS = "quire_some_trips"
+"""The attribute of a ``stablehlo.while`` whose body runs at least once."""
+
+
 def may_be_argument(x: Any, module: ModuleLowering) -> bool:
-    """Whether x may share memory with an entry argument that is not donated."""
-    owner = x.owner
-    while not isinstance(owner, mlir.Block):
-        if owner.name not in _VIEWS:
-            return False
-        index = mlir.OpResult(x).result_number if len(owner.operands) > 1 else 0
-        x = owner.operands[index]
+    """Whether x may share memory with an entry argument that is not donated.
+
+    A loop's result may be its initial value (after no iteration, or passed on by the body), a branch's what it returns.
+    """
+    pending, seen = [x], set[Any]()
+    while pending:
+        x = pending.pop()
+        if x in seen:
+            continue
+        seen.add(x)
         owner = x.owner
-    argument = mlir.BlockArgument(x)
-    return argument.owner == module.entry and argument.arg_number not in module.donated
+        if isinstance(owner, mlir.Block):
+            argument = mlir.BlockArgument(x)
+            if argument.owner == module.entry:
+                if argument.arg_number not in module.donated:
+                    return True
+            elif len(seen) > 1 and owner.owner.name == "stablehlo.while":  # passed on by a loop's body
+                pending.append(owner.owner.operands[argument.arg_number])
+            continue
+        index = mlir.OpResult(x).result_number
+        if owner.name in _VIEWS:
+            pending.append(owner.operands[index if len(owner.operands) > 1 else 0])
+        elif owner.name == "stablehlo.while":
+            if SOME_TRIPS not in owner.attributes:
+                pending.append(owner.operands[index])
+            pending.append(_returned(owner.regions[1], index))
+        elif owner.name in _BRANCHES:
+            pending.extend(_returned(region, index) for region in owner.regions)
+    return False
+
+
+def _returned(region: Any, index: int) -> Any:
+    """What a region's block returns."""
+    operations = region.blocks[0].operations
+    return operations[len(operations) - 1].operands[index]
 
 
 def copy_of(x: Any) -> Any:
@@ -136,12 +170,14 @@ def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
         lowering.add(p, rule)
 
 
-def traced_rule(f: Callable[..., Any], *, enable_x64: bool | None = None) -> LoweringRule:
+def traced_rule(
+    f: Callable[..., Any], *, enable_x64: bool | None = None, elementwise: bool = False
+) -> LoweringRule:
     """The lowering rule that a function of ordinary traced operations is.
 
     `f` takes the operands and the parameters as the primitive does and returns a value, or a list for several.
-    `enable_x64` makes 64-bit steps possible whatever the user's program may use. Traces are kept by types and
-    parameters.
+    `enable_x64` makes 64-bit steps possible whatever the user's program may use. `elementwise` states that it is a
+    formula: it has one result, and computes it. Traces are kept by types and parameters.
     """
     traced: dict[Any, Jaxpr] = {}
 
@@ -158,9 +194,43 @@ def traced_rule(f: Callable[..., Any], *, enable_x64: bool | None = None) -> Low
                 jaxpr, captured, _ = trace_flat(flat, ctx.avals_in, name=f"lowering of {ctx.eqn.primitive.name}")
             assert not captured, "lowering functions use constants through literals and iota only"
             jaxpr = traced[key] = _without_sources(jaxpr)
-        return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.eqn.source)
+        if elementwise and len(jaxpr.eqns) >= _OUTLINE_FROM:
+            return _outlined(ctx, jaxpr, operands)
+        return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.source)
 
     return rule
+
+
+_OUTLINE_FROM = 8
+
+
+def _outlined(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
+    """Emit a formula: in place at its first use in the module, as a call of a private function at any later one.
+
+    MLIR inlines the calls when the module is complete, which is ten times faster than emitting the operations here.
+    """
+    module = ctx.module
+    if jaxpr not in module.functions:
+        module.functions[jaxpr] = None
+        return lower_jaxpr(module, jaxpr, (), operands, ctx.source)
+    out_types = [types.aval_type(a) for a in jaxpr.out_avals]
+    symbol = module.functions[jaxpr]
+    if symbol is None:
+        symbol = module.functions[jaxpr] = f"formula_{len(module.functions)}"
+        in_types = [x.type for x in operands]
+        with mlir.InsertionPoint(module.module.body), mlir.Location.unknown():
+            function = mlir.Operation.create(
+                "func.func", regions=1,
+                attributes={
+                    "sym_name": mlir.StringAttr.get(symbol),
+                    "sym_visibility": mlir.StringAttr.get("private"),
+                    "function_type": mlir.TypeAttr.get(mlir.FunctionType.get(in_types, out_types)),
+                },
+            )  # fmt: skip
+        block = mlir.Block.create_at_start(function.regions[0], in_types)
+        with mlir.InsertionPoint(block), mlir.Location.unknown():
+            hlo.op("func.return", lower_jaxpr(module, jaxpr, (), list(block.arguments)), [])
+    return list(hlo.op("func.call", operands, out_types, callee=mlir.FlatSymbolRefAttr.get(symbol)).results)
 
 
 def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
@@ -179,16 +249,25 @@ def _closed_without_sources(closed: ClosedJaxpr) -> ClosedJaxpr:
 def lower_jaxpr(
     module: ModuleLowering, jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], source: Source | None = None
 ) -> list[Any]:
-    """Emit a jaxpr's equations at the current insertion point; returns the values of its outputs."""
+    """Emit a jaxpr's equations at the current insertion point; returns the values of its outputs.
+
+    Equations without a source are given `source`, or where there is none either, stay at the current location.
+    """
     env: dict[Var, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
 
     def read(a: Any) -> Any:
         return hlo.constant(a.value, a.aval.dtype) if isinstance(a, Literal) else env[a]
 
     for eqn in jaxpr.eqns:
-        with module.location(eqn.source or source):
-            for v, x in zip(eqn.outputs, lower_eqn(module, eqn, [read(a) for a in eqn.inputs], source), strict=True):
-                env[v] = x
+        at = eqn.source or source
+        operands = [read(a) for a in eqn.inputs]
+        if at is None:
+            out = lower_eqn(module, eqn, operands)
+        else:
+            with module.location(at):
+                out = lower_eqn(module, eqn, operands, at)
+        for v, x in zip(eqn.outputs, out, strict=True):
+            env[v] = x
     return [read(a) for a in jaxpr.outvars]
 
 
@@ -197,8 +276,8 @@ def lower_eqn(module: ModuleLowering, eqn: Eqn, operands: Sequence[Any], source:
     rule = lowering.get(eqn.primitive)
     if rule is None:
         why = lowering.reasons.get(eqn.primitive, "it has no lowering rule")
-        raise errors.UnsupportedError(f"primitive {eqn.primitive.name} cannot be compiled{where(eqn.source)}: {why}")
-    ctx = Ctx(module, eqn, [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs])
+        raise errors.UnsupportedError(f"primitive {eqn.primitive.name} cannot be compiled{where(source)}: {why}")
+    ctx = Ctx(module, eqn, [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs], source)
     if module.target.unsupported:
         for aval in (*ctx.avals_in, *ctx.avals_out):
             reason = module.target.unsupported.get(aval.dtype.name)
@@ -273,6 +352,10 @@ def lower_module(closed: ClosedJaxpr, target: Target, *, name: str = "main", don
             values = lower_jaxpr(state, inner, consts, list(block.arguments))
             values = [copy_of(x) if may_be_argument(x, state) else x for x in values]
             hlo.op("func.return", values, [])
+        if any(state.functions.values()):
+            inliner = PassManager.parse("builtin.module(inline{default-pipeline=})")
+            inliner.enable_verifier(False)  # the module is verified below
+            inliner.run(module.operation)
         try:
             module.operation.verify()
         except mlir.MLIRError as error:

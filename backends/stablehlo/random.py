@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import random as rn

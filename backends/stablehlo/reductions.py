@@ -75,7 +75,7 @@ def jaxpr_body(ctx: Ctx, jaxpr: ClosedJaxpr) -> Callable[..., Sequence[Value]]:
     """A nested jaxpr of scalars as the body of a reduction."""
 
     def body(*scalars: Value) -> Sequence[Value]:
-        return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), scalars, ctx.eqn.source)
+        return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), scalars, ctx.source)
 
     return body
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import iree.compiler.ir as mlir
@@ -14,6 +16,22 @@ from quire.ir.dtypes import DType
 _INT_BITS = {d: (8 * d.itemsize, False) for d in dtypes.SIGNED} | {d: (8 * d.itemsize, True) for d in dtypes.UNSIGNED}
 
 
+def kept(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the results of a function of hashable arguments, for each MLIR context: parsing an attribute takes 0.1 ms."""
+
+    @functools.lru_cache(maxsize=4096)
+    def in_context(context: Any, *args: Any) -> Any:
+        del context  # part of the key, and the current one
+        return f(*args)
+
+    @functools.wraps(f)
+    def call(*args: Any) -> Any:
+        return in_context(mlir.Context.current, *args)
+
+    return call
+
+
+@kept
 def element_type(dtype: DType) -> mlir.Type:
     """The StableHLO element type: i1, i32, ui8, bf16, complex<f32>, ..."""
     if dtype == dtypes.bool_:
@@ -34,6 +52,7 @@ def element_type(dtype: DType) -> mlir.Type:
     raise TypeError(f"dtype {dtype} has no StableHLO type")
 
 
+@kept
 def tensor_type(shape: tuple[int, ...], dtype: DType) -> mlir.RankedTensorType:
     return mlir.RankedTensorType.get(shape, element_type(dtype))
 
@@ -47,6 +66,8 @@ def dense(value: np.ndarray[Any, Any], shape: tuple[int, ...] | None = None) -> 
 
     Not for complex dtypes: IREE ends its process on some complex constants; build them from their parts.
     """
+    if not value.shape:  # literals: the same few in every program
+        return _dense_scalar(value.tobytes(), value.dtype, () if shape is None else shape)
     array = np.ascontiguousarray(value).reshape(value.shape)
     dtype = array.dtype
     if dtype == dtypes.bfloat16:
@@ -54,3 +75,9 @@ def dense(value: np.ndarray[Any, Any], shape: tuple[int, ...] | None = None) -> 
     return mlir.DenseElementsAttr.get(
         array, type=element_type(dtype), shape=array.shape if shape is None else shape
     )
+
+
+@kept
+def _dense_scalar(data: bytes, dtype: DType, shape: tuple[int, ...]) -> mlir.Attribute:
+    array = np.frombuffer(data, dtype=np.uint16 if dtype == dtypes.bfloat16 else dtype).reshape(())
+    return mlir.DenseElementsAttr.get(array, type=element_type(dtype), shape=shape)

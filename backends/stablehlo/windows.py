@@ -134,7 +134,7 @@ def select_and_scatter(
     nowhere = aval.size
 
     def body(a: Value, i: Value, b: Value, j: Value) -> Sequence[Value]:
-        (stays,) = lower_jaxpr(ctx.module, select_jaxpr.jaxpr, (), [a, b], ctx.eqn.source)
+        (stays,) = lower_jaxpr(ctx.module, select_jaxpr.jaxpr, (), [a, b], ctx.source)
         no = hlo.constant(nowhere, dtypes.int32)
         empty_a, empty_b = hlo.compare(i, no, "EQ"), hlo.compare(j, no, "EQ")
         take_b = hlo.and_(hlo.not_(empty_b), hlo.or_(empty_a, hlo.not_(stays)))

@@ -441,19 +441,26 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
             )
         return out
 
-    def cut(xs: Sequence[Any], start: int, limit: int, stride: int = 1) -> list[Any]:
-        return [st.slice_in_dim(x, start, limit, stride, a) for x, a in zip(xs, axes)]
+    def cut(xs: Sequence[Any], start: int, limit: int) -> list[Any]:
+        return [st.slice_in_dim(x, start, limit, 1, a) for x, a in zip(xs, axes)]
 
     def prefixes(xs: list[Any]) -> list[Any]:
         n = aval_of(xs[0]).shape[axes[0]]
         if n < 2:
             return xs
-        odd = prefixes(combine(cut(xs, 0, n - 1, 2), cut(xs, 1, n, 2)))
-        left = cut(odd, 0, aval_of(odd[0]).shape[axes[0]] - 1) if n % 2 == 0 else odd
+        m = n // 2
+        pairs = [_pairs(x, m, a) for x, a in zip(xs, axes)]
+        first, second = [p[0] for p in pairs], [p[1] for p in pairs]
+        odd = prefixes(combine(first, second))  # the prefixes that end at an odd index
+        # Those that end at an even index: the prefix before, combined with the element.
+        rest = [st.slice_in_dim(x, 1, m, 1, a) for x, a in zip(first, axes)]
+        left = cut(odd, 0, m - 1)
+        if n % 2:
+            last = cut(xs, n - 1, n)
+            rest, left = [st.concatenate([r, t], a) for r, t, a in zip(rest, last, axes)], odd
         even = cut(xs, 0, 1)
         if n > 2:
-            rest = combine(left, cut(xs, 2, n, 2))
-            even = [st.concatenate([e, r], a) for e, r, a in zip(even, rest, axes)]
+            even = [st.concatenate([e, r], a) for e, r, a in zip(even, combine(left, rest), axes)]
         return [_interleave(e, o, a) for e, o, a in zip(even, odd, axes)]
 
     values = [st.rev(x, (a,)) for x, a in zip(leaves, axes)] if reverse else list(leaves)
@@ -461,16 +468,25 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     return tree_unflatten(tree, [st.rev(x, (a,)) for x, a in zip(out, axes)] if reverse else out)
 
 
+def _pairs(x: Any, m: int, axis: int) -> tuple[Any, Any]:
+    """The elements at even and at odd indices below 2 m; by a reshape, whose derivative is cheaper than a stride's."""
+    shape = aval_of(x).shape
+    pairs = st.reshape(st.slice_in_dim(x, 0, 2 * m, 1, axis), (*shape[:axis], m, 2, *shape[axis + 1 :]))
+    part = (*shape[:axis], m, *shape[axis + 1 :])
+    return (
+        st.reshape(st.slice_in_dim(pairs, 0, 1, 1, axis + 1), part),
+        st.reshape(st.slice_in_dim(pairs, 1, 2, 1, axis + 1), part),
+    )
+
+
 def _interleave(a: Any, b: Any, axis: int) -> Any:
     """a[0], b[0], a[1], ...; a has as many elements along the axis as b, or one more."""
-    n, m = aval_of(a).shape[axis], aval_of(b).shape[axis]
-
-    def spread(x: Any, low: int, high: int) -> Any:
-        config = [(0, 0, 0)] * aval_of(x).ndim
-        config[axis] = (low, high, 1)
-        return st.pad(x, np.zeros((), aval_of(x).dtype)[()], config)
-
-    return ew.add(spread(a, 0, int(n == m)), spread(b, 1, int(n != m)))
+    n, shape = aval_of(a).shape[axis], aval_of(b).shape
+    m = shape[axis]
+    column = (*shape[: axis + 1], 1, *shape[axis + 1 :])
+    both = st.concatenate([st.reshape(st.slice_in_dim(a, 0, m, 1, axis), column), st.reshape(b, column)], axis + 1)
+    out = st.reshape(both, (*shape[:axis], 2 * m, *shape[axis + 1 :]))
+    return out if n == m else st.concatenate([out, st.slice_in_dim(a, m, n, 1, axis)], axis)
 
 
 __all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]

@@ -353,8 +353,7 @@ def log2(x: Any, /) -> Value:
     >>> quire.numpy.log2(8.).item()
     3.0
     """
-    x = ensure("log2", inexact_operand("log2", x))
-    return div_(ew.log_p.bind(x), ew.log_p.bind(scalar_like(2.0, x)))
+    return _log_to_base("log2", x, 2.0)
 
 
 def log10(x: Any, /) -> Value:
@@ -363,8 +362,15 @@ def log10(x: Any, /) -> Value:
     >>> quire.numpy.log10(100.).item()
     2.0
     """
-    x = ensure("log10", inexact_operand("log10", x))
-    return div_(ew.log_p.bind(x), ew.log_p.bind(scalar_like(10.0, x)))
+    return _log_to_base("log10", x, 10.0)
+
+
+def _log_to_base(name: str, x: Any, base: float) -> Value:
+    x = ensure(name, inexact_operand(name, x))
+    y = ew.log_p.bind(x)
+    if dtypes.is_complex(aval_of(x).dtype):  # part by part: a complex division would make NaN of infinities
+        return ew.complex_p.bind(div_(ew.real_p.bind(y), math.log(base)), div_(ew.imag_p.bind(y), math.log(base)))
+    return div_(y, ew.log_p.bind(scalar_like(base, x)))
 
 
 def deg2rad(x: Any, /) -> Value:

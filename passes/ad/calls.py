@@ -10,7 +10,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls
 from quire.ir.primitives import elementwise as ew
-from quire.ir.tracing import eval_jaxpr
+from quire.ir.tracing import Tracer, eval_jaxpr
 
 from ..cache import cached_transform
 from ..rebuild import needed, select, split, with_io
@@ -292,6 +292,8 @@ def _custom_vjp(
     _check_consts("custom_vjp", name, tangents[:num_consts])
     args, ts = list(primals[num_consts:]), tangents[num_consts:]
     nonzeros = nonzero_mask(ts)
+    if any(not isinstance(t, Tracer) for t in select(ts, nonzeros)):  # linearisation gives unknown ones
+        raise TypeError(no_forward_mode(name))
     outs, residuals = fwd_jaxpr_thunk(args, nonzeros)
     out_avals = tuple(a.tangent() for a in call_jaxpr.out_avals)
     out_ts = calls.custom_lin_p.bind(
@@ -305,6 +307,14 @@ def _custom_vjp(
 @transpose(calls.custom_vjp_call_p)
 def _custom_vjp_transpose(cts: Sequence[Any], *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Sequence[Any]:
     return backward(call_jaxpr.jaxpr, operands, cts)
+
+
+def no_forward_mode(name: str) -> str:
+    """The message of forward-mode differentiation of a custom_vjp function."""
+    return (
+        f"custom_vjp {name}: forward-mode differentiation (jvp, jacfwd, linearize applied to it and evaluated) is not "
+        "possible, since it has a reverse rule only: use custom_jvp, which serves both modes, or grad, vjp, jacrev"
+    )
 
 
 jvp.absent("a custom_vjp function has no forward derivative: use custom_jvp, or reverse mode", calls.custom_lin_p)

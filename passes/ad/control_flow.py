@@ -321,11 +321,16 @@ def blocked_while(
 
     idle = closed(keep)
     iteration = closed(guarded(closed(step), idle))
-    block = closed(lambda *xs: cf.scan(xs[:n_consts], xs[n_consts:], [], iteration, length=length))
-    whole = closed(guarded(block, idle))
-    return closed(
-        lambda *xs: calls.checkpoint_p.bind(*xs, jaxpr=whole, prevent_cse=False, differentiated=False, policy=None)
-    )
+
+    def run_block(*xs: Any) -> list[Any]:
+        return cf.scan(xs[:n_consts], xs[n_consts:], [], iteration, length=length)
+
+    whole = closed(guarded(closed(run_block), idle))
+
+    def checkpointed(*xs: Any) -> list[Any]:
+        return calls.checkpoint_p.bind(*xs, jaxpr=whole, prevent_cse=False, differentiated=False, policy=None)
+
+    return closed(checkpointed)
 
 
 def _while_transpose(cts: Sequence[Any], *operands: Any, **params: Any) -> Sequence[Any]:
@@ -461,8 +466,9 @@ def _plan_residuals(s: Split, n_consts: int, n_carry: int) -> _ResidualPlan:
     for eqn in known.eqns:
         if not eqn.effects and all(not isinstance(a, Var) or a in invariant for a in eqn.inputs):
             invariant.update(eqn.outputs)
-    wanted = [a for a in known.outvars[n_out:] if a in invariant and a not in place]
-    wanted = list(dict.fromkeys(wanted))
+    wanted: list[Any] = list(
+        dict.fromkeys(a for a in known.outvars[n_out:] if a in invariant and a not in place)
+    )
     eqns, _ = needed([e for e in known.eqns if not e.effects and set(e.outputs) <= invariant], wanted)
     hoisted = Jaxpr((), consts, eqns, wanted)
     for v in wanted:

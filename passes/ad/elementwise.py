@@ -93,8 +93,16 @@ define_jvp(ew.mul_p, lambda t, ans, x, y: ew.mul(t, y), lambda t, ans, x, y: ew.
 @transpose(ew.mul_p)
 def _mul_transpose(ct: Value, x: Any, y: Any) -> Sequence[Any]:
     if type(x) is Linear:
-        return [unbroadcast(ew.mul(ct, y), x.aval), None]
-    return [None, unbroadcast(ew.mul(x, ct), y.aval)]
+        return [unbroadcast(y if _is_one(ct, y) else ew.mul(ct, y), x.aval), None]
+    return [None, unbroadcast(x if _is_one(ct, x) else ew.mul(x, ct), y.aval)]
+
+
+def _is_one(ct: Value, factor: Value) -> bool:
+    """Whether a product with the cotangent is the factor: the unit cotangent that `grad` starts from."""
+    if not isinstance(ct, np.generic | float | complex) or ct != 1:
+        return False
+    a, b = aval_of(ct), aval_of(factor)
+    return a.dtype == b.dtype and (a.weak_type or not b.weak_type)
 
 
 define_jvp(
@@ -407,6 +415,7 @@ def _truncate(x: Value) -> Value:
 
 
 define_zero_jvp(
+    ew.mulhi_p,
     ew.floor_p, ew.ceil_p, ew.round_p, ew.nextafter_p, ew.eq_p, ew.ne_p, ew.lt_p, ew.le_p, ew.gt_p, ew.ge_p,
     ew.is_finite_p, ew.not_p, ew.and_p, ew.or_p, ew.xor_p, ew.shift_left_p, ew.shift_right_logical_p,
     ew.shift_right_arithmetic_p, ew.population_count_p, ew.clz_p, ew.bitcast_convert_type_p, ew.stop_gradient_p,

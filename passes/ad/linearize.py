@@ -234,3 +234,7 @@ def eval_partial(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
             out = bind(eqn.primitive, values, eqn.params)
             env.update(zip(eqn.outputs, out if eqn.primitive.multiple_results else (out,), strict=True))
     return [a.python_value if isinstance(a, Literal) else env[a] for a in jaxpr.outvars]
+
+
+# Primitives without nested jaxprs and without a rule are recorded with what they capture, which is right for all that
+# are linear in their unknown operands.

@@ -46,7 +46,7 @@ _reduction(co.pmin_p, rd.reduce_min, lambda x, n: x)
 def axis_index(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, axis_name: Any) -> tuple[Value, Dim]:
     if axis_name != axis.name:
         return co.axis_index_p.bind(axis_name=axis_name), None
-    return st.iota(dtypes.int32, (axis.size,), 0), 0
+    return st.iota(dtypes.int32, axis.size), 0
 
 
 @batching(co.ppermute_p)

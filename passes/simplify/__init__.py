@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Var
 
 from ..base import Pass, PassContext, register_pass
 
@@ -32,11 +33,11 @@ class Simplify(Pass):
     name = "simplify"
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
-        known = {
-            v: c
-            for v, c in zip(program.jaxpr.constvars, program.consts)
-            if isinstance(c, np.ndarray) and c.size <= _KNOWN_SIZE
-        }
+        known: dict[Var, Any] = {}
+        for v, value in zip(program.jaxpr.constvars, program.consts):
+            on_host: bool = isinstance(value, np.ndarray)
+            if on_host and v.aval.size <= _KNOWN_SIZE:
+                known[v] = value
         jaxpr = Rewriter(program.jaxpr, context, known).run()
         return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
 

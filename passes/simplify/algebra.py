@@ -18,7 +18,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import Atom, Eqn, Literal
+from quire.ir.jaxpr import Atom, Eqn, Literal, Var
 from quire.ir.primitive import PRIMITIVES
 
 from ..cse import COMMUTATIVE
@@ -132,7 +132,7 @@ IDENTITIES: tuple[tuple[str, Pattern, Pattern], ...] = (
 
 def constant_of(value: Any, d: dtypes.DType) -> np.ndarray[Any, Any] | None:
     """A number of a pattern in a dtype; None where the dtype has no such number."""
-    if value == -1 and not isinstance(value, bool) and (dtypes.is_unsigned(d) or dtypes.is_bool(d)):
+    if value == -1 and (dtypes.is_unsigned(d) or dtypes.is_bool(d)):
         return np.asarray(~np.zeros((), d)) if not dtypes.is_bool(d) else np.asarray(True)
     if isinstance(value, float) and not dtypes.is_inexact(d):
         return None
@@ -202,8 +202,23 @@ def _literal(value: Any, like: ShapedArray) -> Literal:
 
 def _make_rule(domain: str, pattern: tuple[Any, ...], replacement: Pattern) -> Rule:
     allowed = frozenset(DOMAINS[domain])
+    operands = pattern[1:]
+    inner = frozenset(PRIMITIVES[q[0]] for q in operands if isinstance(q, tuple))
+    needs_number = any(not isinstance(q, str | tuple) for q in operands)
+    twice = len(operands) == 2 and operands[0] == operands[1]
+
+    def hopeless(r: Rewriter, eqn: Eqn) -> bool:
+        """A quick look at the operands: most equations match no pattern."""
+        if twice:
+            return eqn.inputs[0] != eqn.inputs[-1]
+        if inner:
+            producers = (r.producers.get(a) for a in eqn.inputs if isinstance(a, Var))
+            return not any(e is not None and e.primitive in inner for e in producers)
+        return needs_number and all(r.splat(a) is None for a in eqn.inputs)
 
     def apply(r: Rewriter, eqn: Eqn) -> Rewrite:
+        if hopeless(r, eqn):
+            return None
         match = _Match(r)
         if not match.eqn(pattern, eqn):
             return None

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from quire.backends.iree import compile_service
 from quire.backends.stablehlo import host_calls
 from quire.backends.stablehlo.lowering import lower_module, lowering

@@ -8,12 +8,17 @@ from jax import lax as jl
 import quire as qr
 import quire.numpy as qnp
 from quire import lax
+from quire.backends import reference
+from quire.compiler import compile_program
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import indexing
 from quire.ir.tracing import trace_flat
-from tests.helpers import Case, check, run_compiled, trace
+from quire.runtime import buffers
+from quire.runtime.devices import devices
+from tests.helpers import Case, check, trace
 
 F = np.float32
 DTYPES = (
@@ -250,21 +255,34 @@ def test_bounded_while_stops():
     )
 
 
+def updated(c, i, value):
+    return indexing.dynamic_update_slice(c, np.full((1,), value, F), (i,))
+
+
+ALIASES = [
+    # A loop that may not run at all, or hands its carry on, returns its argument; so may a branch.
+    lambda x, n: updated(lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1]), (0, x))[1], 0, 50.0),
+    lambda x, n: updated(lax.cond(n > 0, lambda: x, lambda: x * 2.0), 0, 50.0),
+    lambda x, n: updated(lax.cond(n > 0, lambda: (x, x), lambda: (x * 2.0, x))[1], 0, 50.0),
+    lambda x, n: updated(lax.scan(lambda c, _: (c, None), x, None, length=3)[0], 0, 50.0),
+    lambda x, n: lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, updated(c[1], c[0], 7.0)), (0, x))[1],
+    lambda x, n: lax.scan(lambda c, i: (updated(c, i, 9.0), c[0]), x, np.arange(3, dtype=np.int32))[0],
+    lambda x, n: lax.fori_loop(0, 3, lambda i, c: c + updated(x, i, 9.0), x),
+]
+
+
 def test_arguments_are_not_written():
-    """A loop's carry that starts as an argument and is updated in place leaves the argument alone."""
     x = np.arange(6, dtype=F)
-    kept = x.copy()
-
-    def f(x, n):
-        once = lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2.0), (np.int32(0), x))[1]
-        rows = lax.fori_loop(0, 3, lambda i, c: lax.cond(i > 0, lambda: c + 1.0, lambda: c), x)
-        return once, rows, x
-
+    closed = trace(lambda x, n: [f(x, n) for f in ALIASES], (x, np.int32(0)))
+    device = devices("cpu")[0]
+    program = compile_program(closed, device, name="aliases")
     for n in (0, 2):
-        out = run_compiled(trace(f, [x, np.int32(n)]), [x, np.int32(n)])
-        np.testing.assert_array_equal(x, kept)
-        np.testing.assert_array_equal(out[0], kept * 2.0**n)
-        np.testing.assert_array_equal(out[2], kept)
+        views = [buffers.from_numpy(np.asarray(a), device, copy=True) for a in (x, np.int32(n))]
+        out = program.executable.execute([views[i] for i in program.kept])
+        np.testing.assert_array_equal(buffers.to_numpy(views[0], device), x)
+        for (kind, i), want in zip(program.results, reference.eval_jaxpr(closed, x, np.int32(n)), strict=True):
+            assert kind == "result"
+            np.testing.assert_array_equal(buffers.to_numpy(out[i], device), want)
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class Result:
     def _over(self, against: str, what: str) -> float | None:
         if against == "mark":
             one, other = self.measured.get("quire"), self.mark
-            return getattr(one, "median") / other if one and other and what == "median" else None
+            return one.median / other if one and other and what == "median" else None
         one, other = (getattr(self.measured.get(name), what, None) for name in ("quire", against))
         return one / other if one is not None and other else None
 

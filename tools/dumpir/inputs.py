@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import quire
+from quire.compiled_function import CompiledFunction
 from quire.ir import dtypes
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.parser import parse
@@ -163,7 +164,7 @@ def trace_function(path: str, function: str, args: Sequence[str] | None) -> Prog
                 positional.append(_evaluate(text, vars(module)))
         if args is None:
             _check_needs_no_arguments(f, f"{path}:{function}")
-        compiled: Any = f if isinstance(f, quire.compiled_function.CompiledFunction) else quire.compile(f)
+        compiled: Any = f if isinstance(f, CompiledFunction) else quire.compile(f)
         traced = compiled.trace(*positional, **keywords)
     return Program(traced.fun_name, traced.jaxpr, traced.device.target.name, tuple(traced.donated), traced.keep_unused)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..workload import Library, Timed, register, workload, Workload
+from ..workload import Library, Timed, Workload, register, workload
 
 
 def _operation(name: str, f: Callable[[Any, Any, Any], Any], libraries: tuple[str, ...] = ("quire", "jax", "numpy")) -> None:

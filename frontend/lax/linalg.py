@@ -1,0 +1,193 @@
+"""quire.lax.linalg: decompositions and solutions of batches of matrices (the last two dimensions).
+
+dtypes are float32, float64, complex64 and complex128. Failures are NaN in the result, not exceptions.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from quire.ir.avals import aval_of
+from quire.ir.primitives import contraction as ct
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import linalg as la
+from quire.ir.primitives import structural as st
+
+Array = Any
+
+
+class SvdAlgorithm(enum.Enum):
+    """How `svd` computes; LAPACK's divide and conquer is used for all of them."""
+
+    DEFAULT = "default"
+    QR = "qr"
+    JACOBI = "jacobi"
+
+
+def _scalar(value: float, x: Array) -> Any:
+    return np.asarray(value, aval_of(x).dtype)[()]
+
+
+def symmetrize(x: Array) -> Array:
+    """``(x + x^H) / 2``."""
+    return ew.mul(ew.add(x, la.transpose_last(x, conjugate=True)), _scalar(0.5, x))
+
+
+def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
+    """The lower triangular l with ``l @ l^H == x``, for Hermitian positive definite x (..., n, n); NaN otherwise.
+
+    Args:
+        symmetrize_input: use ``(x + x^H) / 2``, which makes the derivative symmetric; else x's lower triangle is read.
+
+    Example: ``lax.linalg.cholesky(np.array([[4., 2.], [2., 3.]], np.float32))``
+    """
+    la.cholesky_p.infer([aval_of(x)], {})  # errors about x, not about what it is made into
+    return la.cholesky(symmetrize(x) if symmetrize_input else x)
+
+
+def cholesky_update(r_matrix: Array, w_vector: Array) -> Array:
+    """The upper triangular factor of ``r^T r + w w^T`` from that of ``r^T r``."""
+    r, w = r_matrix, w_vector
+    product = ew.add(ct.matmul(la.transpose_last(r), r), ct.dot_general(w, w, (((), ()), ((), ()))))
+    return la.transpose_last(la.cholesky(product))
+
+
+def symmetric_product(
+    a_matrix: Array, c_matrix: Array, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
+) -> Array:
+    """``alpha a a^T + beta c``; its upper triangle is unspecified unless symmetrize_output."""
+    product = ew.mul(ct.matmul(a_matrix, la.transpose_last(a_matrix)), _scalar(alpha, a_matrix))
+    return ew.add(product, ew.mul(c_matrix, _scalar(beta, c_matrix)))
+
+
+def triangular_solve(
+    a: Array, b: Array, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False,
+    conjugate_a: bool = False, unit_diagonal: bool = False,
+) -> Array:  # fmt: skip
+    """Solve ``op(a) @ x == b`` (left_side) or ``x @ op(a) == b`` for triangular a (..., n, n).
+
+    b is (..., n, k) with left_side, (..., k, n) without; or a vector less, for one right-hand side.
+
+    Raises ValueError when the shapes do not fit.
+
+    Example: ``lax.linalg.triangular_solve(l, b, left_side=True, lower=True)``
+    """
+    a_aval, b_aval = aval_of(a), aval_of(b)
+    vector = b_aval.ndim == a_aval.ndim - 1
+    if vector:
+        b = st.expand_dims(b, (b_aval.ndim if left_side else b_aval.ndim - 1,))
+    x = la.triangular_solve(
+        a, b, left_side=left_side, lower=lower, transpose_a=transpose_a, conjugate_a=conjugate_a, unit_diagonal=unit_diagonal
+    )
+    return st.reshape(x, b_aval.shape) if vector else x
+
+
+def lu(x: Array) -> tuple[Array, Array, Array]:
+    """LU decomposition with partial pivoting of (..., m, n): (lu, pivots, permutation).
+
+    ``x[permutation] == l @ u`` with l (unit lower) and u packed in lu; pivots (..., min(m, n)) are LAPACK's exchanges.
+    """
+    return la.lu(x)
+
+
+def lu_pivots_to_permutation(pivots: Array, permutation_size: int) -> Array:
+    """The permutation (..., permutation_size) of the row exchanges ``pivots`` (..., k), int32."""
+    return la.lu_pivots_to_permutation(pivots, permutation_size)
+
+
+def qr(
+    x: Array, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+) -> tuple[Array, ...]:
+    """QR decomposition of (..., m, n): (q, r), or (q, r, p) with ``q @ r == x[:, p]``.
+
+    q is (m, m) with full_matrices, otherwise (m, min(m, n)). The derivative needs full_matrices=False where m > n.
+    """
+    return tuple(la.qr(x, pivoting=pivoting, full_matrices=full_matrices))
+
+
+def householder_product(a: Array, taus: Array) -> Array:
+    """The product of the Householder reflectors below the diagonal of a (..., m, n), with factors taus (..., k)."""
+    return la.householder_product(a, taus)
+
+
+def eigh(
+    x: Array, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None, implementation: Any = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Eigendecomposition of Hermitian x (..., n, n): (v, w) with ``x @ v == v * w``, w real and ascending.
+
+    Args:
+        lower: which triangle is read, without symmetrize_input.
+        subset_by_index: (start, stop): these eigenvalues only.
+
+    Example: ``v, w = lax.linalg.eigh(x)``
+    """
+    params = {"lower": lower, "sort_eigenvalues": sort_eigenvalues, "subset_by_index": subset_by_index}
+    la.eigh_p.infer([aval_of(x)], params)  # errors about x, not about what it is made into
+    x = symmetrize(x) if symmetrize_input else x
+    v, w = la.eigh(x, lower=lower, sort_eigenvalues=sort_eigenvalues, subset_by_index=subset_by_index)
+    return v, w
+
+
+def eig(
+    x: Array, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False, implementation: Any = None, use_magma: bool | None = None,
+) -> list[Array]:  # fmt: skip
+    """Eigendecomposition of general x (..., n, n): [w, left vectors, right vectors], those asked for; all complex.
+
+    Derivatives of the eigenvalues exist, of the eigenvectors not.
+    """
+    if enable_eigvec_derivs:
+        raise NotImplementedError("eig: derivatives of eigenvectors are not implemented")
+    return la.eig(
+        x, compute_left_eigenvectors=compute_left_eigenvectors, compute_right_eigenvectors=compute_right_eigenvectors
+    )
+
+
+def svd(
+    x: Array, *, full_matrices: bool = True, compute_uv: bool = True, subset_by_index: tuple[int, int] | None = None,
+    algorithm: Any = None,
+) -> Any:  # fmt: skip
+    """Singular value decomposition of (..., m, n): (u, s, vh) with ``x == u * s @ vh``, or s; s is descending.
+
+    The derivative of u and vh needs full_matrices=False where m and n differ.
+
+    Example: ``u, s, vh = lax.linalg.svd(x, full_matrices=False)``
+    """
+    out = la.svd(x, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
+    return (out[1], out[0], out[2]) if compute_uv else out[0]
+
+
+def schur(
+    x: Array, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
+    select_callable: Callable[..., Any] | None = None,
+) -> tuple[Array, Array | None]:  # fmt: skip
+    """Schur decomposition of (..., n, n): (t, z) with ``x == z @ t @ z^H``; (t, None) without the vectors."""
+    out = la.schur(
+        x, compute_schur_vectors=compute_schur_vectors, sort_eig_vals=sort_eig_vals, select_callable=select_callable
+    )
+    return out[0], out[1] if compute_schur_vectors else None
+
+
+def hessenberg(a: Array) -> tuple[Array, Array]:
+    """Reduction of (..., n, n) to Hessenberg form: (form with Householder vectors below, factors taus)."""
+    h, taus = la.hessenberg(a)
+    return h, taus
+
+
+def tridiagonal(a: Array, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
+    """Reduction of Hermitian (..., n, n) to tridiagonal form: (vectors, diagonal, off-diagonal, factors taus)."""
+    v, d, e, taus = la.tridiagonal(a, lower=lower)
+    return v, d, e, taus
+
+
+def tridiagonal_solve(dl: Array, d: Array, du: Array, b: Array, *, perturb_singular: bool = False) -> Array:
+    """Solve with the tridiagonal matrix of sub-diagonal dl, diagonal d, super-diagonal du (..., n) for b (..., n, k).
+
+    dl[0] and du[-1] are not read.
+    """
+    return la.tridiagonal_solve(dl, d, du, b, perturb_singular=perturb_singular)

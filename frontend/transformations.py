@@ -1,0 +1,109 @@
+"""What a transformation (grad, vmap, ...) appends to the program that is being traced: cleaned, and shown as a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quire.ir.avals import aval_of
+from quire.ir.jaxpr import Eqn, Jaxpr, Var, nested_jaxprs
+from quire.ir.primitive import Primitive
+from quire.ir.tracing import Trace, Tracer, current_trace
+from quire.passes.rebuild import needed
+from quire.runtime.array import Array, from_numpy
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """One transformation while a program was traced: its name, and the function before and after."""
+
+    name: str
+    before: Jaxpr
+    after: Jaxpr
+
+
+_recorded: ContextVar[list[Transformation] | None] = ContextVar("quire_transformations", default=None)
+
+
+@contextmanager
+def recorded_transformations() -> Generator[list[Transformation]]:
+    """For the block, collect the transformations that are applied inside a trace, innermost first."""
+    found: list[Transformation] = []
+    token = _recorded.set(found)
+    try:
+        yield found
+    finally:
+        _recorded.reset(token)
+
+
+class appended:
+    """Context manager around a transformation of `before`: removes what it appends to the current trace for nothing.
+
+    The block calls the object with the values that it keeps. Nobody else can hold what the transformation binds: the
+    user's function was traced before, into a jaxpr of its own.
+    """
+
+    __slots__ = ("_name", "_before", "_trace", "_start", "_kept", "equations")
+
+    def __init__(self, name: str, before: Jaxpr) -> None:
+        self._name = name
+        self._before = before
+        self._trace: Trace | None = None
+        self._start = 0
+        self._kept: Sequence[Any] = ()
+        self.equations: Sequence[Eqn] = ()  # what was appended, after the block
+
+    def __enter__(self) -> appended:
+        self._trace = current_trace()
+        if self._trace is not None:
+            self._start = len(self._trace.eqns)
+        return self
+
+    def __call__(self, values: Sequence[Any]) -> None:
+        """Name the results of the block."""
+        self._kept = values
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        trace = self._trace
+        if trace is None or kind is not None:
+            return
+        outvars = [x.variable for x in self._kept if isinstance(x, Tracer) and x.owner is trace]
+        eqns, read = needed(trace.eqns[self._start :], outvars)
+        trace.replace_since(self._start, eqns)
+        self.equations = eqns
+        found = _recorded.get()
+        if found is not None:
+            found.append(Transformation(self._name, self._before, _as_jaxpr(eqns, read, outvars)))
+
+
+def _as_jaxpr(eqns: Sequence[Eqn], read: set[Var], outvars: Sequence[Var]) -> Jaxpr:
+    """Equations as a function of the variables they read from outside, in order of first use."""
+    inputs: dict[Var, None] = {}
+    for a in (*(a for eqn in eqns for a in eqn.inputs), *outvars):
+        if isinstance(a, Var) and a in read:
+            inputs.setdefault(a)
+    return Jaxpr((), tuple(inputs), eqns, outvars)
+
+
+def as_array(x: Any) -> Any:
+    """A number or a NumPy array as an Array; inside a trace a scalar stays a literal, with an array's attributes."""
+    if isinstance(x, Array | Tracer):
+        return x
+    aval = aval_of(x)
+    if aval.dtype.itemsize == 0 or not isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
+        return x
+    if current_trace() is not None and not aval.shape:
+        return np.asarray(x, aval.dtype)
+    return from_numpy(np.array(x, aval.dtype), aval)
+
+
+def applies(eqns: Sequence[Eqn], p: Primitive) -> bool:
+    """Whether an equation, or one nested in it, applies the primitive."""
+    return any(
+        eqn.primitive is p or any(applies(inner.eqns, p) for inner in nested_jaxprs(eqn.params)) for eqn in eqns
+    )
