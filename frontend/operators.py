@@ -140,7 +140,9 @@ def _method(name: str) -> Callable[..., Any]:
 
     method.__name__ = name
     method.__qualname__ = f"Array.{name}"
-    method.__doc__ = f"``quire.numpy.{name}(self, ...)``: {(f.__doc__ or '').strip().splitlines()[0] if f.__doc__ else ''}"
+    method.__doc__ = (
+        f"``quire.numpy.{name}(self, ...)``: {(f.__doc__ or '').strip().splitlines()[0] if f.__doc__ else ''}"
+    )
     method.__wrapped__ = f  # type: ignore[attr-defined]
     return method
 

@@ -19,7 +19,7 @@ from .avals import ShapedArray, aval_of
 from .config import config
 from .jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Effects, Eqn, Jaxpr, Literal, Params, Var
 from .primitive import Primitive
-from .source import Source, current_source, where
+from .source import Source, current_source, is_internal, where
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -418,6 +418,20 @@ def add_where(error: Exception, source: Source | None) -> None:
     error.args = (error.args[0] + where(source), *error.args[1:])
 
 
+def raised_at(error: BaseException) -> Source | None:
+    """The innermost user's position of an error that quire raised; None for an error of the user's own code."""
+    tb = error.__traceback__
+    found: Source | None = None
+    internal = False
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        internal = is_internal(code)
+        if not internal:
+            found = Source(code.co_filename, tb.tb_lineno, code.co_qualname)
+        tb = tb.tb_next
+    return found if internal else None
+
+
 # -- tracing a flat function ------------------------------------------------------------------------------------------
 
 
@@ -439,7 +453,11 @@ def trace_flat(
     with new_trace(name, staging=staging, arg_names=arg_names) as trace:
         known = values or [None] * len(avals)
         args = [trace.new_input(a, v) for a, v in zip(avals, known, strict=True)]
-        out = f(*args)
+        try:
+            out = f(*args)
+        except (TypeError, ValueError, IndexError, NotImplementedError) as error:
+            add_where(error, raised_at(error))
+            raise
         jaxpr = trace.to_jaxpr(out)
     if config.options.check_tracer_leaks:
         _check_leaks(trace)

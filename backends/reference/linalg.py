@@ -57,7 +57,8 @@ def triangular_solve(
     def one(a: Array, b: Array) -> tuple[Array]:
         if not b.size:
             return (b,)
-        trsm = scipy.linalg.get_blas_funcs("trsm", (a, b))
+        blas: Any = scipy.linalg.get_blas_funcs
+        trsm = blas("trsm", (a, b))
         if conjugate_a and not transpose_a:  # BLAS has the conjugate transpose only
             a = a.conj()
         trans = (2 if conjugate_a else 1) if transpose_a else 0
@@ -161,7 +162,7 @@ def eig(x: Array, *, compute_left_eigenvectors: bool, compute_right_eigenvectors
     def one(a: Array) -> tuple[Array, ...]:
         if not np.all(np.isfinite(a)):
             return tuple(np.full(shape, np.nan, dtype) for shape, _ in outs)
-        out = scipy.linalg.eig(a, left=wanted[0], right=wanted[1], check_finite=False)
+        out: Any = scipy.linalg.eig(a, left=wanted[0], right=wanted[1], check_finite=False)
         return out if isinstance(out, tuple) else (out,)
 
     return over_batch(one, outs, [(x, 2)])
@@ -202,7 +203,8 @@ def schur(
             return (a, a)[: 1 + compute_schur_vectors]
         if not np.all(np.isfinite(a)):
             return tuple([np.full_like(a, np.nan)] * (1 + compute_schur_vectors))
-        return scipy.linalg.schur(a, check_finite=False)[: 1 + compute_schur_vectors]
+        out: Any = scipy.linalg.schur(a, check_finite=False)
+        return out[: 1 + compute_schur_vectors]
 
     return over_batch(one, [(x.shape[-2:], x.dtype)] * (1 + compute_schur_vectors), [(x, 2)])
 

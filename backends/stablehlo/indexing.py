@@ -173,8 +173,8 @@ def update_positions(
     batch_shape = hlo.shape_of(indices)[:-1]
     start = hlo.full(0, batch_shape, work)
     index_map = d.scatter_dims_to_operand_dims
+    last = _last_starts(shape, sizes, index_map, dtype)
     if index_map:
-        last = _last_starts(shape, sizes, index_map, dtype)
         starts = clamped(indices, last, dtype, work)
         scaled = hlo.multiply(starts, _per_component([strides[i] for i in index_map], starts, work))
         (start,) = hlo.reduce(

@@ -15,11 +15,9 @@ from quire.ir.avals import ShapedArray
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import linalg as la
 
+from . import linalg_forms
 from .host_calls import emit_host_call
-from .lowering import Ctx, lowering
-
-FORMS: dict[Primitive, Callable[..., Any]] = {}  # filled below
-"""Primitives to lowering rules made of traced operations, which compute them without Python."""
+from .lowering import Ctx, lowering, traced_rule
 
 
 @lru_cache(maxsize=512)
@@ -36,10 +34,13 @@ def _host_function(
     return call
 
 
+_FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
+
+
 def _rule(p: Primitive) -> Callable[..., Any]:
     def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
         if not ctx.target.host_functions:
-            form = FORMS.get(p)
+            form = _FORMS.get(p)
             if form is None:
                 raise ctx.unsupported(p.name, "it needs LAPACK, which only the cpu target calls")
             return form(ctx, *operands, **params)

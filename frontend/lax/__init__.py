@@ -1,5 +1,6 @@
 """quire.lax: JAX's lax, the primitives with a user's conveniences."""
 
+from ..absent_names import suggest_nearest
 from . import linalg
 from .contraction import (
     ConvDimensionNumbers,
@@ -81,6 +82,7 @@ from .elementwise import (
     max,
     min,
     mul,
+    mulhi,
     ne,
     neg,
     nextafter,
@@ -221,7 +223,7 @@ __all__ = [
     "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim", "empty", "eq", "erf",
     "erf_inv", "erfc", "exp", "exp2", "expand_dims", "expm1", "fft", "floor", "fori_loop", "full", "full_like",
     "gather", "ge", "gt", "igamma", "igamma_grad_a", "igammac", "imag", "index_in_dim", "integer_pow", "iota",
-    "is_finite", "le", "lgamma", "linalg", "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "ne",
+    "is_finite", "le", "lgamma", "linalg", "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "mulhi", "ne",
     "neg", "nextafter", "optimization_barrier", "pad", "padtype_to_pads", "pmax", "pmean", "pmin", "polygamma",
     "population_count", "pow", "ppermute", "pshuffle", "psum", "psum_scatter", "pswapaxes", "random_gamma_grad",
     "real", "reciprocal", "reduce", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_precision",
@@ -232,3 +234,5 @@ __all__ = [
     "sort_key_val", "split", "sqrt", "square", "squeeze", "stop_gradient", "sub", "switch", "tan", "tanh", "tile",
     "top_k", "transpose", "while_loop", "zeros_like_array", "zeta",
 ]  # fmt: skip
+
+__getattr__ = suggest_nearest("quire.lax", globals())

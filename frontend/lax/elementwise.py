@@ -45,13 +45,28 @@ def _aligned(*operands: Value) -> list[Value]:
     ]
 
 
+# JAX's functions with a keyword `accuracy`.
+_TUNABLE = frozenset("cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh".split())
+
+
+def _tunable(f: Callable[..., Value], name: str) -> Callable[..., Value]:
+    def apply(x: Value, accuracy: Any = None) -> Value:
+        if accuracy is not None:
+            raise NotImplementedError(f"lax.{name}: the accuracy cannot be chosen, got {accuracy!r}: leave it None")
+        return f(x)
+
+    return apply
+
+
 def _nary(f: Callable[..., Value], name: str, arity: int) -> Callable[..., Value]:
-    if arity == 1:
+    if name in _TUNABLE:
+        apply: Callable[..., Value] = _tunable(f, name)
+    elif arity == 1:
 
         def unary(x: Value) -> Value:
             return f(x)
 
-        apply: Callable[..., Value] = unary
+        apply = unary
     elif arity == 2:
 
         def binary(x: Value, y: Value) -> Value:
@@ -76,7 +91,7 @@ _UNARY = (
 ).split()
 _BINARY = (
     "add atan2 bitwise_and bitwise_or bitwise_xor complex div eq ge gt igamma igamma_grad_a igammac le lt max min mul "
-    "ne nextafter polygamma random_gamma_grad rem shift_left shift_right_arithmetic shift_right_logical sub zeta"
+    "mulhi ne nextafter polygamma random_gamma_grad rem shift_left shift_right_arithmetic shift_right_logical sub zeta"
 ).split()
 
 (
@@ -86,7 +101,7 @@ _BINARY = (
 ) = (_nary(getattr(ew, name), name, 1) for name in _UNARY)  # fmt: skip
 (
     add, atan2, bitwise_and, bitwise_or, bitwise_xor, complex, div, eq, ge, gt, igamma, igamma_grad_a, igammac, le, lt,
-    max, min, mul, ne, nextafter, polygamma, random_gamma_grad, rem, shift_left, shift_right_arithmetic,
+    max, min, mul, mulhi, ne, nextafter, polygamma, random_gamma_grad, rem, shift_left, shift_right_arithmetic,
     shift_right_logical, sub, zeta,
 ) = (_nary(getattr(ew, name), name, 2) for name in _BINARY)  # fmt: skip
 betainc = _nary(ew.regularized_incomplete_beta, "betainc", 3)
@@ -146,7 +161,10 @@ def select_n(which: Value, *cases: Value) -> Value:
 def convert_element_type(operand: Value, new_dtype: Any) -> Value:
     """`operand` with another dtype; floats beyond an integer dtype's range saturate, NaN becomes 0."""
     weak = new_dtype is int or new_dtype is float or new_dtype is builtins.complex
-    return ew.convert_element_type(operand, dtypes.canonicalize(dtypes.as_dtype(new_dtype)), weak_type=weak)
+    dtype = dtypes.canonicalize(dtypes.as_dtype(new_dtype))
+    if dtypes.is_bool(dtype):
+        operand = ew.real(operand)  # as in JAX; quire.numpy's astype compares both parts with zero
+    return ew.convert_element_type(operand, dtype, weak_type=weak)
 
 
 def bitcast_convert_type(operand: Value, new_dtype: Any) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..absent_names import suggest_nearest
 from .arithmetic import (
     abs,
     absolute,
@@ -262,6 +263,21 @@ from .manipulation import (
     vsplit,
     vstack,
 )
+from .nan_functions import (
+    fmax,
+    fmin,
+    nanargmax,
+    nanargmin,
+    nancumprod,
+    nancumsum,
+    nanmax,
+    nanmean,
+    nanmin,
+    nanprod,
+    nanstd,
+    nansum,
+    nanvar,
+)
 from .predicates import (
     allclose,
     array_equal,
@@ -324,12 +340,49 @@ from .selection import (
     where,
 )
 from .sorting import argpartition, argsort, lexsort, partition, searchsorted, sort, sort_complex
+from .statistics import (
+    average,
+    bincount,
+    corrcoef,
+    cov,
+    diff,
+    digitize,
+    ediff1d,
+    histogram,
+    histogram_bin_edges,
+    interp,
+    median,
+    nanmedian,
+    nanpercentile,
+    nanquantile,
+    percentile,
+    quantile,
+    trapezoid,
+)
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any", "append",
     "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
     "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_equiv", "array_repr",
     "array_split", "array_str", "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d",
+    "atleast_2d", "atleast_3d", "average", "bfloat16", "bincount", "bit_view", "bitwise_and", "bitwise_count",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "block", "bool", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "cbrt",
+    "cdouble", "ceil", "character", "choose", "clip", "column_stack", "complex128", "complex64", "complex_",
+    "complexfloating", "compress", "concat", "concatenate", "conj", "conjugate", "copy", "copysign", "corrcoef",
+    "cos", "cosh", "count_nonzero", "cov", "cross", "csingle", "cumprod", "cumsum", "cumulative_prod",
+    "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diagflat", "diagonal", "diff", "digitize",
+    "divide", "divmod", "dot", "double", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "einsum_path",
+    "empty", "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1", "extract", "eye",
+    "fabs", "fill_diagonal", "finfo", "fix", "flatnonzero", "flexible", "flip", "fliplr", "flipud", "float16",
+    "float32", "float64", "float_", "float_power", "floating", "floor", "floor_divide", "fmax", "fmin", "fmod",
+    "frexp", "from_dlpack", "frombuffer", "fromfile", "fromfunction", "fromiter", "fromstring", "full",
+    "full_like", "gcd", "generic", "geomspace", "get_printoptions", "greater", "greater_equal", "heaviside",
+    "histogram", "histogram_bin_edges", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag", "indices",
+    "inexact", "inf", "inner", "insert", "int16", "int32", "int64", "int8", "int_", "integer", "interp",
+    "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "issubdtype", "iterable", "kron", "lcm", "ldexp",
+    "left_shift", "less", "less_equal", "lexsort", "linspace", "load", "log", "log10", "log1p", "log2",
     "atleast_2d", "atleast_3d", "bfloat16", "bit_view", "bitwise_and", "bitwise_count", "bitwise_invert",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block", "bool",
     "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "cbrt", "cdouble", "ceil",
@@ -381,4 +434,21 @@ __all__ = [
     "signbit", "sin", "sinc", "sinh", "size", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std",
     "subtract", "sum", "swapaxes", "tan", "tanh", "tile", "transpose", "tri", "tril", "trim_zeros", "triu",
     "true_divide", "trunc", "unstack", "vander", "var", "vectorize", "vsplit", "vstack", "zeros", "zeros_like",
+    "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mod",
+    "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum",
+    "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum",
+    "nanvar", "ndim", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "number", "object_", "ones",
+    "ones_like", "outer", "partition", "percentile", "permute_dims", "pi", "piecewise", "place", "positive",
+    "pow", "power", "printoptions", "prod", "promote_types", "ptp", "put", "put_along_axis", "quantile",
+    "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "reciprocal", "remainder", "repeat", "reshape",
+    "resize", "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "save", "savez",
+    "searchsorted", "select", "set_printoptions", "shape", "sign", "signbit", "signedinteger", "sin", "sinc",
+    "single", "sinh", "size", "sort", "sort_complex", "spacing", "split", "sqrt", "square", "squeeze", "stack",
+    "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile",
+    "trace", "transpose", "trapezoid", "tri", "tril", "trim_zeros", "triu", "true_divide", "trunc", "uint",
+    "uint16", "uint32", "uint64", "uint8", "unravel_index", "unsignedinteger", "unstack", "vander", "var",
+    "vdot", "vecdot", "vecmat", "vsplit", "vstack", "where", "zeros", "zeros_like",
+    "var", "vdot", "vecdot", "vectorize", "vecmat", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]  # fmt: skip
+
+__getattr__ = suggest_nearest("quire.numpy", globals())

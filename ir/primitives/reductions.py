@@ -319,7 +319,7 @@ def reducer_jaxpr(name: str, computation: Callable[..., Any], avals: Sequence[Sh
 
     def flat(*args: Value) -> list[Value]:
         out = computation(*args)
-        return list(out) if isinstance(out, list | tuple) else [out]
+        return list(out) if isinstance(out, list | tuple) else [out]  # pyright: ignore[reportUnknownArgumentType]
 
     return scalar_jaxpr(name, flat, scalars * 2)
 

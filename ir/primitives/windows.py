@@ -344,10 +344,17 @@ def select_and_scatter(
     aval = aval_of(x)
     params = _window_params(aval.ndim, aval.shape, window_dimensions, window_strides, padding, None, None)
     scalars = [ShapedArray((), aval.dtype)] * 2
+
+    def select_scalars(a: Value, b: Value) -> list[Value]:
+        return [select(a, b)]
+
+    def scatter_scalars(a: Value, b: Value) -> list[Value]:
+        return [scatter(a, b)]
+
     return select_and_scatter_p.bind(
         x, source, like_scalar(init_value, aval.dtype),
-        select_jaxpr=scalar_jaxpr("select_and_scatter", lambda a, b: [select(a, b)], scalars, "the selection"),
-        scatter_jaxpr=scalar_jaxpr("select_and_scatter", lambda a, b: [scatter(a, b)], scalars, "the combination"),
+        select_jaxpr=scalar_jaxpr("select_and_scatter", select_scalars, scalars, "the selection"),
+        scatter_jaxpr=scalar_jaxpr("select_and_scatter", scatter_scalars, scalars, "the combination"),
         window_dimensions=params["window_dimensions"], window_strides=params["window_strides"],
         padding=params["padding"],
     )  # fmt: skip

@@ -69,7 +69,7 @@ jvp.absent("it has no operands", st.iota_p)
 transpose.absent("it has no operands", st.iota_p)
 
 
-# -- several operands or results ----------------------------------------------------------------------------------------
+# -- several operands or results --------------------------------------------------------------------------
 
 
 @jvp(st.concatenate_p)

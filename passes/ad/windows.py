@@ -18,8 +18,7 @@ from .rules import Linear, Value, Zero, define_jvp, define_linear, is_zero, jvp,
 
 
 def _sum_back(ct: Value, aval: ShapedArray, **p: Any) -> Value:
-    """Every cotangent added to all elements of its window: a windowed sum over the cotangents, spread by the "
-    "strides."""
+    """Every cotangent added to all elements of its window: a windowed sum over cotangents, spread by the strides."""
     if not aval_of(ct).size or not aval.size:
         return zeros(aval)
     config: list[tuple[int, int, int]] = []
@@ -56,7 +55,7 @@ for _table in (jvp, transpose):
     )
 
 
-# -- selection: linear in the first operand, the selection itself has no derivative -------------------------------------
+# -- selection: linear in the first operand, the selection itself has no derivative -------------------------
 
 
 @jvp(wd.select_and_gather_add_p)

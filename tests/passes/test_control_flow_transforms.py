@@ -251,15 +251,17 @@ def test_batching_and_reverse(f):
     close(got, total, 1e-3, 1e-4)
 
 
-def test_compiled_derivatives():
-    """All derivatives in one module, against the reference."""
+@pytest.mark.parametrize("part", range(5))
+def test_compiled_derivatives(part):
+    """Against the reference. In parts: IREE 3.13 builds a wrong command buffer for some modules of many loops."""
 
     def everything(x, v):
         out = []
-        for f in REVERSE:
+        for f in REVERSE[part::5]:
             out += qr.grad(pair(f)[0], (0, 1))(x, v)
-        for f in (while_forward, while_lanes):
-            out.append(qr.vmap(pair(f)[0], (0, None))(x * np.arange(1, 4, dtype=F), v))
+        if part == 0:
+            for f in (while_forward, while_lanes):
+                out.append(qr.vmap(pair(f)[0], (0, None))(x * np.arange(1, 4, dtype=F), v))
         return out
 
     closed = trace(everything, (X, V))

@@ -53,7 +53,8 @@ CASES = {
     "qr": (lambda x: la.qr(x, full_matrices=False), lambda x: lax.linalg.qr(x, full_matrices=False), [((2, 5, 3), normal, normal)]),
     "qr square": (la.qr, lax.linalg.qr, [((4, 4), normal, normal)]),
     "eigh": (la.eigh, lambda x: lax.linalg.eigh(x, symmetrize_input=False), [((2, 4, 4), definite, hermitian)]),
-    "svd values": (lambda x: la.svd(x, compute_uv=False), lambda x: [lax.linalg.svd(x, compute_uv=False)], [((2, 3, 4), normal, normal)]),
+    "svd values": (lambda x: la.svd(x, compute_uv=False), lambda x: [lax.linalg.svd(x, compute_uv=False)],
+                   [((2, 3, 4), normal, normal)]),
     "svd": (lambda x: la.svd(x, full_matrices=False), lambda x: _s_u_vh(x), [((5, 3), normal, normal)]),
     "svd wide": (lambda x: la.svd(x, full_matrices=False), lambda x: _s_u_vh(x), [((2, 3, 5), normal, normal)]),
     "svd square": (la.svd, lambda x: _s_u_vh(x), [((4, 4), normal, normal)]),
@@ -132,9 +133,12 @@ def test_transposes_of_solutions(name):
         else:
             dl, d, du = normal((5,), dtype), (normal((5,), dtype) + 6).astype(dtype), normal((5,), dtype)
             b, c = normal((5, 2), dtype), normal((5, 2), dtype)
-            p = la.tridiagonal_solve_p
             forward = run(la.tridiagonal_solve, dl, d, du, b)[0]
-            back = run(lambda *a: transpose[p](a[3], *a[:3], Linear(aval_of(b)), perturb_singular=False)[3], dl, d, du, c)[0]  # noqa: B023
+
+            def solve_back(*a):
+                return transpose[la.tridiagonal_solve_p](a[3], *a[:3], Linear(aval_of(b)), perturb_singular=False)[3]  # noqa: B023
+
+            back = run(solve_back, dl, d, du, c)[0]
             np.testing.assert_allclose(np.sum(forward * c), np.sum(back * b), rtol=2e-3, atol=2e-3)
 
 

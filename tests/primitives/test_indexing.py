@@ -44,7 +44,9 @@ GATHERS = [
 
 def scatter_numbers(d):
     """The scatter that writes where a gather reads."""
-    return S(d.offset_dims, d.collapsed_slice_dims, d.start_index_map, d.operand_batching_dims, d.start_indices_batching_dims)
+    return S(
+        d.offset_dims, d.collapsed_slice_dims, d.start_index_map, d.operand_batching_dims, d.start_indices_batching_dims
+    )
 
 
 def indices_of(shape, dtype, mode, seed=0):
@@ -53,8 +55,12 @@ def indices_of(shape, dtype, mode, seed=0):
     if mode == "promise_in_bounds":
         return rng.integers(0, 2, shape).astype(dtype)
     info = np.iinfo(dtype)
-    pool = np.array([0, 1, 2, 3, 4, 5, info.max, info.max - 1, info.min, max(info.min, -1), max(info.min, -5), 100], dtype)
-    return np.where(rng.random(shape) < 0.6, rng.integers(0, 3, shape).astype(dtype), pool[rng.integers(0, len(pool), shape)])
+    pool = np.array(
+        [0, 1, 2, 3, 4, 5, info.max, info.max - 1, info.min, max(info.min, -1), max(info.min, -5), 100], dtype
+    )
+    return np.where(
+        rng.random(shape) < 0.6, rng.integers(0, 3, shape).astype(dtype), pool[rng.integers(0, len(pool), shape)]
+    )
 
 
 def gather_case(dtype, i, mode, index_dtype=np.int32, fill_value=None):
@@ -62,9 +68,11 @@ def gather_case(dtype, i, mode, index_dtype=np.int32, fill_value=None):
     x, at = edge_array(dtype, SHAPE, i), indices_of(shape, index_dtype, mode, i)
     return Case(
         f"gather {dtype} {i} {mode} {np.dtype(index_dtype)}",
-        lambda a, b: ix.gather(a, b, d, sizes, mode=mode, fill_value=fill_value), (x, at),
-        under_jax(lambda a, b: jl.gather(a, b, jax_numbers(d), sizes, mode=mode, fill_value=fill_value)), exact=True,
-    )  # fmt: skip
+        lambda a, b: ix.gather(a, b, d, sizes, mode=mode, fill_value=fill_value),
+        (x, at),
+        under_jax(lambda a, b: jl.gather(a, b, jax_numbers(d), sizes, mode=mode, fill_value=fill_value)),
+        exact=True,
+    )
 
 
 def test_gather_over_every_dtype(x64):
@@ -76,7 +84,9 @@ def test_gather_of_every_form_and_mode():
 
 
 def test_gather_with_every_index_dtype(x64):
-    cases = [gather_case(dtypes.int32, i, m, d) for d in (*dtypes.SIGNED, *dtypes.UNSIGNED) for i in (2,) for m in MODES[:2]]
+    cases = [
+        gather_case(dtypes.int32, i, m, d) for d in (*dtypes.SIGNED, *dtypes.UNSIGNED) for i in (2,) for m in MODES[:2]
+    ]
     cases += [gather_case(d, 0, "fill", fill_value=v) for d, v in ((np.float32, -1.5), (np.int8, 7), (np.bool_, False))]
     check(cases)
 
@@ -86,11 +96,20 @@ def test_gather_of_nothing():
     d = G((1,), (0,), (0,))
     check(
         [
-            Case("empty slices", lambda a, i: ix.gather(a, i, d, (1, 0)), (x, np.array([[9], [0]])), lambda a, i: np.ones((2, 0), np.float32)),
-            Case("no indices", lambda a, i: ix.gather(a, i, d, (1, 3)), (np.ones((4, 3), np.float32), np.zeros((0, 1), np.int32)),
-                 lambda a, i: np.ones((0, 3), np.float32)),
+            Case(
+                "empty slices",
+                lambda a, i: ix.gather(a, i, d, (1, 0)),
+                (x, np.array([[9], [0]])),
+                lambda a, i: np.ones((2, 0), np.float32),
+            ),
+            Case(
+                "no indices",
+                lambda a, i: ix.gather(a, i, d, (1, 3)),
+                (np.ones((4, 3), np.float32), np.zeros((0, 1), np.int32)),
+                lambda a, i: np.ones((0, 3), np.float32),
+            ),
         ]
-    )  # fmt: skip
+    )
 
 
 OPS = ["scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max"]
@@ -99,7 +118,9 @@ OPS = ["scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "s
 def scatter_case(op, dtype, i, mode, index_dtype=np.int32):
     d, sizes, shape = GATHERS[i]
     at = indices_of(shape, index_dtype, mode, i)
-    at_shape = np.asarray(under_jax(lambda a, b: jl.gather(a, b, jax_numbers(d), sizes, mode="clip"))(np.zeros(SHAPE), at)).shape
+    at_shape = np.asarray(
+        under_jax(lambda a, b: jl.gather(a, b, jax_numbers(d), sizes, mode="clip"))(np.zeros(SHAPE), at)
+    ).shape
     numbers = scatter_numbers(d)
     make = edge_array if op in ("scatter", "scatter_min", "scatter_max") else tame_array
     if dtypes.is_complex(dtype):
@@ -107,20 +128,31 @@ def scatter_case(op, dtype, i, mode, index_dtype=np.int32):
     x, u = make(dtype, SHAPE, i), make(dtype, at_shape, i + 1)
     f, g = getattr(ix, op), getattr(jl, op)
     # Equal positions: 16-bit floats round once here, after each update in JAX.
-    rtol = {dtypes.float16: 1e-2, dtypes.bfloat16: 6e-2, dtypes.float32: 1e-5, dtypes.complex64: 1e-5}.get(np.dtype(dtype))
+    rtol = {dtypes.float16: 1e-2, dtypes.bfloat16: 6e-2, dtypes.float32: 1e-5, dtypes.complex64: 1e-5}.get(
+        np.dtype(dtype)
+    )
     return Case(
-        f"{op} {np.dtype(dtype)} {i} {mode} {np.dtype(index_dtype)}", lambda a, b, c: f(a, b, c, numbers, mode=mode), (x, at, u),
-        under_jax(lambda a, b, c: g(a, b, c, jax_numbers(numbers), mode=mode)), rtol=rtol,
-    )  # fmt: skip
+        f"{op} {np.dtype(dtype)} {i} {mode} {np.dtype(index_dtype)}",
+        lambda a, b, c: f(a, b, c, numbers, mode=mode),
+        (x, at, u),
+        under_jax(lambda a, b, c: g(a, b, c, jax_numbers(numbers), mode=mode)),
+        rtol=rtol,
+    )
 
 
 def dtypes_of(op):
-    return dtypes.ALL if op == "scatter" else [d for d in dtypes.ALL if d != dtypes.bool_ and (op[8:] not in ("min", "max") or not dtypes.is_complex(d))]
+    return (
+        dtypes.ALL
+        if op == "scatter"
+        else [d for d in dtypes.ALL if d != dtypes.bool_ and (op[8:] not in ("min", "max") or not dtypes.is_complex(d))]
+    )
 
 
 def test_scatter_over_every_dtype(x64):
     check([scatter_case(op, d, 0, "drop") for op in ("scatter", "scatter_add", "scatter_min") for d in dtypes_of(op)])
-    check([scatter_case(op, d, 5, "clip") for op in ("scatter_sub", "scatter_mul", "scatter_max") for d in dtypes_of(op)])
+    check(
+        [scatter_case(op, d, 5, "clip") for op in ("scatter_sub", "scatter_mul", "scatter_max") for d in dtypes_of(op)]
+    )
 
 
 def test_scatter_of_every_form_and_mode():
@@ -136,7 +168,15 @@ def test_the_stablehlo_form_of_scatter(monkeypatch, x64):
 
     monkeypatch.setitem(targets.TARGETS, "cpu", dataclasses.replace(targets.TARGETS["cpu"], kernels=False))
     cases = [scatter_case("scatter_add", np.int32, i, mode) for i, mode in product(range(len(GATHERS)), MODES)]
-    some = (dtypes.bool_, dtypes.uint8, dtypes.int64, dtypes.bfloat16, dtypes.float32, dtypes.complex64, dtypes.complex128)
+    some = (
+        dtypes.bool_,
+        dtypes.uint8,
+        dtypes.int64,
+        dtypes.bfloat16,
+        dtypes.float32,
+        dtypes.complex64,
+        dtypes.complex128,
+    )
     cases += [scatter_case("scatter", d, i, "drop") for d in some for i in (0, 5)]
     cases += [scatter_case(op, np.float32, 5, "drop", np.uint64) for op in OPS]
     check(cases)
@@ -149,13 +189,21 @@ def test_scatter_apply_works_once_for_each_update():
     check(
         [
             Case(
-                mode, lambda a, b, mode=mode: ix.scatter_apply(a, b, lambda v: ew.add(ew.mul(v, v), 1.0), d, update_shape=(5, 3), mode=mode), (x, at),
-                under_jax(lambda a, b, mode=mode: jl.scatter_apply(
-                    a, b, lambda v: v * v + 1, jax_numbers(d), update_shape=(5, 3), mode=mode)), rtol=1e-6,
+                mode,
+                lambda a, b, mode=mode: ix.scatter_apply(
+                    a, b, lambda v: ew.add(ew.mul(v, v), 1.0), d, update_shape=(5, 3), mode=mode
+                ),
+                (x, at),
+                under_jax(
+                    lambda a, b, mode=mode: jl.scatter_apply(
+                        a, b, lambda v: v * v + 1, jax_numbers(d), update_shape=(5, 3), mode=mode
+                    )
+                ),
+                rtol=1e-6,
             )
             for mode in ("drop", "clip")
         ]
-    )  # fmt: skip
+    )
 
 
 def test_scatter_of_nothing():
@@ -164,7 +212,12 @@ def test_scatter_of_nothing():
     check(
         [
             Case("no updates", lambda a, i, u: ix.scatter(a, i, u, d), (x, none, no_rows), lambda a, i, u: a),
-            Case("no operand", lambda a, i, u: ix.scatter_add(a, i, u, d), (x[:, :0], np.array([[7]]), x[:1, :0]), lambda a, i, u: a),
+            Case(
+                "no operand",
+                lambda a, i, u: ix.scatter_add(a, i, u, d),
+                (x[:, :0], np.array([[7]]), x[:1, :0]),
+                lambda a, i, u: a,
+            ),
         ]
     )
 
@@ -177,10 +230,24 @@ def test_dynamic_slices_are_clamped(x64):
             info = np.iinfo(index_dtype)
             starts = [(1, 2), (info.max, info.min), (max(info.min, -1), 4)][i % 3]
             s = [np.asarray(v, index_dtype) for v in starts]
-            cases.append(Case(f"slice {dtype} {s}", lambda a, i, j: ix.dynamic_slice(a, (i, j), (2, 3)), (x, *s), exact=True,
-                              expect=lambda a, i, j: a[_clamped(i, 2)][:, _clamped(j, 2, 3)]))
-            cases.append(Case(f"update {dtype} {s}", lambda a, b, i, j: ix.dynamic_update_slice(a, b, (i, j)), (x, u, *s),
-                              exact=True, expect=_updated))
+            cases.append(
+                Case(
+                    f"slice {dtype} {s}",
+                    lambda a, i, j: ix.dynamic_slice(a, (i, j), (2, 3)),
+                    (x, *s),
+                    exact=True,
+                    expect=lambda a, i, j: a[_clamped(i, 2)][:, _clamped(j, 2, 3)],
+                )
+            )
+            cases.append(
+                Case(
+                    f"update {dtype} {s}",
+                    lambda a, b, i, j: ix.dynamic_update_slice(a, b, (i, j)),
+                    (x, u, *s),
+                    exact=True,
+                    expect=_updated,
+                )
+            )
     check(cases)
 
 
@@ -202,11 +269,20 @@ def test_helpers_of_one_dimension():
         [
             Case("slice_in_dim", lambda a, k: ix.dynamic_slice_in_dim(a, k, 3, 1), (x, i), lambda a, k: a[:, 2:5]),
             Case("index_in_dim", lambda a, k: ix.dynamic_index_in_dim(a, k, 1, False), (x, i), lambda a, k: a[:, 2]),
-            Case("update_index", lambda a, k: ix.dynamic_update_index_in_dim(a, np.zeros(5, np.float32), k, 0), (x, i),
-                 lambda a, k: np.where(np.arange(4)[:, None] == 2, 0, a).astype(np.float32)),
-            Case("take", lambda a, k: ix.take_along_axis(a, k, 1), (x, np.argsort(x, 1).astype(np.int32)), lambda a, k: np.sort(a, 1)),
+            Case(
+                "update_index",
+                lambda a, k: ix.dynamic_update_index_in_dim(a, np.zeros(5, np.float32), k, 0),
+                (x, i),
+                lambda a, k: np.where(np.arange(4)[:, None] == 2, 0, a).astype(np.float32),
+            ),
+            Case(
+                "take",
+                lambda a, k: ix.take_along_axis(a, k, 1),
+                (x, np.argsort(x, 1).astype(np.int32)),
+                lambda a, k: np.sort(a, 1),
+            ),
         ]
-    )  # fmt: skip
+    )
 
 
 def test_arguments_are_never_written():
@@ -242,34 +318,88 @@ U = ShapedArray((6, 5), dtypes.float32)
 @pytest.mark.parametrize(
     ("infer", "error", "text"),
     [
-        (lambda: infer_gather(G((1,), (0,), (0,)), i=U), TypeError, "gather: indices f32[6,5] must have an integer dtype"),
-        (lambda: infer_gather(G((1,), (0,), (0, 1))), TypeError,
-         "gather: start_index_map (0, 1) must hold one dimension for each of the 1 components of an index vector of i32[6,1]"),
-        (lambda: infer_gather(G((1,), (2,), (0,))), ValueError, "gather: collapsed_slice_dims (2,) must be increasing and within [0, 2)"),
-        (lambda: infer_gather(G((1,), (0,), (0,)), (2, 5)), ValueError, "gather: slice_sizes (2, 5) must be 1 along the collapsed dimension 0"),
-        (lambda: infer_gather(G((1,), (0,), (0,)), (1, 6)), TypeError,
-         "gather: slice_sizes (1, 6) must hold, for each dimension of f32[4,5], a size within that dimension"),
-        (lambda: infer_gather(G((), (0,), (0,))), ValueError, "gather: offset_dims () must hold one dimension for each of the 1 dimensions of a slice"),
-        (lambda: infer_gather(G((1,), (), (1,), (0,), (0,)), (1, 5)), TypeError,
-         "gather: batching dimension 0 of operand f32[4,5] and 0 of indices i32[6,1] must have one size"),
-        (lambda: infer_scatter(S((1,), (0,), (0,)), ShapedArray((6, 5), dtypes.int32)), TypeError,
-         "scatter-add: the operands must have one dtype, got f32[4,5], i32[6,5]"),
-        (lambda: infer_scatter(S((1,), (0,), (0,)), ShapedArray((7, 5), dtypes.float32)), TypeError,
-         "scatter-add: updates f32[7,5] must have the indices' shape (6,) outside update_window_dims (1,), not (7,)"),
-        (lambda: infer_scatter(S((1,), (0,), (0,)), ShapedArray((6, 9), dtypes.float32)), TypeError,
-         "scatter-add: dimension 1 of updates f32[6,9] must not be larger than dimension 1 of f32[4,5]"),
-        (lambda: infer_scatter(S((0, 1), (0,), (0,)), U), ValueError, "scatter-add: update_window_dims (0, 1) must hold one dimension"),
-        (lambda: ix.dynamic_slice_p.type_rule(X, ShapedArray((), dtypes.int32), slice_sizes=(1, 1)), TypeError,
-         "dynamic_slice: expected one start index for each dimension of f32[4,5], got 1"),
-        (lambda: ix.dynamic_slice_p.type_rule(X, *[ShapedArray((), dtypes.float32)] * 2, slice_sizes=(1, 1)), TypeError,
-         "dynamic_slice: start indices must be integer scalars, got f32[]"),
-        (lambda: ix.dynamic_slice_p.type_rule(X, *[ShapedArray((), dtypes.int32)] * 2, slice_sizes=(1, 6)), TypeError,
-         "dynamic_slice: slice_sizes (1, 6) must hold, for each dimension of f32[4,5], a size within that dimension"),
-        (lambda: ix.dynamic_update_slice_p.type_rule(X, U, *[ShapedArray((), dtypes.int32)] * 2), TypeError,
-         "dynamic_update_slice: the update f32[6,5] must have the rank of f32[4,5] and fit into it"),
-        (lambda: ix.GatherScatterMode.of("wrap"), ValueError, "unknown index mode 'wrap': expected clip, fill, drop or promise_in_bounds"),
+        (
+            lambda: infer_gather(G((1,), (0,), (0,)), i=U),
+            TypeError,
+            "gather: indices f32[6,5] must have an integer dtype",
+        ),
+        (
+            lambda: infer_gather(G((1,), (0,), (0, 1))),
+            TypeError,
+            "gather: start_index_map (0, 1) must hold one dimension for each of the 1 components of an index vector",
+        ),
+        (
+            lambda: infer_gather(G((1,), (2,), (0,))),
+            ValueError,
+            "gather: collapsed_slice_dims (2,) must be increasing and within [0, 2)",
+        ),
+        (
+            lambda: infer_gather(G((1,), (0,), (0,)), (2, 5)),
+            ValueError,
+            "gather: slice_sizes (2, 5) must be 1 along the collapsed dimension 0",
+        ),
+        (
+            lambda: infer_gather(G((1,), (0,), (0,)), (1, 6)),
+            TypeError,
+            "gather: slice_sizes (1, 6) must hold, for each dimension of f32[4,5], a size within that dimension",
+        ),
+        (
+            lambda: infer_gather(G((), (0,), (0,))),
+            ValueError,
+            "gather: offset_dims () must hold one dimension for each of the 1 dimensions of a slice",
+        ),
+        (
+            lambda: infer_gather(G((1,), (), (1,), (0,), (0,)), (1, 5)),
+            TypeError,
+            "gather: batching dimension 0 of operand f32[4,5] and 0 of indices i32[6,1] must have one size",
+        ),
+        (
+            lambda: infer_scatter(S((1,), (0,), (0,)), ShapedArray((6, 5), dtypes.int32)),
+            TypeError,
+            "scatter-add: the operands must have one dtype, got f32[4,5], i32[6,5]",
+        ),
+        (
+            lambda: infer_scatter(S((1,), (0,), (0,)), ShapedArray((7, 5), dtypes.float32)),
+            TypeError,
+            "scatter-add: updates f32[7,5] must have the indices' shape (6,) outside update_window_dims (1,), not (7,)",
+        ),
+        (
+            lambda: infer_scatter(S((1,), (0,), (0,)), ShapedArray((6, 9), dtypes.float32)),
+            TypeError,
+            "scatter-add: dimension 1 of updates f32[6,9] must not be larger than dimension 1 of f32[4,5]",
+        ),
+        (
+            lambda: infer_scatter(S((0, 1), (0,), (0,)), U),
+            ValueError,
+            "scatter-add: update_window_dims (0, 1) must hold one dimension",
+        ),
+        (
+            lambda: ix.dynamic_slice_p.type_rule(X, ShapedArray((), dtypes.int32), slice_sizes=(1, 1)),
+            TypeError,
+            "dynamic_slice: expected one start index for each dimension of f32[4,5], got 1",
+        ),
+        (
+            lambda: ix.dynamic_slice_p.type_rule(X, *[ShapedArray((), dtypes.float32)] * 2, slice_sizes=(1, 1)),
+            TypeError,
+            "dynamic_slice: start indices must be integer scalars, got f32[]",
+        ),
+        (
+            lambda: ix.dynamic_slice_p.type_rule(X, *[ShapedArray((), dtypes.int32)] * 2, slice_sizes=(1, 6)),
+            TypeError,
+            "dynamic_slice: slice_sizes (1, 6) must hold, for each dimension of f32[4,5], a size within that dimension",
+        ),
+        (
+            lambda: ix.dynamic_update_slice_p.type_rule(X, U, *[ShapedArray((), dtypes.int32)] * 2),
+            TypeError,
+            "dynamic_update_slice: the update f32[6,5] must have the rank of f32[4,5] and fit into it",
+        ),
+        (
+            lambda: ix.GatherScatterMode.of("wrap"),
+            ValueError,
+            "unknown index mode 'wrap': expected clip, fill, drop or promise_in_bounds",
+        ),
     ],
-)  # fmt: skip
+)
 def test_errors_tell_what_was_given_and_expected(infer, error, text):
     with pytest.raises(error) as caught:
         infer()

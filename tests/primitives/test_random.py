@@ -79,7 +79,8 @@ def test_rng_uniform_is_within_its_bounds():
 @pytest.mark.parametrize(
     "f, message",
     [
-        (lambda: rn.rng_bit_generator_p.infer([ShapedArray((2,), dtypes.uint32)], PARAMS), "expected a key u32.4. or u64.2., got u32.2."),
+        (lambda: rn.rng_bit_generator_p.infer([ShapedArray((2,), dtypes.uint32)], PARAMS),
+         "expected a key u32.4. or u64.2., got u32.2."),
         (lambda: rn.rng_bit_generator_p.infer([ShapedArray((4,), dtypes.uint32)], {**PARAMS, "dtype": dtypes.int32}),
          "dtype int32 must be an unsigned integer dtype"),
         (lambda: rn.threefry2x32_p.infer([ShapedArray((), dtypes.int32)] * 4, {}), "threefry2x32: key1 i32.. has dtype int32"),

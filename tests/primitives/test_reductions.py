@@ -19,16 +19,22 @@ from tests.primitives.oracles import edge_array, tame_array, under_jax
 NUMBER = [d for d in dtypes.ALL if d != dtypes.bool_]
 # Products and sums are taken in another order than JAX's: some units in the last place for each of a few dozen terms.
 RTOL = {
-    dtypes.float16: 4e-3, dtypes.bfloat16: 3e-2, dtypes.float32: 1e-5, dtypes.complex64: 2e-5, dtypes.float64: 1e-13,
+    dtypes.float16: 4e-3,
+    dtypes.bfloat16: 3e-2,
+    dtypes.float32: 1e-5,
+    dtypes.complex64: 2e-5,
+    dtypes.float64: 1e-13,
     dtypes.complex128: 1e-13,
-}  # fmt: skip
+}
 GROUPS = {"signed": dtypes.ALL[:5], "unsigned": dtypes.ALL[5:9], "inexact": dtypes.ALL[9:]}
 
 
 def both(name, dtype, x, *args, exact=False, jax_name=None):
     f, g = getattr(rd, name), getattr(jl, jax_name or name)
     expect = under_jax(lambda a: g(a, *args))
-    return Case(f"{name} {dtype} {x.shape} {args}", lambda a: f(a, *args), (x,), expect, rtol=RTOL.get(dtype), exact=exact)
+    return Case(
+        f"{name} {dtype} {x.shape} {args}", lambda a: f(a, *args), (x,), expect, rtol=RTOL.get(dtype), exact=exact
+    )
 
 
 def reduction_cases(dtype):
@@ -105,23 +111,35 @@ def test_generic_reduction():
     check(
         [
             Case(
-                "one", lambda a: rd.reduce([a], [1.0], lambda p, q: ew.add(ew.mul(p, q), q), (1,)), (x,),
-                under_jax(lambda a: jl.reduce(a, np.float32(1), lambda p, q: p * q + q, (1,))), rtol=1e-5,
+                "one",
+                lambda a: rd.reduce([a], [1.0], lambda p, q: ew.add(ew.mul(p, q), q), (1,)),
+                (x,),
+                under_jax(lambda a: jl.reduce(a, np.float32(1), lambda p, q: p * q + q, (1,))),
+                rtol=1e-5,
             ),
             Case(
-                "two", lambda a, b: rd.reduce([a, b], [low, np.int32(-1)], last_max(ours), (0, 2)), (x, i),
-                under_jax(lambda a, b: jl.reduce(
-                    (a, b), (low, np.int32(-1)), lambda p, q: last_max(jax)(*p, *q), (0, 2))),
+                "two",
+                lambda a, b: rd.reduce([a, b], [low, np.int32(-1)], last_max(ours), (0, 2)),
+                (x, i),
+                under_jax(
+                    lambda a, b: jl.reduce((a, b), (low, np.int32(-1)), lambda p, q: last_max(jax)(*p, *q), (0, 2))
+                ),
             ),
         ]
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
     ("f", "init", "name"),
-    [(ew.add, 0.0, "reduce_sum"), (ew.mul, 1, "reduce_prod"), (ew.max, -np.inf, "reduce_max"), (ew.min, np.inf, "reduce_min"),
-     (ew.add, 1.0, "reduce"), (ew.sub, 0.0, "reduce")],
-)  # fmt: skip
+    [
+        (ew.add, 0.0, "reduce_sum"),
+        (ew.mul, 1, "reduce_prod"),
+        (ew.max, -np.inf, "reduce_max"),
+        (ew.min, np.inf, "reduce_min"),
+        (ew.add, 1.0, "reduce"),
+        (ew.sub, 0.0, "reduce"),
+    ],
+)
 def test_known_monoids_get_their_own_primitive(f, init, name):
     closed = trace(lambda a: rd.reduce([a], [init], f, (0,)), [np.ones(3, np.float32)])
     assert [e.primitive.name for e in closed.eqns] == [name]
@@ -129,7 +147,9 @@ def test_known_monoids_get_their_own_primitive(f, init, name):
 
 def test_sums_of_16_bit_floats_accumulate_in_f32():
     x = np.full(5000, 0.1, np.float16)
-    check([Case("f16", lambda a: rd.reduce_sum(a, (0,)), (x,), lambda a: np.float16(np.float32(a[0]) * 5000), rtol=2e-3)])
+    check(
+        [Case("f16", lambda a: rd.reduce_sum(a, (0,)), (x,), lambda a: np.float16(np.float32(a[0]) * 5000), rtol=2e-3)]
+    )
 
 
 def test_a_reducer_may_use_constants_but_no_traced_values():
@@ -148,27 +168,56 @@ BOOL = ShapedArray((2,), dtypes.bool_)
 @pytest.mark.parametrize(
     ("infer", "error", "text"),
     [
-        (lambda: rd.reduce_sum_p.type_rule(BOOL, axes=(0,)), TypeError,
-         "reduce_sum: operand bool[2] has dtype bool, expected a number dtype"),
-        (lambda: rd.reduce_and_p.type_rule(F32, axes=(0,)), TypeError,
-         "reduce_and: operand f32[2,3] has dtype float32, expected a bool or integer dtype"),
-        (lambda: rd.reduce_max_p.type_rule(F32, axes=(0, 0)), ValueError,
-         "reduce_max: axes (0, 0) must be distinct and within [0, 2)"),
-        (lambda: rd.argmax_p.type_rule(EMPTY, axes=(0,), index_dtype=dtypes.int32), ValueError,
-         "argmax: dimension 0 of the operand f32[0,3] must not be empty"),
-        (lambda: rd.argmin_p.type_rule(F32, axes=(0,), index_dtype=dtypes.float32), TypeError,
-         "argmin: index_dtype must be an integer dtype, got float32"),
-        (lambda: rd.cumsum_p.type_rule(BOOL, axis=0, reverse=False), TypeError,
-         "cumsum: operand bool[2] has dtype bool, expected a number dtype"),
+        (
+            lambda: rd.reduce_sum_p.type_rule(BOOL, axes=(0,)),
+            TypeError,
+            "reduce_sum: operand bool[2] has dtype bool, expected a number dtype",
+        ),
+        (
+            lambda: rd.reduce_and_p.type_rule(F32, axes=(0,)),
+            TypeError,
+            "reduce_and: operand f32[2,3] has dtype float32, expected a bool or integer dtype",
+        ),
+        (
+            lambda: rd.reduce_max_p.type_rule(F32, axes=(0, 0)),
+            ValueError,
+            "reduce_max: axes (0, 0) must be distinct and within [0, 2)",
+        ),
+        (
+            lambda: rd.argmax_p.type_rule(EMPTY, axes=(0,), index_dtype=dtypes.int32),
+            ValueError,
+            "argmax: dimension 0 of the operand f32[0,3] must not be empty",
+        ),
+        (
+            lambda: rd.argmin_p.type_rule(F32, axes=(0,), index_dtype=dtypes.float32),
+            TypeError,
+            "argmin: index_dtype must be an integer dtype, got float32",
+        ),
+        (
+            lambda: rd.cumsum_p.type_rule(BOOL, axis=0, reverse=False),
+            TypeError,
+            "cumsum: operand bool[2] has dtype bool, expected a number dtype",
+        ),
         (lambda: rd.cumsum_p.type_rule(F32, axis=2, reverse=False), ValueError, "cumsum: axes (2,) must be distinct"),
-        (lambda: trace(lambda a: rd.reduce([a], [0], ew.add, (0,)), [np.ones(3, np.float32)]) and rd.reduce_p.type_rule(
-            F32, ShapedArray((), dtypes.int32), jaxpr=rd.reducer_jaxpr("reduce", ew.add, [F32]), dimensions=(0,)), TypeError,
-         "reduce: the initial value i32[] must be a scalar of dtype float32, as f32[2,3]"),
-        (lambda: rd.reduce_p.type_rule(
-            F32, ShapedArray((), dtypes.float32), jaxpr=rd.reducer_jaxpr("reduce", ew.gt, [F32]), dimensions=(0,)), TypeError,
-         "reduce: the computation must return (f32[]) for (f32[], f32[]), it returns (bool[])"),
+        (
+            lambda: (
+                trace(lambda a: rd.reduce([a], [0], ew.add, (0,)), [np.ones(3, np.float32)])
+                and rd.reduce_p.type_rule(
+                    F32, ShapedArray((), dtypes.int32), jaxpr=rd.reducer_jaxpr("reduce", ew.add, [F32]), dimensions=(0,)
+                )
+            ),
+            TypeError,
+            "reduce: the initial value i32[] must be a scalar of dtype float32, as f32[2,3]",
+        ),
+        (
+            lambda: rd.reduce_p.type_rule(
+                F32, ShapedArray((), dtypes.float32), jaxpr=rd.reducer_jaxpr("reduce", ew.gt, [F32]), dimensions=(0,)
+            ),
+            TypeError,
+            "reduce: the computation must return (f32[]) for (f32[], f32[]), it returns (bool[])",
+        ),
     ],
-)  # fmt: skip
+)
 def test_errors_tell_what_was_given_and_expected(infer, error, text):
     with pytest.raises(error) as caught:
         infer()

@@ -50,7 +50,15 @@ def top_k_cases(dtype, sizes):
             f = under_jax(lambda a, k=k: jl.top_k(a, k))
             cases.append(Case(f"top_k {dtype} {n} {k}", lambda a, k=k: so.top_k(a, k), (x,), f, exact=True))
     x = edge_array(dtype, (4, 7, 2), 5)
-    cases.append(Case(f"top_k axis {dtype}", lambda a: so.top_k(a, 3, 1), (x,), under_jax(lambda a: jl.top_k(a, 3, axis=1)), exact=True))
+    cases.append(
+        Case(
+            f"top_k axis {dtype}",
+            lambda a: so.top_k(a, 3, 1),
+            (x,),
+            under_jax(lambda a: jl.top_k(a, 3, axis=1)),
+            exact=True,
+        )
+    )
     return cases
 
 
@@ -85,7 +93,22 @@ def test_the_stablehlo_form_sorts_alike(without_kernels, x64):
 
 def test_denormals_are_ordered():
     x = np.array([3e-45, -1e-45, 1e-45, 0, -3e-45, 1e-38], np.float32)
-    check([Case("sort", lambda a: so.sort([a]), (x,), np.sort), Case("top", lambda a: so.top_k(a, 6)[0], (x,), lambda a: np.sort(a)[::-1])])
+    check(
+        [
+            Case("sort", lambda a: so.sort([a]), (x,), np.sort),
+            Case("top", lambda a: so.top_k(a, 6)[0], (x,), lambda a: np.sort(a)[::-1]),
+        ]
+    )
+
+
+def test_nan_of_either_sign():
+    x = np.array([1, np.nan, -np.nan, np.inf, -np.inf, -np.nan, np.nan], np.float32)
+    check(
+        [
+            Case("top_k", lambda a: so.top_k(a, 7), (x,), under_jax(lambda a: jl.top_k(a, 7))),
+            sort_case("sort", [x, np.arange(7, dtype=np.int32)], num_keys=1),
+        ]
+    )
 
 
 def test_argsort_keeps_the_order_of_equal_elements():
@@ -99,17 +122,33 @@ F32 = ShapedArray((2, 3), dtypes.float32)
 @pytest.mark.parametrize(
     ("infer", "error", "text"),
     [
-        (lambda: so.sort_p.type_rule(dimension=0, is_stable=True, num_keys=1), TypeError, "sort: expected at least one operand"),
-        (lambda: so.sort_p.type_rule(F32, ShapedArray((2,), dtypes.int32), dimension=0, is_stable=True, num_keys=1), TypeError,
-         "sort: the operands must have one shape, got f32[2,3], i32[2]"),
-        (lambda: so.sort_p.type_rule(F32, dimension=0, is_stable=True, num_keys=2), ValueError,
-         "sort: num_keys must be within [1, 1], the number of operands, got 2"),
-        (lambda: so.top_k_p.type_rule(F32, k=4, axis=1), ValueError,
-         "top_k: k must be within [0, 3], the size of dimension 1 of f32[2,3], got 4"),
-        (lambda: so.top_k_p.type_rule(ShapedArray((3,), dtypes.complex64), k=1, axis=0), TypeError,
-         "top_k: operand c64[3] has dtype complex64, expected a bool, integer or float dtype"),
+        (
+            lambda: so.sort_p.type_rule(dimension=0, is_stable=True, num_keys=1),
+            TypeError,
+            "sort: expected at least one operand",
+        ),
+        (
+            lambda: so.sort_p.type_rule(F32, ShapedArray((2,), dtypes.int32), dimension=0, is_stable=True, num_keys=1),
+            TypeError,
+            "sort: the operands must have one shape, got f32[2,3], i32[2]",
+        ),
+        (
+            lambda: so.sort_p.type_rule(F32, dimension=0, is_stable=True, num_keys=2),
+            ValueError,
+            "sort: num_keys must be within [1, 1], the number of operands, got 2",
+        ),
+        (
+            lambda: so.top_k_p.type_rule(F32, k=4, axis=1),
+            ValueError,
+            "top_k: k must be within [0, 3], the size of dimension 1 of f32[2,3], got 4",
+        ),
+        (
+            lambda: so.top_k_p.type_rule(ShapedArray((3,), dtypes.complex64), k=1, axis=0),
+            TypeError,
+            "top_k: operand c64[3] has dtype complex64, expected a bool, integer or float dtype",
+        ),
     ],
-)  # fmt: skip
+)
 def test_errors_tell_what_was_given_and_expected(infer, error, text):
     with pytest.raises(error) as caught:
         infer()

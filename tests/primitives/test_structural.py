@@ -26,9 +26,18 @@ def _cases(dtype: np.dtype) -> list[Case]:
         return Case(f"{name} {dtype}", f, args, under_jax(g), exact=True)
 
     def both(name, *args, operands=(x,)):
-        return case(f"{name} {args}", lambda *xs: getattr(st, name)(*xs, *args), lambda *xs: getattr(jl, name)(*xs, *args), *operands)
+        return case(
+            f"{name} {args}",
+            lambda *xs: getattr(st, name)(*xs, *args),
+            lambda *xs: getattr(jl, name)(*xs, *args),
+            *operands,
+        )
 
-    pads = [((1, 2, 0), (0, 0, 1), (-1, 1, 0)), ((-1, -1, 2), (3, -2, 1), (0, 0, 0)), ((-4, 9, 1), (-3, 3, 0), (2, -6, 0))]
+    pads = [
+        ((1, 2, 0), (0, 0, 1), (-1, 1, 0)),
+        ((-1, -1, 2), (3, -2, 1), (0, 0, 0)),
+        ((-4, 9, 1), (-3, 3, 0), (2, -6, 0)),
+    ]
     thin = edge_array(dtype, (3, 4, 1), 5)
     return [
         both("broadcast_in_dim", (2, 3, 4, 5), (1, 2, 3)),
@@ -107,40 +116,85 @@ SCALAR = ShapedArray((), dtypes.float32)
 @pytest.mark.parametrize(
     ("infer", "error", "text"),
     [
-        (lambda: st.squeeze_p.type_rule(F32, dimensions=(0,)), ValueError,
-         "squeeze: dimension 0 of the operand f32[2,3] must have size 1 to be removed"),
-        (lambda: st.rev_p.type_rule(F32, dimensions=(2,)), ValueError,
-         "rev: axes (2,) must be distinct and within [0, 2), the operand's rank"),
+        (
+            lambda: st.squeeze_p.type_rule(F32, dimensions=(0,)),
+            ValueError,
+            "squeeze: dimension 0 of the operand f32[2,3] must have size 1 to be removed",
+        ),
+        (
+            lambda: st.rev_p.type_rule(F32, dimensions=(2,)),
+            ValueError,
+            "rev: axes (2,) must be distinct and within [0, 2), the operand's rank",
+        ),
         (lambda: st.concatenate_p.type_rule(dimension=0), TypeError, "concatenate: expected at least one operand"),
-        (lambda: st.concatenate_p.type_rule(F32, I32, dimension=0), TypeError,
-         "concatenate: the operands must have one dtype, got f32[2,3], i32[2,3]"),
-        (lambda: st.concatenate_p.type_rule(F32, SCALAR, dimension=0), TypeError,
-         "concatenate: the operands' shapes must be equal but for dimension 0, got f32[2,3], f32[]"),
-        (lambda: st.pad_p.type_rule(F32, F32, padding_config=((0, 0, 0),) * 2), TypeError,
-         "pad: padding_value f32[2,3] must be a scalar"),
-        (lambda: st.pad_p.type_rule(F32, SCALAR, padding_config=((0, 0, 0),)), ValueError,
-         "must hold (low, high, interior) for each dimension of f32[2,3]"),
-        (lambda: st.pad_p.type_rule(F32, SCALAR, padding_config=((0, 0, -1), (0, 0, 0))), ValueError,
-         "pad: interior padding must not be negative"),
-        (lambda: st.pad_p.type_rule(F32, SCALAR, padding_config=((-2, -1, 0), (0, 0, 0))), ValueError,
-         "removes more than there is of f32[2,3]"),
-        (lambda: st.slice_p.type_rule(F32, start_indices=(0, 2), limit_indices=(2, 4), strides=None), TypeError,
-         "slice: dimension 1 of f32[2,3]: expected 0 <= start <= limit <= 3, got start 2, limit 4"),
-        (lambda: st.slice_p.type_rule(F32, start_indices=(0,), limit_indices=(2,), strides=None), TypeError,
-         "must hold one value for each dimension of f32[2,3]"),
-        (lambda: st.slice_p.type_rule(F32, start_indices=(0, 0), limit_indices=(2, 3), strides=(1, 0)), TypeError,
-         "slice: strides must be positive, got (1, 0)"),
-        (lambda: st.iota_p.type_rule(dtype=dtypes.int32, shape=(3,), dimension=1), ValueError,
-         "iota: dimension 1 must be within [0, 1), the rank of shape (3,)"),
-        (lambda: st.iota_p.type_rule(dtype=dtypes.bool_, shape=(3,), dimension=0), TypeError,
-         "iota: result bool[3] has dtype bool, expected a number dtype"),
-        (lambda: st.split_p.type_rule(F32, sizes=(1, 1), axis=1), ValueError,
-         "split: sizes (1, 1) must be non-negative and add up to 3, the size of dimension 1 of f32[2,3]"),
-        (lambda: st.tile_p.type_rule(F32, reps=(1,)), ValueError,
-         "tile: reps (1,) must hold one non-negative number for each dimension of f32[2,3]"),
+        (
+            lambda: st.concatenate_p.type_rule(F32, I32, dimension=0),
+            TypeError,
+            "concatenate: the operands must have one dtype, got f32[2,3], i32[2,3]",
+        ),
+        (
+            lambda: st.concatenate_p.type_rule(F32, SCALAR, dimension=0),
+            TypeError,
+            "concatenate: the operands' shapes must be equal but for dimension 0, got f32[2,3], f32[]",
+        ),
+        (
+            lambda: st.pad_p.type_rule(F32, F32, padding_config=((0, 0, 0),) * 2),
+            TypeError,
+            "pad: padding_value f32[2,3] must be a scalar",
+        ),
+        (
+            lambda: st.pad_p.type_rule(F32, SCALAR, padding_config=((0, 0, 0),)),
+            ValueError,
+            "must hold (low, high, interior) for each dimension of f32[2,3]",
+        ),
+        (
+            lambda: st.pad_p.type_rule(F32, SCALAR, padding_config=((0, 0, -1), (0, 0, 0))),
+            ValueError,
+            "pad: interior padding must not be negative",
+        ),
+        (
+            lambda: st.pad_p.type_rule(F32, SCALAR, padding_config=((-2, -1, 0), (0, 0, 0))),
+            ValueError,
+            "removes more than there is of f32[2,3]",
+        ),
+        (
+            lambda: st.slice_p.type_rule(F32, start_indices=(0, 2), limit_indices=(2, 4), strides=None),
+            TypeError,
+            "slice: dimension 1 of f32[2,3]: expected 0 <= start <= limit <= 3, got start 2, limit 4",
+        ),
+        (
+            lambda: st.slice_p.type_rule(F32, start_indices=(0,), limit_indices=(2,), strides=None),
+            TypeError,
+            "must hold one value for each dimension of f32[2,3]",
+        ),
+        (
+            lambda: st.slice_p.type_rule(F32, start_indices=(0, 0), limit_indices=(2, 3), strides=(1, 0)),
+            TypeError,
+            "slice: strides must be positive, got (1, 0)",
+        ),
+        (
+            lambda: st.iota_p.type_rule(dtype=dtypes.int32, shape=(3,), dimension=1),
+            ValueError,
+            "iota: dimension 1 must be within [0, 1), the rank of shape (3,)",
+        ),
+        (
+            lambda: st.iota_p.type_rule(dtype=dtypes.bool_, shape=(3,), dimension=0),
+            TypeError,
+            "iota: result bool[3] has dtype bool, expected a number dtype",
+        ),
+        (
+            lambda: st.split_p.type_rule(F32, sizes=(1, 1), axis=1),
+            ValueError,
+            "split: sizes (1, 1) must be non-negative and add up to 3, the size of dimension 1 of f32[2,3]",
+        ),
+        (
+            lambda: st.tile_p.type_rule(F32, reps=(1,)),
+            ValueError,
+            "tile: reps (1,) must hold one non-negative number for each dimension of f32[2,3]",
+        ),
         (lambda: st.full((2,), np.zeros(2)), TypeError, "full: fill_value f32[2] must be a scalar"),
     ],
-)  # fmt: skip
+)
 def test_errors_tell_what_was_given_and_expected(infer, error, text):
     with pytest.raises(error) as caught:
         infer()

@@ -18,10 +18,15 @@ from tests.primitives.oracles import edge_array, tame_array, under_jax
 SETTINGS = [
     {"window_dimensions": (2, 3), "window_strides": (1, 1), "padding": "VALID"},
     {"window_dimensions": (3, 2), "window_strides": (2, 3), "padding": "SAME"},
-    {"window_dimensions": (2, 2), "window_strides": (1, 2), "padding": ((1, 0), (-1, 2)), "base_dilation": (2, 1),
-     "window_dilation": (1, 2)},
+    {
+        "window_dimensions": (2, 2),
+        "window_strides": (1, 2),
+        "padding": ((1, 0), (-1, 2)),
+        "base_dilation": (2, 1),
+        "window_dilation": (1, 2),
+    },
     {"window_dimensions": (9, 1), "window_strides": (1, 1), "padding": "VALID"},
-]  # fmt: skip
+]
 RTOL = {dtypes.float16: 4e-3, dtypes.bfloat16: 2e-2}
 
 
@@ -31,18 +36,27 @@ def window_cases(dtype, settings):
     for i, p in enumerate(settings):
         if dtype != dtypes.bool_:
             out.append(
-                Case(f"sum {dtype} {i}", lambda a, p=p: wd.reduce_window_sum(a, **p), (tame,),
-                     under_jax(lambda a, p=p: jl.reduce_window(a, np.zeros((), dtype)[()], jl.add, **p)), rtol=RTOL.get(dtype))
-            )  # fmt: skip
+                Case(
+                    f"sum {dtype} {i}",
+                    lambda a, p=p: wd.reduce_window_sum(a, **p),
+                    (tame,),
+                    under_jax(lambda a, p=p: jl.reduce_window(a, np.zeros((), dtype)[()], jl.add, **p)),
+                    rtol=RTOL.get(dtype),
+                )
+            )
         if dtypes.is_complex(dtype):
             continue
         for name, op in (("max", jl.max), ("min", jl.min)):
             f = getattr(wd, f"reduce_window_{name}")
             init = rd.identity_of(name, dtype)
             out.append(
-                Case(f"{name} {dtype} {i}", lambda a, p=p, f=f: f(a, **p), (edge,),
-                     under_jax(lambda a, p=p, op=op, init=init: jl.reduce_window(a, init, op, **p)))
-            )  # fmt: skip
+                Case(
+                    f"{name} {dtype} {i}",
+                    lambda a, p=p, f=f: f(a, **p),
+                    (edge,),
+                    under_jax(lambda a, p=p, op=op, init=init: jl.reduce_window(a, init, op, **p)),
+                )
+            )
     return out
 
 
@@ -60,19 +74,25 @@ def test_generic_windows():
     check(
         [
             Case(
-                "mul", lambda a: wd.reduce_window([a], [1.0], ew.mul, **p), (x,),
-                under_jax(lambda a: jl.reduce_window(a, np.float32(1), jl.mul, **p)), rtol=1e-5,
+                "mul",
+                lambda a: wd.reduce_window([a], [1.0], ew.mul, **p),
+                (x,),
+                under_jax(lambda a: jl.reduce_window(a, np.float32(1), jl.mul, **p)),
+                rtol=1e-5,
             ),
             Case(
                 "pairs",
                 lambda a, b: wd.reduce_window([a, b], [0.0, 1.0], lambda p, q, r, s: (ew.add(p, r), ew.mul(q, s)), **p),
                 (x, x),
-                under_jax(lambda a, b: jl.reduce_window(
-                    (a, b), (np.float32(0), np.float32(1)), lambda x, y: (x[0] + y[0], x[1] * y[1]), **p)),
+                under_jax(
+                    lambda a, b: jl.reduce_window(
+                        (a, b), (np.float32(0), np.float32(1)), lambda x, y: (x[0] + y[0], x[1] * y[1]), **p
+                    )
+                ),
                 rtol=1e-5,
             ),
         ]
-    )  # fmt: skip
+    )
 
 
 def distinct(dtype, shape, seed=0):
@@ -105,27 +125,45 @@ def test_select_and_scatter_and_gather():
     for i, p in enumerate(POOLS):
         for dtype in (np.float32, np.float16):
             x, t = distinct(dtype, (6, 7)), tame_array(dtype, (6, 7), 1)
-            source = tame_array(dtype, jax.eval_shape(lambda a, p=p: jl.reduce_window(a, -np.inf, jl.max, **p), x).shape, 2)
+            source = tame_array(
+                dtype, jax.eval_shape(lambda a, p=p: jl.reduce_window(a, -np.inf, jl.max, **p), x).shape, 2
+            )
             cases.append(
-                Case(f"scatter {dtype} {i}", lambda s, a, p=p: wd.select_and_scatter_add(s, a, "ge", **p), (source, x),
-                     _pool_gradient(p), rtol=4e-3)
-            )  # fmt: skip
+                Case(
+                    f"scatter {dtype} {i}",
+                    lambda s, a, p=p: wd.select_and_scatter_add(s, a, "ge", **p),
+                    (source, x),
+                    _pool_gradient(p),
+                    rtol=4e-3,
+                )
+            )
             ours, theirs = _pool_tangent(p)
             cases.append(Case(f"gather {dtype} {i}", ours, (t, x), theirs))
         x = np.zeros((6, 7), np.float32)  # ties: the first element of each window
-        cases.append(Case("ties", lambda s, a, p=p: wd.select_and_scatter_add(s, a, "le", **p), (source.astype(np.float32), x)))
+        cases.append(
+            Case("ties", lambda s, a, p=p: wd.select_and_scatter_add(s, a, "le", **p), (source.astype(np.float32), x))
+        )
         cases.append(
             Case(
-                f"generic {i}", lambda a, s, p=p: wd.select_and_scatter(a, s, 1.0, ew.ge, ew.add, **p),
+                f"generic {i}",
+                lambda a, s, p=p: wd.select_and_scatter(a, s, 1.0, ew.ge, ew.add, **p),
                 (distinct(np.float32, (6, 7)), source.astype(np.float32)),
-                lambda a, s, p=p: _pool_gradient(p)(s, a) + np.float32(1), rtol=1e-5,
+                lambda a, s, p=p: _pool_gradient(p)(s, a) + np.float32(1),
+                rtol=1e-5,
             )
-        )  # fmt: skip
+        )
     check(cases)
 
 
-@pytest.mark.parametrize(("f", "init", "name"), [(ew.add, 0.0, "reduce_window_sum"), (ew.max, -np.inf, "reduce_window_max"),
-                                                 (ew.min, np.inf, "reduce_window_min"), (ew.mul, 1.0, "reduce_window")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("f", "init", "name"),
+    [
+        (ew.add, 0.0, "reduce_window_sum"),
+        (ew.max, -np.inf, "reduce_window_max"),
+        (ew.min, np.inf, "reduce_window_min"),
+        (ew.mul, 1.0, "reduce_window"),
+    ],
+)
 def test_known_monoids_get_their_own_primitive(f, init, name):
     closed = trace(lambda a: wd.reduce_window([a], [init], f, (2,)), [np.ones(3, np.float32)])
     assert [e.primitive.name for e in closed.eqns] == [name]
@@ -138,19 +176,35 @@ ONES = {"window_strides": (1, 1), "padding": ((0, 0), (0, 0)), "base_dilation": 
 @pytest.mark.parametrize(
     ("infer", "error", "text"),
     [
-        (lambda: wd.reduce_window_sum_p.type_rule(X, window_dimensions=(2,), **ONES), ValueError,
-         "reduce_window_sum: window_dimensions (2,) must hold one value for each dimension of f32[4,5]"),
-        (lambda: wd.reduce_window_max_p.type_rule(X, window_dimensions=(2, 0), **ONES), ValueError,
-         "reduce_window_max: window_dimensions (2, 0) must be positive"),
-        (lambda: wd.reduce_window([np.ones(3, np.float32)], [0.0], ew.add, (2,), padding="FULL"), ValueError,
-         "padding must be 'SAME', 'SAME_LOWER', 'VALID' or (low, high) pairs, got 'FULL'"),
-        (lambda: wd.select_and_scatter_add_p.type_rule(
-            X, X, select_prim="ge", window_dimensions=(2, 2), window_strides=(1, 1), padding=((0, 0), (0, 0))), TypeError,
-         "select_and_scatter_add: source f32[4,5] must have shape (3, 4), one value for each window of f32[4,5]"),
-        (lambda: wd.select_and_gather_add_p.type_rule(X, X, select_prim="gt", window_dimensions=(2, 2), **ONES), ValueError,
-         "select_and_gather_add: select_prim must be 'ge' or 'le', got 'gt'"),
+        (
+            lambda: wd.reduce_window_sum_p.type_rule(X, window_dimensions=(2,), **ONES),
+            ValueError,
+            "reduce_window_sum: window_dimensions (2,) must hold one value for each dimension of f32[4,5]",
+        ),
+        (
+            lambda: wd.reduce_window_max_p.type_rule(X, window_dimensions=(2, 0), **ONES),
+            ValueError,
+            "reduce_window_max: window_dimensions (2, 0) must be positive",
+        ),
+        (
+            lambda: wd.reduce_window([np.ones(3, np.float32)], [0.0], ew.add, (2,), padding="FULL"),
+            ValueError,
+            "padding must be 'SAME', 'SAME_LOWER', 'VALID' or (low, high) pairs, got 'FULL'",
+        ),
+        (
+            lambda: wd.select_and_scatter_add_p.type_rule(
+                X, X, select_prim="ge", window_dimensions=(2, 2), window_strides=(1, 1), padding=((0, 0), (0, 0))
+            ),
+            TypeError,
+            "select_and_scatter_add: source f32[4,5] must have shape (3, 4), one value for each window of f32[4,5]",
+        ),
+        (
+            lambda: wd.select_and_gather_add_p.type_rule(X, X, select_prim="gt", window_dimensions=(2, 2), **ONES),
+            ValueError,
+            "select_and_gather_add: select_prim must be 'ge' or 'le', got 'gt'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_errors_tell_what_was_given_and_expected(infer, error, text):
     with pytest.raises(error) as caught:
         infer()

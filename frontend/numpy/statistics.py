@@ -1,0 +1,606 @@
+"""Statistics: averages, quantiles, covariance, histograms, differences, interpolation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import structural as st
+from quire.ir.tracing import bind
+
+from . import reductions as rd
+from ._util import (
+    Value,
+    as_axes,
+    as_axis,
+    as_int,
+    broadcast_to,
+    cast,
+    concrete,
+    ensure,
+    inexact,
+    known_shape_operand,
+    no_out,
+    promote_dtypes,
+    promote_inexact,
+)
+from .arithmetic import add_, div_, ge_, mul_, select, sub_
+from .creation import asarray, filled, linspace
+from .linear import dot
+from .manipulation import concatenate, moveaxis, ravel
+from .selection import where
+from .sorting import searchsorted, sort
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
+    """The weighted mean over some axes.
+
+    Args:
+        a: an array. axis: an axis, several, or None for all.
+        weights: an array of a's shape, or a vector for one axis; None for equal weights.
+        returned: also return the sum of the weights.
+        keepdims: whether the reduced dimensions stay, with size 1.
+
+    Follows `numpy.average`.
+
+    >>> quire.numpy.average(quire.numpy.array([1., 3.]), weights=quire.numpy.array([3., 1.])).item()
+    1.5
+    """
+    x = ensure("average", a)
+    if weights is None:
+        out = rd.mean(x, axis=axis, keepdims=keepdims)
+        n = math.prod(x.aval.shape[i] for i in as_axes("average", axis, x.aval.ndim))
+        total = filled(out.aval.shape, float(n), out.aval.dtype)
+        return (out, total) if returned else out
+    w = ensure("average", weights, "weights")
+    x, w = promote_inexact(x, w)
+    if w.aval.shape != x.aval.shape:
+        if axis is None or w.aval.ndim != 1:
+            raise ValueError(
+                f"quire.numpy.average: weights {w.aval.short()} must have the shape of {x.aval.short()}, or be a vector for one axis"
+            )
+        d = as_axis("average", axis, x.aval.ndim)
+        if w.aval.shape[0] != x.aval.shape[d]:
+            raise ValueError(f"quire.numpy.average: {w.aval.shape[0]} weights for axis {d} of {x.aval.short()}")
+        w = st.broadcast_in_dim(w, x.aval.shape, (d,))
+    total = rd.sum(w, axis=axis, keepdims=keepdims)
+    out = div_(rd.sum(mul_(x, w), axis=axis, keepdims=keepdims), total)
+    return (out, total) if returned else out
+
+
+# -- quantiles --------------------------------------------------------------------------------------------------------------
+
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(
+    name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, scale: float = 1.0
+) -> Value:
+    if method not in _METHODS:
+        raise ValueError(f"quire.numpy.{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
+    x, fraction = ensure(name, a), ensure(name, q, "q")
+    if dtypes.is_complex(x.aval.dtype):
+        raise ValueError(f"quire.numpy.{name}: complex numbers have no quantiles")
+    x, fraction = promote_inexact(x, fraction)
+    x, fraction = cast(x, x.aval.dtype), cast(fraction, x.aval.dtype)
+    if fraction.aval.ndim > 1:
+        raise ValueError(f"quire.numpy.{name}: q must have at most 1 dimension, got {fraction.aval.short()}")
+    if scale != 1.0:
+        fraction = div_(fraction, scale)
+    axes = as_axes(name, axis, x.aval.ndim)
+    kept_shape = tuple(1 if i in axes else n for i, n in enumerate(x.aval.shape))
+    rest = [i for i in range(x.aval.ndim) if i not in axes]
+    n = math.prod(x.aval.shape[i] for i in axes)
+    rows = st.reshape(st.transpose(x, [*rest, *axes]), (*[x.aval.shape[i] for i in rest], n))
+    if n == 0:
+        raise ValueError(f"quire.numpy.{name}: {x.aval.short()} has no elements over axes {axes}")
+    bad = bind(ew.ne_p, (rows, rows), {})
+    rows = sort(rows)  # NaN comes last
+    shape = rows.aval.shape[:-1]
+    float_ = x.aval.dtype
+    wide = dtypes.float32 if float_ in (dtypes.float16, dtypes.bfloat16) else float_
+    qs = cast(ravel(fraction), wide)
+    k = qs.aval.shape[0]
+    if skip_nan:
+        counts = rd.sum(ew.not_p.bind(bad), axis=-1, dtype=np.int32)
+        last = sub_(cast(counts, wide), 1.0)  # of the row's numbers
+        last = bind(ew.max_p, (last, wide.type(0)), {})
+    else:
+        counts = None
+        last = filled(shape, float(n - 1), wide)
+    full = (k, *shape)
+    position = mul_(st.broadcast_in_dim(qs, full, (0,)), st.broadcast_in_dim(last, full, tuple(range(1, len(full)))))
+    low, high = ew.floor_p.bind(position), ew.ceil_p.bind(position)
+    weight = sub_(position, low)
+    values = moveaxis(rows, -1, 0)  # n, *shape
+    v_low, v_high = (_pick(values, cast(p, dtypes.int32), n) for p in (low, high))
+    if method == "linear":
+        out = add_(mul_(v_low, cast(sub_(1.0, weight), float_)), mul_(v_high, cast(weight, float_)))
+        out = select(bind(ew.eq_p, (low, high), {}), v_low, out)
+    elif method == "lower":
+        out = v_low
+    elif method == "higher":
+        out = v_high
+    elif method == "nearest":
+        out = _pick(values, cast(ew.round_p.bind(position, rounding_method=1), dtypes.int32), n)
+    else:
+        out = select(bind(ew.eq_p, (low, high), {}), v_low, mul_(add_(v_low, v_high), 0.5))
+    if counts is None:
+        spoiled = st.broadcast_in_dim(rd.any(bad, axis=-1), full, tuple(range(1, len(full))))
+    else:
+        spoiled = st.broadcast_in_dim(bind(ew.eq_p, (counts, np.int32(0)), {}), full, tuple(range(1, len(full))))
+    out = select(spoiled, math.nan, out)
+    lead = fraction.aval.shape
+    return st.reshape(out, (*lead, *(kept_shape if keepdims else shape)))
+
+
+def _pick(values: Value, positions: Value, n: int) -> Value:
+    """Along the first axis of `values`, the elements at positions of shape (k, *rest)."""
+    from .selection import take_along_axis
+
+    return take_along_axis(values, positions, axis=0, mode="clip") if n else values
+
+
+def _no_weights(name: str, weights: Any) -> None:
+    if weights is not None:
+        raise NotImplementedError(f"quire.numpy.{name}: weights are not supported")
+
+
+def quantile(
+    a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
+) -> Value:  # fmt: skip
+    """The q-quantiles of the elements over some axes; NaN if there is a NaN.
+
+    Args:
+        a: an array.
+        q: a number or vector of numbers in [0, 1]; its dimension comes first in the result.
+        axis: an axis, several, or None for all.
+        method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+        keepdims: whether the reduced dimensions stay, with size 1.
+
+    Follows `numpy.quantile`.
+
+    >>> quire.numpy.quantile(quire.numpy.array([1., 2., 4.]), 0.5).item()
+    2.0
+    """
+    no_out("quantile", out)
+    _no_weights("quantile", weights)
+    return _quantile("quantile", a, q, axis, method, keepdims, False)
+
+
+def nanquantile(
+    a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
+) -> Value:  # fmt: skip
+    """`quantile` of the elements that are not NaN. Follows `numpy.nanquantile`.
+
+    >>> quire.numpy.nanquantile(quire.numpy.array([1., float("nan"), 3.]), 0.5).item()
+    2.0
+    """
+    no_out("nanquantile", out)
+    _no_weights("nanquantile", weights)
+    return _quantile("nanquantile", a, q, axis, method, keepdims, True)
+
+
+def percentile(
+    a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None, out_sharding: Any = None,
+) -> Value:  # fmt: skip
+    """`quantile` with q in percent. Follows `numpy.percentile`.
+
+    >>> quire.numpy.percentile(quire.numpy.array([1., 2., 4.]), 50).item()
+    2.0
+    """
+    no_out("percentile", out)
+    _no_weights("percentile", weights)
+    return _quantile("percentile", a, q, axis, method, keepdims, False, 100.0)
+
+
+def nanpercentile(
+    a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
+) -> Value:  # fmt: skip
+    """`percentile` of the elements that are not NaN. Follows `numpy.nanpercentile`.
+
+    >>> quire.numpy.nanpercentile(quire.numpy.array([1., float("nan"), 3.]), 50).item()
+    2.0
+    """
+    no_out("nanpercentile", out)
+    _no_weights("nanpercentile", weights)
+    return _quantile("nanpercentile", a, q, axis, method, keepdims, True, 100.0)
+
+
+def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Value:
+    """The middle of the elements over some axes. Follows `numpy.median`.
+
+    >>> quire.numpy.median(quire.numpy.array([1., 9., 4.])).item()
+    4.0
+    """
+    no_out("median", out)
+    return _quantile("median", a, 0.5, axis, "midpoint", keepdims, False)
+
+
+def nanmedian(
+    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Value:
+    """The middle of the elements that are not NaN. Follows `numpy.nanmedian`.
+
+    >>> quire.numpy.nanmedian(quire.numpy.array([1., float("nan"), 3.])).item()
+    2.0
+    """
+    no_out("nanmedian", out)
+    return _quantile("nanmedian", a, 0.5, axis, "midpoint", keepdims, True)
+
+
+# -- covariance -------------------------------------------------------------------------------------------------------------
+
+
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
+    aweights: Any = None, dtype: Any = None,
+) -> Value:  # fmt: skip
+    """The covariance matrix of variables.
+
+    Args:
+        m: a matrix whose rows are variables and whose columns are observations (the other way if not rowvar).
+        y: more variables.
+        bias, ddof: the divisor is the number of observations (less 1 unless bias), or less ddof.
+        fweights, aweights: how often each observation counts, and its weight.
+
+    Follows `numpy.cov`.
+
+    >>> quire.numpy.cov(quire.numpy.array([[1., 2., 3.], [1., 2., 3.]]))
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
+    x = ensure("cov", m)
+    if x.aval.ndim > 2:
+        raise ValueError(f"quire.numpy.cov: m has more than 2 dimensions: {x.aval.short()}")
+    (x,) = promote_inexact(x)
+    x = st.reshape(x, (1, x.aval.size)) if x.aval.ndim < 2 else x
+    if not rowvar and x.aval.shape[0] != 1:
+        x = st.transpose(x, (1, 0))
+    if y is not None:
+        other = ensure("cov", y, "y")
+        if other.aval.ndim > 2:
+            raise ValueError(f"quire.numpy.cov: y has more than 2 dimensions: {other.aval.short()}")
+        other = st.reshape(other, (1, other.aval.size)) if other.aval.ndim < 2 else other
+        if not rowvar and other.aval.shape[0] != 1:
+            other = st.transpose(other, (1, 0))
+        x = concatenate([*promote_dtypes(x, other)], axis=0)
+    if dtype is not None:
+        from ._util import user_dtype
+
+        x = cast(x, user_dtype("cov", dtype))
+    x = cast(x, x.aval.dtype)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    n = x.aval.shape[1]
+    weights = None
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is not None:
+            w = ensure("cov", given, name)
+            if w.aval.shape != (n,):
+                raise ValueError(
+                    f"quire.numpy.cov: {name} {w.aval.short()} must have shape ({n},), one for each observation"
+                )
+            w = cast(w, dtypes.real_dtype(x.aval.dtype))
+            weights = w if weights is None else mul_(weights, w)
+    if weights is None:
+        center = rd.mean(x, axis=1)
+        factor: Any = n - ddof
+        centered = sub_(x, st.broadcast_in_dim(center, x.aval.shape, (0,)))
+        weighted = centered
+    else:
+        total = rd.sum(weights)
+        wide = broadcast_to(cast(weights, x.aval.dtype), x.aval.shape)
+        center = div_(rd.sum(mul_(x, wide), axis=1), cast(total, x.aval.dtype))
+        if ddof == 0 or aweights is None:
+            factor = sub_(total, float(ddof))
+        else:
+            aw = cast(ensure("cov", aweights), weights.aval.dtype)
+            factor = sub_(total, div_(mul_(rd.sum(mul_(weights, aw)), float(ddof)), total))
+        centered = sub_(x, st.broadcast_in_dim(center, x.aval.shape, (0,)))
+        weighted = mul_(centered, wide)
+    other = ew.conj_p.bind(weighted) if dtypes.is_complex(x.aval.dtype) else weighted
+    out = dot(centered, st.transpose(other, (1, 0)))
+    out = div_(out, x.aval.dtype.type(factor)) if isinstance(factor, int) else div_(out, cast(factor, x.aval.dtype))
+    from .manipulation import squeeze
+
+    return squeeze(out)
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Value:
+    """The matrix of correlation coefficients; arguments as those of `cov`. Follows `numpy.corrcoef`.
+
+    >>> quire.numpy.corrcoef(quire.numpy.array([[1., 2., 3.], [3., 2., 1.]]))[0, 1].item()
+    -1.0
+    """
+    c = cov(x, y, rowvar, dtype=dtype)
+    if c.aval.ndim == 0:
+        return div_(c, c)
+    from .selection import diag
+
+    deviation = ew.sqrt_p.bind(ew.real(diag(c)))
+    deviation = cast(deviation, c.aval.dtype)
+    c = div_(c, st.broadcast_in_dim(deviation, c.aval.shape, (0,)))
+    c = div_(c, st.broadcast_in_dim(deviation, c.aval.shape, (1,)))
+    if dtypes.is_complex(c.aval.dtype):
+        return ew.complex_p.bind(_limited(ew.real_p.bind(c)), _limited(ew.imag_p.bind(c)))
+    return _limited(c)
+
+
+def _limited(x: Value) -> Value:
+    return ew.clamp_p.bind(x.aval.dtype.type(-1), x, x.aval.dtype.type(1))
+
+
+# -- counting ---------------------------------------------------------------------------------------------------------------
+
+
+def bincount(
+    x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None, out_sharding: Any = None
+) -> Value:
+    """How often each non-negative integer occurs, or the sum of its weights.
+
+    Args:
+        x: a vector of integers; negative ones count as 0.
+        weights: a number for each.
+        minlength: the least length of the result.
+        length: the length, needed where x is traced; larger integers are not counted.
+
+    Follows `numpy.bincount`.
+
+    >>> quire.numpy.bincount(quire.numpy.array([0, 2, 2]))
+    Array([1, 0, 2], dtype=int32)
+    """
+    v = ensure("bincount", x)
+    if not (dtypes.is_integer(v.aval.dtype) or dtypes.is_bool(v.aval.dtype)):
+        raise TypeError(f"quire.numpy.bincount: x must be integers, got {v.aval.short()}")
+    if v.aval.ndim != 1:
+        raise ValueError(f"quire.numpy.bincount: only 1-dimensional input is supported, got {v.aval.short()}")
+    if length is None:
+        known = known_shape_operand("bincount", v, "give length=n")
+        length = int(max(minlength, int(known.max()) + 1 if known.size else 0))
+    n = as_int("bincount", length, "length")
+    if weights is None:
+        w: Value = filled(v.aval.shape, 1, dtypes.canonicalize(dtypes.int64))
+    else:
+        w = ensure("bincount", weights, "weights")
+        if w.aval.shape != v.aval.shape:
+            raise ValueError(
+                f"quire.numpy.bincount: weights {w.aval.short()} and x {v.aval.short()} must have one shape"
+            )
+    v = bind(ew.max_p, (cast(v, dtypes.int32), np.int32(0)), {})
+    return filled((n,), 0, w.aval.dtype).at[v].add(w, mode="drop")
+
+
+def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Value:
+    """The index of the bin to which each value belongs; bins rise or fall. Follows `numpy.digitize`.
+
+    >>> quire.numpy.digitize(quire.numpy.array([0.5, 2.5]), quire.numpy.array([0., 1., 2.]))
+    Array([1, 3], dtype=int32)
+    """
+    v, edges = ensure("digitize", x), ensure("digitize", bins, "bins")
+    if edges.aval.ndim != 1:
+        raise ValueError(f"quire.numpy.digitize: bins must be 1-dimensional, got {edges.aval.short()}")
+    side = "left" if right else "right"
+    if edges.aval.shape[0] == 0:
+        return filled(v.aval.shape, 0, dtypes.canonicalize(dtypes.int64))
+    rising = searchsorted(edges, v, side=side)
+    falling = sub_(edges.aval.shape[0], searchsorted(st.rev(edges, (0,)), v, side="right" if right else "left"))
+    return where(ge_(edges[-1], edges[0]), rising, falling)
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Value:
+    """The edges of the bins of `histogram`. Follows `numpy.histogram_bin_edges`.
+
+    >>> quire.numpy.histogram_bin_edges(quire.numpy.array([0., 2.]), bins=2)
+    Array([0., 1., 2.], dtype=float32)
+    """
+    x = ravel(ensure("histogram_bin_edges", a))
+    if isinstance(bins, str):
+        raise NotImplementedError("quire.numpy.histogram_bin_edges: bins must be a number or an array of edges")
+    edges = asarray(bins)
+    if edges.aval.ndim == 1:
+        return edges
+    float_ = inexact(x.aval.dtype)
+    if range is None:
+        low, high = (rd.min(x), rd.max(x)) if x.aval.size else (filled((), 0, float_), filled((), 1, float_))
+    else:
+        low, high = (ensure("histogram_bin_edges", v, "range") for v in range)
+    low, high = cast(low, float_), cast(high, float_)
+    flat = bind(ew.eq_p, (low, high), {})
+    low, high = select(flat, sub_(low, 0.5), low), select(flat, add_(high, 0.5), high)
+    n = known_shape_operand("histogram_bin_edges", edges, "give a static number of bins")
+    return linspace(low, high, int(n) + 1, dtype=float_)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+) -> tuple[Value, Value]:
+    """How many elements lie in each of some bins.
+
+    Args:
+        a: an array.
+        bins: the number of equal bins, or their edges.
+        range: the first and the last edge; by default the least and the largest element.
+        weights: a number for each element.
+        density: whether to divide by the number of elements and the widths of the bins.
+
+    Returns:
+        The counts, and the edges, one more.
+
+    Follows `numpy.histogram`.
+
+    >>> quire.numpy.histogram(quire.numpy.array([0., 1., 1.5, 2.]), bins=2)[0]
+    Array([1., 3.], dtype=float32)
+    """
+    x = ensure("histogram", a)
+    if weights is not None:
+        w = ravel(ensure("histogram", weights, "weights"))
+        if w.aval.size != x.aval.size:
+            raise ValueError(f"quire.numpy.histogram: weights {w.aval.short()} must have the shape of {x.aval.short()}")
+        x, w = promote_inexact(x, w)
+        w = cast(w, w.aval.dtype)
+    else:
+        (x,) = promote_inexact(x)
+        w = filled((x.aval.size,), 1, x.aval.dtype)
+    x = ravel(cast(x, x.aval.dtype))
+    edges = histogram_bin_edges(x, bins, range)
+    n = edges.aval.shape[0] - 1
+    bin_ = searchsorted(edges, x, side="right")
+    bin_ = select(bind(ew.eq_p, (x, broadcast_to(cast(edges[-1], x.aval.dtype), x.aval.shape)), {}), n, bin_)
+    counts = filled((n + 2,), 0, w.aval.dtype).at[bin_].add(w)[1 : n + 1]
+    if density:
+        widths = cast(sub_(edges[1:], edges[:-1]), counts.aval.dtype)
+        counts = div_(div_(counts, widths), rd.sum(counts))
+    return counts, edges
+
+
+# -- differences ------------------------------------------------------------------------------------------------------------
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Value:
+    """The n-th differences of neighbours along an axis.
+
+    Args:
+        a: an array. n: how many times. axis: the axis.
+        prepend, append: values joined to the ends first.
+
+    Follows `numpy.diff`.
+
+    >>> quire.numpy.diff(quire.numpy.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
+    """
+    x = ensure("diff", a)
+    n = as_int("diff", n, "n")
+    if n < 0:
+        raise ValueError(f"quire.numpy.diff: order must be non-negative, got {n}")
+    if n == 0:
+        return x
+    if x.aval.ndim == 0:
+        raise ValueError("quire.numpy.diff: requires an input of at least one dimension, got a scalar")
+    d = as_axis("diff", axis, x.aval.ndim)
+    parts = [x]
+    for value, place in ((prepend, 0), (append, len(parts))):
+        if value is not None:
+            v = ensure("diff", value)
+            if v.aval.ndim == 0:
+                v = broadcast_to(v, tuple(1 if i == d else k for i, k in enumerate(x.aval.shape)))
+            parts.insert(0 if place == 0 else len(parts), v)
+    if len(parts) > 1:
+        x = concatenate(parts, axis=d)
+    for _ in range(n):
+        k = x.aval.shape[d]
+        if k == 0:
+            return x
+        high, low = st.slice_in_dim(x, 1, k, axis=d), st.slice_in_dim(x, 0, k - 1, axis=d)
+        x = bind(ew.ne_p if dtypes.is_bool(x.aval.dtype) else ew.sub_p, (high, low), {})
+    return x
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
+    """The differences of neighbours of the flattened array, with values joined to the ends. Follows `numpy.ediff1d`.
+
+    >>> quire.numpy.ediff1d(quire.numpy.array([1, 4, 9]), to_end=0)
+    Array([3, 5, 0], dtype=int32)
+    """
+    x = ravel(ensure("ediff1d", ary))
+    parts = [sub_(x[1:], x[:-1])]
+    if to_begin is not None:
+        parts.insert(0, cast(ravel(ensure("ediff1d", to_begin)), x.aval.dtype))
+    if to_end is not None:
+        parts.append(cast(ravel(ensure("ediff1d", to_end)), x.aval.dtype))
+    return concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
+    """The integral along an axis by the trapezoidal rule. Follows `numpy.trapezoid`.
+
+    >>> quire.numpy.trapezoid(quire.numpy.array([1., 2., 3.])).item()
+    4.0
+    """
+    values = ensure("trapezoid", y)
+    if x is not None:
+        points = ensure("trapezoid", x, "x")
+        values, points = promote_inexact(values, points)
+        points = moveaxis(points, axis, -1) if points.aval.ndim > 1 else points
+        steps: Value = sub_(points[..., 1:], points[..., :-1])
+    else:
+        values, steps = promote_inexact(values, ensure("trapezoid", dx, "dx"))
+    values = moveaxis(values, axis, -1)
+    from .elementwise import multiply
+
+    middle = mul_(add_(values[..., 1:], values[..., :-1]), 0.5)
+    return rd.sum(multiply(steps, middle), axis=-1)
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Value:
+    """Linear interpolation between points.
+
+    Args:
+        x: where to interpolate.
+        xp, fp: the points' abscissas, increasing, and values.
+        left, right: the values outside; by default the first and the last one.
+        period: the period of the abscissas, which need not be sorted then.
+
+    Follows `numpy.interp`.
+
+    >>> quire.numpy.interp(0.5, quire.numpy.array([0., 1.]), quire.numpy.array([10., 20.])).item()
+    15.0
+    """
+    v, points, heights = ensure("interp", x), ensure("interp", xp, "xp"), ensure("interp", fp, "fp")
+    if points.aval.shape != heights.aval.shape or points.aval.ndim != 1:
+        raise ValueError(
+            f"quire.numpy.interp: xp {points.aval.short()} and fp {heights.aval.short()} must be vectors of one size"
+        )
+    v, points = promote_inexact(v, points)
+    (heights,) = promote_inexact(heights)
+    v, points = ensure("interp", v), ensure("interp", points)
+    if period is not None:
+        from .arithmetic import remainder
+
+        cycle = absolute_scalar(period, points)
+        v, points = remainder(v, cycle), remainder(points, cycle)
+        from .sorting import argsort
+
+        order = argsort(points)
+        points, heights = points[order], heights[order]
+        points = concatenate([sub_(points[-1:], cycle), points, add_(points[:1], cycle)])
+        heights = concatenate([heights[-1:], heights, heights[:1]])
+    n = points.aval.shape[0]
+    if n == 1:
+        out = broadcast_to(st.reshape(heights, ()), v.aval.shape)
+    else:
+        i = ew.clamp_p.bind(np.int32(1), cast(searchsorted(points, v, side="right"), dtypes.int32), np.int32(n - 1))
+        low = sub_(i, 1)
+        x0, x1, f0, f1 = points[low], points[i], heights[low], heights[i]
+        width = sub_(x1, x0)
+        tiny = bind(ew.le_p, (ew.abs_p.bind(width), broadcast_to(width.aval.dtype.type(0), width.aval.shape)), {})
+        ratio = div_(sub_(v, x0), select(tiny, 1.0, width))
+        out = select(tiny, f0, add_(f0, mul_(cast(ratio, heights.aval.dtype), sub_(f1, f0))))
+    if period is None:
+        from .elementwise import greater, less
+
+        first = heights[0] if left is None else cast(ensure("interp", left, "left"), heights.aval.dtype)
+        last = heights[-1] if right is None else cast(ensure("interp", right, "right"), heights.aval.dtype)
+        out = where(less(v, points[0]), first, where(greater(v, points[-1]), last, out))
+    return out
+
+
+def absolute_scalar(value: Any, like: Value) -> Value:
+    """The absolute value of a period, in the dtype of the abscissas."""
+    known = concrete(value)
+    if known is not None and known.ndim:
+        raise ValueError(f"quire.numpy.interp: period must be a scalar, got shape {known.shape}")
+    return ew.abs_p.bind(cast(ensure("interp", value, "period"), like.aval.dtype))
+
+
+__all__ = [
+    "average", "bincount", "corrcoef", "cov", "diff", "digitize", "ediff1d", "histogram", "histogram_bin_edges", "interp",
+    "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile", "trapezoid",
+]  # fmt: skip

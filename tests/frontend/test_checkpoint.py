@@ -1,0 +1,100 @@
+"""checkpoint: the same gradients, and policies that really decide what is kept for the backward pass."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quire
+import quire.numpy as qnp
+from quire.ad_checkpoint import checkpoint_name
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.passes.ad.linearize import linearize_jaxpr
+
+from .jax_oracle import W, X, check
+
+P = quire.checkpoint_policies
+
+
+def two_layers(n: Any, x: Any) -> Any:
+    return n.sin(n.sin(W.T @ x) @ W.T).sum()
+
+
+def policy(q: Any, name: str) -> Any:
+    return getattr(q.checkpoint_policies, name)
+
+
+CASES: dict[str, Any] = {
+    "plain": lambda q, n, l: q.grad(q.checkpoint(lambda x: two_layers(n, x)))(X),
+    "remat": lambda q, n, l: q.grad(q.remat(lambda x: two_layers(n, x), prevent_cse=False))(X),
+    "decorator": lambda q, n, l: q.grad(functools.partial(q.checkpoint, policy=policy(q, "dots_saveable"))(lambda x: two_layers(n, x)))(X),
+    "twice": lambda q, n, l: q.grad(q.grad(q.checkpoint(lambda x: n.sin(n.sin(x)))))(0.5),
+    "hessian": lambda q, n, l: q.hessian(q.checkpoint(lambda x: two_layers(n, x)))(X),
+    "vmap": lambda q, n, l: q.vmap(q.grad(q.checkpoint(lambda x: n.sin(n.sin(x)))))(X),
+    "grad of vmap": lambda q, n, l: q.grad(lambda x: q.vmap(q.checkpoint(lambda x: n.sin(n.sin(x))))(x).sum())(X),
+    "jit": lambda q, n, l: q.jit(q.value_and_grad(q.checkpoint(lambda x: two_layers(n, x))))(X),
+    "static": lambda q, n, l: q.grad(q.checkpoint(lambda x, k: n.sin(x) if k == "s" else x, static_argnums=(1,)))(0.5, "s"),
+    "in scan": lambda q, n, l: q.grad(lambda x: l.scan(q.checkpoint(lambda c, y: (n.sin(c * y), None)), x, X)[0])(0.5),
+    "tree": lambda q, n, l: q.grad(q.checkpoint(lambda p: (n.sin(p["a"]) * p["b"]).sum()))({"a": X, "b": X}),
+    **{
+        name: lambda q, n, l, name=name: q.grad(q.checkpoint(lambda x: two_layers(n, x), policy=policy(q, name)))(X)
+        for name in ("everything_saveable", "nothing_saveable", "dots_saveable", "dots_with_no_batch_dims_saveable")
+    },
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_like_jax(name: str) -> None:
+    check(CASES[name])
+
+
+def named(x: Any) -> Any:
+    h = checkpoint_name(qnp.sin(W.T @ x), "hidden")
+    return (qnp.exp(h) @ W.T).sum()
+
+
+def residual_sizes(f: Any) -> list[tuple[int, ...]]:
+    """The shapes of what a function keeps for its backward pass beside its argument."""
+    jaxpr = quire.make_jaxpr(f)(X).jaxpr
+    consts = len(jaxpr.constvars)
+    open_jaxpr = Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.eqns, jaxpr.outvars)
+    split = linearize_jaxpr(ClosedJaxpr(open_jaxpr), (*[False] * consts, True))
+    kept = split.known.jaxpr.outvars[split.num_known_out :]
+    return [v.aval.shape for v in kept if v not in split.known.jaxpr.invars]
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [(None, 0), (P.nothing_saveable, 0), (P.dots_saveable, 1), (P.everything_saveable, 2),
+     (P.save_only_these_names("hidden"), 1), (P.save_only_these_names("other"), 0),
+     (P.save_any_names_but_these("hidden"), 0), (P.save_any_names_but_these("other"), 1)],
+)  # fmt: skip
+def test_policies_decide_what_is_kept(rule: Any, kept: int) -> None:
+    assert len(residual_sizes(quire.checkpoint(named, policy=rule))) == kept
+    np.testing.assert_allclose(quire.grad(quire.checkpoint(named, policy=rule))(X), quire.grad(named)(X), rtol=1e-6)
+
+
+def count(jaxpr: Any, name: str) -> int:
+    from quire.ir.jaxpr import nested_jaxprs
+
+    n = 0
+    for eqn in jaxpr.eqns:
+        n += eqn.primitive.name == name
+        n += sum(count(getattr(j, "jaxpr", j), name) for j in nested_jaxprs(eqn.params))
+    return n
+
+
+@pytest.mark.parametrize(("rule", "sines"), [(P.nothing_saveable, 4), (P.everything_saveable, 2)])
+def test_what_is_not_kept_is_computed_again(rule: Any, sines: int) -> None:
+    f = quire.checkpoint(lambda x: qnp.exp(qnp.sin(qnp.exp(qnp.sin(x)))).sum(), policy=rule)
+    assert count(quire.make_jaxpr(quire.value_and_grad(f))(X).jaxpr, "sin") == sines
+
+
+def test_errors() -> None:
+    with pytest.raises(TypeError, match="checkpoint: expected a function, got 3 of type int"):
+        quire.checkpoint(3)
+    with pytest.raises(ValueError, match="needs at least 3 positional arguments"):
+        quire.checkpoint(lambda x: x, static_argnums=(2,))(1.0)
