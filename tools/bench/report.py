@@ -8,7 +8,7 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from .measure import Result
+from .measure import Measured, Result
 
 
 def duration(seconds: float | None) -> str:
@@ -126,10 +126,20 @@ def write_json(path: Path, results: Sequence[Result]) -> None:
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
+def read_json(path: Path) -> list[Result]:
+    """The results of an earlier run."""
+    results: list[Result] = []
+    for r in json.loads(path.read_text(encoding="utf-8"))["results"]:
+        measured = {name: Measured(**m) for name, m in r.pop("measured").items()}
+        del r["ratios"]
+        results.append(Result(**r, measured=measured))
+    return results
+
+
 START, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 
-def write_markdown(path: Path, results: Sequence[Result], libraries: Sequence[str], command: str) -> None:
+def write_markdown(path: Path, results: Sequence[Result], libraries: Sequence[str]) -> None:
     """Replace the generated section of a page with the table, the slowest ratios first.
 
     Raises:
@@ -139,7 +149,7 @@ def write_markdown(path: Path, results: Sequence[Result], libraries: Sequence[st
     if START not in text or END not in text:
         raise ValueError(f"{path} has no section between {START} and {END} to be replaced")
     heads = columns(libraries)
-    lines = [f"Command: `{command}`. Machine: {machine()}.", "", *(f"- {line}" for line in summary(results, libraries)), ""]
+    lines = [f"Machine: {machine()}.", "", *(f"- {line}" for line in summary(results, libraries)), ""]
     lines += ["| " + " | ".join(heads) + " |", "|" + "|".join(["---", *["---:"] * (len(heads) - 2), "---"]) + "|"]
     for result in slowest_first(results):
         lines.append("| " + " | ".join(c.replace("|", "\\|") for c in row(result, libraries)) + " |")
