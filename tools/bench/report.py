@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .measure import Measured, Result
+from .remarks import remark
 
 
 def duration(seconds: float | None) -> str:
@@ -140,7 +141,7 @@ START, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 
 def write_markdown(path: Path, results: Sequence[Result], libraries: Sequence[str]) -> None:
-    """Replace the generated section of a page with the table, the slowest ratios first.
+    """Replace the generated section of a page with the table, the slowest ratios first and with remarks.
 
     Raises:
         ValueError: the page has no generated section.
@@ -152,7 +153,11 @@ def write_markdown(path: Path, results: Sequence[Result], libraries: Sequence[st
     lines = [f"Machine: {machine()}.", "", *(f"- {line}" for line in summary(results, libraries)), ""]
     lines += ["| " + " | ".join(heads) + " |", "|" + "|".join(["---", *["---:"] * (len(heads) - 2), "---"]) + "|"]
     for result in slowest_first(results):
-        lines.append("| " + " | ".join(c.replace("|", "\\|") for c in row(result, libraries)) + " |")
+        cells = row(result, libraries)
+        ratio = result.ratio("mark") if result.mark is not None else result.ratio("jax")
+        if ratio is not None and ratio > 1.0:
+            cells[-1] = "; ".join(filter(None, (cells[-1], remark(result.title))))
+        lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
     before, rest = text.split(START, 1)
     after = rest.split(END, 1)[1]
     path.write_text(before + START + "\n" + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
