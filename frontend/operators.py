@@ -20,6 +20,7 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
 from . import numpy as qnp
+from .numpy.manipulation import bit_view
 
 _OPERAND = (Array, Tracer, int, float, complex, np.ndarray, np.generic)
 
@@ -168,7 +169,7 @@ def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
 
 def _view(self: Any, dtype: Any = None, type: None = None) -> Any:
     """The bits of the elements as another dtype: the last dimension changes where the widths differ."""
-    return qnp.bit_view(self, dtype, type)
+    return bit_view(self, dtype, type)
 
 
 def _at(self: Any) -> Any:
