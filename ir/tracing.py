@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from . import errors
-from .avals import ShapedArray, aval_of
+from .avals import HasAval, ShapedArray, aval_of
 from .config import config
 from .jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Effects, Eqn, Jaxpr, Literal, Params, Var
 from .primitive import Primitive
@@ -49,7 +49,7 @@ hooks = Hooks()
 # -- tracers --------------------------------------------------------------------------------------------------------
 
 
-class Tracer:
+class Tracer(HasAval):
     """A value of a program that is being traced. The user's operators and methods are attached by `quire`."""
 
     __slots__ = ("aval", "owner", "variable", "_value", "__weakref__")
@@ -63,27 +63,6 @@ class Tracer:
         self.owner = trace
         self.variable = var
         self._value = value
-
-    # Facts that the aval holds.
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        return self.aval.weak_type
 
     def __repr__(self) -> str:
         return f"Traced<{self.aval.short()}>"
