@@ -19,6 +19,7 @@ from quire.runtime.devices import Device
 from . import tree_util
 from .aot import ShapeDtypeStruct
 from .compiled_function import CompiledFunction
+from .compiler import prepare_compiler
 from .placement import as_device
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,7 +56,8 @@ def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         7.0
     """
     if f is None:
-        return lambda g: CompiledFunction(g, **options)
+        return lambda g: compile(g, **options)
+    prepare_compiler()
     return CompiledFunction(f, **options)
 
 
