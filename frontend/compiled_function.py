@@ -34,6 +34,7 @@ from .compiler import Program, compile_program
 from .placement import as_device
 from .recognition import MISMATCH, Recogniser, assembler, recogniser
 from .tracebacks import user_boundary
+from .transformations import Transformation, note_transformations, recorded_transformations
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 _new = object.__new__
@@ -52,6 +53,7 @@ class TracedFunction:
     captured: list[Any]
     out_tree: Any
     seconds: float
+    transformations: tuple[Transformation, ...] = ()
 
     @property
     def closes_over_tracers(self) -> bool:
@@ -63,7 +65,9 @@ class TracedFunction:
         return ClosedJaxpr(self.jaxpr, ())
 
     def closed(self) -> ClosedJaxpr:
-        return close_captured(self.jaxpr, self.captured)
+        closed = close_captured(self.jaxpr, self.captured)
+        closed.history = self.transformations
+        return closed
 
 
 class Variant:
@@ -404,8 +408,9 @@ class CompiledFunction:
             check_outputs(out, out_tree, self._name)
             return out
 
-        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {self._name}", arg_names=names)
-        traced = TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start)
+        with recorded_transformations() as transformations:
+            jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {self._name}", arg_names=names)
+        traced = TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start, tuple(transformations))
         if not traced.closes_over_tracers:
             self._traces[key] = traced
         return traced
@@ -419,6 +424,7 @@ class CompiledFunction:
 
     def _bind(self, traced: TracedFunction, leaves: Sequence[Any]) -> Any:
         values = [*traced.captured, *leaves]
+        note_transformations(traced.transformations)
         if self._inline:
             out = eval_jaxpr(traced.jaxpr, (), values)
         else:
