@@ -24,6 +24,7 @@ from quire.runtime.devices import device_count as device_count  # noqa: E402
 from quire.runtime.devices import devices as devices  # noqa: E402
 from quire.runtime.devices import local_devices as local_devices  # noqa: E402
 
+from . import absent_names as _absent_names  # noqa: E402
 from . import ad_checkpoint as ad_checkpoint  # noqa: E402
 from . import debug as debug  # noqa: E402
 from . import eager as _eager  # noqa: E402, F401
@@ -64,3 +65,4 @@ from .rematerialization import remat as remat  # noqa: E402
 from .vectorization import vmap as vmap  # noqa: E402
 
 __version__ = "0.1.0"
+__getattr__ = _absent_names.suggest_nearest("quire", globals())

@@ -100,7 +100,11 @@ def _items(index: Any) -> list[Any]:
     if type(index) is tuple:
         items = list(index)
     elif isinstance(index, list):
-        fix = "arr[tuple(seq)]" if any(isinstance(i, list | tuple | slice) or i is None for i in index) else "arr[array(seq)]"
+        fix = (
+            "arr[tuple(seq)]"
+            if any(isinstance(i, list | tuple | slice) or i is None for i in index)
+            else "arr[array(seq)]"
+        )
         raise TypeError(
             "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
             f"`{fix}` instead of `arr[seq]`{where(current_source(2))}"
@@ -188,7 +192,9 @@ def _known_mask(item: Any) -> np.ndarray[Any, Any]:
 
 def _slice(item: slice, dim: int, n: int, position: int) -> Slice:
     try:
-        start, stop, step = slice(*[None if v is None else operator.index(v) for v in (item.start, item.stop, item.step)]).indices(n)
+        start, stop, step = slice(
+            *[None if v is None else operator.index(v) for v in (item.start, item.stop, item.step)]
+        ).indices(n)
     except TracerIntegerConversionError:
         raise IndexError(
             f"Slice entries must be static integers. Got {item} at position {position}{where(current_source(2))}: use "
@@ -353,7 +359,16 @@ def get(
     x, kept = _static_part(x, parsed, [e.dim for e in arrays])
     if arrays:
         x = _gather(
-            x, arrays, kept, plan, parsed.shape, m, fill_value, indices_are_sorted, unique_indices, wrap_negative_indices
+            x,
+            arrays,
+            kept,
+            plan,
+            parsed.shape,
+            m,
+            fill_value,
+            indices_are_sorted,
+            unique_indices,
+            wrap_negative_indices,
         )
     return st.expand_dims(x, plan.new) if plan.new else x
 
@@ -405,7 +420,11 @@ def _dynamic_part(x: Value, parsed: Parsed, wrap: bool) -> Value:
 def _normalized(values: Any, n: int, wrap: bool) -> Value:
     """Positions as int32 counted from the front: n is added to negative ones."""
     if isinstance(values, np.ndarray):
-        signed = np.minimum(values, np.uint64(2**31)).astype(np.int64) if values.dtype == np.uint64 else values.astype(np.int64)
+        signed = (
+            np.minimum(values, np.uint64(2**31)).astype(np.int64)
+            if values.dtype == np.uint64
+            else values.astype(np.int64)
+        )
         if wrap:
             signed = np.where(signed < 0, signed + n, signed)
         return np.clip(signed, -(2**31), 2**31 - 1).astype(np.int32)
@@ -428,7 +447,11 @@ def _normalized(values: Any, n: int, wrap: bool) -> Value:
 def _index_vectors(columns: Sequence[Value], batch: tuple[int, ...]) -> Value:
     """Positions stacked as the last dimension of one array of indices."""
     if all(isinstance(c, np.ndarray | np.generic) for c in columns):
-        host = np.stack([np.broadcast_to(c, batch) for c in columns], axis=-1) if columns else np.zeros((*batch, 0), np.int32)
+        host = (
+            np.stack([np.broadcast_to(c, batch) for c in columns], axis=-1)
+            if columns
+            else np.zeros((*batch, 0), np.int32)
+        )
         return from_numpy(host, ShapedArray(host.shape, dtypes.int32))
     dims = tuple(range(len(batch)))
     vectors = [st.broadcast_in_dim(broadcast_to(c, batch), (*batch, 1), dims) for c in map(_lifted, columns)]
@@ -539,9 +562,7 @@ def update(
     if apply is None and (m is not GatherScatterMode.CLIP or not _any_outside(parsed)) and _contiguous(parsed):
         out = _update_slice(work, parsed, plan, y, UPDATES[how][1])
     else:
-        out = _scatter(
-            work, parsed, plan, y, how, m, indices_are_sorted, unique_indices, wrap_negative_indices, apply
-        )
+        out = _scatter(work, parsed, plan, y, how, m, indices_are_sorted, unique_indices, wrap_negative_indices, apply)
     if parsed.added:
         out = st.squeeze(out, parsed.added)
     return cast(out, aval.dtype, aval.weak_type)

@@ -20,6 +20,7 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
 from . import numpy as qnp
+from .numpy.manipulation import bit_view
 
 _OPERAND = (Array, Tracer, int, float, complex, np.ndarray, np.generic)
 
@@ -140,7 +141,9 @@ def _method(name: str) -> Callable[..., Any]:
 
     method.__name__ = name
     method.__qualname__ = f"Array.{name}"
-    method.__doc__ = f"``quire.numpy.{name}(self, ...)``: {(f.__doc__ or '').strip().splitlines()[0] if f.__doc__ else ''}"
+    method.__doc__ = (
+        f"``quire.numpy.{name}(self, ...)``: {(f.__doc__ or '').strip().splitlines()[0] if f.__doc__ else ''}"
+    )
     method.__wrapped__ = f  # type: ignore[attr-defined]
     return method
 
@@ -166,7 +169,7 @@ def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
 
 def _view(self: Any, dtype: Any = None, type: None = None) -> Any:
     """The bits of the elements as another dtype: the last dimension changes where the widths differ."""
-    return qnp.bit_view(self, dtype, type)
+    return bit_view(self, dtype, type)
 
 
 def _at(self: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -115,9 +115,8 @@ def aval_of(value: Any) -> ShapedArray:
             check_int_range(value)
         return ShapedArray((), dtypes.canonicalize(scalar), scalar is not dtypes.bool_)
     if isinstance(value, np.ndarray | np.generic):
-        if value.dtype == dtypes.float0:
-            return ShapedArray(value.shape, dtypes.float0)
-        return ShapedArray(value.shape, dtypes.canonicalize(value.dtype))
+        shape, dtype = cast("tuple[tuple[int, ...], DType]", (value.shape, value.dtype))
+        return ShapedArray(shape, dtype if dtype == dtypes.float0 else dtypes.canonicalize(dtype))
     for base, dtype in _SCALAR_DTYPES.items():  # subclasses of Python scalars, for example IntEnum
         if isinstance(value, base):
             return ShapedArray((), dtypes.canonicalize(dtype), base is not bool)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -87,7 +87,7 @@ def canonicalize(d: Any) -> DType:
 
     Raises TypeError for dtypes that quire does not have (strings, objects, dates, structures).
     """
-    dtype = d if isinstance(d, np.dtype) else as_dtype(d)
+    dtype = cast(DType, d) if isinstance(d, np.dtype) else as_dtype(d)
     if dtype not in SHORT:
         raise TypeError(f"dtype {dtype} is not one quire has: {', '.join(SHORT.values())}")
     return dtype if config.options.enable_x64 else _TO_32.get(dtype, dtype)
@@ -102,7 +102,9 @@ def as_dtype(d: Any) -> DType:
         return _PYTHON_TYPES[d]
     if isinstance(d, str) and d in FROM_SHORT:
         return FROM_SHORT[d]
-    return np.dtype(d if isinstance(d, type) else getattr(d, "dtype", d))
+    given: Any = d if isinstance(d, type) else getattr(d, "dtype", d)
+    found: DType = np.dtype(given)
+    return found
 
 
 # The lattice: each node and the nodes directly above it.
@@ -124,7 +126,8 @@ def _upper(node: Any) -> frozenset[Any]:
 
 @cache
 def _join(nodes: frozenset[Any]) -> Any:
-    common = frozenset.intersection(*(_upper(n) for n in nodes))
+    uppers = [_upper(n) for n in nodes]
+    common = uppers[0].intersection(*uppers[1:])
     least = [n for n in common if common <= _upper(n)]
     if len(least) != 1:
         raise TypeError(f"no implicit promotion for dtypes {', '.join(map(str, nodes))}: convert one explicitly")

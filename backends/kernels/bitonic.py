@@ -109,7 +109,7 @@ def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel | KernelChain:
     results = [Spec(shape, operand.dtype), Spec.of(shape, "i32")]
     if results[0].size == 0:
         return Kernel.nothing("top_k", [operand], results, [EMPTY, EMPTY], "no results")
-    order = Order(descending=True, zeros_equal=False)
+    order = Order(descending=True, total=True)
     network = Network((operand,), rows, tuple(keys_of(0, operand.dtype)), order, target)
 
     def finish(b: KernelBuilder, row: Value, i: Value, place: Value) -> None:

@@ -47,11 +47,12 @@ def ordered(
     descending: bool = False,
     zeros_equal: bool = True,
     nan_low: bool = False,
+    total: bool = False,
 ) -> Value:
     """The key of ``word`` (the bits of one part; scalar or vector) under signed or unsigned comparison.
 
     ``descending`` reverses the order. Without ``zeros_equal`` -0 comes before 0. NaNs, all equal, come after
-    inf, with ``nan_low`` before -inf.
+    inf, with ``nan_low`` before -inf. ``total`` is IEEE's total order instead: -NaN, -inf, ..., -0, 0, ..., inf, NaN.
     """
     bits = width(word.type)
     top = 1 << (bits - 1)
@@ -59,9 +60,10 @@ def ordered(
     if dtype.kind in ("float", "complex"):
         quiet, infinity = FLOAT_PATTERNS[dtype.scalar]
         magnitude = word & (top - 1)
-        if zeros_equal:
+        if zeros_equal and not total:
             word = b.select(b.cmp("eq", magnitude, 0), 0, word)
-        word = b.select(b.cmp("ugt", magnitude, infinity), quiet | top if nan_low else quiet, word)
+        if not total:
+            word = b.select(b.cmp("ugt", magnitude, infinity), quiet | top if nan_low else quiet, word)
         word = word ^ (b.shra(word, bits - 1) & (top - 1))
     flip = (top if is_signed != signed else 0) ^ ((1 << bits) - 1 if descending else 0)
     return word ^ flip if flip else word
@@ -99,17 +101,24 @@ def fold_back(b: KernelBuilder, dtype: DType, form: Value) -> Value:
     return form ^ top if dtype.signed else form
 
 
-def merged(b: KernelBuilder, dtype: DType, form: Value, *, descending: bool, zeros_equal: bool = True) -> Value:
-    """The unsigned key of :func:`unfold`'s form: the NaNs become one, with ``zeros_equal`` the zeros too."""
+def merged(b: KernelBuilder, dtype: DType, form: Value, *, descending: bool, total: bool = False) -> Value:
+    """The unsigned key of :func:`unfold`'s form: the NaNs become one, the zeros too; ``total``: as in `ordered`."""
     bits = width(form.type)
     if dtype.kind in ("float", "complex"):
         lowest = _minus_infinity(dtype)
         infinity = FLOAT_PATTERNS[dtype.scalar][1]
-        form = b.umin(form, (1 << (bits - 1)) + infinity + 1 - lowest)
-        if zeros_equal:
+        if total:
+            form = form + lowest
+        else:
+            form = b.umin(form, (1 << (bits - 1)) + infinity + 1 - lowest)
             minus_zero = b.cmp("eq", form, (1 << (bits - 1)) - 1 - lowest)
             form = form + b.cast(minus_zero, form.type, signed=False)
     return form ^ ((1 << bits) - 1) if descending else form
+
+
+def least_form(dtype: DType) -> int:
+    """The form of :func:`unfold` that comes first in the total order."""
+    return -_minus_infinity(dtype) % (1 << dtype.bits) if dtype.kind == "float" else 0
 
 
 def _minus_infinity(dtype: DType) -> int:

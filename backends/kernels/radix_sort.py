@@ -32,18 +32,18 @@ RANK_MAX = 128
 
 @dataclass(frozen=True)
 class Order:
-    """Which way keys go; sort makes -0 and 0 equal, top_k does not."""
+    """Which way keys go; sort makes -0 and 0 equal and NaNs too, top_k takes IEEE's total order."""
 
     descending: bool = False
-    zeros_equal: bool = True
+    total: bool = False
 
     def signed(self, b: KernelBuilder, dtype: DType, word: Value) -> Value:
         """The key of an element's bits under signed comparison."""
-        return ordered(b, dtype, word, signed=True, descending=self.descending, zeros_equal=self.zeros_equal)
+        return ordered(b, dtype, word, signed=True, descending=self.descending, total=self.total)
 
     def of_form(self, b: KernelBuilder, dtype: DType, form: Value) -> Value:
         """The unsigned key of an unfolded element."""
-        return merged(b, dtype, form, descending=self.descending, zeros_equal=self.zeros_equal)
+        return merged(b, dtype, form, descending=self.descending, total=self.total)
 
 
 @dataclass(frozen=True)

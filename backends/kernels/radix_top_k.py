@@ -1,6 +1,6 @@
 """The k largest of each row, with their places, in JAX's order.
 
-Largest first; every NaN counts as larger than inf; 0 is larger than -0; of equal elements the lowest place
+Largest first in IEEE's total order: NaN, inf, ..., 0, -0, ..., -inf, -NaN; of equal elements the lowest place
 comes first.
 
 - Rows up to the length that sort counts ranks for: the same, storing ranks below k.
@@ -18,7 +18,7 @@ import math
 from .builder import KernelBuilder
 from .dtypes import DType
 from .kernel import EMPTY, Kernel, Spec
-from .keys import fold_back, keys_of, unfold
+from .keys import fold_back, keys_of, least_form, unfold
 from .radix import Digits, Lane, clear, count, passes
 from .radix_sort import (
     Order,
@@ -40,8 +40,8 @@ from .values import Buffer, Value
 #: Up to this k, elements are inserted into a list; its worst case is n*k moves.
 INSERT_MAX = 32
 
-_ORDER = Order(descending=True, zeros_equal=False)
-_ASCENDING = Order(zeros_equal=False)
+_ORDER = Order(descending=True, total=True)
+_ASCENDING = Order(total=True)
 
 
 def applies(operand: Spec, k: int, target: KernelTarget) -> str | None:
@@ -179,7 +179,7 @@ def _by_collection(operand: Spec, results: list[Spec], rows: Rows, k: int, targe
         fill, side = collected()
         with b.for_(fill, room) as pad:
             # The lowest key: what pads comes after what was collected, also after equal elements.
-            put(b.const(0, dtype.word), b.index(0), side + pad.index)
+            put(b.const(least_form(dtype), dtype.word), b.index(0), side + pad.index)
         clear(b, counts, digits)
         with b.for_(0, room) as loop:
             word = b.load(lanes[0].memory, base + side + loop.index)

@@ -1,5 +1,6 @@
 """quire.lax: JAX's lax, the primitives with a user's conveniences."""
 
+from ..absent_names import suggest_nearest
 from . import linalg
 from .contraction import (
     ConvDimensionNumbers,
@@ -233,3 +234,5 @@ __all__ = [
     "sort_key_val", "split", "sqrt", "square", "squeeze", "stop_gradient", "sub", "switch", "tan", "tanh", "tile",
     "top_k", "transpose", "while_loop", "zeros_like_array", "zeta",
 ]  # fmt: skip
+
+__getattr__ = suggest_nearest("quire.lax", globals())

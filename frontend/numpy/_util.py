@@ -36,9 +36,7 @@ def not_arraylike(name: str, x: Any, position: int | str = 0) -> TypeError:
     fix = ""
     if isinstance(x, list | tuple):
         fix = f": convert it first, quire.numpy.{name}(quire.numpy.array(...))"
-    return TypeError(
-        f"quire.numpy.{name}: requires ndarray or scalar arguments, got {type(x)} {where}{fix}"
-    )
+    return TypeError(f"quire.numpy.{name}: requires ndarray or scalar arguments, got {type(x)} {where}{fix}")
 
 
 def check_arraylike(name: str, *args: Any) -> None:

@@ -123,6 +123,7 @@ def _float_divmod(x: Value, y: Value) -> tuple[Value, Value]:
     off = and_(ne_(mod, 0), ne_(ew.sign_p.bind(y), ew.sign_p.bind(mod)))
     mod = select(off, add_(mod, y), mod)
     div = select(off, sub_(div, 1), div)
+    div = select(eq_(y, 0), div_(x, y), div)
     return ew.round_p.bind(div, rounding_method=0), mod
 
 
@@ -252,6 +253,7 @@ def _integer_power(x: Value, y: Value) -> Value:
     aval = aval_of(x)
     shape = max(aval.shape, aval_of(y).shape, key=len)
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+    base, exponent = x, y
     weak = aval.weak_type and aval_of(y).weak_type
     result = filled(shape, 1, aval.dtype, weak)
     shift = ew.shift_right_logical_p if dtypes.is_unsigned(aval.dtype) else ew.shift_right_arithmetic_p
@@ -261,7 +263,9 @@ def _integer_power(x: Value, y: Value) -> Value:
         if step < 5:
             x = mul_(x, x)
             y = bind(shift, (y, scalar_like(1, y)), {})
-    return result
+    if dtypes.is_unsigned(aval.dtype):
+        return result
+    return select(and_(eq_(base, 0), lt_(exponent, 0)), 0, result)
 
 
 def float_power(x: Any, y: Any, /) -> Value:
@@ -327,7 +331,9 @@ def _logaddexp(x: Value, y: Value) -> Value:
 
         larger = select(greater(ew.real(x), ew.real(y)), x, y)
         smaller = select(greater(ew.real(x), ew.real(y)), y, x)
-        return add_(larger, ew.log1p_p.bind(ew.exp_p.bind(sub_(smaller, larger))))
+        out = add_(larger, ew.log1p_p.bind(ew.exp_p.bind(sub_(smaller, larger))))
+        angle_ = sub_(remainder(add_(ew.imag_p.bind(out), math.pi), 2 * math.pi), math.pi)
+        return ew.complex_p.bind(ew.real_p.bind(out), angle_)
     delta = sub_(x, y)
     stable = add_(bind(ew.max_p, (x, y), {}), ew.log1p_p.bind(ew.exp_p.bind(ew.neg_p.bind(ew.abs_p.bind(delta)))))
     return select(ne_(delta, delta), add_(x, y), stable)  # inf - inf
@@ -573,7 +579,9 @@ def _rounding(name: str, p: Any, what: str, example: str) -> Any:
     return apply
 
 
-floor = _rounding("floor", ew.floor_p, "The largest integer not above x.", ">>> quire.numpy.floor(-1.5).item()\n    -2.0")
+floor = _rounding(
+    "floor", ew.floor_p, "The largest integer not above x.", ">>> quire.numpy.floor(-1.5).item()\n    -2.0"
+)
 ceil = _rounding("ceil", ew.ceil_p, "The smallest integer not below x.", ">>> quire.numpy.ceil(-1.5).item()\n    -1.0")
 
 
@@ -626,7 +634,9 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Value:
     dtype = aval_of(x).dtype
     if dtypes.is_integer(dtype) or dtypes.is_bool(dtype):
         if places < 0:
-            raise NotImplementedError("quire.numpy.round: integers cannot be rounded to negative decimals: convert to float")
+            raise NotImplementedError(
+                "quire.numpy.round: integers cannot be rounded to negative decimals: convert to float"
+            )
         return x
     if dtypes.is_complex(dtype):
         return ew.complex_p.bind(round(real(x), places), round(imag(x), places))
@@ -676,7 +686,9 @@ def frexp(x: Any, /) -> tuple[Value, Value]:
     subnormal = lt_(ew.abs_p.bind(x), float(smallest))
     scaled = select(subnormal, mul_(x, 2.0 ** (mantissa_bits + 1)), x)
     bits = ew.bitcast_convert_type_p.bind(scaled, new_dtype=bits_dtype)
-    field = bind(ew.and_p, (ew.shift_right_logical_p.bind(bits, bits_dtype.type(mantissa_bits)), bits_dtype.type(mask)), {})
+    field = bind(
+        ew.and_p, (ew.shift_right_logical_p.bind(bits, bits_dtype.type(mantissa_bits)), bits_dtype.type(mask)), {}
+    )
     exponent = sub_(field, bias - 1)
     exponent = select(subnormal, sub_(exponent, mantissa_bits + 1), exponent)
     cleared = bind(ew.and_p, (bits, bits_dtype.type(~(mask << mantissa_bits))), {})

@@ -45,7 +45,11 @@ def filled(shape: tuple[int, ...], value: Any, dtype: DType, weak: bool = False)
             return from_numpy(np.full(shape, host, dtype), ShapedArray(shape, dtype, weak))
     scalar = cast(value, dtype, weak)
     if not shape:
-        return scalar if hasattr(scalar, "aval") else ew.convert_element_type_p.bind(scalar, new_dtype=dtype, weak_type=weak)
+        return (
+            scalar
+            if hasattr(scalar, "aval")
+            else ew.convert_element_type_p.bind(scalar, new_dtype=dtype, weak_type=weak)
+        )
     return st.broadcast_in_dim_p.bind(scalar, shape=shape, broadcast_dimensions=())
 
 
@@ -521,9 +525,7 @@ def logspace(
     return out if d is None else cast(out, d)
 
 
-def geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Value:
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Value:
     """`num` values in geometric progression from start to stop. Follows `numpy.geomspace`.
 
     >>> quire.numpy.geomspace(1, 4, 3).round(4)
@@ -751,7 +753,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     d = dtypes.canonicalize(host.dtype)
     if d != host.dtype:
         if copy is False:
-            raise BufferError(f"quire.numpy.from_dlpack: {host.dtype} becomes {d}, which needs a copy: enable_x64 or copy=True")
+            raise BufferError(
+                f"quire.numpy.from_dlpack: {host.dtype} becomes {d}, which needs a copy: enable_x64 or copy=True"
+            )
         host = host.astype(d)
     elif copy:
         host = host.copy()

@@ -177,7 +177,9 @@ def isdtype(dtype: Any, kind: Any) -> Any:
             if d in _NAMED_KINDS[k]:
                 return True
         elif isinstance(k, str) and k not in dtypes.FROM_SHORT and not hasattr(np, k) and k != "bfloat16":
-            raise ValueError(f"quire.numpy.isdtype: unknown kind {k!r}: expected a dtype or one of {', '.join(_NAMED_KINDS)}")
+            raise ValueError(
+                f"quire.numpy.isdtype: unknown kind {k!r}: expected a dtype or one of {', '.join(_NAMED_KINDS)}"
+            )
         elif issubdtype(d, k):
             return True
     return False
@@ -252,7 +254,9 @@ set_printoptions = np.set_printoptions
 printoptions = np.printoptions
 
 
-def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: Any = None) -> str:
+def array_repr(
+    arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: Any = None
+) -> str:
     """The text that shows how to make the array. Follows `numpy.array_repr`.
 
     >>> quire.numpy.array_repr(quire.numpy.arange(2))
@@ -263,7 +267,9 @@ def array_repr(arr: Any, max_line_width: int | None = None, precision: int | Non
     return np.array_repr(np.asarray(arr), max_line_width, precision, suppress_small)
 
 
-def array_str(a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: Any = None) -> str:
+def array_str(
+    a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: Any = None
+) -> str:
     """The elements as text. Follows `numpy.array_str`.
 
     >>> quire.numpy.array_str(quire.numpy.arange(2))

@@ -202,12 +202,17 @@ _BINARY: dict[str, tuple[Primitive, Callable[[str, Any, Any], Any], str, str, st
     "bitwise_or": (ew.or_p, operands, "Bitwise or; logical for bool.", _PROMOTED, "6, 3", "7"),
     "bitwise_xor": (ew.xor_p, operands, "Bitwise exclusive or; logical for bool.", _PROMOTED, "6, 3", "5"),
     "nextafter": (ew.nextafter_p, inexact_operands, "The next float after x toward y.", "inexact", "0., 0.", "0.0"),
-    "arctan2": (ew.atan2_p, inexact_operands, "The angle of the point (y, x): first argument y.", "inexact", "0., 1.", "0.0"),
+    "arctan2": (
+        ew.atan2_p,
+        inexact_operands,
+        "The angle of the point (y, x): first argument y.",
+        "inexact",
+        "0., 1.",
+        "0.0",
+    ),
 }
 _made2: dict[str, Any] = {
-    name: _binary(
-        name, p, _doc2(what, dtype, f">>> quire.numpy.{name}({args}).item()\n    {result}", name), prepare
-    )
+    name: _binary(name, p, _doc2(what, dtype, f">>> quire.numpy.{name}({args}).item()\n    {result}", name), prepare)
     for name, (p, prepare, what, dtype, args, result) in _BINARY.items()
 }
 add, subtract, multiply, divide = (_made2[n] for n in ("add", "subtract", "multiply", "divide"))
@@ -230,16 +235,16 @@ def _comparison(name: str, p: Primitive, what: str, example: str) -> Callable[[A
             named(error, name)
             raise
 
-    return _finish(apply, name, _doc2(what, "bool; complex numbers are ordered by real, then imaginary part", example, name))
+    return _finish(
+        apply, name, _doc2(what, "bool; complex numbers are ordered by real, then imaginary part", example, name)
+    )
 
 
 def _lexicographic(p: Primitive, x: Value, y: Value) -> Value:
     xr, yr, xi, yi = ew.real(x), ew.real(y), ew.imag(x), ew.imag(y)
     strict = {ew.le_p: ew.lt_p, ew.ge_p: ew.gt_p}.get(p, p)
     equal_real = bind(ew.eq_p, (xr, yr), {})
-    return bind(
-        ew.or_p, (bind(strict, (xr, yr), {}), bind(ew.and_p, (equal_real, bind(p, (xi, yi), {})), {})), {}
-    )
+    return bind(ew.or_p, (bind(strict, (xr, yr), {}), bind(ew.and_p, (equal_real, bind(p, (xi, yi), {})), {})), {})
 
 
 less = _comparison("less", ew.lt_p, "x < y.", ">>> quire.numpy.less(2, 3).item()\n    True")
@@ -331,8 +336,10 @@ def _shift(name: str, what: str, example: str, left: bool) -> Callable[[Any, Any
             if dtypes.is_bool(dtype):
                 dtype = dtypes.int32
                 x, y = cast(x, dtype), cast(y, dtype)
-            p = ew.shift_left_p if left else (
-                ew.shift_right_logical_p if dtypes.is_unsigned(dtype) else ew.shift_right_arithmetic_p
+            p = (
+                ew.shift_left_p
+                if left
+                else (ew.shift_right_logical_p if dtypes.is_unsigned(dtype) else ew.shift_right_arithmetic_p)
             )
             return bind(p, (x, y), {})
         except (TypeError, ValueError) as error:

@@ -36,9 +36,7 @@ def _operands(name: str, *args: Any) -> list[Value]:
     return promote_dtypes(*[ensure(name, a, i) for i, a in enumerate(args)])
 
 
-def _contract(
-    x: Value, y: Value, dims: DimensionPairs, precision: Any, preferred: Any, name: str
-) -> Value:
+def _contract(x: Value, y: Value, dims: DimensionPairs, precision: Any, preferred: Any, name: str) -> Value:
     """`dot_general` in the result's dtype; bool is computed as and/or."""
     wanted: DType | None = None if preferred is None else user_dtype(name, preferred)
     out: DType = x.aval.dtype
@@ -50,7 +48,9 @@ def _contract(
     return cast(result, result.aval.dtype, True) if weak and wanted is None and not result.aval.weak_type else result
 
 
-def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Value:
+def matmul(
+    a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
+) -> Value:
     """The matrix product, ``a @ b``.
 
     Args:
@@ -103,13 +103,21 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
     )
     out = _contract(x, y, dims, precision, preferred_element_type, "matmul")
     # The result's dimensions: both, those of x alone, rows, those of y alone, columns.
-    labels: list[Any] = [*both, *[i for i in in_x if i not in both], "row", *[i for i in in_y if i not in both], "column"]
+    labels: list[Any] = [
+        *both,
+        *[i for i in in_x if i not in both],
+        "row",
+        *[i for i in in_y if i not in both],
+        "column",
+    ]
     kept = [i for i in range(nb) if i in labels]
     out = st.transpose(out, [labels.index(k) for k in [*kept, "row", "column"]])
     return st.reshape(out, (*batch, sx[-2], sy[-1]))
 
 
-def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Value:
+def dot(
+    a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
+) -> Value:
     """The dot product: over the last axis of a and the last but one of b; a product for scalars.
 
     Args: as `matmul`. Follows `numpy.dot`.
@@ -125,7 +133,9 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
         out = multiply(x, y)
         return out if preferred_element_type is None else cast(out, user_dtype("dot", preferred_element_type))
     if x.aval.shape[-1] != y.aval.shape[max(ny - 2, 0)]:
-        raise TypeError(f"quire.numpy.dot: the contracted dimensions of {x.aval.short()} and {y.aval.short()} must be equal")
+        raise TypeError(
+            f"quire.numpy.dot: the contracted dimensions of {x.aval.short()} and {y.aval.short()} must be equal"
+        )
     dims: DimensionPairs = (((nx - 1,), (max(ny - 2, 0),)), ((), ()))
     return _contract(x, y, dims, precision, preferred_element_type, "dot")
 
@@ -170,7 +180,9 @@ def matvec(x1: Any, x2: Any, /) -> Value:
     """
     x, y = ensure("matvec", x1, 0), ensure("matvec", x2, 1)
     if x.aval.ndim < 2 or y.aval.ndim < 1:
-        raise ValueError(f"quire.numpy.matvec: expected matrices and vectors, got {x.aval.short()} and {y.aval.short()}")
+        raise ValueError(
+            f"quire.numpy.matvec: expected matrices and vectors, got {x.aval.short()} and {y.aval.short()}"
+        )
     out = matmul(x, st.reshape(y, (*y.aval.shape, 1)))
     return st.reshape(out, out.aval.shape[:-1])
 
@@ -183,7 +195,9 @@ def vecmat(x1: Any, x2: Any, /) -> Value:
     """
     x, y = ensure("vecmat", x1, 0), ensure("vecmat", x2, 1)
     if x.aval.ndim < 1 or y.aval.ndim < 2:
-        raise ValueError(f"quire.numpy.vecmat: expected vectors and matrices, got {x.aval.short()} and {y.aval.short()}")
+        raise ValueError(
+            f"quire.numpy.vecmat: expected vectors and matrices, got {x.aval.short()} and {y.aval.short()}"
+        )
     if dtypes.is_complex(x.aval.dtype):
         x = ew.conj_p.bind(x)
     out = matmul(st.reshape(x, (*x.aval.shape[:-1], 1, x.aval.shape[-1])), y)
@@ -200,7 +214,9 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     if x.aval.ndim == 0 or y.aval.ndim == 0:
         return dot(x, y, preferred_element_type=preferred_element_type)
     if x.aval.shape[-1] != y.aval.shape[-1]:
-        raise TypeError(f"quire.numpy.inner: the last dimensions of {x.aval.short()} and {y.aval.short()} must be equal")
+        raise TypeError(
+            f"quire.numpy.inner: the last dimensions of {x.aval.short()} and {y.aval.short()} must be equal"
+        )
     dims: DimensionPairs = (((x.aval.ndim - 1,), (y.aval.ndim - 1,)), ((), ()))
     return _contract(x, y, dims, precision, preferred_element_type, "inner")
 
@@ -287,7 +303,9 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     x = moveaxis(x, as_axis("cross", axisa, x.aval.ndim, "axisa"), -1)
     y = moveaxis(y, as_axis("cross", axisb, y.aval.ndim, "axisb"), -1)
     if x.aval.shape[-1] not in (2, 3) or y.aval.shape[-1] not in (2, 3):
-        raise ValueError(f"quire.numpy.cross: vectors must have 2 or 3 components, got {x.aval.short()} and {y.aval.short()}")
+        raise ValueError(
+            f"quire.numpy.cross: vectors must have 2 or 3 components, got {x.aval.short()} and {y.aval.short()}"
+        )
     shape = broadcast_shapes("cross", x.aval.shape[:-1], y.aval.shape[:-1])
     if x.aval.shape[-1] == 2 and y.aval.shape[-1] == 2:
         return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
@@ -335,7 +353,9 @@ def einsum(
     else:
         given = [subscripts, *operands]
         arrays = [ensure("einsum", x, i) for i, x in enumerate(given[: len(given) // 2 * 2 : 2])]
-        call = tuple(v for i, x in enumerate(arrays) for v in (x, given[2 * i + 1])) + tuple(given[len(given) // 2 * 2 :])
+        call = tuple(v for i, x in enumerate(arrays) for v in (x, given[2 * i + 1])) + tuple(
+            given[len(given) // 2 * 2 :]
+        )
     path_type: Any = {True: "optimal", False: None}.get(optimize, optimize) if isinstance(optimize, bool) else optimize
     shapes = tuple(_Shape(v.aval.shape) if hasattr(v, "aval") else v for v in call)
     try:
@@ -399,7 +419,9 @@ def _single(name: str, value: Value, output: str) -> Value:
 
     gone = tuple(i for i, c in enumerate(name) if c not in output)
     if gone:
-        value = sum_(value, axis=gone, dtype=None if not dtypes.is_bool(value.aval.dtype) else bool, promote_integers=False)
+        value = sum_(
+            value, axis=gone, dtype=None if not dtypes.is_bool(value.aval.dtype) else bool, promote_integers=False
+        )
         name = "".join(c for c in name if c in output)
     return st.transpose(value, [name.index(c) for c in output])
 
@@ -417,7 +439,11 @@ def _pair(n0: str, x: Value, n1: str, y: Value, output: str, precision: Any, wan
         ([n0.index(c) for c in batch], [n1.index(c) for c in batch]),
     )
     value = _contract(x, y, dims, precision, wanted, "einsum")
-    names = [*batch, *[c for c in n0 if c not in batch and c not in summed], *[c for c in n1 if c not in batch and c not in summed]]
+    names = [
+        *batch,
+        *[c for c in n0 if c not in batch and c not in summed],
+        *[c for c in n1 if c not in batch and c not in summed],
+    ]
     return st.transpose(value, [names.index(c) for c in output])
 
 
@@ -431,11 +457,22 @@ def _squeezed(n0: str, x: Value, n1: str, y: Value) -> tuple[str, Value, str, Va
     drop1 = [i for i, c in enumerate(n1) if c in n0 and y.aval.shape[i] == 1 != x.aval.shape[n0.index(c)]]
     for names, shape, other in ((n0, x.aval.shape, (n1, y.aval.shape)),):
         for i, c in enumerate(names):
-            if c in other[0] and 1 not in (shape[i], other[1][other[0].index(c)]) and shape[i] != other[1][other[0].index(c)]:
-                raise ValueError(f"quire.numpy.einsum: index {c!r} has sizes {shape[i]} and {other[1][other[0].index(c)]}")
+            if (
+                c in other[0]
+                and 1 not in (shape[i], other[1][other[0].index(c)])
+                and shape[i] != other[1][other[0].index(c)]
+            ):
+                raise ValueError(
+                    f"quire.numpy.einsum: index {c!r} has sizes {shape[i]} and {other[1][other[0].index(c)]}"
+                )
     x = st.squeeze(x, drop0)
     y = st.squeeze(y, drop1)
-    return "".join(c for i, c in enumerate(n0) if i not in drop0), x, "".join(c for i, c in enumerate(n1) if i not in drop1), y
+    return (
+        "".join(c for i, c in enumerate(n0) if i not in drop0),
+        x,
+        "".join(c for i, c in enumerate(n1) if i not in drop1),
+        y,
+    )
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[Any], Any]:

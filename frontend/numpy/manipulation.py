@@ -57,9 +57,7 @@ def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
     return math.prod(_shape(x)[i] for i in as_axes("size", axis, x.ndim))
 
 
-def reshape(
-    a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None
-) -> Value:
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None) -> Value:
     """The elements in another shape of the same size.
 
     Args:
@@ -219,7 +217,9 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Value:
         axes = as_axes("squeeze", axis, x.ndim)
         for i in axes:
             if _shape(x)[i] != 1:
-                raise ValueError(f"quire.numpy.squeeze: dimension {i} of {x.aval.short()} has size {_shape(x)[i]}, not 1")
+                raise ValueError(
+                    f"quire.numpy.squeeze: dimension {i} of {x.aval.short()} has size {_shape(x)[i]}, not 1"
+                )
     return st.squeeze(x, axes)
 
 

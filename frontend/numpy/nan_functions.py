@@ -92,7 +92,9 @@ def _total(name: str, base: Callable[..., Value], fill: int) -> Callable[..., Va
 
 
 nansum = _named(_total("nansum", rd.sum, 0), "nansum", "sum", "The sum of the elements that are not NaN.", "5.0")
-nanprod = _named(_total("nanprod", rd.prod, 1), "nanprod", "prod", "The product of the elements that are not NaN.", "4.0")
+nanprod = _named(
+    _total("nanprod", rd.prod, 1), "nanprod", "prod", "The product of the elements that are not NaN.", "4.0"
+)
 
 
 def _extremum(name: str, base: Callable[..., Value], fill: float) -> Callable[..., Value]:

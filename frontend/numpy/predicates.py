@@ -196,7 +196,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         return x
     if dtypes.is_complex(dtype):
         return ew.complex_p.bind(
-            nan_to_num(ew.real_p.bind(x), copy, nan, posinf, neginf), nan_to_num(ew.imag_p.bind(x), copy, nan, posinf, neginf)
+            nan_to_num(ew.real_p.bind(x), copy, nan, posinf, neginf),
+            nan_to_num(ew.imag_p.bind(x), copy, nan, posinf, neginf),
         )
     from .dtype_info import finfo
 

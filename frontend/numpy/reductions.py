@@ -338,7 +338,16 @@ def var(
 
 
 def _variance(
-    name: str, a: Any, axis: Axis, dtype: Any, out: Any, ddof: Any, keepdims: bool, where: Any, mean_: Any, correction: Any
+    name: str,
+    a: Any,
+    axis: Axis,
+    dtype: Any,
+    out: Any,
+    ddof: Any,
+    keepdims: bool,
+    where: Any,
+    mean_: Any,
+    correction: Any,
 ) -> Value:
     x = ensure(name, a)
     no_out(name, out)
@@ -532,7 +541,9 @@ def _cumulative(
         raise ValueError(f"quire.numpy.{name}: the input must be at least 1-dimensional")
     if axis is None:
         if x.aval.ndim > 1:
-            raise ValueError(f"quire.numpy.{name}: axis must be given for {x.aval.short()}, which has several dimensions")
+            raise ValueError(
+                f"quire.numpy.{name}: axis must be given for {x.aval.short()}, which has several dimensions"
+            )
         axis = 0
     d = as_axis(name, axis, x.aval.ndim)
     out = cumulate(name, p, x, d, dtype, promote_integers=True)

@@ -266,7 +266,9 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     >>> quire.numpy.extract(quire.numpy.array([True, False]), quire.numpy.array([5, 6]))
     Array([5], dtype=int32)
     """
-    return compress(ravel(ensure("extract", condition)), ravel(ensure("extract", arr)), size=size, fill_value=fill_value)
+    return compress(
+        ravel(ensure("extract", condition)), ravel(ensure("extract", arr)), size=size, fill_value=fill_value
+    )
 
 
 def compress(
@@ -380,7 +382,9 @@ def take_along_axis(
         raise TypeError(f"quire.numpy.take_along_axis: indices must be integers, got {index.aval.short()}")
     if axis is None:
         if index.aval.ndim != 1:
-            raise ValueError(f"quire.numpy.take_along_axis: with axis None indices must be 1-dimensional, got {index.aval.short()}")
+            raise ValueError(
+                f"quire.numpy.take_along_axis: with axis None indices must be 1-dimensional, got {index.aval.short()}"
+            )
         x, axis = ravel(x), 0
     if x.aval.ndim != index.aval.ndim:
         raise ValueError(
@@ -472,9 +476,15 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
     Array([1, 0, 0], dtype=int32)
     """
     _no_inplace("place", inplace)
-    x, which, values = ensure("place", arr), as_bool(ensure("place", mask, "mask")), ravel(ensure("place", vals, "vals"))
+    x, which, values = (
+        ensure("place", arr),
+        as_bool(ensure("place", mask, "mask")),
+        ravel(ensure("place", vals, "vals")),
+    )
     if x.aval.size != which.aval.size:
-        raise ValueError(f"quire.numpy.place: arr {x.aval.short()} and mask {which.aval.short()} must have the same size")
+        raise ValueError(
+            f"quire.numpy.place: arr {x.aval.short()} and mask {which.aval.short()} must have the same size"
+        )
     if not x.aval.size:
         return x
     if not values.aval.size:
@@ -632,9 +642,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     return x[..., steps - min(k, 0), steps + max(k, 0)]
 
 
-def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> Value:
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Value:
     """The sums of the diagonals of the matrices of two axes. Follows `numpy.trace`.
 
     >>> quire.numpy.trace(quire.numpy.array([[1, 2], [3, 4]])).item()
@@ -656,7 +664,9 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
         raise NotImplementedError("quire.numpy.fill_diagonal: wrap=True is not supported")
     x, v = ensure("fill_diagonal", a), ensure("fill_diagonal", val, "val")
     if x.aval.ndim < 2:
-        raise ValueError(f"quire.numpy.fill_diagonal: requires an array of at least two dimensions, got {x.aval.short()}")
+        raise ValueError(
+            f"quire.numpy.fill_diagonal: requires an array of at least two dimensions, got {x.aval.short()}"
+        )
     if x.aval.ndim > 2 and len(set(x.aval.shape)) > 1:
         raise ValueError(f"quire.numpy.fill_diagonal: all dimensions must be of equal length, got {x.aval.short()}")
     n = min(x.aval.shape)
@@ -687,7 +697,9 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
         raise TypeError(f"quire.numpy.unravel_index: indices must be integers, got {index.aval.short()}")
     total = functools.reduce(lambda a, b: a * b, sizes, 1)
     index = ew.clamp_p.bind(
-        index.aval.dtype.type(-total if dtypes.is_signed(index.aval.dtype) else 0), index, index.aval.dtype.type(total - 1)
+        index.aval.dtype.type(-total if dtypes.is_signed(index.aval.dtype) else 0),
+        index,
+        index.aval.dtype.type(total - 1),
     )
     index = _choice(lt_(index, 0), add_(index, total), index) if dtypes.is_signed(index.aval.dtype) else index
     out: list[Value] = []

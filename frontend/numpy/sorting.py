@@ -45,7 +45,13 @@ def _no_kind(name: str, kind: Any, order: Any) -> None:
 
 
 def sort(
-    a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
 ) -> Value:
     """The elements in ascending order along an axis; NaN comes last.
 
@@ -112,7 +118,9 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
     if not arrays:
         raise TypeError("quire.numpy.lexsort: need at least one key")
     if len({k.aval.shape for k in arrays}) > 1:
-        raise ValueError(f"quire.numpy.lexsort: all keys need to be the same shape, got {', '.join(k.aval.short() for k in arrays)}")
+        raise ValueError(
+            f"quire.numpy.lexsort: all keys need to be the same shape, got {', '.join(k.aval.short() for k in arrays)}"
+        )
     index = dtypes.canonicalize(dtypes.int64)
     if arrays[0].aval.ndim == 0:
         return filled((), 0, index)

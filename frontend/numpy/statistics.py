@@ -215,9 +215,7 @@ def nanpercentile(
     return _quantile("nanpercentile", a, q, axis, method, keepdims, True, 100.0)
 
 
-def median(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Value:
+def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Value:
     """The middle of the elements over some axes. Follows `numpy.median`.
 
     >>> quire.numpy.median(quire.numpy.array([1., 9., 4.])).item()
@@ -287,7 +285,9 @@ def cov(
         if given is not None:
             w = ensure("cov", given, name)
             if w.aval.shape != (n,):
-                raise ValueError(f"quire.numpy.cov: {name} {w.aval.short()} must have shape ({n},), one for each observation")
+                raise ValueError(
+                    f"quire.numpy.cov: {name} {w.aval.short()} must have shape ({n},), one for each observation"
+                )
             w = cast(w, dtypes.real_dtype(x.aval.dtype))
             weights = w if weights is None else mul_(weights, w)
     if weights is None:
@@ -371,7 +371,9 @@ def bincount(
     else:
         w = ensure("bincount", weights, "weights")
         if w.aval.shape != v.aval.shape:
-            raise ValueError(f"quire.numpy.bincount: weights {w.aval.short()} and x {v.aval.short()} must have one shape")
+            raise ValueError(
+                f"quire.numpy.bincount: weights {w.aval.short()} and x {v.aval.short()} must have one shape"
+            )
     v = bind(ew.max_p, (cast(v, dtypes.int32), np.int32(0)), {})
     return filled((n,), 0, w.aval.dtype).at[v].add(w, mode="drop")
 
@@ -417,7 +419,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     return linspace(low, high, int(n) + 1, dtype=float_)
 
 
-def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None) -> tuple[Value, Value]:
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
+) -> tuple[Value, Value]:
     """How many elements lie in each of some bins.
 
     Args:
@@ -535,9 +539,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     return rd.sum(multiply(steps, middle), axis=-1)
 
 
-def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
-) -> Value:
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Value:
     """Linear interpolation between points.
 
     Args:
@@ -553,7 +555,9 @@ def interp(
     """
     v, points, heights = ensure("interp", x), ensure("interp", xp, "xp"), ensure("interp", fp, "fp")
     if points.aval.shape != heights.aval.shape or points.aval.ndim != 1:
-        raise ValueError(f"quire.numpy.interp: xp {points.aval.short()} and fp {heights.aval.short()} must be vectors of one size")
+        raise ValueError(
+            f"quire.numpy.interp: xp {points.aval.short()} and fp {heights.aval.short()} must be vectors of one size"
+        )
     v, points = promote_inexact(v, points)
     (heights,) = promote_inexact(heights)
     v, points = ensure("interp", v), ensure("interp", points)

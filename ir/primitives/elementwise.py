@@ -210,7 +210,8 @@ def select_n_p(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
             f"select_n: the cases must have one shape, and which that shape or (), got which {which.short()}, cases "
             + ", ".join(c.short() for c in cases)
         )
-    return ShapedArray(cases[0].shape, cases[0].dtype, all(c.weak_type for c in cases))
+    first = next(iter(cases))
+    return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
 
 
 @primitive("clamp")

@@ -415,10 +415,10 @@ def _truncate(x: Value) -> Value:
 
 
 define_zero_jvp(
-    ew.mulhi_p,
     ew.floor_p, ew.ceil_p, ew.round_p, ew.nextafter_p, ew.eq_p, ew.ne_p, ew.lt_p, ew.le_p, ew.gt_p, ew.ge_p,
     ew.is_finite_p, ew.not_p, ew.and_p, ew.or_p, ew.xor_p, ew.shift_left_p, ew.shift_right_logical_p,
-    ew.shift_right_arithmetic_p, ew.population_count_p, ew.clz_p, ew.bitcast_convert_type_p, ew.stop_gradient_p,
+    ew.shift_right_arithmetic_p, ew.population_count_p, ew.clz_p, ew.mulhi_p, ew.bitcast_convert_type_p,
+    ew.stop_gradient_p,
 )  # fmt: skip
 
 _LINEAR = {

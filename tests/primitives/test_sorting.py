@@ -101,6 +101,16 @@ def test_denormals_are_ordered():
     )
 
 
+def test_nan_of_either_sign():
+    x = np.array([1, np.nan, -np.nan, np.inf, -np.inf, -np.nan, np.nan], np.float32)
+    check(
+        [
+            Case("top_k", lambda a: so.top_k(a, 7), (x,), under_jax(lambda a: jl.top_k(a, 7))),
+            sort_case("sort", [x, np.arange(7, dtype=np.int32)], num_keys=1),
+        ]
+    )
+
+
 def test_argsort_keeps_the_order_of_equal_elements():
     x = np.array([[2, 1, 2, 1], [0, 0, 0, 0]], np.int32)
     check([Case("argsort", so.argsort, (x,), lambda a: np.argsort(a, kind="stable").astype(np.int32))])

@@ -141,19 +141,19 @@ def bits(x: np.ndarray) -> np.ndarray:
     return x.view(f"u{x.dtype.itemsize}")
 
 
-def order_keys(x: np.ndarray, zeros_equal: bool = True) -> list[np.ndarray]:
-    """Integer arrays whose lexicographic order is JAX's order of x, most significant first."""
+def order_keys(x: np.ndarray, total: bool = False) -> list[np.ndarray]:
+    """Integer arrays whose lexicographic order is JAX's order of x (IEEE's if `total`), most significant first."""
     if x.dtype.kind == "c":
-        return [*order_keys(x.real.copy(), zeros_equal), *order_keys(x.imag.copy(), zeros_equal)]
+        return [*order_keys(x.real.copy(), total), *order_keys(x.imag.copy(), total)]
     if x.dtype.kind in "biu":
         return [x]
     width = x.dtype.itemsize * 8
     word = bits(x).astype(np.uint64)
     top = 1 << (width - 1)
     magnitude = (word & np.uint64(top - 1)).astype(np.int64)
-    key = np.where(word & np.uint64(top), -magnitude - (not zeros_equal), magnitude)
+    key = np.where(word & np.uint64(top), -magnitude - total, magnitude)
     infinity = int(np.array([np.inf]).astype(x.dtype).view(f"u{x.dtype.itemsize}")[0])
-    return [np.where(magnitude > infinity, np.int64(2**63 - 1), key)]
+    return [key if total else np.where(magnitude > infinity, np.int64(2**63 - 1), key)]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-GROUPS = ("calls", "startup", "tracing", "eager", "elementwise", "reductions", "contraction", "indexing", "loops", "training")
+GROUPS = (
+    "calls", "startup", "tracing", "eager", "elementwise", "reductions", "contraction", "indexing", "loops", "training",
+)  # fmt: skip
 
 
 def load() -> None:

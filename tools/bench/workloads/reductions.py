@@ -1,1 +1,53 @@
-"""."""
+"""Reductions, and the normalisations made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..workload import program
+
+
+def _normal(*shape: int) -> Any:
+    return lambda rng: (rng.standard_normal(shape).astype(np.float32),)
+
+
+program("reduction", "sum of 16M", lambda lib: lambda x: lib.np.sum(x), _normal(1 << 24), tolerance=1e-3)
+program("reduction", "sum of axis 0, 4096x4096", lambda lib: lambda x: lib.np.sum(x, axis=0), _normal(4096, 4096))
+program("reduction", "sum of axis 1, 4096x4096", lambda lib: lambda x: lib.np.sum(x, axis=1), _normal(4096, 4096))
+program("reduction", "argmax of axis 1, 1024x1000", lambda lib: lambda x: lib.np.argmax(x, axis=1), _normal(1024, 1000))
+program(
+    "reduction", "mean and variance, 1024x1024",
+    lambda lib: lambda x: (lib.np.mean(x, axis=1), lib.np.var(x, axis=1)), _normal(1024, 1024),
+)  # fmt: skip
+
+
+def _logsumexp(lib: Any) -> Any:
+    def f(x: Any) -> Any:
+        top = lib.np.max(x, axis=1, keepdims=True)
+        return lib.np.log(lib.np.sum(lib.np.exp(x - top), axis=1)) + top[:, 0]
+
+    return f
+
+
+def _softmax(lib: Any) -> Any:
+    def f(x: Any) -> Any:
+        e = lib.np.exp(x - lib.np.max(x, axis=-1, keepdims=True))
+        return e / lib.np.sum(e, axis=-1, keepdims=True)
+
+    return f
+
+
+def _layer_norm(lib: Any) -> Any:
+    def f(x: Any) -> Any:
+        centred = x - lib.np.mean(x, axis=-1, keepdims=True)
+        return centred / lib.np.sqrt(lib.np.mean(centred * centred, axis=-1, keepdims=True) + 1e-5)
+
+    return f
+
+
+program("reduction", "logsumexp, 1024x1000", _logsumexp, _normal(1024, 1000))
+program("reduction", "softmax, 1024x1000", _softmax, _normal(1024, 1000))
+program("reduction", "layer norm, 1024x1024", _layer_norm, _normal(1024, 1024))
+program("reduction", "sum(arange(50000))", lambda lib: lambda x: lib.np.sum(lib.np.arange(50000)) + x, lambda rng: (np.int32(1),))

@@ -1,0 +1,184 @@
+"""Programs on a Vulkan device: Mesa's software driver where it is installed (package mesa-vulkan-drivers).
+
+Each dtype's programs are one module, compared with the reference backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quire as qr
+import quire.numpy as qnp
+from quire.ir import dtypes
+from quire.ir.errors import UnsupportedError
+
+
+def _device() -> Any | None:
+    try:
+        found = qr.devices("vulkan")
+    except (RuntimeError, ValueError):
+        return None
+    return found[0] if found else None
+
+
+pytestmark = [
+    pytest.mark.vulkan,
+    pytest.mark.skipif(_device() is None, reason="no Vulkan driver (Debian and Ubuntu: mesa-vulkan-drivers)"),
+]
+
+FLOATS = ("float32", "float16", "bfloat16")
+INTEGERS = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
+WIDE = ("int64", "uint64", "float64")
+
+Program = Callable[[Any, Any], Any]
+
+# Each dispatch takes the driver about 0.2 s to compile, so most dtypes run some of the programs.
+SOME = ("add", "where", "sum of axis 0", "gather", "set", "transpose")
+
+ANY: dict[str, Program] = {
+    "add": lambda x, y: x + y,
+    "multiply": lambda x, y: x * y,
+    "subtract": lambda x, y: x - y,
+    "where": lambda x, y: qnp.where(x > y, x, y),
+    "compare": lambda x, y: (x == y) | (x < y),
+    "transpose": lambda x, y: x.T,
+    "concatenate": lambda x, y: qnp.concatenate([x, y], axis=1),
+    "slice": lambda x, y: x[1:, ::2],
+    "sum of axis 0": lambda x, y: qnp.sum(x, axis=0),
+    "max of axis 1": lambda x, y: qnp.max(x, axis=1),
+    "broadcast": lambda x, y: x[0] + y,
+    "gather": lambda x, y: x[np.array([2, 0, 2])],
+    "set": lambda x, y: x.at[1].set(y[0]),
+}
+SHORT = {name: ANY[name] for name in SOME}
+OF_FLOATS: dict[str, Program] = {
+    "divide": lambda x, y: x / (y + 3),
+    "exp": lambda x, y: qnp.exp(x * y / 8),
+    "tanh": lambda x, y: qnp.tanh(x),
+    "sin": lambda x, y: qnp.sin(x),
+    "sqrt": lambda x, y: qnp.sqrt(y),
+    "mean": lambda x, y: qnp.mean(x, axis=1),
+    "to int32": lambda x, y: x.astype("int32"),
+}
+OF_INTEGERS: dict[str, Program] = {
+    "floor divide": lambda x, y: x // (y + 1),
+    "remainder": lambda x, y: x % (y + 1),
+    "and": lambda x, y: x & y,
+    "shift": lambda x, y: x << (y % 4),
+    "to float32": lambda x, y: x.astype("float32") / 3,
+}
+OF_COMPLEX: dict[str, Program] = {
+    "add": lambda x, y: x + y,
+    "multiply": lambda x, y: x * y,
+    "conjugate": lambda x, y: qnp.conj(x) - y,
+    "parts": lambda x, y: qnp.real(x) * qnp.imag(y),
+    "sum": lambda x, y: qnp.sum(x, axis=1),
+}
+
+
+def _operands(dtype: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    kind = dtypes.as_dtype(dtype)
+    x, y = rng.integers(0, 7, (2, 3, 5))
+    if dtype.startswith("complex"):
+        return (x + 1j * y).astype(kind), (y - 2j * x).astype(kind)
+    return x.astype(kind), y.astype(kind)
+
+
+def _check(programs: dict[str, Program], dtype: str) -> None:
+    x, y = _operands(dtype)
+
+    def every(x: Any, y: Any) -> dict[str, Any]:
+        return {name: program(x, y) for name, program in programs.items()}
+
+    got = qr.compile(every, backend="vulkan")(x, y)
+    expected = every(qnp.asarray(x), qnp.asarray(y))
+    coarse = {"float16": 4e-3, "bfloat16": 3e-2}.get(dtype, 2e-5)
+    for name in programs:
+        a, b = np.asarray(got[name]), np.asarray(expected[name])
+        assert (a.dtype, a.shape) == (b.dtype, b.shape), name
+        if b.dtype.kind in "biu":
+            np.testing.assert_array_equal(a, b, err_msg=f"{name} of {dtype}")
+        else:
+            wide = np.complex64 if b.dtype.kind == "c" else np.float64
+            np.testing.assert_allclose(a.astype(wide), b.astype(wide), coarse, coarse, err_msg=f"{name} of {dtype}")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_floats(dtype: str) -> None:
+    _check((ANY if dtype == "float32" else SHORT) | OF_FLOATS, dtype)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers(dtype: str) -> None:
+    _check((ANY if dtype == "int32" else SHORT) | OF_INTEGERS, dtype)
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_64_bit_dtypes(dtype: str) -> None:
+    with qr.config.override(enable_x64=True):
+        _check(SHORT | (OF_INTEGERS if "int" in dtype else {"divide": OF_FLOATS["divide"]}), dtype)
+
+
+def test_complex64() -> None:
+    _check(OF_COMPLEX, "complex64")
+
+
+def test_bool() -> None:
+    programs: dict[str, Program] = {
+        "and": lambda x, y: x & y,
+        "xor": lambda x, y: x ^ y,
+        "not": lambda x, y: ~x,
+        "any": lambda x, y: qnp.any(x, axis=0),
+        "to int32": lambda x, y: x.astype("int32") + y,
+    }
+    _check(programs, "bool")
+
+
+def test_a_program_runs_where_its_arguments_are() -> None:
+    device = _device()
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    a = qr.device_put(x, device)
+    assert a.devices() == {device}
+    out = qr.compile(lambda x: x * 2 + 1)(a)
+    assert out.devices() == {device}
+    np.testing.assert_array_equal(np.asarray(out), x * 2 + 1)
+    back = qr.device_put(out, qr.devices("cpu")[0])
+    assert back.devices() == {qr.devices("cpu")[0]}
+    np.testing.assert_array_equal(np.asarray(back), x * 2 + 1)
+
+
+def test_eager_operations_run_on_the_device() -> None:
+    device = _device()
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    a = qr.device_put(x, device)
+    for got, expected in ((a + a, x + x), (a * 2.0, x * 2), (qnp.sum(a, axis=0), x.sum(0)), (a[1], x[1])):
+        assert got.devices() == {device}
+        np.testing.assert_array_equal(np.asarray(got), expected)
+
+
+def test_loops() -> None:
+    def newton(x: Any) -> Any:
+        return qr.lax.fori_loop(0, 8, lambda _, r: 0.5 * (r + x / r), x)
+
+    x = np.array([1, 4, 9, 2], np.float32)
+    got = qr.compile(newton, backend="vulkan")(x)
+    np.testing.assert_allclose(np.asarray(got), np.sqrt(x), rtol=1e-5)
+
+
+def test_what_the_target_cannot_do_names_the_users_line() -> None:
+    def f(x: Any) -> Any:
+        return qnp.exp(x)  # the line
+
+    line = f.__code__.co_firstlineno + 1
+    with qr.config.override(enable_x64=True):
+        with pytest.raises(UnsupportedError) as error:
+            qr.compile(f, backend="vulkan")(np.ones(3))
+        text = str(error.value)
+        assert text.startswith("exp: target vulkan cannot do it on float64") and f"test_vulkan.py:{line}" in text
+        with pytest.raises(UnsupportedError, match=r"cannot do dtype complex128 .*test_vulkan.py:\d+.*128-bit"):
+            qr.compile(lambda x: x + x, backend="vulkan")(np.ones(3, np.complex128))
