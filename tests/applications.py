@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """One or more applications of every primitive, at points where it is differentiable: for tests of rules.
 
 `APPLICATIONS` is a table of functions of flat float64 (or complex, integer, bool) arrays. The tests of derivatives and of

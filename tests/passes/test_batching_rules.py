@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """Every primitive's batching rule against an explicit loop, for every combination of batched operands."""
 
 from __future__ import annotations

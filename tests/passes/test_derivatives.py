@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """Every primitive's derivatives against finite differences, in both modes and to order two, on the reference."""
 
 from __future__ import annotations
