@@ -179,16 +179,22 @@ class Jaxpr:
 
 
 class ClosedJaxpr:
-    """A jaxpr together with the values of its constvars."""
+    """A jaxpr together with the values of its constvars.
 
-    __slots__ = ("jaxpr", "consts", "__weakref__")
+    `history` holds, for dumps, what happened while the program was traced (grad, vmap, ...): objects with a `name`, and
+    the jaxprs `before` and `after`. It is no part of the program's identity, and passes drop it.
+    """
+
+    __slots__ = ("jaxpr", "consts", "history", "__weakref__")
     jaxpr: Jaxpr
     consts: tuple[Any, ...]
+    history: tuple[Any, ...]
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
         assert len(jaxpr.constvars) == len(consts), "one value for each constvar"
         self.jaxpr = jaxpr
         self.consts = tuple(consts)
+        self.history = ()
 
     @property
     def in_avals(self) -> list[ShapedArray]:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """grad, value_and_grad, jacfwd, jacrev, hessian: against JAX, and their errors."""
 
 from __future__ import annotations
