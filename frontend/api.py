@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -21,11 +21,9 @@ from .aot import ShapeDtypeStruct
 from .compiled_function import CompiledFunction
 from .placement import as_device
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 @overload
-def compile(f: F, /, **options: Any) -> CompiledFunction: ...
+def compile(f: Callable[..., Any], /, **options: Any) -> CompiledFunction: ...
 @overload
 def compile(f: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
