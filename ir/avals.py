@@ -141,7 +141,7 @@ def aval_of(value: Any) -> ShapedArray:
     aval = getattr(value, "aval", None)
     if aval is not None:
         return aval
-    scalar = _SCALAR_DTYPES.get(type(value))
+    scalar = _SCALAR_DTYPES.get(cast("Any", type(value)))
     if scalar is not None:
         if scalar is dtypes.int64:
             check_int_range(value)

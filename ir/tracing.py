@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -210,8 +210,7 @@ class Trace:
             if value.owner is self:
                 return value.variable
             return self.capture(value)
-        kind = type(value)
-        if kind in _PYTHON_SCALARS or isinstance(value, np.generic):
+        if cast("Any", type(value)) in _PYTHON_SCALARS or isinstance(value, np.generic):
             return Literal(value, aval_of(value))
         if isinstance(value, Literal):
             return value
@@ -457,7 +456,8 @@ def close_captured(jaxpr: Jaxpr, captured: Sequence[Any]) -> ClosedJaxpr:
     """Turn captured concrete arrays, the first inputs, into the constants of a closed jaxpr (top level only)."""
     n = len(captured)
     captured = [
-        np.array(x, dtype=v.aval.dtype) if isinstance(x, np.ndarray) else x  # a copy: NumPy arrays may change
+        # a copy: NumPy arrays may change
+        np.array(cast("np.ndarray[Any, Any]", x), dtype=v.aval.dtype) if isinstance(x, np.ndarray) else x
         for x, v in zip(captured, jaxpr.invars)
     ]
     return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.eqns, jaxpr.outvars), captured)

@@ -206,7 +206,8 @@ class Array(HasAval):
             raise BufferError(f"dtype {self.aval.dtype} has no code in the buffer protocol")
         if flags & 1:
             raise BufferError("quire.Array is immutable: a writable buffer of it cannot be had")
-        return memoryview(host_value(self)).toreadonly()
+        host: Any = host_value(self)
+        return memoryview(host).toreadonly()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         if self._device is not None and not self._device.is_host:
@@ -365,8 +366,8 @@ def _writable_alias(value: Host) -> Host:
         return value
     if not value.flags.c_contiguous or not value.size:
         return value.copy()
-    memory = (ctypes.c_char * value.nbytes).from_address(value.ctypes.data)
-    memory._owner = value  # type: ignore[attr-defined]
+    memory: Any = (ctypes.c_char * value.nbytes).from_address(value.ctypes.data)
+    memory._owner = value
     return np.frombuffer(memory, dtype=value.dtype).reshape(value.shape)
 
 
