@@ -87,7 +87,7 @@ class _Module:
         """The zip file's two checksums of the flatbuffer: IREE does not read them, other tools do."""
         if not self.zipped:
             return
-        end = self.start + 4 + self._u32(self.start)
+        end = self.start + self._u32(self.start)  # the member's size, as in the zip file's directory
         old = self.data[14:18]
         new = struct.pack("<I", zlib.crc32(memoryview(self.data)[self.start : end]))
         entry = self.data.rfind(b"PK\x01\x02")
