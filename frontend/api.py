@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -22,11 +22,9 @@ from .compiled_function import CompiledFunction
 from .compiler import prepare_compiler
 from .placement import as_device
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 @overload
-def compile(f: F, /, **options: Any) -> CompiledFunction: ...
+def compile(f: Callable[..., Any], /, **options: Any) -> CompiledFunction: ...
 @overload
 def compile(f: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:

@@ -35,6 +35,7 @@ from .compiler import Program, compile_program
 from .placement import as_device
 from .recognition import MISMATCH, Recogniser, assembler, recogniser
 from .tracebacks import user_boundary
+from .transformations import Transformation, note_transformations, recorded_transformations
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 _new = object.__new__
@@ -53,6 +54,7 @@ class TracedFunction:
     captured: list[Any]
     out_tree: Any
     seconds: float
+    transformations: tuple[Transformation, ...] = ()
 
     @property
     def closes_over_tracers(self) -> bool:
@@ -64,7 +66,9 @@ class TracedFunction:
         return ClosedJaxpr(self.jaxpr, ())
 
     def closed(self) -> ClosedJaxpr:
-        return close_captured(self.jaxpr, self.captured)
+        closed = close_captured(self.jaxpr, self.captured)
+        closed.history = self.transformations
+        return closed
 
 
 class Variant:
@@ -402,8 +406,9 @@ class CompiledFunction:
             check_outputs(out, out_tree, self._name)
             return out
 
-        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {self._name}", arg_names=names)
-        traced = TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start)
+        with recorded_transformations() as transformations:
+            jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {self._name}", arg_names=names)
+        traced = TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start, tuple(transformations))
         if not traced.closes_over_tracers:
             self._traces[key] = traced
         return traced
@@ -417,6 +422,7 @@ class CompiledFunction:
 
     def _bind(self, traced: TracedFunction, leaves: Sequence[Any]) -> Any:
         values = [*traced.captured, *leaves]
+        note_transformations(traced.transformations)
         if self._inline:
             out = eval_jaxpr(traced.jaxpr, (), values)
         else:

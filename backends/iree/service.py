@@ -29,6 +29,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from quire.backends.iree.bytecode import without_branch_moves
 from quire.backends.iree.paths import compiler_library
 from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
 from quire.ir.errors import CompileError
@@ -450,7 +451,7 @@ class CompileService:
                 worker.kill()
             if answer["ok"]:
                 return CompileOutput(
-                    answer["vmfb"], answer["seconds"], diagnostics, flags,
+                    without_branch_moves(answer["vmfb"]) if answer["vmfb"] else b"", answer["seconds"], diagnostics, flags,
                     answer["text"] or None, _stage_texts(answer["stages"]), answer["files"],
                 )
             messages = "\n".join([*(text for _, text in diagnostics), answer["error"]])

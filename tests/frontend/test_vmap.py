@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """vmap and vectorize: against JAX, and their errors."""
 
 from __future__ import annotations
