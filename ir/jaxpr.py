@@ -7,7 +7,7 @@ literals. Equality is structural, up to the names of variables and without sourc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -282,8 +282,9 @@ def _same_param(x: Any, y: Any) -> bool:
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         return _same_value(x, y)
     if isinstance(x, tuple) and isinstance(y, tuple):
-        return len(x) == len(y) and all(map(_same_param, x, y))
-    return type(x) is type(y) and bool(x == y)
+        first, second = cast("tuple[Any, ...]", x), cast("tuple[Any, ...]", y)
+        return len(first) == len(second) and all(map(_same_param, first, second))
+    return type(cast("Any", x)) is type(y) and bool(x == y)
 
 
 # -- walking and rebuilding --------------------------------------------------------------------------------------
