@@ -147,8 +147,9 @@ def aval_of(value: Any) -> ShapedArray:
             check_int_range(value)
         return ShapedArray((), dtypes.canonicalize(scalar), scalar is not dtypes.bool_)
     if isinstance(value, np.ndarray | np.generic):
-        shape, dtype = cast("tuple[tuple[int, ...], DType]", (value.shape, value.dtype))
-        return ShapedArray(shape, dtype if dtype == dtypes.float0 else dtypes.canonicalize(dtype))
+        array = cast("np.ndarray[Any, Any]", value)
+        kept = array.dtype == dtypes.float0
+        return ShapedArray(array.shape, array.dtype if kept else dtypes.canonicalize(array.dtype))
     for base, dtype in _SCALAR_DTYPES.items():  # subclasses of Python scalars, for example IntEnum
         if isinstance(value, base):
             return ShapedArray((), dtypes.canonicalize(dtype), base is not bool)
