@@ -90,3 +90,18 @@ def test_a_compile_that_exceeds_its_time_is_an_error_and_the_next_one_works(monk
         quire.compile(lambda x: qnp.sin(x) * 1.2345)(1.0)
     monkeypatch.delenv("QUIRE_COMPILE_TIMEOUT")
     assert float(quire.compile(lambda x: qnp.sin(x) * 1.2345)(0.0)) == 0.0
+
+
+def test_two_formulas_that_occur_again_are_two_functions():
+    """The second sine and the second cosine are calls: each of its own function, not of one of the same name."""
+    import quire
+    import quire.numpy as qnp
+
+    def f(x):
+        y = qnp.sin(x * 2.0)
+        return y, qnp.cos(x * 2.0), qnp.sin(y * 3.0), qnp.cos(y * 3.0)
+
+    x = np.linspace(-3, 3, 5, dtype=np.float32)
+    y = np.sin(x * 2)
+    for got, want in zip(quire.jit(f)(x), (y, np.cos(x * 2), np.sin(y * 3), np.cos(y * 3)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
