@@ -6,6 +6,7 @@ operation on an accelerator's arrays are compiled, once for each jaxpr and devic
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -89,6 +90,14 @@ def _view(x: Any, aval: ShapedArray, device: Device) -> Any:
 programs = ProgramTable()
 
 
+@functools.cache
+def _reference() -> tuple[Any, Any]:
+    """The NumPy rules, imported at the first operation: those of special functions take SciPy, which is slow."""
+    from quire.backends.reference import evaluate, reference
+
+    return evaluate, reference
+
+
 def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
     """Apply a primitive to concrete values; the results are Arrays where the arguments live."""
     avals = [aval_of(a) for a in args]
@@ -105,9 +114,7 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
         target = as_device(device)
         return programs.get(p, params, avals, target)(args)
     out_avals = p.infer(avals, params)
-    # Imported at the first operation: the rules of special functions take SciPy, which is slow to import.
-    from quire.backends.reference import evaluate, reference
-
+    evaluate, reference = _reference()
     if p not in reference:
         return programs.get(p, params, avals, devices("cpu")[0])(args)
     operands = [host_value(a) if type(a) is Array else np.asarray(a, dtype=v.dtype) for a, v in zip(args, avals)]

@@ -600,7 +600,7 @@ def _triangle(name: str, m: Any, k: int, lower: bool) -> Value:
     aval = aval_of(x)
     if aval.ndim < 2:
         raise ValueError(f"quire.numpy.{name}: the argument must be at least 2-dimensional, got {aval.short()}")
-    mask = broadcast_to(_below(*aval.shape[-2:], as_int(name, k, "k") - (0 if lower else 1)), aval.shape)
+    mask = broadcast_to(_below(aval.shape[-2], aval.shape[-1], as_int(name, k, "k") - (0 if lower else 1)), aval.shape)
     zero = filled(aval.shape, 0, aval.dtype, aval.weak_type)
     return ew.select_n_p.bind(mask, zero, x) if lower else ew.select_n_p.bind(mask, x, zero)
 

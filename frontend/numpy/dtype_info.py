@@ -285,7 +285,8 @@ def save(file: Any, arr: Any, *args: Any, **kwargs: Any) -> None:
 
 def savez(file: Any, *args: Any, **kwargs: Any) -> None:
     """Write arrays to a .npz file. Follows `numpy.savez`."""
-    np.savez(file, *[np.asarray(a) for a in args], **{k: np.asarray(v) for k, v in kwargs.items()})
+    arrays: dict[str, Any] = {k: np.asarray(v) for k, v in kwargs.items()}
+    np.savez(file, *[np.asarray(a) for a in args], **arrays)
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:

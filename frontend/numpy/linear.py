@@ -497,7 +497,8 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> t
     if isinstance(optimize, bool):
         optimize = "optimal" if optimize else [tuple(range(len(operands)))]
     shapes = [_Shape(v.aval.shape) if hasattr(v, "aval") else v for v in operands]
-    return opt_einsum.contract_path(subscripts, *shapes, optimize=optimize)
+    path, description = opt_einsum.contract_path(subscripts, *shapes, optimize=optimize)
+    return list(path), description
 
 
 __all__ = [

@@ -29,6 +29,7 @@ from ._util import (
     eager_here,
     ensure,
     known_shape_operand,
+    members,
     no_out,
     promote_all_shapes,
     promote_dtypes,
@@ -112,7 +113,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     Array([ 1., 20.], dtype=float32)
     """
     x = ensure("piecewise", x)
-    conditions = [condlist] if isinstance(condlist, Array | Tracer) and condlist.ndim == x.ndim else list(condlist)
+    conditions = [condlist] if isinstance(condlist, Array | Tracer) and condlist.ndim == x.ndim else members(condlist)
     functions = list(funclist)
     if len(functions) not in (len(conditions), len(conditions) + 1):
         raise ValueError(
