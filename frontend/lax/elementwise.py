@@ -142,7 +142,7 @@ def clamp(min: Value, x: Value, max: Value) -> Value:  # noqa: A002 - JAX's name
     """``minimum(maximum(x, min), max)``; the bounds are scalars or have x's shape.
 
     >>> import quire.numpy as qnp
-    >>> clamp(0.0, qnp.array([-1.0, 0.5, 2.0]), 1.0).tolist()
+    >>> quire.lax.clamp(0.0, qnp.array([-1.0, 0.5, 2.0]), 1.0).tolist()
     [0.0, 0.5, 1.0]
     """
     return ew.clamp(min, x, max)

@@ -782,4 +782,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
     exponents = iota((n,), 0, dtypes.int32)
     if not increasing:
         exponents = ew.sub_p.bind(np.int32(n - 1), exponents)
-    return power(st.reshape(x, (x.shape[0], 1)), st.reshape(exponents, (1, n)))
+    # Weak exponents leave the dtype of x as it is.
+    weak = ew.convert_element_type_p.bind(st.reshape(exponents, (1, n)), new_dtype=dtypes.int32, weak_type=True)
+    return power(st.reshape(x, (x.shape[0], 1)), weak)

@@ -110,7 +110,11 @@ def test_predicates(dtype):
     calls = [call(n, x) for n in ("isfinite", "isinf", "isreal", "iscomplex", "nan_to_num", "isneginf", "isposinf")]
     calls += [call(n, x, y) for n in ("isclose", "allclose", "array_equal", "array_equiv", "isin")]
     calls += [call(n, x, x) for n in ("isclose", "allclose", "array_equal", "array_equiv")]
-    calls += [call("isin", x, y, invert=True), call("isin", x, np.zeros(0, dtype)), call("isin", x, array_of(dtype, 40))]
+    calls += [
+        call("isin", x, y, invert=True),
+        call("isin", x, np.zeros(0, dtype)),
+        call("isin", x, array_of(dtype, 40)),
+    ]
     calls += [call("array_equiv", x, x[:1]), call("array_equal", x, x[:1]), call("isclose", x, 0), call("isin", x, 1)]
     check_calls(calls)
 
