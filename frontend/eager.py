@@ -6,9 +6,9 @@ operation on an accelerator's arrays are compiled, once for each jaxpr and devic
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -90,48 +90,54 @@ def _view(x: Any, aval: ShapedArray, device: Device) -> Any:
 programs = ProgramTable()
 
 
-@functools.cache
-def _reference() -> tuple[Any, Any]:
-    """The NumPy rules, imported at the first operation: those of special functions take SciPy, which is slow."""
+@cache
+def _reference() -> tuple[Callable[..., list[Any]], Mapping[Primitive, Any]]:
+    # Imported at the first operation: the rules of special functions take SciPy, which is slow to import.
     from quire.backends.reference import evaluate, reference
 
-    return evaluate, reference
+    return evaluate, reference.rules
 
 
 def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
     """Apply a primitive to concrete values; the results are Arrays where the arguments live."""
-    avals = [aval_of(a) for a in args]
+    avals: list[ShapedArray] = []
+    operands: list[Any] = []
     device: Device | None = None
     for a in args:
-        if type(a) is Array and a._device is not None:
-            if device is not None and device is not a._device:
+        if type(a) is Array:
+            avals.append(a.aval)
+            if a._device is None:
+                operands.append(a._host if a._host is not None else host_value(a))
+            elif device is not None and device is not a._device:
                 raise ValueError(
                     f"{p.name}: the arguments live on different devices, {device} and {a._device}: move them to one "
                     "with quire.device_put(x, device)"
                 )
-            device = a._device
+            else:
+                device = a._device
+        else:
+            aval = aval_of(a)
+            avals.append(aval)
+            operands.append(np.asarray(a, dtype=aval.dtype))
     if device is not None or (p.name in _COMPILED and not config.options.disable_jit):
         target = as_device(device)
         return programs.get(p, params, avals, target)(args)
     out_avals = p.infer(avals, params)
-    evaluate, reference = _reference()
-    if p not in reference:
+    evaluate, rules = _reference()
+    if p not in rules:
         return programs.get(p, params, avals, devices("cpu")[0])(args)
-    operands = [host_value(a) if type(a) is Array else np.asarray(a, dtype=v.dtype) for a, v in zip(args, avals)]
     results = evaluate(p, operands, params, out_avals)
     return [_own(r, a, operands) for r, a in zip(results, out_avals)]
 
 
 def _own(value: np.ndarray[Any, Any], aval: ShapedArray, operands: Sequence[Any]) -> Array:
     """An Array of a reference result: read-only, and no view of memory that a user may write."""
-    if value.flags.writeable:
-        for x in operands:
-            if x.flags.writeable and np.may_share_memory(value, x):
-                value = value.copy()
-                break
-        value.setflags(write=False)
-    elif value.base is not None and any(x.flags.writeable and np.may_share_memory(value, x) for x in operands):
+    flags = value.flags
+    fresh = flags.owndata and all([value is not x for x in operands])
+    if not fresh and any([x.flags.writeable and np.may_share_memory(value, x) for x in operands]):
         value = value.copy()
+        value.setflags(write=False)
+    elif flags.writeable:
         value.setflags(write=False)
     return from_numpy(value, aval)
 

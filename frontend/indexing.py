@@ -296,22 +296,34 @@ def layout(parsed: Parsed) -> Layout:
 _BASIC = (int, slice, EllipsisType, type(None))
 
 
-def _basic(index: Any) -> bool:
-    """Whether NumPy would return a view: only Python integers, slices, Ellipsis and None."""
-    if type(index) is tuple:
-        for i in index:
-            if type(i) not in _BASIC:
-                return False
-        return True
-    return type(index) in _BASIC
+def _host_index(index: Any) -> tuple[Any, bool] | None:
+    """An index that NumPy reads as quire does, as a tuple, and whether it has index arrays; None for others.
+
+    Index arrays are those in host memory; NumPy refuses positions outside, which have a meaning here.
+    """
+    items = index if type(index) is tuple else (index,)
+    advanced = False
+    for i in items:
+        kind = type(i)
+        if kind not in _BASIC:
+            if kind is not Array or i._device is not None:  # pyright: ignore[reportPrivateUsage]
+                return None
+            advanced = True
+    if not advanced:
+        return items, False
+    items = tuple([host_value(i) if type(i) is Array else i for i in items])
+    for i in items:
+        if isinstance(i, np.ndarray) and (i.dtype.kind not in "iub" or i.ndim == 0 or i.dtype == np.uint64):
+            return None
+    return items, True
 
 
-def _host_view(x: Array, index: Any) -> np.ndarray[Any, Any] | None:
-    """The indexed elements of an array in host memory, for indices that are basic and inside."""
-    if x._device is not None or not _basic(index):  # pyright: ignore[reportPrivateUsage]
+def _host_view(x: Array, index: tuple[Any, ...]) -> np.ndarray[Any, Any] | None:
+    """The elements of an array in host memory at an index of `_host_index`, if it lies inside."""
+    if x._device is not None:  # pyright: ignore[reportPrivateUsage]
         return None
     try:
-        return host_value(x)[index if type(index) is tuple else (index,)]
+        return host_value(x)[index]
     except (IndexError, TypeError, ValueError):  # outside, or an error that `parse` words better
         return None
 
@@ -319,11 +331,12 @@ def _host_view(x: Array, index: Any) -> np.ndarray[Any, Any] | None:
 def getitem(x: Value, index: Any) -> Value:
     """``x[index]``."""
     if type(x) is Array and eager_here():
-        view = _host_view(x, index)
+        found = _host_index(index)
+        view = None if found is None else _host_view(x, found[0])
         if view is not None:
             if not isinstance(view, np.ndarray):  # NumPy gives scalars for full indices
                 view = np.asarray(view)
-            elif view.nbytes < 1 << 16:
+            elif view.base is not None and view.nbytes < 1 << 16:
                 view = view.copy()  # a small part does not keep a large array alive
             return from_numpy(view, ShapedArray(view.shape, x.aval.dtype, x.aval.weak_type))
     return get(x, index)
@@ -509,7 +522,7 @@ UPDATES: dict[str, tuple[Callable[..., Value], Combine | None]] = {
     "min": (ix.scatter_min, lambda old, new: bind(ew.min_p, (old, new), {})),
     "max": (ix.scatter_max, lambda old, new: bind(ew.max_p, (old, new), {})),
 }
-_HOST_UPDATES: dict[str, Callable[..., Any]] = {
+_HOST_UPDATES: dict[str, np.ufunc] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "min": np.minimum, "max": np.maximum,
 }  # fmt: skip
 
@@ -569,7 +582,7 @@ def update(
 
 
 def _host_update(x: Array, index: Any, y: Any, how: str) -> Array | None:
-    """The update of an array in host memory at a basic index that lies inside, with a value that fits its dtype."""
+    """The update of an array in host memory at an index that lies inside, with a value that fits its dtype."""
     aval = x.aval
     kind = type(y)
     if kind is Array:
@@ -582,17 +595,24 @@ def _host_update(x: Array, index: Any, y: Any, how: str) -> Array | None:
         value = y
     else:
         return None
-    view = _host_view(x, index)
-    if view is None or how not in _HOST_UPDATES and how != "set":
+    found = _host_index(index)
+    if found is None or x._device is not None or how not in _HOST_UPDATES and how != "set":  # pyright: ignore[reportPrivateUsage]
         return None
+    place, advanced = found
+    if advanced and how != "set" and aval.dtype in (dtypes.float16, dtypes.bfloat16):
+        return None  # equal positions add up in float32 and are rounded once
     out = host_value(x).copy()
     try:
         with np.errstate(all="ignore"):
             if how == "set":
-                out[index] = value
+                out[place] = value
             else:
-                out[index] = _HOST_UPDATES[how](view, aval.dtype.type(value) if kind is not Array else value)
-    except (ValueError, OverflowError):  # a shape that does not broadcast, a number that does not fit
+                value = value if kind is Array else aval.dtype.type(value)
+                if advanced:
+                    _HOST_UPDATES[how].at(out, place, value)
+                else:
+                    out[place] = _HOST_UPDATES[how](out[place], value)
+    except (IndexError, TypeError, ValueError, OverflowError):  # outside, shapes that do not broadcast, a large number
         return None
     out.setflags(write=False)
     return from_numpy(out, aval)

@@ -20,6 +20,8 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
 from . import numpy as qnp
+from .at import IndexHelper
+from .indexing import getitem
 from .numpy.manipulation import bit_view
 
 _OPERAND = (Array, Tracer, int, float, complex, np.ndarray, np.generic)
@@ -174,8 +176,6 @@ def _view(self: Any, dtype: Any = None, type: None = None) -> Any:
 
 def _at(self: Any) -> Any:
     """``x.at[index]``: updates that return a new array: set, add, multiply, ..., get."""
-    from .at import IndexHelper
-
     return IndexHelper(self)
 
 
@@ -190,17 +190,11 @@ _PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-def _getitem(self: Any, index: Any) -> Any:
-    from .indexing import getitem
-
-    return getitem(self, index)
-
-
 def _iter(self: Any) -> Any:
     """The subarrays along the first dimension."""
     if not self.aval.shape:
         raise TypeError("iteration over a 0-d array")
-    return iter([_getitem(self, i) for i in range(self.aval.shape[0])])
+    return iter([getitem(self, i) for i in range(self.aval.shape[0])])
 
 
 def _len(self: Any) -> int:
@@ -225,7 +219,7 @@ def attach() -> None:
     for name, f in _UNARY.items():
         members[f"__{name}__"] = f
     members["__round__"] = lambda self, ndigits=None: qnp.round(self, ndigits or 0)
-    members |= {"__getitem__": _getitem, "__setitem__": _setitem, "__delitem__": _delitem}
+    members |= {"__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem}
     members |= {name: _method(name) for name in _METHODS if hasattr(qnp, name)}
     members |= {"reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "view": _view}
     members |= {name: property(f, doc=doc) for name, (f, doc) in _PROPERTIES.items()}

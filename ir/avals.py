@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from . import dtypes
+from .config import config
 from .dtypes import DType
 
 
@@ -133,6 +135,14 @@ _SCALAR_DTYPES: dict[type, DType] = {
 }  # fmt: skip
 
 
+
+
+@cache
+def _numpy_scalar(kind: type, _x64: bool) -> ShapedArray:
+    """The aval of NumPy scalars of one type: looked up for every number beside an array. `_x64` is part of the key."""
+    return ShapedArray((), dtypes.canonicalize(np.dtype(kind)))
+
+
 def aval_of(value: Any) -> ShapedArray:
     """The aval of a concrete or traced value: arrays, tracers, NumPy arrays and scalars, Python scalars (weak).
 
@@ -146,6 +156,8 @@ def aval_of(value: Any) -> ShapedArray:
         if scalar is dtypes.int64:
             check_int_range(value)
         return ShapedArray((), dtypes.canonicalize(scalar), scalar is not dtypes.bool_)
+    if isinstance(value, np.number | np.bool_):
+        return _numpy_scalar(type(value), config.options.enable_x64)
     if isinstance(value, np.ndarray | np.generic):
         array = cast("np.ndarray[Any, Any]", value)
         kept = array.dtype == dtypes.float0

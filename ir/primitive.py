@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from .avals import ShapedArray
 from .jaxpr import NO_EFFECTS, Effects
@@ -41,6 +41,8 @@ class Primitive:
     __slots__ = (
         "name", "type_rule", "params", "multiple_results", "effects_rule", "family", "doc", "_cache",
     )  # fmt: skip
+
+    binder: ClassVar[Callable[[Primitive, Sequence[Any], Mapping[str, Any]], Any]]  # set by `tracing`
 
     def __init__(
         self,
@@ -94,9 +96,7 @@ class Primitive:
 
         Returns one value, or a list of values if `multiple_results`.
         """
-        from .tracing import bind
-
-        return bind(self, args, params)
+        return Primitive.binder(self, args, params)
 
 
 def primitive(

@@ -389,6 +389,9 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
     return out if p.multiple_results else out[0]
 
 
+Primitive.binder = staticmethod(bind)
+
+
 def add_where(error: Exception, source: Source | None) -> None:
     """Append the user's position to an error's message, once."""
     if source is None or not error.args or not isinstance(error.args[0], str) or " (at " in error.args[0]:

@@ -25,9 +25,9 @@ def accumulation_dtype(operands: DType, preferred: DType | None) -> DType:
 
 
 def _common(x: Array, y: Array, preferred: DType | None) -> tuple[Array, Array]:
-    ranks = ct.dtype_rank(x.dtype), ct.dtype_rank(y.dtype)
-    dtype = accumulation_dtype(x.dtype if ranks[0] >= ranks[1] else y.dtype, preferred)
-    return x.astype(dtype), y.astype(dtype)
+    wider = x.dtype if x.dtype == y.dtype or ct.dtype_rank(x.dtype) >= ct.dtype_rank(y.dtype) else y.dtype
+    dtype = accumulation_dtype(wider, preferred)
+    return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
 
 
 @reference(ct.dot_general_p)

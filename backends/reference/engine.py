@@ -22,15 +22,14 @@ def evaluate(p: Primitive, operands: Sequence[Array], params: Params, out_avals:
     rule = reference[p]
     with np.errstate(all="ignore"):
         out = rule(*operands, **params)
-    results = out if p.multiple_results else (out,)
-    return [_exact(p, r, a) for r, a in zip(results, out_avals, strict=True)]
+        results = out if p.multiple_results else (out,)
+        return [_exact(p, r, a) for r, a in zip(results, out_avals, strict=True)]
 
 
 def _exact(p: Primitive, value: Any, aval: ShapedArray) -> Array:
     array = np.asarray(value)
     if array.dtype != aval.dtype:
-        with np.errstate(all="ignore"):
-            array = array.astype(aval.dtype)
+        array = array.astype(aval.dtype)
     if array.shape != aval.shape:
         raise AssertionError(f"reference rule of {p.name} returned shape {array.shape}, the type rule says {aval.short()}")
     return array

@@ -22,7 +22,7 @@ def as_int64(indices: Array) -> Array:
     """Indices as int64; unsigned ones beyond it become its largest value."""
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
-    return indices.astype(np.int64)
+    return indices.astype(np.int64, copy=False)
 
 
 def _positions(
@@ -68,6 +68,50 @@ def _positions(
     return np.broadcast_to(flat, out_shape), np.broadcast_to(inside, out_shape)
 
 
+def _rows(
+    x_shape: Sequence[int],
+    indices: Array,
+    window_sizes: Sequence[int],
+    window_dims: Sequence[int],
+    index_map: Sequence[int],
+    operand_batch: Sequence[int],
+    indices_batch: Sequence[int],
+    clip: bool,
+) -> tuple[tuple[Any, ...], Array | None] | None:
+    """Where windows span their dimensions (rows of a table, single elements): NumPy's index of the other dimensions.
+
+    Returns the index, an entry for each dimension that is not in `window_dims`, and whether each window is inside
+    (None: all are). Returns None for other layouts, for which `_positions` is meant.
+    """
+    for d in window_dims:
+        if window_sizes[d] != x_shape[d]:
+            return None
+    taken = [d for d in range(len(x_shape)) if d not in window_dims]
+    if indices.ndim < 2 or not any(d in taken for d in index_map):
+        return None
+    at: dict[int, Any] = {}
+    inside: Array | None = None
+    starts = as_int64(indices)
+    for c, d in enumerate(index_map):
+        start, last = starts[..., c], x_shape[d] - window_sizes[d]
+        if start.size and (start.min() < 0 or start.max() > last):
+            if not clip:
+                here = (start >= 0) & (start <= last)
+                inside = here if inside is None else inside & here
+            start = np.clip(start, 0, max(last, 0))
+        at[d] = start
+    for d, e in zip(operand_batch, indices_batch):
+        line = np.arange(x_shape[d])
+        at[d] = line.reshape([-1 if i == e else 1 for i in range(indices.ndim - 1)])
+    return tuple([at.get(d, 0) for d in taken]), inside
+
+
+def _rows_first(x: Array, window_dims: Sequence[int]) -> Array:
+    """A view whose last dimensions are `window_dims`."""
+    taken = [d for d in range(x.ndim) if d not in window_dims]
+    return x if not taken or not window_dims or taken[-1] < window_dims[0] else x.transpose((*taken, *window_dims))
+
+
 @reference(ix.gather_p)
 def gather(
     x: Array,
@@ -89,6 +133,20 @@ def gather(
     fill = ix.fill_scalar(fill_value, x.dtype)
     if x.size == 0:
         return np.full(shape, fill, x.dtype)
+    rows = _rows(
+        x.shape, indices, slice_sizes, window, d.start_index_map, d.operand_batching_dims,
+        d.start_indices_batching_dims, mode is not GatherScatterMode.FILL_OR_DROP,
+    )  # fmt: skip
+    if rows is not None:
+        index, inside = rows
+        out = _rows_first(x, window)[index]
+        if inside is not None:
+            out[~inside] = fill
+        n = indices.ndim - 1
+        if not window or d.offset_dims[0] == n:
+            return out
+        axes, offsets = iter(range(n)), iter(range(n, rank))
+        return out.transpose([next(offsets) if i in d.offset_dims else next(axes) for i in range(rank)])
     flat, inside = _positions(
         x.shape, indices, shape, slice_sizes, d.offset_dims, window, d.start_index_map, d.operand_batching_dims,
         d.start_indices_batching_dims, mode is not GatherScatterMode.FILL_OR_DROP,
@@ -103,12 +161,27 @@ def _scatter(
     updates: Array,
     d: ScatterDimensionNumbers,
     mode: GatherScatterMode,
-    write: Callable[[Array, Array, Array], None],
+    write: Callable[[Array, Any, Array], None],
+    elements: bool = False,
 ) -> Array:
+    """The scatter by `write(x, index, values)`; with `elements` its index is one of single elements of flat x."""
     window = ix.window_dims(x.ndim, d)
     sizes = [1] * x.ndim
     for i, j in zip(window, d.update_window_dims):
         sizes[i] = updates.shape[j]
+    rows = None if elements or not x.size else _rows(
+        x.shape, indices, sizes, window, d.scatter_dims_to_operand_dims, d.operand_batching_dims,
+        d.scatter_indices_batching_dims, mode is GatherScatterMode.CLIP,
+    )  # fmt: skip
+    if rows:
+        index, inside = rows
+        updates = _rows_first(updates, d.update_window_dims)
+        if inside is not None:
+            index = tuple([i if isinstance(i, int) else np.broadcast_to(i, inside.shape)[inside] for i in index])
+            updates = updates[inside]
+        out = x.copy()
+        write(_rows_first(out, window), index, updates)
+        return out
     flat, inside = _positions(
         x.shape, indices, updates.shape, sizes, d.update_window_dims, window, d.scatter_dims_to_operand_dims,
         d.operand_batching_dims, d.scatter_indices_batching_dims, mode is GatherScatterMode.CLIP,
@@ -131,7 +204,7 @@ def scatter(
     mode: GatherScatterMode,
     update_jaxpr: ClosedJaxpr | None,
 ) -> Array:
-    def write(out: Array, at: Array, values: Array) -> None:
+    def write(out: Array, at: Any, values: Array) -> None:
         if update_jaxpr is None:
             out[at] = values
             return
@@ -145,7 +218,7 @@ def scatter(
             now = turn == t
             (out[at[now]],) = apply_scalar(update_jaxpr, out[at[now]], values[now])
 
-    return _scatter(x, indices, updates, dimension_numbers, mode, write)
+    return _scatter(x, indices, updates, dimension_numbers, mode, write, elements=update_jaxpr is not None)
 
 
 def _combining(ufunc: Any) -> Callable[..., Any]:

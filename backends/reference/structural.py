@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,14 @@ def broadcast_in_dim(x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tu
     expanded = [1] * len(shape)
     for i, d in enumerate(broadcast_dimensions):
         expanded[d] = x.shape[i]
-    return np.broadcast_to(x.reshape(expanded), shape)
+    x = x.reshape(expanded)
+    if x.shape == shape:
+        return x
+    if math.prod(shape) <= 4096:  # a small copy takes less time than NumPy's making of a view
+        out = np.empty(shape, x.dtype)
+        out[...] = x
+        return out
+    return np.broadcast_to(x, shape)
 
 
 @reference(st.reshape_p)

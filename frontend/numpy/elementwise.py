@@ -38,6 +38,8 @@ def operands(name: str, x: Any, y: Any) -> list[Value] | tuple[Value, Value]:
             b = y.aval
             if a is b or (a.dtype == b.dtype and (a.shape == b.shape or not a.shape or not b.shape)):
                 return x, y
+            if a.dtype == b.dtype:
+                return promote_shapes(name, x, y)
         elif ky in SCALARS and _SCALAR_KIND[ky] <= _KIND[a.dtype.kind]:
             return x, _cast_scalar(y, a.dtype, a.weak_type)
     elif (ky is Array or ky is Tracer) and kx in SCALARS and _SCALAR_KIND[kx] <= _KIND[y.aval.dtype.kind]:
