@@ -433,6 +433,8 @@ def _dynamic_part(x: Value, parsed: Parsed, wrap: bool) -> Value:
 def _normalized(values: Any, n: int, wrap: bool) -> Value:
     """Positions as int32 counted from the front: n is added to negative ones."""
     if isinstance(values, np.ndarray):
+        if values.dtype.kind == "i" and values.size and values.min() >= 0 and values.max() < 2**31:
+            return values.astype(np.int32, copy=False)
         signed = (
             np.minimum(values, np.uint64(2**31)).astype(np.int64)
             if values.dtype == np.uint64

@@ -157,7 +157,7 @@ def aval_of(value: Any) -> ShapedArray:
             check_int_range(value)
         return ShapedArray((), dtypes.canonicalize(scalar), scalar is not dtypes.bool_)
     if isinstance(value, np.number | np.bool_):
-        return _numpy_scalar(type(value), config.options.enable_x64)
+        return _numpy_scalar(cast("Any", value).__class__, config.options.enable_x64)
     if isinstance(value, np.ndarray | np.generic):
         array = cast("np.ndarray[Any, Any]", value)
         kept = array.dtype == dtypes.float0

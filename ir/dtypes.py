@@ -69,9 +69,12 @@ def is_inexact(d: DType) -> bool:
     return d in FLOATS or d in COMPLEX
 
 
+_PART = {complex64: float32, complex128: float64}
+
+
 def real_dtype(d: DType) -> DType:
     """The dtype of the parts of a complex dtype (itself for others)."""
-    return {complex64: float32, complex128: float64}.get(d, d)
+    return _PART.get(d, d)
 
 
 def complex_dtype(d: DType) -> DType:

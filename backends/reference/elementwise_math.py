@@ -72,9 +72,20 @@ def pow_(x: Array, y: Array) -> Array:
     x, y = x.astype(wide), y.astype(wide)
     if wide is np.float64:
         return np.power(x, y)
-    out = exp(y * np.log(x))
-    out = np.where(x == 0, np.where(y.real > 0, 0, np.nan), out)
-    return np.where(y == 0, 1, out)
+    log = np.log(x)
+    exponent = np.empty(np.broadcast_shapes(x.shape, y.shape), wide)
+    exponent.real = _times(log.real, y.real) - _times(log.imag, y.imag)
+    exponent.imag = _times(log.real, y.imag) + _times(log.imag, y.real)
+    out = exp(exponent)
+    out = np.where(exponent.imag == 0, np.exp(exponent.real), out)
+    # As JAX: a power of 0 is 0 for positive real exponents only; 1 to any power is 1, even to NaN.
+    out = np.where(x == 0, np.where((y.real > 0) & (y.imag == 0), 0, complex(np.nan, np.nan)), out)
+    return np.where((y == 0) | (x == 1), 1, out)
+
+
+def _times(x: Array, y: Array) -> Array:
+    """The product, in which 0 times infinity is 0."""
+    return np.where((x == 0) & np.isinf(y) | (y == 0) & np.isinf(x), 0.0, x * y)
 
 
 def atan2(y: Array, x: Array) -> Array:

@@ -293,16 +293,16 @@ def cexp2(z: Num) -> Num:
 
 
 def cpow(z: Num, w: Num) -> Num:
-    """exp(w log z); 0^w is 0 for Re w > 0, and z^0 is 1."""
+    """exp(w log z); as JAX, 0^w is 0 for real w > 0 and else NaN, z^0 is 1, and 1^w is 1 (even for NaN)."""
     w = w.astype(z.dtype)
     x, y = parts(z)
     a, b = parts(w)
     zero = x.eq(0) & y.eq(0)
     size, angle = log_abs(where(zero, const(1, x), x), y), atan2(y, x)
-    re, im = exp_parts(times(size, a) - times(angle, b), times(size, b) + times(angle, a))
-    re = where(zero, where(a > 0, const(0, x), const(np.nan, x)), re)
-    im = where(zero, where(a > 0, const(0, x), const(np.nan, x)), im)
-    one = a.eq(0) & b.eq(0)
+    re, im = exp_parts(times(size, a) - times(b, angle), times(size, b) + times(a, angle))
+    power_of_zero = where((a > 0) & b.eq(0), const(0, x), const(np.nan, x))
+    re, im = where(zero, power_of_zero, re), where(zero, power_of_zero, im)
+    one = (a.eq(0) & b.eq(0)) | (x.eq(1) & y.eq(0))
     return complex_(where(one, const(1, x), re), where(one, const(0, x), im))
 
 

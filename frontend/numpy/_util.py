@@ -181,6 +181,8 @@ def promote_inexact(*args: Value) -> list[Value]:
 
 def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape to which the shapes broadcast by NumPy's rule; TypeError names them if they do not."""
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
     ndim = max(map(len, shapes), default=0)
     out: list[int] = []
     for i in range(-ndim, 0):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 import ml_dtypes
@@ -74,6 +75,7 @@ def canonicalize_precision(precision: Any) -> PrecisionPair:
 # -- result dtypes ------------------------------------------------------------------------------------------------------
 
 
+@cache
 def dtype_rank(d: DType) -> tuple[bool, int, int, int, bool]:
     """Order of dtypes in mixed contractions: complex over float over integer, then exponent, mantissa, width, sign."""
     part = dtypes.real_dtype(d)

@@ -6,6 +6,7 @@ import jax.lax as jl
 import numpy as np
 import pytest
 
+import quire.numpy
 from quire.backends import reference
 from quire.ir.primitives import elementwise as ew
 from tests.helpers import run_compiled, trace
@@ -115,3 +116,16 @@ def test_complex_maximum_is_lexicographic():
     closed = trace(lambda x, y: [ew.max(x, y), ew.min(x, y)], (x, y))
     for got, f in zip(run_compiled(closed, (x, y)), (jl.max, jl.min)):
         np.testing.assert_array_equal(got, under_jax(f)(x, y))
+
+
+def test_power_of_zero_one_and_infinity():
+    """As JAX: 0**w is 0 for real w > 0 and NaN for other w but 0, and 1 to any power is 1."""
+    nan = complex(np.nan, np.nan)
+    cases = {
+        (0, 2.5): 0, (0, 2.5 - 3j): nan, (0, -1): nan, (0, 1j): nan, (0, 0): 1, (complex(-0.0, 0), 2): 0,
+        (1, np.inf): 1, (1, np.nan): 1, (np.inf, 2.5): np.inf, (np.inf, -1): 0, (np.inf, 0): 1,
+    }  # fmt: skip
+    x, y = (np.array(column, np.complex64) for column in zip(*cases))
+    want = np.array(list(cases.values()), np.complex64)
+    for got in (quire.numpy.power(x, y), quire.compile(quire.numpy.power)(x, y)):
+        np.testing.assert_array_equal(np.asarray(got), want)
