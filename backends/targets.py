@@ -116,7 +116,15 @@ def _cpu() -> Target:
 # IREE gives "missing GPU target" for sm_90 and later, and *crashes* for a name it does not know: only these pass.
 CUDA_TARGETS = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "ampere", "ada", "a100")
 VULKAN_TARGETS = (
-    "ampere", "turing", "pascal", "ada", "rdna2", "rdna3", "rdna4", "adreno", "valhall4",
+    "ampere",
+    "turing",
+    "pascal",
+    "ada",
+    "rdna2",
+    "rdna3",
+    "rdna4",
+    "adreno",
+    "valhall4",
     "vp_android_baseline_2022",
 )
 ROCM_TARGETS = ("gfx942", "gfx90a", "gfx1100")
@@ -173,12 +181,25 @@ def cuda_target(gpu: str | None = None) -> Target:
 def _compile_only() -> tuple[Target, ...]:
     rocm = _chosen("QUIRE_ROCM_TARGET", "gfx942", ROCM_TARGETS)
     return (
-        Target("rocm", "rocm", (_backend("rocm"), f"--iree-rocm-target={rocm}", *COMMON_FLAGS),
-               workers=100, bytes_per_second=1.5e12, flops_per_second=2e13),
-        Target("metal", "metal-spirv", (_backend("metal-spirv"), *COMMON_FLAGS),
-               workers=32, bytes_per_second=2e11, flops_per_second=5e12,
-               unsupported=MappingProxyType({
-                   "float64": "Metal has no 64-bit floats", "complex128": "Metal has no 64-bit floats"})),
+        Target(
+            "rocm",
+            "rocm",
+            (_backend("rocm"), f"--iree-rocm-target={rocm}", *COMMON_FLAGS),
+            workers=100,
+            bytes_per_second=1.5e12,
+            flops_per_second=2e13,
+        ),
+        Target(
+            "metal",
+            "metal-spirv",
+            (_backend("metal-spirv"), *COMMON_FLAGS),
+            workers=32,
+            bytes_per_second=2e11,
+            flops_per_second=5e12,
+            unsupported=MappingProxyType(
+                {"float64": "Metal has no 64-bit floats", "complex128": "Metal has no 64-bit floats"}
+            ),
+        ),
         Target("vmvx", "vmvx", (_backend("vmvx"), *COMMON_FLAGS), bytes_per_second=1e9, flops_per_second=1e9),
     )
 

@@ -98,7 +98,9 @@ def main() -> None:
 
     print(f"{len(points)} digits in {CLUSTERS} clusters after {int(steps)} steps")
     print(f"agreement of the clusters with the labels: {agreement(labels, clusters):.1%}")
-    print(f"quire: first call {first:.2f} s (with compilation), then {again * 1e3:.1f} ms; NumPy: {numpy_time * 1e3:.1f} ms")
+    print(
+        f"quire: first call {first:.2f} s (with compilation), then {again * 1e3:.1f} ms; NumPy: {numpy_time * 1e3:.1f} ms"
+    )
     same = int(steps) == expected_steps and np.array_equal(clusters, expected_clusters)
     error = float(np.abs(np.asarray(centres) - expected_centres).max())
     print(f"the same clusters as NumPy: {'yes' if same else 'NO'}; largest difference of a centre: {error:.1e}")

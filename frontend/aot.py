@@ -149,7 +149,9 @@ class Lowered:
         program = compile_program(closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused)
         avals = tuple(closed.in_avals)
         signature = Signature(t.names, avals, (None,) * len(avals), (), t.in_tree, ())
-        info = VariantInfo(signature, "compiled ahead of time", t.traced.seconds, program.seconds, program.cached, program.cost)
+        info = VariantInfo(
+            signature, "compiled ahead of time", t.traced.seconds, program.seconds, program.cached, program.cost
+        )
         return Compiled(self, Variant(info, t.traced, closed, program, t.donated))
 
 

@@ -31,9 +31,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     raise TypeError(f"expected an int, a str or a sequence of them, got {value!r}")
 
 
-def resolve(
-    f: Callable[..., Any], what: str, nums: Any, names: Any
-) -> tuple[frozenset[int], frozenset[str]]:
+def resolve(f: Callable[..., Any], what: str, nums: Any, names: Any) -> tuple[frozenset[int], frozenset[str]]:
     """Argument numbers and names that mean the same parameters, each inferred from the other as in JAX.
 
     Raises ValueError for a number or name that the function does not have.

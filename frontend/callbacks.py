@@ -146,9 +146,7 @@ def pure_callback(
     flat = FlatCallback("pure_callback", callback, in_tree, out_tree, avals)
     if vmap_method not in (None, "sequential"):
         flat = _Vectorized("pure_callback", callback, in_tree, out_tree, None)
-    out = calls.pure_callback_p.bind(
-        *leaves, callback=flat, result_avals=avals, vmap_method=vmap_method
-    )
+    out = calls.pure_callback_p.bind(*leaves, callback=flat, result_avals=avals, vmap_method=vmap_method)
     return tree_unflatten(out_tree, out)
 
 

@@ -103,7 +103,9 @@ def _make_call(variant: Variant) -> Call:
     own = own_device(device)
     on_host = own is None
     n_results = program.executable.n_results
-    makers = [(kind, i, aval, aval if on_host else (aval, own)) for (kind, i), aval in zip(program.results, program.out_avals)]
+    makers = [
+        (kind, i, aval, aval if on_host else (aval, own)) for (kind, i), aval in zip(program.results, program.out_avals)
+    ]
     donated = frozenset(variant.donated)
 
     first = len(variant.traced.captured)

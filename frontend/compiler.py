@@ -108,7 +108,9 @@ def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int], keep_unuse
     for c in closed.consts:
         array = np.asarray(c)
         digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size and array.shape else array.tobytes())
+        digest.update(
+            np.ascontiguousarray(array).view(np.uint8).data if array.size and array.shape else array.tobytes()
+        )
     return cache_key(
         jaxpr_to_str(closed.jaxpr), digest.digest(), target.fingerprint(), repr((tuple(donated), keep_unused)),
         repr(config.options.trace_key),
@@ -186,9 +188,7 @@ class LoweredProgram:
     cost: Cost
 
 
-def _lower(
-    closed: ClosedJaxpr, target: Target, name: str, donated: Sequence[int], keep_unused: bool
-) -> LoweredProgram:
+def _lower(closed: ClosedJaxpr, target: Target, name: str, donated: Sequence[int], keep_unused: bool) -> LoweredProgram:
     return lower_optimized(run_pipeline(closed, target), target, name, donated, keep_unused)
 
 

@@ -448,7 +448,11 @@ class custom_vjp(_Custom):
         self._symbolic_zeros = False
 
     def defvjp(
-        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
     ) -> None:
         """Give the rules: ``fwd(*args) -> (output, residuals)``, ``bwd(*nondiff, residuals, cotangent) -> tuple``.
 

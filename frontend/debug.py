@@ -88,7 +88,5 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     try:
         _formatter.format(fmt, *(_Anything() for _ in args), **{k: _Anything() for k in kwargs})
     except (IndexError, KeyError) as error:
-        raise ValueError(
-            f"debug.print: the format {fmt!r} needs an argument that was not given: {error}"
-        ) from None
+        raise ValueError(f"debug.print: the format {fmt!r} needs an argument that was not given: {error}") from None
     bind_debug(_Print(fmt), args, kwargs, ordered)

@@ -45,7 +45,12 @@ class _Traced:
 
 
 def _trace(
-    f: Callable[..., Any], leaves: Sequence[Any], tree: Any, what: str, has_aux: bool, names: Sequence[str] | None = None
+    f: Callable[..., Any],
+    leaves: Sequence[Any],
+    tree: Any,
+    what: str,
+    has_aux: bool,
+    names: Sequence[str] | None = None,
 ) -> _Traced:
     """Trace ``f(*args)`` for the leaves of args; with `has_aux` f returns (out, aux), and aux's leaves come last."""
     found: list[Any] = []
@@ -216,9 +221,7 @@ def _gradient(traced: _Traced, leaves: Sequence[Any], n_out: int) -> tuple[list[
     if aval.weak_type:
         one = one.item()
     cotangents = _pull(linear, [one], differentiable, leaves)
-    return outs, [
-        ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(cotangents, differentiable, leaves)
-    ]
+    return outs, [ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(cotangents, differentiable, leaves)]
 
 
 def _linearized(traced: _Traced, leaves: Sequence[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], Linear]:
@@ -312,8 +315,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     _check_tangents("jvp", leaves, tangent_leaves, tree, tangent_tree)
     traced = _trace(fun, leaves, tree, what, has_aux)
     ts = [
-        t if dtypes.is_inexact(aval_of(p).dtype) else Zero(aval_of(p).tangent())
-        for p, t in zip(leaves, tangent_leaves)
+        t if dtypes.is_inexact(aval_of(p).dtype) else Zero(aval_of(p).tangent()) for p, t in zip(leaves, tangent_leaves)
     ]
     captured = [Zero(aval_of(c).tangent()) for c in traced.captured]
     with appended(what, traced.jaxpr) as keep:
@@ -368,9 +370,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         with appended(f"transpose of {name_of(fun)}", linear.closed.jaxpr) as keep:
             found = _pull(linear, given, differentiable, leaves)
             keep(found)
-        values = [
-            ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(found, differentiable, leaves)
-        ]
+        values = [ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(found, differentiable, leaves)]
         return tree_util.tree_unflatten(tree, values)
 
     out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
@@ -563,7 +563,10 @@ def hessian(
 ) -> Callable[..., Any]:
     """The Hessian, forward over reverse: ``jacfwd(jacrev(fun))``."""
     return jacfwd(
-        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux, holomorphic=holomorphic
+        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
+        argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
     )
 
 

@@ -82,7 +82,9 @@ def _halves(key: Array) -> tuple[Array, Array]:
     """The two words of a key, as scalars."""
     aval = aval_of(key)
     if aval.shape != (2,) or aval.dtype != dtypes.uint32:
-        raise TypeError(f"random: expected a key, uint32 of shape (2,), got {aval.short()}: use quire.vmap for many keys")
+        raise TypeError(
+            f"random: expected a key, uint32 of shape (2,), got {aval.short()}: use quire.vmap for many keys"
+        )
     return tuple(st.reshape(st.slice(key, (i,), (i + 1,)), ()) for i in range(2))  # type: ignore[return-value]
 
 
@@ -177,7 +179,9 @@ def _dtype(name: str, dtype: Any, default: DType, kinds: tuple[DType, ...], expe
 
 def bits(key: Array, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Uniform random bits, as an array of an unsigned integer dtype (uint32 by default)."""
-    dt = _dtype("bits", dtype, dtypes.uint64 if config.options.enable_x64 else dtypes.uint32, dtypes.UNSIGNED, "an unsigned")
+    dt = _dtype(
+        "bits", dtype, dtypes.uint64 if config.options.enable_x64 else dtypes.uint32, dtypes.UNSIGNED, "an unsigned"
+    )
     return _random_bits(key, 8 * dt.itemsize, _shape(shape))
 
 
@@ -297,8 +301,6 @@ def bernoulli(key: Array, p: Any = 0.5, shape: Any = None, mode: str = "low") ->
         return ew.lt(uniform(key, shape, dt), p)
     u = uniform(key, (2, *shape), dt)
     rest = [0] * len(shape)
-    first, second = (
-        st.reshape(st.slice(u, (i, *rest), (i + 1, *shape)), shape) for i in range(2)
-    )
+    first, second = (st.reshape(st.slice(u, (i, *rest), (i + 1, *shape)), shape) for i in range(2))
     second = ew.mul(second, np.asarray(2.0 ** -int(_finfo(dt).nmant), dt)[()])
     return ew.lt(second, ew.sub(p, first))

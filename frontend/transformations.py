@@ -113,6 +113,4 @@ def as_array(x: Any) -> Any:
 
 def applies(eqns: Sequence[Eqn], p: Primitive) -> bool:
     """Whether an equation, or one nested in it, applies the primitive."""
-    return any(
-        eqn.primitive is p or any(applies(inner.eqns, p) for inner in nested_jaxprs(eqn.params)) for eqn in eqns
-    )
+    return any(eqn.primitive is p or any(applies(inner.eqns, p) for inner in nested_jaxprs(eqn.params)) for eqn in eqns)

@@ -39,7 +39,11 @@ def _broadcast_prefix(prefix: Any, tree: Any, what: str, function: str) -> list[
 
 
 def _mapped_size(
-    leaves: Sequence[Any], axes: Sequence[int | None], names: Callable[[], list[str]], axis_size: int | None, function: str
+    leaves: Sequence[Any],
+    axes: Sequence[int | None],
+    names: Callable[[], list[str]],
+    axis_size: int | None,
+    function: str,
 ) -> int:
     sizes: dict[int, list[str]] = {}
     for i, (x, axis) in enumerate(zip(leaves, axes)):
@@ -60,7 +64,9 @@ def _mapped_size(
             f"vmap of {function} must have at least one non-None value in in_axes, or axis_size{where(current_source(3))}"
         )
     if len(sizes) > 1:
-        lines = "\n".join(f"  * size {n}: {', '.join(who)}" for n, who in sorted(sizes.items(), key=lambda s: -len(s[1])))
+        lines = "\n".join(
+            f"  * size {n}: {', '.join(who)}" for n, who in sorted(sizes.items(), key=lambda s: -len(s[1]))
+        )
         raise ValueError(
             f"vmap of {function} got inconsistent sizes for array axes to be mapped{where(current_source(3))}:\n{lines}"
         )
@@ -148,7 +154,9 @@ def vmap(
         with appended(f"vmap of {name}", jaxpr) as keep:
             outs, out_dims = batch_eval(jaxpr, values, [*[None] * len(captured), *(d for _, d in mapped)], axis)
             keep(outs)
-        wanted = _broadcast_prefix(out_axes, tree_util.tree_unflatten(out_tree, list(range(len(outs)))), "out_axes", name)
+        wanted = _broadcast_prefix(
+            out_axes, tree_util.tree_unflatten(out_tree, list(range(len(outs)))), "out_axes", name
+        )
         placed = [_place(x, d, w, axis, name) for x, d, w in zip(outs, out_dims, wanted)]
         return tree_util.tree_unflatten(out_tree, placed)
 

@@ -135,8 +135,6 @@ _SCALAR_DTYPES: dict[type, DType] = {
 }  # fmt: skip
 
 
-
-
 @cache
 def _numpy_scalar(kind: type, _x64: bool) -> ShapedArray:
     """The aval of NumPy scalars of one type: looked up for every number beside an array. `_x64` is part of the key."""

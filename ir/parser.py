@@ -429,7 +429,7 @@ class _Parser:
             return np.frombuffer(data, d.newbyteorder("<")).astype(d)
         if t.text == "...":
             self.fail("the value of this constant was left out when the program was printed", t)
-        self.fail(f"expected the elements of an array: [values], splat(value) or base64\"...\", found {t}", t)
+        self.fail(f'expected the elements of an array: [values], splat(value) or base64"...", found {t}', t)
 
     # -- parameters
 

@@ -109,7 +109,9 @@ def primitive(
 
     def declare(type_rule: Callable[..., Any]) -> Primitive:
         if name in PRIMITIVES:
-            raise ValueError(f"a primitive named {name!r} is declared already, in {PRIMITIVES[name].type_rule.__module__}")
+            raise ValueError(
+                f"a primitive named {name!r} is declared already, in {PRIMITIVES[name].type_rule.__module__}"
+            )
         p = Primitive(name, type_rule, multiple_results=multiple_results, effects_rule=effects)
         PRIMITIVES[name] = p
         return p

@@ -68,7 +68,9 @@ class Tracer(HasAval):
         return f"Traced<{self.aval.short()}>"
 
     def __hash__(self) -> NoReturn:
-        raise TypeError(f"a traced value {self.aval.short()} cannot be hashed (used as a dictionary key or a static argument)")
+        raise TypeError(
+            f"a traced value {self.aval.short()} cannot be hashed (used as a dictionary key or a static argument)"
+        )
 
     def concrete(self) -> Any | None:
         """The value, if it is known: a concrete array. None under `compile` and for mapped values."""

@@ -71,9 +71,7 @@ def _random(rng: np.random.Generator, aval: ShapedArray) -> Array:
 _TOLERANCE = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-4, dtypes.complex64: 1e-4}
 
 
-def first_difference(
-    before: ClosedJaxpr, after: ClosedJaxpr, args: Sequence[Any] | None = None
-) -> Difference | None:
+def first_difference(before: ClosedJaxpr, after: ClosedJaxpr, args: Sequence[Any] | None = None) -> Difference | None:
     """Where two programs first differ by more than rounding; None if they agree."""
     args = random_inputs(before.in_avals) if args is None else args
     for i, (x, y) in enumerate(zip(evaluate(before, args), evaluate(after, args), strict=True)):

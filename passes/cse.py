@@ -97,5 +97,3 @@ def _cse(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
         return jaxpr
     outvars = [env.get(a, a) if isinstance(a, Var) else a for a in jaxpr.outvars]
     return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, outvars)
-
-

@@ -81,4 +81,3 @@ class Inline(Pass):
             return jaxpr
         outvars = [env.get(a, a) if isinstance(a, Var) else a for a in jaxpr.outvars]
         return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, outvars)
-

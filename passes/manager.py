@@ -74,9 +74,7 @@ class PipelineResult:
         total = sum(r.seconds for r in self.records)
         rows.append(("total", f"{total * 1e3:.2f}", "", ""))
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        return "\n".join(
-            f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:<{widths[2]}}  {d}".rstrip() for a, b, c, d in rows
-        )
+        return "\n".join(f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:<{widths[2]}}  {d}".rstrip() for a, b, c, d in rows)
 
 
 class PassManager:

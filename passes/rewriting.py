@@ -14,9 +14,7 @@ def count_eqns(program: ClosedJaxpr | Jaxpr) -> int:
     return sum(1 for _ in all_eqns(program.jaxpr if isinstance(program, ClosedJaxpr) else program))
 
 
-def transform_nested(
-    params: Params, context: PassContext, key: object, f: Callable[[Jaxpr], Jaxpr]
-) -> Params:
+def transform_nested(params: Params, context: PassContext, key: object, f: Callable[[Jaxpr], Jaxpr]) -> Params:
     """The parameters with `f` applied to each nested jaxpr, once for each object within the context.
 
     `key` tells the passes (and their options) apart.

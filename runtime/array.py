@@ -136,9 +136,7 @@ class Array(HasAval):
 
     def __index__(self) -> int:
         if self.aval.ndim or self.aval.dtype.kind not in "iu":
-            raise TypeError(
-                f"Only integer scalar arrays can be converted to a scalar index, got {self.aval.short()}"
-            )
+            raise TypeError(f"Only integer scalar arrays can be converted to a scalar index, got {self.aval.short()}")
         return int(host_value(self)[()])
 
     def __hash__(self) -> NoReturn:

@@ -82,9 +82,7 @@ def aligned_empty(shape: Sequence[int], dtype: Any, device: Device | None = None
     return allocate(tuple(shape), np.dtype(dtype), device or devices("cpu")[0])[1]
 
 
-def allocate(
-    shape: tuple[int, ...], dtype: np.dtype[Any], device: Device
-) -> tuple[Any, np.ndarray[Any, Any]]:
+def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> tuple[Any, np.ndarray[Any, Any]]:
     """A buffer view of a host device and the NumPy array (writable, uninitialised) over the same memory."""
     code = element_type(dtype)
     if not device.is_host:

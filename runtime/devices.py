@@ -139,7 +139,8 @@ class Device:
         found = self._hal_modules.get(driver)
         if found is None:
             found = self._hal_modules[driver] = _immortal(
-                binding().create_hal_module(vm_instance(), device=self.hal(mode)))
+                binding().create_hal_module(vm_instance(), device=self.hal(mode))
+            )
         return found
 
     @property

@@ -68,8 +68,7 @@ class Executable:
         self._system_linked = system_linked
         function = module.lookup_function(entry)
         if function is None:
-            raise ExecutionError(
-                f"the module has no function {entry!r}; it has {', '.join(module.function_names)}")
+            raise ExecutionError(f"the module has no function {entry!r}; it has {', '.join(module.function_names)}")
         self._function = function
         self.n_results = _result_count(function)
         if len(self.devices) == 1:

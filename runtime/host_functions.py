@@ -64,9 +64,7 @@ class HostModule:
         device: where arguments come from and results go to.
     """
 
-    def __init__(
-        self, name: str, functions: Mapping[str, HostFunction], device: Device | None = None
-    ) -> None:
+    def __init__(self, name: str, functions: Mapping[str, HostFunction], device: Device | None = None) -> None:
         self.name = name
         self.functions = dict(functions)
         self.device = device or devices("cpu")[0]
@@ -97,8 +95,10 @@ class HostModule:
                     _argument(reference, device, dtypes[i] if dtypes else None, host.borrow)
                     for i, reference in enumerate(references)
                 ]
-                views = [from_numpy(array, device, copy=True).ref
-                         for array in _results(host, host.function(*arguments), types)]
+                views = [
+                    from_numpy(array, device, copy=True).ref
+                    for array in _results(host, host.function(*arguments), types)
+                ]
             except BaseException as error:
                 self._pending.exception = error
                 raise
@@ -134,8 +134,10 @@ def _results(host: HostFunction, value: Any, types: list[ResultType] | None) -> 
     for i, (array, expected) in enumerate(zip(arrays, types or ())):
         shape, dtype = expected
         if array.shape != shape or array.dtype != dtype:
-            if array.shape == shape and not isinstance(value[i], np.ndarray) and np.can_cast(
-                array.dtype, dtype, "same_kind"
+            if (
+                array.shape == shape
+                and not isinstance(value[i], np.ndarray)
+                and np.can_cast(array.dtype, dtype, "same_kind")
             ):
                 arrays[i] = array.astype(dtype)  # a Python number has the dtype NumPy happens to give it
                 continue

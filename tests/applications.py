@@ -126,12 +126,30 @@ def _elementwise() -> None:
     add("polygamma", lambda x: ew.polygamma(np.full((2, 3), 1.0), x), POS)
     add("polygamma of two", ew.polygamma, np.full((2, 3), 1.0), POS, order=0)
     add("zeta", lambda q: ew.zeta(np.full((2, 3), 2.5), q), POS)
-    add("betainc", lambda x: ew.regularized_incomplete_beta(np.full((3,), 1.5), np.full((3,), 2.5), x), values(3, low=0.2, high=0.8))
-    add("betainc of three", ew.regularized_incomplete_beta, np.full(3, 1.5), np.full(3, 2.5), values(3, low=0.2, high=0.8), order=0)
+    add(
+        "betainc",
+        lambda x: ew.regularized_incomplete_beta(np.full((3,), 1.5), np.full((3,), 2.5), x),
+        values(3, low=0.2, high=0.8),
+    )
+    add(
+        "betainc of three",
+        ew.regularized_incomplete_beta,
+        np.full(3, 1.5),
+        np.full(3, 2.5),
+        values(3, low=0.2, high=0.8),
+        order=0,
+    )
     add("complex", ew.complex, V, V2)
     add("round", lambda x: ew.round(x, 1), V)
     add("select_n", lambda x, y: ew.select_n(np.array([[True, False, True]] * 2), x, y), V, V2)
-    add("select_n of three", lambda w, x, y, z: ew.select_n(w, x, y, z), np.array([0, 2, 1], np.int32), V[0], V[1], V2[0])
+    add(
+        "select_n of three",
+        lambda w, x, y, z: ew.select_n(w, x, y, z),
+        np.array([0, 2, 1], np.int32),
+        V[0],
+        V[1],
+        V2[0],
+    )
     add("select_n scalar", lambda p, x, y: ew.select_n(p, x, y), np.array(True), V, V2)
     add("clamp", ew.clamp, np.float64(-0.8), V, np.float64(0.9))
     add("clamp arrays", ew.clamp, V - 0.3, V2, V + 0.4)
@@ -180,9 +198,7 @@ def _windows() -> None:
     x = values(3, 4)
     for name in ("reduce_window_sum", "reduce_window_max", "reduce_window_min"):
         add(name, lambda x, p=PRIMITIVES[name]: p.bind(x, **window), x)
-    add(
-        "reduce_window", lambda x: wn.reduce_window([x], [1.0], lambda a, b: ew.mul(a, b), (2, 2), (1, 1)), x, order=0
-    )
+    add("reduce_window", lambda x: wn.reduce_window([x], [1.0], lambda a, b: ew.mul(a, b), (2, 2), (1, 1)), x, order=0)
     add(
         "select_and_scatter_add",
         lambda s, x: wn.select_and_scatter_add(s, x, "ge", (2, 2), (1, 2), ((0, 0), (0, 0))), values(2, 2), x, order=0,
@@ -226,8 +242,15 @@ def _indexing() -> None:
     x, idx = values(4, 3), np.array([[2], [0], [3]], np.int32)
     rows = ix.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
     add("gather", lambda x, i: ix.gather(x, i, rows, (1, 3)), x, idx)
-    add("gather out of bounds", lambda x, i: ix.gather(x, i, rows, (1, 3), mode="fill", fill_value=0.0), x, np.array([[2], [9]], np.int32))
-    into = ix.ScatterDimensionNumbers(update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    add(
+        "gather out of bounds",
+        lambda x, i: ix.gather(x, i, rows, (1, 3), mode="fill", fill_value=0.0),
+        x,
+        np.array([[2], [9]], np.int32),
+    )
+    into = ix.ScatterDimensionNumbers(
+        update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
+    )
     for name in ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max"):
         unique = name == "scatter_mul"
         f = getattr(ix, name)
@@ -236,12 +259,24 @@ def _indexing() -> None:
             values(3, 3, seed=5), order=1 if name in ("scatter_min", "scatter_max") else 2,
         )  # fmt: skip
     add("dynamic_slice", lambda x, i, j: ix.dynamic_slice(x, (i, j), (2, 2)), x, np.int32(1), np.int32(1))
-    add("dynamic_update_slice", lambda x, u, i, j: ix.dynamic_update_slice(x, u, (i, j)), x, values(2, 2, seed=7), np.int32(1), np.int32(0))
+    add(
+        "dynamic_update_slice",
+        lambda x, u, i, j: ix.dynamic_update_slice(x, u, (i, j)),
+        x,
+        values(2, 2, seed=7),
+        np.int32(1),
+        np.int32(0),
+    )
 
 
 def _sorting() -> None:
     add("sort", lambda x: so.sort_p.bind(x, dimension=1, is_stable=True, num_keys=1), values(2, 5))
-    add("sort of two", lambda x, y: so.sort_p.bind(x, y, dimension=0, is_stable=True, num_keys=1), values(5, 2), values(5, 2, seed=3))
+    add(
+        "sort of two",
+        lambda x, y: so.sort_p.bind(x, y, dimension=0, is_stable=True, num_keys=1),
+        values(5, 2),
+        values(5, 2, seed=3),
+    )
     add("top_k", lambda x: so.top_k_p.bind(x, k=2, axis=1)[0], values(2, 5))
 
 
@@ -257,8 +292,18 @@ def f64(*shape: int) -> ShapedArray:
 
 def _calls() -> None:
     body = _closed(lambda x, y: [ew.mul(ew.sin(x), y), ew.exp(y)], f64(2, 3), f64(2, 3))
-    add("jit", lambda x, y: calls.jit_p.bind(x, y, name="g", jaxpr=body, inline=False, donated_invars=(False, False)), V, V2)
-    add("checkpoint", lambda x, y: calls.checkpoint_p.bind(x, y, jaxpr=body, prevent_cse=True, differentiated=False, policy=None), V, V2)
+    add(
+        "jit",
+        lambda x, y: calls.jit_p.bind(x, y, name="g", jaxpr=body, inline=False, donated_invars=(False, False)),
+        V,
+        V2,
+    )
+    add(
+        "checkpoint",
+        lambda x, y: calls.checkpoint_p.bind(x, y, jaxpr=body, prevent_cse=True, differentiated=False, policy=None),
+        V,
+        V2,
+    )
     add("name", lambda x: calls.name(x, "x"), V)
 
 
@@ -268,11 +313,15 @@ def _control_flow() -> None:
     for i in (0, 1):
         add(f"cond {i}", lambda x, y, i=i: cf.cond(np.int32(i), [x, y], branches), V[0], V[1])
     add("cond by index", lambda i, x, y: cf.cond(i, [x, y], branches), np.int32(1), V[0], V[1])
-    body = _closed(
-        lambda w, c, x: [ew.sin(ew.mul(ew.add(c, x), w)), ew.mul(c, x)], v, v, v
-    )
+    body = _closed(lambda w, c, x: [ew.sin(ew.mul(ew.add(c, x), w)), ew.mul(c, x)], v, v, v)
     for reverse in (False, True):
-        add(f"scan {reverse}", lambda w, c, xs, r=reverse: cf.scan([w], [c], [xs], body, length=4, reverse=r), V[0], V[1], values(4, 3))
+        add(
+            f"scan {reverse}",
+            lambda w, c, xs, r=reverse: cf.scan([w], [c], [xs], body, length=4, reverse=r),
+            V[0],
+            V[1],
+            values(4, 3),
+        )
     i32 = ShapedArray((), dtypes.int32)
     test = _closed(lambda i, c: [ew.lt(i, np.int32(3))], i32, v)
     step = _closed(lambda w, i, c: [ew.add(i, np.int32(1)), ew.sin(ew.mul(c, w))], v, i32, v)
@@ -307,8 +356,20 @@ def _linear_algebra() -> None:
     add("qr", lambda x: la.qr(x, full_matrices=False), rng.normal(size=(4, 3)))
     add("eigh", lambda x: la.eigh(symmetric(x))[-1], np.diag([1.0, 2.5, 4.0]) + 0.1 * rng.normal(size=(3, 3)))
     add("svd", lambda x: la.svd(x, full_matrices=False)[0], rng.normal(size=(3, 3)) + np.diag([1.0, 3.0, 6.0]))
-    add("eig", lambda x: la.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0], np.diag([1.0, 2.5, 4.0]) + 0.1 * rng.normal(size=(3, 3)), order=1)
-    add("tridiagonal_solve", la.tridiagonal_solve, np.array([0.0, 0.3, 0.2]), np.array([2.0, 3.0, 2.5]), np.array([0.4, 0.1, 0.0]), values(3, 2))
+    add(
+        "eig",
+        lambda x: la.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0],
+        np.diag([1.0, 2.5, 4.0]) + 0.1 * rng.normal(size=(3, 3)),
+        order=1,
+    )
+    add(
+        "tridiagonal_solve",
+        la.tridiagonal_solve,
+        np.array([0.0, 0.3, 0.2]),
+        np.array([2.0, 3.0, 2.5]),
+        np.array([0.4, 0.1, 0.0]),
+        values(3, 2),
+    )
     for name, f in (
         ("geqrf", la.geqrf), ("schur", la.schur), ("hessenberg", la.hessenberg),
         ("tridiagonal", lambda x: la.tridiagonal(symmetric(x))),

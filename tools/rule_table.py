@@ -1,6 +1,6 @@
 """The table of primitives by rule, made from the registered rules: docs/primitives.md.
 
-    python -m quire.tools.rule_table [--check]
+python -m quire.tools.rule_table [--check]
 """
 
 from __future__ import annotations

@@ -35,8 +35,18 @@ from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
 from quire.ir.errors import CompileError
 
 PHASES = (
-    "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow", "stream",
-    "executable-sources", "executable-configurations", "executable-targets", "hal", "vm",
+    "input",
+    "abi",
+    "preprocessing",
+    "global-optimization",
+    "dispatch-creation",
+    "flow",
+    "stream",
+    "executable-sources",
+    "executable-configurations",
+    "executable-targets",
+    "hal",
+    "vm",
 )
 """IREE's phases, in order: `phase` of `compile` is one of them."""
 
@@ -47,16 +57,23 @@ RETIRE_KB = 2 * 1024 * 1024
 """A worker that holds more memory than this, in kB, is replaced after its job."""
 
 RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"circular dependency: input operation uses partition output|operand #\d+ does not dominate this use"),
-     "--iree-dispatch-creation-fuse-multi-use=false"),
-    (re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
-     "--iree-dispatch-creation-fuse-multi-use=false"),
-    (re.compile(r"exceeded stack allocation limit"),
-     "--iree-dispatch-creation-enable-aggressive-fusion=false"),
+    (
+        re.compile(
+            r"circular dependency: input operation uses partition output|operand #\d+ does not dominate this use"
+        ),
+        "--iree-dispatch-creation-fuse-multi-use=false",
+    ),
+    (
+        re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
+        "--iree-dispatch-creation-fuse-multi-use=false",
+    ),
+    (re.compile(r"exceeded stack allocation limit"), "--iree-dispatch-creation-enable-aggressive-fusion=false"),
     # The gradient of an attention block, at -O2 and -O3: a softmax fused with several of its users.
     (re.compile(r"restricted to workgroup distributed contexts"), "--iree-dispatch-creation-fuse-multi-use=false"),
-    (re.compile(r"restricted to workgroup distributed contexts"),
-     "--iree-dispatch-creation-enable-aggressive-fusion=false"),
+    (
+        re.compile(r"restricted to workgroup distributed contexts"),
+        "--iree-dispatch-creation-enable-aggressive-fusion=false",
+    ),
 )
 """Known diagnostics, and the flag with which the same module compiles."""
 
@@ -123,7 +140,10 @@ class _Worker:
         script = Path(__file__).with_name("worker.py")
         self.process = subprocess.Popen(
             [sys.executable or "python3", "-I", "-S", str(script), str(compiler_library()), *warm_up_flags],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
         )
         assert self.process.stdin and self.process.stdout and self.process.stderr
         self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
@@ -147,7 +167,7 @@ class _Worker:
         try:
             view = memoryview(len(data).to_bytes(8, "little") + data)
             while view:
-                view = view[os.write(self.stdin, view):]
+                view = view[os.write(self.stdin, view) :]
         except OSError:
             raise self._death() from None
         self._receive(deadline, timeout)
@@ -390,8 +410,9 @@ class CompileService:
             except _WorkerDied as death:
                 if self._closed or attempt == 2:
                     raise CompileError(
-                        "the compile service was closed during a compile" if self._closed else
-                        f"the compiler's process {death.reason} before it could compile {job.name!r}"
+                        "the compile service was closed during a compile"
+                        if self._closed
+                        else f"the compiler's process {death.reason} before it could compile {job.name!r}"
                     ) from None
         raise AssertionError
 
@@ -427,7 +448,10 @@ class CompileService:
         flags = job.flags
         while True:
             request: dict[str, Any] = {
-                "op": job.op, "module": job.module, "flags": flags, "phase": job.phase,
+                "op": job.op,
+                "module": job.module,
+                "flags": flags,
+                "phase": job.phase,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,
             }
@@ -451,8 +475,13 @@ class CompileService:
                 worker.kill()
             if answer["ok"]:
                 return CompileOutput(
-                    without_branch_moves(answer["vmfb"]) if answer["vmfb"] else b"", answer["seconds"], diagnostics, flags,
-                    answer["text"] or None, _stage_texts(answer["stages"]), answer["files"],
+                    without_branch_moves(answer["vmfb"]) if answer["vmfb"] else b"",
+                    answer["seconds"],
+                    diagnostics,
+                    flags,
+                    answer["text"] or None,
+                    _stage_texts(answer["stages"]),
+                    answer["files"],
                 )
             messages = "\n".join([*(text for _, text in diagnostics), answer["error"]])
             again = retry_flags(messages, flags)

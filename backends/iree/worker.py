@@ -112,8 +112,9 @@ class Invocation:
             lib.ireeCompilerInvocationEnableCallbackDiagnostics(self.invocation, 0, self.callback, None)
             source = _p()
             name = b"module.mlir"
-            compiler.check(lib.ireeCompilerSourceWrapBuffer(
-                self.session, name, module, len(module), False, ctypes.byref(source)))
+            compiler.check(
+                lib.ireeCompilerSourceWrapBuffer(self.session, name, module, len(module), False, ctypes.byref(source))
+            )
             self.source = source
         except BaseException:
             self.close()
@@ -162,8 +163,15 @@ def read_folder(folder: str) -> dict[str, bytes]:
 
 def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
     """Runs one job and gives its answer."""
-    answer: dict[str, Any] = {"ok": False, "error": "", "vmfb": b"", "text": "", "stages": {}, "files": {},
-                              "diagnostics": []}
+    answer: dict[str, Any] = {
+        "ok": False,
+        "error": "",
+        "vmfb": b"",
+        "text": "",
+        "stages": {},
+        "files": {},
+        "diagnostics": [],
+    }
     flags = tuple(job["flags"])
     if job.get("files_to"):
         flags += ("--iree-hal-dump-executable-files-to=" + job["files_to"],)
@@ -179,7 +187,8 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
         else:
             if job.get("stages_to"):
                 compiler.lib.ireeCompilerInvocationSetDumpCompilationPhasesTo(
-                    invocation.invocation, job["stages_to"].encode())
+                    invocation.invocation, job["stages_to"].encode()
+                )
             answer["ok"] = invocation.parse() and invocation.run(job.get("phase"))
         if not answer["ok"]:
             return answer
@@ -188,7 +197,8 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
             answer["text"] = text.decode("utf-8", "replace")
         else:
             answer["vmfb"] = compiler.output(
-                compiler.lib.ireeCompilerInvocationOutputVMBytecode, invocation.invocation or 0)
+                compiler.lib.ireeCompilerInvocationOutputVMBytecode, invocation.invocation or 0
+            )
     except CompilerError as error:
         answer["ok"], answer["error"] = False, str(error)
     finally:
@@ -236,7 +246,7 @@ def write_frame(fd: int, value: Any) -> None:
     data = marshal.dumps(value)
     view = memoryview(len(data).to_bytes(8, "little") + data)
     while view:
-        view = view[os.write(fd, view):]
+        view = view[os.write(fd, view) :]
 
 
 def memory_kb() -> int:

@@ -21,9 +21,7 @@ def jit(*operands: Any, name: str, jaxpr: ClosedJaxpr, inline: bool, donated_inv
 
 
 @reference(calls.checkpoint_p)
-def checkpoint(
-    *operands: Any, jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, policy: Any
-) -> Any:
+def checkpoint(*operands: Any, jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, policy: Any) -> Any:
     return eval_jaxpr(jaxpr, *operands)
 
 
@@ -43,9 +41,7 @@ def custom_lin(*operands: Any, **_: Any) -> Any:
 
 
 @reference(calls.custom_linear_solve_p)
-def custom_linear_solve(
-    *operands: Any, const_lengths: tuple[int, int, int, int], jaxprs: tuple[Any, ...]
-) -> Any:
+def custom_linear_solve(*operands: Any, const_lengths: tuple[int, int, int, int], jaxprs: tuple[Any, ...]) -> Any:
     start = const_lengths[0] + const_lengths[1]
     args = (*operands[start : start + const_lengths[2]], *operands[sum(const_lengths) :])
     return eval_jaxpr(jaxprs[2], *args)
@@ -61,9 +57,7 @@ _DEFAULT_ERRSTATE: Any = np.geterr()
 
 
 @reference(calls.pure_callback_p)
-def pure_callback(
-    *operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], vmap_method: str | None
-) -> Any:
+def pure_callback(*operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], vmap_method: str | None) -> Any:
     return _call_python(callback, operands, result_avals)
 
 

@@ -31,7 +31,9 @@ def _exact(p: Primitive, value: Any, aval: ShapedArray) -> Array:
     if array.dtype != aval.dtype:
         array = array.astype(aval.dtype)
     if array.shape != aval.shape:
-        raise AssertionError(f"reference rule of {p.name} returned shape {array.shape}, the type rule says {aval.short()}")
+        raise AssertionError(
+            f"reference rule of {p.name} returned shape {array.shape}, the type rule says {aval.short()}"
+        )
     return array
 
 

@@ -18,7 +18,9 @@ from .rules import reference
 Array = np.ndarray[Any, Any]
 
 
-def over_batch(f: Callable[..., Any], outs: list[tuple[tuple[int, ...], Any]], operands: list[tuple[Array, int]]) -> list[Array]:
+def over_batch(
+    f: Callable[..., Any], outs: list[tuple[tuple[int, ...], Any]], operands: list[tuple[Array, int]]
+) -> list[Array]:
     """Apply `f` to each member of a batch: operands with how many trailing dimensions f takes, results (shape, dtype)."""
     first, core = operands[0]
     batch = first.shape[: first.ndim - core]
@@ -95,7 +97,9 @@ def lu(x: Array) -> list[Array]:
 
 @reference(la.lu_pivots_to_permutation_p)
 def lu_pivots_to_permutation(pivots: Array, *, permutation_size: int) -> Array:
-    return over_batch(lambda p: (permutation_of(p, permutation_size),), [((permutation_size,), np.int32)], [(pivots, 1)])[0]
+    return over_batch(
+        lambda p: (permutation_of(p, permutation_size),), [((permutation_size,), np.int32)], [(pivots, 1)]
+    )[0]
 
 
 @reference(la.geqrf_p)
@@ -153,9 +157,7 @@ def eigh(x: Array, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tupl
             v, w = np.full_like(v, np.nan), np.full_like(w, np.nan)
         return v[:, start:stop], w[start:stop]
 
-    return over_batch(
-        one, [((n, stop - start), x.dtype), ((stop - start,), dtypes.real_dtype(x.dtype))], [(x, 2)]
-    )
+    return over_batch(one, [((n, stop - start), x.dtype), ((stop - start,), dtypes.real_dtype(x.dtype))], [(x, 2)])
 
 
 @reference(la.eig_p)

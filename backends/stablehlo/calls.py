@@ -14,9 +14,7 @@ from .lowering import Ctx, lower_jaxpr, lowering
 
 
 @lowering(calls.jit_p)
-def jit(
-    ctx: Ctx, *operands: Any, name: str, jaxpr: ClosedJaxpr, inline: bool, donated_invars: tuple[bool, ...]
-) -> Any:
+def jit(ctx: Ctx, *operands: Any, name: str, jaxpr: ClosedJaxpr, inline: bool, donated_invars: tuple[bool, ...]) -> Any:
     return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.source)
 
 
@@ -65,9 +63,7 @@ def pure_callback(
 
 
 @lowering(calls.io_callback_p)
-def io_callback(
-    ctx: Ctx, *operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], ordered: bool
-) -> Any:
+def io_callback(ctx: Ctx, *operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], ordered: bool) -> Any:
     return _with_effect(ctx, callback, operands, result_avals, "io_callback")
 
 
@@ -76,9 +72,5 @@ def debug_callback(ctx: Ctx, *operands: Any, callback: Any, ordered: bool) -> An
     return _with_effect(ctx, callback, operands, (), "debug_callback")
 
 
-def _with_effect(
-    ctx: Ctx, callback: Any, operands: Any, result_avals: tuple[ShapedArray, ...], name: str
-) -> list[Any]:
+def _with_effect(ctx: Ctx, callback: Any, operands: Any, result_avals: tuple[ShapedArray, ...], name: str) -> list[Any]:
     return emit_host_call(ctx, callback, operands, result_avals, name=name)
-
-

@@ -232,7 +232,9 @@ def conv_general_dilated(
         padding, lhs_dilation = ((0, 0),) * n, (1,) * n
     shape = out.shape
     canonical = _last_features(n)
-    moved = tuple(spec) != tuple(canonical) and (ctx.target.backend == "llvm-cpu" or _grouped_wrong(ctx, feature_group_count))
+    moved = tuple(spec) != tuple(canonical) and (
+        ctx.target.backend == "llvm-cpu" or _grouped_wrong(ctx, feature_group_count)
+    )
     if moved:
         lhs = _barrier_if_moved(lhs, relayout(lhs, spec.lhs_spec, canonical.lhs_spec))
         rhs = _barrier_if_moved(rhs, relayout(rhs, spec.rhs_spec, canonical.rhs_spec))

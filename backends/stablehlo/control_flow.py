@@ -33,9 +33,7 @@ def reads(jaxpr: Jaxpr, outputs: Sequence[Any]) -> set[Var]:
     return live
 
 
-def emit_while(
-    init: Sequence[Any], cond: Callable[..., Any], body: Body, *, some_trips: bool = False
-) -> list[Any]:
+def emit_while(init: Sequence[Any], cond: Callable[..., Any], body: Body, *, some_trips: bool = False) -> list[Any]:
     """A ``stablehlo.while`` over these values; `cond` and `body` build their regions from the block's arguments.
 
     `some_trips` promises that the body runs at least once.

@@ -230,5 +230,3 @@ def fft(ctx: Ctx, x: Any, *, fft_type: ff.FftType, fft_lengths: tuple[int, ...])
     if fft_type is ff.FftType.IRFFT:
         return re
     return hlo.complex(re, _scaled(parts[1], 1 / count, dtype))
-
-

@@ -25,7 +25,9 @@ Type = Any
 
 def op(name: str, operands: Sequence[Value], results: Sequence[Type], regions: int = 0, **attributes: Any) -> Any:
     """Create an operation; returns it."""
-    return mlir.Operation.create(name, results=list(results), operands=list(operands), attributes=attributes, regions=regions)
+    return mlir.Operation.create(
+        name, results=list(results), operands=list(operands), attributes=attributes, regions=regions
+    )
 
 
 def op1(name: str, operands: Sequence[Value], result: Type, **attributes: Any) -> Value:
@@ -138,9 +140,7 @@ def slice(x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequenc
 
 
 def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
-    shape = [
-        lo + hi + n + max(n - 1, 0) * i for n, lo, hi, i in zip(shape_of(x), low, high, interior, strict=True)
-    ]
+    shape = [lo + hi + n + max(n - 1, 0) * i for n, lo, hi, i in zip(shape_of(x), low, high, interior, strict=True)]
     return op1(
         "stablehlo.pad", [x, value], with_shape(x, shape),
         edge_padding_low=i64_array(low), edge_padding_high=i64_array(high), interior_padding=i64_array(interior),
@@ -328,7 +328,12 @@ def while_(
 
 
 def gather(
-    x: Value, indices: Value, numbers: str, slice_sizes: Sequence[int], out_shape: Sequence[int], is_sorted: bool = False
+    x: Value,
+    indices: Value,
+    numbers: str,
+    slice_sizes: Sequence[int],
+    out_shape: Sequence[int],
+    is_sorted: bool = False,
 ) -> Value:
     """gather; `numbers` is the text of its dimension numbers. IREE does not clamp the indices."""
     return op1(

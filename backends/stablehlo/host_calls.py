@@ -56,9 +56,7 @@ def emit_host_call(
         _declare(state.module, symbol, in_avals, outs)
     callee = mlir.FlatSymbolRefAttr.get(f"{HOST_MODULE}.{symbol}")
     results = [types.aval_type(a) for a in outs]
-    call = mlir.Operation.create(
-        "func.call", results=results, operands=list(operands), attributes={"callee": callee}
-    )
+    call = mlir.Operation.create("func.call", results=results, operands=list(operands), attributes={"callee": callee})
     return list(call.results)
 
 

@@ -37,16 +37,12 @@ def repeat(count: int, body: Callable[..., Sequence[Value]], *carry: Value) -> l
     return repeat_while(lambda i, *_: ew.lt(i, np.int32(count)), body, *carry)
 
 
-def repeat_while(
-    condition: Callable[..., Value], body: Callable[..., Sequence[Value]], *carry: Value
-) -> list[Value]:
+def repeat_while(condition: Callable[..., Value], body: Callable[..., Sequence[Value]], *carry: Value) -> list[Value]:
     """``while condition(i, *carry): carry = body(i, *carry); i += 1``."""
     start = st.full((), 0, _I32)
     avals = [aval_of(x).strong() for x in (start, *carry)]
     test, test_captured, _ = trace_flat(lambda *xs: [condition(*xs)], avals, name="condition")
-    step, step_captured, _ = trace_flat(
-        lambda i, *xs: [ew.add(i, np.int32(1)), *body(i, *xs)], avals, name="body"
-    )
+    step, step_captured, _ = trace_flat(lambda i, *xs: [ew.add(i, np.int32(1)), *body(i, *xs)], avals, name="body")
     out = cf.while_p.bind(
         *test_captured, *step_captured, start, *carry, cond_jaxpr=ClosedJaxpr(test, ()),
         body_jaxpr=ClosedJaxpr(step, ()), cond_nconsts=len(test_captured), body_nconsts=len(step_captured),
@@ -376,9 +372,7 @@ def _sorted_columns(values: Value, descending: bool, *matrices: Value) -> list[V
     return out
 
 
-def eigh(
-    x: Value, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tuple[int, int] | None
-) -> list[Value]:
+def eigh(x: Value, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tuple[int, int] | None) -> list[Value]:
     """Cyclic Jacobi with n/2 rotations at once."""
     shape, dtype = aval_of(x).shape, aval_of(x).dtype
     batch, n = shape[:-2], shape[-1]
@@ -418,15 +412,16 @@ def eigh(
     ]  # fmt: skip
 
 
-def svd(
-    x: Value, *, full_matrices: bool, compute_uv: bool, subset_by_index: tuple[int, int] | None
-) -> list[Value]:
+def svd(x: Value, *, full_matrices: bool, compute_uv: bool, subset_by_index: tuple[int, int] | None) -> list[Value]:
     """One-sided Jacobi: rotations make the columns orthogonal; their lengths are the singular values."""
     shape, dtype = aval_of(x).shape, aval_of(x).dtype
     batch, (m, n) = shape[:-2], shape[-2:]
     if m < n:
         out = svd(
-            la.transpose_last(x, True), full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index
+            la.transpose_last(x, True),
+            full_matrices=full_matrices,
+            compute_uv=compute_uv,
+            subset_by_index=subset_by_index,
         )
         return [out[0], la.transpose_last(out[2], True), la.transpose_last(out[1], True)] if compute_uv else out
     start, stop = (0, n) if subset_by_index is None else subset_by_index

@@ -170,9 +170,7 @@ def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
         lowering.add(p, rule)
 
 
-def traced_rule(
-    f: Callable[..., Any], *, enable_x64: bool | None = None, elementwise: bool = False
-) -> LoweringRule:
+def traced_rule(f: Callable[..., Any], *, enable_x64: bool | None = None, elementwise: bool = False) -> LoweringRule:
     """The lowering rule that a function of ordinary traced operations is.
 
     `f` takes the operands and the parameters as the primitive does and returns a value, or a list for several.
@@ -313,7 +311,9 @@ class LoweredModule:
         return out.getvalue()
 
 
-def lower_module(closed: ClosedJaxpr, target: Target, *, name: str = "main", donated: Sequence[int] = ()) -> LoweredModule:
+def lower_module(
+    closed: ClosedJaxpr, target: Target, *, name: str = "main", donated: Sequence[int] = ()
+) -> LoweredModule:
     """Lower a closed jaxpr to a module with one public function `main`; its constants are embedded.
 
     `donated` are the arguments whose memory the program may write.

@@ -233,9 +233,7 @@ for _p, _monoid in ((rd.cumsum_p, "add"), (rd.cumprod_p, "mul"), (rd.cummax_p, "
 def _log_add_exp(a: Value, b: Value) -> Value:
     """log(exp(a) + exp(b)) of real tensors: the larger one plus log1p(exp(the difference))."""
     top, low = hlo.maximum(a, b), hlo.minimum(a, b)
-    return hlo.select(
-        hlo.is_finite(top), hlo.add(top, hlo.log_plus_one(hlo.exponential(hlo.subtract(low, top)))), top
-    )
+    return hlo.select(hlo.is_finite(top), hlo.add(top, hlo.log_plus_one(hlo.exponential(hlo.subtract(low, top)))), top)
 
 
 def _log_add_exp_complex(a: Value, b: Value, dtype: DType) -> Value:

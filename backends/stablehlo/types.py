@@ -72,9 +72,7 @@ def dense(value: np.ndarray[Any, Any], shape: tuple[int, ...] | None = None) -> 
     dtype = array.dtype
     if dtype == dtypes.bfloat16:
         array = array.view(np.uint16)
-    return mlir.DenseElementsAttr.get(
-        array, type=element_type(dtype), shape=array.shape if shape is None else shape
-    )
+    return mlir.DenseElementsAttr.get(array, type=element_type(dtype), shape=array.shape if shape is None else shape)
 
 
 @kept

@@ -106,7 +106,8 @@ def check_carry(api: str, what: str, in_tree: Any, in_avals: Sequence[ShapedArra
     ]
     if wrong:
         raise TypeError(
-            f"{api}: {what} must return the types of the carry it takes:\n" + "\n".join(wrong)
+            f"{api}: {what} must return the types of the carry it takes:\n"
+            + "\n".join(wrong)
             + "\n  Convert the initial carry or what the body returns (astype, reshape)."
         )
 
@@ -120,9 +121,11 @@ def _difference(a: ShapedArray, b: ShapedArray) -> str:
 def show_tree(tree: Any) -> str:
     """A structure with stars for leaves, as a user would write it."""
     text = str(tree)
-    return text.removeprefix("PyTreeSpec(").rsplit(", namespace=", 1)[0].removesuffix(")") if text.startswith(
-        "PyTreeSpec("
-    ) else text
+    return (
+        text.removeprefix("PyTreeSpec(").rsplit(", namespace=", 1)[0].removesuffix(")")
+        if text.startswith("PyTreeSpec(")
+        else text
+    )
 
 
 def concrete_value(x: Any) -> Any | None:

@@ -247,5 +247,3 @@ def conv_general_dilated_local(
     for source, d in zip(now, spec.out_spec):
         order[d] = source
     return st.transpose(out, order)
-
-

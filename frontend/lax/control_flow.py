@@ -151,7 +151,8 @@ def _check_branches(api: str, names: Sequence[str], traced: Sequence[Traced]) ->
         ]
         if wrong:
             raise TypeError(
-                f"{api}: {names[0]} and {name} must return the same shapes and dtypes:\n" + "\n".join(wrong)
+                f"{api}: {names[0]} and {name} must return the same shapes and dtypes:\n"
+                + "\n".join(wrong)
                 + "\n  Convert one of them (astype, reshape)."
             )
 
@@ -369,9 +370,7 @@ def _python_scan(f: Any, carry: Any, xs: Sequence[Any], tree: Any, length: int, 
         carry, y = f(carry, tree_unflatten(tree, [_row(x, i) for x in xs]))
         ys[i], y_tree = tree_flatten(y)
     columns = zip(*ys)
-    stacked = [
-        st.concatenate([st.reshape(r, (1, *aval_of(r).shape)) for r in column], 0) for column in columns
-    ]
+    stacked = [st.concatenate([st.reshape(r, (1, *aval_of(r).shape)) for r in column], 0) for column in columns]
     return carry, tree_unflatten(y_tree, stacked)
 
 

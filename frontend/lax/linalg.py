@@ -81,7 +81,13 @@ def triangular_solve(
     if vector:
         b = st.expand_dims(b, (b_aval.ndim if left_side else b_aval.ndim - 1,))
     x = la.triangular_solve(
-        a, b, left_side=left_side, lower=lower, transpose_a=transpose_a, conjugate_a=conjugate_a, unit_diagonal=unit_diagonal
+        a,
+        b,
+        left_side=left_side,
+        lower=lower,
+        transpose_a=transpose_a,
+        conjugate_a=conjugate_a,
+        unit_diagonal=unit_diagonal,
     )
     return st.reshape(x, b_aval.shape) if vector else x
 

@@ -208,9 +208,7 @@ def custom_root(
             )
         return out
 
-    tangent_jaxpr, consts, _ = trace_flat(
-        linear_solve, [*map(aval_of, params), *avals, *avals], name="tangent_solve"
-    )
+    tangent_jaxpr, consts, _ = trace_flat(linear_solve, [*map(aval_of, params), *avals, *avals], name="tangent_solve")
     # The call takes f's parameters and the linear solver's consts first, though finding the root may not need them.
     jaxpr = solving.jaxpr
     n_captured = len(solving.captured)
@@ -227,11 +225,7 @@ def custom_root(
     assert len(place) == n_captured
     call_jaxpr, outside, _ = trace_flat(call, [aval_of(x) for x in operands], name="custom_root")
     assert not outside
-    rule = _RootJvp(
-        traced_f.closed, ClosedJaxpr(tangent_jaxpr), ClosedJaxpr(call_jaxpr), len(params), len(consts), n
-    )
+    rule = _RootJvp(traced_f.closed, ClosedJaxpr(tangent_jaxpr), ClosedJaxpr(call_jaxpr), len(params), len(consts), n)
     out = bind_root(rule, operands)
     x = tree_unflatten(tree, out[:n])
     return (x, tree_unflatten(aux_tree, out[n:])) if has_aux else x
-
-

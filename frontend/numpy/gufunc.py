@@ -21,7 +21,9 @@ Core = tuple[str, ...]
 def _parse(signature: str) -> tuple[list[Core], list[Core]]:
     text = re.sub(r"\s+", "", signature)
     if not _SIGNATURE.match(text):
-        raise ValueError(f"vectorize: not a valid gufunc signature: {signature!r}; expected for example '(n,m),(m)->(n)'")
+        raise ValueError(
+            f"vectorize: not a valid gufunc signature: {signature!r}; expected for example '(n,m),(m)->(n)'"
+        )
     inputs, outputs = text.split("->")
     return _cores(inputs), _cores(outputs)
 
@@ -136,9 +138,7 @@ def _bind_sizes(sizes: dict[str, int], shape: tuple[int, ...], core: Core, what:
             raise ValueError(f"{what} has size {n} for the core dimension {name!r}, another has {sizes[name]}")
 
 
-def _checked(
-    call: Callable[..., Any], results: Sequence[Core], sizes: dict[str, int], error: str, *xs: Any
-) -> Any:
+def _checked(call: Callable[..., Any], results: Sequence[Core], sizes: dict[str, int], error: str, *xs: Any) -> Any:
     out = call(*xs)
     outs = out if isinstance(out, tuple) else (out,)
     if len(outs) != len(results):
@@ -147,6 +147,8 @@ def _checked(
     for i, (x, core) in enumerate(zip(outs, results)):
         shape = aval_of(x).shape
         if len(shape) != len(core):
-            raise ValueError(f"{error}: result {i} has the shape {shape}, expected the core dimensions ({','.join(core)})")
+            raise ValueError(
+                f"{error}: result {i} has the shape {shape}, expected the core dimensions ({','.join(core)})"
+            )
         _bind_sizes(known, shape, core, f"{error}: result {i}")
     return out

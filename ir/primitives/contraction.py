@@ -223,8 +223,14 @@ def conv_out_size(n: int, k: int, stride: int, pads: tuple[int, int], n_dilation
     return max(room // stride + 1, 0)
 
 
-def _check_conv_params(n: int, spec: ConvDimensionNumbers, ndim: tuple[int, int], params: dict[str, Sequence[Any]]) -> None:
-    for side, given, rank in (("lhs", spec.lhs_spec, ndim[0]), ("rhs", spec.rhs_spec, ndim[1]), ("out", spec.out_spec, n + 2)):
+def _check_conv_params(
+    n: int, spec: ConvDimensionNumbers, ndim: tuple[int, int], params: dict[str, Sequence[Any]]
+) -> None:
+    for side, given, rank in (
+        ("lhs", spec.lhs_spec, ndim[0]),
+        ("rhs", spec.rhs_spec, ndim[1]),
+        ("out", spec.out_spec, n + 2),
+    ):
         if sorted(given) != list(range(rank)) or rank != n + 2:
             raise ValueError(
                 f"conv_general_dilated: dimension_numbers.{side}_spec {given} must hold each of 0..{n + 1} once: "
@@ -232,7 +238,9 @@ def _check_conv_params(n: int, spec: ConvDimensionNumbers, ndim: tuple[int, int]
             )
     for name, values in params.items():
         if len(values) != n:
-            raise ValueError(f"conv_general_dilated: {name} {tuple(values)} must have {n} entries, one a spatial dimension")
+            raise ValueError(
+                f"conv_general_dilated: {name} {tuple(values)} must have {n} entries, one a spatial dimension"
+            )
         if name != "padding" and any(v < 1 for v in values):
             raise ValueError(f"conv_general_dilated: {name} {tuple(values)} must be positive")
 
@@ -291,7 +299,9 @@ def conv_general_dilated_p(
         if size % count:
             raise ValueError(f"{name}: {what} {count} must divide the {size} output features of rhs {rhs.short()}")
     if batch % batch_group_count:
-        raise ValueError(f"{name}: batch_group_count {batch_group_count} must divide the batch of {batch} of lhs {lhs.short()}")
+        raise ValueError(
+            f"{name}: batch_group_count {batch_group_count} must divide the batch of {batch} of lhs {lhs.short()}"
+        )
     sizes = [
         conv_out_size(lhs.shape[spec.lhs_spec[i + 2]], rhs.shape[spec.rhs_spec[i + 2]], window_strides[i], padding[i],
                       lhs_dilation[i], rhs_dilation[i])
@@ -317,7 +327,9 @@ def conv_dimension_numbers(
         return dimension_numbers
     n = len(lhs_shape)
     if n != len(rhs_shape):
-        raise TypeError(f"convolution: lhs shape {tuple(lhs_shape)} and rhs shape {tuple(rhs_shape)} must have one rank")
+        raise TypeError(
+            f"convolution: lhs shape {tuple(lhs_shape)} and rhs shape {tuple(rhs_shape)} must have one rank"
+        )
     if dimension_numbers is None:
         iota = tuple(range(n))
         return ConvDimensionNumbers(iota, iota, iota)
@@ -358,7 +370,9 @@ def padtype_to_pads(
     if kind == "VALID":
         return [(0, 0)] * len(in_shape)
     if kind not in ("SAME", "SAME_LOWER"):
-        raise RuntimeError(f"padding {padding!r} is unknown: expected 'SAME', 'SAME_LOWER', 'VALID' or pairs (low, high)")
+        raise RuntimeError(
+            f"padding {padding!r} is unknown: expected 'SAME', 'SAME_LOWER', 'VALID' or pairs (low, high)"
+        )
     pads: list[tuple[int, int]] = []
     for n, k, s in zip(in_shape, window_shape, window_strides):
         total = max((-(-n // s) - 1) * s + k - n, 0)

@@ -60,8 +60,7 @@ def cond_p(
                 f"branch {i} returns {show(branch.out_avals)}"
             )
     return tuple(
-        a.update(weak_type=all(b.out_avals[i].weak_type for b in branches))
-        for i, a in enumerate(branches[0].out_avals)
+        a.update(weak_type=all(b.out_avals[i].weak_type for b in branches)) for i, a in enumerate(branches[0].out_avals)
     )
 
 

@@ -67,7 +67,9 @@ def _ternary(p: Primitive) -> Callable[[Value, Value, Value], Value]:
 
 neg_p = elementwise("neg", 1, NUMBER, "Negation, ``-x``; integers wrap.")
 sign_p = elementwise("sign", 1, NUMBER, "Sign: -1, 0 or 1; x/|x| for complex; zeros keep their sign, NaN stays.")
-abs_p = elementwise("abs", 1, NUMBER, "Absolute value; real for complex operands; INT_MIN stays.", result=dtypes.real_dtype)
+abs_p = elementwise(
+    "abs", 1, NUMBER, "Absolute value; real for complex operands; INT_MIN stays.", result=dtypes.real_dtype
+)
 floor_p = elementwise("floor", 1, FLOAT, "The largest integer not above x.")
 ceil_p = elementwise("ceil", 1, FLOAT, "The smallest integer not below x.")
 add_p = elementwise("add", 2, ANY, "Sum, ``x + y``; integers wrap; logical or for bool.")
@@ -75,7 +77,9 @@ sub_p = elementwise("sub", 2, NUMBER, "Difference, ``x - y``; integers wrap.")
 mul_p = elementwise("mul", 2, ANY, "Product, ``x * y``; integers wrap; logical and for bool.")
 div_p = elementwise("div", 2, NUMBER, "Quotient ``x / y``; integers round toward zero, x / 0 is -1 (all bits set).")
 rem_p = elementwise("rem", 2, REAL, "Remainder with the sign of x; x for integer y = 0.")
-pow_p_doc = "Power ``x ** y`` of inexact x with y of the same dtype, or of any integer dtype; IEEE 754 pow's special values."
+pow_p_doc = (
+    "Power ``x ** y`` of inexact x with y of the same dtype, or of any integer dtype; IEEE 754 pow's special values."
+)
 max_p = elementwise("max", 2, ANY, "Maximum; NaN if either is NaN; complex compares lexicographically.")
 min_p = elementwise("min", 2, ANY, "Minimum; NaN if either is NaN; complex compares lexicographically.")
 mulhi_p = elementwise("mulhi", 2, INTEGER, "The high half of the product of double width.")
@@ -98,7 +102,9 @@ def integer_pow_p(x: ShapedArray, *, y: int) -> ShapedArray:
     """Power ``x ** y`` with a constant integer exponent, by repeated squaring. Negative y needs an inexact x."""
     check_dtype("integer_pow", x, NUMBER)
     if y < 0 and not dtypes.is_inexact(x.dtype):
-        raise TypeError(f"integer_pow: integers cannot be raised to the negative power {y}: convert {x.short()} to a float dtype")
+        raise TypeError(
+            f"integer_pow: integers cannot be raised to the negative power {y}: convert {x.short()} to a float dtype"
+        )
     return x
 
 
@@ -174,7 +180,9 @@ and_p = elementwise("and", 2, BITS, "Bitwise (logical for bool) and.")
 or_p = elementwise("or", 2, BITS, "Bitwise (logical for bool) or.")
 xor_p = elementwise("xor", 2, BITS, "Bitwise (logical for bool) exclusive or.")
 shift_left_p = elementwise("shift_left", 2, INTEGER, "x << y; 0 for y at or beyond the width.")
-shift_right_logical_p = elementwise("shift_right_logical", 2, INTEGER, "x >> y filling with zeros; 0 for y at or beyond the width.")
+shift_right_logical_p = elementwise(
+    "shift_right_logical", 2, INTEGER, "x >> y filling with zeros; 0 for y at or beyond the width."
+)
 shift_right_arithmetic_p = elementwise(
     "shift_right_arithmetic", 2, INTEGER, "x >> y filling with the sign; all signs for y at or beyond the width."
 )
@@ -243,7 +251,9 @@ def bitcast_convert_type_p(x: ShapedArray, *, new_dtype: DType) -> ShapedArray:
     """Reinterpret the bits. A narrower dtype adds a trailing dimension, a wider one takes the trailing dimension away."""
     for what, d in (("operand", x.dtype), ("new_dtype", new_dtype)):
         if dtypes.is_bool(d) or dtypes.is_complex(d):
-            raise TypeError(f"bitcast_convert_type: {what} dtype {d} has no defined bits, expected an integer or float dtype")
+            raise TypeError(
+                f"bitcast_convert_type: {what} dtype {d} has no defined bits, expected an integer or float dtype"
+            )
     old, new = x.dtype.itemsize, new_dtype.itemsize
     if old == new:
         return ShapedArray(x.shape, new_dtype)
@@ -261,7 +271,9 @@ def reduce_precision_p(x: ShapedArray, *, exponent_bits: int, mantissa_bits: int
     """Round to a float format with that many bits of exponent and mantissa, keeping the dtype."""
     check_dtype("reduce_precision", x, FLOAT)
     if exponent_bits < 1 or mantissa_bits < 0:
-        raise ValueError(f"reduce_precision: exponent_bits {exponent_bits} must be >= 1 and mantissa_bits {mantissa_bits} >= 0")
+        raise ValueError(
+            f"reduce_precision: exponent_bits {exponent_bits} must be >= 1 and mantissa_bits {mantissa_bits} >= 0"
+        )
     return x
 
 

@@ -46,7 +46,9 @@ def fft_p(x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) ->
     if fft_type is FftType.IRFFT:
         want = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1 if fft_lengths[-1] else 0)
     if x.shape[x.ndim - n :] != want:
-        raise ValueError(f"fft: the last dimensions of {x.short()} must be {want} for {fft_type.name} with fft_lengths {fft_lengths}")
+        raise ValueError(
+            f"fft: the last dimensions of {x.short()} must be {want} for {fft_type.name} with fft_lengths {fft_lengths}"
+        )
     shape = x.shape[: x.ndim - n]
     if fft_type is FftType.RFFT:
         last = fft_lengths[-1] // 2 + 1 if fft_lengths[-1] else 0

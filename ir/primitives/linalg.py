@@ -142,7 +142,9 @@ def eigh_p(
     if subset_by_index is not None:
         start, stop = subset_by_index
         if not 0 <= start <= stop <= n:
-            raise ValueError(f"eigh: subset_by_index {subset_by_index} must be within [0, {n}], for operand {x.short()}")
+            raise ValueError(
+                f"eigh: subset_by_index {subset_by_index} must be within [0, {n}], for operand {x.short()}"
+            )
         k = stop - start
     return ShapedArray((*batch, n, k), x.dtype), _real((*batch, k), x)
 
@@ -313,7 +315,10 @@ def schur(
 ) -> list[Value]:  # fmt: skip
     """[t, z] or [t]; see `schur_p`."""
     return schur_p.bind(
-        x, compute_schur_vectors=bool(compute_schur_vectors), sort_eig_vals=bool(sort_eig_vals), select_callable=select_callable
+        x,
+        compute_schur_vectors=bool(compute_schur_vectors),
+        sort_eig_vals=bool(sort_eig_vals),
+        select_callable=select_callable,
     )
 
 

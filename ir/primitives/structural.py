@@ -19,9 +19,7 @@ Value = Any
 
 
 @primitive("broadcast_in_dim")
-def broadcast_in_dim_p(
-    x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
-) -> ShapedArray:
+def broadcast_in_dim_p(x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> ShapedArray:
     """Repeat x along new and size-1 dimensions: dimension i of x becomes ``broadcast_dimensions[i]`` of `shape`."""
     check_axes("broadcast_in_dim", len(shape), broadcast_dimensions)
     if len(broadcast_dimensions) != x.ndim or list(broadcast_dimensions) != sorted(broadcast_dimensions):
@@ -43,8 +41,7 @@ def reshape_p(x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
     """The elements of x in row-major order, in another shape of the same size."""
     if math.prod(new_sizes) != x.size:
         raise TypeError(
-            f"reshape: cannot reshape {x.short()} of size {x.size} to shape {new_sizes} of size "
-            f"{math.prod(new_sizes)}"
+            f"reshape: cannot reshape {x.short()} of size {x.size} to shape {new_sizes} of size {math.prod(new_sizes)}"
         )
     return x.update(shape=new_sizes)
 
@@ -54,8 +51,7 @@ def transpose_p(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
     """Reorder the dimensions: dimension i of the result is dimension ``permutation[i]`` of x."""
     if sorted(permutation) != list(range(x.ndim)):
         raise TypeError(
-            f"transpose: permutation {permutation} must hold each of 0..{x.ndim - 1} once, for operand "
-            f"{x.short()}"
+            f"transpose: permutation {permutation} must hold each of 0..{x.ndim - 1} once, for operand {x.short()}"
         )
     return x.update(shape=tuple(x.shape[i] for i in permutation))
 
@@ -86,13 +82,10 @@ def concatenate_p(*operands: ShapedArray, dimension: int) -> ShapedArray:
     first = operands[0]
     check_axes("concatenate", first.ndim, (dimension,))
     for x in operands[1:]:
-        if x.ndim != first.ndim or any(
-            m != n for i, (m, n) in enumerate(zip(first.shape, x.shape)) if i != dimension
-        ):
+        if x.ndim != first.ndim or any(m != n for i, (m, n) in enumerate(zip(first.shape, x.shape)) if i != dimension):
             given = ", ".join(a.short() for a in operands)
             raise TypeError(
-                f"concatenate: the operands' shapes must be equal but for dimension {dimension}, got "
-                f"{given}"
+                f"concatenate: the operands' shapes must be equal but for dimension {dimension}, got {given}"
             )
     shape = list(first.shape)
     shape[dimension] = sum(x.shape[dimension] for x in operands)

@@ -72,9 +72,7 @@ def merge_outputs(out_unknowns: Sequence[bool], known: Sequence[Any], unknown: S
 
 def bind_jit(name: str, closed: ClosedJaxpr, operands: Sequence[Any], inline: bool = False) -> list[Any]:
     """A jit equation without donations."""
-    return calls.jit_p.bind(
-        *operands, name=name, jaxpr=closed, inline=inline, donated_invars=(False,) * len(operands)
-    )
+    return calls.jit_p.bind(*operands, name=name, jaxpr=closed, inline=inline, donated_invars=(False,) * len(operands))
 
 
 @jvp(calls.jit_p)
@@ -186,9 +184,7 @@ def rematerialised(jaxpr: ClosedJaxpr, unknowns: tuple[bool, ...], policy: Any) 
         return names.get(a, a) if isinstance(a, Var) else a
 
     eqns = [*again, *(e.replace(inputs=[rename(a) for a in e.inputs]) for e in unknown.eqns)]
-    again_and_unknown = Jaxpr(
-        (), (*given, *unknown.invars[s.num_res :]), eqns, [rename(a) for a in unknown.outvars]
-    )
+    again_and_unknown = Jaxpr((), (*given, *unknown.invars[s.num_res :]), eqns, [rename(a) for a in unknown.outvars])
     outs = [*known.outvars[: s.num_known_out], *given]
     kept, _ = needed(known.eqns, outs)
     return Split(
@@ -230,9 +226,7 @@ def _checkpoint_transpose(
     cts: Sequence[Any], *operands: Any, jaxpr: ClosedJaxpr, prevent_cse: bool, differentiated: bool, policy: Any
 ) -> Sequence[Any]:
     def apply(closed: ClosedJaxpr, xs: list[Any]) -> Sequence[Any]:
-        return calls.checkpoint_p.bind(
-            *xs, jaxpr=closed, prevent_cse=prevent_cse, differentiated=True, policy=policy
-        )
+        return calls.checkpoint_p.bind(*xs, jaxpr=closed, prevent_cse=prevent_cse, differentiated=True, policy=policy)
 
     return transposed_call(jaxpr, cts, operands, apply)
 
@@ -327,9 +321,7 @@ def _custom_lin_transpose(
 ) -> Sequence[Any]:  # fmt: skip
     given = list(cts) if symbolic_zeros else [instantiate(c) for c in cts]
     out = bwd(list(operands[:num_res]), given)
-    ct_in = [
-        Zero(a) if c is None else c for c, a in zip(out, in_tangents, strict=True) if a is not None
-    ]
+    ct_in = [Zero(a) if c is None else c for c, a in zip(out, in_tangents, strict=True) if a is not None]
     return [*([None] * num_res), *ct_in]
 
 
@@ -372,9 +364,7 @@ def _solve_transpose(
     cts: Sequence[Any], *operands: Any, const_lengths: tuple[int, ...], jaxprs: tuple[Any, ...]
 ) -> Sequence[Any]:
     if jaxprs[1] is None or jaxprs[3] is None:
-        raise TypeError(
-            "custom_linear_solve: reverse-mode differentiation needs transpose_solve (or symmetric=True)"
-        )
+        raise TypeError("custom_linear_solve: reverse-mode differentiation needs transpose_solve (or symmetric=True)")
     (mv, vm, s, ts), b = solve_parts(operands, const_lengths)
     ct = [instantiate(c) for c in cts[: len(b)]]
     swapped = calls.custom_linear_solve_p.bind(

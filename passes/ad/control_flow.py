@@ -51,7 +51,9 @@ def _cond_jvp(
     out_nz = _join_masks([d.nonzeros for d in ds])
     ds = [d if d.nonzeros == out_nz else jvp_jaxpr(b, nonzeros, out_nz) for b, d in zip(branches, ds)]
     captured, jaxprs = merge_captured([d.closed for d in ds], [d.captured for d in ds])
-    out = cf.cond_p.bind(index, *captured, *operands, *select(tangents[1:], nonzeros), branches=tuple(jaxprs), **batching)
+    out = cf.cond_p.bind(
+        index, *captured, *operands, *select(tangents[1:], nonzeros), branches=tuple(jaxprs), **batching
+    )
     n = len(branches[0].out_avals)
     return out[:n], spread_tangents(out[n:], out_nz, branches[0].out_avals)
 
@@ -148,9 +150,7 @@ def _cond_transpose(
     linear, nonzeros = linear_mask(operands), nonzero_mask(cts)
     ts = [transpose_jaxpr(b, linear, nonzeros) for b in branches]
     in_nz = _join_masks([t.nonzeros for t in ts])
-    ts = [
-        t if t.nonzeros == in_nz else transpose_jaxpr(b, linear, nonzeros, in_nz) for b, t in zip(branches, ts)
-    ]
+    ts = [t if t.nonzeros == in_nz else transpose_jaxpr(b, linear, nonzeros, in_nz) for b, t in zip(branches, ts)]
     captured, jaxprs = merge_captured([t.closed for t in ts], [t.captured for t in ts])
     out: Sequence[Any] = ()
     if any(in_nz):
@@ -233,9 +233,7 @@ def _while_partial_eval(
     if all(carry_uk):
         return unknown
     cond_consts, body_consts, init = split(operands, cond_nconsts, body_nconsts)
-    known = _known_while(
-        cond_consts, body_consts, init, carry_uk, cond_jaxpr, body_jaxpr
-    )
+    known = _known_while(cond_consts, body_consts, init, carry_uk, cond_jaxpr, body_jaxpr)
     return merge_outputs(carry_uk, known, select(unknown, carry_uk))
 
 
@@ -377,9 +375,7 @@ def _scan_jvp(
     carry, carry_ts, ys, ys_ts = split(out, num_carry, sum(carry_nz), n_ys)
     out_ts = spread_tangents([*carry_ts, *ys_ts], d.nonzeros, jaxpr.out_avals)
     # Tangents of stacked outputs have the stacked shape.
-    full = [
-        Zero(aval_of(y).tangent()) if is_zero(t) else t for y, t in zip([*carry, *ys], out_ts, strict=True)
-    ]
+    full = [Zero(aval_of(y).tangent()) if is_zero(t) else t for y, t in zip([*carry, *ys], out_ts, strict=True)]
     return [*carry, *ys], full
 
 
@@ -469,9 +465,7 @@ def _plan_residuals(s: Split, n_consts: int, n_carry: int) -> _ResidualPlan:
     for eqn in known.eqns:
         if not eqn.effects and all(not isinstance(a, Var) or a in invariant for a in eqn.inputs):
             invariant.update(eqn.outputs)
-    wanted: list[Any] = list(
-        dict.fromkeys(a for a in known.outvars[n_out:] if a in invariant and a not in place)
-    )
+    wanted: list[Any] = list(dict.fromkeys(a for a in known.outvars[n_out:] if a in invariant and a not in place))
     eqns, _ = needed([e for e in known.eqns if not e.effects and set(e.outputs) <= invariant], wanted)
     hoisted = Jaxpr((), consts, eqns, wanted)
     for v in wanted:
@@ -562,9 +556,9 @@ def _split_then_transpose(p: Any, cts: Sequence[Any], operands: Sequence[Any], p
         unknown = [trace.is_unknown(x) for x in outs]
         jaxpr = trace.to_jaxpr(select(outs, unknown))
     found = iter(
-        backward(
-            jaxpr, [*trace.captured, *(x for x in operands if type(x) is Linear)], select(cts, unknown)
-        )[len(trace.captured) :]
+        backward(jaxpr, [*trace.captured, *(x for x in operands if type(x) is Linear)], select(cts, unknown))[
+            len(trace.captured) :
+        ]
     )
     return [next(found) if type(x) is Linear else None for x in operands]
 

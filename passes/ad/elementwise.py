@@ -280,10 +280,12 @@ define_jvp(ew.tanh_p, lambda t, ans, x: ew.mul(t, _one_minus_square(ans)))
 define_jvp(ew.asinh_p, lambda t, ans, x: ew.mul(t, ew.rsqrt(_one_plus_square(x))))
 define_jvp(
     ew.acosh_p,
-    lambda t, ans, x: ew.mul(t, ew.rsqrt(ew.mul(ew.sub(x, _const(1, x)), ew.add(x, _const(1, x)))))
-    if not dtypes.is_complex(_dtype(x))
-    # the branch of the root that acosh itself has
-    else ew.mul(t, ew.mul(ew.rsqrt(ew.sub(x, _const(1, x))), ew.rsqrt(ew.add(x, _const(1, x))))),
+    lambda t, ans, x: (
+        ew.mul(t, ew.rsqrt(ew.mul(ew.sub(x, _const(1, x)), ew.add(x, _const(1, x)))))
+        if not dtypes.is_complex(_dtype(x))
+        # the branch of the root that acosh itself has
+        else ew.mul(t, ew.mul(ew.rsqrt(ew.sub(x, _const(1, x))), ew.rsqrt(ew.add(x, _const(1, x)))))
+    ),
 )
 define_jvp(ew.atanh_p, lambda t, ans, x: ew.div(t, _one_minus_square(x)))
 
@@ -306,13 +308,9 @@ define_jvp(ew.erfc_p, lambda t, ans, x: ew.mul(_const(-_CONST_2_SQRT_PI, x), ew.
 define_jvp(ew.erf_inv_p, lambda t, ans, x: ew.mul(_const(1 / _CONST_2_SQRT_PI, x), ew.mul(t, ew.exp(ew.mul(ans, ans)))))
 define_jvp(ew.lgamma_p, lambda t, ans, x: ew.mul(t, ew.digamma(x)))
 define_jvp(ew.digamma_p, lambda t, ans, x: ew.mul(t, ew.polygamma(_const(1, x), x)))
-define_jvp(
-    ew.polygamma_p, None, lambda t, ans, m, x: ew.mul(t, ew.polygamma(ew.add(m, _const(1, m)), x))
-)
+define_jvp(ew.polygamma_p, None, lambda t, ans, m, x: ew.mul(t, ew.polygamma(ew.add(m, _const(1, m)), x)))
 # d/dq zeta(x, q) = -x zeta(x + 1, q); NIST DLMF 25.11.17
-define_jvp(
-    ew.zeta_p, None, lambda t, ans, x, q: ew.mul(t, ew.mul(ew.neg(x), ew.zeta(ew.add(x, _const(1, x)), q)))
-)
+define_jvp(ew.zeta_p, None, lambda t, ans, x, q: ew.mul(t, ew.mul(ew.neg(x), ew.zeta(ew.add(x, _const(1, x)), q))))
 # exp(-|x|) I0(x): the derivative of I0 is I1; that of I1 is I0 - I1 / x
 define_jvp(ew.bessel_i0e_p, lambda t, ans, x: ew.mul(t, ew.sub(ew.bessel_i1e(x), ew.mul(ew.sign(x), ans))))
 
@@ -348,9 +346,7 @@ def _beta_density(t: Value, ans: Value, a: Value, b: Value, x: Value) -> Value:
     """x^(a-1) (1-x)^(b-1) / B(a, b): the derivative of the incomplete beta function by x."""
     one = _const(1, x)
     log_beta = ew.sub(ew.add(ew.lgamma(a), ew.lgamma(b)), ew.lgamma(ew.add(a, b)))
-    power = ew.add(
-        ew.mul(ew.sub(a, one), ew.log(x)), ew.mul(ew.sub(b, one), ew.log1p(ew.neg(x)))
-    )
+    power = ew.add(ew.mul(ew.sub(a, one), ew.log(x)), ew.mul(ew.sub(b, one), ew.log1p(ew.neg(x))))
     return ew.mul(t, ew.exp(ew.sub(power, log_beta)))
 
 

@@ -38,4 +38,3 @@ def _transposed(ct: Value, aval: ShapedArray, *, fft_type: ff.FftType, fft_lengt
 
 
 define_linear(ff.fft_p, _transposed)
-

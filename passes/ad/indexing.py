@@ -227,5 +227,3 @@ def dynamic_update_slice_back(ct: Value, x: Any, update: Any, *starts: Value) ->
     if isinstance(update, Linear):
         ct_update = ix.dynamic_slice_p.bind(ct, *starts, slice_sizes=aval.shape)
     return [ct_x, ct_update, *[None] * len(starts)]
-
-

@@ -74,9 +74,7 @@ class Jvp:
 
 
 @cached_transform()
-def jvp_jaxpr(
-    closed: ClosedJaxpr, nonzeros: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None = None
-) -> Jvp:
+def jvp_jaxpr(closed: ClosedJaxpr, nonzeros: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None = None) -> Jvp:
     """The forward derivative of a jaxpr (without constants) in the inputs for which `nonzeros` is set.
 
     `instantiate_out` marks the outputs whose tangents are returned even where they are zero. Outputs without

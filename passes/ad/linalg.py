@@ -189,9 +189,7 @@ def _qr_tangents(q: Value, r: Value, t: Value) -> tuple[Value, Value]:
 
 
 @jvp(la.qr_p)
-def qr(
-    primals: Sequence[Value], tangents: Sequence[Any], *, pivoting: bool, full_matrices: bool
-) -> tuple[Any, Any]:
+def qr(primals: Sequence[Value], tangents: Sequence[Any], *, pivoting: bool, full_matrices: bool) -> tuple[Any, Any]:
     (x,), (t,) = primals, tangents
     *batch, m, n = aval_of(x).shape
     if full_matrices and m > n:
@@ -299,9 +297,7 @@ def svd(
     rows = st.broadcast_in_dim(s, shape, tuple(range(rank - 1)))
     identity = st.broadcast_to(la.eye(k, k, aval_of(s).dtype), shape)
     gaps = ew.mul(ew.add(columns, rows), ew.sub(columns, rows))
-    factors = ew.convert_element_type(
-        ew.sub(ew.div(_scalar(1, s), ew.add(gaps, identity)), identity), aval_of(a).dtype
-    )
+    factors = ew.convert_element_type(ew.sub(ew.div(_scalar(1, s), ew.add(gaps, identity)), identity), aval_of(a).dtype)
     left, right = la.scale_columns(d, s), la.scale_rows(d, s)
     du = ct.matmul(u, ew.mul(factors, ew.add(left, _dagger(left))))
     dv = ct.matmul(v, ew.mul(factors, ew.add(right, _dagger(right))))
@@ -322,5 +318,3 @@ def svd(
 
 def _divide_columns(x: Value, s: Value) -> Value:
     return la.scale_columns(x, ew.div(_scalar(1, s), s))
-
-

@@ -168,9 +168,7 @@ class Split:
 
 
 @cached_transform()
-def partial_eval_jaxpr(
-    closed: ClosedJaxpr, unknowns: tuple[bool, ...], force: tuple[bool, ...] | None = None
-) -> Split:
+def partial_eval_jaxpr(closed: ClosedJaxpr, unknowns: tuple[bool, ...], force: tuple[bool, ...] | None = None) -> Split:
     """Split a jaxpr (without constants) into what depends on the inputs marked in `unknowns` and the rest.
 
     `force` marks outputs that the unknown part is to return even where they are known.

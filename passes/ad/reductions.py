@@ -173,4 +173,3 @@ _define_cumulative(rd.cumprod_p, _one, _product_step)
 _define_cumulative(rd.cummax_p, rd.lowest, _extreme_step(ew.max, ew.gt))
 _define_cumulative(rd.cummin_p, rd.highest, _extreme_step(ew.min, ew.lt))
 _define_cumulative(rd.cumlogsumexp_p, rd.lowest, _log_sum_exp_step)
-

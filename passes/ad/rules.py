@@ -64,7 +64,11 @@ def zeros(aval: ShapedArray) -> Value:
     """Zeros of an aval, as a broadcast scalar."""
     import numpy as np
 
-    return st.broadcast_in_dim(np.zeros((), aval.dtype)[()], aval.shape, ()) if aval.shape else np.zeros((), aval.dtype)[()]
+    return (
+        st.broadcast_in_dim(np.zeros((), aval.dtype)[()], aval.shape, ())
+        if aval.shape
+        else np.zeros((), aval.dtype)[()]
+    )
 
 
 def add_tangents(a: Any, b: Any) -> Any:

@@ -137,5 +137,3 @@ def optimization_barrier(primals: Sequence[Value], tangents: Sequence[Any]) -> t
 @transpose(st.optimization_barrier_p)
 def optimization_barrier_back(cts: Sequence[Any], *operands: Any) -> Sequence[Any]:
     return [ct if isinstance(x, Linear) else None for ct, x in zip(_barrier(cts), operands)]
-
-

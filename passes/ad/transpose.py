@@ -77,9 +77,7 @@ def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[An
             rule = transpose.get(p)
             if rule is None:
                 why = transpose.reasons.get(p, "no transpose rule has been written")
-                raise NotImplementedError(
-                    f"{p.name} cannot be differentiated in reverse{where(eqn.source)}: {why}"
-                )
+                raise NotImplementedError(f"{p.name} cannot be differentiated in reverse{where(eqn.source)}: {why}")
             if p.multiple_results:
                 full = [Zero(v.aval) if c is None else c for v, c in zip(eqn.outputs, given)]
                 out = rule(full, *operands, **eqn.params)
@@ -87,9 +85,7 @@ def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[An
                 out = rule(given[0], *operands, **eqn.params)
             for a, value in zip(eqn.inputs, out, strict=True):
                 accumulate(a, value)
-    return [
-        ct.get(v, Zero(v.aval.tangent())) if v in linear else None for v in jaxpr.invars
-    ]
+    return [ct.get(v, Zero(v.aval.tangent())) if v in linear else None for v in jaxpr.invars]
 
 
 @dataclass(frozen=True)

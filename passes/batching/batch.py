@@ -39,9 +39,7 @@ def names_axis(eqn: Eqn, name: Any) -> bool:
     return False
 
 
-def batch_eval(
-    jaxpr: Jaxpr, args: Sequence[Any], dims: Sequence[Dim], axis: Axis
-) -> tuple[list[Any], list[Dim]]:
+def batch_eval(jaxpr: Jaxpr, args: Sequence[Any], dims: Sequence[Dim], axis: Axis) -> tuple[list[Any], list[Dim]]:
     """Evaluate a jaxpr without constants for all lanes at once, in the current context.
 
     Equations that no lane differs in are evaluated once. Returns the results and their batch dimensions.

@@ -77,9 +77,7 @@ class BatchedJvp:
 
         def lane(*xs: Any) -> list[Any]:
             values = iter(xs[n:])
-            ts = [
-                next(values) if g else Zero(lane_aval(x, None).tangent()) for g, x in zip(given, xs[:n])
-            ]
+            ts = [next(values) if g else Zero(lane_aval(x, None).tangent()) for g, x in zip(given, xs[:n])]
             outs, out_ts = self.rule(list(xs[:n]), ts)
             mask[:] = [not is_zero(t) for t in out_ts]
             return [*outs, *(t for t in out_ts if not is_zero(t))]
@@ -141,9 +139,7 @@ class BatchedVjp:
 
         def lane(*xs: Any) -> list[Any]:
             values = iter(xs[n:])
-            full = [
-                next(values) if g else Zero(c.aval.update(shape=c.aval.shape[1:])) for g, c in zip(given, cts)
-            ]
+            full = [next(values) if g else Zero(c.aval.update(shape=c.aval.shape[1:])) for g, c in zip(given, cts)]
             out = self.bwd_rule(list(xs[:n]), full)
             mask[:] = [c is not None and not is_zero(c) for c in out]
             return [c for c, m in zip(out, mask) if m]
@@ -289,5 +285,3 @@ def _debug_callback(
     return one_by_one(
         axis, operands, dims, lambda *xs: calls.debug_callback_p.bind(*xs, callback=callback, ordered=ordered)
     )
-
-

@@ -93,9 +93,7 @@ def all_gather(
         # The new dimension goes in front of the batch dimension or behind it.
         assert d is not None
         x = move_dim(x, d, 0)
-        out = co.all_gather_p.bind(
-            x, axis_name=axis_name, all_gather_dimension=k + 1, axis_size=axis_size, tiled=tiled
-        )
+        out = co.all_gather_p.bind(x, axis_name=axis_name, all_gather_dimension=k + 1, axis_size=axis_size, tiled=tiled)
         return out, 0
     x = broadcast_batch(x, axis.size, k) if d is None else move_dim(x, d, k)
     if tiled:
@@ -141,7 +139,9 @@ def all_to_all(
     x = to_front(x, d, axis.size)  # [source, ...]
     shape = aval_of(x).shape
     s = split_axis + 1
-    x = st.reshape(x, (*shape[:s], axis_size, shape[s] // axis_size, *shape[s + 1 :]))  # [source, ..., part, piece, ...]
+    x = st.reshape(
+        x, (*shape[:s], axis_size, shape[s] // axis_size, *shape[s + 1 :])
+    )  # [source, ..., part, piece, ...]
     x = move_dim(x, s, 0)  # [part = destination, source, ...]
     x = move_dim(x, 1, concat_axis + 1)  # [destination, ..., source, concat, ...]
     shape = aval_of(x).shape

@@ -201,10 +201,6 @@ def _scan(
             break
         carry = [a or b for a, b in zip(carry, body.out_batched)]
     init = [force_dim(x, d, axis.size) if b else x for x, d, b in zip(init, init_dims, carry)]
-    out = cf.scan(
-        [*body.captured, *consts], init, xs, body.closed, length=length, reverse=reverse, unroll=unroll
-    )
+    out = cf.scan([*body.captured, *consts], init, xs, body.closed, length=length, reverse=reverse, unroll=unroll)
     ys_dims = [1 if b else None for b in body.out_batched[num_carry:]]
     return out, [*(0 if b else None for b in carry), *ys_dims]
-
-

@@ -49,6 +49,4 @@ def _clamp(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim]) -> tuple[
     return ew.clamp_p.bind(*_with_full_shape(axis, operands, dims)), 0
 
 
-define_elementwise(
-    *(p for p in PRIMITIVES.values() if p.family == "elementwise" and p not in batching)
-)
+define_elementwise(*(p for p in PRIMITIVES.values() if p.family == "elementwise" and p not in batching))

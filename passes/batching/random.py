@@ -60,11 +60,8 @@ def rng_uniform(
     a, b = operands
     dtype = aval_of(a).dtype
     full = (axis.size, *shape)
-    low, high = (
-        st.broadcast_in_dim(x, full, () if d is None else (0,)) for x, d in zip((a, b), dims)
-    )
+    low, high = (st.broadcast_in_dim(x, full, () if d is None else (0,)) for x, d in zip((a, b), dims))
     if dtypes.is_integer(dtype):
         raise NotImplementedError("rng_uniform: integer bounds cannot be batched: use quire.random.randint")
     unit = rn.rng_uniform_p.bind(np.zeros((), dtype)[()], np.ones((), dtype)[()], shape=full)
     return ew.add(low, ew.mul(unit, ew.sub(high, low))), 0
-

@@ -61,8 +61,10 @@ def define_elementwise(*primitives: Primitive) -> None:
             ranks = [aval_of(x).ndim - (d is not None) for x, d in zip(operands, dims)]
             rank = max(ranks)
             batched = [d for d, r in zip(dims, ranks) if d is not None and r == rank]
-            if batched and all(d == batched[0] for d in batched) and all(
-                d == batched[0] if r == rank else (r == 0 and d is None) for d, r in zip(dims, ranks)
+            if (
+                batched
+                and all(d == batched[0] for d in batched)
+                and all(d == batched[0] if r == rank else (r == 0 and d is None) for d, r in zip(dims, ranks))
             ):
                 return p.bind(*operands, **params), batched[0]  # no operand needs to be moved
             out: list[Value] = []

@@ -71,9 +71,7 @@ def rev(
 
 
 @batching(st.concatenate_p)
-def concatenate(
-    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, dimension: int
-) -> tuple[Value, int]:
+def concatenate(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, dimension: int) -> tuple[Value, int]:
     xs, d = together(operands, dims, axis.size)
     return st.concatenate(xs, dimension + (dimension >= d)), d
 

@@ -44,9 +44,7 @@ def reduce_window(
 
 
 @batching(wd.select_and_scatter_p)
-def select_and_scatter(
-    lanes: Axis, operands: Sequence[Value], dims: Sequence[Dim], **params: Any
-) -> tuple[Value, int]:
+def select_and_scatter(lanes: Axis, operands: Sequence[Value], dims: Sequence[Dim], **params: Any) -> tuple[Value, int]:
     if dims[2] is not None:
         raise NotImplementedError("select_and_scatter: init_value must be the same for all lanes of vmap")
     (x, source), d = together(operands[:2], dims[:2], lanes.size)

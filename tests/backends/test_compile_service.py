@@ -27,8 +27,9 @@ ILLEGAL = """func.func @main(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = "stablehlo.cholesky"(%a) {lower = true} : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("user.py":12:3)
   return %0 : tensor<4x4xf32>
 }"""
-UNREGISTERED = ADD.replace("stablehlo.add %a, %b : tensor<4xf32>",
-                           '"my.op"(%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>')
+UNREGISTERED = ADD.replace(
+    "stablehlo.add %a, %b : tensor<4xf32>", '"my.op"(%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>'
+)
 # a loop whose condition reads a value that is only written, and that is returned
 WRITE_ONLY_CARRY = """func.func @main(%x0: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
   %e0 = stablehlo.constant dense<1.0> : tensor<f32>
@@ -266,7 +267,7 @@ def test_error_class():
 
 def test_diagnostics_with_and_without_location():
     assert split_location("module.mlir:1:60: custom op") == (None, "custom op")
-    assert split_location('a/b.py:3:4: bad thing') == ("a/b.py:3", "bad thing")
+    assert split_location("a/b.py:3:4: bad thing") == ("a/b.py:3", "bad thing")
     assert split_location("<unknown>:0: bad thing") == (None, "bad thing")
     assert split_location('loc(fused["a.py":3:0, "b"]): bad') == ("a.py:3", "bad")
     diagnostics = [("warning", "x.py:1:1: careful"), ("error", "module.mlir:2:1: no"), ("error", "u.py:5:1: but")]
@@ -383,8 +384,9 @@ def gone(pid):
 
 def test_exit_does_not_wait_for_a_compile():
     start = time.perf_counter()
-    result = run(PREAMBLE + "service.submit(HANG, FLAGS)\ntime.sleep(0.5)\n"
-                 "print([w.process.pid for w in service._workers][0])")
+    result = run(
+        PREAMBLE + "service.submit(HANG, FLAGS)\ntime.sleep(0.5)\nprint([w.process.pid for w in service._workers][0])"
+    )
     assert result.returncode == 0 and result.stderr == ""
     assert time.perf_counter() - start < 10
     assert gone(int(result.stdout))
@@ -392,14 +394,18 @@ def test_exit_does_not_wait_for_a_compile():
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 def test_a_worker_ends_with_its_parent_even_in_a_compile():
-    result = run(PREAMBLE + "service.submit(HANG, FLAGS)\ntime.sleep(0.5)\n"
-                 "print([w.process.pid for w in service._workers][0], flush=True)\nos.kill(os.getpid(), 9)")
+    result = run(
+        PREAMBLE + "service.submit(HANG, FLAGS)\ntime.sleep(0.5)\n"
+        "print([w.process.pid for w in service._workers][0], flush=True)\nos.kill(os.getpid(), 9)"
+    )
     assert result.returncode == -9
     assert gone(int(result.stdout))
 
 
 def test_a_forked_child_has_its_own_service():
-    result = run(PREAMBLE + """
+    result = run(
+        PREAMBLE
+        + """
 import warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 assert service.compile(ADD, FLAGS, phase="input").text
@@ -412,13 +418,17 @@ if pid == 0:
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 assert service.compile(ADD, FLAGS, phase="input").text
 print("fine")
-""")
+"""
+    )
     assert result.stdout == "fine\n", result.stderr
 
 
 def test_a_compile_imports_no_compiler_into_the_users_process():
-    result = run(PREAMBLE + """
+    result = run(
+        PREAMBLE
+        + """
 import sys
 assert service.compile(ADD, FLAGS, phase="input").text
-print([m for m in ("iree.compiler", "iree.compiler.ir", "jax") if m in sys.modules])""")
+print([m for m in ("iree.compiler", "iree.compiler.ir", "jax") if m in sys.modules])"""
+    )
     assert result.stdout == "[]\n"

@@ -47,7 +47,7 @@ def test_operations_carry_the_users_location():
         return qnp.sin(x)
 
     text = lowered(f, qnp.ones(3)).text(locations=True)
-    assert f"{__file__}\":{f.__code__.co_firstlineno + 1}" in text
+    assert f'{__file__}":{f.__code__.co_firstlineno + 1}' in text
 
 
 def test_two_lowerings_are_the_same_text():
@@ -63,7 +63,9 @@ def test_a_dtype_that_the_target_lacks_is_an_error_at_the_line():
     target = dataclasses.replace(CPU, unsupported={"float64": "use float32"})
     with quire.config.override(enable_x64=True):
         jaxpr = quire.make_jaxpr(lambda x: x * 2)(np.ones(3))
-    with pytest.raises(errors.UnsupportedError, match=r"mul: target cpu cannot do dtype float64 \(at .*test_lowering.py:\d+"):
+    with pytest.raises(
+        errors.UnsupportedError, match=r"mul: target cpu cannot do dtype float64 \(at .*test_lowering.py:\d+"
+    ):
         lower_module(jaxpr, target)
 
 
@@ -78,7 +80,9 @@ def test_a_primitive_without_a_rule_is_an_error_at_the_line():
             """A primitive that no table knows."""
             return x
 
-        with pytest.raises(errors.UnsupportedError, match=r"test_without_rules cannot be compiled \(at .*test_lowering"):
+        with pytest.raises(
+            errors.UnsupportedError, match=r"test_without_rules cannot be compiled \(at .*test_lowering"
+        ):
             quire.compile(lambda x: p.bind(x))(1.0)
     finally:
         PRIMITIVES.pop("test_without_rules", None)

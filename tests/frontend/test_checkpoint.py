@@ -31,13 +31,17 @@ def policy(q: Any, name: str) -> Any:
 CASES: dict[str, Any] = {
     "plain": lambda q, n, l: q.grad(q.checkpoint(lambda x: two_layers(n, x)))(X),
     "remat": lambda q, n, l: q.grad(q.remat(lambda x: two_layers(n, x), prevent_cse=False))(X),
-    "decorator": lambda q, n, l: q.grad(functools.partial(q.checkpoint, policy=policy(q, "dots_saveable"))(lambda x: two_layers(n, x)))(X),
+    "decorator": lambda q, n, l: q.grad(
+        functools.partial(q.checkpoint, policy=policy(q, "dots_saveable"))(lambda x: two_layers(n, x))
+    )(X),
     "twice": lambda q, n, l: q.grad(q.grad(q.checkpoint(lambda x: n.sin(n.sin(x)))))(0.5),
     "hessian": lambda q, n, l: q.hessian(q.checkpoint(lambda x: two_layers(n, x)))(X),
     "vmap": lambda q, n, l: q.vmap(q.grad(q.checkpoint(lambda x: n.sin(n.sin(x)))))(X),
     "grad of vmap": lambda q, n, l: q.grad(lambda x: q.vmap(q.checkpoint(lambda x: n.sin(n.sin(x))))(x).sum())(X),
     "jit": lambda q, n, l: q.jit(q.value_and_grad(q.checkpoint(lambda x: two_layers(n, x))))(X),
-    "static": lambda q, n, l: q.grad(q.checkpoint(lambda x, k: n.sin(x) if k == "s" else x, static_argnums=(1,)))(0.5, "s"),
+    "static": lambda q, n, l: q.grad(q.checkpoint(lambda x, k: n.sin(x) if k == "s" else x, static_argnums=(1,)))(
+        0.5, "s"
+    ),
     "in scan": lambda q, n, l: q.grad(lambda x: l.scan(q.checkpoint(lambda c, y: (n.sin(c * y), None)), x, X)[0])(0.5),
     "tree": lambda q, n, l: q.grad(q.checkpoint(lambda p: (n.sin(p["a"]) * p["b"]).sum()))({"a": X, "b": X}),
     **{

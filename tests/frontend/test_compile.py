@@ -104,7 +104,9 @@ def test_max_variants():
     f(qnp.ones(1))
     f(qnp.ones(2))
     f(qnp.ones(1))
-    with pytest.raises(errors.TooManyVariantsError, match=r"max_variants=2.*test_compile.py.*shape of x: \(\d,\) -> \(3,\)"):
+    with pytest.raises(
+        errors.TooManyVariantsError, match=r"max_variants=2.*test_compile.py.*shape of x: \(\d,\) -> \(3,\)"
+    ):
         f(qnp.ones(3))
 
 

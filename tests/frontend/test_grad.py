@@ -58,9 +58,7 @@ CASES: dict[str, Any] = {
     "unused": lambda q, n, l: q.grad(lambda x, y: y.sum(), (0, 1))(X, W),
     "perturbation reverse": lambda q, n, l: q.grad(lambda x: x * q.grad(lambda y: x + y)(1.0))(2.0),
     "perturbation product": lambda q, n, l: q.grad(lambda x: x * q.grad(lambda y: x * y * y)(x))(2.0),
-    "perturbation mixed": lambda q, n, l: q.jvp(
-        lambda x: x * q.grad(lambda y: x * y * y)(3.0), (2.0,), (1.0,)
-    ),
+    "perturbation mixed": lambda q, n, l: q.jvp(lambda x: x * q.grad(lambda y: x * y * y)(3.0), (2.0,), (1.0,)),
     "if": lambda q, n, l: q.grad(lambda x: x**2 if x > 0 else -x)(2.0),
     "if else": lambda q, n, l: q.grad(lambda x: x**2 if x > 0 else -x)(-2.0),
     "while": lambda q, n, l: q.grad(until_large)(2.0),
@@ -87,7 +85,9 @@ CASES: dict[str, Any] = {
     "hvp reverse": lambda q, n, l: q.grad(lambda x: (q.grad(smooth(n))(x) * X).sum())(X),
     "through integers": lambda q, n, l: q.grad(lambda x: (x.astype(int).astype(float) * x).sum())(X),
     "scan": lambda q, n, l: q.grad(lambda x: l.scan(lambda c, y: (n.sin(c * y), c), x, X)[0])(0.7),
-    "scan of closed-over": lambda q, n, l: q.grad(lambda w: l.scan(lambda c, y: (c * w + y, c * w), 1.0, X)[1].sum())(0.7),
+    "scan of closed-over": lambda q, n, l: q.grad(lambda w: l.scan(lambda c, y: (c * w + y, c * w), 1.0, X)[1].sum())(
+        0.7
+    ),
     "fori_loop": lambda q, n, l: q.grad(lambda x: l.fori_loop(0, 4, lambda i, c: n.sin(c) * i, x))(0.7),
     "cond": lambda q, n, l: q.grad(lambda x: l.cond(x > 0, n.sin, n.cos, x))(0.7),
     "switch": lambda q, n, l: q.grad(lambda x: l.switch(1, [n.sin, n.cos, lambda y: y], x))(0.7),

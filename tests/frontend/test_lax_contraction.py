@@ -87,7 +87,11 @@ CONTRACTIONS = [
     "conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding", "conv_dimension_numbers", "fft",
     "rng_bit_generator", "rng_uniform",
 ]  # fmt: skip
-LINALG = [n for n in dir(lax.linalg) if callable(getattr(jax.lax.linalg, n, None)) and inspect.isfunction(getattr(lax.linalg, n))]
+LINALG = [
+    n
+    for n in dir(lax.linalg)
+    if callable(getattr(jax.lax.linalg, n, None)) and inspect.isfunction(getattr(lax.linalg, n))
+]
 
 
 @pytest.mark.parametrize("name", CONTRACTIONS + [f"linalg.{n}" for n in LINALG])

@@ -97,7 +97,10 @@ def test_effects_are_those_of_the_primitive():
 
 def test_constants_have_their_type():
     a = Var(F3)
-    fails(ClosedJaxpr(Jaxpr([a], (), (), [a]), [np.zeros(2, "f4")]), "constant a has type f32[3], its value has shape (2,)")
+    fails(
+        ClosedJaxpr(Jaxpr([a], (), (), [a]), [np.zeros(2, "f4")]),
+        "constant a has type f32[3], its value has shape (2,)",
+    )
 
 
 def test_surplus_parameters_suggest_the_right_one():

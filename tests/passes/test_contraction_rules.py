@@ -125,7 +125,9 @@ def test_batching_equals_a_loop(name, dims):
 def test_an_empty_batch():
     f, _, xs, ys = functions("groups")
     p, params = params_of(f, normal(xs), normal(ys))
-    out = run(lambda a: batching[p](Axis(0), [a, normal(ys)], [0, None], **params)[0], np.zeros((0, *xs), np.float32))[0]
+    out = run(lambda a: batching[p](Axis(0), [a, normal(ys)], [0, None], **params)[0], np.zeros((0, *xs), np.float32))[
+        0
+    ]
     assert out.shape == (0, 2, 4, 5, 5)
 
 
@@ -174,5 +176,3 @@ def test_an_empty_convolution_has_zero_cotangents():
     p, params = params_of(f, x, k)
     out = transpose[p](np.zeros((2, 4, 0), np.float32), Linear(aval_of(x)), k, **params)
     assert isinstance(out[0], Zero) and out[0].aval == ShapedArray((2, 3, 2), np.dtype(np.float32))
-
-

@@ -53,7 +53,9 @@ def scan_consts_and_ys(m, x, v):
 
 
 def scan_fixed_carry(m, x, v):
-    (c, _), _ = m.lax.scan(lambda c, y: ((m.np.sin(c[0] * y * m.np.exp(c[1])), c[1]), None), (x, x * 2.0), v, reverse=True)
+    (c, _), _ = m.lax.scan(
+        lambda c, y: ((m.np.sin(c[0] * y * m.np.exp(c[1])), c[1]), None), (x, x * 2.0), v, reverse=True
+    )
     return c
 
 

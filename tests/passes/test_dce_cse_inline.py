@@ -58,7 +58,10 @@ def test_inline_keeps_types_where_weak_types_differ():
 
 
 def test_dce_removes_what_nothing_uses():
-    out = run("dce", "{ lambda a:f32[2]=[1.0 2.0] ; b:f32[2]. let c:f32[2] = sin b d:f32[2] = mul c a e:f32[2] = cos b in (e,) }")
+    out = run(
+        "dce",
+        "{ lambda a:f32[2]=[1.0 2.0] ; b:f32[2]. let c:f32[2] = sin b d:f32[2] = mul c a e:f32[2] = cos b in (e,) }",
+    )
     assert to_text(out) == "{ lambda ; a:f32[2]. let b:f32[2] = cos a in (b,) }"
 
 
@@ -97,7 +100,13 @@ SCAN = (
 
 @pytest.mark.parametrize(
     ("results", "operands", "outputs", "inner"),
-    [("c", 2, 1, ["add"]), ("e", 2, 2, ["add"]), ("d", 2, 1, ["mul"]), ("f", 3, 2, ["mul", "add"]), ("c, f", 5, 3, None)],
+    [
+        ("c", 2, 1, ["add"]),
+        ("e", 2, 2, ["add"]),
+        ("d", 2, 1, ["mul"]),
+        ("f", 3, 2, ["mul", "add"]),
+        ("c, f", 5, 3, None),
+    ],
 )
 def test_dce_narrows_a_scan_with_dead_carries(results, operands, outputs, inner):
     (eqn,) = run("dce", SCAN % results).eqns

@@ -139,7 +139,9 @@ def test_records():
 
 
 def test_verify_each_names_the_pass():
-    with pytest.raises(VerificationError, match=r"^after pass sample-of-tests\{mode=break\}: operand .* \(at m.py:2, in f\)"):
+    with pytest.raises(
+        VerificationError, match=r"^after pass sample-of-tests\{mode=break\}: operand .* \(at m.py:2, in f\)"
+    ):
         PassManager("dce,sample-of-tests{mode=break}", verify_each=True).run(PROGRAM)
     with config.override(verify_each=True), pytest.raises(VerificationError, match="after pass"):
         PassManager("sample-of-tests{mode=break}").run(PROGRAM)
@@ -152,7 +154,9 @@ def test_a_failing_pass_is_named():
 
 def test_compare_finds_the_first_pass_that_changes_the_numbers():
     assert PassManager("simplify,dce", compare=True).run(PROGRAM).eqns
-    with pytest.raises(PassError, match=r"pass sample-of-tests\{mode=drop\} changes the numbers: result 0 at index \(0,\) was"):
+    with pytest.raises(
+        PassError, match=r"pass sample-of-tests\{mode=drop\} changes the numbers: result 0 at index \(0,\) was"
+    ):
         PassManager("simplify,sample-of-tests{mode=drop},dce", compare=True).run(PROGRAM)
     with pytest.raises(PassError, match=r"was 4.0, is -2.0"):
         PassManager("sample-of-tests{mode=drop}", compare=True, compare_inputs=[[2.0, 3.0, 4.0]]).run(PROGRAM)
@@ -162,7 +166,11 @@ def in_a_process_with_the_plugin(code: str, *more_paths: Path) -> subprocess.Com
     folder = Path(__file__).parent / "plugin"
     path = os.pathsep.join(map(str, (folder, *more_paths)))
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
     )
 
 
@@ -177,8 +185,12 @@ def test_another_package_adds_a_pass():
 
 def test_two_packages_with_one_name_are_an_error(tmp_path):
     (tmp_path / "quire_other-1.0.dist-info").mkdir()
-    (tmp_path / "quire_other-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: quire-other\nVersion: 1.0\n")
-    (tmp_path / "quire_other-1.0.dist-info" / "entry_points.txt").write_text("[quire.passes]\nhalve = quire_other:Halve\n")
+    (tmp_path / "quire_other-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: quire-other\nVersion: 1.0\n"
+    )
+    (tmp_path / "quire_other-1.0.dist-info" / "entry_points.txt").write_text(
+        "[quire.passes]\nhalve = quire_other:Halve\n"
+    )
     (tmp_path / "quire_other.py").write_text(
         "from dataclasses import dataclass\nfrom quire.passes.base import Pass\n"
         "@dataclass(frozen=True)\nclass Halve(Pass):\n    'Another.'\n    name = 'halve'\n"

@@ -99,7 +99,13 @@ def test_dot_general_preferred_types():
 
 
 def test_dot_general_of_two_dtypes():
-    pairs = [("int8", "float32"), ("uint8", "int8"), ("float16", "float32"), ("float32", "complex64"), ("bool", "int32")]
+    pairs = [
+        ("int8", "float32"),
+        ("uint8", "int8"),
+        ("float16", "float32"),
+        ("float32", "complex64"),
+        ("bool", "int32"),
+    ]
     check([dot_case("mixed", *FORMS["mm"], dtypes.as_dtype(a), dtypes.as_dtype(b)) for a, b in pairs])
 
 
@@ -238,8 +244,18 @@ def test_preferred_element_type_errors():
 @pytest.mark.parametrize(
     "x, k, options, message",
     [
-        ((1, 3, 5, 5), (4, 2, 3, 3), {}, r"has 3 features \(dimension 1\), rhs f32\[4,2,3,3\] takes 2 \(dimension 1\) times"),
-        ((1, 4, 5, 5), (3, 2, 3, 3), {"feature_group_count": 2}, "feature_group_count 2 must divide the 3 output features"),
+        (
+            (1, 3, 5, 5),
+            (4, 2, 3, 3),
+            {},
+            r"has 3 features \(dimension 1\), rhs f32\[4,2,3,3\] takes 2 \(dimension 1\) times",
+        ),
+        (
+            (1, 4, 5, 5),
+            (3, 2, 3, 3),
+            {"feature_group_count": 2},
+            "feature_group_count 2 must divide the 3 output features",
+        ),
         ((3, 4, 5, 5), (4, 4, 3, 3), {"batch_group_count": 2}, "batch_group_count 2 must divide the batch of 3"),
         ((1, 3, 5), (4, 3, 3, 3), {}, "must have one rank"),
         ((1, 3, 5, 5), (4, 3, 3, 3), {"window_strides": (1,)}, "must have 2 entries"),

@@ -31,9 +31,7 @@ class Q:
     """quire's operations under the names that a case uses."""
 
     lax = lax
-    sin, cos, exp, abs, mul, add = map(
-        staticmethod, (qnp.sin, qnp.cos, qnp.exp, qnp.abs, qnp.multiply, qnp.add)
-    )
+    sin, cos, exp, abs, mul, add = map(staticmethod, (qnp.sin, qnp.cos, qnp.exp, qnp.abs, qnp.multiply, qnp.add))
     gt, lt, sum = map(staticmethod, (qnp.greater, qnp.less, qnp.sum))
     int32 = staticmethod(lambda x: ew.convert_element_type(x, np.int32))
 
@@ -42,9 +40,7 @@ class J:
     """The same of JAX."""
 
     lax = jl
-    sin, cos, exp, abs, mul, add = map(
-        staticmethod, (jnp.sin, jnp.cos, jnp.exp, jnp.abs, jnp.multiply, jnp.add)
-    )
+    sin, cos, exp, abs, mul, add = map(staticmethod, (jnp.sin, jnp.cos, jnp.exp, jnp.abs, jnp.multiply, jnp.add))
     gt, lt, sum = map(staticmethod, (jnp.greater, jnp.less, jnp.sum))
     int32 = staticmethod(lambda x: x.astype(jnp.int32))
 
@@ -142,9 +138,7 @@ def scan_unrolled(m, x, v):
     out = []
     for unroll in (2, 3, 4, 7, True):
         for reverse in (False, True):
-            out += m.lax.scan(
-                lambda c, y: (m.add(m.mul(c, 1.1), y), m.mul(c, y)), x, v, reverse=reverse, unroll=unroll
-            )
+            out += m.lax.scan(lambda c, y: (m.add(m.mul(c, 1.1), y), m.mul(c, y)), x, v, reverse=reverse, unroll=unroll)
     return out
 
 
@@ -190,9 +184,11 @@ BOTH = [
 def flat(m, f):
     def call(x, v):
         out = f(m, x, v)
-        return [y for part in out for y in (part if isinstance(part, list | tuple) else [part])] if isinstance(
-            out, list | tuple
-        ) else out
+        return (
+            [y for part in out for y in (part if isinstance(part, list | tuple) else [part])]
+            if isinstance(out, list | tuple)
+            else out
+        )
 
     return call
 

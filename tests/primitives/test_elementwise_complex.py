@@ -54,7 +54,11 @@ def compiled_and_referenced(dtype, unary, binary, x, y):
     ("dtype", "unary", "binary"),
     [
         (np.complex64, UNARY, BINARY),
-        (np.complex128, ("abs", "exp", "log", "sin", "tanh", "asin", "acosh", "atan", "sqrt"), ("mul", "div", "pow", "eq")),
+        (
+            np.complex128,
+            ("abs", "exp", "log", "sin", "tanh", "asin", "acosh", "atan", "sqrt"),
+            ("mul", "div", "pow", "eq"),
+        ),
     ],
 )
 def test_values_and_branch_cuts(dtype, unary, binary, x64):

@@ -73,7 +73,9 @@ def test_reference_has_jax_s_special_values(dtype, x64):
     # JAX's exp2, sinh and lgamma are good to 1e-5 only in float32.
     rtol, atol = (3e-5, 1e-6) if dtype == np.float32 else (1e-9, 1e-12)
     cases = [Case(n, getattr(ew, n), (x,), under_jax(getattr(jl, n)), rtol=rtol, atol=atol) for n in UNARY]
-    cases += [Case(n, getattr(ew, n), (a, b), under_jax(getattr(jl, n)), rtol=rtol, atol=atol) for n in ("pow", "atan2")]
+    cases += [
+        Case(n, getattr(ew, n), (a, b), under_jax(getattr(jl, n)), rtol=rtol, atol=atol) for n in ("pow", "atan2")
+    ]
     check(cases, compiled=False)
 
 
@@ -91,7 +93,9 @@ def test_zeros_keep_their_sign(x64):
 
 def test_sine_of_large_arguments():
     """Right for every float32: these are among the hardest, close to multiples of pi/2, up to the largest number."""
-    x = np.array([1e4, 1e6, 1e15, 3.4028235e38, 16367173.0 * 2.0**72, 2.0**31, 2.0**63, 2.0**95, 11.0, 710.0], np.float32)
+    x = np.array(
+        [1e4, 1e6, 1e15, 3.4028235e38, 16367173.0 * 2.0**72, 2.0**31, 2.0**63, 2.0**95, 11.0, 710.0], np.float32
+    )
     x = np.concatenate([x, -x, (np.arange(1, 3000) * (np.pi / 2)).astype(np.float32)])
     check([Case(n, getattr(ew, n), (x,), rtol=5e-7) for n in ("sin", "cos", "tan")])
 
@@ -157,4 +161,7 @@ def test_derivative_of_a_gamma_sample_is_that_of_the_quantile(x64):
     h = 1e-5 * a
     p, q = sp.gammainc(a, x), sp.gammaincc(a, x)
     inverse = [np.where(p < 0.5, sp.gammaincinv(a + s, p), sp.gammainccinv(a + s, q)) for s in (h, -h)]
-    check([Case("sample", ew.random_gamma_grad, (a, x), lambda a, x: (inverse[0] - inverse[1]) / (2 * h), rtol=1e-6)], compiled=False)
+    check(
+        [Case("sample", ew.random_gamma_grad, (a, x), lambda a, x: (inverse[0] - inverse[1]) / (2 * h), rtol=1e-6)],
+        compiled=False,
+    )

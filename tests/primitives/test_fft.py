@@ -23,7 +23,11 @@ def case(kind, lengths, batch=(2,), double=False):
     if kind == "IRFFT":
         shape = (*lengths[:-1], lengths[-1] // 2 + 1)
     x = RNG.normal(size=(*batch, *shape))
-    x = x.astype(real) if kind == "RFFT" else (x + 1j * RNG.normal(size=x.shape)).astype(np.result_type(real, np.complex64))
+    x = (
+        x.astype(real)
+        if kind == "RFFT"
+        else (x + 1j * RNG.normal(size=x.shape)).astype(np.result_type(real, np.complex64))
+    )
     axes = tuple(range(len(batch), len(batch) + len(lengths)))
     out = {"RFFT": np.complex64, "IRFFT": np.float32}.get(kind, np.complex64)
     if double:

@@ -17,6 +17,7 @@ KEYS = [np.array(k, U32) for k in ([1, 2, 3, 4], [5, 6, 0xFFFFFFFF, 0xFFFFFFFF],
 
 def test_threefry_known_values():
     """The vectors of Random123's own tests."""
+
     def words(*values):
         return [np.array([v], U32) for v in values]
 
@@ -63,7 +64,10 @@ def test_rng_bit_generator_keys_and_dtypes():
 def test_rng_bit_generator_64_bit():
     with jax.enable_x64(True), config.override(enable_x64=True):
         wide = [np.array([1 << 63 | 5, (1 << 64) - 2], np.uint64)]
-        check(generator_cases(KEYS[:2] + wide, [(5,), (3, 3)], [np.uint64], (1, 2)) + generator_cases(wide, [(3, 3)], [U32]))
+        check(
+            generator_cases(KEYS[:2] + wide, [(5,), (3, 3)], [np.uint64], (1, 2))
+            + generator_cases(wide, [(3, 3)], [U32])
+        )
 
 
 def test_rng_uniform_is_within_its_bounds():

@@ -41,8 +41,12 @@ def test_round_trip(device, dtype):
 
 
 def test_arrays_that_are_not_contiguous(device):
-    for array in (np.arange(24.0).reshape(4, 6).T, np.arange(20, dtype=np.int16)[::-2],
-                  np.broadcast_to(np.float32(3), (2, 5)), np.asfortranarray(np.ones((300, 301)))):
+    for array in (
+        np.arange(24.0).reshape(4, 6).T,
+        np.arange(20, dtype=np.int16)[::-2],
+        np.broadcast_to(np.float32(3), (2, 5)),
+        np.asfortranarray(np.ones((300, 301))),
+    ):
         np.testing.assert_array_equal(to_numpy(from_numpy(array, device), device), array)
 
 

@@ -58,12 +58,14 @@ def test_a_damaged_file_is_removed_and_computed_again(cache, damage):
     path = cache.path(KEY)
     data = path.read_bytes()
     assert data[: len(MAGIC)] == MAGIC
-    path.write_bytes({
-        "flip": data[:-5] + bytes([data[-5] ^ 1]) + data[-4:],
-        "truncate": data[: len(data) // 2],
-        "empty": b"",
-        "magic": b"quire-cache-0\n" + data[len(MAGIC):],
-    }[damage])
+    path.write_bytes(
+        {
+            "flip": data[:-5] + bytes([data[-5] ^ 1]) + data[-4:],
+            "truncate": data[: len(data) // 2],
+            "empty": b"",
+            "magic": b"quire-cache-0\n" + data[len(MAGIC) :],
+        }[damage]
+    )
     assert cache.get(KEY) is None
     assert not path.exists()
     assert cache.get_or_compute(KEY, lambda: b"fresh") == b"fresh"
@@ -78,7 +80,7 @@ def test_the_size_is_bounded_and_the_oldest_go(tmp_path):
         os.utime(cache.path(key), (1e9 + i, 1e9 + i))
     assert cache.sweep() <= 100_000
     kept = [key for key in keys if cache.path(key).exists()]
-    assert 5 <= len(kept) <= 9 and kept == keys[-len(kept):]
+    assert 5 <= len(kept) <= 9 and kept == keys[-len(kept) :]
 
 
 def test_a_use_keeps_a_file(tmp_path):
@@ -145,8 +147,10 @@ def test_bad_keys(cache):
 
 
 def test_keys_tell_parts_apart():
-    keys = [cache_key(*parts) for parts in (
-        ("ab", "c"), ("a", "bc"), ("abc",), (b"ab", "c", ""), (("a", "b"), "c"), (("ab",), "c", ("x",)))]
+    keys = [
+        cache_key(*parts)
+        for parts in (("ab", "c"), ("a", "bc"), ("abc",), (b"ab", "c", ""), (("a", "b"), "c"), (("ab",), "c", ("x",)))
+    ]
     assert len(set(keys)) == len(keys) and all(len(key) == 64 for key in keys)
     assert cache_key("m", ("f",)) == cache_key("m", ("f",))
 
@@ -185,8 +189,11 @@ assert cache.get_or_compute("k" * 64, compute) == b"payload"
 """
     count, go = tmp_path / "count", tmp_path / "go"
     processes = [
-        subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "cache"), str(count), str(tmp_path / f"r{i}"),
-                          str(go)], stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path / "cache"), str(count), str(tmp_path / f"r{i}"), str(go)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for i in range(2)
     ]
     while not all((tmp_path / f"r{i}").exists() for i in range(2)):

@@ -12,8 +12,9 @@ from quire.runtime.devices import default_platform, device_count, devices, local
 def run(script, **environment):
     import os
 
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100,
-                          env={**os.environ, **environment})
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, env={**os.environ, **environment}
+    )
 
 
 def test_the_cpu(cpu):
@@ -59,8 +60,10 @@ def test_a_device_is_pickled_by_name(cpu):
 
 
 def test_eight_devices():
-    script = ("from quire.runtime.devices import devices\n"
-              "d = devices('cpu')\nprint(len(d), d[7], d[0].hal() is not d[7].hal())")
+    script = (
+        "from quire.runtime.devices import devices\n"
+        "d = devices('cpu')\nprint(len(d), d[7], d[0].hal() is not d[7].hal())"
+    )
     assert run(script, QUIRE_NUM_CPU_DEVICES="8").stdout == "8 CpuDevice(id=7) True\n"
 
 
@@ -81,8 +84,10 @@ def test_the_platform_from_the_environment():
 
 
 def test_missing_vulkan_tells_what_to_install():
-    script = ("from quire.runtime.devices import devices\n"
-              "try:\n    print(devices('vulkan'))\nexcept RuntimeError as e:\n    print(e)")
+    script = (
+        "from quire.runtime.devices import devices\n"
+        "try:\n    print(devices('vulkan'))\nexcept RuntimeError as e:\n    print(e)"
+    )
     # the loader finds no driver
     result = run(script, VK_DRIVER_FILES="/nowhere.json", VK_ICD_FILENAMES="/nowhere.json")
     assert "apt install libvulkan1 mesa-vulkan-drivers" in result.stdout, result

@@ -39,7 +39,8 @@ MODES = ["sync", "task"]
 @pytest.fixture
 def load(compiled, device):
     return lambda entry="main", mode="sync": Executable.load(
-        compiled(MODULE, device.platform), device, entry=entry, driver=mode)
+        compiled(MODULE, device.platform), device, entry=entry, driver=mode
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -214,7 +215,12 @@ for mode in ("sync", "task"):
     a, b = (from_numpy(np.full(4, i + 1, np.float32), d) for i, d in enumerate(two))
     print(to_numpy(executable.make_call(16)((a, b)), two[0]).tolist())
 '''
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100,
-                            env={**os.environ, "QUIRE_NUM_CPU_DEVICES": "2"})
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "QUIRE_NUM_CPU_DEVICES": "2"},
+    )
     assert result.stdout == "[3.0, 3.0, 3.0, 3.0]\n" * 2, result.stderr
     assert devices("cpu")

@@ -93,7 +93,8 @@ def call(compiled, device, mode):
         }
         module = HostModule("host", table, device)
         executable = Executable.load(
-            compiled(MODULE, device.platform), device, entry=entry, host_modules=[module], driver=mode)
+            compiled(MODULE, device.platform), device, entry=entry, host_modules=[module], driver=mode
+        )
         views = [from_numpy(array, device) for array in arrays]
         return [to_numpy(view, device) for view in executable.execute(views)]
 

@@ -81,7 +81,9 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], mo
     (result,) = json.loads(out.read_text())["results"]
     assert result["title"] == "eager/x + y" and result["ratios"]["numpy"] > 0
     text = page.read_text()
-    assert text.startswith("before\n") and text.endswith("after\n") and "STALE" not in text and "| eager/x + y |" in text
+    assert (
+        text.startswith("before\n") and text.endswith("after\n") and "STALE" not in text and "| eager/x + y |" in text
+    )
     assert cli.main(["--list", "call"]) == 0 and "call/2 arrays" in capsys.readouterr().out
     assert cli.main(["nothing"]) == 2 and "no workload is named" in capsys.readouterr().err
     assert cli.main(["call", "--against", "torch"]) == 2 and "expected jax and numpy" in capsys.readouterr().err

@@ -154,7 +154,9 @@ def test_diff(script):
 def test_timing(script):
     run = dumpir(f"{script}:loss", "--args", "f32[8,3]", "f32[8,3]", "--stage", "vm", "code", "--timing")
     assert re.search(r"^simplify +\d+\.\d\d  5 -> 4 +neg\(neg\(x\)\) -> x: 1$", run.stdout, re.MULTILINE)
-    assert re.search(r"^iree: \d+", run.stdout, re.MULTILINE) and re.search(r"^stablehlo: \d+", run.stdout, re.MULTILINE)
+    assert re.search(r"^iree: \d+", run.stdout, re.MULTILINE) and re.search(
+        r"^stablehlo: \d+", run.stdout, re.MULTILINE
+    )
 
 
 def test_text_from_standard_input():
@@ -232,7 +234,9 @@ WRONG_FUNCTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("function", "args", "status", "message"), WRONG_FUNCTIONS, ids=[m[:25] for *_, m in WRONG_FUNCTIONS])
+@pytest.mark.parametrize(
+    ("function", "args", "status", "message"), WRONG_FUNCTIONS, ids=[m[:25] for *_, m in WRONG_FUNCTIONS]
+)
 def test_wrong_functions(script, function, args, status, message):
     run = dumpir(script + function, *(("--args", *args) if args else ()), status=status)
     assert message in run.stderr
@@ -251,7 +255,9 @@ def test_a_script_that_compiles_nothing_or_fails(tmp_path):
 
 def test_compare_has_its_own_status():
     plugin = str(Path(__file__).parents[1] / "passes" / "plugin")
-    run = dumpir("-", "--passes", "simplify,halve,dce", "--compare", stdin=PROGRAM, status=3, env={"PYTHONPATH": plugin})
+    run = dumpir(
+        "-", "--passes", "simplify,halve,dce", "--compare", stdin=PROGRAM, status=3, env={"PYTHONPATH": plugin}
+    )
     assert "pass halve changes the numbers: result 0 at index (0,) was" in run.stderr
     assert "halve: Change the numbers" in dumpir("--list-passes", env={"PYTHONPATH": plugin}).stdout
 

@@ -31,16 +31,22 @@ def parser() -> argparse.ArgumentParser:
         description="Measure quire beside other libraries in one process, interleaved; results are checked to be equal.",
     )  # fmt: skip
     p.add_argument("names", nargs="*", help="groups, or group/name with wildcards; all when none is given")
-    p.add_argument("--against", default="jax", metavar="LIST", help="other libraries: jax, numpy, or none (default: jax)")
+    p.add_argument(
+        "--against", default="jax", metavar="LIST", help="other libraries: jax, numpy, or none (default: jax)"
+    )
     p.add_argument("--list", action="store_true", help="list the workloads and end")
-    p.add_argument("--seconds", type=float, default=0.6, help="time for each workload and library (default: %(default)s)")
+    p.add_argument(
+        "--seconds", type=float, default=0.6, help="time for each workload and library (default: %(default)s)"
+    )
     p.add_argument(
         "--load", type=Path, action="append", default=[], metavar="FILE",
         help="take the results of earlier runs (--json) instead of measuring; may be repeated",
     )  # fmt: skip
     p.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     p.add_argument("--plot", type=Path, metavar="FILE", help="write a picture of the ratios (needs matplotlib)")
-    p.add_argument("--markdown", type=Path, metavar="FILE", help="replace the generated section of a page with the table")
+    p.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="replace the generated section of a page with the table"
+    )
     return p
 
 

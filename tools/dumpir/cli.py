@@ -51,8 +51,15 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument("input", nargs="?", help="script.py, script.py:function, file.jaxpr or -")
     p.add_argument("--args", nargs="+", metavar="ARG", help="the function's arguments: types (f32[8,3]) or "
                    "expressions; name=ARG for a keyword")  # fmt: skip
-    p.add_argument("--stage", "-s", nargs="+", action="extend", metavar="STAGE", help="stages to show, also separated "
-                   f"by commas (default: {' '.join(DEFAULT_STAGES)}; for textual IR the result of --passes)")
+    p.add_argument(
+        "--stage",
+        "-s",
+        nargs="+",
+        action="extend",
+        metavar="STAGE",
+        help="stages to show, also separated "
+        f"by commas (default: {' '.join(DEFAULT_STAGES)}; for textual IR the result of --passes)",
+    )
     p.add_argument("--passes", "-p", metavar="PIPELINE", help="passes to run, or 'default' (the target's pipeline); "
                    "textual IR has none by default")  # fmt: skip
     p.add_argument("--target", "-t", help="compile for this target (default: the function's device, or cpu)")

@@ -15,9 +15,23 @@ def _normal(*shapes: tuple[int, ...]) -> Any:
 
 for _n in (64, 256, 512, 1024, 2048):
     program("matmul", f"f32 {_n}", lambda lib: lambda x, y: x @ y, _normal((_n, _n), (_n, _n)), tolerance=1e-3)
-program("matmul", "batched 32 x 128", lambda lib: lambda x, y: x @ y, _normal((32, 128, 128), (32, 128, 128)), tolerance=1e-3)
-program("matmul", "matrix by vector 2048", lambda lib: lambda x, y: x @ y, _normal((2048, 2048), (2048,)), tolerance=1e-3)
-program("matmul", "transposed operands 512", lambda lib: lambda x, y: x.T @ y.T, _normal((512, 512), (512, 512)), tolerance=1e-3)
+program(
+    "matmul",
+    "batched 32 x 128",
+    lambda lib: lambda x, y: x @ y,
+    _normal((32, 128, 128), (32, 128, 128)),
+    tolerance=1e-3,
+)
+program(
+    "matmul", "matrix by vector 2048", lambda lib: lambda x, y: x @ y, _normal((2048, 2048), (2048,)), tolerance=1e-3
+)
+program(
+    "matmul",
+    "transposed operands 512",
+    lambda lib: lambda x, y: x.T @ y.T,
+    _normal((512, 512), (512, 512)),
+    tolerance=1e-3,
+)
 program(
     "matmul", "bf16 512", lambda lib: lambda x, y: (x.astype("bfloat16") @ y.astype("bfloat16")).astype("float32"),
     _normal((512, 512), (512, 512)), libraries=("quire", "jax"), tolerance=3e-2,
@@ -61,8 +75,12 @@ def _convolution(dims: tuple[str, str, str], groups: int = 1) -> Any:
 
 _NHWC, _NCHW = ("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW")
 _BOTH = ("quire", "jax")
-program("conv", "3x3 NHWC", _convolution(_NHWC), _normal((8, 28, 28, 64), (3, 3, 64, 64)), libraries=_BOTH, tolerance=1e-3)
-program("conv", "3x3 NCHW", _convolution(_NCHW), _normal((8, 64, 28, 28), (64, 64, 3, 3)), libraries=_BOTH, tolerance=1e-3)
+program(
+    "conv", "3x3 NHWC", _convolution(_NHWC), _normal((8, 28, 28, 64), (3, 3, 64, 64)), libraries=_BOTH, tolerance=1e-3
+)
+program(
+    "conv", "3x3 NCHW", _convolution(_NCHW), _normal((8, 64, 28, 28), (64, 64, 3, 3)), libraries=_BOTH, tolerance=1e-3
+)
 program(
     "conv", "depthwise 3x3", _convolution(_NHWC, 64), _normal((8, 28, 28, 64), (3, 3, 1, 64)), libraries=_BOTH,
     tolerance=1e-3,

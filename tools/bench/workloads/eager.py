@@ -10,7 +10,9 @@ import numpy as np
 from ..workload import Library, Timed, Workload, register, workload
 
 
-def _operation(name: str, f: Callable[[Any, Any, Any], Any], libraries: tuple[str, ...] = ("quire", "jax", "numpy")) -> None:
+def _operation(
+    name: str, f: Callable[[Any, Any, Any], Any], libraries: tuple[str, ...] = ("quire", "jax", "numpy")
+) -> None:
     def build(lib: Library) -> Timed:
         x = lib.put(np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8))
         y = lib.put(np.linspace(1, 2, 64, dtype=np.float32).reshape(8, 8))

@@ -21,7 +21,13 @@ for _n, _text in ((1000, "1e3"), (100_000, "1e5"), (1_000_000, "1e6")):
     program("sort", f"top 8 of {_text}", lambda lib: lambda x: lib.lax.top_k(x, 8), _normal(_n), libraries=_BOTH)
 program("sort", "top 8 of 1024x1000", lambda lib: lambda x: lib.lax.top_k(x, 8), _normal(1024, 1000), libraries=_BOTH)
 program("index", "cumsum of 1M", lambda lib: lambda x: lib.np.cumsum(x), _normal(1 << 20), tolerance=1e-3)
-program("index", "cumsum of axis 1, 1024x1024", lambda lib: lambda x: lib.np.cumsum(x, axis=1), _normal(1024, 1024), tolerance=1e-3)
+program(
+    "index",
+    "cumsum of axis 1, 1024x1024",
+    lambda lib: lambda x: lib.np.cumsum(x, axis=1),
+    _normal(1024, 1024),
+    tolerance=1e-3,
+)
 program(
     "index", "gather of 20k rows", lambda lib: lambda table, i: table[i],
     lambda rng: (rng.standard_normal((100_000, 64)).astype(np.float32), rng.integers(0, 100_000, 20_000).astype(np.int32)),

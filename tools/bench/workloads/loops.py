@@ -33,7 +33,11 @@ def _newton(lib: Any) -> Any:
 
 
 program(
-    "loop", "while_loop until converged", _newton, lambda rng: (rng.uniform(1, 100, 64).astype(np.float32),), libraries=_BOTH
+    "loop",
+    "while_loop until converged",
+    _newton,
+    lambda rng: (rng.uniform(1, 100, 64).astype(np.float32),),
+    libraries=_BOTH,
 )
 
 
@@ -74,7 +78,14 @@ def _lorenz(lib: Any) -> Any:
     return lambda s: lib.lax.fori_loop(0, 10_000, step, s)
 
 
-program("loop", "RK4 on Lorenz, 10000 steps", _lorenz, lambda rng: (np.ones(3, np.float32),), libraries=_BOTH, tolerance=1e-2)
+program(
+    "loop",
+    "RK4 on Lorenz, 10000 steps",
+    _lorenz,
+    lambda rng: (np.ones(3, np.float32),),
+    libraries=_BOTH,
+    tolerance=1e-2,
+)
 
 
 def _mandelbrot(lib: Any) -> Any:

@@ -50,4 +50,9 @@ def _layer_norm(lib: Any) -> Any:
 program("reduction", "logsumexp, 1024x1000", _logsumexp, _normal(1024, 1000))
 program("reduction", "softmax, 1024x1000", _softmax, _normal(1024, 1000))
 program("reduction", "layer norm, 1024x1024", _layer_norm, _normal(1024, 1024))
-program("reduction", "sum(arange(50000))", lambda lib: lambda x: lib.np.sum(lib.np.arange(50000)) + x, lambda rng: (np.int32(1),))
+program(
+    "reduction",
+    "sum(arange(50000))",
+    lambda lib: lambda x: lib.np.sum(lib.np.arange(50000)) + x,
+    lambda rng: (np.int32(1),),
+)

@@ -15,31 +15,42 @@ def f(x, y):
     return np.tanh(x @ y) + x.sum(axis=0) * 2
 """
 
-_FIRST_CALL = """
+_FIRST_CALL = (
+    """
 import os, time
 start = time.perf_counter()
 import {library}, {library}.numpy as np
-""" + _FUNCTION + """
+"""
+    + _FUNCTION
+    + """
 x = np.ones((8, 8), np.float32)
 f = {library}.jit(f)
 {library}.block_until_ready(f(x, x))
 print(time.perf_counter() - start)
 """
+)
 
-_CALL_AFTER_IMPORT = """
+_CALL_AFTER_IMPORT = (
+    """
 import os, time
 import {library}, {library}.numpy as np
-""" + _FUNCTION + """
+"""
+    + _FUNCTION
+    + """
 x = np.ones((8, 8), np.float32)
 f = {library}.jit(f)
 start = time.perf_counter()
 {library}.block_until_ready(f(x, x))
 print(time.perf_counter() - start)
 """
+)
 
-_LOAD = """
+_LOAD = (
+    """
 import {library}, {library}.numpy as np
-""" + _FUNCTION + """
+"""
+    + _FUNCTION
+    + """
 x = np.ones((8, 8), np.float32)
 f = {library}.jit(f)
 f(x, x)
@@ -47,18 +58,23 @@ info = f.cache_info().variants[0]
 assert info.from_cache, "the program was not in the cache"
 print(info.compile_seconds)
 """
+)
 
-_WORKER_RUNNING = """
+_WORKER_RUNNING = (
+    """
 import time
 import {library}, {library}.numpy as np
 x = np.ones((8, 8), np.float32)
 {library}.block_until_ready({library}.jit(lambda x: x + 1)(x))
-""" + _FUNCTION + """
+"""
+    + _FUNCTION
+    + """
 f = {library}.jit(f)
 start = time.perf_counter()
 {library}.block_until_ready(f(x, x))
 print(time.perf_counter() - start)
 """
+)
 
 
 def run(library: str, script: str, cache: str = "0") -> float:
@@ -79,7 +95,10 @@ def run(library: str, script: str, cache: str = "0") -> float:
 
 
 def _import_time(library: str) -> float:
-    return run(library, "import time; t = time.perf_counter(); import {library}, {library}.numpy\nprint(time.perf_counter() - t)")
+    return run(
+        library,
+        "import time; t = time.perf_counter(); import {library}, {library}.numpy\nprint(time.perf_counter() - t)",
+    )
 
 
 def _process(library: str) -> float:

@@ -55,9 +55,7 @@ def trace(lib: Library) -> Timed:
 def lower(lib: Library) -> Timed:
     f, args = _long(lib, 2000), _arguments(lib)
     # Printing makes sure that the module exists: quire lowers when a stage is asked for. Its passes are part of it.
-    return Timed(
-        lambda: lib.jit(lambda x, w: f(x, w)).trace(*args).lower().as_text(), compare=False, wait_each=False
-    )
+    return Timed(lambda: lib.jit(lambda x, w: f(x, w)).trace(*args).lower().as_text(), compare=False, wait_each=False)
 
 
 @workload("trace", "small function")

@@ -62,9 +62,7 @@ def _cnn(lib: Any) -> Any:
     np_ = lib.np
 
     def conv(x: Any, w: Any, stride: int) -> Any:
-        return lib.lax.conv_general_dilated(
-            x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
+        return lib.lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     def loss(params: Any, x: Any) -> Any:
         for w in params[:-1]:
