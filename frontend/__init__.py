@@ -14,7 +14,7 @@ _source.register_internal(_here)
 for _package in ("passes", "backends", "runtime"):
     _source.register_internal(_os.path.join(_os.path.dirname(_here), _package))
 
-from quire.ir import errors as errors  # noqa: E402
+
 from quire.ir.config import config as config  # noqa: E402
 from quire.ir.jaxpr import ClosedJaxpr as ClosedJaxpr  # noqa: E402
 from quire.ir.jaxpr import Jaxpr as Jaxpr  # noqa: E402
@@ -28,6 +28,7 @@ from . import absent_names as _absent_names  # noqa: E402
 from . import ad_checkpoint as ad_checkpoint  # noqa: E402
 from . import debug as debug  # noqa: E402
 from . import eager as _eager  # noqa: E402, F401
+from . import errors as errors  # noqa: E402
 from . import lax as lax  # noqa: E402
 from . import numpy as numpy  # noqa: E402
 from . import operators as _operators  # noqa: E402, F401

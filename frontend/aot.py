@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from quire.ir import dtypes
-from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.avals import HasAval, ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
@@ -21,33 +19,13 @@ from .compiler import compile_program
 from .variants import Signature, VariantInfo
 
 
-class ShapeDtypeStruct:
+class ShapeDtypeStruct(HasAval):
     """A shape and a dtype without values: an argument of `eval_shape`, `trace` and `lower`, and their results."""
 
     __slots__ = ("aval",)
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> None:
         self.aval = ShapedArray(tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        return self.aval.weak_type
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.aval.weak_type else ""

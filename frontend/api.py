@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -19,13 +19,12 @@ from quire.runtime.devices import Device
 from . import tree_util
 from .aot import ShapeDtypeStruct
 from .compiled_function import CompiledFunction
+from .compiler import prepare_compiler
 from .placement import as_device
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @overload
-def compile(f: F, /, **options: Any) -> CompiledFunction: ...
+def compile(f: Callable[..., Any], /, **options: Any) -> CompiledFunction: ...
 @overload
 def compile(f: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -55,7 +54,8 @@ def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         7.0
     """
     if f is None:
-        return lambda g: CompiledFunction(g, **options)
+        return lambda g: compile(g, **options)
+    prepare_compiler()
     return CompiledFunction(f, **options)
 
 

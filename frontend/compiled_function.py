@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from quire.backends.iree.service import compile_service
 from quire.ir import errors
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config, current_override
@@ -25,7 +26,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.primitives.calls import jit_p
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, close_captured, current_trace, eval_jaxpr, trace_flat
-from quire.runtime.array import Array, device_of, device_view, from_view, own_device
+from quire.runtime.array import Array, device_of, device_view, from_host, from_view, own_device
 from quire.runtime.devices import Device
 
 from . import tree_util
@@ -34,6 +35,7 @@ from .compiler import Program, compile_program
 from .placement import as_device
 from .recognition import MISMATCH, Recogniser, assembler, recogniser
 from .tracebacks import user_boundary
+from .transformations import Transformation, note_transformations, recorded_transformations
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 _new = object.__new__
@@ -52,6 +54,7 @@ class TracedFunction:
     captured: list[Any]
     out_tree: Any
     seconds: float
+    transformations: tuple[Transformation, ...] = ()
 
     @property
     def closes_over_tracers(self) -> bool:
@@ -63,7 +66,9 @@ class TracedFunction:
         return ClosedJaxpr(self.jaxpr, ())
 
     def closed(self) -> ClosedJaxpr:
-        return close_captured(self.jaxpr, self.captured)
+        closed = close_captured(self.jaxpr, self.captured)
+        closed.history = self.transformations
+        return closed
 
 
 class Variant:
@@ -101,14 +106,17 @@ def _make_call(variant: Variant) -> Call:
     makers = [(kind, i, aval, aval if on_host else (aval, own)) for (kind, i), aval in zip(program.results, program.out_avals)]
     donated = frozenset(variant.donated)
 
+    first = len(variant.traced.captured)
+    dtypes_in = [(i, variant.traced.jaxpr.invars[first + i].aval.dtype) for i in kept]
+
     def view_of(x: Any) -> Any:
-        if type(x) is Array:
-            return device_view(x, device)
-        aval = aval_of(x)
-        return _host_view(x, aval, device)
+        return device_view(x, device)
 
     def views_of(leaves: Sequence[Any]) -> list[Any]:
-        return [view_of(leaves[i]) for i in kept]
+        return [
+            device_view(x, device) if type(x := leaves[i]) is Array else from_host(np.asarray(x, dtype), device)
+            for i, dtype in dtypes_in
+        ]
 
     if leaf and n_results == 1 and makers[0][0] == "result" and everything and on_host and not donated:
         _, _, out_aval, signature = makers[0]
@@ -180,12 +188,6 @@ def _selector(kept: Sequence[int], everything: bool) -> Callable[[Sequence[Any]]
 
 def _same(leaves: Sequence[Any]) -> Sequence[Any]:
     return leaves
-
-
-def _host_view(x: Any, aval: ShapedArray, device: Device) -> Any:
-    from quire.runtime import buffers
-
-    return buffers.from_numpy(np.asarray(x, dtype=aval.dtype), device)
 
 
 def _forward(x: Any, aval: ShapedArray, device: Device) -> Array:
@@ -404,8 +406,9 @@ class CompiledFunction:
             check_outputs(out, out_tree, self._name)
             return out
 
-        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {self._name}", arg_names=names)
-        traced = TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start)
+        with recorded_transformations() as transformations:
+            jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {self._name}", arg_names=names)
+        traced = TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start, tuple(transformations))
         if not traced.closes_over_tracers:
             self._traces[key] = traced
         return traced
@@ -419,6 +422,7 @@ class CompiledFunction:
 
     def _bind(self, traced: TracedFunction, leaves: Sequence[Any]) -> Any:
         values = [*traced.captured, *leaves]
+        note_transformations(traced.transformations)
         if self._inline:
             out = eval_jaxpr(traced.jaxpr, (), values)
         else:
@@ -432,8 +436,6 @@ class CompiledFunction:
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
         leaves: Sequence[Any], tree: Any,
     ) -> Variant | TracedFunction:  # fmt: skip
-        from quire.backends.iree.service import compile_service
-
         device = self._device_for(leaves, args, kwargs)
         compile_service().warm_up()  # starts in the background while the function is traced
         with self._lock:

@@ -6,7 +6,9 @@ prints the jaxpr, finds the file and loads it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import os
 import pickle
 import time
 from collections.abc import Sequence
@@ -15,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from quire.backends.iree.service import retry_flags
+from quire.backends.iree.service import compile_service, retry_flags
 from quire.backends.targets import Target
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
@@ -56,6 +58,22 @@ class Program:
     flags: tuple[str, ...]
     device: Device
     vmfb_bytes: int
+
+
+@functools.cache
+def prepare_compiler() -> None:
+    """Start the compiler's worker in the background where it will be needed: there is no cached program to load.
+
+    Called when a function is decorated, so that the worker is ready when the first one has been traced. With programs
+    in the cache the worker starts at the first trace only, because it may not be needed at all.
+    """
+    cache = compile_cache()
+    try:
+        used = cache.enabled and any(os.scandir(cache.folder))
+    except OSError:
+        used = False
+    if not used:
+        compile_service().warm_up()
 
 
 def run_pipeline(closed: ClosedJaxpr, target: Target) -> ClosedJaxpr:
@@ -207,8 +225,6 @@ def compile_flags(lowered: Any, target: Target) -> tuple[str, ...]:
 
 
 def _compile(lowered: LoweredProgram, target: Target, name: str, flags: tuple[str, ...] | None = None) -> bytes:
-    from quire.backends.iree.service import compile_service
-
     if flags is None:
         flags = compile_flags(lowered.module, target)
     output = compile_service().compile(lowered.module.bytecode(), flags, name=name)

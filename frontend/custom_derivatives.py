@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
@@ -102,7 +102,7 @@ class _Custom:
         self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()
     ) -> None:
         check_callable(fun, type(self).__name__)
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(cast("Any", self), fun)
         self.fun = fun
         self._name = name_of(fun)
         numbers = {int(n) for n in nondiff_argnums}
@@ -113,7 +113,7 @@ class _Custom:
         self._nondiff = tuple(sorted(numbers))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else functools.partial(cast("Any", self), instance)
 
     def _resolved(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments by position, defaults filled in."""

@@ -19,7 +19,7 @@ from typing import Any
 from quire.backends.iree.service import PHASES, CompileOutput
 from quire.backends.targets import Target, get_target
 from quire.ir.config import config
-from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.printer import Names, PrintOptions, to_text
 
 JAXPR, STABLEHLO = "jaxpr", "stablehlo"
@@ -94,9 +94,11 @@ class Stages(Mapping[str, str]):
         self._output: CompileOutput | None = None
         self._lock = threading.RLock()
         code = code_stage(target)
+        # What grad, vmap and the others did while the program was traced, innermost first.
+        self._history = _history_stages(program)
         # A pass may be called as a later stage is (partition has "input"): then the stage is named iree-...
         self._phases = {(p if p not in self.manager.stages else f"iree-{p}"): p for p in PHASES}
-        self._order = [JAXPR, *self.manager.stages, STABLEHLO, *self._phases, *([code] if code else [])]
+        self._order = [*self._history, JAXPR, *self.manager.stages, STABLEHLO, *self._phases, *([code] if code else [])]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._order)
@@ -136,6 +138,8 @@ class Stages(Mapping[str, str]):
     # -- how each is made
 
     def _make(self, stage: str) -> str:
+        if stage in self._history:
+            return to_text(self._history[stage], self.options, Names())
         if stage == JAXPR:
             return self._print(self.program)
         for i, pass_stage in enumerate(self.manager.stages):
@@ -216,16 +220,36 @@ class Stages(Mapping[str, str]):
         root.mkdir(parents=True, exist_ok=True)
         paths: list[Path] = []
         for stage in chosen:
-            path = root / f"{self._order.index(stage):02d}-{stage}.{self.extension(stage)}"
+            clean = re.sub(r"[^\w.-]+", "-", stage).strip("-")
+            path = root / f"{self._order.index(stage):02d}-{clean}.{self.extension(stage)}"
             path.write_text(self[stage] + "\n", encoding="utf-8")
             paths.append(path)
         return paths
 
     def extension(self, stage: str) -> str:
         """The file name extension of a stage's text."""
-        if stage == JAXPR or stage in self.manager.stages:
+        if stage == JAXPR or stage in self.manager.stages or stage in self._history:
             return "jaxpr"
         return {"assembly": "s", "ptx": "ptx", "msl": "metal"}.get(stage, "mlir")
+
+
+def _history_stages(program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
+    """The stages of a program's trace: the function that was transformed first, then each transformation's result.
+
+    They are named as the transformation, ``grad of loss``, with a number where a name occurs again.
+    """
+    stages: dict[str, ClosedJaxpr] = {}
+
+    def put(name: str, jaxpr: Jaxpr) -> None:
+        n = 1
+        while (name if n == 1 else f"{name} ({n})") in stages:
+            n += 1
+        stages[name if n == 1 else f"{name} ({n})"] = ClosedJaxpr(jaxpr)
+
+    for t in program.history:
+        put(f"before {t.name}", t.before)
+        put(t.name, t.after)
+    return stages
 
 
 class UnknownStageError(KeyError, ValueError):

@@ -20,11 +20,22 @@ from quire.runtime.array import Array, from_numpy
 
 @dataclass(frozen=True)
 class Transformation:
-    """One transformation while a program was traced: its name, and the function before and after."""
+    """One transformation while a program was traced: its name, the function before, and what it appended."""
 
     name: str
     before: Jaxpr
-    after: Jaxpr
+    equations: Sequence[Eqn]
+    read: frozenset[Var]
+    outvars: Sequence[Var]
+
+    @property
+    def after(self) -> Jaxpr:
+        """The result as a function of the variables it reads from outside, in order of first use."""
+        inputs: dict[Var, None] = {}
+        for a in (*(a for eqn in self.equations for a in eqn.inputs), *self.outvars):
+            if isinstance(a, Var) and a in self.read:
+                inputs.setdefault(a)
+        return Jaxpr((), tuple(inputs), self.equations, self.outvars)
 
 
 _recorded: ContextVar[list[Transformation] | None] = ContextVar("quire_transformations", default=None)
@@ -78,16 +89,14 @@ class appended:
         self.equations = eqns
         found = _recorded.get()
         if found is not None:
-            found.append(Transformation(self._name, self._before, _as_jaxpr(eqns, read, outvars)))
+            found.append(Transformation(self._name, self._before, eqns, frozenset(read), outvars))
 
 
-def _as_jaxpr(eqns: Sequence[Eqn], read: set[Var], outvars: Sequence[Var]) -> Jaxpr:
-    """Equations as a function of the variables they read from outside, in order of first use."""
-    inputs: dict[Var, None] = {}
-    for a in (*(a for eqn in eqns for a in eqn.inputs), *outvars):
-        if isinstance(a, Var) and a in read:
-            inputs.setdefault(a)
-    return Jaxpr((), tuple(inputs), eqns, outvars)
+def note_transformations(transformations: Sequence[Transformation]) -> None:
+    """Add those of a nested compiled function to what is being collected."""
+    found = _recorded.get()
+    if found is not None:
+        found.extend(transformations)
 
 
 def as_array(x: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import optree
@@ -140,7 +140,7 @@ def _flatten_up_to(treedef: Any, tree: Any, other: Any, position: int) -> list[A
         ) from None
 
 
-def structure_differences(prefix: Any, tree: Any, path: str = "") -> Iterable[tuple[str, str]]:
+def structure_differences(prefix: Any, tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """The places where `prefix` is no prefix of `tree`: the path as Python text, and what differs there."""
     if is_tree_leaf(prefix):
         return
@@ -507,15 +507,16 @@ def register_dataclass(
         )
     if (data_fields is None) != (meta_fields is None):
         raise TypeError("register_dataclass: give data_fields and meta_fields, or neither")
+    cls: Any = nodetype  # is_dataclass would narrow it to instances
     if data_fields is None or meta_fields is None:
-        if not dataclasses.is_dataclass(nodetype):
+        if not dataclasses.is_dataclass(cls):
             raise TypeError(f"register_dataclass: {nodetype!r} is not a dataclass: give data_fields and meta_fields")
-        fields = [f for f in dataclasses.fields(nodetype) if f.init]
+        fields = [f for f in dataclasses.fields(cls) if f.init]
         data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
         meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
     data, meta = tuple(data_fields), tuple(meta_fields)
-    if dataclasses.is_dataclass(nodetype):
-        wanted = {f.name for f in dataclasses.fields(nodetype) if f.init} - set(drop_fields)
+    if dataclasses.is_dataclass(cls):
+        wanted = {f.name for f in dataclasses.fields(cls) if f.init} - set(drop_fields)
         given = {*data, *meta}
         if missing := wanted - given:
             raise ValueError(

@@ -84,6 +84,38 @@ class ShapedArray(AbstractValue):
         return ShapedArray(self.shape, dtypes.float0)
 
 
+class HasAval:
+    """What every value with an aval says of itself: arrays, tracers, shapes without values."""
+
+    __slots__ = ()
+    aval: ShapedArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The elements' dtype."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype gives way to that of other operands, as a Python scalar's does."""
+        return self.aval.weak_type
+
+
 class AbstractToken(AbstractValue):
     """The type of the token that orders effects; it holds no data."""
 
@@ -119,7 +151,7 @@ def aval_of(value: Any) -> ShapedArray:
     aval = getattr(value, "aval", None)
     if aval is not None:
         return aval
-    scalar = _SCALAR_DTYPES.get(type(value))
+    scalar = _SCALAR_DTYPES.get(cast("Any", type(value)))
     if scalar is not None:
         if scalar is dtypes.int64:
             check_int_range(value)
@@ -127,8 +159,9 @@ def aval_of(value: Any) -> ShapedArray:
     if isinstance(value, np.number | np.bool_):
         return _numpy_scalar(type(value), config.options.enable_x64)
     if isinstance(value, np.ndarray | np.generic):
-        shape, dtype = cast("tuple[tuple[int, ...], DType]", (value.shape, value.dtype))
-        return ShapedArray(shape, dtype if dtype == dtypes.float0 else dtypes.canonicalize(dtype))
+        array = cast("np.ndarray[Any, Any]", value)
+        kept = array.dtype == dtypes.float0
+        return ShapedArray(array.shape, array.dtype if kept else dtypes.canonicalize(array.dtype))
     for base, dtype in _SCALAR_DTYPES.items():  # subclasses of Python scalars, for example IntEnum
         if isinstance(value, base):
             return ShapedArray((), dtypes.canonicalize(dtype), base is not bool)

@@ -82,7 +82,7 @@ def complex_dtype(d: DType) -> DType:
     return complex128 if d in (float64, complex128) else complex64
 
 
-_TO_32 = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
+_TO_32: dict[DType, DType] = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
 
 def canonicalize(d: Any) -> DType:

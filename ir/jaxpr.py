@@ -7,7 +7,7 @@ literals. Equality is structural, up to the names of variables and without sourc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -179,16 +179,22 @@ class Jaxpr:
 
 
 class ClosedJaxpr:
-    """A jaxpr together with the values of its constvars."""
+    """A jaxpr together with the values of its constvars.
 
-    __slots__ = ("jaxpr", "consts", "__weakref__")
+    `history` holds, for dumps, what happened while the program was traced (grad, vmap, ...): objects with a `name`, and
+    the jaxprs `before` and `after`. It is no part of the program's identity, and passes drop it.
+    """
+
+    __slots__ = ("jaxpr", "consts", "history", "__weakref__")
     jaxpr: Jaxpr
     consts: tuple[Any, ...]
+    history: tuple[Any, ...]
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
         assert len(jaxpr.constvars) == len(consts), "one value for each constvar"
         self.jaxpr = jaxpr
         self.consts = tuple(consts)
+        self.history = ()
 
     @property
     def in_avals(self) -> list[ShapedArray]:
@@ -276,8 +282,9 @@ def _same_param(x: Any, y: Any) -> bool:
     if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
         return _same_value(x, y)
     if isinstance(x, tuple) and isinstance(y, tuple):
-        return len(x) == len(y) and all(map(_same_param, x, y))
-    return type(x) is type(y) and bool(x == y)
+        first, second = cast("tuple[Any, ...]", x), cast("tuple[Any, ...]", y)
+        return len(first) == len(second) and all(map(_same_param, first, second))
+    return type(cast("Any", x)) is type(y) and bool(x == y)
 
 
 # -- walking and rebuilding --------------------------------------------------------------------------------------

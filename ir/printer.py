@@ -342,7 +342,7 @@ class _Printer:
         fields = _fields(value)
         if fields is not None:
             inside = ", ".join(f"{k}={' '.join(self.value(v, 10**9))}" for k, v in fields.items())
-            return f"{type(x).__name__}({inside})"
+            return f"{type(value).__name__}({inside})"
         return f"<{_qualified(value)}>"
 
 

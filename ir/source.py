@@ -93,7 +93,7 @@ def current_source(depth: int = 1) -> Source | None:
     forced = _forced.get()
     if forced is not None:
         return forced
-    frame: FrameType | None = sys._getframe(depth)
+    frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]  (no public form is as fast)
     while frame is not None:
         code = frame.f_code
         known = _is_internal.get(code)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from . import errors
-from .avals import ShapedArray, aval_of
+from .avals import HasAval, ShapedArray, aval_of
 from .config import config
 from .jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Effects, Eqn, Jaxpr, Literal, Params, Var
 from .primitive import Primitive
@@ -49,7 +49,7 @@ hooks = Hooks()
 # -- tracers --------------------------------------------------------------------------------------------------------
 
 
-class Tracer:
+class Tracer(HasAval):
     """A value of a program that is being traced. The user's operators and methods are attached by `quire`."""
 
     __slots__ = ("aval", "owner", "variable", "_value", "__weakref__")
@@ -63,27 +63,6 @@ class Tracer:
         self.owner = trace
         self.variable = var
         self._value = value
-
-    # Facts that the aval holds.
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        return self.aval.weak_type
 
     def __repr__(self) -> str:
         return f"Traced<{self.aval.short()}>"
@@ -231,8 +210,7 @@ class Trace:
             if value.owner is self:
                 return value.variable
             return self.capture(value)
-        kind = type(value)
-        if kind in _PYTHON_SCALARS or isinstance(value, np.generic):
+        if cast("Any", type(value)) in _PYTHON_SCALARS or isinstance(value, np.generic):
             return Literal(value, aval_of(value))
         if isinstance(value, Literal):
             return value
@@ -481,7 +459,8 @@ def close_captured(jaxpr: Jaxpr, captured: Sequence[Any]) -> ClosedJaxpr:
     """Turn captured concrete arrays, the first inputs, into the constants of a closed jaxpr (top level only)."""
     n = len(captured)
     captured = [
-        np.array(x, dtype=v.aval.dtype) if isinstance(x, np.ndarray) else x  # a copy: NumPy arrays may change
+        # a copy: NumPy arrays may change
+        np.array(cast("np.ndarray[Any, Any]", x), dtype=v.aval.dtype) if isinstance(x, np.ndarray) else x
         for x, v in zip(captured, jaxpr.invars)
     ]
     return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.eqns, jaxpr.outvars), captured)

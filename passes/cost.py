@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, nested_jaxprs
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, nested_jaxprs
 
 
 class Machine(Protocol):
@@ -49,16 +49,21 @@ def _bytes(eqn: Eqn) -> float:
     return float(sum(getattr(a.aval, "nbytes", 0) for a in (*eqn.inputs, *eqn.outputs)))
 
 
+def _shape(atom: Atom) -> tuple[int, ...]:
+    return cast("tuple[int, ...]", atom.aval.shape)
+
+
 def _dot_flops(eqn: Eqn) -> float:
-    (contract, _), _ = eqn.params["dimension_numbers"]
-    k = math.prod(eqn.inputs[0].aval.shape[i] for i in contract)
+    contract: tuple[int, ...] = eqn.params["dimension_numbers"][0][0]
+    k = math.prod(_shape(eqn.inputs[0])[i] for i in contract)
     return 2.0 * k * eqn.outputs[0].aval.size
 
 
 def _conv_flops(eqn: Eqn) -> float:
-    kernel = eqn.inputs[1].aval
-    features = kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
-    return 2.0 * eqn.outputs[0].aval.size * kernel.size / max(features, 1)
+    kernel = _shape(eqn.inputs[1])
+    output_feature: int = eqn.params["dimension_numbers"].rhs_spec[0]
+    features = kernel[output_feature]
+    return 2.0 * eqn.outputs[0].aval.size * math.prod(kernel) / max(features, 1)
 
 
 def _sort_flops(eqn: Eqn) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -42,14 +42,15 @@ def _merge_consts(program: ClosedJaxpr) -> tuple[Jaxpr, tuple[Any, ...]]:
     kept: list[tuple[Var, Any]] = []
     constants: tuple[Any, ...] = program.consts
     for v, value in zip(program.jaxpr.constvars, constants):
-        on_host: bool = isinstance(value, np.ndarray)
-        key: Any = (value.tobytes(), v.aval) if on_host and v.aval.nbytes <= 4096 else id(value)
+        host = cast("np.ndarray[Any, Any]", value) if isinstance(value, np.ndarray) else None
+        small = host is not None and v.aval.nbytes <= 4096
+        key: Any = (host.tobytes(), v.aval) if host is not None and small else id(cast("object", value))
         same = first.get(key)
         if same is not None and same.aval is v.aval:
             env[v] = same
         else:
             first[key] = v
-            kept.append((v, value))
+            kept.append((v, cast("Any", value)))
     j = program.jaxpr
     if not env:
         return j, program.consts

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from quire.ir.avals import ShapedArray
+from quire.ir.avals import HasAval, ShapedArray
 
 from . import buffers
 from .buffers import to_numpy
@@ -23,7 +23,7 @@ from .devices import Device, devices
 Host = np.ndarray[Any, Any]
 
 
-class Array:
+class Array(HasAval):
     """An immutable array of one dtype.
 
     Make one with `quire.numpy.array`, `quire.device_put`, or as the result of an operation; not with this class.
@@ -44,31 +44,6 @@ class Array:
         raise TypeError("quire.Array is not made by calling it: use quire.numpy.array or quire.device_put")
 
     # -- facts ----------------------------------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The elements' dtype."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the dtype gives way to that of other operands, as a Python scalar's does."""
-        return self.aval.weak_type
 
     @property
     def on_device_size_in_bytes(self) -> int:
@@ -231,7 +206,8 @@ class Array:
             raise BufferError(f"dtype {self.aval.dtype} has no code in the buffer protocol")
         if flags & 1:
             raise BufferError("quire.Array is immutable: a writable buffer of it cannot be had")
-        return memoryview(host_value(self)).toreadonly()
+        host: Any = host_value(self)
+        return memoryview(host).toreadonly()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         if self._device is not None and not self._device.is_host:
@@ -390,8 +366,8 @@ def _writable_alias(value: Host) -> Host:
         return value
     if not value.flags.c_contiguous or not value.size:
         return value.copy()
-    memory = (ctypes.c_char * value.nbytes).from_address(value.ctypes.data)
-    memory._owner = value  # type: ignore[attr-defined]
+    memory: Any = (ctypes.c_char * value.nbytes).from_address(value.ctypes.data)
+    memory._owner = value
     return np.frombuffer(memory, dtype=value.dtype).reshape(value.shape)
 
 

@@ -26,7 +26,7 @@ from quire.backends.iree.paths import cache_folder, compiler_folder
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-MAGIC = b"quire-cache-1\n"
+MAGIC = b"quire-cache-3\n"
 _HEADER = len(MAGIC) + 32
 DEFAULT_SIZE = 2 << 30
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}

@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("ir", "passes", "backends", "runtime", "tools")
 STRICT = ("quire/ir", "quire/passes")
+# MLIR's Python bindings are a compiled module whose names a type checker cannot see: all of them are of type Any.
+UNTYPED = ("iree/compiler/ir", "iree/compiler/passmanager")
 
 
 def make_links(folder: Path) -> None:
@@ -30,10 +32,15 @@ def make_links(folder: Path) -> None:
             (package / entry.name).symlink_to(entry)
     for name in PACKAGES:
         (package / name).symlink_to(ROOT / name)
+    for module in UNTYPED:
+        stub = folder / "typings" / f"{module}.pyi"
+        stub.parent.mkdir(parents=True, exist_ok=True)
+        stub.write_text("from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n")
     configuration = {
         # Links to folders are followed only where they are named.
         "include": ["quire", *(f"quire/{entry.name}" for entry in sorted(package.iterdir()) if entry.is_dir())],
         "strict": list(STRICT),
+        "stubPath": "typings",
         "pythonVersion": "3.11",
         "reportMissingTypeStubs": False,
         "reportMissingModuleSource": False,
@@ -42,6 +49,8 @@ def make_links(folder: Path) -> None:
         # NumPy's and IREE's stubs leave parts of their types unknown; rules take values of any kind.
         "reportUnknownMemberType": False,
         "reportUnknownLambdaType": False,
+        # matplotlib (the extra "report") need not be installed; the one import of it says so in its error.
+        "reportMissingImports": "warning",
     }
     (folder / "pyrightconfig.json").write_text(json.dumps(configuration, indent=2))
 

@@ -71,7 +71,7 @@ def make_page() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--check", action="store_true", help="fail if the page is not up to date")
     options = parser.parse_args(arguments)
     text = make_page()

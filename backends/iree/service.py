@@ -29,6 +29,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from quire.backends.iree.bytecode import without_branch_moves
 from quire.backends.iree.paths import compiler_library
 from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
 from quire.ir.errors import CompileError
@@ -51,6 +52,10 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
      "--iree-dispatch-creation-fuse-multi-use=false"),
     (re.compile(r"exceeded stack allocation limit"),
+     "--iree-dispatch-creation-enable-aggressive-fusion=false"),
+    # The gradient of an attention block, at -O2 and -O3: a softmax fused with several of its users.
+    (re.compile(r"restricted to workgroup distributed contexts"), "--iree-dispatch-creation-fuse-multi-use=false"),
+    (re.compile(r"restricted to workgroup distributed contexts"),
      "--iree-dispatch-creation-enable-aggressive-fusion=false"),
 )
 """Known diagnostics, and the flag with which the same module compiles."""
@@ -446,7 +451,7 @@ class CompileService:
                 worker.kill()
             if answer["ok"]:
                 return CompileOutput(
-                    answer["vmfb"], answer["seconds"], diagnostics, flags,
+                    without_branch_moves(answer["vmfb"]) if answer["vmfb"] else b"", answer["seconds"], diagnostics, flags,
                     answer["text"] or None, _stage_texts(answer["stages"]), answer["files"],
                 )
             messages = "\n".join([*(text for _, text in diagnostics), answer["error"]])

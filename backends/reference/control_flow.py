@@ -14,7 +14,7 @@ from .rules import reference
 
 
 @reference(cf.cond_p)
-def cond(index: Any, *operands: Any, branches: tuple[ClosedJaxpr, ...]) -> Any:
+def cond(index: Any, *operands: Any, branches: tuple[ClosedJaxpr, ...], **_: str) -> Any:
     return eval_jaxpr(branches[min(max(int(index), 0), len(branches) - 1)], *operands)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.special as sp
 
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
@@ -17,6 +16,23 @@ from quire.ir.primitives import elementwise as ew
 from .rules import reference
 
 Array = Any
+
+
+def special() -> Any:
+    """scipy.special, imported at its first use: it takes a third of a second."""
+    import scipy.special
+
+    return scipy.special
+
+
+def by_special(name: str) -> Callable[[Array], Array]:
+    """The function of scipy.special of that name, looked up when it is called."""
+
+    def rule(x: Array) -> Array:
+        return getattr(special(), name)(x)
+
+    rule.__name__ = name
+    return rule
 
 
 def in_double(f: Callable[..., Array]) -> Callable[..., Array]:
@@ -43,7 +59,7 @@ def exp2(x: Array) -> Array:
 
 
 def logistic(x: Array) -> Array:
-    return 1 / (1 + exp(-x)) if x.dtype == np.complex128 else sp.expit(x)
+    return 1 / (1 + exp(-x)) if x.dtype == np.complex128 else special().expit(x)
 
 
 def rsqrt(x: Array) -> Array:
@@ -80,33 +96,33 @@ def atan2(y: Array, x: Array) -> Array:
 
 
 def lgamma(x: Array) -> Array:
-    return np.where(np.isinf(x), np.inf, sp.gammaln(x))
+    return np.where(np.isinf(x), np.inf, special().gammaln(x))
 
 
 def digamma(x: Array) -> Array:
     pole = (x <= 0) & (x == np.floor(x))
-    return np.where(pole, np.nan, sp.digamma(x))
+    return np.where(pole, np.nan, special().digamma(x))
 
 
 def erf_inv(x: Array) -> Array:
-    return np.where(x == 0, x, sp.erfinv(x))
+    return np.where(x == 0, x, special().erfinv(x))
 
 
 def bessel_i1e(x: Array) -> Array:
-    return np.where(x == 0, x, sp.i1e(x))
+    return np.where(x == 0, x, special().i1e(x))
 
 
 def igamma(a: Array, x: Array) -> Array:
-    return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, sp.gammainc(a, x))
+    return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, special().gammainc(a, x))
 
 
 def igammac(a: Array, x: Array) -> Array:
-    return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, sp.gammaincc(a, x))
+    return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, special().gammaincc(a, x))
 
 
 def _slope_series(a: Array, x: Array) -> Array:
     """The sum of x^n / ((a+1) ... (a+n)) (log x - digamma(a+n+1)): P's series differentiated term by term."""
-    term, slope = np.ones_like(x), np.log(x) - sp.digamma(a + 1)
+    term, slope = np.ones_like(x), np.log(x) - special().digamma(a + 1)
     total = slope.copy()
     for n in range(1, 4000):
         term = term * (x / (a + n))
@@ -123,7 +139,7 @@ def _slope_tail(a: Array, x: Array) -> Array:
     for k in range(1, 31):
         slopes.append((slopes[-1] * (a - k) + terms[-1]) / x)
         terms.append(terms[-1] * (a - k) / x)
-    return (np.log(x) - sp.digamma(a)) * np.sum(terms, axis=0) + np.sum(slopes, axis=0)
+    return (np.log(x) - special().digamma(a)) * np.sum(terms, axis=0) + np.sum(slopes, axis=0)
 
 
 def random_gamma_grad(a: Array, x: Array) -> Array:
@@ -140,14 +156,14 @@ def random_gamma_grad(a: Array, x: Array) -> Array:
 
 def igamma_grad_a(a: Array, x: Array) -> Array:
     """The derivative of a sample times minus its density x^(a-1) e^-x / gamma(a)."""
-    density = np.exp((a - 1) * np.log(x) - x - sp.gammaln(a))
+    density = np.exp((a - 1) * np.log(x) - x - special().gammaln(a))
     value = random_gamma_grad(a, x)
     return np.where(value == 0, 0.0, -value * density)
 
 
 def zeta(x: Array, q: Array) -> Array:
     pole = (q <= 0) & (q == np.floor(q))
-    value = np.where((q < 0) & ~pole & (x != np.floor(x)), np.nan, sp.zeta(x, q))
+    value = np.where((q < 0) & ~pole & (x != np.floor(x)), np.nan, special().zeta(x, q))
     value = np.where(pole, np.where(x % 2 == 0, np.inf, np.nan), value)
     value = np.where(x == 1, np.inf, value)
     return np.where(np.isnan(x) | np.isnan(q) | np.isinf(x) | np.isinf(q), np.nan, value)
@@ -155,7 +171,7 @@ def zeta(x: Array, q: Array) -> Array:
 
 def polygamma(m: Array, x: Array) -> Array:
     n = m + 1
-    value = np.where(n % 2 == 0, 1.0, -1.0) * sp.gamma(n) * zeta(n, x)
+    value = np.where(n % 2 == 0, 1.0, -1.0) * special().gamma(n) * zeta(n, x)
     value = np.where(m == 0, digamma(x), value)
     return np.where((m < 0) | (m != np.floor(m)), np.nan, value)
 
@@ -163,7 +179,7 @@ def polygamma(m: Array, x: Array) -> Array:
 def betainc(a: Array, b: Array, x: Array) -> Array:
     invalid = ~(a >= 0) | ~(b >= 0) | (x < 0) | (x > 1) | ((a == b) & ((a == 0) | np.isinf(a)))
     low, high = (x == 0) | (b == 0) | np.isinf(a), (x == 1) | (a == 0) | np.isinf(b)
-    value = np.where(low & (x != 1), 0.0, np.where(high, 1.0, sp.betainc(a, b, x)))
+    value = np.where(low & (x != 1), 0.0, np.where(high, 1.0, special().betainc(a, b, x)))
     return np.where(invalid | np.isnan(x), np.nan, value)
 
 
@@ -172,8 +188,8 @@ _DOUBLE: dict[Any, Callable[..., Array]] = {
     ew.logistic_p: logistic, ew.sin_p: np.sin, ew.cos_p: np.cos, ew.tan_p: np.tan, ew.asin_p: np.arcsin,
     ew.acos_p: np.arccos, ew.atan_p: np.arctan, ew.sinh_p: np.sinh, ew.cosh_p: np.cosh, ew.tanh_p: np.tanh,
     ew.asinh_p: np.arcsinh, ew.acosh_p: np.arccosh, ew.atanh_p: np.arctanh, ew.sqrt_p: np.sqrt, ew.rsqrt_p: rsqrt,
-    ew.cbrt_p: np.cbrt, ew.erf_p: sp.erf, ew.erfc_p: sp.erfc, ew.erf_inv_p: erf_inv, ew.lgamma_p: lgamma,
-    ew.digamma_p: digamma, ew.bessel_i0e_p: sp.i0e, ew.bessel_i1e_p: bessel_i1e, ew.atan2_p: atan2,
+    ew.cbrt_p: np.cbrt, ew.erf_p: by_special("erf"), ew.erfc_p: by_special("erfc"), ew.erf_inv_p: erf_inv,
+    ew.lgamma_p: lgamma, ew.digamma_p: digamma, ew.bessel_i0e_p: by_special("i0e"), ew.bessel_i1e_p: bessel_i1e, ew.atan2_p: atan2,
     ew.igamma_p: igamma, ew.igammac_p: igammac, ew.igamma_grad_a_p: igamma_grad_a,
     ew.random_gamma_grad_p: random_gamma_grad, ew.zeta_p: zeta, ew.polygamma_p: polygamma,
     ew.regularized_incomplete_beta_p: betainc,

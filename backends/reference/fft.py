@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.fft
 
 from quire.ir import dtypes
 from quire.ir.primitives import fft as ff
@@ -22,6 +21,8 @@ def fft(x: Any, *, fft_type: ff.FftType, fft_lengths: tuple[int, ...]) -> Any:
             shape = (*shape[:-1], fft_lengths[-1] // 2 + 1 if fft_lengths[-1] else 0)
         real = fft_type is ff.FftType.IRFFT
         return np.zeros(shape, dtypes.real_dtype(x.dtype) if real else dtypes.complex_dtype(x.dtype))
+    import scipy.fft  # not at the top: it takes a quarter of a second
+
     if fft_type is ff.FftType.FFT:
         return scipy.fft.fftn(x, axes=axes)
     if fft_type is ff.FftType.IFFT:

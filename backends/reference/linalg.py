@@ -9,8 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-from scipy.linalg import lapack
 
 from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
@@ -33,10 +31,17 @@ def over_batch(f: Callable[..., Any], outs: list[tuple[tuple[int, ...], Any]], o
     return results
 
 
+def _scipy() -> Any:
+    """scipy.linalg, imported at its first use: it takes a third of a second."""
+    import scipy.linalg
+
+    return scipy.linalg
+
+
 def _function(name: str, x: Array) -> Callable[..., Any]:
     """The LAPACK function for the array's dtype; `name` without its type letter (syevd becomes heevd by the caller)."""
     letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[x.dtype.name]
-    return getattr(lapack, letter + name)
+    return getattr(_scipy().lapack, letter + name)
 
 
 @reference(la.cholesky_p)
@@ -57,7 +62,7 @@ def triangular_solve(
     def one(a: Array, b: Array) -> tuple[Array]:
         if not b.size:
             return (b,)
-        blas: Any = scipy.linalg.get_blas_funcs
+        blas: Any = _scipy().get_blas_funcs
         trsm = blas("trsm", (a, b))
         if conjugate_a and not transpose_a:  # BLAS has the conjugate transpose only
             a = a.conj()
@@ -128,7 +133,7 @@ def qr(x: Array, *, pivoting: bool, full_matrices: bool) -> list[Array]:
         if not a.size:
             out: tuple[Array, ...] = (np.eye(m, k, dtype=a.dtype), np.zeros((k, n), a.dtype))
             return (*out, np.arange(n, dtype=np.int32)) if pivoting else out
-        return scipy.linalg.qr(a, mode="full" if full_matrices else "economic", pivoting=pivoting, check_finite=False)
+        return _scipy().qr(a, mode="full" if full_matrices else "economic", pivoting=pivoting, check_finite=False)
 
     outs: list[Any] = [((m, k), x.dtype), ((k, n), x.dtype)]
     return over_batch(one, [*outs, ((n,), np.int32)] if pivoting else outs, [(x, 2)])
@@ -162,7 +167,7 @@ def eig(x: Array, *, compute_left_eigenvectors: bool, compute_right_eigenvectors
     def one(a: Array) -> tuple[Array, ...]:
         if not np.all(np.isfinite(a)):
             return tuple(np.full(shape, np.nan, dtype) for shape, _ in outs)
-        out: Any = scipy.linalg.eig(a, left=wanted[0], right=wanted[1], check_finite=False)
+        out: Any = _scipy().eig(a, left=wanted[0], right=wanted[1], check_finite=False)
         return out if isinstance(out, tuple) else (out,)
 
     return over_batch(one, outs, [(x, 2)])
@@ -184,7 +189,7 @@ def svd(x: Array, *, full_matrices: bool, compute_uv: bool, subset_by_index: tup
         if not np.all(np.isfinite(a)):
             return tuple(np.full(shape, np.nan, dtype) for shape, dtype in outs)
         try:
-            u, s, vh = scipy.linalg.svd(a, full_matrices=full_matrices, check_finite=False)
+            u, s, vh = _scipy().svd(a, full_matrices=full_matrices, check_finite=False)
         except np.linalg.LinAlgError:
             return tuple(np.full(shape, np.nan, dtype) for shape, dtype in outs)
         if not full_matrices:
@@ -203,7 +208,7 @@ def schur(
             return (a, a)[: 1 + compute_schur_vectors]
         if not np.all(np.isfinite(a)):
             return tuple([np.full_like(a, np.nan)] * (1 + compute_schur_vectors))
-        out: Any = scipy.linalg.schur(a, check_finite=False)
+        out: Any = _scipy().schur(a, check_finite=False)
         return out[: 1 + compute_schur_vectors]
 
     return over_batch(one, [(x.shape[-2:], x.dtype)] * (1 + compute_schur_vectors), [(x, 2)])

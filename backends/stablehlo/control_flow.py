@@ -60,7 +60,7 @@ def emit_branches(pred: Any, types: Sequence[Any], on_true: Body, on_false: Body
 
 
 @lowering(cf.cond_p)
-def cond(ctx: Ctx, index: Any, *operands: Any, branches: tuple[ClosedJaxpr, ...]) -> Any:
+def cond(ctx: Ctx, index: Any, *operands: Any, branches: tuple[ClosedJaxpr, ...], **_: str) -> Any:
     def branch(closed: ClosedJaxpr) -> Body:
         return lambda: lower_jaxpr(ctx.module, closed.jaxpr, (), operands, ctx.source)
 

@@ -82,7 +82,7 @@ def with_dtype(x: Value, dtype: DType) -> Type:
 
 def constant(value: Any, dtype: DType) -> Value:
     """A constant tensor. Complex ones are made of two real constants (dense complex ones end IREE's process)."""
-    array = np.asarray(value, dtype=dtype)
+    array: Any = np.asarray(value, dtype=dtype)
     if dtypes.is_complex(dtype):
         part = dtypes.real_dtype(dtype)
         return complex(constant(array.real, part), constant(array.imag, part))
@@ -94,7 +94,7 @@ def full(value: Any, shape: Sequence[int], dtype: DType) -> Value:
     """A constant tensor with all elements equal."""
     if dtypes.is_complex(dtype):
         part = dtypes.real_dtype(dtype)
-        z = np.asarray(value, dtype)
+        z: Any = np.asarray(value, dtype)
         return complex(full(z.real, shape, part), full(z.imag, shape, part))
     if math.prod(shape) == 0:
         return constant(np.zeros(tuple(shape), dtype), dtype)

@@ -216,7 +216,9 @@ def _outlined(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
     out_types = [types.aval_type(a) for a in jaxpr.out_avals]
     symbol = module.functions[jaxpr]
     if symbol is None:
-        symbol = module.functions[jaxpr] = f"formula_{len(module.functions)}"
+        # Formulas of one use have no name, so the length of the table would name two functions the same.
+        named = sum(name is not None for name in module.functions.values())
+        symbol = module.functions[jaxpr] = f"formula_{named}"
         in_types = [x.type for x in operands]
         with mlir.InsertionPoint(module.module.body), mlir.Location.unknown():
             function = mlir.Operation.create(

@@ -47,14 +47,23 @@ def _scalar_pred(api: str, pred: Any) -> Any:
     return pred if dtypes.is_bool(aval.dtype) else ew.ne(pred, 0)
 
 
+def _batching(api: str, batching: str) -> dict[str, str]:
+    """The parameter of the primitive; the default is not written down."""
+    if batching not in ("select", "loop"):
+        raise ValueError(f'{api}: batching must be "select" or "loop", got {batching!r}')
+    return {} if batching == "select" else {"batching": batching}
+
+
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any,
-         operand: Any = _MISSING, linear: Any = None) -> Any:  # fmt: skip
+         operand: Any = _MISSING, linear: Any = None, batching: str = "select") -> Any:  # fmt: skip
     """``true_fun(*operands) if pred else false_fun(*operands)``, deciding while the program runs.
 
     Args:
         pred: a scalar, bool or number (not zero is true).
         true_fun, false_fun: functions of the operands that return the same pytree structure, shapes and dtypes.
         operands: pytrees of arrays; `operand` is the keyword form of one operand.
+        batching: what `vmap` does where pred differs between lanes: "select" computes both branches for every lane;
+            "loop" takes lane after lane and runs one branch alone, good for a rare costly branch.
 
     Raises TypeError when pred is no scalar or the branches return different types.
 
@@ -66,6 +75,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
                 f"cond: give operands by position or as operand=, not both (got {len(operands)} and operand=)"
             )
         operands = (operand,)
+    how = _batching("cond", batching)
     check_callable("cond", "true_fun", true_fun)
     check_callable("cond", "false_fun", false_fun)
     pred = _scalar_pred("cond", pred)
@@ -77,16 +87,18 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     _check_branches("cond", ["true_fun", "false_fun"], branches[::-1])
     consts, jaxprs = common_consts(branches)
     index = ew.convert_element_type(pred, np.int32)
-    out = cf.cond_p.bind(index, *consts, *leaves, branches=tuple(jaxprs))
+    out = cf.cond_p.bind(index, *consts, *leaves, branches=tuple(jaxprs), **how)
     return tree_unflatten(branches[0].out_tree, out)
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _MISSING) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _MISSING,
+           batching: str = "select") -> Any:  # fmt: skip
     """``branches[index](*operands)``; an index out of range is clamped to the nearest branch.
 
     Args:
         index: an integer scalar.
         branches: functions of the operands that return the same pytree structure, shapes and dtypes.
+        batching: as for `cond`.
 
     Raises TypeError when the index is no integer scalar or the branches return different types, ValueError without
     branches.
@@ -97,6 +109,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         if operands:
             raise TypeError("switch: give operands by position or as operand=, not both")
         operands = (operand,)
+    how = _batching("switch", batching)
     branches = tuple(branches)
     for i, f in enumerate(branches):
         check_callable("switch", f"branches[{i}]", f)
@@ -120,7 +133,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         index = ew.min(index, np.asarray(top, aval.dtype)[()])
         index = index if dtypes.is_unsigned(aval.dtype) else ew.max(index, np.asarray(0, aval.dtype)[()])
     index = ew.clamp(np.int32(0), ew.convert_element_type(index, np.int32), np.int32(last))
-    return tree_unflatten(traced[0].out_tree, cf.cond_p.bind(index, *consts, *leaves, branches=tuple(jaxprs)))
+    return tree_unflatten(traced[0].out_tree, cf.cond_p.bind(index, *consts, *leaves, branches=tuple(jaxprs), **how))
 
 
 def _check_branches(api: str, names: Sequence[str], traced: Sequence[Traced]) -> None:

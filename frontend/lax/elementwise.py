@@ -142,7 +142,7 @@ def clamp(min: Value, x: Value, max: Value) -> Value:  # noqa: A002 - JAX's name
     """``minimum(maximum(x, min), max)``; the bounds are scalars or have x's shape.
 
     >>> import quire.numpy as qnp
-    >>> clamp(0.0, qnp.array([-1.0, 0.5, 2.0]), 1.0).tolist()
+    >>> quire.lax.clamp(0.0, qnp.array([-1.0, 0.5, 2.0]), 1.0).tolist()
     [0.0, 0.5, 1.0]
     """
     return ew.clamp(min, x, max)
@@ -184,7 +184,13 @@ def stop_gradient(x: Any) -> Any:
 
 
 __all__ = [
-    *_UNARY, *_BINARY, "RoundingMethod", "bessel_i1", "betainc", "bitcast_convert_type", "clamp",
-    "convert_element_type", "integer_pow", "pow", "reciprocal", "reduce_precision", "round", "select", "select_n",
-    "stop_gradient",
+    "RoundingMethod", "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e",
+    "bessel_i1", "bessel_i1e", "betainc", "bitcast_convert_type", "bitwise_and", "bitwise_not", "bitwise_or",
+    "bitwise_xor", "cbrt", "ceil", "clamp", "clz", "complex", "conj", "convert_element_type", "cos", "cosh",
+    "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "igamma",
+    "igamma_grad_a", "igammac", "imag", "integer_pow", "is_finite", "le", "lgamma", "log", "log1p", "logistic",
+    "lt", "max", "min", "mul", "mulhi", "ne", "neg", "nextafter", "polygamma", "population_count", "pow",
+    "random_gamma_grad", "real", "reciprocal", "reduce_precision", "rem", "round", "rsqrt", "select", "select_n",
+    "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "sqrt", "square",
+    "stop_gradient", "sub", "tan", "tanh", "zeta",
 ]  # fmt: skip

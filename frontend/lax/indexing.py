@@ -125,7 +125,7 @@ def dynamic_slice(operand: Value, start_indices: Any, slice_sizes: Sequence[int]
     """The slice of static size at scalar indices. Negative ones count from the end; then they are clamped.
 
     >>> import quire.numpy as qnp
-    >>> dynamic_slice(qnp.arange(5), [3], [3]).tolist()
+    >>> quire.lax.dynamic_slice(qnp.arange(5), [3], [3]).tolist()
     [2, 3, 4]
     """
     return ix.dynamic_slice(operand, _starts(operand, start_indices), slice_sizes)

@@ -27,7 +27,7 @@ def reduce(
     tree.
 
     >>> import quire.numpy as qnp
-    >>> reduce(qnp.arange(4), 0, lambda a, b: a + b, (0,)).item()
+    >>> quire.lax.reduce(qnp.arange(4), 0, lambda a, b: a + b, (0,)).item()
     6
     """
     leaves, tree = tree_util.tree_flatten(operands)

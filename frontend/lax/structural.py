@@ -27,7 +27,7 @@ def broadcast_in_dim(
     Raises ValueError where a size is neither 1 nor the new one.
 
     >>> import quire.numpy as qnp
-    >>> broadcast_in_dim(qnp.arange(2), (2, 3), (0,)).tolist()
+    >>> quire.lax.broadcast_in_dim(qnp.arange(2), (2, 3), (0,)).tolist()
     [[0, 0, 0], [1, 1, 1]]
     """
     return st.broadcast_in_dim(operand, shape, broadcast_dimensions)
@@ -103,7 +103,7 @@ def pad(operand: Value, padding_value: Value, padding_config: Sequence[tuple[int
     """`operand` padded by (low, high, interior) copies of a scalar along each dimension; negative ones crop.
 
     >>> import quire.numpy as qnp
-    >>> pad(qnp.arange(3), 9, [(1, 0, 1)]).tolist()
+    >>> quire.lax.pad(qnp.arange(3), 9, [(1, 0, 1)]).tolist()
     [9, 0, 9, 1, 9, 2]
     """
     return st.pad(operand, padding_value, padding_config)

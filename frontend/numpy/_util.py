@@ -304,3 +304,8 @@ def concrete_array(value: Any, dtype: Any = None) -> Array:
     """A fresh NumPy result as an Array."""
     array = np.asarray(value, dtype=dtype)
     return from_numpy(array, ShapedArray(array.shape, array.dtype))
+
+
+def members(x: Any) -> list[Value]:
+    """The subarrays of an array along its first dimension, or the items of a sequence."""
+    return list(x)

@@ -600,7 +600,7 @@ def _triangle(name: str, m: Any, k: int, lower: bool) -> Value:
     aval = aval_of(x)
     if aval.ndim < 2:
         raise ValueError(f"quire.numpy.{name}: the argument must be at least 2-dimensional, got {aval.short()}")
-    mask = broadcast_to(_below(*aval.shape[-2:], as_int(name, k, "k") - (0 if lower else 1)), aval.shape)
+    mask = broadcast_to(_below(aval.shape[-2], aval.shape[-1], as_int(name, k, "k") - (0 if lower else 1)), aval.shape)
     zero = filled(aval.shape, 0, aval.dtype, aval.weak_type)
     return ew.select_n_p.bind(mask, zero, x) if lower else ew.select_n_p.bind(mask, x, zero)
 
@@ -782,4 +782,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
     exponents = iota((n,), 0, dtypes.int32)
     if not increasing:
         exponents = ew.sub_p.bind(np.int32(n - 1), exponents)
-    return power(st.reshape(x, (x.shape[0], 1)), st.reshape(exponents, (1, n)))
+    # Weak exponents leave the dtype of x as it is.
+    weak = ew.convert_element_type_p.bind(st.reshape(exponents, (1, n)), new_dtype=dtypes.int32, weak_type=True)
+    return power(st.reshape(x, (x.shape[0], 1)), weak)

@@ -53,8 +53,8 @@ def _scalar_type(name: str, kind: Any) -> Any:
     d = np.dtype(kind)
     doc = f"""The scalar type of dtype {d.name}: a dtype argument, and a function that makes arrays of it.
 
-    >>> quire.numpy.{name}(1).dtype.name == quire.numpy.{name}.dtype.name or quire.numpy.{name}.dtype.itemsize > 4
-    True
+    >>> quire.numpy.{name}.dtype
+    {d!r}
     """
     return ScalarType(name, (), {"dtype": d, "__doc__": doc, "__module__": "quire.numpy"})
 
@@ -285,7 +285,8 @@ def save(file: Any, arr: Any, *args: Any, **kwargs: Any) -> None:
 
 def savez(file: Any, *args: Any, **kwargs: Any) -> None:
     """Write arrays to a .npz file. Follows `numpy.savez`."""
-    np.savez(file, *[np.asarray(a) for a in args], **{k: np.asarray(v) for k, v in kwargs.items()})
+    arrays: dict[str, Any] = {k: np.asarray(v) for k, v in kwargs.items()}
+    np.savez(file, *[np.asarray(a) for a in args], **arrays)
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:

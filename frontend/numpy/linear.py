@@ -147,6 +147,8 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
     (1+0j)
     """
     x, y = ensure("vdot", a), ensure("vdot", b)
+    if x.aval.size != y.aval.size:
+        raise TypeError(f"quire.numpy.vdot: the sizes of {x.aval.short()} and {y.aval.short()} must be equal")
     if dtypes.is_complex(x.aval.dtype):
         x = ew.conj_p.bind(x)
     return dot(ravel(x), ravel(y), precision=precision, preferred_element_type=preferred_element_type)
@@ -172,6 +174,14 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
     return st.reshape(out, out.aval.shape[:-2])
 
 
+def _fits(name: str, x: Value, y: Value, i: int, j: int) -> None:
+    if x.aval.shape[i] != y.aval.shape[j]:
+        raise TypeError(
+            f"quire.numpy.{name}: the contracted dimensions of {x.aval.short()} and {y.aval.short()} must be equal, "
+            f"got {x.aval.shape[i]} and {y.aval.shape[j]}"
+        )
+
+
 def matvec(x1: Any, x2: Any, /) -> Value:
     """Matrices times vectors, over broadcast leading dimensions. Follows `numpy.matvec`.
 
@@ -183,6 +193,7 @@ def matvec(x1: Any, x2: Any, /) -> Value:
         raise ValueError(
             f"quire.numpy.matvec: expected matrices and vectors, got {x.aval.short()} and {y.aval.short()}"
         )
+    _fits("matvec", x, y, -1, -1)
     out = matmul(x, st.reshape(y, (*y.aval.shape, 1)))
     return st.reshape(out, out.aval.shape[:-1])
 
@@ -198,6 +209,7 @@ def vecmat(x1: Any, x2: Any, /) -> Value:
         raise ValueError(
             f"quire.numpy.vecmat: expected vectors and matrices, got {x.aval.short()} and {y.aval.short()}"
         )
+    _fits("vecmat", x, y, -1, -2)
     if dtypes.is_complex(x.aval.dtype):
         x = ew.conj_p.bind(x)
     out = matmul(st.reshape(x, (*x.aval.shape[:-1], 1, x.aval.shape[-1])), y)
@@ -485,7 +497,8 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> t
     if isinstance(optimize, bool):
         optimize = "optimal" if optimize else [tuple(range(len(operands)))]
     shapes = [_Shape(v.aval.shape) if hasattr(v, "aval") else v for v in operands]
-    return opt_einsum.contract_path(subscripts, *shapes, optimize=optimize)
+    path, description = opt_einsum.contract_path(subscripts, *shapes, optimize=optimize)
+    return list(path), description
 
 
 __all__ = [

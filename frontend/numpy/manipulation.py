@@ -321,7 +321,7 @@ def _sequence(name: str, arrays: Any) -> list[Value]:
     if isinstance(arrays, Array | Tracer):
         if arrays.ndim == 0:
             raise ValueError(f"quire.numpy.{name}: zero-dimensional arrays cannot be joined, got {arrays.aval.short()}")
-        return list(arrays)
+        return u.members(arrays)
     if isinstance(arrays, np.ndarray):
         return [u.lift(a) for a in arrays]
     try:
@@ -398,7 +398,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Va
     u.no_out("stack", out)
     if isinstance(arrays, Array | Tracer | np.ndarray) and not np.ndim(arrays) == 0 and dtype is None and axis == 0:
         return ensure("stack", arrays)
-    xs = _sequence("stack", arrays) if not isinstance(arrays, Array | Tracer) else list(arrays)
+    xs = _sequence("stack", arrays) if not isinstance(arrays, Array | Tracer) else u.members(arrays)
     if len({_shape(x) for x in xs}) > 1:
         raise ValueError(
             f"quire.numpy.stack: all arrays must have the same shape, got {', '.join(x.aval.short() for x in xs)}"

@@ -13,9 +13,9 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 
 from . import reductions as rd
-from ._util import INEXACT, Value, cast, ensure, no_out
+from ._util import INEXACT, Value, broadcast_shapes, broadcast_to, cast, ensure, no_out
 from .arithmetic import and_, div_, select
-from .elementwise import named, operands
+from .elementwise import as_bool, named, operands
 
 Axis = Any
 
@@ -159,9 +159,13 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
     return rd.cumprod(_without_nan("nancumprod", a, 1)[0], axis, dtype, out)
 
 
-def _mask(x: Value, where: Any) -> Value:
+def _mask(name: str, x: Value, where: Any) -> Value:
     good = ew.not_p.bind(_is_nan(x))
-    return good if where is None else and_(good, where)
+    if where is None:
+        return good
+    mask = ensure(name, where, "where")
+    shape = broadcast_shapes(name, good.aval.shape, mask.aval.shape)
+    return and_(broadcast_to(good, shape), broadcast_to(as_bool(mask), shape))
 
 
 def nanmean(
@@ -176,7 +180,7 @@ def nanmean(
     x = ensure("nanmean", a)
     if x.aval.dtype not in INEXACT:
         return rd.mean(x, axis, dtype, None, keepdims, where=where)
-    good = _mask(x, where)
+    good = _mask("nanmean", x, where)
     real = dtypes.real_dtype(x.aval.dtype)
     total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
     n = rd.sum(good, axis=axis, dtype=np.int32, keepdims=keepdims)
@@ -194,8 +198,8 @@ def nanvar(
     """
     x = ensure("nanvar", a)
     if x.aval.dtype in INEXACT:
-        where = _mask(x, where)
-        x = select(where, x, 0.0)
+        where = _mask("nanvar", x, where)
+        x = select(where, broadcast_to(x, where.aval.shape), 0.0)
     return rd.var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
 
 

@@ -374,7 +374,7 @@ def _variance(
     n = sub_(count(x, axes, where, real, name, keepdims), real.type(ddof))
     total = sum(squares, axes, keepdims=keepdims, where=where)
     if isinstance(n, np.generic):
-        value = div_(total, n) if n > 0 else mul_(total, math.nan)
+        value = div_(total, n) if n.item() > 0 else mul_(total, math.nan)
     else:
         positive = ew.gt_p.bind(n, real.type(0))
         value = div_(total, n)

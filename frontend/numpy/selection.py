@@ -29,6 +29,7 @@ from ._util import (
     eager_here,
     ensure,
     known_shape_operand,
+    members,
     no_out,
     promote_all_shapes,
     promote_dtypes,
@@ -112,7 +113,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     Array([ 1., 20.], dtype=float32)
     """
     x = ensure("piecewise", x)
-    conditions = [condlist] if isinstance(condlist, Array | Tracer) and condlist.ndim == x.ndim else list(condlist)
+    conditions = [condlist] if isinstance(condlist, Array | Tracer) and condlist.ndim == x.ndim else members(condlist)
     functions = list(funclist)
     if len(functions) not in (len(conditions), len(conditions) + 1):
         raise ValueError(
@@ -153,7 +154,8 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Value
         raise ValueError(f"quire.numpy.choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     index = ew.clamp_p.bind(np.int32(0), cast(index, dtypes.int32), np.int32(n - 1))
     index, *options = promote_all_shapes("choose", index, *options)
-    return bind(ew.select_n_p, (index, *options), {}) if n > 1 else options[0]
+    out = bind(ew.select_n_p, (index, *options), {}) if n > 1 else options[0]
+    return cast(out, aval_of(out).dtype)
 
 
 def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Value:
@@ -444,7 +446,8 @@ def put_along_axis(
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Value:
     """An array with values put at indices of its flattened form; values are repeated as needed.
 
-    `inplace` must be False: arrays are immutable. `mode`: "clip" or "wrap" for indices outside. Follows `numpy.put`.
+    `inplace` must be False: arrays are immutable. `mode`: "clip" (the default) or "wrap" for indices outside.
+    Follows `numpy.put`.
 
     >>> quire.numpy.put(quire.numpy.zeros(3), quire.numpy.array([1]), 5., inplace=False)
     Array([0., 5., 0.], dtype=float32)
@@ -461,6 +464,9 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         values = resize(values, (index.aval.size,))
     if mode == "wrap":
         index, mode = remainder(index, x.aval.size), None
+    elif mode in (None, "clip"):
+        n = x.aval.size
+        index, mode = clip(index, -n, n - 1), None
     elif mode == "raise":
         raise NotImplementedError("quire.numpy.put: mode 'raise' is not supported: use 'clip' or 'wrap'")
     return reshape(ravel(x).at[index].set(values, mode="drop" if mode is None else mode), x.aval.shape)
@@ -695,6 +701,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     index = ensure("unravel_index", indices)
     if not dtypes.is_integer(index.aval.dtype):
         raise TypeError(f"quire.numpy.unravel_index: indices must be integers, got {index.aval.short()}")
+    weak = index.aval.weak_type
     total = functools.reduce(lambda a, b: a * b, sizes, 1)
     index = ew.clamp_p.bind(
         index.aval.dtype.type(-total if dtypes.is_signed(index.aval.dtype) else 0),
@@ -706,7 +713,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     stride = total
     for k in sizes:
         stride //= k
-        out.append(ew.rem_p.bind(ew.div_p.bind(index, index.aval.dtype.type(stride)), index.aval.dtype.type(k)))
+        part = ew.rem_p.bind(ew.div_p.bind(index, index.aval.dtype.type(stride)), index.aval.dtype.type(k))
+        out.append(ew.convert_element_type_p.bind(part, new_dtype=part.aval.dtype, weak_type=True) if weak else part)
     return tuple(out)
 
 

@@ -391,7 +391,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     if edges.aval.shape[0] == 0:
         return filled(v.aval.shape, 0, dtypes.canonicalize(dtypes.int64))
     rising = searchsorted(edges, v, side=side)
-    falling = sub_(edges.aval.shape[0], searchsorted(st.rev(edges, (0,)), v, side="right" if right else "left"))
+    falling = sub_(edges.aval.shape[0], searchsorted(st.rev(edges, (0,)), v, side=side))
     return where(ge_(edges[-1], edges[0]), rising, falling)
 
 
@@ -545,7 +545,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     Args:
         x: where to interpolate.
         xp, fp: the points' abscissas, increasing, and values.
-        left, right: the values outside; by default the first and the last one.
+        left, right: the values outside; by default the first and the last one; "extrapolate" continues the line.
         period: the period of the abscissas, which need not be sorted then.
 
     Follows `numpy.interp`.
@@ -586,9 +586,14 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if period is None:
         from .elementwise import greater, less
 
-        first = heights[0] if left is None else cast(ensure("interp", left, "left"), heights.aval.dtype)
-        last = heights[-1] if right is None else cast(ensure("interp", right, "right"), heights.aval.dtype)
-        out = where(less(v, points[0]), first, where(greater(v, points[-1]), last, out))
+        outside = ((left, 0, "left", less), (right, -1, "right", greater))
+        for given, end, name, beyond in outside:
+            if isinstance(given, str):
+                if given != "extrapolate":
+                    raise ValueError(f"quire.numpy.interp: {name} must be a value or 'extrapolate', got {given!r}")
+                continue  # the formula of the first or last piece holds outside too
+            value = heights[end] if given is None else cast(ensure("interp", given, name), heights.aval.dtype)
+            out = where(beyond(v, points[end]), value, out)
     return out
 
 
@@ -597,6 +602,8 @@ def absolute_scalar(value: Any, like: Value) -> Value:
     known = concrete(value)
     if known is not None and known.ndim:
         raise ValueError(f"quire.numpy.interp: period must be a scalar, got shape {known.shape}")
+    if known is not None and known == 0:
+        raise ValueError("quire.numpy.interp: period must not be 0")
     return ew.abs_p.bind(cast(ensure("interp", value, "period"), like.aval.dtype))
 
 

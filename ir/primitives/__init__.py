@@ -7,7 +7,7 @@ those that a folder has, which fills its table.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
+from pkgutil import iter_modules
 
 FAMILIES = (
     "elementwise",
@@ -28,10 +28,10 @@ FAMILIES = (
 
 def load_rules(package: str) -> None:
     """Import the rule files of a package: those named as a family."""
+    present = {module.name for module in iter_modules(import_module(package).__path__)}  # one listing of the folder
     for family in FAMILIES:
-        name = f"{package}.{family}"
-        if find_spec(name) is not None:
-            import_module(name)
+        if family in present:
+            import_module(f"{package}.{family}")
 
 
 load_rules(__name__)

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -57,7 +57,7 @@ def canonicalize_precision(precision: Any) -> PrecisionPair:
         precision = config.options.default_matmul_precision
         if precision is None:
             return None
-    pair: Any = precision if isinstance(precision, tuple | list) else (precision, precision)
+    pair = cast("Sequence[Any]", precision) if isinstance(precision, tuple | list) else (precision, precision)
     found: list[Precision] = []
     for p in pair:
         named = _PRECISION_NAMES.get(p) if isinstance(p, str) else Precision.DEFAULT if p is None else p
@@ -80,7 +80,7 @@ def dtype_rank(d: DType) -> tuple[bool, int, int, int, bool]:
     """Order of dtypes in mixed contractions: complex over float over integer, then exponent, mantissa, width, sign."""
     part = dtypes.real_dtype(d)
     if dtypes.is_float(part):
-        info: Any = ml_dtypes.finfo(part)
+        info = cast("Any", ml_dtypes.finfo(part))
         return dtypes.is_complex(d), int(info.maxexp), int(info.nmant), part.itemsize * 8, True
     return False, -1, -1, 1 if dtypes.is_bool(d) else d.itemsize * 8, not dtypes.is_unsigned(d)
 

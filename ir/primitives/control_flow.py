@@ -40,11 +40,13 @@ def _cond_effects(params: Mapping[str, Any]) -> Effects:
 
 @primitive("cond", multiple_results=True, effects=_cond_effects)
 def cond_p(
-    index: ShapedArray, *operands: ShapedArray, branches: tuple[ClosedJaxpr, ...]
+    index: ShapedArray, *operands: ShapedArray, branches: tuple[ClosedJaxpr, ...], batching: str = "select"
 ) -> tuple[ShapedArray, ...]:
     """Apply the branch that `index` (int32, clamped to the branches there are) selects; no other branch is run.
 
-    All branches take `operands` and return the same types.
+    All branches take `operands` and return the same types. `batching` says what vectorisation does where the index
+    differs between lanes: "select" computes all branches for all lanes, "loop" (the only value that is written down)
+    takes lane after lane and runs its branch alone.
     """
     if not branches:
         raise TypeError("cond: expected at least one branch")

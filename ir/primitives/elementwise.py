@@ -200,6 +200,7 @@ def select_n_p(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
     """
     if not cases:
         raise TypeError("select_n: expected at least one case")
+    first = cases[0]
     check_dtype("select_n", which, (dtypes.bool_, dtypes.int32), "which")
     if dtypes.is_bool(which.dtype) and len(cases) > 2:
         raise TypeError(f"select_n: a bool which selects among 2 cases, got {len(cases)}: give an int32 which")
@@ -210,7 +211,6 @@ def select_n_p(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
             f"select_n: the cases must have one shape, and which that shape or (), got which {which.short()}, cases "
             + ", ".join(c.short() for c in cases)
         )
-    first = next(iter(cases))
     return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
 
 

@@ -43,7 +43,7 @@ def _join_masks(masks: Sequence[Sequence[bool]]) -> tuple[bool, ...]:
 
 @jvp(cf.cond_p)
 def _cond_jvp(
-    primals: Sequence[Value], tangents: Sequence[Any], *, branches: tuple[ClosedJaxpr, ...]
+    primals: Sequence[Value], tangents: Sequence[Any], *, branches: tuple[ClosedJaxpr, ...], **batching: str
 ) -> tuple[Any, Any]:
     index, *operands = primals
     nonzeros = nonzero_mask(tangents[1:])
@@ -51,18 +51,18 @@ def _cond_jvp(
     out_nz = _join_masks([d.nonzeros for d in ds])
     ds = [d if d.nonzeros == out_nz else jvp_jaxpr(b, nonzeros, out_nz) for b, d in zip(branches, ds)]
     captured, jaxprs = merge_captured([d.closed for d in ds], [d.captured for d in ds])
-    out = cf.cond_p.bind(index, *captured, *operands, *select(tangents[1:], nonzeros), branches=tuple(jaxprs))
+    out = cf.cond_p.bind(index, *captured, *operands, *select(tangents[1:], nonzeros), branches=tuple(jaxprs), **batching)
     n = len(branches[0].out_avals)
     return out[:n], spread_tangents(out[n:], out_nz, branches[0].out_avals)
 
 
 @partial_eval(cf.cond_p)
 def _cond_partial_eval(
-    trace: PartialTrace, operands: Sequence[Any], *, branches: tuple[ClosedJaxpr, ...]
+    trace: PartialTrace, operands: Sequence[Any], *, branches: tuple[ClosedJaxpr, ...], **batching: str
 ) -> Sequence[Any]:
     index, *rest = operands
     if trace.is_unknown(index):
-        return trace.record_unknown(cf.cond_p, operands, {"branches": branches})
+        return trace.record_unknown(cf.cond_p, operands, {"branches": branches, **batching})
     unknowns = unknown_mask(trace, rest)
     splits = [partial_eval_jaxpr(b, unknowns) for b in branches]
     out_unknowns = _join_masks([s.out_unknowns for s in splits])
@@ -99,7 +99,7 @@ def _cond_partial_eval(
     n_known = splits[0].num_known_out
     known: list[Any] = []
     if n_known or slots or any(k.effects for k in knowns):
-        known = cf.cond_p.bind(index, *known_in, branches=tuple(known_branches))
+        known = cf.cond_p.bind(index, *known_in, branches=tuple(known_branches), **batching)
     unknown: Sequence[Any] = ()
     if any(out_unknowns):
         unknown_branches = tuple(
@@ -107,7 +107,7 @@ def _cond_partial_eval(
             for s, plan in zip(splits, plans, strict=True)
         )
         args = [index, *(known_in[i] for i in shared), *known[n_known:], *select(rest, unknowns)]
-        unknown = trace.record_unknown(cf.cond_p, args, {"branches": unknown_branches})
+        unknown = trace.record_unknown(cf.cond_p, args, {"branches": unknown_branches, **batching})
     return merge_outputs(out_unknowns, known[:n_known], unknown)
 
 
@@ -142,7 +142,9 @@ def _from_slots(
 
 
 @transpose(cf.cond_p)
-def _cond_transpose(cts: Sequence[Any], index: Any, *operands: Any, branches: tuple[ClosedJaxpr, ...]) -> Sequence[Any]:
+def _cond_transpose(
+    cts: Sequence[Any], index: Any, *operands: Any, branches: tuple[ClosedJaxpr, ...], **batching: str
+) -> Sequence[Any]:
     linear, nonzeros = linear_mask(operands), nonzero_mask(cts)
     ts = [transpose_jaxpr(b, linear, nonzeros) for b in branches]
     in_nz = _join_masks([t.nonzeros for t in ts])
@@ -153,8 +155,9 @@ def _cond_transpose(cts: Sequence[Any], index: Any, *operands: Any, branches: tu
     out: Sequence[Any] = ()
     if any(in_nz):
         out = cf.cond_p.bind(
-            index, *captured, *select(operands, linear, False), *select(cts, nonzeros), branches=tuple(jaxprs)
-        )
+            index, *captured, *select(operands, linear, False), *select(cts, nonzeros), branches=tuple(jaxprs),
+            **batching,
+        )  # fmt: skip
     given = iter(spread_tangents(out, in_nz, [x.aval for x in select(operands, linear)]))
     return [None, *(next(given) if l else None for l in linear)]
 

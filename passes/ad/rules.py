@@ -6,7 +6,7 @@ Rules are written with ordinary traced operations (the thin functions of `quire.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.primitive import Primitive, RuleTable
@@ -74,6 +74,20 @@ def add_tangents(a: Any, b: Any) -> Any:
     return a if type(b) is Zero else ew.add(a, b)
 
 
+# Partial derivatives of primitives of one and of two operands without parameters: what a checker knows of a lambda.
+_Unary: TypeAlias = Callable[[Value, Value, Value], Value]
+_Binary: TypeAlias = Callable[[Value, Value, Value, Value], Value]
+_Ternary: TypeAlias = Callable[[Value, Value, Value, Value, Value], Value]
+
+
+@overload
+def define_jvp(p: Primitive, first: _Unary, /) -> None: ...
+@overload
+def define_jvp(p: Primitive, first: _Binary | None, second: _Binary | None, /) -> None: ...
+@overload
+def define_jvp(p: Primitive, first: _Ternary, second: _Ternary, third: _Ternary, /) -> None: ...
+@overload
+def define_jvp(p: Primitive, *partials: Callable[..., Value] | None) -> None: ...
 def define_jvp(p: Primitive, *partials: Callable[..., Value] | None) -> None:
     """The rule of a primitive with one result from its partial derivatives.
 
@@ -108,6 +122,10 @@ def define_zero_jvp(*primitives: Primitive) -> None:
         jvp.add(p, make(p))
 
 
+@overload
+def define_linear(p: Primitive, transposed: Callable[[Value, ShapedArray], Value]) -> None: ...
+@overload
+def define_linear(p: Primitive, transposed: Callable[..., Value] | None = None) -> None: ...
 def define_linear(p: Primitive, transposed: Callable[..., Value] | None = None) -> None:
     """Both rules of a primitive that is linear in its only operand: its jvp is itself on the tangent.
 

@@ -8,12 +8,13 @@ A dim is the position of the mapped dimension in a batched value, None for a val
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, nested_jaxprs
+from quire.ir.primitives import control_flow as cf
 from quire.ir.source import SourceSetter, where
 from quire.ir.tracing import rebind, trace_flat
 
@@ -126,3 +127,21 @@ def batch_jaxpr(
 
     traced, captured, _ = trace_flat(flat, avals, name="vectorisation")
     return Batched(ClosedJaxpr(dce_eqns(traced)), out_dims, tuple(captured))
+
+
+def one_by_one(
+    axis: Axis, operands: Sequence[Any], dims: Sequence[Dim], call: Callable[..., Sequence[Any]],
+    name: str = "host function",
+) -> tuple[list[Any], list[Dim]]:  # fmt: skip
+    """What must not be batched (a host function, a lazy branch), called for one lane after the other in a scan."""
+    fixed = [x for x, d in zip(operands, dims) if d is None]
+    moving = [force_dim(x, d, axis.size) for x, d in zip(operands, dims) if d is not None]
+
+    def lane(*xs: Any) -> Sequence[Any]:
+        same, rows = iter(xs[: len(fixed)]), iter(xs[len(fixed) :])
+        return call(*(next(same) if d is None else next(rows) for d in dims))
+
+    avals = [*map(aval_of, fixed), *(lane_aval(x, 0) for x in moving)]
+    jaxpr, captured, _ = trace_flat(lane, avals, name=name)
+    out = cf.scan([*captured, *fixed], [], moving, ClosedJaxpr(jaxpr), length=axis.size)
+    return out, [0] * len(out)

@@ -9,13 +9,12 @@ from typing import Any
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import calls
-from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import reductions as rd
 from quire.ir.tracing import trace_flat
 
 from ..ad.rules import Zero, is_zero
 from ..rebuild import split
-from .batch import batch_eval, batch_jaxpr, batched_aval, force_dim, lane_aval
+from .batch import batch_eval, batch_jaxpr, batched_aval, force_dim, lane_aval, one_by_one
 from .rules import Axis, Dim, batching
 
 Value = Any
@@ -236,30 +235,13 @@ def _solve(
 # -- host functions ----------------------------------------------------------------------------------------------------
 
 
-def _one_by_one(
-    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], call: Callable[..., list[Any]]
-) -> tuple[list[Any], list[Dim]]:
-    """A host function called for one lane after the other, in a scan."""
-    fixed = [x for x, d in zip(operands, dims) if d is None]
-    moving = [force_dim(x, d, axis.size) for x, d in zip(operands, dims) if d is not None]
-
-    def lane(*xs: Any) -> list[Any]:
-        same, rows = iter(xs[: len(fixed)]), iter(xs[len(fixed) :])
-        return call(*(next(same) if d is None else next(rows) for d in dims))
-
-    avals = [*map(aval_of, fixed), *(lane_aval(x, 0) for x in moving)]
-    jaxpr, captured, _ = trace_flat(lane, avals, name="host function")
-    out = cf.scan([*captured, *fixed], [], moving, ClosedJaxpr(jaxpr), length=axis.size)
-    return out, [0] * len(out)
-
-
 @batching(calls.pure_callback_p)
 def _pure_callback(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, callback: Any,
     result_avals: tuple[ShapedArray, ...], vmap_method: str | None,
 ) -> tuple[Any, Any]:  # fmt: skip
     if vmap_method == "sequential":
-        return _one_by_one(
+        return one_by_one(
             axis, operands, dims,
             lambda *xs: calls.pure_callback_p.bind(
                 *xs, callback=callback, result_avals=result_avals, vmap_method=vmap_method
@@ -294,7 +276,7 @@ def _io_callback(
 ) -> tuple[Any, Any]:  # fmt: skip
     if ordered:
         raise ValueError("vmap of io_callback: ordered=True has no meaning for lanes that run at the same time")
-    return _one_by_one(
+    return one_by_one(
         axis, operands, dims,
         lambda *xs: calls.io_callback_p.bind(*xs, callback=callback, result_avals=result_avals, ordered=False),
     )  # fmt: skip
@@ -304,7 +286,7 @@ def _io_callback(
 def _debug_callback(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, callback: Any, ordered: bool
 ) -> tuple[Any, Any]:
-    return _one_by_one(
+    return one_by_one(
         axis, operands, dims, lambda *xs: calls.debug_callback_p.bind(*xs, callback=callback, ordered=ordered)
     )
 

@@ -26,7 +26,7 @@ from quire.ir.tracing import eval_jaxpr, merge_captured, trace_flat
 
 from ..cost import estimate
 from ..rebuild import split
-from .batch import batch_jaxpr, force_dim
+from .batch import batch_jaxpr, force_dim, one_by_one
 from .rules import Axis, Dim, batching
 
 Value = Any
@@ -37,10 +37,14 @@ COSTLY_FLOPS = 1e6
 
 @batching(cf.cond_p)
 def _cond(
-    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, branches: tuple[ClosedJaxpr, ...]
-) -> tuple[Any, Any]:
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, branches: tuple[ClosedJaxpr, ...],
+    batching: str = "select",
+) -> tuple[Any, Any]:  # fmt: skip
     index, *args = operands
     index_dim, *arg_dims = dims
+    how = {"batching": batching} if batching != "select" else {}
+    if index_dim is not None and how:
+        return one_by_one(axis, operands, dims, lambda *xs: cf.cond_p.bind(*xs, branches=branches, **how), "cond")
     if index_dim is not None:
         return _select_branch(axis, index, index_dim, args, arg_dims, branches)
     parts = [batch_jaxpr(b, axis, tuple(arg_dims), (False,) * len(b.out_avals)) for b in branches]
@@ -50,7 +54,7 @@ def _cond(
         for b, p in zip(branches, parts)
     ]
     captured, jaxprs = merge_captured([p.closed for p in parts], [p.captured for p in parts])
-    out = cf.cond_p.bind(index, *captured, *args, branches=tuple(jaxprs))
+    out = cf.cond_p.bind(index, *captured, *args, branches=tuple(jaxprs), **how)
     return out, [0 if b else None for b in out_batched]
 
 
@@ -98,7 +102,8 @@ def _report_costly(branches: Sequence[ClosedJaxpr], lanes: int) -> None:
         _reported.add(source)
         logger.warning(
             "cond under vmap%s: the predicate differs between lanes, so all %d branches are computed by all %d lanes "
-            "(the largest costs %.2g operations a lane). Move the condition out of vmap to keep the branch lazy.",
+            "(the largest costs %.2g operations a lane). Move the condition out of vmap, or take lane after lane with "
+            "cond(..., batching=\"loop\"), to keep the branch lazy.",
             where(source), len(branches), lanes, flops,
         )  # fmt: skip
 

@@ -34,7 +34,7 @@ def _select(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim]) -> tuple
     case_dims = dims[1:]
     if dims[0] is None and not aval_of(which).shape and len(set(case_dims)) == 1:
         return ew.select_n_p.bind(which, *cases), case_dims[0]
-    if len(set(dims)) == 1:
+    if len(set(dims)) == 1 and aval_of(which).ndim == aval_of(cases[0]).ndim:
         return ew.select_n_p.bind(*operands), dims[0]
     if dims[0] is None and not aval_of(which).shape:
         return ew.select_n_p.bind(which, *_with_full_shape(axis, cases, case_dims)), 0

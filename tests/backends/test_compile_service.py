@@ -280,6 +280,10 @@ def test_retries_of_known_diagnostics():
     assert retry_flags("OUT_OF_RANGE; binding count 41 > 32", FLAGS) == (*FLAGS, fuse)
     assert retry_flags("binding count 41 > 32", (*FLAGS, fuse)) is None
     assert retry_flags("exceeded stack allocation limit", ())[0].endswith("aggressive-fusion=false")
+    workgroups = "'vector.store' op write ... restricted to workgroup distributed contexts"
+    once = retry_flags(workgroups, FLAGS)
+    assert once == (*FLAGS, fuse)
+    assert retry_flags(workgroups, once) == (*once, "--iree-dispatch-creation-enable-aggressive-fusion=false")
     assert retry_flags("something else", FLAGS) is None
 
 

@@ -90,3 +90,17 @@ def test_a_compile_that_exceeds_its_time_is_an_error_and_the_next_one_works(monk
         quire.compile(lambda x: qnp.sin(x) * 1.2345)(1.0)
     monkeypatch.delenv("QUIRE_COMPILE_TIMEOUT")
     assert float(quire.compile(lambda x: qnp.sin(x) * 1.2345)(0.0)) == 0.0
+
+
+def test_formulas_that_occur_again_in_turns_stay_apart():
+    import scipy.special
+
+    from quire import lax
+
+    names = ("lgamma", "digamma")
+    x, y = np.array([0.5, 3.25], np.float32), np.array([1.75, 8.0], np.float32)
+    # Both formulas are known before either is used again.
+    found = quire.compile(lambda x, y: [getattr(lax, name)(v) for v in (x, y) for name in names])(x, y)
+    functions = (scipy.special.gammaln, scipy.special.digamma)
+    for value, expected in zip(found, [f(v.astype(np.float64)) for v in (x, y) for f in functions]):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)

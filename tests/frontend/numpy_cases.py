@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -77,3 +78,88 @@ def check(name: str, *args: Any, rtol: float | None = None, atol: float = 1e-6, 
     difference = same(got, want, rtol, atol)
     shown = ", ".join(f"{a.dtype}{list(a.shape)}" if isinstance(a, np.ndarray) else repr(a) for a in args)
     assert not difference, f"{name}({shown}, {kwargs}): {difference}"
+
+
+Call = tuple[str, list[Any], dict[str, Any]]
+"""A function's name, its arguments (arrays as NumPy's, also in lists) and keywords."""
+
+
+def call(name: str, *args: Any, **kwargs: Any) -> Call:
+    return name, list(args), kwargs
+
+
+def _arrays(x: Any) -> list[np.ndarray[Any, Any]]:
+    if isinstance(x, np.ndarray):
+        return [x]
+    if isinstance(x, dict):
+        x = list(x.values())
+    return [a for v in x for a in _arrays(v)] if isinstance(x, list | tuple) else []
+
+
+def _put(x: Any, arrays: Any) -> Any:
+    """`x` with its arrays replaced by the next ones of an iterator, in the order of `_arrays`."""
+    if isinstance(x, np.ndarray):
+        return next(arrays)
+    if isinstance(x, dict):
+        return {k: _put(v, arrays) for k, v in x.items()}
+    return type(x)(_put(v, arrays) for v in x) if isinstance(x, list | tuple) else x
+
+
+def expected(calls: list[Call]) -> list[Any]:
+    """jax.numpy's results: one compiled function for all calls that can be traced, the others one by one."""
+    results: dict[int, Any] = {}
+    left: list[int] = []
+
+    def everything(arrays: list[list[Any]]) -> dict[int, Any]:
+        out = {}
+        for i, ((name, args, kwargs), mine) in enumerate(zip(calls, arrays)):
+            given = _put((args, kwargs), iter(mine))
+            got = run(getattr(jnp, name), *given)
+            leaves = jax.tree_util.tree_leaves(got)
+            if isinstance(got, Exception) or not all(isinstance(v, jax.Array) for v in leaves):
+                left.append(i)
+            else:
+                out[i] = got
+        return out
+
+    arrays = [_arrays((args, kwargs)) for _, args, kwargs in calls]
+    results |= jax.jit(everything, compiler_options={"xla_backend_optimization_level": 0})(arrays)
+    results |= {i: run(getattr(jnp, calls[i][0]), *calls[i][1:]) for i in left}
+    return [results[i] for i in range(len(calls))]
+
+
+def check_calls(calls: list[Call], rtol: float | None = None, atol: float = 1e-6) -> None:
+    """Compare quire.numpy's and jax.numpy's results of all calls, and show every one that differs."""
+    wrong = []
+    for (name, args, kwargs), want in zip(calls, expected(calls)):
+        mine = to_quire(args), {k: to_quire(v) for k, v in kwargs.items()}
+        try:
+            difference = same(run(getattr(qnp, name), *mine), want, rtol, atol)
+        except Exception as error:
+            difference = f"{type(error).__name__}: {error}"
+        if difference:
+            wrong.append(f"{name}({shown(args)[1:-1]}, {shown(kwargs)}): {difference}")
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def shown(x: Any) -> str:
+    if isinstance(x, np.ndarray):
+        return f"{x.dtype}{list(x.shape)}"
+    if isinstance(x, dict):
+        return "{" + ", ".join(f"{k}: {shown(v)}" for k, v in x.items()) + "}"
+    return "[" + ", ".join(map(shown, x)) + "]" if isinstance(x, list | tuple) else repr(x)
+
+
+def array_of(dtype: str, *shape: int, seed: int = 0, low: int = -4, high: int = 5) -> np.ndarray[Any, Any]:
+    """Small numbers, with repetitions; halves for the inexact dtypes."""
+    rng = np.random.default_rng([seed, *shape])
+    d = np.dtype(dtype)
+    x = rng.integers(0 if d.kind == "u" else low, high, shape)
+    if d.kind == "b":
+        return x > 0
+    if d.kind == "c":
+        return (x / 2 + 1j * rng.integers(low, high, shape) / 2).astype(d)
+    return (x / 2).astype(d) if d.kind == "f" else x.astype(d)
+
+
+KINDS = ["bool", "int8", "uint8", "int32", "float16", "float32", "complex64"]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """checkpoint: the same gradients, and policies that really decide what is kept for the backward pass."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """Collectives over a named axis of vmap, against JAX."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """custom_jvp, custom_vjp, custom_gradient, closure_convert, custom_root, custom_linear_solve: against JAX, and errors."""
 
 from __future__ import annotations

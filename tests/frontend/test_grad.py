@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """grad, value_and_grad, jacfwd, jacrev, hessian: against JAX, and their errors."""
 
 from __future__ import annotations
@@ -126,22 +127,37 @@ def test_while_with_bound_is_differentiated_in_reverse() -> None:
 
 
 ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
-    "int": (lambda: quire.grad(lambda i: i * 2.0)(3), TypeError, r"grad requires real- or complex-valued inputs.*got int32.*test_grad.py:\d+.*allow_int=True"),
-    "shape": (lambda: quire.grad(lambda x: x * 2)(X), TypeError, r"Gradient only defined for scalar-output functions\. Output had shape: \(3,\)"),
+    "int": (
+        lambda: quire.grad(lambda i: i * 2.0)(3), TypeError,
+        r"grad requires real- or complex-valued inputs.*got int32.*test_grad.py:\d+.*allow_int=True",
+    ),
+    "shape": (
+        lambda: quire.grad(lambda x: x * 2)(X), TypeError,
+        r"Gradient only defined for scalar-output functions\. Output had shape: \(3,\)",
+    ),
     "container": (lambda: quire.grad(lambda x: (x,))(2.0), TypeError, "scalar-output functions. Output was a container"),
     "int output": (lambda: quire.grad(lambda x: 3)(2.0), TypeError, "grad requires real-valued outputs.*got int32"),
     "complex output": (lambda: quire.grad(lambda x: x * 1j)(2.0), TypeError, "got complex64. For holomorphic differentiation"),
-    "holomorphic input": (lambda: quire.grad(lambda x: x, holomorphic=True)(2.0), TypeError, "requires inputs with complex dtype, got float32"),
+    "holomorphic input": (
+        lambda: quire.grad(lambda x: x, holomorphic=True)(2.0), TypeError,
+        "requires inputs with complex dtype, got float32",
+    ),
     "aux": (lambda: quire.grad(lambda x: x, has_aux=True)(2.0), TypeError, "must return a pair"),
     "argnums": (lambda: quire.grad(lambda x: x, argnums=1)(2.0), ValueError, "argnums=1 needs at least 2 positional arguments, got 1"),
     "argnums twice": (lambda: quire.grad(lambda x: x, argnums=(0, -1))(2.0), ValueError, "names an argument twice"),
-    "argnums type": (lambda: quire.grad(lambda x: x, argnums="x")(2.0), TypeError, "argnums must be an int or a sequence of ints, got 'x'"),
+    "argnums type": (
+        lambda: quire.grad(lambda x: x, argnums="x")(2.0), TypeError,
+        "argnums must be an int or a sequence of ints, got 'x'",
+    ),
     "not a function": (lambda: quire.grad(3), TypeError, "grad: expected a function, got 3 of type int"),
     "object": (lambda: quire.grad(lambda x: 1.0)("a"), TypeError, "a differentiated argument holds 'a' of type str"),
     "returned object": (lambda: quire.grad(lambda x: "a")(2.0), TypeError, "the function returned 'a' of type str"),
     "jacfwd complex": (lambda: quire.jacfwd(lambda z: z * z)(C), TypeError, "jacfwd requires real-valued inputs"),
     "jacrev complex": (lambda: quire.jacrev(lambda z: z * 1j)(2.0), TypeError, "jacrev requires real-valued outputs"),
-    "jit if": (lambda: quire.jit(quire.grad(lambda x: x if x > 0 else -x))(2.0), quire.errors.TracerBoolConversionError, r"test_grad.py:\d+"),
+    "jit if": (
+        lambda: quire.jit(quire.grad(lambda x: x if x > 0 else -x))(2.0), quire.errors.TracerBoolConversionError,
+        r"test_grad.py:\d+",
+    ),
 }  # fmt: skip
 
 

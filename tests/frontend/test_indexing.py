@@ -25,7 +25,8 @@ EXPRESSIONS = (
 [[0], [1]], [0, 1, 2] | [[0], [1]], :, [0, 1, 2] | [0, 1], None, [1, 2] | None, [0, 1] | [0, 1], None | 0, None, [0, 1], None
 np.array([True, False]) | :, np.array([True, False, True]) | np.ones((2, 3), bool) | np.zeros((2, 3, 4), bool) | X > 7
 np.array([True, True]), [0, 2] | np.array([True, True]), :, [0, 2] | True | False | True, 0 | None, True | X[0] > 3, | X[0, 0] > 5,
-np.int8(1) | np.uint8(1), np.int64(-1) | np.array(1) | np.array(-1), : | np.array([], int), | :, np.zeros((0, 2), int) | np.array([1], np.uint8),
+np.int8(1) | np.uint8(1), np.int64(-1) | np.array(1) | np.array(-1), : | np.array([], int), | :, np.zeros((0, 2), int)
+np.array([1], np.uint8),
 """.strip()
     .replace("\n", " | ")
     .split(" | ")

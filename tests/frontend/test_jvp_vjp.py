@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """jvp, vjp, linearize, linear_transpose: against JAX, and their errors."""
 
 from __future__ import annotations

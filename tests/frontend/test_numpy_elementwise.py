@@ -166,12 +166,15 @@ def test_rank_and_dtype_promotion_options():
 
 def test_operators_agree_with_jax():
     x, y = np.array([3, -5, 7], np.int32), np.array([2, 3, -4], np.int32)
-    expressions = """x + y|x - y|x * y|x / y|x // y|x % y|divmod(x, y)[1]|x ** 2|2 ** abs(y)|x & y|x | y|x ^ y|x << 2|x >> 1|~x|-x|+x|abs(x)
-    x < y|x <= y|x > y|x >= y|x == y|x != y|1 + x|1 - x|2 * x|2.0 / x|7 // x|7 % x|divmod(7, x)[0]|2 ** abs(x)|1 & x|1 | x|1 ^ x|1 << abs(x)
-    x @ y|x.astype('float32') @ y|round(x / 3, 2)|x.sum()|x.mean()|x.std()|x.T|x.real|x.imag|x.reshape(3, 1)|x.reshape((1, -1))|x.max()
-    x.argmin()|x.cumsum()|x.clip(0, 3)|x.dot(y)|x.var()|x.ptp()|x[None].squeeze()|x[None].swapaxes(0, 1)|x.flatten()|x.ravel()|x.repeat(2)
-    x[None].transpose(1, 0)|x[None].transpose((1, 0))|x[None].mT|x.take(y, mode='clip')|x.nonzero()[0]|x.sort()|x.argsort()|x.view('uint8')
-    x.all()|x.any()|x.prod()|x.conj()|(x[:, None] * y).trace()|(x[:, None] * y).diagonal()|x.searchsorted(y)|x.round()|x.cumprod()|x.min()
+    expressions = """x + y|x - y|x * y|x / y|x // y|x % y|divmod(x, y)[1]|x ** 2|2 ** abs(y)|x & y|x | y|x ^ y
+    x << 2|x >> 1|~x|-x|+x|abs(x)
+    x < y|x <= y|x > y|x >= y|x == y|x != y|1 + x|1 - x|2 * x|2.0 / x|7 // x|7 % x|divmod(7, x)[0]
+    2 ** abs(x)|1 & x|1 | x|1 ^ x|1 << abs(x)
+    x @ y|x.astype('float32') @ y|round(x / 3, 2)|x.sum()|x.mean()|x.std()|x.T|x.real|x.imag|x.reshape(3, 1)|x.reshape((1, -1))
+    x.max()|x.argmin()|x.cumsum()|x.clip(0, 3)|x.dot(y)|x.var()|x.ptp()|x[None].squeeze()|x[None].swapaxes(0, 1)|x.flatten()|x.ravel()
+    x.repeat(2)|x[None].transpose(1, 0)|x[None].transpose((1, 0))|x[None].mT|x.take(y, mode='clip')|x.nonzero()[0]|x.sort()|x.argsort()
+    x.view('uint8')|x.all()|x.any()|x.prod()|x.conj()|(x[:, None] * y).trace()|(x[:, None] * y).diagonal()|x.searchsorted(y)
+    x.round()|x.cumprod()|x.min()
     """  # fmt: skip
     for expression in expressions.replace("\n", "|").split("|"):
         expression = expression.strip()

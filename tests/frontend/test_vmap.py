@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables
 """vmap and vectorize: against JAX, and their errors."""
 
 from __future__ import annotations
@@ -110,3 +111,19 @@ def test_costly_branch_is_reported_once_with_its_line(caplog: pytest.LogCaptureF
     reports = [r.getMessage() for r in caplog.records if "cond under vmap" in r.getMessage()]
     assert len(reports) == 1 and "test_vmap.py" in reports[0], reports
     assert "cond" not in {e.primitive.name for e in first.jaxpr.eqns}
+
+
+def test_a_branch_can_stay_lazy_under_vmap() -> None:
+    def f(x: Any) -> Any:
+        return lax.cond(x > 0, qnp.sin, lambda y: y * y, x, batching="loop")
+
+    want = np.where(X > 0, np.sin(X), X * X)
+    slope = np.where(X > 0, np.cos(X), 2 * X)
+    np.testing.assert_allclose(quire.vmap(f)(X), want, rtol=1e-6)
+    np.testing.assert_allclose(quire.grad(lambda x: quire.vmap(f)(x).sum())(X), slope, rtol=1e-6)
+    np.testing.assert_allclose(quire.vmap(quire.grad(f))(X), slope, rtol=1e-6)
+    np.testing.assert_allclose(quire.vmap(quire.vmap(f))(np.stack([X, -X]))[0], want, rtol=1e-6)
+    eqns = quire.make_jaxpr(quire.vmap(f))(X).jaxpr.eqns
+    assert "scan" in {e.primitive.name for e in eqns} and "select_n" not in {e.primitive.name for e in eqns}
+    with pytest.raises(ValueError, match='batching must be "select" or "loop", got "fast"'.replace('"fast"', "'fast'")):
+        lax.cond(True, qnp.sin, qnp.cos, 1.0, batching="fast")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import os
-import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import report
@@ -35,6 +34,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--against", default="jax", metavar="LIST", help="other libraries: jax, numpy, or none (default: jax)")
     p.add_argument("--list", action="store_true", help="list the workloads and end")
     p.add_argument("--seconds", type=float, default=0.6, help="time for each workload and library (default: %(default)s)")
+    p.add_argument(
+        "--load", type=Path, action="append", default=[], metavar="FILE",
+        help="take the results of earlier runs (--json) instead of measuring; may be repeated",
+    )  # fmt: skip
     p.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     p.add_argument("--plot", type=Path, metavar="FILE", help="write a picture of the ratios (needs matplotlib)")
     p.add_argument("--markdown", type=Path, metavar="FILE", help="replace the generated section of a page with the table")
@@ -78,21 +81,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"bench: --against {options.against}: expected jax and numpy, got {sorted(unknown)}", file=sys.stderr)
         return 2
     libraries = ["quire", *against]
-    with tempfile.TemporaryDirectory(prefix="quire-bench-") as folder:
-        # A cache folder of its own: the first compile of each workload is a cold one.
-        os.environ["QUIRE_CACHE_DIR"] = folder
-        results = measure_all(run, libraries, Effort(options.seconds), _printer(run, libraries))
+    if options.load:
+        results = [r for path in options.load for r in report.read_json(path)]
+        titles = {e.title for e in run}
+        results = [r for r in results if r.title in titles]
+        print("\n".join(report.plain([report.columns(libraries), *(report.row(r, libraries) for r in results)])))
+    else:
+        results = _measure(run, libraries, options)
     print("\n".join(report.summary(results, libraries)))
-    if options.json:
-        report.write_json(options.json, results)
     if options.markdown:
-        report.write_markdown(options.markdown, results, libraries, "python -m quire.tools.bench " + shlex.join(argv))
+        report.write_markdown(options.markdown, results, libraries)
     if options.plot:
         report.plot(options.plot, results, against)
     return 1 if any(r.failed for r in results) else 0
 
 
-def _printer(run: Sequence[Entry], libraries: Sequence[str]):
+def _measure(run: Sequence[Entry], libraries: Sequence[str], options: argparse.Namespace) -> list[Result]:
+    """Measure, print each result as it is found, and keep the JSON file up to date for a run that is interrupted."""
+    show = _printer(run, libraries)
+    found: list[Result] = []
+
+    def progress(result: Result) -> None:
+        show(result)
+        found.append(result)
+        if options.json:
+            report.write_json(options.json, found)
+
+    with tempfile.TemporaryDirectory(prefix="quire-bench-") as folder:
+        # A cache folder of its own: the first compile of each workload is a cold one.
+        os.environ["QUIRE_CACHE_DIR"] = folder
+        return measure_all(run, libraries, Effort(options.seconds), progress)
+
+
+def _printer(run: Sequence[Entry], libraries: Sequence[str]) -> Callable[[Result], None]:
     """Prints each line as soon as it is known, in columns of fixed width."""
     title = max(len(e.title) for e in run)
 

@@ -134,9 +134,10 @@ def _measure_workload(entry: Workload, names: Sequence[str], effort: Effort, res
             samples[name].append(blocks[name].run())
     for name, values in samples.items():
         count_of = timed[name].count
+        first, again = (compiles[name] + [None, None])[:2]
         result.measured[name] = Measured(
             float(np.median(values)), float(np.percentile(values, 10)), len(values),
-            *(compiles[name] + [None, None])[:2], count_of() if count_of is not None else None,
+            first, again, count_of() if count_of is not None else None,
         )  # fmt: skip
 
 

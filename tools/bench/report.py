@@ -8,7 +8,8 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from .measure import Result
+from .measure import Measured, Result
+from .remarks import remark
 
 
 def duration(seconds: float | None) -> str:
@@ -126,11 +127,21 @@ def write_json(path: Path, results: Sequence[Result]) -> None:
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
+def read_json(path: Path) -> list[Result]:
+    """The results of an earlier run."""
+    results: list[Result] = []
+    for r in json.loads(path.read_text(encoding="utf-8"))["results"]:
+        measured = {name: Measured(**m) for name, m in r.pop("measured").items()}
+        del r["ratios"]
+        results.append(Result(**r, measured=measured))
+    return results
+
+
 START, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 
-def write_markdown(path: Path, results: Sequence[Result], libraries: Sequence[str], command: str) -> None:
-    """Replace the generated section of a page with the table, the slowest ratios first.
+def write_markdown(path: Path, results: Sequence[Result], libraries: Sequence[str]) -> None:
+    """Replace the generated section of a page with the table, the slowest ratios first and with remarks.
 
     Raises:
         ValueError: the page has no generated section.
@@ -139,10 +150,14 @@ def write_markdown(path: Path, results: Sequence[Result], libraries: Sequence[st
     if START not in text or END not in text:
         raise ValueError(f"{path} has no section between {START} and {END} to be replaced")
     heads = columns(libraries)
-    lines = [f"Command: `{command}`. Machine: {machine()}.", "", *(f"- {line}" for line in summary(results, libraries)), ""]
+    lines = [f"Machine: {machine()}.", "", *(f"- {line}" for line in summary(results, libraries)), ""]
     lines += ["| " + " | ".join(heads) + " |", "|" + "|".join(["---", *["---:"] * (len(heads) - 2), "---"]) + "|"]
     for result in slowest_first(results):
-        lines.append("| " + " | ".join(c.replace("|", "\\|") for c in row(result, libraries)) + " |")
+        cells = row(result, libraries)
+        ratio = result.ratio("mark") if result.mark is not None else result.ratio("jax")
+        if ratio is not None and ratio > 1.0:
+            cells[-1] = "; ".join(filter(None, (cells[-1], remark(result.title))))
+        lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
     before, rest = text.split(START, 1)
     after = rest.split(END, 1)[1]
     path.write_text(before + START + "\n" + "\n".join(lines) + "\n" + END + after, encoding="utf-8")

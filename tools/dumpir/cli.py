@@ -29,7 +29,8 @@ examples:
   dumpir --list-passes; dumpir --show-pipeline --target cuda; dumpir --list-stages
 
 stages: jaxpr; each pass by its name (the second run of one as name-2); optimized (after the last pass); stablehlo;
-IREE's phases; assembly, ptx or spirv (code: any of them). Groups: passes, iree, all.
+IREE's phases; assembly, ptx or spirv (code: any of them). Groups: transformations
+(what grad, vmap, ... did while the program was traced), passes, iree, all.
 
 exit status: 0 fine; 1 the program is wrong (parse, verification, trace or pass error, the script failed);
 2 wrong use of dumpir; 3 --compare found a difference; 4 the target's compiler failed.
@@ -210,8 +211,12 @@ def _chosen(options: argparse.Namespace, stages, textual: bool) -> list[str]:  #
     from quire.stages import JAXPR, STABLEHLO
 
     order = list(stages)
-    passes = order[1 : order.index(STABLEHLO)]
-    groups = {"all": order, "passes": [JAXPR, *passes], "iree": order[order.index(STABLEHLO) + 1 :]}
+    traced = order.index(JAXPR)
+    passes = order[traced + 1 : order.index(STABLEHLO)]
+    groups = {
+        "all": order, "transformations": order[:traced], "passes": [JAXPR, *passes],
+        "iree": order[order.index(STABLEHLO) + 1 :],
+    }  # fmt: skip
     if options.stage is None:
         if options.diff:
             return groups["passes"]

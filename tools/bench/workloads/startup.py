@@ -65,6 +65,10 @@ def run(library: str, script: str, cache: str = "0") -> float:
     """The number that a script prints last, run by a new interpreter; `cache` is a folder or "0"."""
     environment = dict(os.environ, JAX_PLATFORMS="cpu")
     environment["QUIRE_CACHE"] = "0" if cache == "0" else "1"
+    # Both libraries find their bytecode, as installed packages do, whatever this process was told.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    if os.environ.get("QUIRE_CACHE_DIR"):
+        environment["PYTHONPYCACHEPREFIX"] = os.path.join(os.environ["QUIRE_CACHE_DIR"], "bytecode")
     if cache != "0":
         environment["QUIRE_CACHE_DIR"] = cache
     command = [sys.executable, "-c", script.replace("{library}", library)]

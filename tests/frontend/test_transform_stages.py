@@ -1,0 +1,57 @@
+"""Every transformation is a stage of its own before the traced program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import quire
+import quire.numpy as qnp
+from quire.ir.parser import parse
+from quire.stages import stages_of
+
+W, XS = np.ones(3, np.float32), np.ones((4, 3), np.float32)
+
+
+def loss(w: Any, x: Any) -> Any:
+    return (qnp.tanh(x @ w) ** 2).sum()
+
+
+def mean_loss(w: Any, xs: Any) -> Any:
+    return quire.vmap(loss, (None, 0))(w, xs).mean()
+
+
+@quire.jit
+def cubes(x: Any) -> Any:
+    return quire.grad(lambda y: (y**3).sum())(x)
+
+
+def program(f: Any, *args: Any) -> Any:
+    return quire.jit(f).trace(*args).jaxpr
+
+
+def test_transformations_are_stages() -> None:
+    stages = stages_of(program(lambda w, x: quire.grad(mean_loss)(w, x) + cubes(w), W, XS), "cpu")
+    assert list(stages)[:7] == [
+        "before vmap of loss", "vmap of loss", "before grad of mean_loss", "grad of mean_loss",
+        "before grad of <lambda>", "grad of <lambda>", "jaxpr",
+    ]  # fmt: skip
+    assert "tanh" in stages["before vmap of loss"] and "f32[4]" not in stages["before vmap of loss"]
+    assert "f32[4] = tanh" in stages["vmap of loss"]
+    assert "dot_general" in stages["grad of mean_loss"] and "tanh" in stages["before grad of mean_loss"]
+    for name in list(stages)[:6]:
+        parse(stages[name])
+
+
+def test_a_cached_nested_trace_is_shown_again() -> None:
+    for _ in range(2):
+        stages = stages_of(program(lambda x: cubes(x) * 2, W), "cpu")
+        assert "grad of <lambda>" in stages
+
+
+def test_names_that_occur_again_are_numbered(tmp_path: Any) -> None:
+    stages = stages_of(program(lambda x: cubes(x) + quire.grad(lambda y: y.sum())(x), W), "cpu")
+    assert "grad of <lambda> (2)" in stages
+    files = stages.write(tmp_path, list(stages)[:2])
+    assert [f.name for f in files] == ["00-before-grad-of-lambda.jaxpr", "01-grad-of-lambda.jaxpr"]

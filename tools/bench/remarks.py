@@ -1,0 +1,38 @@
+"""Why a workload is slower than JAX, where it is: printed beside the measured ratios, so that no number is repeated."""
+
+from __future__ import annotations
+
+import fnmatch
+
+_NATIVE = "IREE's own loops are used; the kernels of backends/kernels have no template for it yet"
+_GEMM = "IREE's contraction is not tiled and packed for the cache as Eigen's is; a micro-kernel is to replace it"
+_EAGER = "the operation goes through the reference rule, whose checks and conversions cost more than the work"
+
+REMARKS: tuple[tuple[str, str], ...] = (
+    ("call/NumPy*", "the array is copied to aligned memory before the call, JAX copies while the call returns"),
+    ("call/*", "the time is that of IREE's invocation and of the variant lists, which grow with the arguments"),
+    ("startup/import and first call*", "IREE's fixed cost for any module, and the start of its process, are in it"),
+    ("startup/first call*cold", "IREE's fixed cost for any module, and the rest of its process' start, are in it"),
+    ("startup/compile*", "IREE runs several hundred passes over any module, whatever its size"),
+    ("startup/*", "NumPy, optree and the rule tables are most of it"),
+    ("trace/*", "passes are part of quire's lowering, and functions such as tanh are written out as formulas"),
+    ("eager/matmul", "the reference rule brings operands into the form of dot_general before NumPy multiplies"),
+    ("eager/*", _EAGER),
+    ("elementwise/*", "the formulas for log, erf and the like are longer than XLA's and rounded more exactly"),
+    ("reduction/*", _NATIVE),
+    ("matmul/*", _GEMM),
+    ("attention/*", _GEMM),
+    ("conv/*", "IREE's direct convolution; blocked kernels with packed filters are to replace it"),
+    ("sort/top*", "the radix selection makes several passes, which small arrays do not repay"),
+    ("index/*", "rows are read by an element loop that is not vectorised, and indices are clamped first"),
+    ("loop/*", "each step is a dispatch, or several; whole loops as one kernel are to come"),
+    ("training/*", "the sum of the contractions, convolutions and reductions above"),
+    ("linalg/*", "written as loops of array operations, each step a dispatch"),
+    ("fft/*", "written as contractions and elementwise operations, not as a kernel"),
+    ("random/*", "the rounds of threefry are not yet a kernel"),
+)
+
+
+def remark(title: str) -> str:
+    """The sentence for a workload; empty where there is none."""
+    return next((text for pattern, text in REMARKS if fnmatch.fnmatchcase(title, pattern)), "")
