@@ -69,7 +69,8 @@ def prepare_compiler() -> None:
     """
     cache = compile_cache()
     try:
-        used = cache.enabled and any(os.scandir(cache.folder))
+        with os.scandir(cache.folder) as entries:
+            used = cache.enabled and any(entries)
     except OSError:
         used = False
     if not used:
