@@ -39,7 +39,8 @@ class Primitive:
     """
 
     __slots__ = (
-        "name", "type_rule", "params", "multiple_results", "effects_rule", "family", "doc", "_cache",
+        "name", "type_rule", "params", "multiple_results", "effects_rule", "family", "doc", "optional_params",
+        "_cache",
     )  # fmt: skip
 
     binder: ClassVar[Callable[[Primitive, Sequence[Any], Mapping[str, Any]], Any]]  # set by `tracing`
@@ -62,6 +63,12 @@ class Primitive:
         self.params: dict[str, str] = {
             p.name: str(p.annotation) for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY
         }
+        # Those with a default may be absent from an equation.
+        self.optional_params = frozenset(
+            p.name
+            for p in signature.parameters.values()
+            if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+        )
         self._cache: dict[Any, tuple[ShapedArray, ...]] = {}
 
     def __repr__(self) -> str:

@@ -146,7 +146,7 @@ class _Verifier:
         if PRIMITIVES.get(p.name) is not p:
             self.fail(f"primitive {p.name} is not a declared one", eqn)
         if p.params.keys() != eqn.params.keys():
-            missing = [n for n in p.params if n not in eqn.params]
+            missing = [n for n in p.params if n not in eqn.params and n not in p.optional_params]
             surplus = [n for n in eqn.params if n not in p.params]
             said: list[str] = []
             if missing:
@@ -154,9 +154,10 @@ class _Verifier:
             for name in surplus:
                 near = difflib.get_close_matches(name, list(p.params), n=1)
                 said.append(f"has no {name}" + (f" (did you mean {near[0]}?)" if near else ""))
-            self.fail(f"parameters of {p.name}: it {'; '.join(said)}", eqn)
+            if said:
+                self.fail(f"parameters of {p.name}: it {'; '.join(said)}", eqn)
         for name, annotation in p.params.items():
-            if not _fits(annotation, eqn.params[name]):
+            if name in eqn.params and not _fits(annotation, eqn.params[name]):
                 self.fail(f"parameter {name} of {p.name} is {eqn.params[name]!r}, expected {annotation}", eqn)
 
     def nested(self, eqn: Eqn) -> None:

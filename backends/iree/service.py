@@ -67,6 +67,11 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
         "--iree-dispatch-creation-fuse-multi-use=false",
     ),
+    (
+        # Seen with the derivatives of several loops in one module.
+        re.compile(r"circular dependency: input operation uses partition output"),
+        "--iree-dispatch-creation-enable-aggressive-fusion=false",
+    ),
     (re.compile(r"exceeded stack allocation limit"), "--iree-dispatch-creation-enable-aggressive-fusion=false"),
     # The gradient of an attention block, at -O2 and -O3: a softmax fused with several of its users.
     (re.compile(r"restricted to workgroup distributed contexts"), "--iree-dispatch-creation-fuse-multi-use=false"),
