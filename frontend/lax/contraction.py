@@ -42,7 +42,7 @@ def dot_general(
 
 def _no_sharding(name: str, out_sharding: Any) -> None:
     if out_sharding is not None:
-        raise NotImplementedError(f"{name}: out_sharding is not supported: use with_sharding_constraint on the result")
+        raise NotImplementedError(f"{name}: out_sharding is not supported, expected None")
 
 
 def dot(
