@@ -163,9 +163,8 @@ def aval_of(value: Any) -> ShapedArray:
     for base, dtype in _SCALAR_DTYPES.items():  # subclasses of Python scalars, for example IntEnum
         if isinstance(value, base):
             return ShapedArray((), dtypes.canonicalize(dtype), base is not bool)
-    raise TypeError(
-        f"{value!r} of type {type(value).__name__} is not an array: expected a quire or NumPy array or a number"
-    )
+    why = getattr(value, "why_no_array", "expected a quire or NumPy array or a number")
+    raise TypeError(f"{value!r} of type {type(value).__name__} is not an array: {why}")
 
 
 def check_int_range(value: int) -> None:

@@ -35,13 +35,17 @@ class Options:
     debug_nans: bool = field(default=False, metadata={"traced": True})
     debug_infs: bool = field(default=False, metadata={"traced": True})
     disable_jit: bool = field(default=False, metadata={"traced": True})
-    debug_key_reuse: bool = False
+    debug_key_reuse: bool = field(default=False, metadata={"traced": True})
+    # Values of `make_user_context` that differ from their defaults.
+    user_context: tuple[Any, ...] = field(default=(), metadata={"traced": True})
     check_tracer_leaks: bool = False
     verify_each: bool = False
     traceback_filtering: bool = True
     dump_to: str | None = None
     log_compiles: bool = False
     explain_cache_misses: bool = False
+    # Set by `quire.profiler` while it records: calls then take the way on which they are timed.
+    profiling: bool = False
 
     def __post_init__(self) -> None:
         key = tuple(getattr(self, f.name) for f in fields(self) if f.metadata.get("traced"))
@@ -58,6 +62,9 @@ def _from_environment() -> Options:
         numpy_rank_promotion=os.environ.get("QUIRE_NUMPY_RANK_PROMOTION", "allow"),
         numpy_dtype_promotion=os.environ.get("QUIRE_NUMPY_DTYPE_PROMOTION", "standard"),
         debug_nans=_env_bool("QUIRE_DEBUG_NANS", False),
+        debug_infs=_env_bool("QUIRE_DEBUG_INFS", False),
+        debug_key_reuse=_env_bool("QUIRE_DEBUG_KEY_REUSE", False),
+        check_tracer_leaks=_env_bool("QUIRE_CHECK_TRACER_LEAKS", False),
         disable_jit=_env_bool("QUIRE_DISABLE_JIT", False),
         verify_each=_env_bool("QUIRE_VERIFY_EACH", False),
         traceback_filtering=_env_bool("QUIRE_TRACEBACK_FILTERING", True),
@@ -69,10 +76,21 @@ def _from_environment() -> Options:
 
 _override: ContextVar[Options | None] = ContextVar("quire_options", default=None)
 
-_CHOICES: Mapping[str, tuple[str, ...]] = {
+_CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
     "default_prng_impl": ("threefry2x32",),
+    "default_matmul_precision": (
+        None,
+        "default",
+        "fastest",
+        "bfloat16",
+        "high",
+        "bfloat16_3x",
+        "tensorfloat32",
+        "highest",
+        "float32",
+    ),
 }
 
 
@@ -103,9 +121,12 @@ class Config:
     """
 
     _base: Options
+    # Whether debug_nans or debug_infs was on at any time: an eager operation looks at the options only then.
+    checks_values: bool
 
     def __init__(self, base: Options) -> None:
         object.__setattr__(self, "_base", base)
+        object.__setattr__(self, "checks_values", base.debug_nans or base.debug_infs)
 
     @property
     def options(self) -> Options:
@@ -125,9 +146,12 @@ class Config:
             short = _option_name(name)
             allowed = _CHOICES.get(short)
             if allowed is not None and value not in allowed:
-                raise ValueError(f"quire.config.{short}: got {value!r}, expected one of {', '.join(allowed)}")
+                raise ValueError(f"quire.config.{short}: got {value!r}, expected one of {', '.join(map(str, allowed))}")
             clean[short] = value
-        return replace(options, **clean)
+        changed = replace(options, **clean)
+        if changed.debug_nans or changed.debug_infs:
+            object.__setattr__(self, "checks_values", True)
+        return changed
 
     def update(self, name: str, value: Any) -> None:
         """Set an option for the whole process (and for the block, inside an override)."""

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from .config import config
+from .errors import TypePromotionError
 
 DType = np.dtype[Any]
 
@@ -133,7 +134,7 @@ def _join(nodes: frozenset[Any]) -> Any:
     common = uppers[0].intersection(*uppers[1:])
     least = [n for n in common if common <= _upper(n)]
     if len(least) != 1:
-        raise TypeError(f"no implicit promotion for dtypes {', '.join(map(str, nodes))}: convert one explicitly")
+        raise TypePromotionError(f"no implicit promotion for dtypes {', '.join(map(str, nodes))}: convert one explicitly")
     return least[0]
 
 
@@ -159,7 +160,8 @@ def promote(kinds: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
     """The dtype and weak type of an operation on operands of the given (dtype, weak_type) pairs.
 
     The least upper bound in the promotion lattice; weak only if every operand is weak, or if the bound is that of
-    integers and a Python float. With `config.numpy_dtype_promotion = "strict"` only weak operands may differ.
+    integers and a Python float. With `config.numpy_dtype_promotion = "strict"` only weak operands may differ, and those
+    must not be of a higher kind than the others; bool goes with nothing else.
     """
     pairs = frozenset(kinds)
     if len(pairs) == 1:
@@ -168,13 +170,20 @@ def promote(kinds: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
     return _promote(pairs, config.options.enable_x64, config.options.numpy_dtype_promotion)
 
 
+def _mixes_kinds(pairs: frozenset[tuple[DType, bool]]) -> bool:
+    """Whether a weak operand (a Python number) is of a higher kind than a strong one, or a bool is among others."""
+    kinds = [(0 if is_bool(d) else 1 if is_integer(d) else 2 if is_float(d) else 3, weak) for d, weak in pairs]
+    lowest = min((kind for kind, weak in kinds if not weak), default=3)
+    return lowest == 0 and len(kinds) > 1 or any(weak and kind > lowest for kind, weak in kinds)
+
+
 @cache
 def _promote(pairs: frozenset[tuple[DType, bool]], x64: bool, mode: str) -> tuple[DType, bool]:
     pairs = frozenset((canonicalize(d), weak) for d, weak in pairs)
     strong = {d for d, weak in pairs if not weak}
-    if mode == "strict" and len(strong) > 1:
-        names = ", ".join(sorted(map(str, strong)))
-        raise TypeError(
+    if mode == "strict" and (len(strong) > 1 or _mixes_kinds(pairs)):
+        names = ", ".join(sorted(f"{d} of a Python number" if weak else str(d) for d, weak in pairs))
+        raise TypePromotionError(
             f"dtypes {names} have no implicit promotion under numpy_dtype_promotion='strict': "
             "convert explicitly with .astype(...)"
         )

@@ -67,7 +67,11 @@ class TracerArrayConversionError(TracerError):
     """
 
 
-class NonConcreteBooleanIndexError(TracerError, IndexError):
+class TracerIndexError(TracerError, IndexError):
+    """Base of the errors of indices that must be known."""
+
+
+class NonConcreteBooleanIndexError(TracerIndexError):
     """A boolean mask that is traced was used as an index, so the result's shape is unknown.
 
     Wrong, under ``compile``: ``x[x > 0]``. Right: ``numpy.where(x > 0, x, 0)``, or ``x.at[mask].set(v)`` forms.
@@ -82,9 +86,36 @@ class UnexpectedTracerError(TracerError):
     """
 
 
+class TypePromotionError(QuireError, TypeError, ValueError):
+    """Dtypes that have no common one.
+
+    Wrong, with ``config.numpy_dtype_promotion`` "strict": adding float32 and int32 arrays. Right: ``x + n.astype(x.dtype)``.
+    """
+
+
 class TooManyVariantsError(QuireError, RuntimeError):
     """A function with ``max_variants`` was compiled for more signatures than allowed."""
 
 
 class KeyReuseError(QuireError, RuntimeError):
     """A random key was consumed twice (reported when ``config.debug_key_reuse`` is on)."""
+
+
+class CheckError(QuireError, ValueError):
+    """Base of the errors that `quire.experimental.checkify` finds at run time."""
+
+
+class FailedCheckError(CheckError):
+    """The condition of a `checkify.check` was false."""
+
+
+class NaNError(CheckError):
+    """An operation made a NaN (`checkify.nan_checks`)."""
+
+
+class DivisionByZeroError(CheckError):
+    """A division by zero (`checkify.div_checks`)."""
+
+
+class OOBError(CheckError):
+    """An index outside the array (`checkify.index_checks`)."""

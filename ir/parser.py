@@ -74,7 +74,7 @@ _LEXER = re.compile(
     """,
     re.VERBOSE,
 )
-_SOURCE = re.compile(r"#\s*(?P<file>.+):(?P<line>\d+) \((?P<function>.*)\)\s*$")
+_SOURCE = re.compile(r"#\s*(?P<file>.+):(?P<line>\d+) \((?P<function>[^\[\]]*)\)(?: \[(?P<scope>.*)\])?\s*$")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -313,7 +313,7 @@ class _Parser:
     def source(self) -> Source | None:
         comment = self.comments.get(self.position)
         match = _SOURCE.match(comment) if comment else None
-        return Source(match["file"], int(match["line"]), match["function"]) if match else None
+        return Source(match["file"], int(match["line"]), match["function"], match["scope"] or "") if match else None
 
     def primitive(self) -> Primitive:
         t = self.take()

@@ -16,20 +16,37 @@ from types import CodeType, FrameType
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A position in the user's program."""
+    """A position in the user's program.
+
+    `scope` holds the names of the `named_scope`s around it, outermost first: ``encoder/attention``.
+    """
 
     file: str
     line: int
     function: str
+    scope: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} ({self.function})"
+        within = f" [{self.scope}]" if self.scope else ""
+        return f"{self.file}:{self.line} ({self.function}){within}"
 
 
 # The folders of quire's own packages; registered by each package's __init__ and by `quire` itself.
 _internal_prefixes: list[str] = []
 _is_internal: dict[CodeType, bool] = {}
-_interned: dict[tuple[CodeType, int], Source] = {}
+_interned: dict[tuple[CodeType, int, str], Source] = {}
+_scope: ContextVar[str] = ContextVar("quire_scope", default="")
+
+
+@contextmanager
+def named_scope(name: str) -> Generator[None]:
+    """Equations recorded in the block have this name, below those of blocks around it, in their source."""
+    outer = _scope.get()
+    token = _scope.set(f"{outer}/{name}" if outer else name)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
 
 
 def register_internal(folder: str) -> None:
@@ -100,10 +117,11 @@ def current_source(depth: int = 1) -> Source | None:
         if known is None:
             known = is_internal(code)
         if not known:
-            key = (code, frame.f_lineno)
+            scope = _scope.get()
+            key = (code, frame.f_lineno, scope)
             source = _interned.get(key)
             if source is None:
-                source = _interned[key] = Source(code.co_filename, frame.f_lineno, code.co_qualname)
+                source = _interned[key] = Source(code.co_filename, frame.f_lineno, code.co_qualname, scope)
             return source
         frame = frame.f_back
     return None
@@ -111,4 +129,7 @@ def current_source(depth: int = 1) -> Source | None:
 
 def where(source: Source | None) -> str:
     """The position as the end of a message: `` (at file.py:12, in f)``; empty when unknown."""
-    return "" if source is None else f" (at {source.file}:{source.line}, in {source.function})"
+    if source is None:
+        return ""
+    scope = f", scope {source.scope}" if source.scope else ""
+    return f" (at {source.file}:{source.line}, in {source.function}{scope})"

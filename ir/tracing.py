@@ -8,7 +8,7 @@ then operations on known values can be evaluated on demand, so that Python may b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn, cast
 
@@ -357,11 +357,32 @@ class no_trace:
         _current.reset(self._token)
 
 
+_compile_time: ContextVar[bool] = ContextVar("quire_compile_time", default=False)
+
+
+class compile_time(no_trace):
+    """`no_trace` for a user's block: a tracer in it is reported as a value that is not known."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._flag = _compile_time.set(True)
+
+    def __exit__(self, *exc: object) -> None:
+        _compile_time.reset(self._flag)
+        super().__exit__(*exc)
+
+
 def check_alive(t: Tracer) -> None:
     """Raise UnexpectedTracerError if the tracer outlived its trace."""
     trace: Trace | None = _current.get()
     while trace is not None and trace is not t.owner:
         trace = trace.parent
+    if trace is None and _compile_time.get() and t.owner.alive:
+        raise errors.UnexpectedTracerError(
+            f"a traced value {t.aval.short()} was used inside ensure_compile_time_eval{where(current_source(2))}.\n"
+            f"  {t.owner.describe(t)}.\n"
+            "  Every value in the block must be known while the function is traced: move the operation out of it."
+        )
     if trace is None:
         raise errors.UnexpectedTracerError(
             f"a traced value {t.aval.short()} of {t.owner.name} was used after its trace ended, or in another "
@@ -434,27 +455,72 @@ def trace_flat(
     `values` gives each argument's concrete value, or None.
     """
     with new_trace(name, staging=staging, arg_names=arg_names) as trace:
-        known = values or [None] * len(avals)
-        args = [trace.new_input(a, v) for a, v in zip(avals, known, strict=True)]
-        try:
-            out = f(*args)
-        except (TypeError, ValueError, IndexError, NotImplementedError) as error:
-            add_where(error, raised_at(error))
-            raise
-        jaxpr = trace.to_jaxpr(out)
+        jaxpr = _record(f, trace, avals, values)
     if config.options.check_tracer_leaks:
         _check_leaks(trace)
     return jaxpr, trace.captured, trace
 
 
+def _record(
+    f: Callable[..., Sequence[Any]], trace: Trace, avals: Sequence[ShapedArray], values: Sequence[Any] | None
+) -> Jaxpr:
+    """Call the function with tracers; when it returns, no variable of ours holds one (the check for leaks sees all)."""
+    known = values or [None] * len(avals)
+    args = [trace.new_input(a, v) for a, v in zip(avals, known, strict=True)]
+    try:
+        out = f(*args)
+    except (TypeError, ValueError, IndexError, NotImplementedError) as error:
+        add_where(error, raised_at(error))
+        raise
+    return trace.to_jaxpr(out)
+
+
 def _check_leaks(trace: Trace) -> None:
+    """Raise UnexpectedTracerError if a tracer of a finished trace is still held by something."""
     import gc
 
     gc.collect()
-    leaked = [o for o in gc.get_objects() if isinstance(o, Tracer) and o.owner is trace]
+    leaked = [o for o in gc.get_objects() if type(o) is Tracer and o.owner is trace]
     if leaked:
-        lines = "\n".join(f"  {t!r}: {trace.describe(t)}" for t in leaked[:5])
-        raise errors.UnexpectedTracerError(f"{len(leaked)} traced value(s) of {trace.name} leaked:\n{lines}")
+        lines = "\n".join(
+            f"  {leaked[i]!r}: {trace.describe(leaked[i])}{_holder(leaked[i], leaked)}."
+            for i in range(min(5, len(leaked)))
+        )
+        raise errors.UnexpectedTracerError(
+            f"{len(leaked)} traced value(s) of {trace.name} leaked:\n{lines}\n"
+            "  A traced value must not outlive its function: return it instead of storing it."
+        )
+
+
+def _holder(t: Tracer, listed: Sequence[Any]) -> str:
+    """What holds a leaked tracer, for messages; empty where it cannot be said."""
+    import gc
+    import types
+
+    for holder in gc.get_referrers(t):
+        if holder is listed or isinstance(holder, types.FrameType):
+            continue
+        if isinstance(holder, dict):
+            names = cast("dict[Any, Any]", holder)
+            key = _key_of(names, t)
+            if "__name__" in names and "__builtins__" in names:
+                return f"; the global {key} of module {names['__name__']} holds it"
+            for owner in gc.get_referrers(names):
+                if getattr(owner, "__dict__", None) is names:
+                    return f"; the attribute {key} of an object of type {type(owner).__name__} holds it"
+            return f"; key {key!r} of a dict holds it"
+        if isinstance(holder, types.CellType):
+            return "; a variable that an inner function closes over holds it"
+        key = _key_of(getattr(holder, "__dict__", {}), t)
+        return f"; {f'the attribute {key} of an' if key else 'an'} object of type {type(holder).__name__} holds it"
+    return ""
+
+
+def _key_of(mapping: Mapping[Any, Any], value: Any) -> Any:
+    for key, v in mapping.items():
+        if v is value:
+            return key
+    return None
 
 
 def close_captured(jaxpr: Jaxpr, captured: Sequence[Any]) -> ClosedJaxpr:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from .. import dtypes
 from ..avals import ShapedArray
+from ..checks import Site
 from ..jaxpr import NO_EFFECTS, ClosedJaxpr, Effects, join_effects
 from ..primitive import primitive
 
@@ -57,6 +58,22 @@ def checkpoint_p(
     `prevent_cse` the computation is kept apart from the forward one (else it would be merged with it).
     """
     check_call("checkpoint", jaxpr, operands)
+    return tuple(jaxpr.out_avals)
+
+
+# -- clusters of the fusion pass ----------------------------------------------------------------------------------------
+
+
+@primitive("fusion", multiple_results=True, effects=nested_effects)
+def fusion_p(
+    *operands: ShapedArray, kind: str, jaxpr: ClosedJaxpr, space: tuple[int, ...], axes: tuple[int, ...]
+) -> tuple[ShapedArray, ...]:
+    """Apply a cluster of equations that a backend should compute as one kernel, made by the fuse pass.
+
+    `kind` names what it is. Of a ``"reduction"``, `space` is the shape of the values before reduction and `axes` are
+    the dimensions that are reduced.
+    """
+    check_call("fusion", jaxpr, operands)
     return tuple(jaxpr.out_avals)
 
 
@@ -135,6 +152,19 @@ def custom_lin_p(
     return out_avals
 
 
+@primitive("custom_vmap_call", multiple_results=True, effects=_call_effects)
+def custom_vmap_call_p(
+    *operands: ShapedArray, name: str, call_jaxpr: ClosedJaxpr, rule: Callable[..., Any], num_consts: int
+) -> tuple[ShapedArray, ...]:
+    """Apply `call_jaxpr`; its batching rule is the user's.
+
+    The first `num_consts` operands are captured values. ``rule(axis_size, in_batched, args)`` takes the others, flat,
+    with the lanes as dimension 0 of those that are batched, and returns the list of results and which are batched.
+    """
+    check_call(f"custom_vmap_call {name}", call_jaxpr, operands)
+    return tuple(call_jaxpr.out_avals)
+
+
 @primitive("custom_linear_solve", multiple_results=True)
 def custom_linear_solve_p(
     *operands: ShapedArray,
@@ -200,6 +230,32 @@ def _debug_effects(params: Mapping[str, Any]) -> Effects:
 @primitive("debug_callback", multiple_results=True, effects=_debug_effects)
 def debug_callback_p(*operands: ShapedArray, callback: Callable[..., Any], ordered: bool) -> tuple[ShapedArray, ...]:
     """Call a Python function on the host for its side effect; under transformations it sees what is computed."""
+    return ()
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+CHECK_EFFECT = "check"
+
+
+def _check_effects(params: Mapping[str, Any]) -> Effects:
+    return frozenset((CHECK_EFFECT,))
+
+
+@primitive("check", multiple_results=True, effects=_check_effects)
+def check_p(code: ShapedArray, *payload: ShapedArray, sites: tuple[Site, ...], debug: bool) -> tuple[ShapedArray, ...]:
+    """Fail if `code` (int32) is not 0: ``sites[code - 1]`` says with what error, made of that site's payload.
+
+    The payload holds the arrays of all sites in order. Under vmap all operands have the lanes as leading dimensions.
+    Evaluated outside `compile` it raises; the pass `passes.checkify` makes it a result. One with `debug` does nothing
+    where that pass is not applied.
+    """
+    if code.dtype != dtypes.int32 or len(payload) != sum(s.arity for s in sites):
+        raise TypeError(
+            f"check: expected an int32 code and the arrays of its sites, got {code.short()} and {len(payload)}"
+        )
+    if any(x.shape[: code.ndim] != code.shape for x in payload):
+        raise TypeError("check: all operands must have the lanes of the code as leading dimensions")
     return ()
 
 

@@ -84,7 +84,7 @@ def elementwise(
 ) -> Primitive:
     """Declare an elementwise primitive: equal dtypes among `operands`, equal shapes or scalars.
 
-    `result` maps the operands' dtype to the result's (the same by default; then weak types are kept).
+    `result` maps the operands' dtype to the result's (the same by default). Weak types are kept, but for bool results.
     """
 
     def type_rule(*avals: ShapedArray) -> ShapedArray:
@@ -94,7 +94,7 @@ def elementwise(
             check_dtype(name, a, operands, "operand" if arity == 1 else f"operand {i}")
         check_same_dtype(name, *avals)
         dtype = avals[0].dtype if result is None else result(avals[0].dtype)
-        weak = result is None and all(a.weak_type for a in avals)
+        weak = all(a.weak_type for a in avals) and (result is None or not dtypes.is_bool(dtype))
         return ShapedArray(elementwise_shape(name, *avals), dtype, weak)
 
     type_rule.__doc__ = doc

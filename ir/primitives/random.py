@@ -40,6 +40,29 @@ def threefry2x32_p(
     return out, out
 
 
+@primitive("random_bits")
+def random_bits_p(key1: ShapedArray, key2: ShapedArray, *, shape: tuple[int, ...], dtype: DType) -> ShapedArray:
+    """Random bits of an unsigned dtype: for each key of (key1, key2) an array of `shape`, whose element i is the
+    Threefry hash of the 64-bit number i, its two words joined (64 bits) or combined by exclusive or and truncated.
+
+    The keys' words are uint32 of one shape; that comes first in the result's.
+    """
+    for name, a in (("key1", key1), ("key2", key2)):
+        check_dtype("random_bits", a, (dtypes.uint32,), name)
+    if key1.shape != key2.shape:
+        raise ValueError(f"random_bits: key1 and key2 must have one shape, got {key1.short()} and {key2.short()}")
+    if dtype not in dtypes.UNSIGNED:
+        raise TypeError(f"random_bits: dtype {dtype} must be an unsigned integer dtype")
+    return ShapedArray((*key1.shape, *shape), dtype)
+
+
+@primitive("use_key")
+def use_key_p(key: ShapedArray, *, by: str) -> ShapedArray:
+    """The key itself: marks that the function `by` uses it up, for `config.debug_key_reuse`."""
+    check_dtype("use_key", key, (dtypes.uint32,))
+    return key
+
+
 @primitive("rng_bit_generator", multiple_results=True)
 def rng_bit_generator_p(
     key: ShapedArray, *, shape: tuple[int, ...], dtype: DType, algorithm: RandomAlgorithm
@@ -76,6 +99,11 @@ def threefry2x32(key1: Value, key2: Value, x1: Value, x2: Value) -> tuple[Value,
     """The Threefry hash of pairs of uint32; see `threefry2x32_p`."""
     a, b = threefry2x32_p.bind(key1, key2, x1, x2)
     return a, b
+
+
+def random_bits(key1: Value, key2: Value, shape: Sequence[int], dtype: Any = dtypes.uint32) -> Value:
+    """Random bits of each key; see `random_bits_p`."""
+    return random_bits_p.bind(key1, key2, shape=tuple(int(n) for n in shape), dtype=dtypes.as_dtype(dtype))
 
 
 def rng_bit_generator(
