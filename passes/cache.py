@@ -14,6 +14,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_clearers: list[Callable[[], None]] = []  # one for each decorated function, filled at import
+
+
+def clear_transforms() -> None:
+    """Forget the results of all cached transformations."""
+    for clear in _clearers:
+        clear()
+
+
 def cached_transform(size: int = 1024) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: remember the results of a transformation by its arguments (jaxprs are equal up to names).
 
@@ -24,6 +33,7 @@ def cached_transform(size: int = 1024) -> Callable[[Callable[P, R]], Callable[P,
     def decorate(f: Callable[P, R]) -> Callable[P, R]:
         entries: OrderedDict[Hashable, R] = OrderedDict()
         lock = threading.Lock()
+        _clearers.append(entries.clear)
 
         def transform(*args: P.args, **kwargs: P.kwargs) -> R:
             key = (args, tuple(sorted(kwargs.items())), config.options.trace_key)

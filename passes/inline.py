@@ -18,8 +18,8 @@ class Inline(Pass):
     """Replace calls of compiled functions by their equations, also inside loops and branches.
 
     Options:
-        derivatives: also calls that only matter to differentiation: custom_jvp_call, custom_vjp_call, name, and
-            checkpoint where it does not hold a backward pass apart from the forward one.
+        derivatives: also calls that only matter to transformations: custom_jvp_call, custom_vjp_call, custom_vmap_call,
+            name, and checkpoint where it does not hold a backward pass apart from the forward one.
     """
 
     name = "inline"
@@ -35,7 +35,7 @@ class Inline(Pass):
         if p is calls.jit_p:
             return eqn.params["jaxpr"]
         if self.derivatives:
-            if p is calls.custom_jvp_call_p or p is calls.custom_vjp_call_p:
+            if p is calls.custom_jvp_call_p or p is calls.custom_vjp_call_p or p is calls.custom_vmap_call_p:
                 return eqn.params["call_jaxpr"]
             if p is calls.checkpoint_p and not (eqn.params["differentiated"] and eqn.params["prevent_cse"]):
                 return eqn.params["jaxpr"]

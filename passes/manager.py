@@ -14,18 +14,18 @@ from quire.ir.errors import PassError, QuireError
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.verifier import checked, verify
 
-from . import canonicalize, cse, dce, inline, simplify
+from . import canonicalize, cse, dce, fusion, hoist, inline, simplify
 from .base import Pass, PassContext, parse_pipeline, pass_to_str, pipeline_to_str
 from .compare import Difference, first_difference
 from .rewriting import count_eqns
 
 # The modules whose import registers quire's own passes.
-BUILT_IN = (canonicalize, cse, dce, inline, simplify)
+BUILT_IN = (canonicalize, cse, dce, fusion, hoist, inline, simplify)
 
-_DEFAULT = "drop-weak-types,inline,canonicalize-literals,simplify,cse,simplify,dce"
+_DEFAULT = "drop-weak-types,inline,canonicalize-literals,simplify,cse,hoist,simplify,dce"
 
 DEFAULT_PIPELINES: Mapping[str, str] = MappingProxyType(
-    {"cpu": _DEFAULT, "vulkan": _DEFAULT, "cuda": _DEFAULT, "rocm": _DEFAULT, "metal": _DEFAULT, "vmvx": _DEFAULT}
+    {"cpu": _DEFAULT + ",fuse", "vulkan": _DEFAULT, "cuda": _DEFAULT, "rocm": _DEFAULT, "metal": _DEFAULT, "vmvx": _DEFAULT}
 )
 """The passes that run before lowering, by target."""
 

@@ -14,7 +14,7 @@ from quire.ir.tracing import Tracer, eval_jaxpr
 
 from ..cache import cached_transform
 from ..rebuild import needed, select, split, with_io
-from .jvp import jvp_jaxpr
+from .jvp import jvp_eval, jvp_jaxpr
 from .linearize import PartialTrace, Split, partial_eval, partial_eval_jaxpr
 from .rules import Linear, Zero, instantiate, is_zero, jvp, transpose
 from .transpose import backward, transpose_jaxpr
@@ -273,9 +273,20 @@ def _custom_jvp_transpose(
     return backward(call_jaxpr.jaxpr, operands, cts)
 
 
-@partial_eval(calls.custom_jvp_call_p, calls.custom_vjp_call_p)
+@partial_eval(calls.custom_jvp_call_p, calls.custom_vjp_call_p, calls.custom_vmap_call_p)
 def _custom_partial_eval(trace: PartialTrace, operands: Sequence[Any], *, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
     return eval_jaxpr(call_jaxpr.jaxpr, (), operands)  # it has been differentiated already
+
+
+@jvp(calls.custom_vmap_call_p)
+def _custom_vmap(primals: Sequence[Value], tangents: Sequence[Any], *, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
+    # The derivative is that of the function; batching it goes by the ordinary rules.
+    return jvp_eval(call_jaxpr.jaxpr, primals, tangents)
+
+
+@transpose(calls.custom_vmap_call_p)
+def _custom_vmap_transpose(cts: Sequence[Any], *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Sequence[Any]:
+    return backward(call_jaxpr.jaxpr, operands, cts)
 
 
 @jvp(calls.custom_vjp_call_p)
@@ -311,6 +322,8 @@ def no_forward_mode(name: str) -> str:
     )
 
 
+jvp.absent("it is made by the fuse pass, after every transformation", calls.fusion_p)
+transpose.absent("it is made by the fuse pass, after every transformation", calls.fusion_p)
 jvp.absent("a custom_vjp function has no forward derivative: use custom_jvp, or reverse mode", calls.custom_lin_p)
 
 
@@ -397,4 +410,9 @@ def _debug_jvp(primals: Sequence[Value], tangents: Sequence[Any], **params: Any)
     return calls.debug_callback_p.bind(*primals, **params), []
 
 
-transpose.absent("not linear", calls.pure_callback_p, calls.io_callback_p, calls.debug_callback_p)
+@jvp(calls.check_p)
+def _check_jvp(primals: Sequence[Value], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    return calls.check_p.bind(*primals, **params), []
+
+
+transpose.absent("not linear", calls.pure_callback_p, calls.io_callback_p, calls.debug_callback_p, calls.check_p)

@@ -229,19 +229,16 @@ define_jvp(ew.square_p, lambda t, ans, x: ew.mul(t, ew.mul(_const(2, x), x)))
 
 
 def _pow_base(t: Value, ans: Value, x: Value, y: Value) -> Value:
-    # y x^(y-1), and 0 at y = 0 also where x^(y-1) is infinite.
-    if dtypes.is_integer(_dtype(y)):
-        factor = ew.convert_element_type(y, _dtype(x))
-        slope = ew.pow(x, ew.where(ew.eq(y, 0), np.asarray(1, _dtype(y))[()], ew.sub(y, 1)))
-    else:
-        factor = y
-        slope = ew.pow(x, ew.where(ew.eq(y, 0), _const(1, y), ew.sub(y, 1)))
+    # y x^(y-1), and 0 at y = 0 also where x^(y-1) is infinite. The constants have y's dtype, which may be a number.
+    zero, one = _const(0, y), _const(1, y)
+    factor = ew.convert_element_type(y, _dtype(x)) if dtypes.is_integer(_dtype(y)) else y
+    slope = ew.pow(x, ew.where(ew.eq(y, zero), one, ew.sub(y, one)))
     return ew.mul(t, ew.mul(factor, slope))
 
 
 def _pow_exponent(t: Value, ans: Value, x: Value, y: Value) -> Value:
     # log(x) x^y, and 0 at x = 0 where y > 0.
-    base = ew.where(ew.eq(x, 0), _const(1, x), x)
+    base = ew.where(ew.eq(x, _const(0, x)), _const(1, x), x)
     return ew.mul(t, ew.mul(ew.log(base), ans))
 
 
@@ -371,7 +368,7 @@ jvp.absent("second derivatives by the shape parameter are not available", ew.iga
 
 def _abs_partial(t: Value, ans: Value, x: Value) -> Value:
     if not dtypes.is_complex(_dtype(x)):
-        return ew.mul(t, ew.sign(x))
+        return ew.where(ew.ge(x, _const(0, x)), t, ew.neg(t))  # 1 at 0, as in JAX
     # Re(conj(x) t) / |x|, and 0 at 0.
     safe = ew.where(ew.eq(ans, _const(0, ans)), _const(1, ans), ans)
     inner = ew.add(ew.mul(ew.real(x), ew.real(t)), ew.mul(ew.imag(x), ew.imag(t)))

@@ -132,6 +132,8 @@ def tridiagonal_solve_transpose(
 def permute_rows(x: Value, permutation: Value) -> Value:
     """``x[..., permutation, :]``, the batch dimensions side by side."""
     aval = aval_of(x)
+    if not aval.size:
+        return x
     index = st.broadcast_in_dim(permutation, aval.shape, tuple(range(aval.ndim - 1)))
     return ix.take_along_axis(x, index, aval.ndim - 2)
 
@@ -217,7 +219,7 @@ def qr(primals: Sequence[Value], tangents: Sequence[Any], *, pivoting: bool, ful
 # -- eigenvalues ----------------------------------------------------------------------------------------------------------------
 
 
-def _differences(w: Value) -> Value:
+def reciprocal_differences(w: Value) -> Value:
     """1 / (w[j] - w[i]) at (i, j), 0 on the diagonal."""
     shape = (*aval_of(w).shape, aval_of(w).shape[-1])
     n = len(shape)
@@ -239,15 +241,30 @@ def eigh(
         raise NotImplementedError("eigh: the derivative of a subset is not implemented: leave subset_by_index out")
     v, w = la.eigh(a, lower=lower, sort_eigenvalues=sort_eigenvalues, subset_by_index=subset_by_index)
     m = ct.matmul(ct.matmul(_dagger(v), t), v)
-    factors = ew.convert_element_type(_differences(w), aval_of(m).dtype)
+    factors = ew.convert_element_type(reciprocal_differences(w), aval_of(m).dtype)
     return [v, w], [ct.matmul(v, ew.mul(factors, m)), ew.real(la.diagonal(m))]
 
 
 def solve(a: Value, b: Value) -> Value:
-    """``a^-1 @ b`` by LU decomposition."""
+    """``a^-1 @ b`` by LU decomposition, or by the formula for matrices of size 2."""
+    if aval_of(a).shape[-1] == 2:
+        return ct.matmul(_inverse_of_two(a), b)
     out, _, permutation = la.lu(a)
     x = la.triangular_solve(out, permute_rows(b, permutation), left_side=True, lower=True, unit_diagonal=True)
     return la.triangular_solve(out, x, left_side=True, lower=False)
+
+
+def _inverse_of_two(x: Value) -> Value:
+    """((d, -b), (-c, a)) / (ad - bc) for ((a, b), (c, d))."""
+    shape = aval_of(x).shape
+    n = len(shape)
+    row, column = (st.broadcasted_iota(dtypes.int32, shape, n - i) for i in (2, 1))
+    turned = st.rev(x, (n - 2, n - 1))  # ((d, c), (b, a))
+    adjugate = ew.select_n(ew.eq(row, column), ew.neg(la.transpose_last(turned)), turned)
+    # Row 0 of x times column 0 of the adjugate.
+    first = st.slice_in_dim(x, 0, 1, axis=n - 2)
+    determinant = ct.matmul(first, st.slice_in_dim(adjugate, 0, 1, axis=n - 1))
+    return ew.div(adjugate, st.broadcast_in_dim(st.reshape(determinant, shape[:-2]), shape, range(n - 2)))
 
 
 @jvp(la.eig_p)
@@ -258,8 +275,9 @@ def eig(
     """dw = diag(V^-1 dA V)."""
     if compute_left_eigenvectors or compute_right_eigenvectors:
         raise NotImplementedError(
-            "eig: the derivatives of eigenvectors are not implemented, those of the eigenvalues are: "
-            "pass compute_left_eigenvectors=False and compute_right_eigenvectors=False"
+            "eig: an eigenvector is determined but for a phase, so that its derivative means something only in losses that "
+            "do not depend on it: for these, use lax.linalg.eig(x, compute_left_eigenvectors=False, "
+            "enable_eigvec_derivs=True); for eigenvalues alone, numpy.linalg.eigvals"
         )
     (a,), (t,) = primals, tangents
     w, v = la.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=True)

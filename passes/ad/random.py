@@ -10,8 +10,10 @@ from quire.ir.primitives import random as rn
 
 from .rules import Value, Zero, define_zero_jvp, jvp, transpose
 
-define_zero_jvp(rn.threefry2x32_p, rn.rng_bit_generator_p)
-transpose.absent("not linear", rn.threefry2x32_p, rn.rng_bit_generator_p, rn.rng_uniform_p)
+define_zero_jvp(rn.threefry2x32_p, rn.random_bits_p, rn.use_key_p, rn.rng_bit_generator_p)
+transpose.absent(
+    "not linear", rn.threefry2x32_p, rn.random_bits_p, rn.use_key_p, rn.rng_bit_generator_p, rn.rng_uniform_p
+)
 
 
 @jvp(rn.rng_uniform_p)

@@ -10,12 +10,13 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import calls
 from quire.ir.primitives import reductions as rd
+from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 
 from ..ad.rules import Zero, is_zero
 from ..rebuild import split
 from .batch import batch_eval, batch_jaxpr, batched_aval, force_dim, lane_aval, one_by_one
-from .rules import Axis, Dim, batching
+from .rules import Axis, Dim, batching, move_dim
 
 Value = Any
 
@@ -194,6 +195,30 @@ def _custom_vjp(
     return out, b.out_dims
 
 
+@batching(calls.custom_vmap_call_p)
+def _custom_vmap(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: str, call_jaxpr: ClosedJaxpr, rule: Any,
+    num_consts: int,
+) -> tuple[Any, Any]:  # fmt: skip
+    if any(d is not None for d in dims[:num_consts]):
+        raise TypeError(
+            f"custom_vmap {name}: the function closes over a value that is mapped{where(current_source())}: pass it as an "
+            "argument, so that the rule sees it"
+        )
+    args = [x if d is None else move_dim(x, d, 0) for x, d in zip(operands[num_consts:], dims[num_consts:])]
+    outs, batched = rule(axis.size, [d is not None for d in dims[num_consts:]], args)
+    for i, (x, b, a) in enumerate(zip(outs, batched, call_jaxpr.out_avals, strict=True)):
+        want = batched_aval(a, 0 if b else None, axis.size)
+        got = aval_of(x)
+        if got.shape != want.shape or got.dtype != want.dtype:
+            raise TypeError(
+                f"custom_vmap {name}: the rule returned {got.short()} as result {i}, declared "
+                f"{'batched' if b else 'not batched'}; expected {want.short()}"
+            )
+    return outs, [0 if b else None for b in batched]
+
+
+batching.absent("it is made by the fuse pass, after every transformation", calls.fusion_p)
 batching.absent("it exists only between linearisation and transposition", calls.custom_lin_p)
 
 
@@ -285,3 +310,8 @@ def _debug_callback(
     return one_by_one(
         axis, operands, dims, lambda *xs: calls.debug_callback_p.bind(*xs, callback=callback, ordered=ordered)
     )
+
+
+@batching(calls.check_p)
+def _check(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], **params: Any) -> tuple[Any, Any]:
+    return calls.check_p.bind(*(force_dim(x, d, axis.size) for x, d in zip(operands, dims)), **params), []

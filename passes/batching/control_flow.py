@@ -21,6 +21,7 @@ from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.calls import CHECK_EFFECT
 from quire.ir.source import Source, current_source, where
 from quire.ir.tracing import eval_jaxpr, merge_captured, trace_flat
 
@@ -67,6 +68,7 @@ def _select_branch(
             "vmap of cond with a batched predicate computes all branches, but one has a side effect (io_callback)"
             f"{where(current_source())}: use pure_callback, or keep the predicate the same for all lanes"
         )
+    _refuse_checks("cond", branches)
     _report_costly(branches, axis.size)
     index = st.reshape(index, (axis.size,))
     results: list[list[Any]] = []
@@ -87,6 +89,15 @@ def _select(which: Value, cases: Sequence[Value]) -> Value:
         return cases[0]
     shape = aval_of(cases[0]).shape
     return ew.select_n(st.broadcast_in_dim(which, shape, (0,)), *cases)
+
+
+def _refuse_checks(name: str, jaxprs: Sequence[ClosedJaxpr]) -> None:
+    """Lanes that do not take a branch, or have left a loop, compute it all the same: their checks would fail."""
+    if any(CHECK_EFFECT in j.effects for j in jaxprs):
+        raise NotImplementedError(
+            f"vmap of {name} with a predicate that differs between lanes, around a checkify.check{where(current_source())}: "
+            "lanes that do not come to the check would fail it. Apply checkify inside vmap: vmap(checkify.checkify(f))"
+        )
 
 
 _reported: set[Source] = set()
@@ -133,7 +144,9 @@ def _while_rule(p: Any) -> Any:
             batched = [a or b for a, b in zip(batched, body.out_batched)]
         test = batch_jaxpr(cond_jaxpr, axis, (*cond_dims, *carry_dims()), (False,))
         init = [force_dim(x, d, axis.size) if b else x for x, d, b in zip(init, init_dims, batched)]
-        if not test.out_batched[0]:
+        if test.out_batched[0]:
+            _refuse_checks("while_loop", (cond_jaxpr, body_jaxpr))
+        else:
             out = p.bind(
                 *test.captured, *cond_consts, *body.captured, *body_consts, *init,
                 cond_jaxpr=test.closed, body_jaxpr=body.closed, cond_nconsts=len(test.captured) + cond_nconsts,

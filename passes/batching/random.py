@@ -13,7 +13,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import random as rn
 from quire.ir.primitives import structural as st
 
-from .rules import Axis, Dim, Value, batching, to_front
+from .rules import Axis, Dim, Value, batching, broadcast_batch, to_front
 
 Dims = list[int]
 
@@ -34,6 +34,19 @@ def threefry2x32(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim]) -> 
                 x = st.broadcast_in_dim(x, (axis.size, *shape), (0,))
         out.append(x)
     return rn.threefry2x32_p.bind(*out), [0, 0]
+
+
+@batching(rn.random_bits_p)
+def random_bits(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, shape: tuple[int, ...], dtype: Any
+) -> tuple[Value, int]:
+    keys = [broadcast_batch(x, axis.size, 0) if d is None else to_front(x, d, axis.size) for x, d in zip(operands, dims)]
+    return rn.random_bits_p.bind(*keys, shape=shape, dtype=dtype), 0
+
+
+@batching(rn.use_key_p)
+def use_key(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, by: str) -> tuple[Value, Dim]:
+    return rn.use_key_p.bind(*operands, by=by), dims[0]
 
 
 @batching(rn.rng_bit_generator_p)

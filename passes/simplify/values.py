@@ -10,7 +10,7 @@ from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Literal
 from quire.ir.primitive import PRIMITIVES
-from quire.ir.primitives import control_flow
+from quire.ir.primitives import control_flow, reductions, structural
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import hooks
 
@@ -188,6 +188,47 @@ def cond_with_a_constant_index(r: Rewriter, e: Eqn) -> Rewrite:
         for v in eqn.outputs:
             r.producers[v] = eqn
     return results
+
+
+# -- sums and extremes of counting numbers ----------------------------------------------------------------------------
+
+
+def _counting(r: Rewriter, e: Eqn) -> int | None:
+    """How many numbers 0, 1, ... each reduction goes through, if it reduces an iota along its own dimension only."""
+    inner = r.producer(e.inputs[0], structural.iota_p)
+    if inner is None or tuple(e.params["axes"]) != (inner.params["dimension"],):
+        return None
+    n: int = e.inputs[0].aval.shape[inner.params["dimension"]]  # pyright: ignore
+    exact = 2 ** min(_bits(e.outputs[0].aval.dtype), 53)
+    return n if 0 < n <= exact else None  # pyright: ignore
+
+
+@rule(reductions.reduce_sum_p)
+def sum_of_counting_numbers(r: Rewriter, e: Eqn) -> Rewrite:
+    """0 + 1 + ... + (n - 1) is n (n - 1) / 2; integers wrap, floats are rounded once."""
+    n = _counting(r, e)
+    if n is None:
+        return None
+    total: int | float = n * (n - 1) // 2
+    d = e.outputs[0].aval.dtype
+    if dtypes.is_integer(d):
+        bits = 8 * d.itemsize
+        total &= 2**bits - 1
+        total -= 2**bits if dtypes.is_signed(d) and total >= 2 ** (bits - 1) else 0
+    elif dtypes.is_bool(d) or dtypes.is_complex(d) or total > _finfo(d)[1]:
+        return None
+    return r.full(total, e.outputs[0].aval)
+
+
+@rule(reductions.reduce_max_p)
+def largest_counting_number(r: Rewriter, e: Eqn) -> Rewrite:
+    n = _counting(r, e)
+    return None if n is None else r.full(n - 1, e.outputs[0].aval)
+
+
+@rule(reductions.reduce_min_p)
+def least_counting_number(r: Rewriter, e: Eqn) -> Rewrite:
+    return None if _counting(r, e) is None else r.full(0, e.outputs[0].aval)
 
 
 # -- constant folding -------------------------------------------------------------------------------------------------
