@@ -73,6 +73,8 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
         "--iree-dispatch-creation-enable-aggressive-fusion=false",
     ),
     (re.compile(r"exceeded stack allocation limit"), "--iree-dispatch-creation-enable-aggressive-fusion=false"),
+    # Constants that are computed from each other ahead of time, in another order than they need: seen with eigenvalues.
+    (re.compile(r"jit global source initialization order invalid"), "--iree-opt-const-eval=false"),
     # The gradient of an attention block, at -O2 and -O3: a softmax fused with several of its users.
     (re.compile(r"restricted to workgroup distributed contexts"), "--iree-dispatch-creation-fuse-multi-use=false"),
     (

@@ -1,14 +1,17 @@
 """quire's own kernels: a builder that writes ``stream.executable`` ops, and templates on it.
 
 A template returns a :class:`Kernel`; ``kernel.insert(module)`` puts its text into the StableHLO module and
-``kernel.call(operands, loc)`` emits the dispatch. Nothing here knows of quire's IR.
+``kernel.call(operands, loc)`` emits the dispatch. Templates know nothing of quire's IR; ``loops`` and what it uses
+translate jaxprs.
 """
 
 from . import bitonic
 from .builder import KernelBuilder
+from .conv import Conv, Window, window
 from .cumulative import cumulative
+from .dot import Declined, convolution, correlation, dot, reads_in_place, widens
 from .dtypes import DTYPES, DType, dtype_of
-from .kernel import EMPTY, Kernel, KernelChain, Spec
+from .kernel import EMPTY, REASON, SERIAL, Kernel, KernelChain, Spec
 from .ordering import sort, top_k
 from .scatter import ScatterDims, scatter
 from .target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
@@ -17,7 +20,9 @@ __all__ = [
     "CPU_AVX2",
     "CPU_AVX512",
     "CPU_BASELINE",
+    "Conv",
     "DTYPES",
+    "Declined",
     "DType",
     "EMPTY",
     "GPU",
@@ -25,12 +30,21 @@ __all__ = [
     "KernelChain",
     "KernelBuilder",
     "KernelTarget",
+    "REASON",
+    "SERIAL",
     "ScatterDims",
     "Spec",
+    "Window",
     "bitonic",
+    "convolution",
+    "correlation",
     "cumulative",
+    "dot",
     "dtype_of",
+    "reads_in_place",
     "scatter",
     "sort",
     "top_k",
+    "widens",
+    "window",
 ]

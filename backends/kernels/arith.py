@@ -93,6 +93,26 @@ class ArithMixin:
         """Float maximum; NaN if either is."""
         return self._binary("maximumf", x, y)
 
+    def fmin(self, x: Operand, y: Operand) -> Value:
+        """Float minimum; NaN if either is."""
+        return self._binary("minimumf", x, y)
+
+    def sdiv(self, x: Operand, y: Operand) -> Value:
+        """Signed integer quotient, toward zero; undefined for a divisor of 0 and for overflow."""
+        return self._binary("divsi", x, y)
+
+    def srem(self, x: Operand, y: Operand) -> Value:
+        """Signed integer remainder; undefined where :meth:`sdiv` is."""
+        return self._binary("remsi", x, y)
+
+    def frem(self, x: Operand, y: Operand) -> Value:
+        """Float remainder with the sign of x."""
+        return self._binary("remf", x, y)
+
+    def convert(self, op: str, x: Value, elem: str) -> Value:
+        """A conversion between kinds by its name: sitofp, uitofp, fptosi."""
+        return self._convert(op, x, like(x.type, elem))
+
     def negf(self, x: Value) -> Value:
         """-x of a float."""
         return self.emit(f"arith.negf {x} : {x.type}", x.type)
@@ -164,12 +184,21 @@ class ArithMixin:
         """A unary function of the math dialect (exp, log, log1p, absf, ...)."""
         return self.emit(f"math.{name} {x} : {x.type}", x.type)
 
+    def fma(self, x: Value, y: Operand, z: Operand) -> Value:
+        """x * y + z, rounded once."""
+        return self.emit(f"math.fma {x}, {self.const(y, x.type)}, {self.const(z, x.type)} : {x.type}", x.type)
+
     # -- vectors ---------------------------------------------------------------------------------------------
 
     def broadcast(self, x: Value, n: int) -> Value:
         """A vector of ``n`` times x."""
         to = vector(n, x.type)
         return self.emit(f"vector.broadcast {x} : {x.type} to {to}", to)
+
+    def from_elements(self, values: Sequence[Value]) -> Value:
+        """The vector of these scalars."""
+        to = vector(len(values), values[0].type)
+        return self.emit(f"vector.from_elements {', '.join(map(str, values))} : {to}", to)
 
     def extract(self, x: Value, lane: int) -> Value:
         """One lane."""

@@ -20,6 +20,10 @@ from .values import Buffer, Operand, Value, element, index_list, is_float, lanes
 
 _NO_PIPELINE = "#iree_codegen.translation_info<pipeline = #iree_codegen.no_pipeline{size}>"
 
+#: Operations that give the same for the same operands.
+_PURE = ("arith.", "math.", "vector.broadcast", "vector.extract", "vector.from_elements", "vector.insert",
+         "vector.interleave", "vector.shuffle", "vector.create_mask", "vector.reduction")  # fmt: skip
+
 #: What one function may take from the stack (IREE's own limit).
 STACK_BYTES = 32768
 
@@ -124,6 +128,7 @@ class KernelBuilder(ArithMixin):
         self._depth = 3
         self._stack = 0
         self._zero = ""
+        self._scopes: list[dict[str, Value]] = [{}]
 
     # -- text ------------------------------------------------------------------------------------------------
 
@@ -135,10 +140,25 @@ class KernelBuilder(ArithMixin):
         self._lines.append("  " * self._depth + text)
 
     def emit(self, text: str, result: str) -> Value:
-        """One operation with one result of type ``result``."""
+        """One operation with one result of type ``result``; a pure one that is in scope already is not written again."""
+        pure = text.startswith(_PURE)
+        if pure:
+            for scope in reversed(self._scopes):
+                if text in scope:
+                    return scope[text]
         value = Value(self, self._name(), result)
         self._line(f"{value} = {text}")
+        if pure:
+            self._scopes[-1][text] = value
         return value
+
+    def _enter(self) -> None:
+        self._depth += 1
+        self._scopes.append({})
+
+    def _leave(self) -> None:
+        self._depth -= 1
+        self._scopes.pop()
 
     def const(self, number: Operand, mlir_type: str) -> Value:
         """A number (splat for a vector type), written once at the head of the function."""
@@ -172,6 +192,24 @@ class KernelBuilder(ArithMixin):
     def scalar(self, i: int) -> Value:
         """The i-th index number given with each call."""
         return Value(self, f"%s{i}", "index")
+
+    @property
+    def lines(self) -> int:
+        """Lines of text so far."""
+        return len(self._lines)
+
+    @contextmanager
+    def discarded(self) -> Iterator[None]:
+        """What is emitted inside is dropped: to find out what something would emit, or whether it can be."""
+        names = ("_count", "_depth", "_stack", "_zero", "results", "_scratch", "_bindings")
+        kept = {name: getattr(self, name) for name in names}
+        copied = {name: getattr(self, name).copy() for name in ("_head", "_constants", "_views", "_lines", "_scopes")}
+        copied["_scopes"] = [scope.copy() for scope in self._scopes]
+        try:
+            yield
+        finally:
+            for name, value in (kept | copied).items():
+                setattr(self, name, value)
 
     # -- memory ----------------------------------------------------------------------------------------------
 
@@ -234,8 +272,22 @@ class KernelBuilder(ArithMixin):
         if self._stack > STACK_BYTES:
             raise ValueError(f"kernel {self.base}: more than {STACK_BYTES} bytes of stack")
         buffer = Buffer(self._name(), tuple(shape), elem)
-        self._head.append(f"      {buffer.name} = memref.alloca() : {buffer.type}")
+        # Whole cache lines; the generic form, since the other does not take the attribute.
+        attributes = "<{alignment = 64 : i64, operandSegmentSizes = array<i32: 0, 0>}>"
+        self._head.append(f'      {buffer.name} = "memref.alloca"() {attributes} : () -> {buffer.type}')
         return buffer
+
+    @property
+    def stack_bytes(self) -> int:
+        """What :meth:`stack` has given."""
+        return self._stack
+
+    def more_scratch(self, spec: Spec, shape: Sequence[int], elem: str) -> Buffer:
+        """One more scratch result of the kernel, as memory."""
+        self.results = (*self.results, spec)
+        self._scratch += 1
+        self._bindings += 1
+        return self.result(len(self.results) - 1, shape, elem)
 
     def shared(self, shape: Sequence[int], elem: str) -> Buffer:
         """Memory the threads of one GPU workgroup share."""
@@ -291,11 +343,11 @@ class KernelBuilder(ArithMixin):
             pairs = ", ".join(f"{c} = {v}" for c, v in zip(carried, init))
             head += f" iter_args({pairs}) -> ({', '.join(v.type for v in init)})"
         self._line(f"{_targets(results)}{head} {{")
-        self._depth += 1
+        self._enter()
         yield loop
         if init:
             self._yield("for_", loop.yielded)
-        self._depth -= 1
+        self._leave()
         self._line("}")
 
     def unrolled(self, count: int, by: int, body: Callable[[Value], None]) -> None:
@@ -316,21 +368,21 @@ class KernelBuilder(ArithMixin):
         branch = Branch(self, results)
         returns = f" -> ({', '.join(types)})" if types else ""
         self._line(f"{_targets(results)}scf.if {condition}{returns} {{")
-        self._depth += 1
+        self._enter()
         yield branch
         if types and not branch.has_else:
             raise ValueError("if_ with results needs an else_ arm")
         if branch.results:
             self._yield("if_", branch.yielded)
-        self._depth -= 1
+        self._leave()
         self._line("}")
 
     def _close_arm(self, branch: Branch) -> None:
         if branch.results:
             self._yield("if_", branch.yielded)
-        self._depth -= 1
+        self._leave()
         self._line("} else {")
-        self._depth += 1
+        self._enter()
 
     @contextmanager
     def while_(self, init: Sequence[Value]) -> Iterator[While]:
@@ -342,20 +394,20 @@ class KernelBuilder(ArithMixin):
         pairs = ", ".join(f"{c} = {v}" for c, v in zip(before, init))
         signature = f"({', '.join(types)}) -> ({', '.join(types)})"
         self._line(f"{_targets(results)}scf.while ({pairs}) : {signature} {{")
-        self._depth += 1
+        self._enter()
         yield loop
         self._yield("while_", loop.yielded)
-        self._depth -= 1
+        self._leave()
         self._line("}")
 
     def _open_body(self, condition: Value, values: list[Value]) -> list[Value]:
         types = ", ".join(v.type for v in values)
         self._line(f"scf.condition({condition}) {index_list(values)} : {types}")
-        self._depth -= 1
+        self._leave()
         self._line("} do {")
         after = [Value(self, self._name(), v.type) for v in values]
         self._line(f"^bb0({', '.join(f'{v}: {v.type}' for v in after)}):")
-        self._depth += 1
+        self._enter()
         return after
 
     def _yield(self, what: str, values: list[Value] | None) -> None:
@@ -424,6 +476,7 @@ class KernelBuilder(ArithMixin):
             sorted(self._tied.items()),
             reason,
             self._scalars,
+            x * y * z,
         )
 
 

@@ -34,6 +34,11 @@ class Spec:
         return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
 
+#: The attribute that says why an operation is a kernel, or why it is none.
+REASON = "quire_reason"
+#: The attribute of a dispatch of one workgroup.
+SERIAL = "quire_serial"
+
 #: In ``Kernel.forward``: the result is a new, empty (zero-size) tensor.
 EMPTY = -1
 
@@ -60,6 +65,7 @@ class Kernel:
     reason: str
     forward: tuple[int, ...] | None = None
     scalars: int = 0
+    groups: int = 0
 
     @staticmethod
     def make(
@@ -71,12 +77,13 @@ class Kernel:
         tied: Sequence[tuple[int, int]],
         reason: str,
         scalars: int = 0,
+        groups: int = 0,
     ) -> Kernel:
         """Name ``text``, in which ``@KERNEL`` stands for the symbol, by its content."""
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         name = f"{re.sub(r'[^A-Za-z0-9_]', '_', base)}_{digest}"
         text = text.replace("@KERNEL", f"@{name}")
-        return Kernel(name, text, tuple(operands), tuple(results), scratch, tuple(tied), reason, None, scalars)
+        return Kernel(name, text, tuple(operands), tuple(results), scratch, tuple(tied), reason, None, scalars, groups)
 
     @staticmethod
     def nothing(
@@ -130,8 +137,11 @@ class Kernel:
                     "entry_points": ir.ArrayAttr.get([ir.Attribute.parse(f"@{self.name}::@{self.name}")]),
                     "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(arguments), 0, 0]),
                     "tied_operands": ir.ArrayAttr.get(ties),
+                    REASON: ir.StringAttr.get(self.reason),
                 },
             )
+            if self.groups == 1:
+                op.attributes[SERIAL] = ir.UnitAttr.get()
             return [
                 _bitcast(result, spec, spec.dtype.boundary)
                 for result, spec in zip(op.results[: len(self.outputs)], self.outputs)

@@ -22,6 +22,11 @@ class KernelTarget:
     threads: int = 128
     shared_bytes: int = 16384
 
+    @property
+    def registers(self) -> int:
+        """Vector registers of a CPU: 32 with AVX-512, 16 with earlier x86 vectors."""
+        return 32 if self.vector_bytes >= 64 else 16
+
     def lanes(self, bits: int) -> int:
         """Elements of ``bits`` bits in one vector register."""
         return max(1, self.vector_bytes * 8 // bits)

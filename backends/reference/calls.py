@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from quire.ir.avals import ShapedArray
+from quire.ir.checks import Site, exception_of
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import calls
 
@@ -25,12 +26,17 @@ def checkpoint(*operands: Any, jaxpr: ClosedJaxpr, prevent_cse: bool, differenti
     return eval_jaxpr(jaxpr, *operands)
 
 
+@reference(calls.fusion_p)
+def fusion(*operands: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
+    return eval_jaxpr(jaxpr, *operands)
+
+
 @reference(calls.name_p)
 def name(x: Any, *, name: str) -> Any:
     return x
 
 
-@reference(calls.custom_jvp_call_p, calls.custom_vjp_call_p)
+@reference(calls.custom_jvp_call_p, calls.custom_vjp_call_p, calls.custom_vmap_call_p)
 def custom_call(*operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
     return eval_jaxpr(call_jaxpr, *operands)
 
@@ -69,3 +75,11 @@ def io_callback(*operands: Any, callback: Any, result_avals: tuple[ShapedArray, 
 @reference(calls.debug_callback_p)
 def debug_callback(*operands: Any, callback: Any, ordered: bool) -> Any:
     return _call_python(callback, operands, ())
+
+
+@reference(calls.check_p)
+def check(code: Any, *payload: Any, sites: tuple[Site, ...], debug: bool) -> Any:
+    error = None if debug else exception_of(sites, code, payload)
+    if error is not None:
+        raise error
+    return []

@@ -35,7 +35,10 @@ def dot_general(
     x: Array, y: Array, *, dimension_numbers: ct.DotDimensionNumbers, precision: Any, preferred_element_type: Any
 ) -> Array:
     (lc, rc), (lb, rb) = dimension_numbers
-    x, y = _common(x, y, preferred_element_type)
+    if preferred_element_type is not None or x.dtype != y.dtype or x.dtype.itemsize < 4:
+        x, y = _common(x, y, preferred_element_type)
+    if not lb and lc == (x.ndim - 1,) and rc == (0,) and x.ndim <= 2 and y.ndim <= 2:
+        return x @ y
     x_free, y_free = ct.dot_free_dims(x.ndim, lc, lb), ct.dot_free_dims(y.ndim, rc, rb)
     batch = [x.shape[i] for i in lb]
     inner = math.prod(x.shape[i] for i in lc)

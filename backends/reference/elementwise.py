@@ -73,7 +73,7 @@ def _extremum(real: Callable[..., Array], after: Callable[..., Array]) -> Callab
             first = np.where(x.real == y.real, after(x.imag, y.imag), after(x.real, y.real))
             return np.where(first, x, y)
         out = real(x, y)
-        if x.dtype in dtypes.FLOATS:  # of two zeros the positive one is larger
+        if x.dtype in dtypes.FLOATS and not out.all():  # of two zeros the positive one is larger
             zeros = x + y if real is np.maximum else -(-x - y)
             out = np.where((x == 0) & (y == 0), zeros, out)
         return out

@@ -2,43 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextvars
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Literal, Params, Var
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var
 from quire.ir.primitive import Primitive
 from quire.ir.tracing import hooks, last_uses
 
+from .elementwise_math import SINGLE
 from .rules import reference
 
 Array = np.ndarray[Any, Any]
 
 
-def evaluate(p: Primitive, operands: Sequence[Array], params: Params, out_avals: Sequence[ShapedArray]) -> list[Array]:
-    """Apply one primitive. Operands and results are NumPy arrays of exactly the avals' shapes and dtypes."""
-    rule = reference[p]
+class _Quiet(threading.local):
+    """A context of this thread in which NumPy is silent about overflow and NaN: entering it costs a tenth of errstate."""
+
+    def __init__(self) -> None:
+        self.context = contextvars.Context()
+        self.context.run(np.errstate(all="ignore").__enter__)
+        self.busy = False
+
+
+_quiet = _Quiet()
+
+#: Families whose rules call nothing that reads other context variables, as a user's callback might.
+LEAVES = frozenset(("elementwise", "structural", "reductions", "contraction", "indexing", "sorting", "linalg"))
+
+
+def quietly(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call `f`, which must not depend on the current context variables, with NumPy's floating-point warnings off."""
+    quiet = _quiet
+    if quiet.busy:
+        return f(*args, **kwargs)
+    quiet.busy = True
+    try:
+        return quiet.context.run(f, *args, **kwargs)
+    finally:
+        quiet.busy = False
+
+
+def evaluate(
+    p: Primitive, operands: Sequence[Array], params: Params, out_avals: Sequence[ShapedArray], rule: Any = None
+) -> list[Array]:
+    """Apply one primitive. Operands and results are NumPy arrays of exactly the avals' shapes and dtypes.
+
+    `rule` replaces the reference rule (see :func:`eager_rule`).
+    """
+    if p.family in LEAVES:
+        return quietly(_apply, p, rule or reference[p], operands, params, out_avals)
     with np.errstate(all="ignore"):
-        out = rule(*operands, **params)
-        results = out if p.multiple_results else (out,)
-        return [_exact(p, r, a) for r, a in zip(results, out_avals, strict=True)]
+        return _apply(p, rule or reference[p], operands, params, out_avals)
 
 
-def _exact(p: Primitive, value: Any, aval: ShapedArray) -> Array:
-    array = np.asarray(value)
-    if array.dtype != aval.dtype:
-        array = array.astype(aval.dtype)
-    if array.shape != aval.shape:
+def _apply(
+    p: Primitive, rule: Callable[..., Any], operands: Sequence[Array], params: Params, out_avals: Sequence[ShapedArray]
+) -> list[Array]:
+    out = rule(*operands, **params)
+    if not p.multiple_results:
+        return [exactly(p, out, out_avals[0])]
+    return [exactly(p, r, a) for r, a in zip(out, out_avals, strict=True)]
+
+
+def eager_rule(p: Primitive, dtype: Any) -> Callable[..., Any]:
+    """The rule of eager calls on operands of that dtype: the reference rule, or a quicker one for float32."""
+    if dtype == np.float32 and p in SINGLE:
+        return SINGLE[p]
+    return reference[p]
+
+
+def exactly(p: Primitive, value: Any, aval: ShapedArray) -> Array:
+    """A rule's result with the dtype that the type rule says; another shape is a fault of the rule."""
+    if type(value) is not np.ndarray:
+        value = np.asarray(value)
+    if value.dtype != aval.dtype:
+        value = value.astype(aval.dtype)
+    if value.shape != aval.shape:
         raise AssertionError(
-            f"reference rule of {p.name} returned shape {array.shape}, the type rule says {aval.short()}"
+            f"reference rule of {p.name} returned shape {value.shape}, the type rule says {aval.short()}"
         )
-    return array
+    return value
 
 
-def eval_jaxpr(jaxpr: ClosedJaxpr | Jaxpr, *args: Any, observe: Callable[..., None] | None = None) -> list[Array]:
-    """Run a jaxpr equation by equation. `observe(eqn, operands, results)` is called after each (debuggers)."""
+Observer = Callable[[Eqn, Sequence[Array], Sequence[Array]], None]
+_observer: ContextVar[Observer | None] = ContextVar("quire_observer", default=None)
+
+
+@contextmanager
+def observing(observe: Observer) -> Generator[None]:
+    """For the block, call `observe(eqn, operands, results)` after each equation, those of nested jaxprs before the one
+    that holds them."""
+    token = _observer.set(observe)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def eval_jaxpr(jaxpr: ClosedJaxpr | Jaxpr, *args: Any, observe: Observer | None = None) -> list[Array]:
+    """Run a jaxpr equation by equation. `observe(eqn, operands, results)` is called after each of its equations.
+
+    `observing` sees those of nested jaxprs too.
+    """
+    if observe is None:
+        observe = _observer.get()
     consts: Sequence[Any] = ()
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr, consts = jaxpr.jaxpr, jaxpr.consts

@@ -1,11 +1,13 @@
-"""Reference rules of linear algebra, by NumPy and SciPy's LAPACK; leading dimensions are looped over.
+"""Reference rules of linear algebra, by NumPy and SciPy's LAPACK.
 
-The lowering for the CPU calls the same functions from compiled code.
+The lowering for the CPU calls the same functions from compiled code. Batches go through NumPy's generalised ufuncs, or,
+where NumPy has none, through a loop of LAPACK calls (a microsecond each) or of operations on all small matrices at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,66 +42,151 @@ def _scipy() -> Any:
     return scipy.linalg
 
 
+_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
+
+
+@lru_cache(maxsize=128)
+def _routine(name: str, code: str) -> Callable[..., Any]:
+    linalg = _scipy()
+    return getattr(linalg.blas if name == "trsm" else linalg.lapack, _LETTERS[code] + name)
+
+
 def _function(name: str, x: Array) -> Callable[..., Any]:
     """The LAPACK function for the array's dtype; `name` without its type letter (syevd becomes heevd by the caller)."""
-    letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[x.dtype.name]
-    return getattr(_scipy().lapack, letter + name)
+    return _routine(name, x.dtype.char)
+
+
+def _many_small(count: int, steps: int) -> bool:
+    """Whether so many matrices are done sooner all at once, in NumPy operations, than in a loop of LAPACK calls."""
+    return count > 8 * steps
 
 
 @reference(la.cholesky_p)
 def cholesky(x: Array) -> Array:
-    def one(a: Array) -> tuple[Array]:
-        if not a.size:
-            return (a,)
-        c, info = _function("potrf", a)(a, lower=1, clean=1)
-        return (c if info == 0 else np.tril(np.full_like(c, np.nan)),)
+    if not x.size:
+        return x
+    if x.ndim == 2:
+        return _cholesky_of_one(x)
+    try:
+        return np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:  # which does not say of which matrix
+        return over_batch(lambda a: (_cholesky_of_one(a),), [(x.shape[-2:], x.dtype)], [(x, 2)])[0]
 
-    return over_batch(one, [(x.shape[-2:], x.dtype)], [(x, 2)])[0]
+
+def _cholesky_of_one(a: Array) -> Array:
+    # a's transpose is in LAPACK's order; its upper triangle is a's lower one, and a^T = u^H u has u = l^T.
+    c, info = _function("potrf", a)(a.T, lower=0, clean=1)
+    return c.T if info == 0 else np.tril(np.full_like(a, np.nan))
 
 
 @reference(la.triangular_solve_p)
 def triangular_solve(
     a: Array, b: Array, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
 ) -> Array:
-    def one(a: Array, b: Array) -> tuple[Array]:
-        if not b.size:
-            return (b,)
-        blas: Any = _scipy().get_blas_funcs
-        trsm = blas("trsm", (a, b))
-        if conjugate_a and not transpose_a:  # BLAS has the conjugate transpose only
-            a = a.conj()
-        trans = (2 if conjugate_a else 1) if transpose_a else 0
-        return (trsm(1.0, a, b, side=0 if left_side else 1, lower=int(lower), trans_a=trans, diag=int(unit_diagonal)),)
+    if not b.size:
+        return b
+    n = a.shape[-1]
+    if _many_small(a.size // (n * n), n):
+        return _substitute(a, b, left_side, lower, transpose_a, conjugate_a, unit_diagonal)
+    if conjugate_a and not transpose_a:  # BLAS has the conjugate transpose only
+        a, conjugate_a = a.conj(), False
+    trsm = _function("trsm", b)
+    # op(a) x = b is x^T op(a)^T = b^T, in matrices that are transposed in memory as BLAS takes them.
+    keywords: dict[str, Any] = {
+        "side": int(left_side), "lower": int(not lower), "trans_a": (2 if conjugate_a else 1) if transpose_a else 0,
+        "diag": int(unit_diagonal),
+    }  # fmt: skip
+    if a.ndim == 2:
+        return trsm(1.0, a.T, b.T, **keywords).T
+    out = np.empty_like(b)
+    for i in np.ndindex(*a.shape[:-2]):
+        out[i] = trsm(1.0, a[i].T, b[i].T, **keywords).T
+    return out
 
-    return over_batch(one, [(b.shape[-2:], b.dtype)], [(a, 2), (b, 2)])[0]
+
+def _substitute(
+    a: Array, b: Array, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
+) -> Array:
+    """Substitution, row by row, in all matrices of a batch at once."""
+    if conjugate_a:
+        a = a.conj()
+    if not left_side:  # x op(a) = b is op(a)^T x^T = b^T
+        transpose_a = not transpose_a
+        b = b.swapaxes(-1, -2)
+    if transpose_a:
+        a, lower = a.swapaxes(-1, -2), not lower
+    n = a.shape[-1]
+    x = np.empty_like(b)
+    for i in range(n) if lower else range(n - 1, -1, -1):
+        known = slice(0, i) if lower else slice(i + 1, n)
+        row = b[..., i, :]
+        if known.start != known.stop:
+            row = row - np.matmul(a[..., i, None, known], x[..., known, :])[..., 0, :]
+        x[..., i, :] = row if unit_diagonal else row / a[..., i, i, None]
+    return x if left_side else x.swapaxes(-1, -2)
 
 
 def permutation_of(pivots: Array, size: int) -> Array:
-    """The permutation that exchanges row i with row pivots[i], one after the other."""
-    order = np.arange(size, dtype=np.int32)
-    for i, p in enumerate(pivots):
-        order[i], order[p] = order[p], order[i]
-    return order
+    """The permutations that exchange row i with row pivots[..., i], one after the other."""
+    if pivots.ndim == 1:
+        order = list(range(size))
+        for i, p in enumerate(pivots.tolist()):
+            order[i], order[p] = order[p], order[i]
+        return np.array(order, np.int32)
+    out = np.empty((*pivots.shape[:-1], size), np.int32)
+    out[:] = np.arange(size, dtype=np.int32)
+    for i in range(pivots.shape[-1]):
+        p = pivots[..., i, None]
+        other = np.take_along_axis(out, p, axis=-1)
+        np.put_along_axis(out, p, out[..., i, None].copy(), axis=-1)
+        out[..., i, None] = other
+    return out
 
 
 @reference(la.lu_p)
 def lu(x: Array) -> list[Array]:
-    m, n = x.shape[-2:]
+    *batch, m, n = x.shape
+    k = min(m, n)
+    if not x.size:
+        return [x, np.zeros((*batch, k), np.int32), permutation_of(np.zeros((*batch, 0), np.int32), m)]
+    if not batch:
+        out, pivots, _ = _function("getrf", x)(x)
+        return [out, pivots, permutation_of(pivots, m)]
+    if _many_small(x.size // (m * n), k):
+        out, pivots = _eliminate(x)
+    else:
+        getrf = _function("getrf", x)
+        out, pivots = over_batch(lambda a: getrf(a)[:2], [((m, n), x.dtype), ((k,), np.int32)], [(x, 2)])
+    return [out, pivots, permutation_of(pivots, m)]
 
-    def one(a: Array) -> tuple[Array, Array, Array]:
-        if not a.size:
-            return a, np.zeros(0, np.int32), np.arange(m, dtype=np.int32)
-        out, pivots, _ = _function("getrf", a)(a)
-        return out, pivots, permutation_of(pivots, m)
 
-    return over_batch(one, [((m, n), x.dtype), ((min(m, n),), np.int32), ((m,), np.int32)], [(x, 2)])
+def _eliminate(x: Array) -> tuple[Array, Array]:
+    """Gaussian elimination with exchanges of rows, in all matrices of a batch at once."""
+    *batch, m, n = x.shape
+    k = min(m, n)
+    a = x.reshape(-1, m, n).copy()
+    pivots = np.empty((len(a), k), np.int32)
+    each = np.arange(len(a))
+    for j in range(k):
+        column = a[:, j:, j]
+        # LAPACK compares complex numbers by the sum of their parts.
+        size = np.abs(column) if a.dtype.kind == "f" else np.abs(column.real) + np.abs(column.imag)
+        size = np.where(np.isnan(size), -1, size)
+        p = np.argmax(size, axis=1) + j
+        pivots[:, j] = p
+        row = a[each, p]
+        a[each, p] = a[:, j]
+        a[:, j] = row
+        if j + 1 < m:
+            pivot = row[:, j, None]
+            a[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
+            a[:, j + 1 :, j + 1 :] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 :]
+    return a.reshape(x.shape), pivots.reshape(*batch, k)
 
 
 @reference(la.lu_pivots_to_permutation_p)
 def lu_pivots_to_permutation(pivots: Array, *, permutation_size: int) -> Array:
-    return over_batch(
-        lambda p: (permutation_of(p, permutation_size),), [((permutation_size,), np.int32)], [(pivots, 1)]
-    )[0]
+    return permutation_of(pivots, permutation_size)
 
 
 @reference(la.geqrf_p)
@@ -132,6 +219,8 @@ def householder_product(a: Array, taus: Array) -> Array:
 def qr(x: Array, *, pivoting: bool, full_matrices: bool) -> list[Array]:
     m, n = x.shape[-2:]
     k = m if full_matrices else min(m, n)
+    if x.size and not pivoting:
+        return list(np.linalg.qr(x, "complete" if full_matrices else "reduced"))
 
     def one(a: Array) -> tuple[Array, ...]:
         if not a.size:
@@ -143,36 +232,57 @@ def qr(x: Array, *, pivoting: bool, full_matrices: bool) -> list[Array]:
     return over_batch(one, [*outs, ((n,), np.int32)] if pivoting else outs, [(x, 2)])
 
 
+def _each_or_nan(f: Callable[[Array], list[Array]], x: Array, outs: list[tuple[tuple[int, ...], Any]]) -> list[Array]:
+    """f of a batch of matrices; where it fails, of each, with NaN for those of which it fails or that are not finite."""
+    if np.isfinite(x).all():
+        try:
+            return f(x)
+        except np.linalg.LinAlgError:
+            pass
+
+    def one(a: Array) -> list[Array]:
+        if np.isfinite(a).all():
+            try:
+                return f(a)
+            except np.linalg.LinAlgError:
+                pass
+        return [np.full(shape, np.nan, dtype) for shape, dtype in outs]
+
+    return over_batch(one, outs, [(x, 2)])
+
+
 @reference(la.eigh_p)
 def eigh(x: Array, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tuple[int, int] | None) -> list[Array]:
     n = x.shape[-1]
     start, stop = (0, n) if subset_by_index is None else subset_by_index
+    outs: list[Any] = [((n, stop - start), x.dtype), ((stop - start,), dtypes.real_dtype(x.dtype))]
 
-    def one(a: Array) -> tuple[Array, Array]:
-        real = dtypes.real_dtype(a.dtype)
-        if not n or not np.all(np.isfinite(np.tril(a) if lower else np.triu(a))):
-            return np.full((n, stop - start), np.nan, a.dtype), np.full(stop - start, np.nan, real)
-        w, v, info = _function("heevd" if a.dtype.kind == "c" else "syevd", a)(a, lower=int(lower))
-        if info:
-            v, w = np.full_like(v, np.nan), np.full_like(w, np.nan)
-        return v[:, start:stop], w[start:stop]
+    def some(a: Array) -> list[Array]:
+        w, v = np.linalg.eigh(a, "L" if lower else "U")
+        return [v[..., start:stop], w[..., start:stop]]
 
-    return over_batch(one, [((n, stop - start), x.dtype), ((stop - start,), dtypes.real_dtype(x.dtype))], [(x, 2)])
+    if not x.size:
+        return over_batch(lambda a: (), outs, [(x, 2)])
+    return _each_or_nan(some, np.tril(x) if lower else np.triu(x), outs)
 
 
 @reference(la.eig_p)
 def eig(x: Array, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool) -> list[Array]:
     n, dtype = x.shape[-1], dtypes.complex_dtype(x.dtype)
-    wanted = (compute_left_eigenvectors, compute_right_eigenvectors)
-    outs: list[Any] = [((n,), dtype), *[((n, n), dtype)] * sum(wanted)]
+    outs: list[Any] = [((n,), dtype), *[((n, n), dtype)] * (compute_left_eigenvectors + compute_right_eigenvectors)]
+    if not x.size:
+        return over_batch(lambda a: (), outs, [(x, 2)])
 
-    def one(a: Array) -> tuple[Array, ...]:
-        if not np.all(np.isfinite(a)):
-            return tuple(np.full(shape, np.nan, dtype) for shape, _ in outs)
-        out: Any = _scipy().eig(a, left=wanted[0], right=wanted[1], check_finite=False)
-        return out if isinstance(out, tuple) else (out,)
+    def some(a: Array) -> list[Array]:
+        if compute_left_eigenvectors:
+            return over_batch(with_left, outs, [(a, 2)])
+        out = list(np.linalg.eig(a)) if compute_right_eigenvectors else [np.linalg.eigvals(a)]
+        return [v.astype(dtype, copy=False) for v in out]
 
-    return over_batch(one, outs, [(x, 2)])
+    def with_left(a: Array) -> Any:
+        return _scipy().eig(a, left=True, right=compute_right_eigenvectors, check_finite=False)
+
+    return _each_or_nan(some, x, outs)
 
 
 @reference(la.svd_p)
@@ -184,21 +294,18 @@ def svd(x: Array, *, full_matrices: bool, compute_uv: bool, subset_by_index: tup
     outs: list[Any] = [((stop - start,), dtypes.real_dtype(x.dtype))]
     if compute_uv:
         outs += [((m, rows), x.dtype), ((columns, n), x.dtype)]
+    if not x.size:
+        return over_batch(lambda a: (np.zeros(0), np.eye(m, rows), np.eye(columns, n))[: len(outs)], outs, [(x, 2)])
 
-    def one(a: Array) -> tuple[Array, ...]:
-        if not a.size:
-            return (np.zeros(0), np.eye(m, rows), np.eye(columns, n))[: len(outs)]
-        if not np.all(np.isfinite(a)):
-            return tuple(np.full(shape, np.nan, dtype) for shape, dtype in outs)
-        try:
-            u, s, vh = _scipy().svd(a, full_matrices=full_matrices, check_finite=False)
-        except np.linalg.LinAlgError:
-            return tuple(np.full(shape, np.nan, dtype) for shape, dtype in outs)
+    def some(a: Array) -> list[Array]:
+        if not compute_uv:
+            return [np.linalg.svd(a, compute_uv=False)[..., start:stop]]
+        u, s, vh = np.linalg.svd(a, full_matrices=full_matrices)
         if not full_matrices:
-            u, vh = u[:, start:stop], vh[start:stop]
-        return (s[start:stop], u, vh)[: len(outs)]
+            u, vh = u[..., start:stop], vh[..., start:stop, :]
+        return [s[..., start:stop], u, vh]
 
-    return over_batch(one, outs, [(x, 2)])
+    return _each_or_nan(some, x, outs)
 
 
 @reference(la.schur_p)

@@ -35,6 +35,19 @@ def threefry2x32(k1: Array, k2: Array, x1: Array, x2: Array) -> tuple[Array, Arr
     return _threefry(k1, k2, x1, x2)
 
 
+@reference(rn.random_bits_p)
+def random_bits(k1: Array, k2: Array, *, shape: tuple[int, ...], dtype: Any) -> Array:
+    low = np.arange(math.prod(shape), dtype=np.uint32).reshape(shape)
+    k1, k2 = (k.reshape((*k.shape, *[1] * len(shape))) for k in (np.asarray(k1), np.asarray(k2)))
+    x1, x2 = _threefry(k1, k2, np.zeros_like(low), low)
+    return _join(x2, x1) if dtype.itemsize == 8 else (x1 ^ x2).astype(dtype)
+
+
+@reference(rn.use_key_p)
+def use_key(key: Array, *, by: str) -> Array:
+    return key
+
+
 def _mulhilo(a: Array, m: int) -> tuple[Array, Array]:
     product = a.astype(np.uint64) * np.uint64(m)
     return (product >> np.uint64(32)).astype(np.uint32), product.astype(np.uint32)

@@ -7,8 +7,10 @@ from typing import Any
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import calls
+from quire.ir.source import where
 
 from . import hlo
+from .fusions import as_kernel
 from .host_calls import emit_host_call
 from .lowering import Ctx, lower_jaxpr, lowering
 
@@ -28,12 +30,20 @@ def checkpoint(
     return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.source)
 
 
+@lowering(calls.fusion_p)
+def fusion(ctx: Ctx, *operands: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
+    kernel = as_kernel(ctx, operands)
+    if not isinstance(kernel, str):
+        return kernel
+    return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.source)
+
+
 @lowering(calls.name_p)
 def name(ctx: Ctx, x: Any, *, name: str) -> Any:
     return x
 
 
-@lowering(calls.custom_jvp_call_p, calls.custom_vjp_call_p)
+@lowering(calls.custom_jvp_call_p, calls.custom_vjp_call_p, calls.custom_vmap_call_p)
 def custom_call(ctx: Ctx, *operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
     return lower_jaxpr(ctx.module, call_jaxpr.jaxpr, (), operands, ctx.source)
 
@@ -65,6 +75,16 @@ def pure_callback(
 @lowering(calls.io_callback_p)
 def io_callback(ctx: Ctx, *operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], ordered: bool) -> Any:
     return _with_effect(ctx, callback, operands, result_avals, "io_callback")
+
+
+@lowering(calls.check_p)
+def check(ctx: Ctx, code: Any, *payload: Any, sites: tuple[Any, ...], debug: bool) -> Any:
+    if debug:
+        return []
+    raise ValueError(
+        f"checkify.check: a check was compiled that nothing collects{where(ctx.source)}: apply checkify.checkify to the "
+        "function inside compile, quire.compile(checkify.checkify(f)), which returns the error beside the result"
+    )
 
 
 @lowering(calls.debug_callback_p)

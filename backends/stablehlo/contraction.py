@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import iree.compiler.ir as mlir
@@ -18,7 +19,9 @@ from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.primitives import contraction as ct
 
+from .. import kernels
 from . import hlo, types
+from .kernel_calls import call, kernel_target
 from .lowering import Ctx, lowering
 
 _SIGNED = dict(zip(dtypes.UNSIGNED, dtypes.SIGNED))
@@ -147,7 +150,46 @@ def dot_general(
     if not out.size or not ctx.avals_in[0].size:
         return hlo.full(0, out.shape, out.dtype)
     lhs, rhs, total = _prepare(ctx, lhs, rhs)
-    return from_computed(emit_dot(lhs, rhs, dimension_numbers, total, precision), total, out.dtype)
+    y = _dot_kernel(ctx, lhs, rhs, dimension_numbers, total)
+    if y is None:
+        y = emit_dot(lhs, rhs, dimension_numbers, total, precision)
+    return from_computed(y, total, out.dtype)
+
+
+def _dot_kernel(ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotDimensionNumbers, total: DType) -> Any:
+    """The product by a kernel; None where StableHLO is the better form."""
+    target = kernel_target(ctx.target)
+    if target is None or dtypes.is_complex(total):
+        return None
+    _, batch = dimension_numbers
+    lhs, left = _before_transpose(lhs, batch[0])
+    rhs, right = _before_transpose(rhs, batch[1])
+    x, y = (kernels.Spec.of(a.shape, _element(v)) for a, v in zip(ctx.avals_in, (lhs, rhs)))
+    sums = kernels.dtype_of(total)
+    if kernels.widens(x, y, sums, dimension_numbers):
+        lhs, x = hlo.convert(lhs, total), kernels.Spec.of(x.shape, total)
+    chosen = kernels.dot(x, y, sums, dimension_numbers, target, (left, right))
+    if isinstance(chosen, kernels.Declined):
+        ctx.chose(f"StableHLO: {chosen.reason}")
+        return None
+    ctx.chose(f"kernel {chosen.name}: {chosen.reason}")
+    return call(ctx, chosen, [lhs, rhs])[0]
+
+
+def _before_transpose(x: Any, batch: Sequence[int]) -> tuple[Any, tuple[int, ...] | None]:
+    """What x is a transposition of, and its order, if a kernel can as well read that; else x and None."""
+    owner = x.owner
+    if isinstance(owner, mlir.Block) or owner.name != "stablehlo.transpose":
+        return x, None
+    order = tuple(mlir.DenseI64ArrayAttr(owner.attributes["permutation"]))
+    if not kernels.reads_in_place(hlo.shape_of(x), order, batch):
+        return x, None
+    return owner.operands[0], order
+
+
+def _element(x: Any) -> str:
+    """The kernels' name of a signed, float or bool element."""
+    return str(mlir.RankedTensorType(x.type).element_type)
 
 
 # -- convolution --------------------------------------------------------------------------------------------------------------
@@ -224,6 +266,11 @@ def conv_general_dilated(
     if not out.size or not all(a.size for a in ctx.avals_in):
         return hlo.full(0, out.shape, out.dtype)
     lhs, rhs, total = _prepare(ctx, lhs, rhs)
+    if batch_group_count == 1:
+        geometry = Geometry(dimension_numbers, window_strides, padding, lhs_dilation, rhs_dilation, feature_group_count)
+        y = _conv_kernel(ctx, lhs, rhs, geometry, total)
+        if y is not None:
+            return y
     operands = ctx.avals_in[0].dtype if hlo.with_dtype(lhs, ctx.avals_in[0].dtype) == lhs.type else total
     spec, n = dimension_numbers, len(window_strides)
     # IREE's compiler crashes on padded complex convolutions.
@@ -253,6 +300,71 @@ def conv_general_dilated(
     if moved:
         y = relayout(hlo.optimization_barrier(y)[0], canonical.out_spec, spec.out_spec)
     return y
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How the windows of a convolution lie."""
+
+    spec: ct.ConvDimensionNumbers
+    strides: tuple[int, ...]
+    padding: ct.Pads
+    lhs_dilation: tuple[int, ...]
+    rhs_dilation: tuple[int, ...]
+    groups: int
+
+
+def _conv_kernel(ctx: Ctx, lhs: Any, rhs: Any, g: Geometry, total: DType) -> Any:
+    """The convolution by kernels, in the layout and dtype of the result; None where StableHLO is the better form."""
+    target = kernel_target(ctx.target)
+    n = len(g.strides)
+    if target is None or dtypes.is_complex(total) or not n:
+        return None
+    x, k, out = hlo.shape_of(lhs), hlo.shape_of(rhs), ctx.avals_out[0]
+    spec = g.spec
+    taps, sizes = ([k[d] for d in spec.rhs_spec[2:]], [out.shape[d] for d in spec.out_spec[2:]])
+    elements = _element(lhs), _element(rhs), kernels.dtype_of(total)
+    # The gradient of a filter is a convolution whose window is as large as the input, and the result is the filter.
+    by_sums = g.groups == 1 and math.prod(sizes) < math.prod(taps)
+    interior = [1] * n
+    windows, pads = list[kernels.Window](), list[tuple[int, int]]()
+    for i, d in enumerate(spec.lhs_spec[2:]):
+        size, base, low = x[d], g.lhs_dilation[i], g.padding[i][0]
+        if base > 1 and (by_sums or g.strides[i] > 1 or g.rhs_dilation[i] > 1):
+            size, interior[i], base = ct.dilated(size, base), base, 1
+        w, *pad = kernels.window(size, taps[i], sizes[i], g.strides[i], g.rhs_dilation[i], base, low)
+        windows.append(w)
+        pads.append((pad[0], pad[1]))
+    last, inner = n + 1, tuple(range(1, n + 1))
+    chosen: Any
+    if by_sums:
+        layout = ct.ConvDimensionNumbers((last, 0, *inner), (last, 0, *inner), (n, last, *range(n)))
+        features, batch = x[spec.lhs_spec[1]], x[spec.lhs_spec[0]]
+        chosen = kernels.correlation(
+            kernels.Spec.of((features, *(w.size for w in windows), batch), elements[0]),
+            kernels.Spec.of((features, *taps, k[spec.rhs_spec[0]]), elements[1]),
+            kernels.Spec.of((*sizes, batch, k[spec.rhs_spec[0]]), elements[2]),
+            tuple(windows), target,
+        )  # fmt: skip
+    else:
+        layout = _last_features(n)
+        features = x[spec.lhs_spec[1]]
+        c = kernels.Conv(x[spec.lhs_spec[0]], features, k[spec.rhs_spec[0]], g.groups, tuple(windows))
+        chosen = kernels.convolution(c, kernels.dtype_of(elements[0]), elements[2], target)
+    if isinstance(chosen, kernels.Declined):
+        ctx.chose(f"StableHLO: {chosen.reason}")
+        return None
+    ctx.chose(f"kernel {chosen.name}: {chosen.reason}")
+    lhs = relayout(lhs, spec.lhs_spec, layout.lhs_spec)
+    rhs = relayout(rhs, spec.rhs_spec, layout.rhs_spec)
+    if any(p != (0, 0) for p in pads) or any(i > 1 for i in interior):
+        low, high, holes = ([0] * (n + 2) for _ in range(3))
+        for d, (lo, hi), i in zip(layout.lhs_spec[2:], pads, interior):
+            low[d], high[d], holes[d] = lo, hi, i - 1
+        zero = hlo.constant(0, np.dtype(kernels.dtype_of(elements[0]).numpy()))
+        lhs = hlo.pad(lhs, zero, low, high, holes)
+    y = from_computed(call(ctx, chosen, [lhs, rhs])[0], total, out.dtype)
+    return relayout(y, layout.out_spec, spec.out_spec)
 
 
 def _barrier_if_moved(before: Any, after: Any) -> Any:

@@ -1,7 +1,6 @@
-"""StableHLO lowering of control flow. Consts of loops and branches are captured by the regions, not carried.
+"""Lowering of control flow. A loop becomes one kernel where `loop_kernels` says so, otherwise ``stablehlo.while``.
 
-`while` and `scan` become ``stablehlo.while``. Whole loops that are made one kernel do not come here: the fusion pass
-turns them into `fusion` equations before.
+Consts of loops and branches are captured by the regions, not carried.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from quire.ir.primitives import control_flow as cf
 
 from . import hlo
+from .loop_kernels import as_kernel, explained
 from .lowering import SOME_TRIPS, Ctx, lower_jaxpr, lowering
 
 INDEX = dtypes.int32
@@ -33,14 +33,18 @@ def reads(jaxpr: Jaxpr, outputs: Sequence[Any]) -> set[Var]:
     return live
 
 
-def emit_while(init: Sequence[Any], cond: Callable[..., Any], body: Body, *, some_trips: bool = False) -> list[Any]:
+def emit_while(
+    init: Sequence[Any], cond: Callable[..., Any], body: Body, *, some_trips: bool = False, reason: str = ""
+) -> list[Any]:
     """A ``stablehlo.while`` over these values; `cond` and `body` build their regions from the block's arguments.
 
-    `some_trips` promises that the body runs at least once.
+    `some_trips` promises that the body runs at least once. `reason`: why it is no kernel.
     """
     types = [x.type for x in init]
     attributes = {SOME_TRIPS: mlir.UnitAttr.get()} if some_trips else {}
     operation = hlo.op("stablehlo.while", init, types, regions=2, **attributes)
+    if reason:
+        explained(operation, reason)
     hlo.add_block(operation.regions[0], types, lambda *carry: [cond(*carry)])
     hlo.add_block(operation.regions[1], types, body)
     return list(operation.results)
@@ -104,6 +108,9 @@ def _hidden_from_iree(cond_jaxpr: Jaxpr, cond_nconsts: int, body_jaxpr: Jaxpr, b
 def while_(
     ctx: Ctx, *operands: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int
 ) -> Any:
+    kernel = as_kernel(ctx, operands)
+    if not isinstance(kernel, str):
+        return kernel
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
     module, source = ctx.module, ctx.source
@@ -126,7 +133,7 @@ def while_(
             new[k] = hlo.select(always, new[k], carry[n + k])
         return [step, *new]
 
-    return emit_while([*counter, *init], test, body)[n:]
+    return emit_while([*counter, *init], test, body, reason=kernel)[n:]
 
 
 @lowering(cf.bounded_while_p)
@@ -139,6 +146,9 @@ def bounded_while(
     body_nconsts: int,
     max_steps: int,
 ) -> Any:
+    kernel = as_kernel(ctx, operands)
+    if not isinstance(kernel, str):
+        return kernel
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
     module, source = ctx.module, ctx.source
@@ -155,7 +165,7 @@ def bounded_while(
             new[k] = hlo.select(always, new[k], carry[k])
         return [hlo.add(i, hlo.constant(1, INDEX)), *new]
 
-    return emit_while([hlo.constant(0, INDEX), *init], test, body)[1:]
+    return emit_while([hlo.constant(0, INDEX), *init], test, body, reason=kernel)[1:]
 
 
 # -- scan -----------------------------------------------------------------------------------------------------------
@@ -173,6 +183,9 @@ def scan(
     num_carry: int,
     unroll: int,
 ) -> Any:
+    kernel = as_kernel(ctx, operands)
+    if not isinstance(kernel, str):
+        return kernel
     n = num_consts + num_carry
     consts, carry, xs = operands[:num_consts], list(operands[num_consts:n]), operands[n:]
     y_avals = jaxpr.out_avals[num_carry:]
@@ -187,7 +200,7 @@ def scan(
         looped = 0
     ys: list[list[Any]] = [[] for _ in y_avals]
     if looped:
-        carry, stacked = _scan_loop(apply, carry, xs, y_avals, length, looped, unroll, reverse)
+        carry, stacked = _scan_loop(apply, carry, xs, y_avals, length, looped, unroll, reverse, kernel)
         for pieces, y in zip(ys, stacked):
             pieces.append(y)
     order = range(looped, length)
@@ -207,6 +220,7 @@ def _scan_loop(
     looped: int,
     unroll: int,
     reverse: bool,
+    reason: str,
 ) -> tuple[list[Any], list[Any]]:
     """The first `looped` iterations as a loop of `unroll` steps a trip; ys hold the rows of these iterations."""
     n = len(carry)
@@ -226,7 +240,7 @@ def _scan_loop(
             ys = [update_row(y, r, row) for y, r in zip(ys, rows)]
         return [hlo.add(i, hlo.constant(unroll, INDEX)), *carry, *ys]
 
-    out = emit_while([hlo.constant(0, INDEX), *carry, *buffers], test, body, some_trips=True)[1:]
+    out = emit_while([hlo.constant(0, INDEX), *carry, *buffers], test, body, some_trips=True, reason=reason)[1:]
     return out[:n], out[n:]
 
 

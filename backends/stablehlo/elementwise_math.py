@@ -36,10 +36,11 @@ from .formulas import (
     round_,
     signbit,
     sqrt,
+    target_has_libm,
     where,
     with_sign,
 )  # fmt: skip
-from .lowering import Ctx, LoweringRule
+from .lowering import FORMULAS, Ctx, LoweringRule
 
 PI = math.pi
 
@@ -315,6 +316,11 @@ def pow_plain(x: Num, y: Num) -> Num:
 def pow32(ctx: Ctx, x: Any, y: Any) -> Any:
     """Targets without float64 functions lose digits in proportion to the result's exponent."""
     return (pow_in_double if has_libm(ctx) else pow_plain)(ctx, x, y)
+
+
+FORMULAS[pow32] = lambda target, p, avals, params: FORMULAS[
+    pow_in_double if target_has_libm(target) else pow_plain
+](target, p, avals, params)
 
 
 @formula

@@ -120,7 +120,9 @@ def _native(x: Parts, n: int, sign: int) -> Parts:
     z = hlo.complex(*x)
     kind = hlo.parse_attr(f"#stablehlo<fft_type {'FFT' if sign > 0 else 'IFFT'}>")
     z = hlo.op1("stablehlo.fft", [z], z.type, fft_type=kind, fft_length=hlo.i64_array([n]))
-    re, im = hlo.real(z), hlo.imag(z)
+    # IREE's transform works in place: its dispatch fails to compile when a user writes the result into a part of another
+    # tensor (a concatenation, a pad), unless that stays outside.
+    re, im = hlo.optimization_barrier(hlo.real(z), hlo.imag(z))
     if sign < 0:  # not normalised here
         scale = hlo.full_like(re, n, dtypes.float32)
         re, im = hlo.multiply(re, scale), hlo.multiply(im, scale)

@@ -12,7 +12,7 @@ for the operands' dtype; half-precision operands are computed in float32 and rou
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,9 @@ from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 
+from ..targets import Target
 from . import hlo
-from .lowering import Ctx, LoweringRule, lowering, traced_rule
+from .lowering import FORMULAS, Ctx, LoweringRule, lowering, traced_rule
 
 HALF = (dtypes.float16, dtypes.bfloat16)
 
@@ -206,7 +207,12 @@ def direct(build: Callable[..., Any]) -> LoweringRule:
 
 def has_libm(ctx: Ctx) -> bool:
     """Whether the target has transcendental functions of float64."""
-    return ctx.target.backend not in ("vulkan-spirv", "metal-spirv")
+    return target_has_libm(ctx.target)
+
+
+def target_has_libm(target: Target) -> bool:
+    """As `has_libm`, of a target."""
+    return target.backend not in ("vulkan-spirv", "metal-spirv")
 
 
 def libm(build: Callable[..., Any]) -> LoweringRule:
@@ -237,18 +243,26 @@ def by_dtype(
     """
     f64 = f32 if f64 is None else f64
 
+    def choice(dtype: DType) -> LoweringRule | None:
+        return (
+            complex if dtypes.is_complex(dtype) else half if dtype in HALF
+            else f64 if dtype == dtypes.float64 else f32 if dtype == dtypes.float32 else other
+        )  # fmt: skip
+
+    def formula_for(target: Target, p: Primitive, avals: Sequence[ShapedArray], params: Mapping[str, Any]) -> Any:
+        chosen = FORMULAS.get(choice(avals[0].dtype))  # type: ignore[arg-type]
+        return None if chosen is None else chosen(target, p, avals, params)
+
     def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
         dtype = ctx.avals_in[0].dtype
         if dtype in HALF and half is None:
             return _through_float32(ctx, operands, f32, params)
-        chosen = (
-            complex if dtypes.is_complex(dtype) else half if dtype in HALF
-            else f64 if dtype == dtypes.float64 else f32 if dtype == dtypes.float32 else other
-        )  # fmt: skip
+        chosen = choice(dtype)
         assert chosen is not None, f"{p.name} has no lowering for {dtype}"
         return chosen(ctx, *operands, **params)
 
     lowering.add(p, rule)
+    FORMULAS[rule] = formula_for
 
 
 def _through_float32(ctx: Ctx, operands: tuple[Any, ...], rule: LoweringRule | None, params: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from quire.ir.avals import ShapedArray
 
 from ..kernels import Kernel, KernelChain, KernelTarget, Spec
+from ..kernels.copy import copy
 from ..targets import Target
 from .lowering import Ctx
 
@@ -34,5 +35,20 @@ def call(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Value]) -> l
     """Put a kernel into the module and call it. Operands that it updates in place are copied if they are arguments."""
     kernel.insert(ctx.module.module)
     written = {operand for _, operand in kernel.tied}
-    values = [ctx.writable(x) if i in written else x for i, x in enumerate(operands)]
+    values = [_own(ctx, x, kernel.operands[i]) if i in written else x for i, x in enumerate(operands)]
     return kernel.call(values, ctx.module.location(ctx.source))
+
+
+def _own(ctx: Ctx, x: Value, operand: Spec) -> Value:
+    """x, or a copy of it where it may not be written.
+
+    IREE 3.13 lets two kernels that update one value in place do so on the same memory, and takes two transfers of one
+    value for one: hence a copy by a kernel, each call with a number of its own.
+    """
+    target = kernel_target(ctx.target)
+    if not ctx.is_shared(x) or target is None or target.kind != "cpu" or not operand.size:
+        return ctx.writable(x)
+    kernel = copy(operand, target)
+    kernel.insert(ctx.module.module)
+    ctx.module.copies += 1
+    return kernel.call([x], ctx.module.location(ctx.source), [ctx.module.copies])[0]

@@ -6,7 +6,7 @@ operations (`linalg_forms`), for those that have such a form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,8 @@ from quire.ir.primitives import linalg as la
 
 from . import linalg_forms
 from .host_calls import emit_host_call
-from .lowering import Ctx, lowering, traced_rule
+from .loop_kernels import straight_as_kernel
+from .lowering import FORMULAS, Ctx, lowering, traced_rule
 
 
 @lru_cache(maxsize=512)
@@ -34,18 +35,36 @@ def _host_function(
     return call
 
 
+_SMALL = {
+    la.cholesky_p: linalg_forms.UNROLLED, la.triangular_solve_p: linalg_forms.UNROLLED, la.lu_p: linalg_forms.UNROLLED,
+    la.eig_p: linalg_forms.EIG_UP_TO,
+}  # fmt: skip
+"""Up to which size the form, which is written out and fused then, is quicker than a call of LAPACK."""
+
+
+def _is_small(p: Primitive, avals: Sequence[ShapedArray]) -> bool:
+    if p is la.triangular_solve_p and 1 in avals[1].shape[-2:]:
+        return False  # IREE fails to translate the form for batches of single right-hand sides
+    return max(avals[0].shape[-2:]) <= _SMALL.get(p, -1) and avals[0].size > 0
+
+
 _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
 
 
 def _rule(p: Primitive) -> Callable[..., Any]:
     def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
-        if not ctx.target.host_functions:
+        if not ctx.target.host_functions or _is_small(p, ctx.avals_in):
             form = _FORMS.get(p)
-            if form is None:
+            if form is None or p is la.eig_p and not _is_small(p, ctx.avals_in):
                 raise ctx.unsupported(p.name, "it needs LAPACK, which only the cpu target calls")
+            if p is la.eig_p and _is_small(p, ctx.avals_in):
+                jaxpr = FORMULAS[form](ctx.target, p, ctx.avals_in, params)
+                results = straight_as_kernel(ctx, jaxpr, operands) if jaxpr is not None else ""
+                if not isinstance(results, str):
+                    return results if p.multiple_results else results[0]
             return form(ctx, *operands, **params)
         function = _host_function(p, tuple(params.items()), tuple(a.strong() for a in ctx.avals_out))
-        return emit_host_call(ctx, function, operands, ctx.avals_out, share=True)
+        return emit_host_call(ctx, function, operands, ctx.avals_out, share=True, borrow=True)
 
     return rule
 

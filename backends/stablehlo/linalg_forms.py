@@ -32,8 +32,17 @@ _I32 = dtypes.int32
 # -- helpers ------------------------------------------------------------------------------------------------------------------
 
 
+UNROLLED = 4
+"""Loops of at most so many steps are written out, their indices being constants: then all of it is fused."""
+
+
 def repeat(count: int, body: Callable[..., Sequence[Value]], *carry: Value) -> list[Value]:
-    """``for i in range(count): carry = body(i, *carry)`` as one loop."""
+    """``for i in range(count): carry = body(i, *carry)`` as one loop, or written out."""
+    if count <= UNROLLED:
+        out = list(carry)
+        for i in range(count):
+            out = list(body(np.int32(i), *out))
+        return out
     return repeat_while(lambda i, *_: ew.lt(i, np.int32(count)), body, *carry)
 
 
@@ -66,6 +75,9 @@ def _zeros(x: Value) -> Value:
 def _at(x: Value, i: Value, dim: int) -> Value:
     """Entry i of dimension `dim` (counted from the end), without that dimension."""
     shape = aval_of(x).shape
+    if isinstance(i, np.integer):
+        d = len(shape) + dim
+        return st.squeeze(st.slice_in_dim(x, int(i), int(i) + 1, axis=d), (d,))
     mask = ew.eq(_number(shape, dim), st.broadcast_to(i, shape))
     return rd.reduce_sum(_where(mask, x, _zeros(x)), (len(shape) + dim,))
 
@@ -154,7 +166,7 @@ def triangular_solve(
     n = aval_of(a).shape[-1]
 
     def body(step: Value, b: Value) -> Sequence[Value]:
-        i = step if lower else ew.sub(np.int32(n - 1), step)
+        i = step if lower else np.int32(n - 1) - step if isinstance(step, np.integer) else ew.sub(np.int32(n - 1), step)
         row, column = _at(b, i, -2), _at(a, i, -1)
         if not unit_diagonal:
             row = ew.div(row, _over(row, _at(column, i, -1)))
@@ -267,7 +279,7 @@ def householder_product(a: Value, taus: Value) -> Value:
         return identity
 
     def body(step: Value, q: Value) -> Sequence[Value]:
-        j = ew.sub(np.int32(k - 1), step)
+        j = np.int32(k - 1) - step if isinstance(step, np.integer) else ew.sub(np.int32(k - 1), step)
         column, tau = _at(a, j, -1), _at(taus, j, -1)
         below = ew.gt(_number(aval_of(column).shape, -1), st.broadcast_to(j, aval_of(column).shape))
         v = _put(_where(below, column, _zeros(column)), j, -1, _const(1, tau))
@@ -473,7 +485,76 @@ def svd(x: Value, *, full_matrices: bool, compute_uv: bool, subset_by_index: tup
     return [st.slice(s, (*zeros, start), (*batch, stop)), u, vh]
 
 
+# -- general eigenvalues: of matrices of size 2 only --------------------------------------------------------------------------------
+
+
+EIG_UP_TO = 2
+
+
+def eig(x: Value, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool) -> list[Value]:
+    """Of ((a, b), (c, d)), with p = (a - d) / 2 and the root s of p^2 + bc on p's side: m + s and m - s, m = (a + d) / 2.
+
+    Then (p + s, c) and (b, -p - s) are eigenvectors without cancellation. The order is LAPACK's for real matrices.
+    """
+    shape, dtype = aval_of(x).shape, dtypes.complex_dtype(aval_of(x).dtype)
+    assert shape[-1] <= EIG_UP_TO
+    if shape[-1] < 2 or not aval_of(x).size:
+        vectors = st.full(shape, 1, dtype)
+        values = st.reshape(ew.convert_element_type(x, dtype), shape[:-1])
+        return [values, *[vectors] * (compute_left_eigenvectors + compute_right_eigenvectors)]
+    size = rd.reduce_max(ew.abs(x), (len(shape) - 2, len(shape) - 1))
+    size = _where(ew.gt(size, _const(0, size)), size, _const(1, size))
+    x = ew.div(x, _over(x, _real(size, x)))  # squares do not overflow
+    (a, b), (c, d) = ([_entry(x, i, j) for j in range(2)] for i in range(2))
+    half = _const(0.5, a)
+    m, p = ew.mul(ew.add(a, d), half), ew.mul(ew.sub(a, d), half)
+    m, p, b, c = (ew.convert_element_type(v, dtype) for v in (m, p, b, c))
+    s = ew.sqrt(ew.add(ew.mul(p, p), ew.mul(b, c)))
+    side = ew.real(ew.mul(ew.conj(p), s))
+    s = _where(ew.lt(side, _const(0, side)), ew.neg(s), s)
+    scale = _real(size, m)
+    values = _beside(ew.mul(ew.add(m, s), scale), ew.mul(ew.sub(m, s), scale))
+    q = ew.add(p, s)
+    out = [values]
+    if compute_left_eigenvectors:  # the right ones of x^H
+        out.append(_two_vectors(ew.conj(q), ew.conj(c), ew.conj(b)))
+    if compute_right_eigenvectors:
+        out.append(_two_vectors(q, b, c))
+    return out
+
+
+def _entry(x: Value, i: int, j: int) -> Value:
+    return _at(_at(x, np.int32(i), -2), np.int32(j), -1)
+
+
+def _beside(x: Value, y: Value) -> Value:
+    """Two values as a last dimension."""
+    shape = (*aval_of(x).shape, 2)
+    return _where(ew.eq(_number(shape, -1), st.full(shape, 0, _I32)), _spread(x, shape, -1), _spread(y, shape, -1))
+
+
+def _two_vectors(q: Value, b: Value, c: Value) -> Value:
+    """(q, c) and (b, -q) as columns of length 1 whose largest entries are real; unit vectors where they are 0."""
+    zero, one = _zeros(q), _const(1, q)
+    none = ew.eq(q, zero)
+    no_first, no_second = ew.bitwise_and(none, ew.eq(c, zero)), ew.bitwise_and(none, ew.eq(b, zero))
+    first = _normalised(_where(no_first, one, q), c)
+    second = _normalised(b, _where(no_second, one, ew.neg(q)))
+    return _beside(_beside(first[0], first[1]), _beside(second[0], second[1]))
+
+
+def _normalised(x: Value, y: Value) -> tuple[Value, Value]:
+    """(x, y) times a number that makes its length 1 and its largest entry real."""
+    size = ew.max(ew.abs(x), ew.abs(y))
+    x, y = ew.div(x, _real(size, x)), ew.div(y, _real(size, y))
+    nx, ny = (_norm2(st.expand_dims(v, (aval_of(v).ndim,))) for v in (x, y))
+    largest = _where(ew.ge(nx, ny), x, y)
+    turn = ew.mul(ew.conj(largest), _real(ew.rsqrt(ew.add(nx, ny)), x))
+    return ew.mul(x, turn), ew.mul(y, turn)
+
+
 FORMS: dict[Any, Callable[..., Any]] = {
     la.cholesky_p: cholesky, la.triangular_solve_p: triangular_solve, la.lu_p: lu, la.geqrf_p: geqrf,
-    la.householder_product_p: householder_product, la.qr_p: qr, la.eigh_p: eigh, la.svd_p: svd,
+    la.householder_product_p: householder_product, la.qr_p: qr, la.eigh_p: eigh, la.eig_p: eig,
+    la.svd_p: svd,
 }  # fmt: skip

@@ -11,7 +11,8 @@ value may be an argument's own memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,7 @@ from quire.ir.primitive import Primitive, RuleTable
 from quire.ir.source import Source, where
 from quire.ir.tracing import trace_flat
 
+from ..kernels import SERIAL
 from ..targets import Target
 from . import hlo, types
 
@@ -43,12 +45,16 @@ def mlir_context() -> Any:
 
 @dataclass
 class HostCall:
-    """A Python function that the module imports: symbol in the host module and what implements it."""
+    """A Python function that the module imports: symbol in the host module and what implements it.
+
+    With `borrow` it takes views of the program's memory, otherwise copies.
+    """
 
     symbol: str
     function: Callable[..., Any]
     in_avals: tuple[ShapedArray, ...]
     out_avals: tuple[ShapedArray, ...]
+    borrow: bool = False
 
 
 @dataclass
@@ -62,6 +68,9 @@ class ModuleLowering:
     entry: Any = None
     locations: dict[Source | None, Any] = field(default_factory=dict)
     uses_f64_math: bool = False
+    # Where there is a choice of form, what was chosen and why.
+    choices: list[str] = field(default_factory=list)
+    copies: int = 0  # of values that are updated in place and read elsewhere too
     # Formulas that occur more than once, as private functions until the module is complete: see `_outlined`.
     functions: dict[Jaxpr, str | None] = field(default_factory=dict)
 
@@ -72,7 +81,7 @@ class ModuleLowering:
                 found = mlir.Location.unknown()
             else:
                 file = mlir.Location.file(source.file, source.line, 0)
-                found = mlir.Location.name(source.function, file)
+                found = mlir.Location.name("/".join(filter(None, (source.scope, source.function))), file)
             self.locations[source] = found
         return found
 
@@ -86,6 +95,11 @@ class Ctx:
     avals_in: list[ShapedArray]
     avals_out: list[ShapedArray]
     source: Source | None = None  # the equation's, or that of the equation which it is a part of
+    shared: Sequence[Any] = ()  # the operands that something else reads too
+
+    def is_shared(self, x: Any) -> bool:
+        """Whether x is, or is a view of, an operand that something else reads too."""
+        return any(_base(x) == _base(y) for y in self.shared)
 
     @property
     def target(self) -> Target:
@@ -94,6 +108,11 @@ class Ctx:
     def writable(self, x: Any) -> Any:
         """x itself, or a copy if x may be the memory of an entry argument that is not donated."""
         return copy_of(x) if may_be_argument(x, self.module) else x
+
+    def chose(self, what: str) -> None:
+        """Record the form this equation is given, and why: dumpir prints it with the module."""
+        at = f" at {self.source.file}:{self.source.line}" if self.source else ""
+        self.module.choices.append(f"{self.eqn.primitive.name}{at}: {what}")
 
     def unsupported(self, what: str, instead: str) -> errors.UnsupportedError:
         """The error of something that the target cannot do, naming the user's line."""
@@ -111,6 +130,13 @@ _VIEWS = frozenset(
 _BRANCHES = frozenset(("stablehlo.if", "stablehlo.case"))
 SOME_TRIPS = "quire_some_trips"
 """The attribute of a ``stablehlo.while`` whose body runs at least once."""
+
+
+def _base(x: Any) -> Any:
+    """The value whose memory x is a view of."""
+    while isinstance(x.owner, mlir.Operation | mlir.OpView) and x.owner.name in _VIEWS:
+        x = x.owner.operands[0]
+    return x
 
 
 def may_be_argument(x: Any, module: ModuleLowering) -> bool:
@@ -179,24 +205,41 @@ def traced_rule(f: Callable[..., Any], *, enable_x64: bool | None = None, elemen
     """
     traced: dict[Any, Jaxpr] = {}
 
-    def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
-        key = (tuple(ctx.avals_in), tuple(params.items()), config.options.enable_x64)
+    def trace(p: Primitive, avals: Sequence[ShapedArray], params: Mapping[str, Any]) -> Jaxpr:
+        key = (tuple(avals), tuple(params.items()), config.options.enable_x64)
         jaxpr = traced.get(key)
         if jaxpr is None:
 
             def flat(*xs: Any) -> list[Any]:
                 out = f(*xs, **params)
-                return list(out) if ctx.eqn.primitive.multiple_results else [out]
+                return list(out) if p.multiple_results else [out]
 
             with config.override(**({} if enable_x64 is None else {"enable_x64": enable_x64})):
-                jaxpr, captured, _ = trace_flat(flat, ctx.avals_in, name=f"lowering of {ctx.eqn.primitive.name}")
+                jaxpr, captured, _ = trace_flat(flat, avals, name=f"lowering of {p.name}")
             assert not captured, "lowering functions use constants through literals and iota only"
             jaxpr = traced[key] = _without_sources(jaxpr)
+        return jaxpr
+
+    def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
+        jaxpr = trace(ctx.eqn.primitive, ctx.avals_in, params)
         if elementwise and len(jaxpr.eqns) >= _OUTLINE_FROM:
             return _outlined(ctx, jaxpr, operands)
         return lower_jaxpr(ctx.module, jaxpr, (), operands, ctx.source)
 
+    FORMULAS[rule] = lambda target, p, avals, params: trace(p, avals, params)
     return rule
+
+
+Formula = Callable[[Target, Primitive, Sequence[ShapedArray], Mapping[str, Any]], "Jaxpr | None"]
+FORMULAS: dict[LoweringRule, Formula] = {}
+"""Of rules that are traced operations: the jaxpr that is lowered for operands of given avals."""
+
+
+def formula_of(p: Primitive, avals: Sequence[ShapedArray], params: Mapping[str, Any], target: Target) -> Jaxpr | None:
+    """The traced operations that a primitive is lowered to, None where its rule builds StableHLO itself."""
+    rule = lowering.get(p)
+    formula = None if rule is None else FORMULAS.get(rule)
+    return None if formula is None else formula(target, p, avals, params)
 
 
 _OUTLINE_FROM = 8
@@ -258,26 +301,31 @@ def lower_jaxpr(
     def read(a: Any) -> Any:
         return hlo.constant(a.value, a.aval.dtype) if isinstance(a, Literal) else env[a]
 
+    reads = Counter(a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var))
+    reads.update(a for a in jaxpr.outvars if isinstance(a, Var))
     for eqn in jaxpr.eqns:
         at = eqn.source or source
         operands = [read(a) for a in eqn.inputs]
+        shared = [x for a, x in zip(eqn.inputs, operands) if isinstance(a, Var) and reads[a] > 1]
         if at is None:
-            out = lower_eqn(module, eqn, operands)
+            out = lower_eqn(module, eqn, operands, shared=shared)
         else:
             with module.location(at):
-                out = lower_eqn(module, eqn, operands, at)
+                out = lower_eqn(module, eqn, operands, at, shared)
         for v, x in zip(eqn.outputs, out, strict=True):
             env[v] = x
     return [read(a) for a in jaxpr.outvars]
 
 
-def lower_eqn(module: ModuleLowering, eqn: Eqn, operands: Sequence[Any], source: Source | None = None) -> Sequence[Any]:
-    """Emit one equation."""
+def lower_eqn(
+    module: ModuleLowering, eqn: Eqn, operands: Sequence[Any], source: Source | None = None, shared: Sequence[Any] = ()
+) -> Sequence[Any]:
+    """Emit one equation. `shared` are the operands that another equation, or the caller, reads too."""
     rule = lowering.get(eqn.primitive)
     if rule is None:
         why = lowering.reasons.get(eqn.primitive, "it has no lowering rule")
         raise errors.UnsupportedError(f"primitive {eqn.primitive.name} cannot be compiled{where(source)}: {why}")
-    ctx = Ctx(module, eqn, [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs], source)
+    ctx = Ctx(module, eqn, [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs], source, shared)
     if module.target.unsupported:
         for aval in (*ctx.avals_in, *ctx.avals_out):
             reason = module.target.unsupported.get(aval.dtype.name)
@@ -292,16 +340,21 @@ class LoweredModule:
     """A StableHLO module with what the runtime must know to run it.
 
     `results` tells where each output of the jaxpr comes from: ("result", k) is the module's k-th result,
-    ("argument", i) is the i-th argument itself (returned unchanged, it never enters the module).
+    ("argument", i) is the i-th argument itself (returned unchanged, it never enters the module). `serial`: it is made of
+    kernels of one workgroup, and other threads have nothing to do.
     """
 
     module: Any
     results: tuple[tuple[str, int], ...]
     host_calls: tuple[HostCall, ...]
     uses_f64_math: bool
+    serial: bool = False
+    choices: tuple[str, ...] = ()
 
     def text(self, locations: bool = False) -> str:
-        return self.module.operation.get_asm(enable_debug_info=locations)
+        """The module, under comments that tell which forms were chosen and why."""
+        comments = "".join(f"// {line}\n" for line in self.choices)
+        return comments + self.module.operation.get_asm(enable_debug_info=locations)
 
     def bytecode(self) -> bytes:
         import io
@@ -362,7 +415,21 @@ def lower_module(
             module.operation.verify()
         except mlir.MLIRError as error:
             raise errors.CompileError(f"the StableHLO of {name} does not verify: {error}") from error
-    return LoweredModule(module, tuple(results), tuple(state.host_calls), state.uses_f64_math)
+    return LoweredModule(
+        module, tuple(results), tuple(state.host_calls), state.uses_f64_math, _serial(block), tuple(state.choices)
+    )
+
+
+_FREE = frozenset(
+    ("func.return", "arith.constant")
+    + tuple("stablehlo." + n for n in ("constant", "reshape", "bitcast_convert", "broadcast_in_dim", "iota"))
+)
+
+
+def _serial(block: Any) -> bool:
+    """Whether a function's work is that of kernels of one workgroup."""
+    others = [op.operation for op in block.operations if op.operation.name not in _FREE]
+    return bool(others) and all(SERIAL in op.attributes for op in others)
 
 
 def _symbol(name: str) -> str:

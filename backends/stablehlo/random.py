@@ -13,9 +13,11 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import random as rn
 
+from ..kernels import random_bits as kernel
 from . import hlo
 from .elementwise import spread
 from .host_calls import emit_host_call
+from .kernel_calls import call, kernel_target
 from .lowering import Ctx, lowering
 
 U32, U64 = dtypes.uint32, dtypes.uint64
@@ -46,6 +48,32 @@ def threefry(k1: Any, k2: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
 @lowering(rn.threefry2x32_p)
 def threefry2x32(ctx: Ctx, *operands: Any) -> list[Any]:
     return list(threefry(*spread(ctx, *operands)))
+
+
+@lowering(rn.random_bits_p)
+def random_bits(ctx: Ctx, k1: Any, k2: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    size, batch = math.prod(shape), ctx.avals_in[0].shape
+    full = (*batch, *shape)
+    if not math.prod(full):
+        return hlo.full(0, full, dtype)
+    target = kernel_target(ctx.target)
+    if target is not None and kernel.applies(size, dtype.itemsize, target) is None:
+        made = kernel.random_bits(batch, shape, dtype, target)
+        return call(ctx, made, [hlo.reshape(k, [math.prod(batch)]) for k in (k1, k2)])[0]
+    low = hlo.reshape(hlo.iota((size,), 0, U32), shape)
+    inner = tuple(range(len(batch), len(full)))
+    k1, k2 = (hlo.broadcast(k, full, tuple(range(len(batch)))) for k in (k1, k2))
+    low = hlo.broadcast(low, full, inner)
+    high, low = threefry(k1, k2, _like(low, 0), low)
+    if dtype.itemsize == 8:
+        wide, more = hlo.convert(high, U64), hlo.convert(low, U64)
+        return hlo.or_(hlo.shift_left(wide, _like(wide, 32, U64)), more)
+    return hlo.convert(hlo.xor(high, low), dtype)
+
+
+@lowering(rn.use_key_p)
+def use_key(ctx: Ctx, key: Any, *, by: str) -> Any:
+    return key
 
 
 def _multiply_high_low(x: Any, factor: int) -> tuple[Any, Any]:

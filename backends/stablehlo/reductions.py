@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import iree.compiler.ir as mlir
 import numpy as np
 
 from quire.ir import dtypes
@@ -89,10 +90,40 @@ def _reduction(monoid: str) -> Callable[..., Value]:
         work = wide(dtype) if monoid in ("add", "mul") else dtype
         combine = monoid_body(monoid, work)
         init = hlo.constant(rd.identity_of(monoid, work), work)
-        (out,) = hlo.reduce([hlo.convert(x, work)], [init], axes, lambda a, b: [combine(a, b)])
+        out = hlo.convert(x, work)
+        for some in _steps(x, axes) if monoid == "add" else [axes]:
+            (out,) = hlo.reduce([out], [init], some, lambda a, b: [combine(a, b)])
         return hlo.convert(out, dtype)
 
     return rule
+
+
+_DEPTH = 6
+
+
+def _is_spread(x: Value, depth: int = _DEPTH) -> bool:
+    """Whether x is computed, element by element, from an array of fewer dimensions."""
+    owner = x.owner
+    if isinstance(owner, mlir.Block) or not depth:
+        return False
+    if owner.name == "stablehlo.broadcast_in_dim":
+        return bool(hlo.shape_of(owner.operands[0]))
+    shape = hlo.shape_of(x)
+    return any(_is_spread(v, depth - 1) for v in owner.operands if hlo.shape_of(v) == shape)
+
+
+def _steps(x: Value, axes: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The axes of a sum, in steps.
+
+    IREE 3.13 makes a vector.contract of the sum of a product over several dimensions, and fails ("invalid accumulator/result
+    vector shape") where a factor is a row for all of them: then the last dimension is summed first.
+    """
+    owner = x.owner
+    if len(axes) < 2 or isinstance(owner, mlir.Block) or owner.name != "stablehlo.multiply":
+        return [axes]
+    if not any(_is_spread(v) for v in owner.operands):
+        return [axes]
+    return [(max(axes),), tuple(a for a in axes if a != max(axes))]
 
 
 for _p, _monoid in (

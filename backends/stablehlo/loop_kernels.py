@@ -1,0 +1,76 @@
+"""The choice between a kernel and StableHLO for a loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import iree.compiler.ir as mlir
+
+from quire.ir.avals import ShapedArray
+from quire.ir.dtypes import DType
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from quire.ir.primitive import Primitive
+from quire.ir.primitives.control_flow import scan_p
+
+from ..kernels import REASON
+from ..kernels.elements import Expand, NotSupported
+from ..kernels.loops import loop_kernel
+from ..targets import Target
+from . import hlo
+from .kernel_calls import call, kernel_target
+from .lowering import Ctx, formula_of
+
+
+def expander(target: Target) -> Expand:
+    """The formulas of elementwise primitives, for a target, on scalars."""
+
+    def expand(p: Primitive, in_dtypes: tuple[DType, ...], params: Mapping[str, Any]) -> Jaxpr | None:
+        return formula_of(p, [ShapedArray((), d) for d in in_dtypes], params, target)
+
+    return expand
+
+
+def explained(operation: Any, reason: str) -> None:
+    """State on an operation why it is not a kernel."""
+    operation.attributes[REASON] = mlir.StringAttr.get(f"no kernel: {reason}")
+
+
+def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
+    """A loop equation as one kernel: its results, or why there is none."""
+    return _as_kernel(ctx, ctx.eqn, operands)
+
+
+def straight_as_kernel(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:
+    """A small program as one kernel: the loop that runs it once. Its results, or why there is none.
+
+    For what is hundreds of operations on few numbers each: IREE takes seconds to form dispatches of them.
+    """
+    params = {
+        "jaxpr": ClosedJaxpr(jaxpr), "length": 1, "reverse": False, "linear": (), "num_consts": len(jaxpr.invars),
+        "num_carry": 0, "unroll": 1,
+    }  # fmt: skip
+    inputs = [Var(v.aval) for v in jaxpr.invars]
+    outputs = [Var(a) for a in scan_p.infer([v.aval for v in inputs], params)]
+    results = _as_kernel(ctx, Eqn(scan_p, inputs, outputs, params, scan_p.effects(params), ctx.source), operands)
+    if isinstance(results, str):
+        return results
+    return [hlo.reshape(x, a.aval.shape) for x, a in zip(results, jaxpr.outvars)]
+
+
+def _as_kernel(ctx: Ctx, eqn: Eqn, operands: Sequence[Any]) -> list[Any] | str:
+    target = kernel_target(ctx.target)
+    if target is None:
+        return "the target has no kernels"
+    try:
+        kernel = loop_kernel(eqn, target, expander(ctx.target))
+    except NotSupported as reason:
+        return str(reason)
+    if re.search(r"(math\.|arith\.remf).*f64", kernel.text):
+        ctx.module.uses_f64_math = True
+    given: dict[Any, Any] = {}
+    for a, x in zip(eqn.inputs, operands):
+        if not isinstance(a, Literal):
+            given.setdefault(a, x)
+    return call(ctx, kernel, list(given.values()))
