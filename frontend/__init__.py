@@ -16,9 +16,9 @@ for _package in ("passes", "backends", "runtime"):
 
 
 from quire.ir.config import config as config  # noqa: E402
+from quire.ir.dtypes import float0 as float0  # noqa: E402
 from quire.ir.jaxpr import ClosedJaxpr as ClosedJaxpr  # noqa: E402
 from quire.ir.jaxpr import Jaxpr as Jaxpr  # noqa: E402
-from quire.runtime.array import Array as Array  # noqa: E402
 from quire.runtime.devices import Device as Device  # noqa: E402
 from quire.runtime.devices import device_count as device_count  # noqa: E402
 from quire.runtime.devices import devices as devices  # noqa: E402
@@ -44,6 +44,7 @@ from .api import device_put as device_put  # noqa: E402
 from .api import eval_shape as eval_shape  # noqa: E402
 from .api import jit as jit  # noqa: E402
 from .api import make_jaxpr as make_jaxpr  # noqa: E402
+from .array_type import Array as Array  # noqa: E402
 from .callbacks import io_callback as io_callback  # noqa: E402
 from .callbacks import pure_callback as pure_callback  # noqa: E402
 from .custom_derivatives import closure_convert as closure_convert  # noqa: E402
@@ -60,10 +61,56 @@ from .differentiation import linear_transpose as linear_transpose  # noqa: E402
 from .differentiation import linearize as linearize  # noqa: E402
 from .differentiation import value_and_grad as value_and_grad  # noqa: E402
 from .differentiation import vjp as vjp  # noqa: E402
+from .environment import clear_caches as clear_caches  # noqa: E402
+from .environment import default_backend as default_backend  # noqa: E402
+from .environment import effects_barrier as effects_barrier  # noqa: E402
+from .environment import ensure_compile_time_eval as ensure_compile_time_eval  # noqa: E402
+from .environment import live_arrays as live_arrays  # noqa: E402
+from .environment import local_device_count as local_device_count  # noqa: E402
+from .environment import make_user_context as make_user_context  # noqa: E402
+from .environment import named_call as named_call  # noqa: E402
+from .environment import named_scope as named_scope  # noqa: E402
+from .environment import print_environment_info as print_environment_info  # noqa: E402
+from .environment import process_count as process_count  # noqa: E402
+from .environment import process_index as process_index  # noqa: E402
+from .environment import process_indices as process_indices  # noqa: E402
+from .environment import typeof as typeof  # noqa: E402
+from .option_contexts import check_tracer_leaks as check_tracer_leaks  # noqa: E402
+from .option_contexts import checking_leaks as checking_leaks  # noqa: E402
+from .option_contexts import debug_infs as debug_infs  # noqa: E402
+from .option_contexts import debug_key_reuse as debug_key_reuse  # noqa: E402
+from .option_contexts import debug_nans as debug_nans  # noqa: E402
+from .option_contexts import default_matmul_precision as default_matmul_precision  # noqa: E402
+from .option_contexts import default_prng_impl as default_prng_impl  # noqa: E402
+from .option_contexts import disable_jit as disable_jit  # noqa: E402
+from .option_contexts import enable_checks as enable_checks  # noqa: E402
+from .option_contexts import enable_x64 as enable_x64  # noqa: E402
+from .option_contexts import explain_cache_misses as explain_cache_misses  # noqa: E402
+from .option_contexts import log_compiles as log_compiles  # noqa: E402
+from .option_contexts import numpy_dtype_promotion as numpy_dtype_promotion  # noqa: E402
+from .option_contexts import numpy_rank_promotion as numpy_rank_promotion  # noqa: E402
+from .option_contexts import threefry_partitionable as threefry_partitionable  # noqa: E402
 from .rematerialization import checkpoint as checkpoint  # noqa: E402
 from .rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
 from .rematerialization import remat as remat  # noqa: E402
 from .vectorization import vmap as vmap  # noqa: E402
+from .version import __version__ as __version__  # noqa: E402
+from .version import __version_info__ as __version_info__  # noqa: E402
 
-__version__ = "0.1.0"
-__getattr__ = _absent_names.suggest_nearest("quire", globals())
+#: Submodules that are imported when first used.
+_LAZY = (
+    "core",
+    "custom_batching",
+    "dlpack",
+    "dtypes",
+    "example_libraries",
+    "experimental",
+    "flatten_util",
+    "image",
+    "nn",
+    "ops",
+    "profiler",
+    "scipy",
+    "typing",
+)
+__getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY)

@@ -1,17 +1,95 @@
-"""What a module says of a name that it does not have: the nearest one."""
+"""Names of JAX that quire does not have, with the reason, and what a module answers when asked for an absent name."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
+_NARROW = "quire has no integers of fewer than 8 bits and no floats of fewer than 16"
+_MESH = "meshes and shardings are not there yet"
+_PROCESSES = "programs run in one process"
+_EXTEND = "quire's own extension points are quire.ir (primitives), quire.passes and quire.backends"
+_REFS = "arrays are immutable: use .at[], or a carry of scan and while_loop"
 
-def suggest_nearest(module: str, names: Mapping[str, Any]) -> Callable[[str], Any]:
-    """A module's `__getattr__`: AttributeError with the nearest public name."""
+#: Why a name of a JAX module is absent from the module of quire with the same name: (module, patterns, reason).
+#: `python -m quire.tools.name_table` holds it against JAX's own names.
+REASONS: tuple[tuple[str, str, str], ...] = (
+    ("numpy", "float8_* float6_* float4_* int1 int2 int4 uint1 uint2 uint4", _NARROW),
+    ("nn", "get_scaled_dot_general_config", _NARROW),
+    ("errors", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
+    ("dlpack", "to_dlpack", "arrays have __dlpack__: give one to the other library's from_dlpack"),
+    ("", "NamedSharding P Shard make_mesh set_mesh reshard shard_map smap pmap sharding", _MESH),
+    ("", "make_array_from_* remove_size_one_mesh_axis_from_type auto_pcast", _MESH),
+    ("lax", "with_sharding_constraint sharding_constraint_p pcast pbroadcast ragged_all_to_all* reduced_vary*", _MESH),
+    ("", "distributed host_count host_id host_ids copy_to_host_async", _PROCESSES),
+    ("lax", "psend precv", _PROCESSES),
+    ("", "interpreters ad lib ffi", _EXTEND),
+    ("", "transfer_guard*", "arrays on the CPU share memory with NumPy, so there is no transfer to guard"),
+    ("", "array_garbage_collection_guard thread_guard memory", "there is nothing in quire that it would set"),
+    (
+        "",
+        "no_tracing no_execution",
+        "use compile(f).lower(...).compile(), which neither traces nor compiles when called",
+    ),
+    ("", "enable_custom_prng legacy_prng_key", "both forms of keys are always there: random.key and random.PRNGKey"),
+    ("", "softmax_custom_jvp allow_f16_reductions jax2tf_*", "a switch between two ways of which quire has one"),
+    ("", "fwd_and_bwd", "use vjp inside compile"),
+    ("", "export", "programs cannot be stored with their signature yet"),
+    ("", "monitoring", "use quire.profiler, and config.log_compiles"),
+    ("", "api_util ds", "internals of JAX"),
+    ("core", "eval_context max_dim min_dim", "shapes are numbers, and there is no context but compile_time_eval"),
+    ("debug", "DebugEffect OrderedDebugEffect", "effects are strings: quire.ir.primitives.calls"),
+    ("debug", "*sharding", _MESH),
+    ("ad_checkpoint", "Offloadable Recompute Saveable", "policies say yes or no: residuals are not offloaded"),
+    ("custom_derivatives", "linear_call", "use custom_vjp, or custom_linear_solve for equations"),
+    ("custom_derivatives", "remat_opt_p custom_vjp_primal_tree_values", "internals of JAX"),
+    ("lax.linalg", "ormqr_p symmetric_product_p cholesky_update_p", "it is made of other primitives"),
+    ("tree_util", "default_registry", "register_pytree_node and its kin register with optree's namespace of quire"),
+    ("random", "random_gamma_p", "gamma is made of other primitives"),
+    ("lax", "after_all* create_token*", "effects are kept in order without tokens"),
+    ("lax", "DotAlgorithm* AccuracyMode Tolerance", "IREE has one algorithm: give precision="),
+    ("lax", "platform_dependent", "the target is not known while a function is traced"),
+    ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
+    ("lax", "scaled_dot", _NARROW),
+    ("lax", "dce_sink*", "use debug.callback, which is never removed"),
+    ("lax", "index_take", "use quire.numpy.take or indexing"),
+    (
+        "lax",
+        "eq_to_p le_to_p lt_to_p stack_p unstack_p stage_p linear_solve_p approx_top_k_p device_put_p",
+        "it is made of other primitives",
+    ),
+    ("profiler", "Profile*", "the file is JSON: read it with json"),
+    ("profiler", "start_server stop_server register_subprocess", "there is no profiling server: use trace"),
+    ("profiler", "*device_memory_profile", "use live_arrays, or memory_stats of a device"),
+    ("stages", "ArgInfo CompilerOptions", "args_info holds ShapeDtypeStruct, and compiler flags belong to the target"),
+    ("", "Ref ref new_ref empty_ref free_ref freeze", _REFS),
+)
+
+
+def reason_for(module: str, name: str) -> str | None:
+    """Why a name of JAX's module is absent from quire's module of that path (``numpy.linalg``); None if not known."""
+    for where, patterns, reason in REASONS:
+        if where == module and any(fnmatchcase(name, p) for p in patterns.split()):
+            return reason
+    return None
+
+
+def module_getattr(module: str, names: Mapping[str, Any], lazy: Collection[str] = ()) -> Callable[[str], Any]:
+    """A module's `__getattr__`: imports the submodules in `lazy` when first used, so that `import quire` stays quick.
+
+    For any other name AttributeError, with the reason why quire does not have that name of JAX, or the nearest name.
+    """
 
     def absent(name: str) -> Any:
-        public = [n for n in names if not n.startswith("_")]
+        if name in lazy:
+            return importlib.import_module(f"{module}.{name}")
+        reason = reason_for(module.removeprefix("quire").removeprefix("."), name)
+        if reason is not None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}: {reason}")
+        public = [*(n for n in names if not n.startswith("_")), *lazy]
         near = [] if name.startswith("__") else difflib.get_close_matches(name, public, n=1)
         hint = f"; did you mean {module}.{near[0]}?" if near else ""
         raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")

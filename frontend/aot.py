@@ -8,6 +8,7 @@ from typing import Any
 
 from quire.ir import dtypes
 from quire.ir.avals import HasAval, ShapedArray, aval_of
+from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
@@ -16,6 +17,8 @@ from quire.runtime.devices import Device
 from . import tree_util
 from .compiled_function import TracedFunction, Variant, report_donation
 from .compiler import compile_program
+from .key_array import KeyDType, PRNGKeyArray
+from .spans import span
 from .variants import Signature, VariantInfo
 
 
@@ -23,6 +26,11 @@ class ShapeDtypeStruct(HasAval):
     """A shape and a dtype without values: an argument of `eval_shape`, `trace` and `lower`, and their results."""
 
     __slots__ = ("aval",)
+
+    def __new__(cls, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> Any:
+        if isinstance(dtype, KeyDType):
+            return PRNGKeyArray(ShapeDtypeStruct((*shape, 2), dtypes.uint32))
+        return super().__new__(cls)
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> None:
         self.aval = ShapedArray(tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type)
@@ -175,7 +183,7 @@ class Compiled:
         return self.variant.info.signature.avals
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        leaves, tree = tree_util.flatten_arrays((args, kwargs))
         name, want = self.lowered.traced.fun_name, self.in_avals
         if tree != self.in_tree:
             raise TypeError(
@@ -189,7 +197,15 @@ class Compiled:
                     f"{name} was compiled for {n}: {aval.short()}, got {got.short()}{where(current_source(2))}; "
                     "call the function itself to have it compiled for these types"
                 )
-        return self.variant.call(leaves)
+        call, options = self.variant.call, config.options
+        if options.debug_nans or options.debug_infs:
+            from .value_checks import checked_call
+
+            variant = self.variant
+            names = variant.info.signature.names
+            call = checked_call(call, variant.closed, variant.donated, name, names, tree_util.tree_leaves)
+        with span(name, "run"):
+            return call(leaves)
 
     def as_text(self, stage: str = "stablehlo") -> str:
         """The program's text at a stage."""

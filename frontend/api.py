@@ -41,6 +41,8 @@ def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         inline: inside another compiled function, record the function's equations instead of one `jit` equation.
         device, backend: where to run: a device, or the name of a platform (``"cpu"``, ``"vulkan"``, ``"cuda"``).
         max_variants: raise `TooManyVariantsError` when more signatures than this are compiled.
+        tiered: answer the first calls of each signature by the reference backend (NumPy) while the program compiles in
+            the background; results may differ by rounding between the two. CPU only; elsewhere calls wait as usual.
 
     Returns:
         A `CompiledFunction`, which is called as `f` is.
@@ -119,13 +121,13 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: b
             device_view(array, target)
         return array
 
-    leaves, tree = tree_util.tree_flatten(x)
+    leaves, tree = tree_util.flatten_arrays(x)
     return tree_util.tree_unflatten(tree, [put(leaf) for leaf in leaves])
 
 
 def device_get(x: Any) -> Any:
     """Copy a pytree of arrays to host memory, as NumPy arrays."""
-    leaves, tree = tree_util.tree_flatten(x)
+    leaves, tree = tree_util.flatten_arrays(x)
     return tree_util.tree_unflatten(
         tree, [host_value(leaf) if type(leaf) is Array else np.asarray(leaf) for leaf in leaves]
     )
@@ -143,7 +145,7 @@ def default_device(device: Device | str | None) -> Generator[None]:
 
 def block_until_ready(x: Any) -> Any:
     """Wait until every array of a pytree is computed; returns it. (Programs run to their end when they are called.)"""
-    tree_util.tree_flatten(x)
+    tree_util.flatten_arrays(x)
     return x
 
 

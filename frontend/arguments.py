@@ -117,7 +117,7 @@ def leaf_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 def _paths(tree: Any) -> list[str]:
     import optree
 
-    paths, _, _ = optree.tree_flatten_with_path(tree, none_is_leaf=False, namespace=tree_util.NAMESPACE)
+    paths, _, _ = optree.tree_flatten_with_path(tree, none_is_leaf=False, namespace=tree_util.BOUNDARY)
     return ["".join(f"[{p!r}]" for p in path) for path in paths]
 
 

@@ -13,7 +13,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.primitives import calls
 from quire.ir.tracing import no_trace
 
-from .tree_util import tree_flatten, tree_unflatten
+from .tree_util import flatten_arrays, tree_unflatten
 
 VMAP_METHODS = ("sequential", "expand_dims", "broadcast_all", "legacy_vectorized")
 
@@ -57,7 +57,7 @@ class FlatCallback:
     def _checked(self, out: Any) -> list[Any]:
         """The results as NumPy arrays of the declared types."""
         assert self.result_avals is not None
-        leaves, tree = tree_flatten(out)
+        leaves, tree = flatten_arrays(out)
         if tree != self.out_tree:
             raise TypeError(
                 f"{self.api}: function {self.__name__} returned the structure {_show(tree)}, "
@@ -96,7 +96,7 @@ def _show(tree: Any) -> str:
 
 
 def _result_avals(api: str, shapes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
-    leaves, tree = tree_flatten(shapes)
+    leaves, tree = flatten_arrays(shapes)
     avals: list[ShapedArray] = []
     for leaf in leaves:
         shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
@@ -141,7 +141,7 @@ def pure_callback(
     _check("pure_callback", callback)
     if vmap_method is not None and vmap_method not in VMAP_METHODS:
         raise ValueError(f"pure_callback: vmap_method must be one of {', '.join(VMAP_METHODS)}, got {vmap_method!r}")
-    leaves, in_tree = tree_flatten((args, kwargs))
+    leaves, in_tree = flatten_arrays((args, kwargs))
     avals, out_tree = _result_avals("pure_callback", result_shape_dtypes)
     flat = FlatCallback("pure_callback", callback, in_tree, out_tree, avals)
     if vmap_method not in (None, "sequential"):
@@ -157,7 +157,7 @@ class _Vectorized(FlatCallback):
         args, kwargs = tree_unflatten(self.in_tree, list(arrays))
         with no_trace():
             out = self.function(*args, **kwargs)
-        leaves, tree = tree_flatten(out)
+        leaves, tree = flatten_arrays(out)
         if tree != self.out_tree:
             raise TypeError(
                 f"{self.api}: function {self.__name__} returned the structure {_show(tree)}, "
@@ -188,7 +188,7 @@ def io_callback(
     Raises as `pure_callback`. Example: ``quire.io_callback(log.append, None, x, ordered=True)``.
     """
     _check("io_callback", callback)
-    leaves, in_tree = tree_flatten((args, kwargs))
+    leaves, in_tree = flatten_arrays((args, kwargs))
     avals, out_tree = _result_avals("io_callback", result_shape_dtypes)
     flat = FlatCallback("io_callback", callback, in_tree, out_tree, avals)
     out = calls.io_callback_p.bind(*leaves, callback=flat, result_avals=avals, ordered=bool(ordered))
@@ -197,7 +197,7 @@ def io_callback(
 
 def bind_debug(callback: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], ordered: bool) -> None:
     """Record a debug callback; leaves of the arguments that are no arrays are passed as they are."""
-    leaves, in_tree = tree_flatten((tuple(args), kwargs))
+    leaves, in_tree = flatten_arrays((tuple(args), kwargs))
     static: list[tuple[int, Any]] = []
     operands: list[Any] = []
     for i, leaf in enumerate(leaves):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import collections
 import functools
+import logging
 import operator
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,16 +31,19 @@ from quire.ir.tracing import Tracer, close_captured, current_trace, eval_jaxpr, 
 from quire.runtime.array import Array, device_of, device_view, from_host, from_view, own_device
 from quire.runtime.devices import Device
 
-from . import tree_util
+from . import key_reuse, tree_util
 from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .compiler import Program, compile_program
+from .interim import InterimVariant
 from .placement import as_device
 from .recognition import MISMATCH, Recogniser, assembler, recogniser
+from .spans import span
 from .tracebacks import user_boundary
 from .transformations import Transformation, note_transformations, recorded_transformations
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 _new = object.__new__
+logger = logging.getLogger("quire")
 
 Call = Callable[[Sequence[Any]], Any]
 
@@ -231,6 +236,15 @@ def _delete(leaves: Sequence[Any], donated: frozenset[int]) -> None:
             x._view = x._host = None
 
 
+_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
+
+def clear_compiled_functions() -> None:
+    """Forget the traces and variants of all compiled functions."""
+    for f in list(_functions):
+        f.clear_cache()
+
+
 class CompiledFunction:
     """A function compiled by quire; made by `quire.compile`. Calls like the function itself."""
 
@@ -247,6 +261,7 @@ class CompiledFunction:
         device: Any = None,
         backend: str | None = None,
         max_variants: int | None = None,
+        tiered: bool = False,
     ) -> None:
         if not callable(f):
             raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
@@ -266,13 +281,15 @@ class CompiledFunction:
         named = backend if device is None else device
         self._device: Device | None = None if named is None else as_device(named)
         self._max_variants = max_variants
+        self._tiered = tiered
         self._lock = threading.RLock()
-        self._variants: dict[Any, Variant] = {}
+        self._variants: dict[Any, Variant | InterimVariant] = {}
         self._traces: dict[Any, TracedFunction] = {}
         # The shortest way: the options for which it is valid, and each known structure's recogniser with its calls.
         self._fast: tuple[Any, tuple[tuple[Recogniser, dict[Any, Call]], ...]] = (None, ())
         self._unrecognised: set[Any] = set()
         self._plain = not (self._static_numbers or self._static_names)
+        _functions.add(self)
 
     def __repr__(self) -> str:
         return f"<compiled function {self._name}>"
@@ -302,7 +319,7 @@ class CompiledFunction:
         if options.disable_jit:
             return self._f(*args, **kwargs)
         static, dynamic, keywords = self._split(args, kwargs)
-        leaves, tree = tree_util.tree_flatten((dynamic, keywords))
+        leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
         try:
             signatures = tuple([x._signature if type(x) is Array else aval_of(x) for x in leaves])
         except (TypeError, OverflowError):
@@ -318,9 +335,13 @@ class CompiledFunction:
             if isinstance(found, TracedFunction):  # closes over an outer trace's values
                 return self._bind(found, leaves)
             variant = found
-        elif trace is None:
+        elif trace is None and type(variant) is Variant and not (options.profiling or options.debug_key_reuse):
             self._remember(args, kwargs, options, leaves, tree, variant.call)
-        return variant.call(leaves)
+        if options.debug_key_reuse:
+            traced = self._traces[("traced", key)]
+            key_reuse.check_call(traced.jaxpr, [*traced.captured, *leaves])
+        with span(self._name, "run"):
+            return variant.call(leaves)
 
     def _remember(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], options: Any, leaves: Sequence[Any], tree: Any, call: Call
@@ -404,12 +425,13 @@ class CompiledFunction:
                     call_args.insert(k, s.value)
                 else:
                     call_kwargs[k] = s.value
-            out, out_tree = tree_util.tree_flatten(self._f(*call_args, **call_kwargs))
+            out, out_tree = tree_util.flatten_arrays(self._f(*call_args, **call_kwargs))
             check_outputs(out, out_tree, self._name)
             return out
 
-        with recorded_transformations() as transformations:
+        with recorded_transformations() as transformations, span(f"trace {self._name}", "trace"):
             jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {self._name}", arg_names=names)
+        key_reuse.check_call(jaxpr, ())
         traced = TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start, tuple(transformations))
         if not traced.closes_over_tracers:
             self._traces[key] = traced
@@ -437,7 +459,7 @@ class CompiledFunction:
     def _build(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
         leaves: Sequence[Any], tree: Any,
-    ) -> Variant | TracedFunction:  # fmt: skip
+    ) -> Variant | InterimVariant | TracedFunction:  # fmt: skip
         device = self._device_for(leaves, args, kwargs)
         compile_service().warm_up()  # starts in the background while the function is traced
         with self._lock:
@@ -463,19 +485,51 @@ class CompiledFunction:
             if traced.closes_over_tracers:
                 return traced
             info.trace_seconds = traced.seconds
+            if config.options.log_compiles:
+                logger.warning("compiling %s for %s: %s", self._name, signature, info.reason)
             if config.options.explain_cache_misses and known:
                 warnings.warn(f"{self._name} is compiled anew: {info.reason}", stacklevel=3)
             donated = self._donated_leaves(args, kwargs)
             closed = traced.closed()
             report_donation(closed, donated, names, self._name)
-            program = compile_program(
-                closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused
-            )
-            info.compile_seconds = program.seconds
-            info.from_cache = program.cached
-            info.cost = program.cost
-            variant = self._variants[key] = Variant(info, traced, closed, program, donated)
+
+            checks = config.options.debug_nans or config.options.debug_infs  # part of the key
+
+            def compiled() -> Variant:
+                program = compile_program(
+                    closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused
+                )
+                info.compile_seconds = program.seconds
+                info.from_cache = program.cached
+                info.cost = program.cost
+                if config.options.log_compiles:
+                    logger.warning(
+                        "%s %s in %.1f ms, traced in %.1f ms", "loaded" if program.cached else "compiled", self._name,
+                        program.seconds * 1e3, traced.seconds * 1e3,
+                    )  # fmt: skip
+                variant = Variant(info, traced, closed, program, donated)
+                if checks:
+                    from .value_checks import checked_call
+
+                    variant.call = checked_call(variant.call, closed, donated, self._name, names, tree_util.tree_leaves)
+                return variant
+
+            if self._tiered and device.is_host and not checks:
+                interim = InterimVariant(closed, traced.out_tree, donated, own_device(device), info)
+                self._variants[key] = interim
+                interim.start(compiled, functools.partial(self._finish, key, interim))
+                return interim
+            variant = self._variants[key] = compiled()
             return variant
+
+    def _finish(self, key: Any, interim: InterimVariant, variant: Variant | None) -> None:
+        """Put the compiled variant in the interim one's place; None where compiling failed: the next call tries anew."""
+        with self._lock:
+            if self._variants.get(key) is interim:
+                if variant is None:
+                    interim.info.reason += "; compiling failed"
+                else:
+                    self._variants[key] = variant
 
     def _device_for(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Device:
         if self._device is not None:
@@ -502,12 +556,12 @@ class CompiledFunction:
         for i, a in enumerate(args):
             if i in self._static_numbers or i - n in self._static_numbers:
                 continue
-            count = len(tree_util.tree_flatten(a)[0])
+            count = len(tree_util.flatten_arrays(a)[0])
             if i in self._donate_numbers or i - n in self._donate_numbers:
                 donated.extend(range(position, position + count))
             position += count
         for k in sorted(k for k in kwargs if k not in self._static_names):
-            count = len(tree_util.tree_flatten(kwargs[k])[0])
+            count = len(tree_util.flatten_arrays(kwargs[k])[0])
             if k in self._donate_names:
                 donated.extend(range(position, position + count))
             position += count
@@ -527,8 +581,11 @@ class CompiledFunction:
             self._fast = (None, ())
 
     def variants(self) -> list[Variant]:
-        """The variants, oldest first (for tools)."""
-        return list(self._variants.values())
+        """The compiled variants, oldest first (for tools); waits for those that are being compiled (`tiered`)."""
+        for v in list(self._variants.values()):
+            if isinstance(v, InterimVariant):
+                v.wait()
+        return [v for v in self._variants.values() if isinstance(v, Variant)]
 
     @user_boundary
     def trace(self, *args: Any, **kwargs: Any) -> Any:
@@ -539,7 +596,7 @@ class CompiledFunction:
         from .aot import Traced
 
         static, dynamic, keywords = self._split(args, kwargs)
-        leaves, tree = tree_util.tree_flatten((dynamic, keywords))
+        leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
         key = ("traced", (tree, tuple(avals), static, config.options.trace_key))
         traced = self._traced(key, args, kwargs, static, avals, tree)
@@ -567,7 +624,7 @@ class CompiledFunction:
             raise ValueError(f"{self._name}.as_text: not compiled yet: call it, or give arguments after the stage")
         from .stages import stages_of
 
-        variant = list(self._variants.values())[-1]
+        variant = self.variants()[-1]
         stages = stages_of(variant.closed, variant.program.device.target, name=self.__name__, donated=variant.donated)
         return stages[stage]
 

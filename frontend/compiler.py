@@ -30,6 +30,7 @@ from quire.runtime.devices import Device
 from quire.runtime.executable import Executable, ExecutionError
 
 from . import stages
+from .spans import span
 
 # A program that takes less than this is run in the caller's thread: waking a worker costs about as much.
 SYNC_BELOW_SECONDS = 60e-6
@@ -154,14 +155,17 @@ def compile_program(
                 call.function,
                 [a.dtype for a in call.in_avals],
                 [(a.shape, a.dtype) for a in call.out_avals],
+                borrow=call.borrow,
             )
             for call in lowered.module.host_calls
         }
         host_modules.append(HostModule("host", functions, device))
     cost = Cost(*facts["cost"])
-    mode = "task" if device.is_host and cost.seconds(target) > SYNC_BELOW_SECONDS else "sync"
+    parallel = device.is_host and cost.seconds(target) > SYNC_BELOW_SECONDS and not facts.get("serial")
+    mode = "task" if parallel else "sync"
     try:
-        executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
+        with span(f"load {name}", "load", cached=cached, bytes=len(facts["vmfb"])):
+            executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
     except ExecutionError as error:
         # Some limits (32 buffers in a dispatch) show only now; the same module compiles to a form that loads.
         flags = retry_flags(str(error), facts["flags"])
@@ -190,7 +194,10 @@ class LoweredProgram:
 
 
 def _lower(closed: ClosedJaxpr, target: Target, name: str, donated: Sequence[int], keep_unused: bool) -> LoweredProgram:
-    return lower_optimized(run_pipeline(closed, target), target, name, donated, keep_unused)
+    with span(f"passes {name}", "passes"):
+        optimized = run_pipeline(closed, target)
+    with span(f"lower {name}", "lower"):
+        return lower_optimized(optimized, target, name, donated, keep_unused)
 
 
 def lower_optimized(
@@ -228,12 +235,14 @@ def compile_flags(lowered: Any, target: Target) -> tuple[str, ...]:
 def _compile(lowered: LoweredProgram, target: Target, name: str, flags: tuple[str, ...] | None = None) -> bytes:
     if flags is None:
         flags = compile_flags(lowered.module, target)
-    output = compile_service().compile(lowered.module.bytecode(), flags, name=name)
+    with span(f"compile {name}", "compile"):
+        output = compile_service().compile(lowered.module.bytecode(), flags, name=name)
     return pickle.dumps(
         {
             "vmfb": output.vmfb,
             "results": lowered.results,
             "kept": lowered.kept,
+            "serial": lowered.module.serial,
             "host_calls": [c.symbol for c in lowered.module.host_calls],
             "cost": (lowered.cost.flops, lowered.cost.bytes),
             "flags": output.flags,

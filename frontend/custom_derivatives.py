@@ -150,7 +150,7 @@ class _Custom:
                 full.insert(i, args[i])
             return self.fun(*full)
 
-        leaves, tree = tree_util.tree_flatten(dynamic)
+        leaves, tree = tree_util.flatten_arrays(dynamic)
         for x in leaves:
             try:
                 aval_of(x)
@@ -167,7 +167,7 @@ class _Custom:
 
         def flat(*xs: Any) -> list[Any]:
             nonlocal out_tree
-            out, out_tree = tree_util.tree_flatten(call.f(*tree_util.tree_unflatten(call.tree, xs)))
+            out, out_tree = tree_util.flatten_arrays(call.f(*tree_util.tree_unflatten(call.tree, xs)))
             return out
 
         avals = [aval_of(x) for x in call.leaves]
@@ -206,8 +206,8 @@ class _JvpRule:
             raise TypeError(
                 f"the jvp rule of {self.name} must return a pair (primal output, tangent output), it returned {out!r}"
             )
-        outs, out_tree = tree_util.tree_flatten(out[0])
-        out_ts, tangent_tree = tree_util.tree_flatten(out[1])
+        outs, out_tree = tree_util.flatten_arrays(out[0])
+        out_ts, tangent_tree = tree_util.flatten_arrays(out[1])
         if out_tree != self.out_tree:
             raise TypeError(
                 f"the jvp rule of {self.name} must return the output's tree structure {self.out_tree}, got {out_tree}"
@@ -356,13 +356,13 @@ class _Forward:
             raise TypeError(
                 f"the forward rule of {self.name} must return a pair (output, residuals), it returned {out!r}"
             )
-        outs, out_tree = tree_util.tree_flatten(out[0])
+        outs, out_tree = tree_util.flatten_arrays(out[0])
         if out_tree != self.out_tree:
             raise TypeError(
                 f"the forward rule of {self.name} must return the output's tree structure {self.out_tree} first, got "
                 f"{out_tree}"
             )
-        residuals, self.residuals.tree = tree_util.tree_flatten(out[1])
+        residuals, self.residuals.tree = tree_util.flatten_arrays(out[1])
         return outs, residuals
 
 
@@ -395,10 +395,10 @@ class _Backward:
             )
         result: list[Any] = [None] * len(self.in_avals)
         for position, (ct, indices) in enumerate(zip(found, arguments)):
-            leaves, tree = tree_util.tree_flatten(indices)
+            leaves, tree = tree_util.flatten_arrays(indices)
             if ct is None:
                 continue
-            given, given_tree = tree_util.tree_flatten(ct, is_leaf=lambda x: x is None)
+            given, given_tree = tree_util.flatten_arrays(ct, is_leaf=lambda x: x is None)
             if given_tree != tree and len(given) != len(leaves):
                 raise TypeError(
                     f"the backward rule of {self.name} must return for argument {position} a cotangent of tree "
@@ -497,14 +497,14 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     def forward(*args: Any) -> tuple[Any, Any]:
         out, rule = fun(*args)
-        out_leaves, out_tree = tree_util.tree_flatten(out)
-        in_leaves, in_tree = tree_util.tree_flatten(args)
+        out_leaves, out_tree = tree_util.flatten_arrays(out)
+        in_leaves, in_tree = tree_util.flatten_arrays(args)
 
         def flat(*cts: Any) -> list[Any]:
             found = rule(tree_util.tree_unflatten(out_tree, cts))
             if len(args) == 1 and not (isinstance(found, tuple | list) and len(found) == 1):
                 found = (found,)
-            leaves, tree = tree_util.tree_flatten(tuple(found))
+            leaves, tree = tree_util.flatten_arrays(tuple(found))
             if tree != in_tree:
                 raise TypeError(
                     f"custom_gradient of {name_of(fun)}: the vjp function must return the arguments' tree structure "
@@ -524,7 +524,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _apply_pullback(jaxpr: Any, out_tree: Any, in_tree: Any, captured: Sequence[Any], cotangent: Any) -> Any:
-    cts, _ = tree_util.tree_flatten(cotangent)
+    cts, _ = tree_util.flatten_arrays(cotangent)
     return tree_util.tree_unflatten(in_tree, eval_jaxpr(jaxpr, (), [*captured, *cts]))
 
 
@@ -534,12 +534,12 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     Returns (converted, values): ``converted(*args, *values)`` equals ``fun(*args)``. Used to give a custom_vjp
     function everything that it is to be differentiated by.
     """
-    leaves, tree = tree_util.tree_flatten(example_args)
+    leaves, tree = tree_util.flatten_arrays(example_args)
     out_tree: Any = None
 
     def flat(*xs: Any) -> list[Any]:
         nonlocal out_tree
-        out, out_tree = tree_util.tree_flatten(fun(*tree_util.tree_unflatten(tree, xs)))
+        out, out_tree = tree_util.flatten_arrays(fun(*tree_util.tree_unflatten(tree, xs)))
         return out
 
     jaxpr, captured, _ = trace_flat(flat, [aval_of(x) for x in leaves], name=f"closure_convert of {name_of(fun)}")
@@ -549,7 +549,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     def converted(*args_and_values: Any) -> Any:
         n = len(args_and_values) - len(values)
         args, given = args_and_values[:n], iter(args_and_values[n:])
-        xs, args_tree = tree_util.tree_flatten(args)
+        xs, args_tree = tree_util.flatten_arrays(args)
         if args_tree != tree:
             raise TypeError(
                 f"closure_convert of {name_of(fun)}: the arguments must have the structure {tree}, got {args_tree}"

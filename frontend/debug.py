@@ -1,29 +1,38 @@
-"""Looking into compiled programs while they run: `quire.debug.print` and `quire.debug.callback`."""
+"""Looking into compiled programs while they run: print, log, callback and breakpoint; follows `jax.debug`."""
 
 from __future__ import annotations
 
 import builtins
+import logging
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .absent_names import module_getattr
 from .callbacks import _check, bind_debug  # pyright: ignore[reportPrivateUsage]
 
 
-def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+def callback(
+    callback: Callable[..., Any], *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
+) -> None:
     """Call a Python function for its side effect, with the values that the program computes.
 
     Args:
         callback: takes the arguments as NumPy arrays; what it returns is ignored.
         args, kwargs: pytrees of arrays; other leaves are passed as they are.
         ordered: keep the order of the program (here calls always do).
+        partitioned: must be False.
 
     Under vmap it is called once a lane; under grad and jvp with the values of the forward computation.
+
+    Follows `jax.debug.callback`.
 
     Example: ``quire.debug.callback(history.append, loss)``.
     """
     _check("debug.callback", callback)
+    if partitioned:
+        raise NotImplementedError("debug.callback: partitioned=True is not possible: programs are not partitioned")
     bind_debug(callback, args, kwargs, ordered)
 
 
@@ -57,7 +66,7 @@ class _Print:
         builtins.print(_formatter.format(self.fmt, *args, **kwargs))
 
 
-class _Anything:
+class Anything:
     """Stands for a value whose format is checked only when it is known."""
 
     def __format__(self, spec: str) -> str:
@@ -70,7 +79,22 @@ class _Anything:
         return self
 
 
-def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+@dataclass(frozen=True)
+class _Log(_Print):
+    """Logs its arguments by a format."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        logging.getLogger("quire.debug").info(_formatter.format(self.fmt, *args, **kwargs))
+
+
+def print(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
     """Print values of a compiled program while it runs.
 
     Args:
@@ -78,15 +102,87 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
             formatted while tracing).
         args, kwargs: the values: pytrees of arrays, or anything that can be formatted.
         ordered: keep the order of the program (here prints always do).
+        partitioned: must be False.
+        skip_format_check: do not check the format while tracing.
 
-    Raises ValueError when the format and the arguments do not fit, already while tracing.
+    Raises ValueError when the format and the arguments do not fit, already while tracing. Follows `jax.debug.print`.
 
-    Example: ``quire.debug.print("step {i}: loss {loss}", i=i, loss=loss)``.
+    Example:
+        >>> import quire
+        >>> @quire.compile
+        ... def f(x):
+        ...     quire.debug.print("x is {x}", x=x)
+        ...     return x
+        >>> _ = f(2.0)
+        x is 2.0
     """
-    if not isinstance(fmt, str):
-        raise TypeError(f"debug.print: the first argument must be a format string, got {fmt!r}")
-    try:
-        _formatter.format(fmt, *(_Anything() for _ in args), **{k: _Anything() for k in kwargs})
-    except (IndexError, KeyError) as error:
-        raise ValueError(f"debug.print: the format {fmt!r} needs an argument that was not given: {error}") from None
+    _check_format("debug.print", fmt, args, kwargs, partitioned, skip_format_check)
     bind_debug(_Print(fmt), args, kwargs, ordered)
+
+
+def log(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
+    """Log values of a compiled program, at level INFO of the logger ``quire.debug``; see `print` (`jax.debug.log`).
+
+    Example: ``quire.debug.log("loss {}", loss)``.
+    """
+    _check_format("debug.log", fmt, args, kwargs, partitioned, skip_format_check)
+    bind_debug(_Log(fmt), args, kwargs, ordered)
+
+
+def _check_format(name: str, fmt: Any, args: Any, kwargs: Any, partitioned: bool, skip: bool) -> None:
+    if partitioned:
+        raise NotImplementedError(f"{name}: partitioned=True is not possible: programs are not partitioned")
+    if not isinstance(fmt, str):
+        raise TypeError(f"{name}: the first argument must be a format string, got {fmt!r}")
+    if skip:
+        return
+    try:
+        _formatter.format(fmt, *(Anything() for _ in args), **{k: Anything() for k in kwargs})
+    except (IndexError, KeyError) as error:
+        raise ValueError(f"{name}: the format {fmt!r} needs an argument that was not given: {error}") from None
+
+
+def breakpoint(
+    *,
+    backend: str | None = None,
+    filter_frames: bool = True,
+    num_frames: int | None = None,
+    ordered: bool = False,
+    token: Any = None,
+    **kwargs: Any,
+) -> None:
+    """Stop a program where it comes to this point, and look at its values in a console (`jax.debug.breakpoint`).
+
+    The commands are those of Python's debugger: ``p`` and ``pp`` show an expression of the variables around the
+    breakpoint, ``list``, ``bt``, ``up`` and ``down`` walk the frames, ``args`` lists the variables, ``cont`` goes on,
+    ``quit`` ends the program, ``help`` names them. It stops as often as the point is reached: once an iteration of a
+    loop.
+
+    Args:
+        filter_frames: leave quire's own frames out.
+        num_frames: no more than so many frames, from the innermost.
+        backend: None or "cli".
+        ordered: keep the order of the program (here it always is).
+        kwargs: `stdin` and `stdout`: where to read commands and write answers.
+
+    Example: ``quire.debug.breakpoint()``.
+    """
+    from .debugger import Breakpoint, user_frames
+
+    if backend not in (None, "cli"):
+        raise ValueError(f'debug.breakpoint: backend must be None or "cli", got {backend!r}')
+    unknown = sorted(set(kwargs) - {"stdin", "stdout"})
+    if unknown:
+        raise TypeError(f"debug.breakpoint: unknown argument {unknown[0]!r}; the console takes stdin and stdout")
+    frames, variables = user_frames(num_frames, filter_frames)
+    bind_debug(Breakpoint(tuple(frames), kwargs.get("stdin"), kwargs.get("stdout")), variables, {}, ordered)
+
+
+__getattr__ = module_getattr("quire.debug", globals())

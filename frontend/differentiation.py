@@ -27,7 +27,7 @@ from quire.passes.ad.rules import Linear as LinearInput
 from quire.passes.ad.rules import Zero, instantiate
 from quire.passes.ad.transpose import backward, pullback
 
-from . import tree_util
+from . import key_reuse, tree_util
 from .functions import check_callable, name_of, partial_positions
 from .transformations import appended, applies, as_array
 
@@ -64,8 +64,8 @@ def _trace(
                     f"{what}: with has_aux=True the function must return a pair (output, aux), it returned {out!r}"
                 )
             out, aux = out
-        out_leaves, out_tree = tree_util.tree_flatten(out)
-        aux_leaves, aux_tree = tree_util.tree_flatten(aux)
+        out_leaves, out_tree = tree_util.flatten_arrays(out)
+        aux_leaves, aux_tree = tree_util.flatten_arrays(aux)
         for x in out_leaves:
             _check_array(x, what)
         arrays = [x for x in aux_leaves if _is_array(x)]
@@ -75,6 +75,7 @@ def _trace(
     jaxpr, captured, _ = trace_flat(
         flat, [aval_of(x) for x in leaves], name=what, staging=False, values=list(leaves), arg_names=names
     )
+    key_reuse.check_call(jaxpr, [*captured, *leaves])
     return _Traced(jaxpr, captured, *found)
 
 
@@ -176,7 +177,7 @@ def _differentiated(
     def gradient(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
-        leaves, tree = tree_util.tree_flatten(tuple(args[i] for i in positions))
+        leaves, tree = tree_util.flatten_arrays(tuple(args[i] for i in positions))
         for x in leaves:
             _check_argument(x, what)
             _check_input("grad", x, holomorphic, allow_int)
@@ -309,8 +310,8 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
             "jvp: primal and tangent arguments must be tuples or lists, got "
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
-    leaves, tree = tree_util.tree_flatten(tuple(primals))
-    tangent_leaves, tangent_tree = tree_util.tree_flatten(tuple(tangents))
+    leaves, tree = tree_util.flatten_arrays(tuple(primals))
+    tangent_leaves, tangent_tree = tree_util.flatten_arrays(tuple(tangents))
     what = f"jvp of {name_of(fun)}"
     _check_tangents("jvp", leaves, tangent_leaves, tree, tangent_tree)
     traced = _trace(fun, leaves, tree, what, has_aux)
@@ -341,7 +342,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     With `has_aux`, `fun` returns (output, aux), and aux is returned last.
     """
-    leaves, tree = tree_util.tree_flatten(primals)
+    leaves, tree = tree_util.flatten_arrays(primals)
     what = f"vjp of {name_of(fun)}"
     for x in leaves:
         _check_argument(x, what)
@@ -354,7 +355,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     out_avals = [aval_of(x) for x in outs[:n]]
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
-        cts, ct_tree = tree_util.tree_flatten(cotangent)
+        cts, ct_tree = tree_util.flatten_arrays(cotangent)
         if ct_tree != traced.out_tree:
             raise TypeError(
                 f"{what}: the cotangent must have the output's tree structure {traced.out_tree}, got {ct_tree}"
@@ -382,7 +383,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     The linear function holds what the derivative needs, so applying it many times costs no more primal work.
     """
-    leaves, tree = tree_util.tree_flatten(primals)
+    leaves, tree = tree_util.flatten_arrays(primals)
     what = f"linearize of {name_of(fun)}"
     traced = _trace(fun, leaves, tree, what, has_aux)
     n = len(traced.jaxpr.outvars) - traced.n_aux
@@ -392,7 +393,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         keep([*outs, *linear.residuals])
 
     def f_jvp(*tangents: Any) -> Any:
-        ts, tangent_tree = tree_util.tree_flatten(tangents)
+        ts, tangent_tree = tree_util.flatten_arrays(tangents)
         _check_tangents("linearize", leaves, ts, tree, tangent_tree)
         given = [t for t, d in zip(ts, differentiable) if d]
         found = _apply_linear(linear, given)
@@ -400,6 +401,43 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     return (out, f_jvp, _with_aux(traced, outs[n:])) if has_aux else (out, f_jvp)
+
+
+def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[ShapedArray, str]]:
+    """The values that the derivative of ``fun(*args, **kwargs)`` keeps: the type and the origin of each.
+
+    `fun` is traced, not run. Follows `jax.ad_checkpoint.print_saved_residuals`, which prints them.
+    """
+    leaves, tree = tree_util.tree_flatten((args, kwargs))
+
+    def flat(*xs: Any) -> list[Any]:
+        def call(*ys: Any) -> Any:
+            positional, keywords = tree_util.tree_unflatten(tree, ys)
+            return fun(*positional, **keywords)
+
+        inner, inner_tree = tree_util.tree_flatten(xs)
+        traced = _trace(call, inner, inner_tree, f"saved_residuals of {name_of(fun)}", False)
+        return list(_linearized(traced, inner, [dtypes.is_inexact(aval_of(x).dtype) for x in inner])[1].residuals)
+
+    jaxpr, captured, _ = trace_flat(flat, [aval_of(x) for x in leaves], name=f"saved_residuals of {name_of(fun)}")
+    origin: dict[Any, str] = {v: "from a constant" for v in jaxpr.invars[: len(captured)]}
+    for i, v in enumerate(jaxpr.invars[len(captured) :]):
+        origin[v] = f"from argument {i}"
+    for e in jaxpr.eqns:
+        at = f" from {e.source}" if e.source is not None else ""
+        origin.update((v, f"output of {e.primitive.name}{at}") for v in e.outputs)
+    kept = dict.fromkeys(a for a in jaxpr.outvars)
+    return [(a.aval, origin.get(a, "from a literal")) for a in kept]
+
+
+def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Print the values that the derivative of ``fun(*args, **kwargs)`` keeps, each with the line that computed it.
+
+    >>> quire.ad_checkpoint.print_saved_residuals(lambda x: quire.numpy.exp(x), 1.0)  # doctest: +ELLIPSIS
+    f32[] output of exp from ...
+    """
+    for aval, origin in saved_residuals(fun, *args, **kwargs):
+        print(f"{aval.short()} {origin}")
 
 
 def _apply_linear(linear: Linear, tangents: Sequence[Any]) -> list[Any]:
@@ -414,13 +452,13 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     """
     if tuple(reduce_axes):
         raise NotImplementedError("linear_transpose: reduce_axes is not supported, expected ()")
-    leaves, tree = tree_util.tree_flatten(primals)
+    leaves, tree = tree_util.flatten_arrays(primals)
     what = f"linear_transpose of {name_of(fun)}"
     out_tree: Any = None
 
     def flat(*xs: Any) -> list[Any]:
         nonlocal out_tree
-        out, out_tree = tree_util.tree_flatten(fun(*tree_util.tree_unflatten(tree, xs)))
+        out, out_tree = tree_util.flatten_arrays(fun(*tree_util.tree_unflatten(tree, xs)))
         return out
 
     avals = [aval_of(x) for x in leaves]
@@ -430,7 +468,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
             raise TypeError(f"linear_transpose only supports float and complex inputs and outputs, got {a.short()}")
 
     def transposed(cotangent: Any) -> tuple[Any, ...]:
-        cts, ct_tree = tree_util.tree_flatten(cotangent)
+        cts, ct_tree = tree_util.flatten_arrays(cotangent)
         if ct_tree != out_tree:
             raise TypeError(f"{what}: the cotangent must have the tree structure {out_tree}, got {ct_tree}")
         with appended(what, jaxpr) as keep:
@@ -493,7 +531,7 @@ def jacfwd(
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
         primals = tuple(args[i] for i in positions)
-        leaves, tree = tree_util.tree_flatten(primals)
+        leaves, tree = tree_util.flatten_arrays(primals)
         for x in leaves:
             _check_jacobian_input("jacfwd", x, holomorphic)
         aux: list[Any] = []
@@ -505,7 +543,7 @@ def jacfwd(
         found = vmap(push, out_axes=(-1, None, None) if has_aux else (-1, None))(*_basis(leaves))
         if has_aux:
             aux.append(found[2])
-        columns, out_tree = tree_util.tree_flatten(found[0])
+        columns, out_tree = tree_util.flatten_arrays(found[0])
         for y in columns:
             _check_jacobian_output("jacfwd", y, holomorphic)
         avals = [aval_of(x) for x in leaves]
@@ -533,17 +571,17 @@ def jacrev(
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
         primals = tuple(args[i] for i in positions)
-        leaves, tree = tree_util.tree_flatten(primals)
+        leaves, tree = tree_util.flatten_arrays(primals)
         for x in leaves:
             _check_jacobian_input("jacrev", x, holomorphic, allow_int)
         result = vjp(rest, *primals, has_aux=has_aux)
         out, pullback = result[0], result[1]
-        outs, out_tree = tree_util.tree_flatten(out)
+        outs, out_tree = tree_util.flatten_arrays(out)
         for y in outs:
             _check_jacobian_output("jacrev", y, holomorphic)
 
         def pull(*cts: Any) -> Any:
-            return tree_util.tree_flatten(pullback(tree_util.tree_unflatten(out_tree, cts)))[0]
+            return tree_util.flatten_arrays(pullback(tree_util.tree_unflatten(out_tree, cts)))[0]
 
         found = vmap(pull)(*_basis(outs))
         avals = [aval_of(y) for y in outs]

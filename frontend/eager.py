@@ -50,6 +50,11 @@ class ProgramTable:
                     found = self._programs[key] = self._compile(p, params, avals, device)
         return found
 
+    def clear(self) -> None:
+        """Forget all programs."""
+        with self._lock:
+            self._programs.clear()
+
     def _compile(
         self, p: Primitive, params: Params, avals: Sequence[ShapedArray], device: Device
     ) -> Callable[[Sequence[Any]], list[Any]]:
@@ -91,11 +96,12 @@ programs = ProgramTable()
 
 
 @cache
-def _reference() -> tuple[Callable[..., list[Any]], Mapping[Primitive, Any]]:
+def _reference() -> tuple[Callable[..., list[Any]], Mapping[Primitive, Any], Callable[..., Any]]:
     # Imported at the first operation: the rules of special functions take SciPy, which is slow to import.
     from quire.backends.reference import evaluate, reference
+    from quire.backends.reference.engine import eager_rule
 
-    return evaluate, reference.rules
+    return evaluate, reference.rules, eager_rule
 
 
 def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
@@ -121,23 +127,33 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
             operands.append(np.asarray(a, dtype=aval.dtype))
     if device is not None or (p.name in _COMPILED and not config.options.disable_jit):
         target = as_device(device)
-        return programs.get(p, params, avals, target)(args)
+        return _checked(p, args, params, programs.get(p, params, avals, target)(args))
     out_avals = p.infer(avals, params)
-    evaluate, rules = _reference()
+    evaluate, rules, rule_for = _reference()
     if p not in rules:
-        return programs.get(p, params, avals, devices("cpu")[0])(args)
-    results = evaluate(p, operands, params, out_avals)
-    return [_own(r, a, operands) for r, a in zip(results, out_avals)]
+        return _checked(p, args, params, programs.get(p, params, avals, devices("cpu")[0])(args))
+    results = evaluate(p, operands, params, out_avals, rule_for(p, avals[0].dtype) if avals else None)
+    arrays = [own(r, a, operands) for r, a in zip(results, out_avals)]
+    return _checked(p, args, params, arrays) if config.checks_values else arrays
 
 
-def _own(value: np.ndarray[Any, Any], aval: ShapedArray, operands: Sequence[Any]) -> Array:
+def _checked(p: Primitive, args: Sequence[Any], params: Params, results: list[Any]) -> list[Any]:
+    """The results, after `config.debug_nans` and `config.debug_infs` have seen them."""
+    if config.checks_values and (config.options.debug_nans or config.options.debug_infs):
+        from .value_checks import check_eager
+
+        check_eager(p, args, params, results)
+    return results
+
+
+def own(value: np.ndarray[Any, Any], aval: ShapedArray, operands: Sequence[Any]) -> Array:
     """An Array of a reference result: read-only, and no view of memory that a user may write."""
     flags = value.flags
-    fresh = flags.owndata and all([value is not x for x in operands])
-    if not fresh and any([x.flags.writeable and np.may_share_memory(value, x) for x in operands]):
-        value = value.copy()
-        value.setflags(write=False)
-    elif flags.writeable:
+    if not flags.owndata or any([value is x for x in operands]):
+        if any([x.flags.writeable and np.may_share_memory(value, x) for x in operands]):
+            value = value.copy()
+            flags = value.flags
+    if flags.writeable:
         value.setflags(write=False)
     return from_numpy(value, aval)
 

@@ -1,10 +1,15 @@
 """The errors a user can cause, one class a mistake; each class's docstring shows the wrong and the right program."""
 
 from quire.ir.errors import (
+    CheckError,
     CompileError,
     ConcretizationTypeError,
+    DivisionByZeroError,
+    FailedCheckError,
     KeyReuseError,
+    NaNError,
     NonConcreteBooleanIndexError,
+    OOBError,
     ParseError,
     PassError,
     QuireError,
@@ -12,17 +17,39 @@ from quire.ir.errors import (
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerError,
+    TracerIndexError,
     TracerIntegerConversionError,
+    TypePromotionError,
     UnexpectedTracerError,
     UnsupportedError,
     VerificationError,
 )
+from quire.runtime.executable import ExecutionError
+
+from .absent_names import module_getattr
+
+# JAX's names of the bases, for programs that catch them.
+JAXTypeError = TracerError
+JAXIndexError = TracerIndexError
+JaxprTypeError = VerificationError
+#: What compiling or running a program raises: `CompileError`, and the errors of IREE's runtime, have no narrower base.
+JaxRuntimeError = RuntimeError
 
 __all__ = [
+    "CheckError",
     "CompileError",
     "ConcretizationTypeError",
+    "DivisionByZeroError",
+    "ExecutionError",
+    "FailedCheckError",
+    "JAXIndexError",
+    "JAXTypeError",
+    "JaxRuntimeError",
+    "JaxprTypeError",
     "KeyReuseError",
+    "NaNError",
     "NonConcreteBooleanIndexError",
+    "OOBError",
     "ParseError",
     "PassError",
     "QuireError",
@@ -30,8 +57,12 @@ __all__ = [
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerError",
+    "TracerIndexError",
     "TracerIntegerConversionError",
+    "TypePromotionError",
     "UnexpectedTracerError",
     "UnsupportedError",
     "VerificationError",
 ]
+
+__getattr__ = module_getattr("quire.errors", globals())

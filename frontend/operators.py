@@ -22,7 +22,7 @@ from quire.runtime.array import Array
 from . import numpy as qnp
 from .at import IndexHelper
 from .indexing import getitem
-from .numpy.manipulation import bit_view
+from .numpy.conversion import bit_view
 
 _OPERAND = (Array, Tracer, int, float, complex, np.ndarray, np.generic)
 
@@ -43,6 +43,7 @@ _REFUSED = (list, tuple, set, dict, str)  # could only be meant as an operand: s
 
 def _binary(f: Callable[[Any, Any], Any], symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The method of an operator and its reflected form."""
+    f = f.func if isinstance(f, qnp.ufunc) else f
 
     def forward(self: Any, other: Any) -> Any:
         if isinstance(other, _OPERAND) or hasattr(other, "__jax_array__"):
@@ -77,7 +78,7 @@ _ARITHMETIC: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 _COMPARISONS = {
     "eq": qnp.equal, "ne": qnp.not_equal, "lt": qnp.less, "le": qnp.less_equal, "gt": qnp.greater, "ge": qnp.greater_equal,
 }  # fmt: skip
-_UNARY = {"neg": qnp.negative, "pos": qnp.positive, "abs": qnp.absolute, "invert": qnp.invert}
+_UNARY = {"neg": qnp.negative.func, "pos": qnp.positive, "abs": qnp.absolute, "invert": qnp.invert}
 
 
 # -- item assignment ----------------------------------------------------------------------------------------------------
@@ -208,6 +209,15 @@ def _format(self: Any, spec: str) -> str:
     return format(value, spec) if value is not None and spec else repr(self)
 
 
+def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
+    """The array on another device: ``quire.device_put(self, device)``. `stream` must be None."""
+    from .api import device_put
+
+    if stream is not None:
+        raise NotImplementedError("Array.to_device: the argument stream is not supported, copies are ordered without it")
+    return device_put(self, device)
+
+
 def attach() -> None:
     """Give `Array` and the tracer their operators, methods and attributes."""
     members: dict[str, Any] = {}
@@ -224,12 +234,14 @@ def attach() -> None:
     members |= {"reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "view": _view}
     members |= {name: property(f, doc=doc) for name, (f, doc) in _PROPERTIES.items()}
     members["at"] = property(_at, doc=_at.__doc__)
-    members["__array_namespace__"] = _namespace
+    members["__array_namespace__"], members["to_device"] = _namespace, _to_device
     for name, member in members.items():
         setattr(Array, name, member)
         setattr(Tracer, name, member)
     for name, member in (("__iter__", _iter), ("__len__", _len), ("__format__", _format), ("copy", qnp.copy)):
         setattr(Tracer, name, member)
+    doc = "None: a traced value is where the program will run."
+    Tracer.device = property(lambda self: None, doc=doc)  # type: ignore[attr-defined]
     for name in ("block_until_ready", "copy_to_host_async"):
         if not hasattr(Tracer, name):
             setattr(Tracer, name, lambda self: self)

@@ -4,7 +4,7 @@ Flattening a nested dict of 100 arrays by a general routine costs several times 
 Once a structure has been seen twice, a function is generated that takes it apart directly: it checks the type and the
 length of each container on its way, so that any other structure is noticed, and returns the leaves with the key of
 their signatures. Its counterpart puts results together. Structures that hold other containers than tuples, lists,
-dicts and named tuples take the general way.
+dicts, named tuples and typed keys take the general way.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 
 from quire.ir.avals import aval_of
 from quire.runtime.array import Array
+
+from .key_array import PRNGKeyArray
 
 Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Sequence[Any], tuple[Any, ...]]]
 
@@ -56,7 +58,7 @@ class _Writer:
         kind = type(value)
         if kind in (tuple, list, dict):
             return kind.__name__
-        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        if kind is PRNGKeyArray or isinstance(value, tuple) and hasattr(kind, "_fields"):
             name = f"K{len(self.names)}"
             self.names[name] = kind
             return name
@@ -76,6 +78,10 @@ class _Writer:
         elif isinstance(value, tuple | list):
             self.lines.append(f"if type({name}) is not {self.kind(value)}: raise other()")
             self.unpack(value, name)
+        elif type(value) is PRNGKeyArray:
+            part = self.name()
+            self.lines += [f"if type({name}) is not {self.kind(value)}: raise other()", f"{part} = {name}.base"]
+            self.take(value.base, part)
         else:
             self.leaves.append(name)
             self.found.append(value)
@@ -158,10 +164,11 @@ def assembler(example: Any, count: int) -> Callable[[Sequence[Any]], Any] | None
             return f"({_items([write(x) for x in value])})"
         if kind is int:
             return f"v{value}"
-        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        if isinstance(value, PRNGKeyArray) or isinstance(value, tuple) and hasattr(kind, "_fields"):
             name = f"K{len(names)}"
             names[name] = kind
-            return f"{name}({', '.join(map(write, value))})"
+            parts = [value.base] if isinstance(value, PRNGKeyArray) else value
+            return f"{name}({', '.join(map(write, parts))})"
         raise _TooComplex
 
     if count > MOST_LEAVES:

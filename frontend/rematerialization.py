@@ -137,7 +137,7 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = set(partial_positions(static_argnums, len(args), what)) if static_argnums != () else set()
         dynamic = tuple(a for i, a in enumerate(args) if i not in static)
-        leaves, tree = tree_util.tree_flatten((dynamic, kwargs))
+        leaves, tree = tree_util.flatten_arrays((dynamic, kwargs))
         out_tree: Any = None
 
         def flat(*xs: Any) -> list[Any]:
@@ -146,7 +146,7 @@ def checkpoint(
             full = list(given)
             for i in sorted(static):
                 full.insert(i, args[i])
-            out, out_tree = tree_util.tree_flatten(fun(*full, **keywords))
+            out, out_tree = tree_util.flatten_arrays(fun(*full, **keywords))
             return out
 
         jaxpr, captured, _ = trace_flat(
@@ -166,5 +166,5 @@ remat = checkpoint
 
 def checkpoint_name(x: Any, name: str) -> Any:
     """x, with a name by which a checkpoint policy can select it. x may be a pytree."""
-    leaves, tree = tree_util.tree_flatten(x)
+    leaves, tree = tree_util.flatten_arrays(x)
     return tree_util.tree_unflatten(tree, [_name(leaf, name) for leaf in leaves])

@@ -335,3 +335,24 @@ def dump(stages: Stages, folder: str | os.PathLike[str]) -> Path:
             except Exception:
                 break
     return path
+
+
+# -- the names of jax.stages ------------------------------------------------------------------------------------------
+
+#: What `compile(f)`, `.trace`, `.lower` and `.compile` give, by their names in JAX and where they are.
+_AHEAD = {
+    "Wrapped": ("quire.compiled_function", "CompiledFunction"), "Traced": ("quire.aot", "Traced"),
+    "Lowered": ("quire.aot", "Lowered"), "Compiled": ("quire.aot", "Compiled"),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    # They import this module.
+    found = _AHEAD.get(name)
+    if found is None:
+        from .absent_names import module_getattr
+
+        return module_getattr("quire.stages", globals())(name)
+    from importlib import import_module
+
+    return getattr(import_module(found[0]), found[1])

@@ -15,6 +15,9 @@ from typing import Any, TypeVar
 import optree
 
 NAMESPACE = "quire"
+# Where arrays enter and leave traced functions, containers are flattened further than for users: an array of typed keys
+# is its words. Every class is registered in both namespaces.
+BOUNDARY = "quire.boundary"
 PyTreeDef = optree.PyTreeSpec
 Leaf = Any
 IsLeaf = Callable[[Any], bool] | None
@@ -33,6 +36,11 @@ def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], Any]:
     [2, 1]
     """
     return optree.tree_flatten(tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE)
+
+
+def flatten_arrays(tree: Any, is_leaf: Any = None) -> tuple[list[Any], Any]:
+    """The arrays and numbers of which a function's arguments or results are made, and how: for the transformations."""
+    return optree.tree_flatten(tree, is_leaf, none_is_leaf=False, namespace=BOUNDARY)
 
 
 def tree_unflatten(treedef: Any, leaves: Any) -> Any:
@@ -447,8 +455,14 @@ def register_pytree_node(
 
     try:
         optree.register_pytree_node(nodetype, flatten, unflatten, namespace=NAMESPACE)
+        optree.register_pytree_node(nodetype, flatten, unflatten, namespace=BOUNDARY)
     except ValueError as error:
         raise ValueError(f"Duplicate custom PyTreeDef type registration for {nodetype}: {error}") from None
+
+
+def register_boundary_node(nodetype: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any], Any]) -> None:
+    """Make a class a leaf of users' pytrees that is flattened where it enters a traced function."""
+    optree.register_pytree_node(nodetype, flatten, unflatten, namespace=BOUNDARY)
 
 
 def register_pytree_node_class(cls: C) -> C:

@@ -12,8 +12,9 @@ from quire.ir.tracing import trace_flat
 from quire.passes.batching.batch import batch_eval
 from quire.passes.batching.rules import Axis, broadcast_batch, move_dim
 
-from . import tree_util
+from . import key_reuse, tree_util
 from .functions import check_callable, name_of
+from .key_array import PRNGKeyArray, is_keys
 from .transformations import appended, as_array
 
 
@@ -49,7 +50,7 @@ def _mapped_size(
     for i, (x, axis) in enumerate(zip(leaves, axes)):
         if axis is None:
             continue
-        aval = aval_of(x)
+        aval = _outer_aval(x)
         if not -aval.ndim <= axis < aval.ndim:
             raise ValueError(
                 f"vmap of {function} was requested to map its argument along axis {axis}, which implies that its rank "
@@ -132,35 +133,45 @@ def vmap(
             return leaf_names(fun, args, kwargs)
 
         size = _mapped_size(leaves, axes, names, axis_size, name)
-        dims = [None if a is None else a % aval_of(x).ndim for x, a in zip(leaves, axes)]
+        dims = [None if a is None else a % _outer_aval(x).ndim for x, a in zip(leaves, axes)]
         axis = Axis(size, axis_name, spmd_axis_name)
         mapped = [(x, d) for x, d in zip(leaves, dims) if d is not None]
+        values = [x.base if is_keys(x) else x for x, _ in mapped]
         out_tree: Any = None
+        keys_out: list[bool] = []
 
         def flat(*xs: Any) -> list[Any]:
-            nonlocal out_tree
-            given = iter(xs)
+            nonlocal out_tree, keys_out
+            given = iter([PRNGKeyArray(x) if is_keys(whole) else x for x, (whole, _) in zip(xs, mapped)])
             full = [x if d is None else next(given) for x, d in zip(leaves, dims)]
             call_args, call_kwargs = tree_util.tree_unflatten(tree, full)
             out, out_tree = tree_util.tree_flatten(fun(*call_args, **call_kwargs))
+            keys_out = [is_keys(x) for x in out]
+            out = [x.base if is_keys(x) else x for x in out]
             for x in out:
                 _check_output(x, name)
             return out
 
-        avals = [_without(aval_of(x), d) for x, d in mapped]
+        avals = [_without(aval_of(x), d) for x, (_, d) in zip(values, mapped)]
         with _named_axis(axis):
             jaxpr, captured, _ = trace_flat(flat, avals, name=f"vmap of {name}", staging=False)
-        values = [*captured, *(x for x, _ in mapped)]
+        values = [*captured, *values]
+        key_reuse.check_call(jaxpr, values)
         with appended(f"vmap of {name}", jaxpr) as keep:
             outs, out_dims = batch_eval(jaxpr, values, [*[None] * len(captured), *(d for _, d in mapped)], axis)
             keep(outs)
         wanted = _broadcast_prefix(
             out_axes, tree_util.tree_unflatten(out_tree, list(range(len(outs)))), "out_axes", name
         )
-        placed = [_place(x, d, w, axis, name) for x, d, w in zip(outs, out_dims, wanted)]
+        placed = [_place(x, d, w, axis, name, k) for x, d, w, k in zip(outs, out_dims, wanted, keys_out)]
         return tree_util.tree_unflatten(out_tree, placed)
 
     return batched
+
+
+def _outer_aval(x: Any) -> ShapedArray:
+    """The type that a user sees: an array of keys has the dimensions of the keys, not that of their words."""
+    return _without(aval_of(x.base), x.ndim) if is_keys(x) else aval_of(x)
 
 
 def _check_output(x: Any, function: str) -> None:
@@ -176,8 +187,12 @@ def _without(aval: ShapedArray, dim: int) -> ShapedArray:
     return aval.update(shape=aval.shape[:dim] + aval.shape[dim + 1 :])
 
 
-def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: str) -> Any:
+def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: str, keys: bool) -> Any:
     """A result with its batch dimension where out_axes wants it."""
+    if keys:  # the words stay last
+        rank = aval_of(x).ndim - 1 + (dim is None)
+        wanted = wanted % rank if wanted is not None and -rank <= wanted < rank else wanted
+        return PRNGKeyArray(_place(x, dim, wanted, axis, function, False))
     x = as_array(x)
     if wanted is None:
         if dim is not None:

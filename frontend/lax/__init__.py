@@ -1,7 +1,11 @@
 """quire.lax: JAX's lax, the primitives with a user's conveniences."""
 
-from ..absent_names import suggest_nearest
+from quire.ir.primitive import PRIMITIVES
+
+from ..absent_names import module_getattr
+from ..key_array import take_keys
 from . import linalg
+from .composites import composite
 from .contraction import (
     ConvDimensionNumbers,
     Precision,
@@ -149,6 +153,7 @@ from .parallel import (
     psum_scatter,
     pswapaxes,
 )  # fmt: skip
+from .ragged import ragged_dot
 from .random import (
     RandomAlgorithm,
     rng_bit_generator,
@@ -172,11 +177,24 @@ from .reductions import (
     reduce_window,
     reduce_xor,
 )  # fmt: skip
+from .shape_rules import (
+    ConvGeneralDilatedDimensionNumbers,
+    DotDimensionNumbers,
+    PrecisionLike,
+    conv_general_permutations,
+    conv_general_shape_tuple,
+    conv_shape_tuple,
+    conv_transpose_shape_tuple,
+    dtype,
+    reduce_window_shape_tuple,
+)  # fmt: skip
 from .solves import (
     custom_linear_solve,
     custom_root,
 )  # fmt: skip
 from .sorting import (
+    approx_max_k,
+    approx_min_k,
     sort,
     sort_key_val,
     top_k,
@@ -184,6 +202,7 @@ from .sorting import (
 from .structural import (
     broadcast,
     broadcast_in_dim,
+    broadcast_like,
     broadcast_shapes,
     broadcast_to_rank,
     broadcasted_iota,
@@ -204,35 +223,56 @@ from .structural import (
     slice_in_dim,
     split,
     squeeze,
+    stack,
+    stage,
     tile,
     transpose,
+    unstack,
     zeros_like_array,
 )  # fmt: skip
 
 __all__ = [
-    "ConvDimensionNumbers", "FftType", "GatherDimensionNumbers", "GatherScatterMode", "Precision",
-    "RandomAlgorithm", "RoundingMethod", "ScatterDimensionNumbers", "abs", "acos", "acosh", "add", "all_gather",
-    "all_to_all", "argmax", "argmin", "asin", "asinh", "associative_scan", "atan", "atan2", "atanh", "axis_index",
+    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "DotDimensionNumbers", "FftType",
+    "GatherDimensionNumbers", "GatherScatterMode", "Precision", "PrecisionLike", "RandomAlgorithm", "RoundingMethod",
+    "ScatterDimensionNumbers", "abs", "acos", "acosh", "add", "all_gather", "all_to_all", "approx_max_k",
+    "approx_min_k", "argmax", "argmin", "asin", "asinh", "associative_scan", "atan", "atan2", "atanh", "axis_index",
     "axis_size", "batch_matmul", "bessel_i0e", "bessel_i1", "bessel_i1e", "betainc", "bitcast_convert_type",
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "broadcast_in_dim", "broadcast_shapes",
-    "broadcast_to_rank", "broadcasted_iota", "cbrt", "ceil", "clamp", "clz", "collapse", "complex", "concatenate",
-    "cond", "conj", "conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local",
-    "conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding", "convert_element_type", "cos",
-    "cosh", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "custom_linear_solve", "custom_root",
-    "digamma", "div", "dot", "dot_general", "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim",
-    "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim", "empty", "eq", "erf",
-    "erf_inv", "erfc", "exp", "exp2", "expand_dims", "expm1", "fft", "floor", "fori_loop", "full", "full_like",
-    "gather", "ge", "gt", "igamma", "igamma_grad_a", "igammac", "imag", "index_in_dim", "integer_pow", "iota",
-    "is_finite", "le", "lgamma", "linalg", "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "mulhi", "ne",
-    "neg", "nextafter", "optimization_barrier", "pad", "padtype_to_pads", "pmax", "pmean", "pmin", "polygamma",
-    "population_count", "pow", "ppermute", "pshuffle", "psum", "psum_scatter", "pswapaxes", "random_gamma_grad",
-    "real", "reciprocal", "reduce", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_precision",
-    "reduce_prod", "reduce_sum", "reduce_window", "reduce_xor", "rem", "reshape", "rev", "rng_bit_generator",
-    "rng_uniform", "round", "rsqrt", "scan", "scatter", "scatter_add", "scatter_apply", "scatter_max",
-    "scatter_min", "scatter_mul", "scatter_sub", "select", "select_n", "shape_as_value", "shift_left",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "broadcast_in_dim", "broadcast_like",
+    "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "cbrt", "ceil", "clamp", "clz", "collapse",
+    "complex", "composite", "concatenate", "cond", "conj", "conv", "conv_dimension_numbers", "conv_general_dilated",
+    "conv_general_dilated_local", "conv_general_dilated_patches", "conv_general_permutations",
+    "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose", "conv_transpose_shape_tuple",
+    "conv_with_general_padding", "convert_element_type", "cos", "cosh", "cumlogsumexp", "cummax", "cummin", "cumprod",
+    "cumsum", "custom_linear_solve", "custom_root", "digamma", "div", "dot", "dot_general", "dtype",
+    "dynamic_index_in_dim", "dynamic_slice", "dynamic_slice_in_dim", "dynamic_update_index_in_dim",
+    "dynamic_update_slice", "dynamic_update_slice_in_dim", "empty", "eq", "erf", "erf_inv", "erfc", "exp", "exp2",
+    "expand_dims", "expm1", "fft", "floor", "fori_loop", "full", "full_like", "gather", "ge", "gt", "igamma",
+    "igamma_grad_a", "igammac", "imag", "index_in_dim", "integer_pow", "iota", "is_finite", "le", "lgamma", "linalg",
+    "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "mulhi", "ne", "neg", "nextafter",
+    "optimization_barrier", "pad", "padtype_to_pads", "pmax", "pmean", "pmin", "polygamma", "population_count", "pow",
+    "ppermute", "pshuffle", "psum", "psum_scatter", "pswapaxes", "ragged_dot", "random_gamma_grad", "real",
+    "reciprocal", "reduce", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_precision", "reduce_prod",
+    "reduce_sum", "reduce_window", "reduce_window_shape_tuple", "reduce_xor", "rem", "reshape", "rev",
+    "rng_bit_generator", "rng_uniform", "round", "rsqrt", "scan", "scatter", "scatter_add", "scatter_apply",
+    "scatter_max", "scatter_min", "scatter_mul", "scatter_sub", "select", "select_n", "shape_as_value", "shift_left",
     "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh", "slice", "slice_in_dim", "sort",
-    "sort_key_val", "split", "sqrt", "square", "squeeze", "stop_gradient", "sub", "switch", "tan", "tanh", "tile",
-    "top_k", "transpose", "while_loop", "zeros_like_array", "zeta",
+    "sort_key_val", "split", "sqrt", "square", "squeeze", "stack", "stage", "stop_gradient", "sub", "switch", "tan",
+    "tanh", "tile", "top_k", "transpose", "unstack", "while_loop", "zeros_like_array", "zeta",
 ]  # fmt: skip
 
-__getattr__ = suggest_nearest("quire.lax", globals())
+# Functions that only move elements take typed keys too; the numbers are the arguments whose elements are moved.
+take_keys(
+    globals(),
+    (0,), "broadcast", "broadcast_in_dim", "collapse", "concatenate", "dynamic_index_in_dim", "dynamic_slice",
+    "dynamic_slice_in_dim", "expand_dims", "index_in_dim", "reshape", "rev", "slice", "slice_in_dim", "squeeze", "stack",
+    "tile", "transpose", "unstack",
+)  # fmt: skip
+take_keys(
+    globals(), (0, 1), "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim"
+)
+take_keys(globals(), (1, 2), "select")
+
+# The primitives, under JAX's names: add_p, dot_general_p, scatter_add_p.
+globals().update({f"{name.replace('-', '_')}_p": p for name, p in PRIMITIVES.items()})
+
+__getattr__ = module_getattr("quire.lax", globals())

@@ -11,7 +11,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.primitives.elementwise import convert_element_type
 from quire.ir.tracing import Tracer, merge_captured, trace_flat
-from quire.tree_util import tree_flatten, tree_unflatten
+from quire.tree_util import flatten_arrays, tree_unflatten
 
 
 class Traced:
@@ -44,7 +44,7 @@ def trace(f: Callable[..., Any], in_tree: Any, avals: Sequence[ShapedArray], wha
 
     def flat(*leaves: Any) -> list[Any]:
         nonlocal out_tree
-        out, out_tree = tree_flatten(f(*tree_unflatten(in_tree, leaves)))
+        out, out_tree = flatten_arrays(f(*tree_unflatten(in_tree, leaves)))
         for i, leaf in enumerate(out):
             try:
                 aval_of(leaf)

@@ -14,7 +14,8 @@ from quire.ir.config import config
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
-from quire.tree_util import tree_flatten, tree_unflatten
+from quire.key_reuse import check_equation
+from quire.tree_util import flatten_arrays, tree_unflatten
 
 from ._tracing import (
     Traced,
@@ -81,12 +82,13 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     pred = _scalar_pred("cond", pred)
     if config.options.disable_jit and (known := concrete_value(pred)) is not None:
         return true_fun(*operands) if bool(known) else false_fun(*operands)
-    leaves, in_tree = tree_flatten(tuple(operands))
+    leaves, in_tree = flatten_arrays(tuple(operands))
     avals = [aval_of(x) for x in leaves]
     branches = [trace(false_fun, in_tree, avals, "branch"), trace(true_fun, in_tree, avals, "branch")]
     _check_branches("cond", ["true_fun", "false_fun"], branches[::-1])
     consts, jaxprs = common_consts(branches)
     index = ew.convert_element_type(pred, np.int32)
+    check_equation("cond", {"branches": jaxprs}, [index, *consts, *leaves])
     out = cf.cond_p.bind(index, *consts, *leaves, branches=tuple(jaxprs), **how)
     return tree_unflatten(branches[0].out_tree, out)
 
@@ -122,7 +124,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         return branches[0](*operands)
     if config.options.disable_jit and (known := concrete_value(index)) is not None:
         return branches[min(max(int(known), 0), len(branches) - 1)](*operands)
-    leaves, in_tree = tree_flatten(tuple(operands))
+    leaves, in_tree = flatten_arrays(tuple(operands))
     avals = [aval_of(x) for x in leaves]
     traced = [trace(f, in_tree, avals, "branch") for f in branches]
     _check_branches("switch", [f"branches[{i}]" for i in range(len(branches))], traced)
@@ -133,6 +135,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         index = ew.min(index, np.asarray(top, aval.dtype)[()])
         index = index if dtypes.is_unsigned(aval.dtype) else ew.max(index, np.asarray(0, aval.dtype)[()])
     index = ew.clamp(np.int32(0), ew.convert_element_type(index, np.int32), np.int32(last))
+    check_equation("cond", {"branches": jaxprs}, [index, *consts, *leaves])
     return tree_unflatten(traced[0].out_tree, cf.cond_p.bind(index, *consts, *leaves, branches=tuple(jaxprs), **how))
 
 
@@ -182,8 +185,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         raise ValueError(f"while_loop: max_steps must be a non-negative int, got {max_steps!r}")
     if config.options.disable_jit:
         return _python_while(cond_fun, body_fun, init_val, max_steps)
-    leaves, carry_tree = tree_flatten(init_val)
-    in_tree = tree_flatten((init_val,))[1]
+    leaves, carry_tree = flatten_arrays(init_val)
+    in_tree = flatten_arrays((init_val,))[1]
     body = trace(body_fun, in_tree, [aval_of(x) for x in leaves], "body")
     promoted = promote_weak(leaves, body.out_avals)
     if promoted is not None:
@@ -203,6 +206,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         "cond_jaxpr": test.closed, "body_jaxpr": body.closed,
         "cond_nconsts": len(test.captured), "body_nconsts": len(body.captured),
     }  # fmt: skip
+    check_equation("while", params, [*test.captured, *body.captured, *leaves])
     if max_steps is None:
         result = cf.while_p.bind(*test.captured, *body.captured, *leaves, **params)
     else:
@@ -290,13 +294,13 @@ def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, le
 
 def _scan(api: str, user: Any, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: int | None,
           reverse: bool = False, unroll: int | bool = 1) -> tuple[Any, Any]:  # fmt: skip
-    xs_flat, xs_tree = tree_flatten(xs)
+    xs_flat, xs_tree = flatten_arrays(xs)
     length = _scan_length(api, xs_flat, xs_tree, length)
     unroll = _unroll(api, unroll, length)
-    init_flat, carry_tree = tree_flatten(init)
+    init_flat, carry_tree = flatten_arrays(init)
     if config.options.disable_jit and length > 0:
         return _python_scan(f, init, xs_flat, xs_tree, length, reverse)
-    in_tree = tree_flatten((init, xs))[1]
+    in_tree = flatten_arrays((init, xs))[1]
     x_avals = [aval_of(x) for x in xs_flat]
     x_avals = [a.update(shape=a.shape[1:]) for a in x_avals]
     what = f"body_fun {function_name(user)}" if api == "fori_loop" else f"f {function_name(user)}"
@@ -309,7 +313,7 @@ def _scan(api: str, user: Any, f: Callable[[Any, Any], Any], init: Any, xs: Any,
             out = f(carry, x)
             if not isinstance(out, tuple | list) or len(out) != 2:
                 raise TypeError(f"{api}: {what} must return a pair (carry, y), got {type(out).__name__}: {out!r}")
-            carry_out = tree_flatten(out[0])[1]
+            carry_out = flatten_arrays(out[0])[1]
             return tuple(out)
 
         pair.__name__ = function_name(user)
@@ -322,6 +326,8 @@ def _scan(api: str, user: Any, f: Callable[[Any, Any], Any], init: Any, xs: Any,
         init_flat = promoted
         body, carry_out, n = body_of(init_flat)
     check_carry(api, what, carry_tree, [aval_of(x) for x in init_flat], carry_out, body.out_avals[:n])
+    about = {"jaxpr": body.closed, "num_consts": len(body.captured), "num_carry": n, "length": length}
+    check_equation("scan", about, [*body.captured, *init_flat, *xs_flat])
     out = cf.scan(body.captured, init_flat, xs_flat, body.closed, length=length, reverse=bool(reverse), unroll=unroll)
     y_tree = body.out_tree.child(1)
     return tree_unflatten(carry_tree, out[:n]), tree_unflatten(y_tree, out[n:])
@@ -368,7 +374,7 @@ def _python_scan(f: Any, carry: Any, xs: Sequence[Any], tree: Any, length: int, 
     y_tree: Any = None
     for i in reversed(range(length)) if reverse else range(length):
         carry, y = f(carry, tree_unflatten(tree, [_row(x, i) for x in xs]))
-        ys[i], y_tree = tree_flatten(y)
+        ys[i], y_tree = flatten_arrays(y)
     columns = zip(*ys)
     stacked = [st.concatenate([st.reshape(r, (1, *aval_of(r).shape)) for r in column], 0) for column in columns]
     return carry, tree_unflatten(y_tree, stacked)
@@ -399,7 +405,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")
     from quire.vectorization import vmap
 
-    leaves, tree = tree_flatten(xs)
+    leaves, tree = flatten_arrays(xs)
     n = _scan_length("map", leaves, tree, None)
     whole = n // batch_size * batch_size
     batched = vmap(f)
@@ -410,12 +416,12 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
             for x in leaves
         ]
         out = _scan("map", f, lambda _, x: ((), batched(x)), (), tree_unflatten(tree, rows), None)[1]
-        out_leaves, out_tree = tree_flatten(out)
+        out_leaves, out_tree = flatten_arrays(out)
         out_leaves = [st.reshape(y, (whole, *aval_of(y).shape[2:])) for y in out_leaves]
         parts.append((out_leaves, out_tree))
     if whole < n or not whole:
         rest = batched(tree_unflatten(tree, [st.slice_in_dim(x, whole, n) for x in leaves]))
-        parts.append(tree_flatten(rest))
+        parts.append(flatten_arrays(rest))
     columns = zip(*(p[0] for p in parts))
     return tree_unflatten(parts[0][1], [c[0] if len(c) == 1 else st.concatenate(c, 0) for c in columns])
 
@@ -433,7 +439,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     Example: ``lax.associative_scan(lax.add, x)`` is the cumulative sum.
     """
     check_callable("associative_scan", "fn", fn)
-    leaves, tree = tree_flatten(elems)
+    leaves, tree = flatten_arrays(elems)
     if not leaves:
         return elems
     ndims = {aval_of(x).ndim for x in leaves}
@@ -446,7 +452,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     axes = [axis % aval_of(x).ndim for x in leaves]
 
     def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
-        out, out_tree = tree_flatten(fn(tree_unflatten(tree, a), tree_unflatten(tree, b)))
+        out, out_tree = flatten_arrays(fn(tree_unflatten(tree, a), tree_unflatten(tree, b)))
         if out_tree != tree:
             raise TypeError(
                 f"associative_scan: fn must return the structure of elems, {show_tree(tree)}, got {show_tree(out_tree)}"

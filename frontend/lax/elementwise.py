@@ -179,7 +179,7 @@ def reduce_precision(operand: Value, exponent_bits: int, mantissa_bits: int) -> 
 
 def stop_gradient(x: Any) -> Any:
     """A pytree unchanged, whose derivative is zero."""
-    leaves, tree = tree_util.tree_flatten(x)
+    leaves, tree = tree_util.flatten_arrays(x)
     return tree_util.tree_unflatten(tree, [ew.stop_gradient(leaf) for leaf in leaves])
 
 

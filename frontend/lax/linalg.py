@@ -15,7 +15,25 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
+from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.linalg import cholesky_p as cholesky_p
+from quire.ir.primitives.linalg import eig_p as eig_p
+from quire.ir.primitives.linalg import eigh_p as eigh_p
+from quire.ir.primitives.linalg import hessenberg_p as hessenberg_p
+from quire.ir.primitives.linalg import householder_product_p as householder_product_p
+from quire.ir.primitives.linalg import lu_p as lu_p
+from quire.ir.primitives.linalg import lu_pivots_to_permutation_p as lu_pivots_to_permutation_p
+from quire.ir.primitives.linalg import qr_p as qr_p
+from quire.ir.primitives.linalg import schur_p as schur_p
+from quire.ir.primitives.linalg import svd_p as svd_p
+from quire.ir.primitives.linalg import triangular_solve_p as triangular_solve_p
+from quire.ir.primitives.linalg import tridiagonal_p as tridiagonal_p
+from quire.ir.primitives.linalg import tridiagonal_solve_p as tridiagonal_solve_p
+from quire.passes.ad import linalg as rules
+
+from ..custom_derivatives import custom_jvp
+from .qdwh import qdwh as qdwh
 
 Array = Any
 
@@ -26,6 +44,22 @@ class SvdAlgorithm(enum.Enum):
     DEFAULT = "default"
     QR = "qr"
     JACOBI = "jacobi"
+
+
+class EigImplementation(enum.Enum):
+    """How `eig` computes; on the CPU by LAPACK for all of them."""
+
+    CUSOLVER = "cusolver"
+    MAGMA = "magma"
+    LAPACK = "lapack"
+
+
+class EighImplementation(enum.Enum):
+    """How `eigh` computes: by LAPACK on the CPU, by Jacobi's rotations elsewhere, for all of them."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
 
 
 def _scalar(value: float, x: Array) -> Any:
@@ -120,6 +154,32 @@ def householder_product(a: Array, taus: Array) -> Array:
     return la.householder_product(a, taus)
 
 
+def ormqr(a: Array, taus: Array, c: Array, *, left: bool = True, transpose: bool = False) -> Array:
+    """The product of c and the unitary matrix q of Householder reflectors, in the form of `geqrf` and `qr`'s mode "raw".
+
+    Args:
+        a: (..., m, n): vectors below the diagonal; taus: (..., k), their factors, k at most n.
+        c: (..., m, p) with left: ``q @ c``; otherwise (..., p, m): ``c @ q``.
+        transpose: multiply by ``q^H`` instead.
+
+    Raises ValueError when the shapes do not fit.
+    """
+    *batch, m, n = aval_of(a).shape
+    shape = aval_of(c).shape
+    if len(shape) < 2 or shape[-2 if left else -1] != m or list(shape[:-2]) != batch:
+        raise ValueError(
+            f"ormqr: c {aval_of(c).short()} must have a's leading dimensions, {batch}, and {m} "
+            f"{'rows' if left else 'columns'}, as a {aval_of(a).short()} has rows"
+        )
+    k = aval_of(taus).shape[-1]
+    zero = _scalar(0, a)
+    square = st.slice_in_dim(a, 0, min(n, m), axis=len(batch) + 1)
+    square = st.pad(square, zero, [(0, 0, 0)] * (len(batch) + 1) + [(0, m - min(n, m), 0)])
+    q = la.householder_product(square, st.slice_in_dim(taus, 0, min(k, m), axis=len(batch)))
+    q = la.transpose_last(q, conjugate=True) if transpose else q
+    return ct.matmul(q, c) if left else ct.matmul(c, q)
+
+
 def eigh(
     x: Array, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
     subset_by_index: tuple[int, int] | None = None, implementation: Any = None,
@@ -145,13 +205,40 @@ def eig(
 ) -> list[Array]:  # fmt: skip
     """Eigendecomposition of general x (..., n, n): [w, left vectors, right vectors], those asked for; all complex.
 
-    Derivatives of the eigenvalues exist, of the eigenvectors not.
+    Args:
+        enable_eigvec_derivs: differentiate right eigenvectors v too, where the eigenvalues differ. An eigenvector is
+            determined but for a phase; its derivative is the one of which v^H dv has no real part (its length stays 1)
+            and is zero. It means something in losses that do not depend on the phase, which cannot be checked.
+
+    The eigenvalues have derivatives in any case.
     """
     if enable_eigvec_derivs:
-        raise NotImplementedError("eig: derivatives of eigenvectors are not implemented")
+        if compute_left_eigenvectors:
+            raise NotImplementedError(
+                "eig: derivatives of left eigenvectors are not implemented: pass compute_left_eigenvectors=False "
+                "(they are the right eigenvectors of x^H)"
+            )
+        if compute_right_eigenvectors:
+            return list(_eig_with_vectors(x))
     return la.eig(
         x, compute_left_eigenvectors=compute_left_eigenvectors, compute_right_eigenvectors=compute_right_eigenvectors
     )
+
+
+@custom_jvp
+def _eig_with_vectors(x: Array) -> tuple[Array, Array]:
+    w, v = la.eig(x, compute_left_eigenvectors=False)
+    return w, v
+
+
+@_eig_with_vectors.defjvp
+def _eig_with_vectors_jvp(primals: Any, tangents: Any) -> Any:
+    """Boeddeker et al. (2017): m = v^-1 dx v, dw = diag(m), dv = v (m / (w_j - w_i)) less its part along v."""
+    w, v = la.eig(primals[0], compute_left_eigenvectors=False)
+    m = rules.solve(v, ct.matmul(ew.convert_element_type(tangents[0], aval_of(v).dtype), v))
+    dv = ct.matmul(v, ew.mul(rules.reciprocal_differences(w), m))
+    along = rd.reduce_sum(ew.mul(ew.conj(v), dv), (aval_of(v).ndim - 2,))
+    return (w, v), (la.diagonal(m), ew.sub(dv, la.scale_columns(v, along)))
 
 
 def svd(

@@ -24,7 +24,7 @@ def _no_groups(name: str, groups: Any) -> None:
 
 
 def _map(f: Callable[[Any], Any], x: Any) -> Any:
-    leaves, tree = tree_util.tree_flatten(x)
+    leaves, tree = tree_util.flatten_arrays(x)
     return tree_util.tree_unflatten(tree, [f(leaf) for leaf in leaves])
 
 

@@ -15,7 +15,7 @@ from quire.passes.ad.jvp import jvp_eval
 from quire.passes.ad.linearize import linearize_eval
 from quire.passes.ad.rules import Zero, instantiate, is_zero
 from quire.passes.ad.transpose import transpose_jaxpr
-from quire.tree_util import tree_flatten, tree_unflatten
+from quire.tree_util import flatten_arrays, tree_unflatten
 
 from ._tracing import Traced, check_callable, show_tree, trace
 
@@ -60,9 +60,9 @@ def custom_linear_solve(
         check_callable(api, name, f)
     if symmetric and transpose_solve is None:
         transpose_solve = solve
-    leaves, tree = tree_flatten(b)
+    leaves, tree = flatten_arrays(b)
     avals = [aval_of(x).strong() for x in leaves]
-    in_tree = tree_flatten((b,))[1]
+    in_tree = flatten_arrays((b,))[1]
     n = len(avals)
     mv = trace(matvec, in_tree, avals, "matvec")
     _check_like(api, "matvec", mv, tree, avals)
@@ -75,7 +75,7 @@ def custom_linear_solve(
             if not has_aux:
                 return out
             x, aux = out
-            aux_leaves, aux_tree = tree_flatten(aux)
+            aux_leaves, aux_tree = flatten_arrays(aux)
             return x, tuple(aux_leaves)
 
         run.__name__ = getattr(f, "__name__", what)
@@ -96,7 +96,7 @@ def custom_linear_solve(
         closed, given = jaxprs[1], consts[1]
 
         def vecmat(x: Any) -> Any:
-            values, _ = tree_flatten(x)
+            values, _ = flatten_arrays(x)
             return tree_unflatten(tree, eval_jaxpr(closed.jaxpr, (), [*given, *values]))
 
         ts = solving(transpose_solve, vecmat, "transpose_solve")
@@ -168,10 +168,10 @@ def custom_root(
     api = "custom_root"
     for name, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
         check_callable(api, name, function)
-    leaves, tree = tree_flatten(initial_guess)
+    leaves, tree = flatten_arrays(initial_guess)
     avals = [aval_of(x).strong() for x in leaves]
     leaves = [ew.convert_element_type(x, a.dtype) for x, a in zip(leaves, avals)]
-    in_tree = tree_flatten((initial_guess,))[1]
+    in_tree = flatten_arrays((initial_guess,))[1]
     n = len(avals)
     traced_f = trace(f, in_tree, avals, "f")
     _check_like(api, "f", traced_f, tree, avals)
@@ -184,7 +184,7 @@ def custom_root(
         if not has_aux:
             return out
         x, aux = out
-        aux_leaves, aux_tree = tree_flatten(aux)
+        aux_leaves, aux_tree = flatten_arrays(aux)
         return x, tuple(aux_leaves)
 
     solving = trace(run, in_tree, avals, "solve")
@@ -196,12 +196,12 @@ def custom_root(
         _, linear = linearize_eval(traced_f.jaxpr, [*given, *x], nonzeros)
 
         def g(y: Any) -> Any:
-            values, _ = tree_flatten(y)
+            values, _ = flatten_arrays(y)
             ts = iter(eval_jaxpr(linear.closed.jaxpr, (), [*linear.residuals, *values]))
             full = [next(ts) if nz else instantiate(Zero(a)) for nz, a in zip(linear.nonzeros, linear.out_avals)]
             return tree_unflatten(tree, full)
 
-        out, out_tree = tree_flatten(tangent_solve(g, tree_unflatten(tree, b)))
+        out, out_tree = flatten_arrays(tangent_solve(g, tree_unflatten(tree, b)))
         if out_tree != tree:
             raise TypeError(
                 f"{api}: tangent_solve must return the structure {show_tree(tree)}, got {show_tree(out_tree)}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from quire.ir import dtypes
 from quire.ir.avals import aval_of
+from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import sorting
 
 Value = Any
@@ -46,4 +48,42 @@ def top_k(operand: Value, k: int, *, axis: int = -1) -> tuple[Value, Value]:
     return sorting.top_k(operand, k, axis)
 
 
-__all__ = ["sort", "sort_key_val", "top_k"]
+def _approx(name: str, operand: Value, k: int, dimension: int, sign: int) -> tuple[Value, Value]:
+    aval = aval_of(operand)
+    if not dtypes.is_float(aval.dtype):
+        raise TypeError(f"{name}: operand must be an array of floats, got {aval.short()}")
+    values, indices = top_k(operand if sign > 0 else ew.neg(operand), k, axis=dimension)
+    return values if sign > 0 else ew.neg(values), indices
+
+
+def approx_max_k(
+    operand: Value, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+    reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
+) -> tuple[Value, Value]:  # fmt: skip
+    """The k largest elements along a dimension and their indices; exact, as `top_k` (`jax.lax.approx_max_k`).
+
+    `recall_target` and what follows it trade exactness for speed in JAX, and change nothing here.
+
+    Raises TypeError for other dtypes than floats, ValueError where k is above the size.
+
+    >>> import quire.numpy as qnp
+    >>> [x.tolist() for x in quire.lax.approx_max_k(qnp.array([1., 3., 2.]), 2)]
+    [[3.0, 2.0], [1, 2]]
+    """
+    return _approx("approx_max_k", operand, k, reduction_dimension, 1)
+
+
+def approx_min_k(
+    operand: Value, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+    reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
+) -> tuple[Value, Value]:  # fmt: skip
+    """The k smallest elements along a dimension, ascending, and their indices; exact (`jax.lax.approx_min_k`).
+
+    >>> import quire.numpy as qnp
+    >>> [x.tolist() for x in quire.lax.approx_min_k(qnp.array([1., 3., 2.]), 2)]
+    [[1.0, 2.0], [0, 2]]
+    """
+    return _approx("approx_min_k", operand, k, reduction_dimension, -1)
+
+
+__all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
+from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 from .. import tree_util
@@ -154,7 +155,7 @@ def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Valu
 
 def optimization_barrier(operand: Any, /) -> Any:
     """A pytree unchanged, across which compilers move nothing."""
-    leaves, tree = tree_util.tree_flatten(operand)
+    leaves, tree = tree_util.flatten_arrays(operand)
     return tree_util.tree_unflatten(tree, st.optimization_barrier(*leaves))
 
 
@@ -197,9 +198,70 @@ def index_in_dim(operand: Value, index: int, axis: int = 0, keepdims: bool = Tru
     return out if keepdims else st.squeeze(out, (axis,))
 
 
+def broadcast_like(arr: Value, like_arr: Value) -> Value:
+    """`arr` repeated to the shape of another array, by NumPy's rule (`jax.lax.broadcast_like`).
+
+    Raises ValueError where the shapes do not fit.
+
+    >>> import quire.numpy as qnp
+    >>> quire.lax.broadcast_like(qnp.arange(3), qnp.ones((2, 3))).tolist()
+    [[0, 1, 2], [0, 1, 2]]
+    """
+    shape, wanted = aval_of(arr).shape, aval_of(like_arr).shape
+    if broadcast_shapes(shape, wanted) != wanted:
+        raise ValueError(f"broadcast_like: an array of shape {shape} cannot be repeated to {wanted}")
+    fitting = [i for i, n in enumerate(shape) if n == wanted[len(wanted) - len(shape) + i]]
+    kept = st.reshape(arr, tuple(shape[i] for i in fitting))
+    return st.broadcast_in_dim(kept, wanted, tuple(len(wanted) - len(shape) + i for i in fitting))
+
+
+def stack(operands: Sequence[Value], axis: int = 0) -> Value:
+    """Arrays of one shape and dtype along a new dimension (`jax.lax.stack`).
+
+    Raises ValueError for no operands or shapes that differ.
+
+    >>> import quire.numpy as qnp
+    >>> quire.lax.stack([qnp.arange(2), qnp.arange(2)], axis=1).tolist()
+    [[0, 0], [1, 1]]
+    """
+    operands = list(operands)
+    if not operands:
+        raise ValueError("stack: expected at least one operand")
+    avals = [aval_of(x) for x in operands]
+    if any(a.shape != avals[0].shape for a in avals):
+        raise ValueError(f"stack: all operands must have one shape, got {', '.join(str(a.shape) for a in avals)}")
+    n = avals[0].ndim
+    if not -n - 1 <= axis <= n:
+        raise ValueError(f"stack: axis {axis} is out of range for a result of rank {n + 1}")
+    axis %= n + 1
+    return st.concatenate([st.expand_dims(x, (axis,)) for x in operands], axis)
+
+
+def unstack(x: Value, axis: int = 0) -> tuple[Value, ...]:
+    """The slices of an array along a dimension, without it (`jax.lax.unstack`).
+
+    >>> import quire.numpy as qnp
+    >>> [part.tolist() for part in quire.lax.unstack(qnp.arange(4).reshape(2, 2), axis=1)]
+    [[0, 2], [1, 3]]
+    """
+    aval = aval_of(x)
+    if not -aval.ndim <= axis < aval.ndim:
+        raise ValueError(f"unstack: axis {axis} is out of range for {aval.short()}")
+    return tuple(index_in_dim(x, i, axis, keepdims=False) for i in range(aval.shape[axis]))
+
+
+def stage(x: Value, /) -> Value:
+    """x as an array; inside a traced function as a traced value, recorded there (`jax.lax.stage`).
+
+    >>> quire.lax.stage(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return ew.copy_p.bind(x)
+
+
 __all__ = [
-    "broadcast", "broadcast_in_dim", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "collapse",
+    "broadcast", "broadcast_in_dim", "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "broadcasted_iota", "collapse",
     "concatenate", "empty", "expand_dims", "full", "full_like", "index_in_dim", "iota", "optimization_barrier", "pad",
-    "reshape", "rev", "shape_as_value", "slice", "slice_in_dim", "split", "squeeze", "tile", "transpose",
-    "zeros_like_array",
+    "reshape", "rev", "shape_as_value", "slice", "slice_in_dim", "split", "squeeze", "stack", "stage", "tile", "transpose",
+    "unstack", "zeros_like_array",
 ]  # fmt: skip

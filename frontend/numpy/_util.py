@@ -34,6 +34,9 @@ def not_arraylike(name: str, x: Any, position: int | str = 0) -> TypeError:
     """The error of an argument that is no array; it names the fix."""
     where = f"at position {position}" if isinstance(position, int) else f"for argument {position}"
     fix = ""
+    why = getattr(x, "why_no_array", None)
+    if why is not None:
+        return TypeError(f"quire.numpy.{name}: does not accept dtype {x.dtype} {where}: {why}")
     if isinstance(x, list | tuple):
         fix = f": convert it first, quire.numpy.{name}(quire.numpy.array(...))"
     return TypeError(f"quire.numpy.{name}: requires ndarray or scalar arguments, got {type(x)} {where}{fix}")

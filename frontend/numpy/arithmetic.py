@@ -1,4 +1,4 @@
-"""Arithmetic composed of several primitives: powers, integer division, remainders, rounding, floats' parts."""
+"""Arithmetic composed of several primitives: integer division, remainders, powers, logarithms, angles, divisors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
-from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import Tracer, bind
 
+from ..custom_derivatives import custom_jvp
+from ._ops import add_, and_, div_, eq_, lt_, mul_, ne_, no_bool_ints, no_complex, or_, rem_, select, sub_
 from ._util import (
     INEXACT,
     SCALARS,
@@ -23,61 +24,12 @@ from ._util import (
     concrete,
     ensure,
     promote_dtypes,
-    promote_inexact,
     promote_shapes,
     result_type,
     scalar_like,
 )
 from .elementwise import inexact_operand, inexact_operands, named, operands, unwrap
-
-_BINARY = {
-    "add": ew.add_p, "sub": ew.sub_p, "mul": ew.mul_p, "div": ew.div_p, "rem": ew.rem_p, "eq": ew.eq_p, "ne": ew.ne_p,
-    "lt": ew.lt_p, "ge": ew.ge_p, "gt": ew.gt_p, "and": ew.and_p, "or": ew.or_p,
-}  # fmt: skip
-
-
-def _op(name: str) -> Any:
-    p = _BINARY[name]
-
-    def apply(x: Value, y: Value) -> Value:
-        """The primitive on operands of one dtype; Python scalars take the dtype of the other operand."""
-        if type(y) in SCALARS:
-            y = scalar_like(y, x)
-        elif type(x) in SCALARS:
-            x = scalar_like(x, y)
-        return bind(p, (x, y), {})
-
-    apply.__name__ = name
-    return apply
-
-
-add_, sub_, mul_, div_, rem_ = map(_op, ("add", "sub", "mul", "div", "rem"))
-eq_, ne_, lt_, ge_, gt_, and_, or_ = map(_op, ("eq", "ne", "lt", "ge", "gt", "and", "or"))
-
-
-def select(which: Value, on_true: Value, on_false: Value) -> Value:
-    """`on_true` where `which`, else `on_false`; scalars among the three take the shape of the others."""
-    if type(on_true) in SCALARS:
-        on_true = scalar_like(on_true, on_false)
-    elif type(on_false) in SCALARS:
-        on_false = scalar_like(on_false, on_true)
-    shapes = [aval_of(x).shape for x in (which, on_true, on_false)]
-    shape = max(shapes, key=len)
-    on_true, on_false = broadcast_to(on_true, shape), broadcast_to(on_false, shape)
-    return bind(ew.select_n_p, (which, on_false, on_true), {})
-
-
-def _no_complex(name: str, dtype: DType) -> None:
-    if dtypes.is_complex(dtype):
-        raise TypeError(f"quire.numpy.{name}: complex numbers have no {name}, got dtype {dtype}")
-
-
-def _no_bool_ints(*args: Value) -> list[Value]:
-    """bool operands as int32, the dtype in which they are divided."""
-    if dtypes.is_bool(aval_of(args[0]).dtype):
-        return [cast(x, dtypes.int32) for x in args]
-    return list(args)
-
+from .parts import absolute, imag, real
 
 # -- division ---------------------------------------------------------------------------------------------------------
 
@@ -97,9 +49,9 @@ def floor_divide(x1: Any, x2: Any, /) -> Value:
     -4
     """
     try:
-        x, y = _no_bool_ints(*operands("floor_divide", x1, x2))
+        x, y = no_bool_ints(*operands("floor_divide", x1, x2))
         dtype = aval_of(x).dtype
-        _no_complex("floor_divide", dtype)
+        no_complex("floor_divide", dtype)
         if dtypes.is_unsigned(dtype):
             return bind(ew.div_p, (x, y), {})
         if dtypes.is_integer(dtype):
@@ -142,9 +94,9 @@ def remainder(x1: Any, x2: Any, /) -> Value:
     1
     """
     try:
-        x, y = _no_bool_ints(*operands("remainder", x1, x2))
+        x, y = no_bool_ints(*operands("remainder", x1, x2))
         dtype = aval_of(x).dtype
-        _no_complex("remainder", dtype)
+        no_complex("remainder", dtype)
         if dtypes.is_integer(dtype):
             y = select(eq_(y, 0), 1, y)
             shape = max(aval_of(x).shape, aval_of(y).shape, key=len)
@@ -169,8 +121,8 @@ def fmod(x1: Any, x2: Any, /) -> Value:
     """
     try:
         x, y = operands("fmod", x1, x2)
-        _no_complex("fmod", aval_of(x).dtype)
-        x, y = _no_bool_ints(x, y)
+        no_complex("fmod", aval_of(x).dtype)
+        x, y = no_bool_ints(x, y)
         if dtypes.is_integer(aval_of(x).dtype):
             y = select(eq_(y, 0), 1, y)
         return rem_(x, y)
@@ -185,10 +137,10 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Value, Value]:
     >>> quire.numpy.divmod(7, 2)[1].item()
     1
     """
-    x, y = _no_bool_ints(*operands("divmod", x1, x2))
+    x, y = no_bool_ints(*operands("divmod", x1, x2))
     if dtypes.is_integer(aval_of(x).dtype):
         return floor_divide(x, y), remainder(x, y)
-    _no_complex("divmod", aval_of(x).dtype)
+    no_complex("divmod", aval_of(x).dtype)
     return _float_divmod(x, y)
 
 
@@ -285,7 +237,7 @@ def square(x: Any, /) -> Value:
     9
     """
     x = ensure("square", x)
-    return ew.square_p.bind(_no_bool_ints(x)[0])
+    return ew.square_p.bind(no_bool_ints(x)[0])
 
 
 def reciprocal(x: Any, /) -> Value:
@@ -322,9 +274,11 @@ def logaddexp(x1: Any, x2: Any, /) -> Value:
     >>> round(quire.numpy.logaddexp(0., 0.).item(), 4)
     0.6931
     """
-    return _logaddexp(*inexact_operands("logaddexp", x1, x2))
+    x, y = inexact_operands("logaddexp", x1, x2)
+    return _logaddexp(x, y) if isinstance(x, Tracer) or isinstance(y, Tracer) else _logaddexp.fun(x, y)
 
 
+@custom_jvp
 def _logaddexp(x: Value, y: Value) -> Value:
     if dtypes.is_complex(aval_of(x).dtype):
         from .elementwise import greater
@@ -337,6 +291,20 @@ def _logaddexp(x: Value, y: Value) -> Value:
     delta = sub_(x, y)
     stable = add_(bind(ew.max_p, (x, y), {}), ew.log1p_p.bind(ew.exp_p.bind(ew.neg_p.bind(ew.abs_p.bind(delta)))))
     return select(ne_(delta, delta), add_(x, y), stable)  # inf - inf
+
+
+@_logaddexp.defjvp
+def _logaddexp_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
+    # Not the derivative of the formula above, which has a kink where the operands are equal.
+    x, y = primals
+    out = _logaddexp(x, y)
+    parts = [mul_(t, ew.exp_p.bind(sub_(_finite(v), _finite(out)))) for v, t in zip((x, y), tangents)]
+    return out, add_(*parts)
+
+
+def _finite(x: Value) -> Value:
+    """x with 0 for infinity."""
+    return x if dtypes.is_complex(aval_of(x).dtype) else select(eq_(x, math.inf), 0.0, x)
 
 
 def logaddexp2(x1: Any, x2: Any, /) -> Value:
@@ -425,334 +393,6 @@ def angle(z: Any, deg: bool = False) -> Value:
     return rad2deg(result) if deg else result
 
 
-# -- sign and absolute value, complex parts ---------------------------------------------------------------------------
-
-
-def absolute(x: Any, /) -> Value:
-    """The absolute value; real for complex x. Follows `numpy.absolute`.
-
-    >>> quire.numpy.absolute(3 + 4j).item()
-    5.0
-    """
-    x = ensure("absolute", x)
-    dtype = aval_of(x).dtype
-    return x if dtypes.is_bool(dtype) or dtypes.is_unsigned(dtype) else ew.abs_p.bind(x)
-
-
-abs = absolute
-
-
-def fabs(x: Any, /) -> Value:
-    """The absolute value in a float dtype. Follows `numpy.fabs`.
-
-    >>> quire.numpy.fabs(-3).item()
-    3.0
-    """
-    x = inexact_operand("fabs", x)
-    if dtypes.is_complex(aval_of(x).dtype):
-        raise TypeError("quire.numpy.fabs: complex numbers are not supported, use quire.numpy.abs")
-    return ew.abs_p.bind(x)
-
-
-def positive(x: Any, /) -> Value:
-    """+x: the array itself. Follows `numpy.positive`.
-
-    >>> quire.numpy.positive(3).item()
-    3
-    """
-    return ensure("positive", x)
-
-
-def real(val: Any, /) -> Value:
-    """The real part. Follows `numpy.real`.
-
-    >>> quire.numpy.real(1 + 2j).item()
-    1.0
-    """
-    x = ensure("real", val)
-    return ew.real_p.bind(x) if dtypes.is_complex(aval_of(x).dtype) else x
-
-
-def imag(val: Any, /) -> Value:
-    """The imaginary part; zeros for real dtypes. Follows `numpy.imag`.
-
-    >>> quire.numpy.imag(1 + 2j).item()
-    2.0
-    """
-    x = ensure("imag", val)
-    aval = aval_of(x)
-    if dtypes.is_complex(aval.dtype):
-        return ew.imag_p.bind(x)
-    from .creation import filled
-
-    return filled(aval.shape, 0, aval.dtype, aval.weak_type)
-
-
-def conjugate(x: Any, /) -> Value:
-    """The complex conjugate; x itself for real dtypes. Follows `numpy.conjugate`.
-
-    >>> quire.numpy.conjugate(1 + 2j).item()
-    (1-2j)
-    """
-    x = ensure("conjugate", x)
-    return ew.conj_p.bind(x) if dtypes.is_complex(aval_of(x).dtype) else x
-
-
-conj = conjugate
-
-
-def copysign(x1: Any, x2: Any, /) -> Value:
-    """The magnitude of x1 with the sign of x2 (that of -0 included). Follows `numpy.copysign`.
-
-    >>> quire.numpy.copysign(3., -0.).item()
-    -3.0
-    """
-    x, y = inexact_operands("copysign", x1, x2)
-    if dtypes.is_complex(aval_of(x).dtype):
-        raise TypeError("quire.numpy.copysign: complex numbers have no sign bit")
-    magnitude = ew.abs_p.bind(x)
-    return select(signbit(y), ew.neg_p.bind(magnitude), magnitude)
-
-
-_BITS = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
-
-
-def signbit(x: Any, /) -> Value:
-    """Whether the sign bit is set: true for negative numbers, -0.0 and negative NaN. Follows `numpy.signbit`.
-
-    >>> quire.numpy.signbit(quire.numpy.array([-0., 0.]))
-    Array([ True, False], dtype=bool)
-    """
-    x = ensure("signbit", x)
-    dtype = aval_of(x).dtype
-    if dtypes.is_complex(dtype):
-        raise TypeError("quire.numpy.signbit: complex numbers have no sign bit")
-    if dtypes.is_bool(dtype) or dtypes.is_unsigned(dtype):
-        from .creation import filled
-
-        return filled(aval_of(x).shape, False, dtypes.bool_)
-    if dtypes.is_float(dtype):
-        x = ew.bitcast_convert_type_p.bind(x, new_dtype=_BITS[dtype.itemsize])
-    return lt_(x, 0)
-
-
-def heaviside(x1: Any, x2: Any, /) -> Value:
-    """0 for negative x1, x2 at 0, 1 for positive x1. Follows `numpy.heaviside`.
-
-    >>> quire.numpy.heaviside(quire.numpy.array([-1., 0., 1.]), 0.5)
-    Array([0. , 0.5, 1. ], dtype=float32)
-    """
-    x, y = inexact_operands("heaviside", x1, x2)
-    shape = max(aval_of(x).shape, aval_of(y).shape, key=len)
-    x, y = broadcast_to(x, shape), broadcast_to(y, shape)
-    x, y = ensure("heaviside", x), ensure("heaviside", y)
-    step = select(gt_(x, 0.0), 1.0, x)  # keeps NaN
-    return select(lt_(x, 0.0), 0.0, select(eq_(x, 0.0), y, step))
-
-
-# -- rounding ---------------------------------------------------------------------------------------------------------
-
-
-def _rounding(name: str, p: Any, what: str, example: str) -> Any:
-    def apply(x: Any, /) -> Value:
-        x = ensure(name, x)
-        dtype = aval_of(x).dtype
-        if dtypes.is_integer(dtype) or dtypes.is_bool(dtype):
-            return x
-        try:
-            return p.bind(x)
-        except TypeError as error:
-            named(error, name)
-            raise
-
-    apply.__name__ = apply.__qualname__ = name
-    apply.__module__ = "quire.numpy"
-    apply.__doc__ = f"""{what}
-
-    Args:
-        x: an array or a number; integers and bool are returned as they are.
-
-    Follows `numpy.{name}`.
-
-    {example}
-    """
-    return apply
-
-
-floor = _rounding(
-    "floor", ew.floor_p, "The largest integer not above x.", ">>> quire.numpy.floor(-1.5).item()\n    -2.0"
-)
-ceil = _rounding("ceil", ew.ceil_p, "The smallest integer not below x.", ">>> quire.numpy.ceil(-1.5).item()\n    -1.0")
-
-
-def trunc(x: Any, /) -> Value:
-    """x rounded toward zero. Follows `numpy.trunc`.
-
-    >>> quire.numpy.trunc(-1.5).item()
-    -1.0
-    """
-    x = ensure("trunc", x)
-    dtype = aval_of(x).dtype
-    if dtypes.is_integer(dtype) or dtypes.is_bool(dtype):
-        return x
-    _no_complex("trunc", dtype)
-    return select(lt_(x, 0.0), ew.ceil_p.bind(x), ew.floor_p.bind(x))
-
-
-fix = trunc
-
-
-def rint(x: Any, /) -> Value:
-    """The nearest integer, ties to even, in an inexact dtype. Follows `numpy.rint`.
-
-    >>> quire.numpy.rint(2.5).item()
-    2.0
-    """
-    x = inexact_operand("rint", x)
-    if dtypes.is_complex(aval_of(x).dtype):
-        return ew.complex_p.bind(rint(real(x)), rint(imag(x)))
-    return ew.round_p.bind(x, rounding_method=1)
-
-
-def round(a: Any, decimals: int = 0, out: None = None) -> Value:
-    """a rounded to a number of decimals, ties to even.
-
-    Args:
-        a: an array or a number.
-        decimals: digits after the point; negative for float dtypes only.
-
-    Follows `numpy.round`.
-
-    >>> quire.numpy.round(2.345, 1).item()
-    2.299999952316284
-    """
-    from ._util import as_int, no_out
-
-    no_out("round", out)
-    x = ensure("round", a)
-    places = as_int("round", decimals, "decimals")
-    dtype = aval_of(x).dtype
-    if dtypes.is_integer(dtype) or dtypes.is_bool(dtype):
-        if places < 0:
-            raise NotImplementedError(
-                "quire.numpy.round: integers cannot be rounded to negative decimals: convert to float"
-            )
-        return x
-    if dtypes.is_complex(dtype):
-        return ew.complex_p.bind(round(real(x), places), round(imag(x), places))
-    if places == 0:
-        return ew.round_p.bind(x, rounding_method=1)
-    small = dtype in (dtypes.float16, dtypes.bfloat16)
-    y = cast(x, dtypes.float32) if small else x
-    factor = 10.0**places
-    y = div_(ew.round_p.bind(mul_(y, factor), rounding_method=1), factor)
-    return cast(y, dtype) if small else y
-
-
-around = round
-
-
-# -- the parts of floats ----------------------------------------------------------------------------------------------
-
-
-def modf(x: Any, /, out: None = None) -> tuple[Value, Value]:
-    """The fractional and the integral part, both with the sign of x. Follows `numpy.modf`.
-
-    >>> [float(v) for v in quire.numpy.modf(2.5)]
-    [0.5, 2.0]
-    """
-    x = ensure("modf", inexact_operand("modf", x))
-    whole = select(ge_(x, 0.0), ew.floor_p.bind(x), ew.ceil_p.bind(x))
-    fraction = select(eq_(ew.abs_p.bind(x), math.inf), 0.0, sub_(x, whole))
-    return fraction, whole
-
-
-def frexp(x: Any, /) -> tuple[Value, Value]:
-    """Mantissa in [0.5, 1) and int32 exponent, so that ``x = mantissa * 2**exponent``. Follows `numpy.frexp`.
-
-    >>> [v.item() for v in quire.numpy.frexp(8.)]
-    [0.5, 4]
-    """
-    x = ensure("frexp", inexact_operand("frexp", x))
-    dtype = aval_of(x).dtype
-    _no_complex("frexp", dtype)
-    x = cast(x, dtype)
-    if dtype in (dtypes.float16, dtypes.bfloat16):
-        mantissa, exponent = frexp(cast(x, dtypes.float32))
-        return cast(mantissa, dtype), exponent
-    bits_dtype, mantissa_bits, bias, mask = _layout(dtype)
-    # Subnormal numbers are scaled into the normal range first.
-    smallest = np.finfo(dtype).tiny
-    subnormal = lt_(ew.abs_p.bind(x), float(smallest))
-    scaled = select(subnormal, mul_(x, 2.0 ** (mantissa_bits + 1)), x)
-    bits = ew.bitcast_convert_type_p.bind(scaled, new_dtype=bits_dtype)
-    field = bind(
-        ew.and_p, (ew.shift_right_logical_p.bind(bits, bits_dtype.type(mantissa_bits)), bits_dtype.type(mask)), {}
-    )
-    exponent = sub_(field, bias - 1)
-    exponent = select(subnormal, sub_(exponent, mantissa_bits + 1), exponent)
-    cleared = bind(ew.and_p, (bits, bits_dtype.type(~(mask << mantissa_bits))), {})
-    mantissa = ew.bitcast_convert_type_p.bind(
-        bind(ew.or_p, (cleared, bits_dtype.type((bias - 1) << mantissa_bits)), {}), new_dtype=dtype
-    )
-    special = or_(eq_(x, 0.0), or_(ne_(x, x), eq_(ew.abs_p.bind(x), math.inf)))
-    return select(special, x, mantissa), cast(select(special, 0, exponent), dtypes.int32)
-
-
-def _layout(dtype: DType) -> tuple[DType, int, int, int]:
-    """The integer dtype of a float's width, its mantissa bits, exponent bias and exponent mask."""
-    if dtype == dtypes.float64:
-        return dtypes.int64, 52, 1023, 0x7FF
-    return dtypes.int32, 23, 127, 0xFF
-
-
-def ldexp(x1: Any, x2: Any, /) -> Value:
-    """x1 * 2**x2, without an overflow on the way. Follows `numpy.ldexp`.
-
-    >>> quire.numpy.ldexp(3., 2).item()
-    12.0
-    """
-    check_arraylike("ldexp", x1, x2)
-    exponent_dtype = aval_of(x2).dtype
-    if exponent_dtype in INEXACT:
-        raise ValueError(f"quire.numpy.ldexp: x2 must be integers, got dtype {exponent_dtype}")
-    x = promote_inexact(x1)[0]
-    _no_complex("ldexp", aval_of(x).dtype)
-    x, n = promote_shapes("ldexp", x, cast(x2, dtypes.int32))
-    dtype = aval_of(x).dtype
-    wide = cast(x, dtypes.float32) if dtype in (dtypes.float16, dtypes.bfloat16) else x
-    compute = aval_of(wide).dtype
-    limit = 4 * np.finfo(compute).maxexp
-    n = bind(ew.max_p, (bind(ew.min_p, (n, np.int32(limit)), {}), np.int32(-limit)), {})
-    for _ in range(4):  # four factors, each a power of two that the dtype holds
-        part = ew.div_p.bind(n, np.int32(4)) if _ < 3 else n
-        if _ < 3:
-            n = sub_(n, part) if _ == 0 else sub_(n, part)
-        wide = mul_(wide, _exact_power_of_two(part, compute))
-    return cast(wide, dtype)
-
-
-def _exact_power_of_two(n: Value, dtype: DType) -> Value:
-    bits_dtype, mantissa_bits, bias, _ = _layout(dtype)
-    n = cast(n, bits_dtype)
-    low, high = bits_dtype.type(1 - bias), bits_dtype.type(bias)
-    n = bind(ew.max_p, (bind(ew.min_p, (n, high), {}), low), {})
-    bits = ew.shift_left_p.bind(add_(n, bias), bits_dtype.type(mantissa_bits))
-    return ew.bitcast_convert_type_p.bind(bits, new_dtype=dtype)
-
-
-def spacing(x: Any, /) -> Value:
-    """The distance to the next representable float away from zero. Follows `numpy.spacing`.
-
-    >>> quire.numpy.spacing(1.).item() == 2**-23
-    True
-    """
-    x = ensure("spacing", inexact_operand("spacing", x))
-    toward = select(signbit(x), -math.inf, broadcast_to(scalar_like(math.inf, x), aval_of(x).shape))
-    step = sub_(ew.nextafter_p.bind(x, toward), x)
-    return select(eq_(ew.abs_p.bind(x), math.inf), math.nan, step)
-
-
 # -- integers ---------------------------------------------------------------------------------------------------------
 
 
@@ -780,7 +420,7 @@ def _integer_operands(name: str, x1: Any, x2: Any) -> list[Value]:
     return [absolute(broadcast_to(x, shape)), absolute(broadcast_to(y, shape))]
 
 
-def gcd(x1: Any, x2: Any, /) -> Value:
+def gcd(x1: Any, x2: Any) -> Value:
     """The greatest common divisor of integers; gcd(0, 0) is 0. Follows `numpy.gcd`.
 
     >>> quire.numpy.gcd(12, 18).item()
@@ -808,7 +448,7 @@ def _euclid(a: Value, b: Value) -> Value:
     return lax.while_loop(lambda pair: any_(ne_(pair[1], 0)), step, (a, b))[0]
 
 
-def lcm(x1: Any, x2: Any, /) -> Value:
+def lcm(x1: Any, x2: Any) -> Value:
     """The least common multiple of integers; 0 if either is 0. Follows `numpy.lcm`.
 
     >>> quire.numpy.lcm(4, 6).item()

@@ -226,7 +226,7 @@ def _not_number(value: Any) -> Any:
 
 
 def _stack_traced(value: Any, dtype: DType | None) -> Value:
-    from .manipulation import stack
+    from .joining import stack
 
     if isinstance(value, list | tuple):
         rows = [_stack_traced(v, dtype) for v in value]
@@ -303,7 +303,7 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _fill("empty", shape, 0, dtype, device)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Value:
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array filled with a value, which broadcasts to the shape; its dtype by default. Follows `numpy.full`.
 
     >>> quire.numpy.full(2, 7., dtype="float32")
@@ -360,16 +360,18 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
     return _like("ones_like", a, 1, dtype, shape, device)
 
 
-def empty_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
-    """Zeros of the shape and dtype of `a`, or of those given. Follows `numpy.empty_like`.
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
+    """Zeros of the shape and dtype of `prototype`, or of those given. Follows `numpy.empty_like`.
 
     >>> quire.numpy.empty_like(quire.numpy.arange(2))
     Array([0, 0], dtype=int32)
     """
-    return _like("empty_like", a, 0, dtype, shape, device)
+    return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
+) -> Value:
     """An array filled with a value, of the shape and dtype of `a` or of those given. Follows `numpy.full_like`.
 
     >>> quire.numpy.full_like(quire.numpy.arange(2), 5)
@@ -470,7 +472,8 @@ def linspace(
     """
     from . import arithmetic as ar
     from .elementwise import divide, multiply, subtract
-    from .manipulation import concatenate, expand_dims, moveaxis
+    from .joining import concatenate
+    from .shapes import expand_dims, moveaxis
 
     num = as_int("linspace", num, "num")
     if num < 0:
@@ -537,7 +540,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     start, stop = promote_inexact(ensure("geomspace", start, "start"), ensure("geomspace", stop, "stop"))
     steps = linspace(0, 1, num, endpoint=endpoint, dtype=aval_of(start).dtype)
     shape = (-1,) + (1,) * max(aval_of(start).ndim, aval_of(stop).ndim)
-    from .manipulation import moveaxis, reshape
+    from .shapes import moveaxis, reshape
 
     out = multiply(start, exp(multiply(reshape(steps, shape), log(divide(stop, start)))))
     out = cast(out, d)
@@ -670,7 +673,7 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     <BLANKLINE>
            [[0, 1]]], dtype=int32)
     """
-    from .manipulation import stack
+    from .joining import stack
 
     d = dtypes.canonicalize(dtypes.int64) if dtype is None else user_dtype("indices", dtype)
     shape = as_shape("indices", dimensions, "dimensions")

@@ -10,6 +10,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 
+from ..key_array import KeyDType, extended, prng_key
 from ._util import Value, is_arraylike
 from .creation import asarray
 
@@ -33,7 +34,7 @@ class ScalarType(type):
 
     dtype: np.dtype[Any]
 
-    def __call__(cls, x: Any = 0) -> Value:  # type: ignore[override]
+    def __call__(cls, x: Any) -> Value:  # type: ignore[override]
         return asarray(x, dtype=cls.dtype)
 
     def __eq__(cls, other: object) -> bool:
@@ -146,6 +147,10 @@ def issubdtype(arg1: Any, arg2: Any) -> Any:
     >>> quire.numpy.issubdtype("bfloat16", quire.numpy.floating)
     True
     """
+    if isinstance(arg1, KeyDType):
+        return arg1 == arg2 or isinstance(arg2, type) and issubclass(prng_key, arg2)
+    if isinstance(arg2, KeyDType) or arg2 in (prng_key, extended):
+        return isinstance(arg1, type) and isinstance(arg2, type) and issubclass(arg1, arg2)
     if isinstance(arg1, type) and arg1 in _KINDS:
         return isinstance(arg2, type) and issubclass(arg1, arg2)
     d = dtypes.as_dtype(arg1)
@@ -262,9 +267,9 @@ def array_repr(
     >>> quire.numpy.array_repr(quire.numpy.arange(2))
     'Array([0, 1], dtype=int32)'
     """
-    if max_line_width is None and precision is None and suppress_small is None:
+    given = {"linewidth": max_line_width, "precision": precision, "suppress": suppress_small}
+    with np.printoptions(**{k: v for k, v in given.items() if v is not None}):
         return repr(asarray(arr))
-    return np.array_repr(np.asarray(arr), max_line_width, precision, suppress_small)
 
 
 def array_str(
@@ -278,15 +283,15 @@ def array_str(
     return np.array_str(np.asarray(a), max_line_width, precision, suppress_small)
 
 
-def save(file: Any, arr: Any, *args: Any, **kwargs: Any) -> None:
+def save(file: Any, arr: Any, allow_pickle: Any = True) -> None:
     """Write an array to a .npy file. Follows `numpy.save`."""
-    np.save(file, np.asarray(arr), *args, **kwargs)
+    np.save(file, np.asarray(arr), allow_pickle)
 
 
-def savez(file: Any, *args: Any, **kwargs: Any) -> None:
+def savez(file: Any, *args: Any, allow_pickle: Any = True, **kwds: Any) -> None:
     """Write arrays to a .npz file. Follows `numpy.savez`."""
-    arrays: dict[str, Any] = {k: np.asarray(v) for k, v in kwargs.items()}
-    np.savez(file, *[np.asarray(a) for a in args], **arrays)
+    arrays: dict[str, Any] = {k: np.asarray(v) for k, v in kwds.items()}
+    np.savez(file, *[np.asarray(a) for a in args], allow_pickle=allow_pickle, **arrays)
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import Tracer, bind
 from quire.runtime.array import Array
 
+from ..eager_programs import eager_program
 from ._util import (
     INEXACT,
     SCALARS,
@@ -81,7 +83,14 @@ def named(error: Exception, name: str) -> Exception:
     return error
 
 
+# Two-argument functions whose parameters are x1 and x2 in JAX, those of the others are x and y.
+_X1_X2 = ("divide", "arctan2", "right_shift")
+_NUMBERED = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in ("x1", "x2")])
+
+
 def _finish(f: Any, name: str, doc: str) -> Any:
+    if name in _X1_X2:
+        f.__signature__ = _NUMBERED
     f.__name__ = f.__qualname__ = name
     f.__module__ = "quire.numpy"
     f.__doc__ = doc
@@ -100,14 +109,26 @@ def _unary(name: str, p: Primitive, doc: str, prepare: Callable[[str, Any], Valu
 
 
 def _binary(name: str, p: Primitive, doc: str, prepare: Callable[[str, Any, Any], Any]) -> Callable[[Any, Any], Value]:
-    def apply(x: Any, y: Any, /) -> Value:
+    def general(x: Any, y: Any, /) -> Value:
         try:
             return bind(p, prepare(name, x, y), {})
         except (TypeError, ValueError) as error:
             named(error, name)
             raise
 
-    return _finish(apply, name, doc)
+    return _finish(_broadcasting(general), name, doc)
+
+
+def _broadcasting(general: Callable[[Any, Any], Value]) -> Callable[[Any, Any], Value]:
+    """The function of two operands; arrays of different shapes, which are several primitives, as an eager program."""
+    program = eager_program(2)(general)
+
+    def apply(x: Any, y: Any, /) -> Value:
+        if type(x) is Array and type(y) is Array and x.aval.shape != y.aval.shape:
+            return program(x, y)
+        return general(x, y)
+
+    return apply
 
 
 def _doc1(what: str, dtype: str, example: str, name: str) -> str:
@@ -227,7 +248,7 @@ arctan2 = atan2 = _made2["arctan2"]
 
 
 def _comparison(name: str, p: Primitive, what: str, example: str) -> Callable[[Any, Any], Value]:
-    def apply(x: Any, y: Any, /) -> Value:
+    def general(x: Any, y: Any, /) -> Value:
         try:
             x, y = operands(name, x, y)
             if dtypes.is_complex(aval_of(x).dtype):
@@ -238,7 +259,7 @@ def _comparison(name: str, p: Primitive, what: str, example: str) -> Callable[[A
             raise
 
     return _finish(
-        apply, name, _doc2(what, "bool; complex numbers are ordered by real, then imaginary part", example, name)
+        _broadcasting(general), name, _doc2(what, "bool; complex numbers are ordered by real, then imaginary part", example, name)
     )
 
 

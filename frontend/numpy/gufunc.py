@@ -1,4 +1,4 @@
-"""`vectorize`: a function of arrays of the core shapes of a signature, broadcast over all leading dimensions."""
+"""Functions of slices: `vectorize` over all leading dimensions, `apply_along_axis`, `apply_over_axes`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from quire.ir.avals import aval_of
 from quire.ir.primitives import structural as st
+
+from ._util import Value, as_axis, ensure
 
 _CORE = r"\((?:\w+(?:,\w+)*)?,?\)"
 _SIGNATURE = re.compile(rf"^{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*$")
@@ -152,3 +154,61 @@ def _checked(call: Callable[..., Any], results: Sequence[Core], sizes: dict[str,
             )
         _bind_sizes(known, shape, core, f"{error}: result {i}")
     return out
+
+
+def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of vectors applied to every vector along an axis, as one batched computation.
+
+    Args:
+        func1d: a function of a vector (and the further arguments) that returns an array.
+        axis: the axis along which the vectors lie; the results' dimensions take its place.
+        arr: an array.
+
+    Follows `numpy.apply_along_axis`.
+
+    >>> quire.numpy.apply_along_axis(quire.numpy.sum, 1, quire.numpy.array([[1, 2], [3, 4]]))
+    Array([3, 7], dtype=int32)
+    """
+    from quire.vectorization import vmap
+
+    x = ensure("apply_along_axis", arr, "arr")
+    d = as_axis("apply_along_axis", axis, x.ndim)
+
+    def of_vector(v: Value) -> Any:
+        return func1d(v, *args, **kwargs)
+
+    f: Callable[..., Any] = of_vector
+    for i in range(1, x.ndim - d):
+        f = vmap(f, in_axes=i, out_axes=-1)
+    for _ in range(d):
+        f = vmap(f)
+    return f(x)
+
+
+def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Value:
+    """A reduction applied over several axes, one after the other, with their dimensions kept.
+
+    Args:
+        func: a function of an array and an axis that keeps the number of dimensions or takes that axis away.
+        a: an array.
+        axes: an axis or several.
+
+    Raises:
+        ValueError: func returned an array of another number of dimensions.
+
+    Follows `numpy.apply_over_axes`.
+
+    >>> quire.numpy.apply_over_axes(quire.numpy.sum, quire.numpy.ones((2, 3)), (0, 1))
+    Array([[6.]], dtype=float32)
+    """
+    x = ensure("apply_over_axes", a, "a")
+    for axis in axes if isinstance(axes, Sequence | np.ndarray) else (axes,):
+        d = as_axis("apply_over_axes", axis, x.ndim)
+        out = func(x, d)
+        if out.ndim not in (x.ndim, x.ndim - 1):
+            raise ValueError(
+                f"quire.numpy.apply_over_axes: the function must keep the {x.ndim} dimensions of its argument or take away "
+                f"axis {d}, it returned {aval_of(out).short()}"
+            )
+        x = out if out.ndim == x.ndim else st.expand_dims(out, (d,))
+    return x

@@ -27,7 +27,7 @@ from ._util import (
     user_dtype,
 )
 from .creation import filled
-from .manipulation import moveaxis, ravel
+from .shapes import moveaxis, ravel
 
 DimensionPairs = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
@@ -264,7 +264,15 @@ def kron(a: Any, b: Any) -> Value:
     return st.reshape(multiply(x, y), [p * q for p, q in zip(sx, sy)])
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
+def tensordot(
+    a: Any,
+    b: Any,
+    axes: Any = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Value:
     """The sum of products over some axes.
 
     Args:
@@ -307,7 +315,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     >>> quire.numpy.cross(quire.numpy.array([1, 0, 0]), quire.numpy.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
     """
-    from .manipulation import stack
+    from .joining import stack
 
     if axis is not None:
         axisa = axisb = axisc = axis

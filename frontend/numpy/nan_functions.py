@@ -13,8 +13,8 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 
 from . import reductions as rd
+from ._ops import and_, div_, select
 from ._util import INEXACT, Value, broadcast_shapes, broadcast_to, cast, ensure, no_out
-from .arithmetic import and_, div_, select
 from .elementwise import as_bool, named, operands
 
 Axis = Any
@@ -33,7 +33,7 @@ def _without_nan(name: str, a: Any, fill: Any) -> tuple[Value, Value | None]:
     return select(bad, cast(fill, x.aval.dtype), x), bad
 
 
-def fmax(x1: Any, x2: Any, /) -> Value:
+def fmax(x1: Any, x2: Any) -> Value:
     """The larger of x1 and x2; the other one where one is NaN. Follows `numpy.fmax`.
 
     >>> quire.numpy.fmax(1., float("nan")).item()
@@ -42,7 +42,7 @@ def fmax(x1: Any, x2: Any, /) -> Value:
     return _pick("fmax", ew.max_p, x1, x2)
 
 
-def fmin(x1: Any, x2: Any, /) -> Value:
+def fmin(x1: Any, x2: Any) -> Value:
     """The smaller of x1 and x2; the other one where one is NaN. Follows `numpy.fmin`.
 
     >>> quire.numpy.fmin(1., float("nan")).item()

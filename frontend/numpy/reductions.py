@@ -17,6 +17,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
+from ._ops import add_, div_, mul_, select, sub_
 from ._util import (
     INEXACT,
     Value,
@@ -30,7 +31,6 @@ from ._util import (
     no_out,
     user_dtype,
 )
-from .arithmetic import add_, div_, mul_, select, sub_
 from .creation import filled
 from .elementwise import as_bool
 

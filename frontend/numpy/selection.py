@@ -16,6 +16,8 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import Tracer, bind
 from quire.runtime.array import Array
 
+from ._ops import add_, lt_, mul_
+from ._ops import select as _choice
 from ._util import (
     Value,
     as_axis,
@@ -35,13 +37,13 @@ from ._util import (
     promote_dtypes,
     user_dtype,
 )
-from .arithmetic import add_, lt_, mul_, remainder
-from .arithmetic import select as _choice
+from .arithmetic import remainder
 from .creation import asarray, eye, filled, iota
 from .elementwise import as_bool, maximum, minimum
-from .manipulation import concatenate, ravel, reshape
+from .joining import concatenate
 from .reductions import cumsum
 from .reductions import sum as sum_
+from .shapes import ravel, reshape
 from .sorting import searchsorted
 
 # -- conditions -----------------------------------------------------------------------------------------------------------
@@ -250,7 +252,7 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Valu
     Array([[0, 1],
            [1, 0]], dtype=int32)
     """
-    from .manipulation import stack
+    from .joining import stack
 
     x = ensure("argwhere", a)
     if x.aval.ndim == 0:
@@ -459,7 +461,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     if values.aval.size == 0:
         raise ValueError("quire.numpy.put: no values to put")
     if values.aval.size != index.aval.size:
-        from .manipulation import resize
+        from .rearranging import resize
 
         values = resize(values, (index.aval.size,))
     if mode == "wrap":
@@ -575,7 +577,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     places = np.where(places < 0, places + n, places).reshape(-1)
     if scalar:
         # NumPy moves the first axis of the values to the axis of insertion where the index is a number.
-        from .manipulation import moveaxis
+        from .shapes import moveaxis
 
         v = moveaxis(v, 0, d)
         places = np.repeat(places, v.aval.shape[d])
@@ -632,7 +634,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     >>> quire.numpy.diagonal(quire.numpy.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
     """
-    from .manipulation import moveaxis
+    from .shapes import moveaxis
 
     x = ensure("diagonal", a)
     if x.aval.ndim < 2:
@@ -678,7 +680,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     n = min(x.aval.shape)
     steps = np.arange(n, dtype=np.int32)
     if v.aval.ndim:
-        from .manipulation import resize
+        from .rearranging import resize
 
         v = resize(ravel(v), (n,))
     return x.at[(steps,) * x.aval.ndim].set(v)

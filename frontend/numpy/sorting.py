@@ -14,6 +14,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 from quire.runtime.array import Array, host_value
 
+from ._ops import add_, select, sub_
 from ._util import (
     Value,
     as_axis,
@@ -26,9 +27,8 @@ from ._util import (
     promote_dtypes,
     user_dtype,
 )
-from .arithmetic import add_, select, sub_
 from .creation import filled, iota
-from .manipulation import ravel
+from .shapes import ravel
 
 
 def _axis(name: str, x: Value, axis: int | None) -> tuple[Value, int]:

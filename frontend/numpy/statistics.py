@@ -1,4 +1,4 @@
-"""Statistics: averages, quantiles, covariance, histograms, differences, interpolation."""
+"""Statistics: averages, quantiles, covariance, differences, interpolation."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
 from . import reductions as rd
+from ._ops import add_, div_, mul_, select, sub_
 from ._util import (
     Value,
     as_axes,
@@ -22,17 +23,15 @@ from ._util import (
     cast,
     concrete,
     ensure,
-    inexact,
-    known_shape_operand,
     no_out,
     promote_dtypes,
     promote_inexact,
 )
-from .arithmetic import add_, div_, ge_, mul_, select, sub_
-from .creation import asarray, filled, linspace
+from .creation import filled
+from .joining import concatenate
 from .linear import dot
-from .manipulation import concatenate, moveaxis, ravel
 from .selection import where
+from .shapes import moveaxis, ravel
 from .sorting import searchsorted, sort
 
 
@@ -309,7 +308,7 @@ def cov(
     other = ew.conj_p.bind(weighted) if dtypes.is_complex(x.aval.dtype) else weighted
     out = dot(centered, st.transpose(other, (1, 0)))
     out = div_(out, x.aval.dtype.type(factor)) if isinstance(factor, int) else div_(out, cast(factor, x.aval.dtype))
-    from .manipulation import squeeze
+    from .shapes import squeeze
 
     return squeeze(out)
 
@@ -336,129 +335,6 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> V
 
 def _limited(x: Value) -> Value:
     return ew.clamp_p.bind(x.aval.dtype.type(-1), x, x.aval.dtype.type(1))
-
-
-# -- counting ---------------------------------------------------------------------------------------------------------------
-
-
-def bincount(
-    x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None, out_sharding: Any = None
-) -> Value:
-    """How often each non-negative integer occurs, or the sum of its weights.
-
-    Args:
-        x: a vector of integers; negative ones count as 0.
-        weights: a number for each.
-        minlength: the least length of the result.
-        length: the length, needed where x is traced; larger integers are not counted.
-
-    Follows `numpy.bincount`.
-
-    >>> quire.numpy.bincount(quire.numpy.array([0, 2, 2]))
-    Array([1, 0, 2], dtype=int32)
-    """
-    v = ensure("bincount", x)
-    if not (dtypes.is_integer(v.aval.dtype) or dtypes.is_bool(v.aval.dtype)):
-        raise TypeError(f"quire.numpy.bincount: x must be integers, got {v.aval.short()}")
-    if v.aval.ndim != 1:
-        raise ValueError(f"quire.numpy.bincount: only 1-dimensional input is supported, got {v.aval.short()}")
-    if length is None:
-        known = known_shape_operand("bincount", v, "give length=n")
-        length = int(max(minlength, int(known.max()) + 1 if known.size else 0))
-    n = as_int("bincount", length, "length")
-    if weights is None:
-        w: Value = filled(v.aval.shape, 1, dtypes.canonicalize(dtypes.int64))
-    else:
-        w = ensure("bincount", weights, "weights")
-        if w.aval.shape != v.aval.shape:
-            raise ValueError(
-                f"quire.numpy.bincount: weights {w.aval.short()} and x {v.aval.short()} must have one shape"
-            )
-    v = bind(ew.max_p, (cast(v, dtypes.int32), np.int32(0)), {})
-    return filled((n,), 0, w.aval.dtype).at[v].add(w, mode="drop")
-
-
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Value:
-    """The index of the bin to which each value belongs; bins rise or fall. Follows `numpy.digitize`.
-
-    >>> quire.numpy.digitize(quire.numpy.array([0.5, 2.5]), quire.numpy.array([0., 1., 2.]))
-    Array([1, 3], dtype=int32)
-    """
-    v, edges = ensure("digitize", x), ensure("digitize", bins, "bins")
-    if edges.aval.ndim != 1:
-        raise ValueError(f"quire.numpy.digitize: bins must be 1-dimensional, got {edges.aval.short()}")
-    side = "left" if right else "right"
-    if edges.aval.shape[0] == 0:
-        return filled(v.aval.shape, 0, dtypes.canonicalize(dtypes.int64))
-    rising = searchsorted(edges, v, side=side)
-    falling = sub_(edges.aval.shape[0], searchsorted(st.rev(edges, (0,)), v, side=side))
-    return where(ge_(edges[-1], edges[0]), rising, falling)
-
-
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Value:
-    """The edges of the bins of `histogram`. Follows `numpy.histogram_bin_edges`.
-
-    >>> quire.numpy.histogram_bin_edges(quire.numpy.array([0., 2.]), bins=2)
-    Array([0., 1., 2.], dtype=float32)
-    """
-    x = ravel(ensure("histogram_bin_edges", a))
-    if isinstance(bins, str):
-        raise NotImplementedError("quire.numpy.histogram_bin_edges: bins must be a number or an array of edges")
-    edges = asarray(bins)
-    if edges.aval.ndim == 1:
-        return edges
-    float_ = inexact(x.aval.dtype)
-    if range is None:
-        low, high = (rd.min(x), rd.max(x)) if x.aval.size else (filled((), 0, float_), filled((), 1, float_))
-    else:
-        low, high = (ensure("histogram_bin_edges", v, "range") for v in range)
-    low, high = cast(low, float_), cast(high, float_)
-    flat = bind(ew.eq_p, (low, high), {})
-    low, high = select(flat, sub_(low, 0.5), low), select(flat, add_(high, 0.5), high)
-    n = known_shape_operand("histogram_bin_edges", edges, "give a static number of bins")
-    return linspace(low, high, int(n) + 1, dtype=float_)
-
-
-def histogram(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = None
-) -> tuple[Value, Value]:
-    """How many elements lie in each of some bins.
-
-    Args:
-        a: an array.
-        bins: the number of equal bins, or their edges.
-        range: the first and the last edge; by default the least and the largest element.
-        weights: a number for each element.
-        density: whether to divide by the number of elements and the widths of the bins.
-
-    Returns:
-        The counts, and the edges, one more.
-
-    Follows `numpy.histogram`.
-
-    >>> quire.numpy.histogram(quire.numpy.array([0., 1., 1.5, 2.]), bins=2)[0]
-    Array([1., 3.], dtype=float32)
-    """
-    x = ensure("histogram", a)
-    if weights is not None:
-        w = ravel(ensure("histogram", weights, "weights"))
-        if w.aval.size != x.aval.size:
-            raise ValueError(f"quire.numpy.histogram: weights {w.aval.short()} must have the shape of {x.aval.short()}")
-        x, w = promote_inexact(x, w)
-        w = cast(w, w.aval.dtype)
-    else:
-        (x,) = promote_inexact(x)
-        w = filled((x.aval.size,), 1, x.aval.dtype)
-    x = ravel(cast(x, x.aval.dtype))
-    edges = histogram_bin_edges(x, bins, range)
-    n = edges.aval.shape[0] - 1
-    bin_ = searchsorted(edges, x, side="right")
-    bin_ = select(bind(ew.eq_p, (x, broadcast_to(cast(edges[-1], x.aval.dtype), x.aval.shape)), {}), n, bin_)
-    counts = filled((n + 2,), 0, w.aval.dtype).at[bin_].add(w)[1 : n + 1]
-    if density:
-        widths = cast(sub_(edges[1:], edges[:-1]), counts.aval.dtype)
-        counts = div_(div_(counts, widths), rd.sum(counts))
-    return counts, edges
 
 
 # -- differences ------------------------------------------------------------------------------------------------------------
@@ -608,6 +484,6 @@ def absolute_scalar(value: Any, like: Value) -> Value:
 
 
 __all__ = [
-    "average", "bincount", "corrcoef", "cov", "diff", "digitize", "ediff1d", "histogram", "histogram_bin_edges", "interp",
+    "average", "corrcoef", "cov", "diff", "ediff1d", "interp",
     "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile", "trapezoid",
 ]  # fmt: skip

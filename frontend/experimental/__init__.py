@@ -1,0 +1,7 @@
+"""quire.experimental: modules named as those of `jax.experimental`, imported when first used."""
+
+from ..absent_names import module_getattr
+
+#: Submodules that are imported when first used.
+_LAZY = ("checkify",)
+__getattr__ = module_getattr("quire.experimental", globals(), _LAZY)

@@ -1,0 +1,346 @@
+"""`PRNGKeyArray`: an array of typed random keys, which behaves as one array of dtype ``key<fry>``.
+
+It wraps the keys' words, ``uint32[..., 2]``. The wrapper is taken off where values enter or leave a traced function
+(`tree_util.flatten_arrays`), so that no jaxpr holds another dtype than numbers; for users' pytrees it is a leaf.
+Functions that only move elements see the words as one more mapped dimension at the end: `lifted`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.avals import aval_of
+
+from . import key_reuse, tree_util
+
+
+class extended(np.generic):
+    """The kind of dtypes that NumPy does not have; for `issubdtype`."""
+
+
+class prng_key(extended):
+    """The kind of the dtypes of random keys; for ``issubdtype(k.dtype, quire.dtypes.prng_key)``."""
+
+
+class KeyDType:
+    """The dtype of typed keys: ``key<fry>``, Threefry 2x32."""
+
+    name = "key<fry>"
+    type = prng_key
+    itemsize = 8
+    kind = "V"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyDType)
+
+    def __hash__(self) -> int:
+        return hash(KeyDType)
+
+
+KEY_DTYPE = KeyDType()
+_ADVICE = "keys are used by quire.random only; quire.random.key_data(keys) gives their words"
+
+
+def is_keys(x: Any) -> bool:
+    """Whether x is an array of typed keys."""
+    return type(x) is PRNGKeyArray
+
+
+class PRNGKeyArray:
+    """An array of random keys. Make one with `quire.random.key` or `quire.random.split`, not with this class."""
+
+    __slots__ = ("base", "__weakref__")
+    # Read by messages about values that are no arrays of numbers.
+    why_no_array = f"it is an array of keys (dtype key<fry>); {_ADVICE}"
+    __array_priority__ = 1000
+
+    def __init__(self, base: Any) -> None:
+        self.base = base
+
+    # -- facts
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension of keys."""
+        return tuple(self.base.shape)[:-1]
+
+    @property
+    def dtype(self) -> Any:
+        """``key<fry>``."""
+        return KEY_DTYPE
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of keys."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one key."""
+        return KEY_DTYPE.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all keys."""
+        return self.size * self.itemsize
+
+    @property
+    def weak_type(self) -> bool:
+        """False: a key's dtype does not give way."""
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FORWARDED:
+            return getattr(self.base, name)
+        if name in _METHODS:
+            return functools.partial(_method, name, self)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(f"an array of keys (dtype {KEY_DTYPE}) has no attribute {name!r}: {_ADVICE}")
+
+    def block_until_ready(self) -> PRNGKeyArray:
+        """Wait until the keys have been computed; returns the array."""
+        self.base.block_until_ready()
+        return self
+
+    # -- elements
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object: the key array is 0-dimensional")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[PRNGKeyArray]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d key array")
+        return iter([self._row((i, Ellipsis), row) for i, row in enumerate(self.base)])
+
+    def __getitem__(self, index: Any) -> PRNGKeyArray:
+        parts = index if isinstance(index, tuple) else (index,)
+        used = sum(1 for i in parts if i is not None and i is not Ellipsis and not _is_mask(i))
+        if used > self.ndim:
+            raise IndexError(f"Too many indices: array of keys is {self.ndim}-dimensional, but {used} were indexed")
+        if not any(i is Ellipsis for i in parts):
+            parts = (*parts, Ellipsis)
+        return self._row(parts, self.base[(*parts, slice(None))])
+
+    def _row(self, index: Any, words: Any) -> PRNGKeyArray:
+        return PRNGKeyArray(key_reuse.sliced(self.base, index, words))
+
+    @property
+    def T(self) -> PRNGKeyArray:
+        """The keys with the dimensions reversed."""
+        return _method("transpose", self)
+
+    @property
+    def at(self) -> KeyIndexHelper:
+        """``keys.at[index].set(other_keys)`` and ``.get()``: updated copies, as of arrays."""
+        return KeyIndexHelper(self)
+
+    # -- what keys refuse
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(
+            f"an array of keys (dtype {KEY_DTYPE}) cannot be converted to a NumPy array: use "
+            "quire.random.key_data(keys) for the underlying integers"
+        )
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"key array cannot be converted to boolean: {_ADVICE}")
+
+    def __hash__(self) -> NoReturn:
+        raise TypeError("unhashable type: 'PRNGKeyArray': use a tuple of quire.random.key_data(key)")
+
+    def __eq__(self, other: object) -> Any:
+        return _compared("equal", "all", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _compared("not_equal", "any", self, other)
+
+    def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> PRNGKeyArray:
+        """The keys themselves, for their own dtype; TypeError for another."""
+        if dtype != KEY_DTYPE:
+            raise TypeError(f"astype: an array of keys (dtype {KEY_DTYPE}) has no conversion to {dtype}: {_ADVICE}")
+        return self
+
+    def __repr__(self) -> str:
+        shape = ",".join(map(str, self.shape)) + ("," if self.ndim == 1 else "")
+        if hasattr(self.base, "owner"):
+            return f"Traced<{KEY_DTYPE}[{','.join(map(str, self.shape))}]>"
+        if not hasattr(self.base, "_host"):
+            return f"ShapeDtypeStruct(shape=({shape}), dtype={KEY_DTYPE})"
+        return f"Array(({shape}), dtype={KEY_DTYPE}) overlaying:\n{np.asarray(self.base)}"
+
+
+_FORWARDED = frozenset(
+    (
+        "device",
+        "devices",
+        "committed",
+        "is_fully_addressable",
+        "is_fully_replicated",
+        "is_deleted",
+        "delete",
+        "is_ready",
+    )
+)
+_METHODS = frozenset(
+    ("reshape", "ravel", "flatten", "transpose", "swapaxes", "squeeze", "copy", "take", "repeat")
+)  # fmt: skip
+
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, bool) or str(getattr(index, "dtype", "")) == "bool"
+
+
+def _method(name: str, keys: PRNGKeyArray, *args: Any, **kwargs: Any) -> Any:
+    return lifted(lambda x: getattr(x, name)(*args, **kwargs), keys)
+
+
+def _compared(name: str, reduction: str, keys: PRNGKeyArray, other: object) -> Any:
+    from . import numpy as qnp
+
+    if not isinstance(other, PRNGKeyArray):
+        return NotImplemented
+    a, b = keys.base, other.base
+    if keys.ndim < other.ndim:
+        a, b = b, a
+    if b.ndim < a.ndim:
+        b = b.reshape((1,) * (a.ndim - b.ndim) + tuple(b.shape))
+    return getattr(qnp, reduction)(getattr(qnp, name)(a, b), axis=-1)
+
+
+def _refusing(symbol: str) -> Callable[..., NoReturn]:
+    def operator(self: PRNGKeyArray, *others: Any) -> NoReturn:
+        given = ", ".join(type_text(x) for x in (self, *others))
+        raise TypeError(f"{symbol} does not accept dtypes {given}: {_ADVICE}")
+
+    return operator
+
+
+def type_text(x: Any) -> str:
+    """The dtype of an operand for a message."""
+    if isinstance(x, PRNGKeyArray):
+        return KEY_DTYPE.name
+    try:
+        return str(aval_of(x).dtype)
+    except TypeError:
+        return type(x).__name__
+
+
+for _symbol in ("add sub mul truediv floordiv mod divmod pow and or xor lshift rshift matmul").split():
+    setattr(PRNGKeyArray, f"__{_symbol}__", _refusing(_symbol))
+    setattr(PRNGKeyArray, f"__r{_symbol}__", _refusing(_symbol))
+for _symbol in "lt le gt ge neg pos abs invert int float complex index".split():
+    setattr(PRNGKeyArray, f"__{_symbol}__", _refusing(_symbol))
+
+
+class KeyIndexHelper:
+    """``keys.at``."""
+
+    def __init__(self, keys: PRNGKeyArray) -> None:
+        self.keys = keys
+
+    def __getitem__(self, index: Any) -> KeyIndexUpdate:
+        return KeyIndexUpdate(self.keys, index)
+
+
+class KeyIndexUpdate:
+    """``keys.at[index]``: `set` and `get`."""
+
+    def __init__(self, keys: PRNGKeyArray, index: Any) -> None:
+        self.keys = keys
+        self.index = index
+
+    def set(self, values: Any, **options: Any) -> PRNGKeyArray:
+        """A copy with other keys at the index. Raises TypeError for values that are no keys."""
+        if not isinstance(values, PRNGKeyArray):
+            raise TypeError(f"keys.at[...].set: the values must be keys, got {type_text(values)}: {_ADVICE}")
+        return lifted(lambda x, v: x.at[self.index].set(v, **options), self.keys, values)
+
+    def get(self, **options: Any) -> PRNGKeyArray:
+        """The keys at the index."""
+        return lifted(lambda x: x.at[self.index].get(**options), self.keys)
+
+
+# -- functions of arrays on keys --------------------------------------------------------------------------------------
+
+
+def lifted(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``f(*args, **kwargs)`` of a function that only moves elements, for arguments that hold keys.
+
+    It sees the keys' words as arrays of the keys' shape, mapped along the last dimension.
+    """
+    from .vectorization import vmap
+
+    leaves, tree = tree_util.tree_flatten((args, kwargs))
+    places = [i for i, x in enumerate(leaves) if isinstance(x, PRNGKeyArray)]
+
+    def of_words(*words: Any) -> Any:
+        full = list(leaves)
+        for i, w in zip(places, words):
+            full[i] = w
+        call_args, call_kwargs = tree_util.tree_unflatten(tree, full)
+        return f(*call_args, **call_kwargs)
+
+    out = vmap(of_words, in_axes=-1, out_axes=-1)(*(leaves[i].base for i in places))
+    return tree_util.tree_map(PRNGKeyArray, out)
+
+
+def takes_keys(f: Callable[..., Any], operands: Sequence[int]) -> Callable[..., Any]:
+    """A function that only moves elements, made to take keys too.
+
+    Args:
+        operands: the positions of the arguments of which all elements end up in the result: if any is of keys, all are.
+    """
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except TypeError:
+            if not any(isinstance(x, PRNGKeyArray) for x in tree_util.tree_leaves((args, kwargs))):
+                raise
+        moved = tree_util.tree_leaves([args[i] for i in operands if i < len(args)])
+        other = [x for x in moved if not isinstance(x, PRNGKeyArray)]
+        if other:
+            raise TypeError(
+                f"{f.__module__.rsplit('.', 1)[0]}.{f.__name__}: keys do not mix with other arrays, got dtypes "
+                f"{', '.join(type_text(x) for x in moved)}: {_ADVICE}"
+            )
+        return lifted(f, *args, **kwargs)
+
+    return wrapper
+
+
+def take_keys(namespace: dict[str, Any], operands: Sequence[int], *names: str) -> None:
+    """Make functions of a module take keys; see `takes_keys`."""
+    for name in names:
+        namespace[name] = takes_keys(namespace[name], operands)
+
+
+def _unwrap(keys: PRNGKeyArray) -> tuple[tuple[Any, ...], None]:
+    return (keys.base,), None
+
+
+def _wrap(_: None, children: Sequence[Any]) -> Any:
+    (base,) = children
+    if getattr(base, "dtype", None) == dtypes.float0:  # a cotangent: it carries nothing
+        return np.asarray(base)[..., 0]
+    return PRNGKeyArray(base)
+
+
+tree_util.register_boundary_node(PRNGKeyArray, _unwrap, _wrap)

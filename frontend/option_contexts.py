@@ -1,0 +1,169 @@
+"""Context managers that change one option for a block: ``with quire.enable_x64(True): ...``; `jax.enable_x64` and kin."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import Any
+
+from quire.ir.config import config
+
+_MISSING: Any = object()
+
+
+class OptionContext:
+    """Changes one option of `quire.config` for a block, in this thread or task only; also a decorator of functions.
+
+    Called with the new value; for an option that is on or off the value may be left out and is True.
+
+    Example:
+        >>> import quire, quire.numpy as qnp
+        >>> with quire.enable_x64(True):
+        ...     qnp.ones(2).dtype
+        dtype('float64')
+        >>> quire.config.enable_x64
+        False
+    """
+
+    def __init__(self, option: str, doc: str) -> None:
+        self.option = option
+        self.__name__ = self.__qualname__ = option
+        self.__doc__ = doc
+
+    def __repr__(self) -> str:
+        return f"<context manager of quire.config.{self.option}>"
+
+    def __call__(self, new_val: Any = _MISSING) -> contextlib.AbstractContextManager[None]:
+        if new_val is _MISSING:
+            if not isinstance(getattr(config, self.option), bool):
+                raise TypeError(f"quire.{self.option}: give the option's new value for the block")
+            new_val = True
+        return _override(self.option, new_val)
+
+
+@contextlib.contextmanager
+def _override(option: str, value: Any) -> Generator[None]:
+    with config.override(**{option: value}):
+        yield
+
+
+def disable_jit(disable: bool = True) -> contextlib.AbstractContextManager[None]:
+    """For a block, run compiled functions and loops as Python, one operation after the other (`jax.disable_jit`).
+
+    Values can be printed and stepped through with a debugger; `cond`, `scan`, `while_loop` call their functions
+    directly.
+
+    Example:
+        >>> import quire
+        >>> @quire.compile
+        ... def f(x):
+        ...     return "positive" and x * 2.0 if x > 0 else -x
+        >>> with quire.disable_jit():
+        ...     float(f(-3.0))
+        3.0
+    """
+    return _override("disable_jit", bool(disable))
+
+
+def checking_leaks() -> contextlib.AbstractContextManager[None]:
+    """For a block, raise UnexpectedTracerError when a traced value outlives its trace (`jax.checking_leaks`).
+
+    The error says where the value was made and what holds it. Each trace then looks through all objects: slow.
+
+    Example:
+        >>> import quire
+        >>> kept = []
+        >>> with quire.checking_leaks():
+        ...     quire.make_jaxpr(lambda x: kept.append(x * 2) or x)(1.0)
+        Traceback (most recent call last):
+        ...
+        quire.ir.errors.UnexpectedTracerError: 1 traced value(s) of compile of ... leaked:
+        ...
+    """
+    return _override("check_tracer_leaks", True)
+
+
+enable_x64 = OptionContext(
+    "enable_x64",
+    """For a block, let 64-bit dtypes be 64 bits wide (`jax.enable_x64`): ``with quire.enable_x64(True): ...``.
+
+    Without it float64, int64, uint64 and complex128 mean the 32-bit types (64 bits for complex).
+    """,
+)
+debug_nans = OptionContext(
+    "debug_nans",
+    """For a block, raise FloatingPointError where a NaN appears (`jax.debug_nans`): ``with quire.debug_nans(True): ...``.
+
+    Operations outside `compile` are checked one by one. A compiled program whose result holds a NaN is run again on
+    the reference backend, and the error names the equation that made the NaN, with the user's line.
+    """,
+)
+debug_infs = OptionContext(
+    "debug_infs",
+    """For a block, raise FloatingPointError where an infinity appears (`jax.debug_infs`), as `debug_nans` for NaN.""",
+)
+debug_key_reuse = OptionContext(
+    "debug_key_reuse",
+    """For a block, raise KeyReuseError where a random key is used twice (`jax.debug_key_reuse`).""",
+)
+check_tracer_leaks = OptionContext(
+    "check_tracer_leaks",
+    """For a block, raise UnexpectedTracerError when a traced value outlives its trace; see `checking_leaks`.""",
+)
+enable_checks = OptionContext(
+    "verify_each",
+    """For a block, verify programs after each pass (`jax.enable_checks`): for finding mistakes of quire itself.""",
+)
+log_compiles = OptionContext(
+    "log_compiles",
+    """For a block, log each compilation as a warning of the logger ``quire`` (`jax.log_compiles`): why, how long.""",
+)
+explain_cache_misses = OptionContext(
+    "explain_cache_misses",
+    """For a block, warn when a compiled function is compiled again, and say what differs (`jax.explain_cache_misses`).""",
+)
+numpy_rank_promotion = OptionContext(
+    "numpy_rank_promotion",
+    """For a block, what arrays of different ranks in one operation do: "allow", "warn", "raise" (`jax.numpy_rank_promotion`).
+
+    Example:
+        >>> import quire, quire.numpy as qnp
+        >>> with quire.numpy_rank_promotion("raise"):
+        ...     qnp.ones((2, 3)) + qnp.ones(3)
+        Traceback (most recent call last):
+        ...
+        ValueError: quire.numpy.add: operands have different ranks, (2, 3), (3,), and ...: write the new dimensions, ... x[None, :]
+    """,
+)
+numpy_dtype_promotion = OptionContext(
+    "numpy_dtype_promotion",
+    """For a block, "standard" or "strict" promotion of dtypes (`jax.numpy_dtype_promotion`): strict refuses to mix them.
+
+    Example:
+        >>> import quire, quire.numpy as qnp
+        >>> with quire.numpy_dtype_promotion("strict"):
+        ...     qnp.ones(3) + qnp.arange(3)
+        Traceback (most recent call last):
+        ...
+        quire.ir.errors.TypePromotionError: quire.numpy.add: dtypes ... have no implicit promotion ...
+    """,
+)
+default_matmul_precision = OptionContext(
+    "default_matmul_precision",
+    """For a block, the precision of products that name none (`jax.default_matmul_precision`).
+
+    Example:
+        >>> import quire
+        >>> with quire.default_matmul_precision("highest"):
+        ...     quire.config.default_matmul_precision
+        'highest'
+    """,
+)
+default_prng_impl = OptionContext(
+    "default_prng_impl",
+    """For a block, the generator of new keys (`jax.default_prng_impl`).""",
+)
+threefry_partitionable = OptionContext(
+    "threefry_partitionable",
+    """For a block, whether random bits follow the partitionable scheme (`jax.threefry_partitionable`).""",
+)

@@ -1,0 +1,5 @@
+"""quire.scipy.cluster: vector quantisation."""
+
+from . import vq
+
+__all__ = ["vq"]

@@ -1,0 +1,47 @@
+"""The gamma distribution. Follows `scipy.stats.gamma`."""
+
+from __future__ import annotations
+
+from quire.ir.primitives import elementwise as ew
+
+from ...numpy._util import Value
+from ..special.entropy import xlogy_
+from ._family import Family, functions
+
+
+def _logpdf(y: Value, a: Value) -> Value:
+    return xlogy_(a - 1.0, y) - y - ew.lgamma(a)
+
+
+def _cdf(y: Value, a: Value) -> Value:
+    return ew.igamma(a, y)
+
+
+def _sf(y: Value, a: Value) -> Value:
+    return ew.igammac(a, y)
+
+
+def _valid(a: Value) -> Value:
+    return a > 0
+
+
+_family = Family(
+    name="gamma",
+    what="the gamma distribution",
+    shapes={"a": "the shape, greater than 0."},
+    valid=_valid,
+    low=0.0,
+    formulas={"logpdf": _logpdf, "cdf": _cdf, "sf": _sf},
+    example="1.5, 2.0",
+    results={
+        "logpdf": "-1.0945",
+        "pdf": "0.3347",
+        "cdf": "0.4422",
+        "sf": "0.5578",
+        "logcdf": "-0.8161",
+        "logsf": "-0.5837",
+    },
+)
+logpdf, pdf, cdf, sf, logcdf, logsf = functions(_family)
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

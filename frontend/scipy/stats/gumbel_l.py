@@ -1,0 +1,52 @@
+"""The Gumbel distribution of smallest values. Follows `scipy.stats.gumbel_l`."""
+
+from __future__ import annotations
+
+from quire.ir.primitives import elementwise as ew
+
+from ... import numpy as qnp
+from ...numpy._util import Value
+from ._family import Family, functions, log1mexp
+
+
+def _logpdf(y: Value) -> Value:
+    return y - ew.exp(y)
+
+
+def _logsf(y: Value) -> Value:
+    return -ew.exp(y)
+
+
+def _cdf(y: Value) -> Value:
+    return -ew.expm1(-ew.exp(y))
+
+
+def _logcdf(y: Value) -> Value:
+    # Far down 1 - exp(-t) is t = exp(y), which may be too small for a number
+    far = y < -40.0
+    return qnp.where(far, y, log1mexp(ew.exp(qnp.where(far, 0.0, y))))
+
+
+def _ppf(q: Value) -> Value:
+    return ew.log(-ew.log1p(-q))
+
+
+_family = Family(
+    name="gumbel_l",
+    what="the Gumbel distribution of smallest values",
+    points={"ppf": "p"},
+    formulas={"logpdf": _logpdf, "cdf": _cdf, "logcdf": _logcdf, "logsf": _logsf, "ppf": _ppf},
+    example="0.5",
+    results={
+        "logpdf": "-1.1487",
+        "pdf": "0.317",
+        "cdf": "0.8077",
+        "sf": "0.1923",
+        "logcdf": "-0.2136",
+        "logsf": "-1.6487",
+        "ppf": "-1.2459",
+    },
+)
+logpdf, pdf, cdf, sf, logcdf, logsf, ppf = functions(_family)
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

@@ -1,0 +1,24 @@
+"""Types for annotations, as in `jax.typing`: `Array`, `ArrayLike`, `DTypeLike`."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from quire.runtime.array import Array
+
+
+class SupportsDType(Protocol):
+    """An object with a dtype."""
+
+    @property
+    def dtype(self) -> Any: ...
+
+
+#: What functions take as an array: an array, a NumPy array or a number.
+ArrayLike: TypeAlias = Array | np.ndarray[Any, Any] | np.bool_ | np.number[Any] | bool | int | float | complex
+#: What functions take as a dtype.
+DTypeLike: TypeAlias = str | type[Any] | np.dtype[Any] | SupportsDType
+
+__all__ = ["Array", "ArrayLike", "DTypeLike"]
