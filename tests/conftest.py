@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import tempfile
 
 import pytest
@@ -10,6 +12,21 @@ import pytest
 # Before quire is imported: the cache is private to the run unless a folder is named.
 if "QUIRE_CACHE_DIR" not in os.environ:
     os.environ["QUIRE_CACHE_DIR"] = tempfile.mkdtemp(prefix="quire-test-cache-")
+
+
+# A process of the suite holds many jaxprs and programs: with Python's default thresholds it would go through all of
+# them every few milliseconds.
+gc.set_threshold(50_000, 20, 50)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget():
+    """Each module leaves no programs behind, of quire or of the oracle: they are gigabytes in the end."""
+    yield
+    for name in ("jax", "quire"):
+        if name in sys.modules:
+            sys.modules[name].clear_caches()
+    gc.collect()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The repair of branches in VM bytecode, on programs that IREE compiles wrongly without it."""
 
+import dataclasses
 import io
 import struct
 import zipfile
@@ -13,7 +14,7 @@ import quire
 import quire.lax
 from quire.backends.iree import bytecode, worker
 from quire.backends.iree.paths import compiler_library
-from quire.backends.targets import get_target
+from quire.backends.targets import TARGETS, get_target
 from quire.runtime import buffers
 from quire.runtime.executable import Executable, ExecutionError
 from tests.passes import test_control_flow_transforms as loops
@@ -36,8 +37,10 @@ def switch_of_loops(lax, a, b):
 
 @pytest.fixture(scope="module")
 def unrepaired() -> bytes:
-    """The program as IREE writes it, without the service around the compiler."""
-    module = quire.jit(lambda a, b: switch_of_loops(quire.lax, a, b)).lower(A, B).as_text()
+    """The program as IREE writes it, without the service around the compiler and without loops as kernels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TARGETS, "cpu", dataclasses.replace(TARGETS["cpu"], kernels=False))
+        module = quire.jit(lambda a, b: switch_of_loops(quire.lax, a, b)).lower(A, B).as_text()
     job = {"op": "compile", "module": module.encode(), "flags": get_target("cpu").flags}
     answer = worker.compile_job(worker.Compiler(str(compiler_library())), job)
     assert answer["ok"], answer["diagnostics"]

@@ -285,6 +285,7 @@ def test_retries_of_known_diagnostics():
     once = retry_flags(workgroups, FLAGS)
     assert once == (*FLAGS, fuse)
     assert retry_flags(workgroups, once) == (*once, "--iree-dispatch-creation-enable-aggressive-fusion=false")
+    assert retry_flags("jit global source initialization order invalid", FLAGS)[-1] == "--iree-opt-const-eval=false"
     assert retry_flags("something else", FLAGS) is None
 
 

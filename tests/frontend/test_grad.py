@@ -204,3 +204,10 @@ def test_forward_pass_is_shared() -> None:
     both = n_eqns(mlp_jaxpr(3, quire.value_and_grad(mlp_loss)))
     alone = n_eqns(mlp_jaxpr(3, quire.grad(mlp_loss)))
     assert both - alone <= 2  # the square and its sum, which only the value needs
+
+
+def test_power_of_python_numbers():
+    """Both operands are numbers and no arrays while the rule runs: its constants must have their dtype."""
+    by_base, by_exponent = quire.grad(lambda x, y: qnp.power(x, y), argnums=(0, 1))(0.25, 1.5)
+    assert by_base.item() == 0.75
+    assert abs(by_exponent.item() - np.log(0.25) * 0.125) < 1e-7

@@ -88,7 +88,7 @@ def test_64_bit(partitionable):
 @pytest.mark.parametrize("seed", [0, 1, -1, 2**31, 2**32 + 5, np.int32(-7), np.uint32(2**32 - 1)])
 def test_keys_from_seeds(seed):
     np.testing.assert_array_equal(np.asarray(qr.PRNGKey(seed)), np.asarray(jr.PRNGKey(seed)))
-    np.testing.assert_array_equal(np.asarray(qr.key(seed)), np.asarray(jr.key_data(jr.key(seed))))
+    np.testing.assert_array_equal(np.asarray(qr.key_data(qr.key(seed))), np.asarray(jr.key_data(jr.key(seed))))
     with jax.enable_x64(True), config.override(enable_x64=True):
         np.testing.assert_array_equal(np.asarray(qr.PRNGKey(seed)), np.asarray(jr.PRNGKey(seed)))
 
@@ -105,7 +105,13 @@ def test_compiled():
     [
         (lambda: qr.PRNGKey(0.5), "the seed must be an integer"),
         (lambda: qr.PRNGKey(0, impl="rbg"), "unknown generator 'rbg'"),
-        (lambda: qr.uniform(np.zeros(3, np.uint32)), r"expected a key, uint32 of shape \(2,\), got u32\[3\]"),
+        (lambda: qr.uniform(np.zeros(3, np.uint32)), r"uniform: expected a key .*uint32 of shape \(2,\)\), got u32\[3\]"),
+        (lambda: qr.uniform(KEY, (-1,)), r"uniform: shape \(-1,\) has a negative length"),
+        (lambda: qr.uniform(KEY, 2.5), "uniform: shape must be an int or a sequence of ints, got 2.5"),
+        (lambda: qr.uniform(KEY, (2,), minval=np.zeros(3)), r"do not broadcast to the shape \(2,\): minval f32\[3\]"),
+        (lambda: qr.bits(KEY, dtype=np.int32), "bits: dtype int32 must be an unsigned dtype"),
+        (lambda: qr.rademacher(KEY, dtype=np.float32), "rademacher: dtype float32 must be an integer dtype"),
+        (lambda: qr.randint(KEY, (2,), 0, np.float32(5)), "randint: minval and maxval must be integers"),
         (lambda: qr.uniform(KEY, (2,), np.int32), "uniform: dtype int32 must be a float dtype"),
         (lambda: qr.randint(KEY, (2,), 0, 5, np.float32), "randint: dtype float32 must be an integer dtype"),
         (lambda: qr.bernoulli(KEY, np.int32(1)), "bernoulli: p must be a float"),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import quire
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
@@ -34,6 +35,58 @@ def test_threefry_with_scalar_keys():
     args = [U32(7), U32(9), U32(0), x]
     full = [np.full((2, 3), a, U32) for a in args[:3]] + [x]
     check([Case("scalars", rn.threefry2x32, args), Case("full", rn.threefry2x32, full)])
+
+
+def bits_by_definition(k1, k2, shape, dt):
+    """From the reference of threefry2x32, of which the vectors above are known."""
+    low = np.arange(np.prod(shape, dtype=int), dtype=U32).reshape(shape)
+    grow = (*np.shape(k1), *[1] * len(shape))
+    a, b = (np.asarray(x) for x in rn.threefry2x32(*np.broadcast_arrays(
+        np.reshape(k1, grow), np.reshape(k2, grow), np.zeros_like(low), low)))  # fmt: skip
+    return (a.astype(np.uint64) << np.uint64(32) | b) if dt == np.uint64 else (a ^ b).astype(dt)
+
+
+def test_random_bits():
+    """As ordinary operations (few elements, other widths) and as a kernel."""
+    one, many = (U32(7), U32(9)), (np.arange(6, dtype=U32).reshape(2, 3), np.arange(6, 12, dtype=U32).reshape(2, 3))
+    cases = []
+    with config.override(enable_x64=True):
+        for dt in (np.uint8, np.uint16, np.uint32, np.uint64):
+            for keys, shape in ((one, ()), (one, (5,)), (many, (2, 2)), (one, (0, 3)), (many, (100,)), (one, (9, 50))):
+                cases.append(Case(
+                    f"{np.dtype(dt)} {np.shape(keys[0])} {shape}", lambda a, b, s=shape, d=dt: rn.random_bits(a, b, s, d),
+                    list(keys), lambda a, b, s=shape, d=dt: bits_by_definition(a, b, s, d),
+                ))  # fmt: skip
+        check(cases)
+
+
+def test_random_bits_of_mapped_keys():
+    keys = np.arange(12, dtype=U32).reshape(2, 6)
+    for axes, args in (((0, 0), (keys[0], keys[1])), ((None, 0), (U32(3), keys[1])), ((0, None), (keys[0], U32(3)))):
+        got = quire.vmap(lambda a, b: rn.random_bits(a, b, (40,)), axes)(*args)
+        a, b = np.broadcast_arrays(*args)
+        np.testing.assert_array_equal(got, bits_by_definition(a, b, (40,), np.uint32))
+
+
+@pytest.mark.parametrize(
+    "args, dt, message",
+    [
+        ((np.int32(1), U32(1)), np.uint32, "random_bits: key1"),
+        ((U32(1), np.zeros(2, U32)), np.uint32, r"key1 and key2 must have one shape, got u32\[\] and u32\[2\]"),
+        ((U32(1), U32(1)), np.int32, "random_bits: dtype int32 must be an unsigned integer dtype"),
+    ],
+)
+def test_random_bits_type_errors(args, dt, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        rn.random_bits(*args, (3,), dt)
+
+
+def test_use_key():
+    x = np.arange(4, dtype=U32).reshape(2, 2)
+    check([Case("use_key", lambda k: rn.use_key_p.bind(k, by="test"), [x], lambda k: k)])
+    np.testing.assert_array_equal(quire.vmap(lambda k: rn.use_key_p.bind(k, by="test"), 1, 1)(x), x)
+    with pytest.raises(TypeError, match="use_key"):
+        rn.use_key_p.bind(np.int32(1), by="test")
 
 
 def generator_cases(keys, shapes, types, algorithms=(0, 1, 2)):

@@ -8,6 +8,7 @@ import jax.lax as jl
 import numpy as np
 import pytest
 
+import quire.numpy
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import elementwise as ew
@@ -222,3 +223,22 @@ def test_errors_tell_what_was_given_and_expected(infer, error, text):
     with pytest.raises(error) as caught:
         infer()
     assert text in str(caught.value)
+
+
+def test_sums_of_products_with_rows():
+    """A weighted sum over several dimensions: IREE fails to make one contraction of it."""
+    rng = np.random.default_rng(0)
+    x, row, column = (rng.normal(size=s).astype(np.float32) for s in ((3, 4, 5), 5, 4))
+    weighted = {
+        "row": lambda x, r, c, m: m.sum(x * r),
+        "row, some": lambda x, r, c, m: m.sum(x * r, axis=(1, 2)),
+        "row and column": lambda x, r, c, m: m.sum(x * (c[:, None] * r), axis=(0, 2)),
+        "of a function": lambda x, r, c, m: m.sum(m.exp(m.sin(r)) * x[0]),
+        "columns": lambda x, r, c, m: m.sum(x * c[:, None]),
+    }
+    check(
+        [
+            Case(name, lambda *a, f=f: f(*a, quire.numpy), (x, row, column), lambda *a, f=f: f(*a, np), rtol=1e-4, atol=1e-5)
+            for name, f in weighted.items()
+        ]
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,19 @@ def test_the_table_of_primitives_has_no_unexplained_gap():
 def test_the_table_of_primitives_is_up_to_date():
     result = run(sys.executable, "-m", "quire.tools.rule_table", "--check")
     assert result.returncode == 0, result.stderr
+
+
+def test_the_table_of_names_is_up_to_date_and_every_absent_name_has_a_reason():
+    pytest.importorskip("jax")
+    result = run(sys.executable, "-m", "quire.tools.name_table", "--check")
+    assert result.returncode == 0, result.stderr
+
+
+def test_every_package_is_installed():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    found = {
+        ".".join([name, *file.parent.relative_to(ROOT / folder).parts])
+        for name, folder in settings["package-dir"].items()
+        for file in (ROOT / folder).rglob("__init__.py")
+    }
+    assert found == set(settings["packages"])

@@ -77,7 +77,7 @@ def test_a_script_shows_every_compiled_function(script):
     found = sections(run.stdout)
     assert [h for h in found if ": jaxpr" in h] == ["loss: jaxpr (cpu)", "loss-2: jaxpr (cpu)"]
     assert "f32[4,3]" in found["loss-2: jaxpr (cpu)"]
-    jaxpr, optimized = parse(found["loss: jaxpr (cpu)"]), parse(found["loss: dce (cpu)"])
+    jaxpr, optimized = parse(found["loss: jaxpr (cpu)"]), parse(found["loss: fuse (cpu)"])
     verify(jaxpr)
     assert len(jaxpr.eqns) == 5 and len(optimized.eqns) == 3
     assert "stablehlo.reduce" in found["loss: stablehlo (cpu)"]
@@ -86,7 +86,7 @@ def test_a_script_shows_every_compiled_function(script):
 def test_one_function_with_types(script):
     run = dumpir(f"{script}:loss", "--args", "f32[8,3]", "f32[8,3]", "--source")
     found = sections(run.stdout)
-    assert list(found) == [f"loss: {stage} (cpu)" for stage in ("jaxpr", "dce", "stablehlo")]
+    assert list(found) == [f"loss: {stage} (cpu)" for stage in ("jaxpr", "fuse", "stablehlo")]
     assert "the script ran" not in run.stderr
     program = parse(found["loss: jaxpr (cpu)"])
     assert [e.source.line for e in program.eqns] == [11, 11, 11, 12, 12]

@@ -1,0 +1,143 @@
+"""Reduction clusters as kernels: every form, dtype and tail in one module, against the reference backend and NumPy."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import quire.numpy as qnp
+from quire.backends.kernels.elements import NotSupported
+from quire.backends.kernels.reductions import reduction_kernel
+from quire.backends.stablehlo.kernel_calls import kernel_target
+from quire.backends.stablehlo.loop_kernels import expander
+from quire.backends.targets import TARGETS
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.passes.manager import PassManager, default_pipeline
+from tests.helpers import Case, check, trace
+
+R = np.random.default_rng(0)
+
+
+def array(*shape: int, dtype: str = "float32") -> np.ndarray:
+    if dtype == "bool":
+        return R.random(shape) < 0.999
+    if "int" in dtype:
+        return R.integers(-50 if dtype[0] == "i" else 0, 100, shape).astype(dtype)
+    x = R.normal(size=shape)
+    if dtype == "complex64":
+        return (x + 1j * R.normal(size=shape)).astype(dtype)
+    return x.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+def with_nans(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x[3, 5] = x[3, 300] = x[7, -1] = np.nan
+    x[5, :] = -np.inf
+    return x
+
+
+ROWS = array(37, 461)  # 57 vectors of 8 and a tail of 5
+COLUMNS = array(131, 139)
+THREE = array(7, 33, 83)
+
+
+def softmax(x):
+    e = qnp.exp(x - qnp.max(x, -1, keepdims=True))
+    return e / qnp.sum(e, -1, keepdims=True)
+
+
+def layer_norm(x, g, b):
+    m = qnp.mean(x, -1, keepdims=True)
+    v = qnp.mean((x - m) ** 2, -1, keepdims=True)
+    return (x - m) / qnp.sqrt(v + 1e-5) * g + b
+
+
+def log_softmax_loss(x, y):
+    m = qnp.max(x, -1, keepdims=True)
+    shifted = x - m
+    logits = shifted - qnp.log(qnp.sum(qnp.exp(shifted), -1, keepdims=True))
+    return logits, -qnp.sum(logits * y, -1)
+
+
+def masked(x, mask):
+    x = qnp.where(mask, x, -1e9)
+    return softmax(x)
+
+
+CASES = [
+    Case("softmax", softmax, [ROWS], rtol=1e-5),
+    Case("layer norm", layer_norm, [ROWS, array(461), array(461)], rtol=1e-4, atol=1e-5),
+    Case("cross entropy", log_softmax_loss, [ROWS, array(37, 461)], rtol=1e-4, atol=1e-4),
+    Case("masked attention", masked, [array(3, 4, 40, 40), array(1, 40, 40, dtype="bool")[0]], rtol=1e-5, atol=1e-7),
+    Case("bias of an outer axis", lambda x, b: qnp.sum(x * b[:, None], 1), [ROWS, array(37)], rtol=1e-4, atol=1e-4),
+    Case("scalar operand", lambda x, s: qnp.max(x * s, 1), [ROWS, np.float32(-2)]),
+    Case("two axes", lambda x: qnp.sum(x, (1, 2)), [array(9, 33, 83)], rtol=1e-4, atol=1e-4),
+    Case("all axes", lambda x: (qnp.sum(x), qnp.max(x)), [THREE], rtol=1e-4, atol=1e-4),
+    Case("a long row", lambda x: (qnp.sum(x * x), qnp.min(x)), [array(70001)], rtol=1e-5),
+    Case("a long row that is also a result", lambda x: (qnp.exp(x), qnp.sum(qnp.exp(x))), [array(40003)], rtol=1e-5),
+    Case("columns", lambda x: (qnp.sum(x, 0), qnp.max(x * 2, 0)), [COLUMNS], rtol=1e-4, atol=1e-4),
+    Case("columns of a middle axis", lambda x: qnp.sum(x, 1), [THREE], rtol=1e-4, atol=1e-4),
+    Case("columns with a bias", lambda x, b: qnp.sum(qnp.tanh(x + b), 0), [COLUMNS, array(139)], rtol=1e-4, atol=1e-4),
+    Case("column argmax", lambda x: (qnp.argmax(x, 0), qnp.argmin(x, 0)), [COLUMNS]),
+    Case("row argmax", lambda x: (qnp.argmax(x, 1), qnp.argmin(x, 1)), [with_nans(ROWS)]),
+    Case("first of equal ones", lambda x: (qnp.argmax(x, 1), qnp.argmin(x, 1)), [array(37, 461, dtype="int8")]),
+    Case("all and any", lambda x: (qnp.all(x, 1), qnp.any(~x, 1)), [array(37, 461, dtype="bool")]),
+    Case("count", lambda x: qnp.sum(x > 0, 1), [ROWS]),
+    Case("extremes with NaN", lambda x: (qnp.max(x, 1), qnp.min(x, 1)), [with_nans(ROWS)]),
+    Case("product", lambda x: qnp.prod(1 + x / 100, 1), [ROWS], rtol=1e-4),
+    Case("variance and mean", lambda x: (qnp.mean(x, 1), qnp.var(x, 1)), [ROWS], rtol=1e-4, atol=1e-5),
+    Case("kept on the stack", lambda x: qnp.sum(qnp.exp(x) / qnp.sum(qnp.exp(x), 1, keepdims=True) > 1e-3, 1), [ROWS]),
+    *[
+        Case(f"sums of {d}", lambda x: (qnp.sum(x, 1), qnp.sum(x, 0)), [array(37, 461, dtype=d)], rtol=r, atol=r)
+        for d, r in {"int32": 0, "uint8": 0, "int16": 0, "float16": 1e-2, "bfloat16": 6e-2, "complex64": 1e-4}.items()
+    ],
+]  # fmt: skip
+
+
+def fused(case: Case) -> ClosedJaxpr:
+    return PassManager(default_pipeline("cpu"), target=TARGETS["cpu"]).run(trace(case.f, case.args))
+
+
+def kernel_of(case: Case) -> list[str]:
+    target = kernel_target(TARGETS["cpu"])
+    assert target is not None
+    out = []
+    for e in fused(case).jaxpr.eqns:
+        if e.primitive.name == "fusion":
+            p = e.params
+            found = reduction_kernel(p["jaxpr"].jaxpr, p["space"], p["axes"], target, expander(TARGETS["cpu"]))
+            out.append(found.kernel.reason)
+    return out
+
+
+def test_kernels_compute_what_the_reference_does():
+    check(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
+def test_each_case_is_made_of_kernels(case):
+    """No reduction is left outside, and each cluster has a kernel."""
+    assert not [e.primitive.name for e in fused(case).jaxpr.eqns if e.primitive.name.startswith(("reduce_", "arg"))]
+    assert kernel_of(case)
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"), [("softmax", "3 passes"), ("layer norm", "3 passes"), ("count", "one pass")]
+)
+def test_the_reason_names_the_passes(name, passes):
+    (reason,) = kernel_of(next(c for c in CASES if c.name == name))
+    assert passes in reason and "workgroup" in reason
+
+
+def test_short_rows_are_left_to_the_compiler():
+    (e,) = [
+        e for e in fused(Case("short", lambda x: qnp.sum(x * x, 1), [array(4000, 5)])).jaxpr.eqns
+        if e.primitive.name == "fusion"
+    ]  # fmt: skip
+    with pytest.raises(NotSupported, match="rows of 5 elements"):
+        reduction_kernel(
+            e.params["jaxpr"].jaxpr, e.params["space"], e.params["axes"], kernel_target(TARGETS["cpu"]),
+            expander(TARGETS["cpu"]),
+        )  # fmt: skip
+    check([Case("short", lambda x: qnp.sum(x * x, 1), [array(4000, 5)], rtol=1e-5)])

@@ -1,0 +1,221 @@
+"""Typed keys: arrays of dtype key<fry> that behave as arrays wherever elements are only moved."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import quire
+import quire.numpy as qnp
+from quire import lax
+from quire import random as qr
+from quire.dtypes import extended, prng_key
+from quire.key_array import KeyDType
+
+jr = jax.random
+
+
+def words(keys: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(qr.key_data(keys))
+
+
+def same(got: Any, want: Any) -> None:
+    """Keys of quire and keys of JAX."""
+    assert got.dtype == qr.key_dtype() and got.shape == want.shape
+    np.testing.assert_array_equal(words(got), np.asarray(jr.key_data(want)))
+
+
+MOVES = {
+    "index": lambda r, n, k: k[1],
+    "index last": lambda r, n, k: k[..., 0],
+    "index pair": lambda r, n, k: k[1, 2],
+    "index slice": lambda r, n, k: k[:, 1:],
+    "index new": lambda r, n, k: k[None, :, 0],
+    "index array": lambda r, n, k: k[np.array([1, 0, 1])],
+    "index mask": lambda r, n, k: k[np.array([True, False])],
+    "reshape": lambda r, n, k: k.reshape(3, 2),
+    "ravel": lambda r, n, k: k.ravel(),
+    "T": lambda r, n, k: k.T,
+    "reshape function": lambda r, n, k: n.reshape(k, (-1,)),
+    "stack": lambda r, n, k: n.stack([k[0], k[1]], axis=1),
+    "stack last": lambda r, n, k: n.stack([k, k], axis=-1),
+    "concatenate": lambda r, n, k: n.concatenate([k, k], axis=1),
+    "where": lambda r, n, k: n.where(np.array([True, False, True]), k, k[::-1]),
+    "broadcast_to": lambda r, n, k: n.broadcast_to(k[0], (4, 3)),
+    "expand_dims": lambda r, n, k: n.expand_dims(k, -1),
+    "squeeze": lambda r, n, k: n.squeeze(k[:, :1], -1),
+    "take": lambda r, n, k: n.take(k, np.array([2, 0]), axis=-1),
+    "roll": lambda r, n, k: n.roll(k, 1, axis=1),
+    "moveaxis": lambda r, n, k: n.moveaxis(k, 0, -1),
+    "array": lambda r, n, k: n.array([k[0, 0], k[1, 1]]),
+    "asarray": lambda r, n, k: n.asarray(k),
+    "full": lambda r, n, k: n.full((2,), k[0, 0]),
+    "at set": lambda r, n, k: k.at[0, 1].set(k[1, 1]),
+    "iterate": lambda r, n, k: n.stack(list(k)[::-1]),
+    "split shape": lambda r, n, k: r.split(k[0, 0], (2, 3)),
+    "fold_in": lambda r, n, k: r.fold_in(k[0, 0], 3),
+    "wrap": lambda r, n, k: r.wrap_key_data(r.key_data(k)),
+    "clone": lambda r, n, k: r.clone(k),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_like_jax(name: str) -> None:
+    f = MOVES[name]
+    same(f(qr, qnp, qr.split(qr.key(3), (2, 3))), f(jr, jax.numpy, jr.split(jr.key(3), (2, 3))))
+
+
+def test_facts() -> None:
+    k = qr.split(qr.key(0), (2, 3))
+    assert (k.shape, k.ndim, k.size, k.itemsize, k.nbytes, len(k)) == ((2, 3), 2, 6, 8, 48, 2)
+    assert str(k.dtype) == "key<fry>" and k.dtype == qr.key_dtype() == qr.key(1).dtype and hash(k.dtype)
+    assert quire.dtypes.issubdtype(k.dtype, prng_key) and qnp.issubdtype(k.dtype, prng_key) and qnp.issubdtype(k.dtype, extended)
+    assert not qnp.issubdtype(k.dtype, np.integer) and not qnp.issubdtype(np.uint32, prng_key)
+    assert qnp.issubdtype(prng_key, extended) and qnp.issubdtype(k.dtype, qr.key_dtype())
+    assert qr.key_impl(k) == "threefry2x32" and qr.key(0, dtype=qr.key_dtype()) == qr.key(0, impl="threefry2x32")
+    assert bool((k == k).all()) and not bool((k != k).any()) and bool((k[0, 0] == k).sum() == 1)
+    assert k.block_until_ready() is k and qnp.shape(k) == (2, 3) and qnp.ndim(k) == 2
+    assert repr(qr.key(5)) == "Array((), dtype=key<fry>) overlaying:\n[0 5]"
+    assert bool(copy.deepcopy(k)[1, 1] == k[1, 1]) and bool((pickle.loads(pickle.dumps(k)) == k).all())
+
+
+def test_pytrees() -> None:
+    """For users a key is a leaf."""
+    k = qr.key(0)
+    tree = {"a": k, "b": (qr.key(1), 2)}
+    leaves, treedef = quire.tree_util.tree_flatten(tree)
+    assert leaves[0] is k and leaves[2] == 2
+    assert treedef.unflatten(leaves)["a"] is k
+    drawn = quire.tree_util.tree_map(lambda key, n: qr.uniform(key, (n,)), {"a": k}, {"a": 3})
+    assert drawn["a"].shape == (3,)
+
+
+def test_transformations() -> None:
+    keys = qr.split(qr.key(1), 4)
+    want = np.stack([np.asarray(qr.normal(k, (2,))) for k in keys])
+    np.testing.assert_array_equal(quire.vmap(lambda k: qr.normal(k, (2,)))(keys), want)
+    grid = keys.reshape(2, 2)
+    out = quire.vmap(quire.vmap(lambda k: qr.normal(k, (2,))), in_axes=-1, out_axes=-2)(grid)
+    np.testing.assert_array_equal(out, want.reshape(2, 2, 2))
+    split = quire.vmap(lambda k: qr.split(k, 3), out_axes=-1)(keys)
+    assert split.shape == (3, 4) and split.dtype == keys.dtype
+    np.testing.assert_array_equal(words(split[:, 1]), words(qr.split(keys[1], 3)))
+
+    def loss(w: Any, k: Any) -> Any:
+        return (w * qr.normal(k, (3,))).sum()
+
+    np.testing.assert_allclose(quire.grad(loss)(qnp.ones(3), keys[0]), qr.normal(keys[0], (3,)))
+    value, pull = quire.vjp(loss, qnp.ones(3), keys[0])
+    assert pull(qnp.ones_like(value))[1].dtype == jax.dtypes.float0 and pull(value)[1].shape == ()
+    _, (a, b) = quire.jvp(lambda w: (w * 2, keys[0]), (1.0,), (1.0,))
+    assert float(a) == 2.0 and b.shape == ()
+
+
+def test_loops() -> None:
+    """Keys as carries, rows and results of scan, while_loop, fori_loop, cond, switch, map, checkpoint."""
+
+    def step(r: Any, l: Any, n: Any) -> Any:
+        def f(key: Any, x: Any) -> Any:
+            key, now = r.split(key)
+            return key, (r.uniform(now) + x, now)
+
+        return l.scan(f, r.key(0), n.arange(3.0))
+
+    key, (values, keys) = step(qr, lax, qnp)
+    jkey, (jvalues, jkeys) = step(jr, jax.lax, jax.numpy)
+    same(key, jkey)
+    same(keys, jkeys)
+    np.testing.assert_array_equal(values, jvalues)
+    two = qr.split(key)
+    folded = jax.lax.fori_loop(0, 3, lambda i, k: jr.fold_in(k, i), jkey)
+    same(lax.fori_loop(0, 3, lambda i, k: qr.fold_in(k, i), key), folded)
+    assert bool(lax.cond(True, lambda k: k[0], lambda k: k[1], two) == two[0])
+    assert bool(lax.switch(1, [lambda k: k[0], lambda k: k[1]], two) == two[1])
+    np.testing.assert_array_equal(lax.map(qr.uniform, two), quire.vmap(qr.uniform)(two))
+    out = lax.while_loop(lambda c: c[1] < 2, lambda c: (qr.split(c[0])[0], c[1] + 1), (key, 0))
+    assert bool(out[0] == qr.split(qr.split(key)[0])[0])
+    np.testing.assert_array_equal(quire.checkpoint(lambda k: qr.uniform(k))(key), qr.uniform(key))
+
+
+def test_compiled() -> None:
+    """One program with keys as arguments, results, and in containers; called through the quick path as well."""
+
+    @quire.jit
+    def f(state: Any) -> Any:
+        key, now = qr.split(state["key"])
+        noise = quire.vmap(qr.uniform)(qr.split(now, 3))
+        return {"key": key, "x": state["x"] + noise, "same": state["key"]}
+
+    state: Any = {"key": qr.key(7), "x": qnp.zeros(3)}
+    for _ in range(4):
+        want_key, now = qr.split(state["key"])
+        want = np.asarray(state["x"]) + np.asarray(quire.vmap(qr.uniform)(qr.split(now, 3)))
+        out = f(state)
+        assert bool(out["same"] == state["key"]) and bool(out["key"] == want_key) and out["key"].shape == ()
+        np.testing.assert_array_equal(out["x"], want)
+        state = {"key": out["key"], "x": out["x"]}
+    assert len(f.variants()) == 1
+    assert "key" not in str(f.trace(state).jaxpr).replace("state['key']", "")  # the IR has numbers only
+
+
+def test_shapes_without_values() -> None:
+    out = quire.eval_shape(lambda k: (k, qr.split(k, (2, 3)), qr.normal(k, (4,))), qr.key(0))
+    assert [x.shape for x in out] == [(), (2, 3), (4,)] and out[1].dtype == qr.key_dtype()
+    assert repr(out[1]) == "ShapeDtypeStruct(shape=(2,3), dtype=key<fry>)"
+    struct = quire.ShapeDtypeStruct((5,), qr.key_dtype())
+    assert struct.shape == (5,) and quire.eval_shape(quire.vmap(qr.uniform), struct).shape == (5,)
+    assert isinstance(quire.device_put(qr.key(0)).dtype, KeyDType)
+    assert qr.key_data(quire.device_get(qr.key(3))).tolist() == [0, 3]
+
+
+K = qr.key(0)
+
+
+@pytest.mark.parametrize(
+    "f, error, message",
+    [
+        (lambda: K + 1, TypeError, "add does not accept dtypes key<fry>, int32: keys are used by quire.random only"),
+        (lambda: 2 * K, TypeError, "mul does not accept dtypes key<fry>, int32"),
+        (lambda: qnp.ones(3) * K, TypeError, "mul does not accept dtypes key<fry>, float32"),
+        (lambda: K < K, TypeError, "lt does not accept dtypes key<fry>, key<fry>"),
+        (lambda: -K, TypeError, "neg does not accept dtypes key<fry>"),
+        (lambda: float(K), TypeError, "float does not accept dtypes key<fry>"),
+        (lambda: bool(K), TypeError, "key array cannot be converted to boolean"),
+        (lambda: hash(K), TypeError, "unhashable type: 'PRNGKeyArray'"),
+        (lambda: len(K), TypeError, "len\\(\\) of unsized object"),
+        (lambda: list(K), TypeError, "iteration over a 0-d key array"),
+        (lambda: K[0], IndexError, "Too many indices: array of keys is 0-dimensional, but 1 were indexed"),
+        (lambda: np.asarray(K), TypeError, "cannot be converted to a NumPy array: use quire.random.key_data"),
+        (lambda: K.sum(), AttributeError, "an array of keys .* has no attribute 'sum'"),
+        (lambda: K.astype(np.uint32), TypeError, "has no conversion to <class 'numpy.uint32'>"),
+        (lambda: qnp.add(K, 1), TypeError, "quire.numpy.add: does not accept dtype key<fry> at position 0"),
+        (lambda: qnp.sin(K), TypeError, "quire.numpy.sin: does not accept dtype key<fry>"),
+        (lambda: lax.add(K, K), TypeError, "is not an array: it is an array of keys"),
+        (lambda: qnp.stack([K, qr.PRNGKey(0)]), TypeError, "keys do not mix with other arrays, got dtypes key<fry>, uint32"),
+        (lambda: qr.split(K).at[0].set(1), TypeError, "the values must be keys, got int32"),
+        (lambda: qr.uniform(qr.split(K)), ValueError,
+         r"uniform: takes a single key, got an array of keys of shape \(2,\): use quire.vmap"),
+        (lambda: qr.split(qr.split(K)), ValueError, "split: takes a single key"),
+        (lambda: qr.fold_in(qr.split(K), 1), ValueError, "fold_in: takes a single key"),
+        (lambda: qr.fold_in(K, 1.5), TypeError, "fold_in: data must be an integer scalar, got f32"),
+        (lambda: qr.uniform(3), TypeError, r"uniform: expected a key .* got i32\[\]"),
+        (lambda: qr.uniform("a"), TypeError, "uniform: expected a key .* got str"),
+        (lambda: qr.key(K), TypeError, "key: the seed must be an integer, got a key"),
+        (lambda: qr.key(np.arange(3)), TypeError, r"key: the seed must be a scalar, got i32\[3\]: use quire.vmap"),
+        (lambda: qr.key(0, impl="rbg"), ValueError, "key: unknown generator 'rbg', expected 'threefry2x32'"),
+        (lambda: qr.wrap_key_data(np.zeros((3, 3), np.uint32)), TypeError,
+         r"wrap_key_data: expected keys, or their words: uint32 with a last dimension of 2, got u32\[3,3\]"),
+        (lambda: qr.wrap_key_data(np.zeros((3, 2), np.int32)), TypeError, r"got i32\[3,2\]"),
+        (lambda: qr.wrap_key_data(K), TypeError, "expected the words of keys"),
+        (lambda: qr.key_data(np.zeros(2)), TypeError, r"key_data: expected keys, .* got f32\[2\]"),
+        (lambda: quire.grad(lambda k: 1.0)(K), TypeError, "grad requires real"),
+    ],
+)  # fmt: skip
+def test_errors(f: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        f()
