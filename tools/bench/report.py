@@ -179,7 +179,7 @@ def plot(path: Path, results: Sequence[Result], against: Sequence[str]) -> None:
     shown = [r for r in slowest_first(results, against[0]) if any(r.ratio(n) is not None for n in against)][::-1]
     figure, axes = plt.subplots(figsize=(9, 1 + 0.24 * len(shown)), layout="constrained")
     for name, marker in zip(against, "osD^"):
-        points = [(r.ratio(name), i) for i, r in enumerate(shown) if r.ratio(name) is not None]
+        points = [(ratio, i) for i, r in enumerate(shown) if (ratio := r.ratio(name)) is not None]
         axes.plot([x for x, _ in points], [y for _, y in points], marker, label=f"quire / {name}")
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set_xscale("log")

@@ -42,7 +42,17 @@ program(
 )  # fmt: skip
 program("fft", "64 of 4096", lambda lib: lambda x: lib.np.abs(lib.np.fft.fft(x)), _normal(64, 4096), tolerance=1e-3)
 program("fft", "512x512", lambda lib: lambda x: lib.np.abs(lib.np.fft.fft2(x)), _normal(512, 512), tolerance=1e-3)
+for _name in ("bits", "uniform", "normal"):
+    program(
+        "random", f"{_name} of 1M",
+        lambda lib, name=_name: lambda seed: getattr(lib.random, name)(lib.random.PRNGKey(seed), (1 << 20,)),
+        lambda rng: (np.uint32(3),), libraries=_BOTH,
+    )  # fmt: skip
 program(
-    "random", "normal of 1M", lambda lib: lambda seed: lib.random.normal(lib.random.PRNGKey(seed), (1 << 20,)),
+    "random", "permutation of 64k", lambda lib: lambda seed: lib.random.permutation(lib.random.PRNGKey(seed), 1 << 16),
+    lambda rng: (np.uint32(3),), libraries=_BOTH,
+)  # fmt: skip
+program(
+    "random", "gamma of 4k", lambda lib: lambda seed: lib.random.gamma(lib.random.PRNGKey(seed), 2.5, (1 << 12,)),
     lambda rng: (np.uint32(3),), libraries=_BOTH,
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -87,4 +88,41 @@ program(
 program(
     "training", "transformer block, train step", lambda lib: lib.value_and_grad(transformer_loss(lib, 1)),
     lambda rng: transformer_arguments(1, **_transformer), libraries=_BOTH, tolerance=1e-2,
+)  # fmt: skip
+
+
+def _spectral_radius(lib: Any) -> Any:
+    """A step of examples/spectral_radius.py on a given batch: complex weights, eigenvalues, a conjugated gradient, Adam."""
+    np_ = lib.np
+    init, update, parameters = importlib.import_module(f"{lib.name}.example_libraries.optimizers").adam(1e-3)
+
+    def loss(params: Any, matrices: Any) -> Any:
+        wanted = np_.max(np_.abs(np_.linalg.eigvals(matrices)), axis=-1)
+        x = matrices.reshape(64, 4)
+        for w, b in params[:-1]:
+            z = x @ w + b
+            x = np_.maximum(z.real, 0) + 1j * np_.maximum(z.imag, 0)
+        w, b = params[-1]
+        return np_.mean((np_.abs((x @ w + b)[:, 0]) - wanted) ** 2)
+
+    def step(params: Any, i: Any, matrices: Any) -> Any:
+        value, gradient = lib.value_and_grad(loss)(params, matrices)
+        conjugated = [tuple(np_.conj(g) for g in layer) for layer in gradient]
+        return value, parameters(update(i, conjugated, init(params)))
+
+    return step
+
+
+def _spectral_radius_arguments(rng: np.random.Generator) -> tuple[Any, ...]:
+    def normal(*shape: int) -> Any:
+        return ((rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / np.sqrt(2)).astype(np.complex64)
+
+    sizes = (4, 64, 64, 1)
+    params = [(normal(a, b) / np.float32(np.sqrt(a)), np.zeros(b, np.complex64)) for a, b in zip(sizes, sizes[1:])]
+    return params, np.int32(0), normal(64, 2, 2)
+
+
+program(
+    "training", "spectral radius of 64 2x2, complex MLP, Adam", _spectral_radius, _spectral_radius_arguments,
+    libraries=_BOTH, tolerance=1e-2,
 )  # fmt: skip
