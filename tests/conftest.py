@@ -13,6 +13,12 @@ import pytest
 if "QUIRE_CACHE_DIR" not in os.environ:
     os.environ["QUIRE_CACHE_DIR"] = tempfile.mkdtemp(prefix="quire-test-cache-")
 
+# The oracle's programs are small and run once: they need no optimiser, and the processes of a run share them.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="quire-test-oracle-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 # A process of the suite holds many jaxprs and programs: with Python's default thresholds it would go through all of
 # them every few milliseconds.
