@@ -169,7 +169,7 @@ _UNARY_INEXACT: dict[str, tuple[Primitive, str, str, str]] = {
     "arccosh": (ew.acosh_p, "The inverse hyperbolic cosine.", "1.0", "0.0"),
     "arctanh": (ew.atanh_p, "The inverse hyperbolic tangent.", "0.0", "0.0"),
     "sqrt": (ew.sqrt_p, "The square root; NaN for negative real x.", "9.0", "3.0"),
-    "cbrt": (ew.cbrt_p, "The cube root; real for negative x.", "27.0", "3.0"),
+    "cbrt": (ew.cbrt_p, "The cube root; real for negative x.", "-1.0", "-1.0"),
 }
 _made: dict[str, Any] = {
     name: _unary(
