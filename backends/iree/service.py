@@ -133,11 +133,14 @@ class _Job:
 
 
 class _WorkerDied(Exception):
-    """The worker ended: `reason` in words, `said` the end of its output, `begun`: whether it had taken the job."""
+    """The worker ended: `reason` in words, `said` the end of its output, `begun`: whether it had taken the job.
 
-    def __init__(self, reason: str, said: str, begun: bool) -> None:
+    `killed`: it was ended from outside, for its time or for its memory.
+    """
+
+    def __init__(self, reason: str, said: str, begun: bool, killed: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.said, self.begun = reason, said, begun
+        self.reason, self.said, self.begun, self.killed = reason, said, begun, killed
 
 
 class _Worker:
@@ -157,6 +160,7 @@ class _Worker:
         self.stderr = self.process.stderr.fileno()
         self.said = b""
         self.begun = False
+        self.rss_kb = 0
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.stdout, selectors.EVENT_READ)
         self.selector.register(self.stderr, selectors.EVENT_READ)
@@ -189,7 +193,7 @@ class _Worker:
             left = deadline - time.monotonic()
             if left <= 0:
                 self.kill()
-                raise _WorkerDied(f"did not finish within {timeout:g} s", self._tail(), True)
+                raise _WorkerDied(f"did not finish within {timeout:g} s", self._tail(), True, killed=True)
             for key, _ in self.selector.select(left):
                 if key.fd == self.stdout:
                     part = os.read(key.fd, min(missing, 1 << 20))
@@ -224,7 +228,7 @@ class _Worker:
         else:
             known = {member.value: member.name for member in signal.Signals}
             reason = f"crashed ({known.get(-code, f'signal {-code}')})"
-        return _WorkerDied(reason, self._tail(), self.begun)
+        return _WorkerDied(reason, self._tail(), self.begun, killed=code == -signal.SIGKILL)
 
     def _tail(self) -> str:
         return self.said.decode("utf-8", "replace")
@@ -398,7 +402,7 @@ class CompileService:
                     worker = self._complete(worker, job)
                 except BaseException as error:
                     job.future.set_exception(error)
-                if worker is not None and not worker.alive:
+                if worker is not None and (not worker.alive or worker.rss_kb > RETIRE_KB):
                     self._drop(worker)
                     # The next compile should not wait for the start.
                     worker = self._prepared_worker()
@@ -406,22 +410,27 @@ class CompileService:
                 self._idle += 1
 
     def _complete(self, worker: _Worker | None, job: _Job) -> _Worker:
-        """Runs the job, with another worker where one dies before it begins. Returns the worker last used."""
-        for attempt in range(3):
+        """Runs the job, with another worker where one dies. Returns the worker last used.
+
+        IR that somebody looks at is verified after each pass. Other jobs are where they fail, for the diagnostic.
+        """
+        verify, deaths = job.stages or job.phase is not None, 0
+        while True:
             if worker is None or not worker.alive:
                 self._drop(worker)
                 worker = self._new_worker(())
             try:
-                job.future.set_result(self._run(worker, job))
+                job.future.set_result(self._run(worker, job, verify))
                 return worker
             except _WorkerDied as death:
-                if self._closed or attempt == 2:
+                deaths += not death.begun
+                if self._closed or deaths == 3:
                     raise CompileError(
                         "the compile service was closed during a compile"
                         if self._closed
                         else f"the compiler's process {death.reason} before it could compile {job.name!r}"
                     ) from None
-        raise AssertionError
+                verify = verify or death.begun
 
     def _new_worker(self, warm_up_flags: Sequence[str]) -> _Worker:
         try:
@@ -450,14 +459,18 @@ class CompileService:
                 self._workers.discard(worker)
             worker.kill()
 
-    def _run(self, worker: _Worker, job: _Job) -> CompileOutput:
-        """Runs the job, with the retries of RETRIES; raises CompileError, or _WorkerDied if it did not begin."""
+    def _run(self, worker: _Worker, job: _Job, verify: bool) -> CompileOutput:
+        """Runs the job, with the retries of RETRIES.
+
+        Raises CompileError, or _WorkerDied if it did not begin or crashed without having been verified.
+        """
         flags = job.flags
         while True:
             request: dict[str, Any] = {
                 "op": job.op,
                 "module": job.module,
                 "flags": flags,
+                "verify": verify,
                 "phase": job.phase,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,
@@ -469,7 +482,7 @@ class CompileService:
             except _WorkerDied as death:
                 if job.future in self._abandoned:
                     raise CompileError(f"the compile of {job.name!r} was interrupted") from None
-                if self._closed or not death.begun:
+                if self._closed or not death.begun or not (verify or death.killed):
                     raise
                 raise self._failure(job, flags, death.reason, [], death.said) from None
             finally:
@@ -478,8 +491,7 @@ class CompileService:
                     self._abandoned.discard(job.future)
             diagnostics = tuple(answer["diagnostics"])
             said = worker.said.decode("utf-8", "replace")
-            if answer["rss_kb"] > RETIRE_KB:
-                worker.kill()
+            worker.rss_kb = answer["rss_kb"]
             if answer["ok"]:
                 return CompileOutput(
                     without_branch_moves(answer["vmfb"]) if answer["vmfb"] else b"",
@@ -492,6 +504,8 @@ class CompileService:
                 )
             messages = "\n".join([*(text for _, text in diagnostics), answer["error"]])
             again = retry_flags(messages, flags)
+            if again is None and not verify:
+                again, verify = flags, True
             if again is None:
                 problem = [*diagnostics, ("error", answer["error"])] if answer["error"] else diagnostics
                 raise self._failure(job, flags, "reported an error", problem, said)
