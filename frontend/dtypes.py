@@ -23,7 +23,12 @@ from .numpy._util import is_arraylike
 bfloat16 = ml_dtypes.bfloat16
 
 
-_SCALARS = ((_dtypes.is_bool, bool), (_dtypes.is_integer, int), (_dtypes.is_float, float), (_dtypes.is_complex, complex))
+_SCALARS = (
+    (_dtypes.is_bool, bool),
+    (_dtypes.is_integer, int),
+    (_dtypes.is_float, float),
+    (_dtypes.is_complex, complex),
+)
 
 
 def _dtype(function: str, dtype: Any) -> np.dtype[Any]:

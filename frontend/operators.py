@@ -214,7 +214,9 @@ def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
     from .api import device_put
 
     if stream is not None:
-        raise NotImplementedError("Array.to_device: the argument stream is not supported, copies are ordered without it")
+        raise NotImplementedError(
+            "Array.to_device: the argument stream is not supported, copies are ordered without it"
+        )
     return device_put(self, device)
 
 

@@ -134,7 +134,9 @@ def _join(nodes: frozenset[Any]) -> Any:
     common = uppers[0].intersection(*uppers[1:])
     least = [n for n in common if common <= _upper(n)]
     if len(least) != 1:
-        raise TypePromotionError(f"no implicit promotion for dtypes {', '.join(map(str, nodes))}: convert one explicitly")
+        raise TypePromotionError(
+            f"no implicit promotion for dtypes {', '.join(map(str, nodes))}: convert one explicitly"
+        )
     return least[0]
 
 

@@ -65,9 +65,7 @@ class Primitive:
         }
         # Those with a default may be absent from an equation.
         self.optional_params = frozenset(
-            p.name
-            for p in signature.parameters.values()
-            if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+            p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
         )
         self._cache: dict[Any, tuple[ShapedArray, ...]] = {}
 

@@ -25,7 +25,14 @@ BUILT_IN = (canonicalize, cse, dce, fusion, hoist, inline, simplify)
 _DEFAULT = "drop-weak-types,inline,canonicalize-literals,simplify,cse,hoist,simplify,dce"
 
 DEFAULT_PIPELINES: Mapping[str, str] = MappingProxyType(
-    {"cpu": _DEFAULT + ",fuse", "vulkan": _DEFAULT, "cuda": _DEFAULT, "rocm": _DEFAULT, "metal": _DEFAULT, "vmvx": _DEFAULT}
+    {
+        "cpu": _DEFAULT + ",fuse",
+        "vulkan": _DEFAULT,
+        "cuda": _DEFAULT,
+        "rocm": _DEFAULT,
+        "metal": _DEFAULT,
+        "vmvx": _DEFAULT,
+    }
 )
 """The passes that run before lowering, by target."""
 

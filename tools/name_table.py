@@ -24,8 +24,26 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "names.md"
 #: Public modules of JAX that quire follows, below `jax`; the modules of jax.scipy are found by walking it.
 MODULES = (
     *("", "ad_checkpoint", "core", "custom_batching", "custom_derivatives", "debug", "dlpack", "dtypes", "errors"),
-    *("example_libraries.optimizers", "example_libraries.stax", "experimental.checkify", "flatten_util", "image", "lax"),
-    *("lax.linalg", "nn", "nn.initializers", "numpy", "numpy.fft", "numpy.linalg", "ops", "profiler", "random", "stages"),
+    *(
+        "example_libraries.optimizers",
+        "example_libraries.stax",
+        "experimental.checkify",
+        "flatten_util",
+        "image",
+        "lax",
+    ),
+    *(
+        "lax.linalg",
+        "nn",
+        "nn.initializers",
+        "numpy",
+        "numpy.fft",
+        "numpy.linalg",
+        "ops",
+        "profiler",
+        "random",
+        "stages",
+    ),
     *("test_util", "tree", "tree_util", "typing"),
 )
 
@@ -114,7 +132,9 @@ def make_page() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="fail if the page is not up to date or a reason is missing")
+    parser.add_argument(
+        "--check", action="store_true", help="fail if the page is not up to date or a reason is missing"
+    )
     options = parser.parse_args(arguments)
     text = make_page()
     missing = unexplained()

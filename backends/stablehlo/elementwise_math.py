@@ -318,9 +318,9 @@ def pow32(ctx: Ctx, x: Any, y: Any) -> Any:
     return (pow_in_double if has_libm(ctx) else pow_plain)(ctx, x, y)
 
 
-FORMULAS[pow32] = lambda target, p, avals, params: FORMULAS[
-    pow_in_double if target_has_libm(target) else pow_plain
-](target, p, avals, params)
+FORMULAS[pow32] = lambda target, p, avals, params: FORMULAS[pow_in_double if target_has_libm(target) else pow_plain](
+    target, p, avals, params
+)
 
 
 @formula

@@ -267,9 +267,7 @@ take_keys(
     "dynamic_slice_in_dim", "expand_dims", "index_in_dim", "reshape", "rev", "slice", "slice_in_dim", "squeeze", "stack",
     "tile", "transpose", "unstack",
 )  # fmt: skip
-take_keys(
-    globals(), (0, 1), "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim"
-)
+take_keys(globals(), (0, 1), "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim")
 take_keys(globals(), (1, 2), "select")
 
 # The primitives, under JAX's names: add_p, dot_general_p, scatter_add_p.

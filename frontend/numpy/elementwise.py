@@ -259,7 +259,9 @@ def _comparison(name: str, p: Primitive, what: str, example: str) -> Callable[[A
             raise
 
     return _finish(
-        _broadcasting(general), name, _doc2(what, "bool; complex numbers are ordered by real, then imaginary part", example, name)
+        _broadcasting(general),
+        name,
+        _doc2(what, "bool; complex numbers are ordered by real, then imaginary part", example, name),
     )
 
 

@@ -40,7 +40,9 @@ def threefry2x32(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim]) -> 
 def random_bits(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, shape: tuple[int, ...], dtype: Any
 ) -> tuple[Value, int]:
-    keys = [broadcast_batch(x, axis.size, 0) if d is None else to_front(x, d, axis.size) for x, d in zip(operands, dims)]
+    keys = [
+        broadcast_batch(x, axis.size, 0) if d is None else to_front(x, d, axis.size) for x, d in zip(operands, dims)
+    ]
     return rn.random_bits_p.bind(*keys, shape=shape, dtype=dtype), 0
 
 

@@ -40,7 +40,16 @@ def test_dtypes_of_one(d):
 
 
 @pytest.mark.parametrize(
-    "args", [(1, 2.0), (np.int32(1), 2.0), (np.float16(1), np.int32(2)), (float, np.int8), (True, 1), ("bfloat16", 1.0), (1j, np.float32)]
+    "args",
+    [
+        (1, 2.0),
+        (np.int32(1), 2.0),
+        (np.float16(1), np.int32(2)),
+        (float, np.int8),
+        (True, 1),
+        ("bfloat16", 1.0),
+        (1j, np.float32),
+    ],
 )
 def test_result_type(args):
     got = dtypes.result_type(*args, return_weak_type_flag=True)
@@ -49,7 +58,9 @@ def test_result_type(args):
 
 
 def test_kinds():
-    assert dtypes.issubdtype(dtypes.prng_key, dtypes.extended) and not dtypes.issubdtype(dtypes.extended, dtypes.prng_key)
+    assert dtypes.issubdtype(dtypes.prng_key, dtypes.extended) and not dtypes.issubdtype(
+        dtypes.extended, dtypes.prng_key
+    )
     assert dtypes.issubdtype(dtypes.extended, np.generic)
     assert dtypes.float0 == jax.dtypes.float0
     assert dtypes.finfo("bfloat16").max == ml_dtypes.finfo(ml_dtypes.bfloat16).max
@@ -64,7 +75,9 @@ def test_dlpack():
     x[0] = 9
     assert copied[0] == 0
     assert dlpack.from_dlpack(x, device=quire.devices("cpu")[0])[0] == 9
-    with pytest.raises(TypeError, match=r"quire\.dlpack\.from_dlpack: the array must have the methods __dlpack__ .* got list"):
+    with pytest.raises(
+        TypeError, match=r"quire\.dlpack\.from_dlpack: the array must have the methods __dlpack__ .* got list"
+    ):
         dlpack.from_dlpack([1.0])
 
 

@@ -92,7 +92,9 @@ PARAMS = {
     "a": RNG.normal(size=(3, 2)).astype(np.float32), "b": np.float32(2),
     "c": (RNG.normal(size=3) + 1j * RNG.normal(size=3)).astype(np.complex64),
 }  # fmt: skip
-GRADS = [{k: (RNG.normal(size=np.shape(v)) + np.zeros_like(v)).astype(v.dtype) for k, v in PARAMS.items()} for _ in range(2)]
+GRADS = [
+    {k: (RNG.normal(size=np.shape(v)) + np.zeros_like(v)).astype(v.dtype) for k, v in PARAMS.items()} for _ in range(2)
+]
 SETTINGS = {
     "sgd": (0.1,), "momentum": (0.1, 0.9), "nesterov": (0.1, 0.9), "adagrad": (0.1,), "rmsprop": (0.1,),
     "rmsprop_momentum": (0.1,), "adam": (0.1,), "adamax": (0.1,), "sm3": (0.1,),

@@ -21,7 +21,8 @@ ACTIVATIONS = (
     "soft_sign softplus sparse_plus sparse_sigmoid squareplus tanh"
 ).split()
 POINTS = np.array(
-    [-np.inf, -200, -4, -3, -1.5, -1, -0.5, -1e-6, -0.0, 0, 1e-6, 0.5, np.log(2), 1, 2, 3, 6, 7, 80, np.inf, np.nan], np.float32
+    [-np.inf, -200, -4, -3, -1.5, -1, -0.5, -1e-6, -0.0, 0, 1e-6, 0.5, np.log(2), 1, 2, 3, 6, 7, 80, np.inf, np.nan],
+    np.float32,
 )
 X = RNG.normal(size=(3, 4)).astype(np.float32)
 Y = RNG.normal(size=(3, 4)).astype(np.float32)

@@ -172,7 +172,14 @@ def test_the_determinant_s_derivative_at_singular_matrices():
 
     zero_first = np.ones((4, 4)) + np.diag([0, 1, 2, 3])
     zero_first[:, 0] = 0
-    for m in (np.diag([1.0, 2, 3, 0]), np.diag([1.0, 0, 3, 2]), np.diag([0.0, 0, 1, 2]), zero_first, np.zeros((2, 2)), np.diag([0.0, 2, 3])):
+    for m in (
+        np.diag([1.0, 2, 3, 0]),
+        np.diag([1.0, 0, 3, 2]),
+        np.diag([0.0, 0, 1, 2]),
+        zero_first,
+        np.zeros((2, 2)),
+        np.diag([0.0, 2, 3]),
+    ):
         same(quire.grad(nl.det)(m.astype("float32")), adjugate(m))
 
 
@@ -182,7 +189,9 @@ def test_the_norm_s_derivative_at_zero_is_jax_s():
     for order in (None, 0, 1, 2, np.inf, -np.inf):
         for x in (zero, one):
             np.testing.assert_allclose(
-                quire.grad(lambda x, o=order: nl.norm(x, o))(x), jax.grad(lambda x, o=order: jax.numpy.linalg.norm(x, o))(x), rtol=1e-6
+                quire.grad(lambda x, o=order: nl.norm(x, o))(x),
+                jax.grad(lambda x, o=order: jax.numpy.linalg.norm(x, o))(x),
+                rtol=1e-6,
             )
 
 
@@ -221,7 +230,9 @@ def test_derivatives_of_eigenvectors_on_request():
 
     check_grads(shares, (a,), 1, rtol=3e-2, atol=3e-2)
     check_grads(shares, (normal(3, 3, dtype="complex64"),), 1, rtol=3e-2, atol=3e-2)
-    with pytest.raises(NotImplementedError, match="an eigenvector is determined but for a phase.*enable_eigvec_derivs=True"):
+    with pytest.raises(
+        NotImplementedError, match="an eigenvector is determined but for a phase.*enable_eigvec_derivs=True"
+    ):
         quire.grad(lambda x: qnp.abs(nl.eig(x)[1]).sum())(a)
     with pytest.raises(NotImplementedError, match="left eigenvectors are not implemented"):
         lax.linalg.eig(a, enable_eigvec_derivs=True)
@@ -244,7 +255,14 @@ def test_compiled_equals_eager():
     a, b, c = normal(40, 3, 3), definite(5, 5), normal(30, 2, 2, dtype="complex64")
 
     def everything(a, b, c):
-        small = [nl.det(a), nl.inv(a), *nl.slogdet(a), nl.solve(a, a[:, :1].mT + 0), nl.cholesky(b[:3, :3]), nl.eigvals(c)]
+        small = [
+            nl.det(a),
+            nl.inv(a),
+            *nl.slogdet(a),
+            nl.solve(a, a[:, :1].mT + 0),
+            nl.cholesky(b[:3, :3]),
+            nl.eigvals(c),
+        ]
         large = [nl.det(b), nl.inv(b), nl.cholesky(b), nl.svdvals(b), nl.eigvalsh(b), nl.pinv(b), nl.norm(b, 2)]
         derived = quire.grad(lambda x: qnp.real(nl.det(x)).sum() + nl.slogdet(x)[1].sum())
         return [*small, *large, derived(a), derived(b), derived(c)]

@@ -42,7 +42,9 @@ def segments(m, data, ids):
         ]  # fmt: skip
         if name == "segment_prod":
             continue  # JAX has no derivative of products with repeated segments
-        out[name + " gradient"] = m.grad(lambda x, f=f: (m.numpy.where(abs(f(x, ids, 4)) < 9, f(x, ids, 4), 0) ** 2).sum())(data)
+        out[name + " gradient"] = m.grad(
+            lambda x, f=f: (m.numpy.where(abs(f(x, ids, 4)) < 9, f(x, ids, 4), 0) ** 2).sum()
+        )(data)
     return out
 
 
@@ -50,7 +52,12 @@ def test_segments():
     eager = segments(quire, DATA, IDS)
     same(eager, jax.jit(functools.partial(segments, jax))(DATA, IDS))
     same(quire.compile(functools.partial(segments, quire))(DATA, IDS), eager)
-    for name, want in (("sum", [1, 0, 1]), ("prod", [1, 1, 0]), ("max", [1, 0, 1]), ("min", [1, 1, 0])):  # bool: or, and
+    for name, want in (
+        ("sum", [1, 0, 1]),
+        ("prod", [1, 1, 0]),
+        ("max", [1, 0, 1]),
+        ("min", [1, 1, 0]),
+    ):  # bool: or, and
         got = getattr(ops, "segment_" + name)(np.array([1, 1, 0], bool), np.array([0, 2, 2]), 3)
         np.testing.assert_array_equal(got, np.array(want, bool))
     squares = ops.segment_sum(DATA[:6], np.array([[0, 1], [1, 1], [0, 0], [2, 2], [0, 1], [1, 0]]), 3)

@@ -105,7 +105,10 @@ def test_compiled():
     [
         (lambda: qr.PRNGKey(0.5), "the seed must be an integer"),
         (lambda: qr.PRNGKey(0, impl="rbg"), "unknown generator 'rbg'"),
-        (lambda: qr.uniform(np.zeros(3, np.uint32)), r"uniform: expected a key .*uint32 of shape \(2,\)\), got u32\[3\]"),
+        (
+            lambda: qr.uniform(np.zeros(3, np.uint32)),
+            r"uniform: expected a key .*uint32 of shape \(2,\)\), got u32\[3\]",
+        ),
         (lambda: qr.uniform(KEY, (-1,)), r"uniform: shape \(-1,\) has a negative length"),
         (lambda: qr.uniform(KEY, 2.5), "uniform: shape must be an int or a sequence of ints, got 2.5"),
         (lambda: qr.uniform(KEY, (2,), minval=np.zeros(3)), r"do not broadcast to the shape \(2,\): minval f32\[3\]"),

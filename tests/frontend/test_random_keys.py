@@ -74,7 +74,11 @@ def test_facts() -> None:
     k = qr.split(qr.key(0), (2, 3))
     assert (k.shape, k.ndim, k.size, k.itemsize, k.nbytes, len(k)) == ((2, 3), 2, 6, 8, 48, 2)
     assert str(k.dtype) == "key<fry>" and k.dtype == qr.key_dtype() == qr.key(1).dtype and hash(k.dtype)
-    assert quire.dtypes.issubdtype(k.dtype, prng_key) and qnp.issubdtype(k.dtype, prng_key) and qnp.issubdtype(k.dtype, extended)
+    assert (
+        quire.dtypes.issubdtype(k.dtype, prng_key)
+        and qnp.issubdtype(k.dtype, prng_key)
+        and qnp.issubdtype(k.dtype, extended)
+    )
     assert not qnp.issubdtype(k.dtype, np.integer) and not qnp.issubdtype(np.uint32, prng_key)
     assert qnp.issubdtype(prng_key, extended) and qnp.issubdtype(k.dtype, qr.key_dtype())
     assert qr.key_impl(k) == "threefry2x32" and qr.key(0, dtype=qr.key_dtype()) == qr.key(0, impl="threefry2x32")

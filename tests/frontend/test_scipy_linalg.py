@@ -56,7 +56,9 @@ def test_solutions(dtype):
             same(sl.cho_solve(sl.cho_factor(p, lower), b), scipy.linalg.solve(p, b))
             same(sl.cholesky(p, lower), scipy.linalg.cholesky(p, lower))
             for trans in (0, 1, "C"):
-                same(sl.solve_triangular(a, b, trans, lower), scipy.linalg.solve_triangular(a, b, trans, lower), tol=2e-3)
+                same(
+                    sl.solve_triangular(a, b, trans, lower), scipy.linalg.solve_triangular(a, b, trans, lower), tol=2e-3
+                )
         for trans in (0, 1, 2):
             want = scipy.linalg.lu_solve(scipy.linalg.lu_factor(a), b, trans)
             same(sl.lu_solve(sl.lu_factor(a), b, trans), want)
@@ -83,14 +85,19 @@ def test_decompositions(dtype):
     same(sl.polar(a[:, :3]), scipy.linalg.polar(a[:, :3]), tol=1e-3)
     same(sl.polar(a[:3], "left"), scipy.linalg.polar(a[:3], "left"), tol=1e-3)
     for mode, c in (("right", a), ("left", a[:3]), ("right", a[0]), ("left", a[0, :3])):
-        same(sl.qr_multiply(a[:, :3], c, mode, conjugate=True), scipy.linalg.qr_multiply(a[:, :3], c, mode, conjugate=True))
+        same(
+            sl.qr_multiply(a[:, :3], c, mode, conjugate=True),
+            scipy.linalg.qr_multiply(a[:, :3], c, mode, conjugate=True),
+        )
     same(sl.hessenberg(a, calc_q=True), scipy.linalg.hessenberg(a, calc_q=True))
     for kind in (1, 2, 3):
         w, v = (np.asarray(x) for x in sl.eigh(a + a.conj().T, p, type=kind))
         h = a + a.conj().T
         left, right = {1: (h @ v, p @ v), 2: (h @ p @ v, v), 3: (p @ h @ v, v)}[kind]
         same(left, right * w, tol=2e-3)
-        same(sl.eigh(h, p, type=kind, eigvals_only=True), scipy.linalg.eigh(h, p, type=kind, eigvals_only=True), tol=1e-3)
+        same(
+            sl.eigh(h, p, type=kind, eigvals_only=True), scipy.linalg.eigh(h, p, type=kind, eigvals_only=True), tol=1e-3
+        )
     same(sl.eigh(p, lower=False, eigvals_only=True), np.linalg.eigvalsh(p))
     t, z = (np.asarray(x) for x in sl.schur(a, "complex"))
     same(z @ t @ z.conj().T, a)
@@ -112,7 +119,11 @@ def test_functions_of_matrices(dtype):
     with config.override(enable_x64=True):
         wide = a.astype(np.result_type(dtype, "float64"))
         for x in (wide, 30 * wide, 0 * wide):
-            same(sl.expm(x) / np.linalg.norm(scipy.linalg.expm(x)), scipy.linalg.expm(x) / np.linalg.norm(scipy.linalg.expm(x)), tol=1e-9)
+            same(
+                sl.expm(x) / np.linalg.norm(scipy.linalg.expm(x)),
+                scipy.linalg.expm(x) / np.linalg.norm(scipy.linalg.expm(x)),
+                tol=1e-9,
+            )
     same(sl.expm(np.stack([a, 5 * a])), scipy.linalg.expm(np.stack([a, 5 * a])), tol=2e-3)
     same(sl.expm(np.triu(a), upper_triangular=True), scipy.linalg.expm(np.triu(a)))
     assert np.isnan(sl.expm(1e6 * a)).all()
@@ -198,8 +209,12 @@ def test_iterative_solutions_of_trees_and_their_derivatives():
         return lambda a, b: qnp.sum(f(a, b) ** 3)
 
     for method, a in ((iterative.cg, p), (iterative.bicgstab, g), (iterative.gmres, g)):
-        got = quire.grad(loss(lambda a, b, m=method: through(m, (a + a.T) / 2 if m is iterative.cg else a, b)), (0, 1))(a, b)
-        want = quire.grad(loss(lambda a, b, m=method: direct((a + a.T) / 2 if m is iterative.cg else a, b)), (0, 1))(a, b)
+        got = quire.grad(loss(lambda a, b, m=method: through(m, (a + a.T) / 2 if m is iterative.cg else a, b)), (0, 1))(
+            a, b
+        )
+        want = quire.grad(loss(lambda a, b, m=method: direct((a + a.T) / 2 if m is iterative.cg else a, b)), (0, 1))(
+            a, b
+        )
         same([got[0], *got[1].values()], [want[0], *want[1].values()], tol=1e-3)
     rows = normal(3, 4)
     mapped = quire.compile(quire.vmap(lambda r: iterative.cg(p, r, tol=1e-7)[0]))(rows)

@@ -86,7 +86,12 @@ def test_spectra():
 
 
 def test_inverse():
-    for kw in ({"nperseg": 16}, {"nperseg": 15, "noverlap": 12}, {"nperseg": 16, "noverlap": 11, "fs": 2.0}, {"nperseg": 40, "noverlap": 39}):
+    for kw in (
+        {"nperseg": 16},
+        {"nperseg": 15, "noverlap": 12},
+        {"nperseg": 16, "noverlap": 11, "fs": 2.0},
+        {"nperseg": 40, "noverlap": 39},
+    ):
         z = scipy.signal.stft(X, **kw)[2].astype(np.complex64)
         close(signal.istft(z, **kw)[1], scipy.signal.istft(z, **kw)[1], atol=1e-4)
         np.testing.assert_allclose(signal.istft(signal.stft(X, **kw)[2], **kw)[1][:, :50], X, atol=1e-4)
@@ -97,7 +102,9 @@ def test_inverse():
         kw = dict(zip(("time_axis", "freq_axis"), axes))
         moved = np.moveaxis(z, (2, 1), axes)
         close(signal.istft(moved, **kw)[1], scipy.signal.istft(moved, **kw)[1])
-    close(signal.istft(z, boundary=False, window="boxcar")[1], scipy.signal.istft(z, boundary=False, window="boxcar")[1])
+    close(
+        signal.istft(z, boundary=False, window="boxcar")[1], scipy.signal.istft(z, boundary=False, window="boxcar")[1]
+    )
     # Of several signals SciPy counts the first axis, which is not that of time.
     close(signal.istft(z[0], fs=2.0), scipy.signal.istft(z[0], fs=2.0))
     np.testing.assert_allclose(signal.istft(z, fs=2.0)[0], signal.istft(z[0], fs=2.0)[0])
@@ -133,14 +140,23 @@ def test_derivatives_and_batches():
     try:
         directions, h = [RNG.normal(size=v.shape) for v in data], 1e-5
         gradient = quire.grad(loss, argnums=(0, 1, 2, 3))(*data)
-        slope = (loss(*(v + h * d for v, d in zip(data, directions))) - loss(*(v - h * d for v, d in zip(data, directions)))) / (2 * h)
-        np.testing.assert_allclose(sum((np.asarray(g) * d).sum() for g, d in zip(gradient, directions)), slope, rtol=1e-6)
+        slope = (
+            loss(*(v + h * d for v, d in zip(data, directions))) - loss(*(v - h * d for v, d in zip(data, directions)))
+        ) / (2 * h)
+        np.testing.assert_allclose(
+            sum((np.asarray(g) * d).sum() for g, d in zip(gradient, directions)), slope, rtol=1e-6
+        )
     finally:
         quire.config.update("enable_x64", False)
     rows = quire.vmap(lambda x: signal.welch(x, nperseg=16)[1])(X)
     np.testing.assert_allclose(rows, signal.welch(X, nperseg=16)[1], rtol=1e-5)
     images = np.stack([A, -A])
-    np.testing.assert_allclose(quire.vmap(lambda a: signal.convolve2d(a, B))(images)[1], -np.asarray(signal.convolve2d(A, B)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        quire.vmap(lambda a: signal.convolve2d(a, B))(images)[1],
+        -np.asarray(signal.convolve2d(A, B)),
+        rtol=1e-5,
+        atol=1e-6,
+    )
 
 
 ERRORS = [

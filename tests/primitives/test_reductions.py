@@ -238,7 +238,14 @@ def test_sums_of_products_with_rows():
     }
     check(
         [
-            Case(name, lambda *a, f=f: f(*a, quire.numpy), (x, row, column), lambda *a, f=f: f(*a, np), rtol=1e-4, atol=1e-5)
+            Case(
+                name,
+                lambda *a, f=f: f(*a, quire.numpy),
+                (x, row, column),
+                lambda *a, f=f: f(*a, np),
+                rtol=1e-4,
+                atol=1e-5,
+            )
             for name, f in weighted.items()
         ]
     )
