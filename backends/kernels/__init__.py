@@ -11,6 +11,7 @@ from .conv import Conv, Window, window
 from .cumulative import cumulative
 from .dot import Declined, convolution, correlation, dot, reads_in_place, widens
 from .dtypes import DTYPES, DType, dtype_of
+from .epilogue import Epilogue
 from .kernel import EMPTY, REASON, SERIAL, Kernel, KernelChain, Spec
 from .ordering import sort, top_k
 from .scatter import ScatterDims, scatter
@@ -25,6 +26,7 @@ __all__ = [
     "Declined",
     "DType",
     "EMPTY",
+    "Epilogue",
     "GPU",
     "Kernel",
     "KernelChain",

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 from .builder import KernelBuilder
 from .dtypes import DType
+from .elements import NotSupported
+from .epilogue import Epilogue, EpilogueWriter
 from .gemm_plan import UNROLL, tile
 from .kernel import Kernel, KernelChain, Spec, Step
 from .keys import divmod_
@@ -143,8 +145,11 @@ def _plan(c: Conv, total: DType, target: KernelTarget) -> _Plan:
     return _Plan(mr, nv, line_share, strip_share, (-(-lines // line_share), -(-strips // strip_share)))
 
 
-def conv(c: Conv, operand: DType, total: DType, target: KernelTarget) -> KernelChain:
-    """The kernels of a convolution: operands are the padded input and the filter, sums are of dtype ``total``."""
+def conv(c: Conv, operand: DType, total: DType, target: KernelTarget, epilogue: Epilogue | None = None) -> KernelChain:
+    """The kernels of a convolution: operands are the padded input and the filter, sums are of dtype ``total``.
+
+    With an epilogue its operands follow, and its results are the chain's.
+    """
     plan = _plan(c, total, target)
     lanes = target.lanes(total.bits)
     nr = plan.nv * lanes
@@ -154,10 +159,16 @@ def conv(c: Conv, operand: DType, total: DType, target: KernelTarget) -> KernelC
     filter_, packed = Spec.of(shape, operand), Spec.of((c.groups, strips, rows, nr), total)
     source, result = Spec.of(c.in_shape, operand), Spec.of(c.out_shape, total)
     first = _pack(c, filter_, packed, target)
-    writer = _Writer(c, plan, total, source, packed, result, target)
+    writer = _Writer(c, plan, total, source, packed, result, target, epilogue)
     reason = f"{c}: {plan.mr} pixels x {plan.nv} vectors, filter packed, {math.prod(plan.groups)} workgroups"
+    others, results = list[Spec](), [result]
+    if epilogue is not None:
+        reason, others, results = f"{reason}, {epilogue}", epilogue.operands, epilogue.results
     second = writer.build(reason)
-    return KernelChain((Step(first, (1,)), Step(second, (0, 2))), (source, filter_), (result,), (3,), reason)
+    count = 2 + len(others)
+    steps = Step(first, (1,)), Step(second, (0, count, *range(2, count)))
+    picked = tuple(range(count + 1, count + 1 + len(results)))
+    return KernelChain(steps, (source, filter_, *others), tuple(results), picked, reason)
 
 
 def _pack(c: Conv, filter_: Spec, packed: Spec, target: KernelTarget) -> Kernel:
@@ -192,11 +203,15 @@ def _pack(c: Conv, filter_: Spec, packed: Spec, target: KernelTarget) -> Kernel:
 
 @dataclass
 class _Line:
-    """A line of the result: where it begins in the three arrays, and the loops over the outer taps."""
+    """A line of the result: where it begins in the three arrays, and the loops over the outer taps.
+
+    ``result`` is the place of its first pixel, ``feature`` the first feature that is computed.
+    """
 
     source: Value
     filter: Value
     result: Value
+    feature: Value
     levels: list[Level]
 
 
@@ -204,18 +219,29 @@ class _Writer:
     """The writing of the convolution itself."""
 
     def __init__(
-        self, c: Conv, plan: _Plan, total: DType, source: Spec, packed: Spec, result: Spec, target: KernelTarget
-    ) -> None:
+        self, c: Conv, plan: _Plan, total: DType, source: Spec, packed: Spec, result: Spec, target: KernelTarget,
+        epilogue: Epilogue | None,
+    ) -> None:  # fmt: skip
         self.c, self.plan = c, plan
-        self.b = KernelBuilder("conv", [source, packed], [result], target)
+        operands, results = [source, packed], [result]
+        if epilogue is not None:
+            operands, results = operands + epilogue.operands, epilogue.results
+        self.b = KernelBuilder("conv", operands, results, target)
         self.source = self.b.operand(0, (source.size,))
         self.packed = self.b.operand(1, (packed.size,))
-        self.result = self.b.result(0, (result.size,))
         self.lanes = target.lanes(total.bits)
         self.nr = plan.nv * self.lanes
         self.strips = packed.shape[1]
         self.rows = packed.shape[2]
         self.tile = Tile(self.b, plan.mr, plan.nv, self.lanes, total.scalar, UNROLL)
+        self.result, self.epilogue = None, None
+        if epilogue is None:
+            self.result = self.b.result(0, (result.size,))
+        elif c.groups > 1:
+            raise NotSupported("groups of features")
+        else:
+            size, groups = (plan.mr, self.nr), math.prod(plan.groups)
+            self.epilogue = EpilogueWriter(self.b, epilogue, total, c.out_features, size, groups)
         self.in_steps = row_major(c.in_shape)
         self.out_steps = row_major(c.out_shape)
         # rows of the packed filter from one tap to the next
@@ -257,7 +283,7 @@ class _Writer:
         b, c = self.b, self.c
         at = image * self.in_steps[0] + group * c.group_features
         filter_at = strip * (self.rows * self.nr)
-        out = image * self.out_steps[0] + group * c.group_outputs + column
+        out, feature = image * self.out_steps[0], group * c.group_outputs + column
         levels: list[Level] = []
         for d, (w, place) in enumerate(zip(c.windows[:-1], places)):
             element, first, count = self._taps(w, place)
@@ -273,7 +299,7 @@ class _Writer:
             else:
                 levels.append(Level(last.taps, last.dilation * c.features, self.tap_steps[-1] * self.nr))
                 levels.append(Level(c.group_features, 1, self.nr))
-            self._blocks(_Line(at, filter_at, out, levels), column, b.index(last.out), 1)
+            self._blocks(_Line(at, filter_at, out, feature, levels), column, b.index(last.out), 1)
             return
         with b.for_(0, min(last.base, last.out)) as phase:
             element, first, count = self._taps(last, phase.index)
@@ -282,6 +308,7 @@ class _Writer:
                 at + element * c.features,
                 filter_at + first * (self.tap_steps[-1] * self.nr),
                 out + phase.index * c.out_features,
+                feature,
                 [
                     *levels,
                     Level(count, c.features, self.tap_steps[-1] * last.base * self.nr),
@@ -303,15 +330,21 @@ class _Writer:
                 _merged(line.levels), left, in_step, Source(self.packed, line.filter), [None] * self.plan.nv,
                 self.tile.zeros(),
             )  # fmt: skip
-            self._store(sums, line.result + pixel * out_step, out_step, column)
+            place = line.result + pixel * out_step
+            if self.epilogue is None:
+                self._store(sums, place + line.feature, out_step, column)
+            else:
+                row, skipped = b.udiv(place, c.out_features), 0 if exact else block.index - pixel
+                self.epilogue.store(sums, self.lanes, row, step, line.feature, (skipped, 0))
 
     def _store(self, sums: list[Value], at: Value, step: int, column: Value) -> None:
-        b, nv, lanes = self.b, self.plan.nv, self.lanes
+        b, nv, lanes, result = self.b, self.plan.nv, self.lanes, self.result
+        assert result is not None
 
         def everything(masks: Sequence[Value | None]) -> None:
             for r in range(self.plan.mr):
                 for v in range(nv):
-                    b.vstore(sums[r * nv + v], self.result, at + (r * step + v * lanes), mask=masks[v])
+                    b.vstore(sums[r * nv + v], result, at + (r * step + v * lanes), mask=masks[v])
 
         outputs = self.c.group_outputs
         if outputs % self.nr == 0:

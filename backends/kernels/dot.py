@@ -12,6 +12,8 @@ from functools import lru_cache
 from .conv import Conv, Window, conv
 from .dots import dots
 from .dtypes import DType
+from .elements import NotSupported
+from .epilogue import Epilogue
 from .gemm import Gemm
 from .gemm_plan import dots_plan, plan, vecmat_plan
 from .kernel import Kernel, KernelChain, Spec
@@ -44,18 +46,33 @@ def dot(
     dimension_numbers: DimensionNumbers,
     target: KernelTarget,
     orders: tuple[Order | None, Order | None] = (None, None),
+    epilogue: Epilogue | None = None,
 ) -> Kernel | Declined:
     """The kernel of a dot_general that sums in ``total``, or why it is left to StableHLO.
 
     Operands are of the dtype ``total`` or a narrower one of its kind. ``lhs`` and ``rhs`` are what the contraction
     is of; with an entry in ``orders`` the kernel's operand is the array whose transposition that is. The result has
-    the dtype ``total``.
+    the dtype ``total``, or is what the ``epilogue`` makes of it.
     """
     (lc, rc), (lb, rb) = dimension_numbers
-    return _dot(lhs, rhs, total, ((tuple(lc), tuple(rc)), (tuple(lb), tuple(rb))), target, orders)
+    numbers = (tuple(lc), tuple(rc)), (tuple(lb), tuple(rb))
+    if epilogue is not None:
+        return _dot(lhs, rhs, total, numbers, target, orders, epilogue)
+    return _plain_dot(lhs, rhs, total, numbers, target, orders)
 
 
 @lru_cache(maxsize=1024)
+def _plain_dot(
+    lhs: Spec,
+    rhs: Spec,
+    total: DType,
+    dimension_numbers: DimensionNumbers,
+    target: KernelTarget,
+    orders: tuple[Order | None, Order | None],
+) -> Kernel | Declined:
+    return _dot(lhs, rhs, total, dimension_numbers, target, orders, None)
+
+
 def _dot(
     lhs: Spec,
     rhs: Spec,
@@ -63,6 +80,7 @@ def _dot(
     dimension_numbers: DimensionNumbers,
     target: KernelTarget,
     orders: tuple[Order | None, Order | None],
+    epilogue: Epilogue | None,
 ) -> Kernel | Declined:
     unable = _unable(lhs.dtype, rhs.dtype, total, target)
     if unable is not None:
@@ -72,7 +90,7 @@ def _dot(
     if why is not None:
         return Declined(f"{problem}: {why}")
     out = Spec.of(result_shape(lhs.shape, rhs.shape, dimension_numbers), total)
-    return kernel(problem, total, (_stored(lhs, orders[0]), _stored(rhs, orders[1]), out), target)
+    return kernel(problem, total, (_stored(lhs, orders[0]), _stored(rhs, orders[1]), out), target, epilogue)
 
 
 def _stored(spec: Spec, order: Order | None) -> Spec:
@@ -100,22 +118,36 @@ def reads_in_place(shape: Sequence[int], order: Order, fixed: Sequence[int]) -> 
     return fastest is None or fastest not in fixed
 
 
-def kernel(problem: Product, total: DType, specs: Sequence[Spec], target: KernelTarget) -> Kernel:
-    """The kernel of a product in its best form; ``specs`` are those of the operands and the result."""
+def kernel(
+    problem: Product, total: DType, specs: Sequence[Spec], target: KernelTarget, epilogue: Epilogue | None = None
+) -> Kernel | Declined:
+    """The kernel of a product in its best form; ``specs`` are those of the operands and the result.
+
+    Only products in tiles have epilogues.
+    """
     operands = [specs[i].dtype for i in problem.operands]
     what = f"{problem} {' @ '.join(sorted({d.name for d in operands}))}"
     for turned in (problem, problem.swapped()):
         by_dots = dots_plan(turned, total.nbytes, target)
         if by_dots is not None:
+            if epilogue is not None:
+                return Declined(f"{what}: dot products have no epilogue")
             return dots(turned, total, by_dots, target, specs, f"{what}: {by_dots}")
         by_rows = vecmat_plan(turned, total.nbytes, target)
         if by_rows is not None and turned.out.column == 1:
+            if epilogue is not None:
+                return Declined(f"{what}: added rows have no epilogue")
             return vecmat(turned, total, by_rows, target, specs, f"{what}: {by_rows}")
     if problem.out.column != 1 or (problem.n == 1 and problem.out.row == 1):
         problem = problem.swapped()
     left, right = (specs[i].dtype != total for i in problem.operands)
     chosen = plan(problem, (left, right), total.nbytes, target)
-    return Gemm(problem, total, chosen, target, specs).build(f"{what}: {chosen}")
+    if epilogue is None:
+        return Gemm(problem, total, chosen, target, specs).build(f"{what}: {chosen}")
+    try:
+        return Gemm(problem, total, chosen, target, specs, epilogue).build(f"{what}: {chosen}, {epilogue}")
+    except NotSupported as reason:
+        return Declined(f"{what}: no {epilogue}: {reason}")
 
 
 def declined(p: Product) -> str | None:
@@ -139,20 +171,39 @@ def _unable(lhs: DType, rhs: DType, total: DType, target: KernelTarget) -> str |
 
 
 @lru_cache(maxsize=512)
-def convolution(c: Conv, operand: DType, total: DType, target: KernelTarget) -> KernelChain | Declined:
+def _plain_convolution(c: Conv, operand: DType, total: DType, target: KernelTarget) -> KernelChain | Declined:
+    return _convolution(c, operand, total, target, None)
+
+
+def convolution(
+    c: Conv, operand: DType, total: DType, target: KernelTarget, epilogue: Epilogue | None = None
+) -> KernelChain | Declined:
     """The kernels of a convolution (features last) of a padded input and a filter, or why it is left to StableHLO."""
+    if epilogue is None:
+        return _plain_convolution(c, operand, total, target)
+    return _convolution(c, operand, total, target, epilogue)
+
+
+def _convolution(
+    c: Conv, operand: DType, total: DType, target: KernelTarget, epilogue: Epilogue | None
+) -> KernelChain | Declined:
     why = _unable(operand, operand, total, target)
     if why is None and c.groups > 1 and (c.group_features < 4 or c.group_outputs < target.lanes(total.bits)):
         why = "few features in a group, which the compiler does well"
     if why is None and c.flops < LEAST_CONVOLUTION:
         why = f"fewer than {LEAST_CONVOLUTION} operations"
-    return Declined(f"{c}: {why}") if why else conv(c, operand, total, target)
+    if why is not None:
+        return Declined(f"{c}: {why}")
+    try:
+        return conv(c, operand, total, target, epilogue)
+    except NotSupported as reason:
+        return Declined(f"{c}: no {epilogue}: {reason}")
 
 
-@lru_cache(maxsize=512)
 def correlation(
-    lhs: Spec, rhs: Spec, out: Spec, windows: tuple[Window, ...], target: KernelTarget
-) -> Kernel | Declined:
+    lhs: Spec, rhs: Spec, out: Spec, windows: tuple[Window, ...], target: KernelTarget,
+    epilogue: Epilogue | None = None,
+) -> Kernel | Declined:  # fmt: skip
     """The kernel of a convolution with a large window and a small result, as the gradient of a filter is.
 
     Operands are the padded ``[i, ..., b]`` and ``[i, ..., o]``, the result is ``[..., b, o]``: the sum over i and the
@@ -171,4 +222,4 @@ def correlation(
     )
     if why is None and p.flops < LEAST_CONVOLUTION:
         why = f"fewer than {LEAST_CONVOLUTION} operations"
-    return Declined(f"{p}: {why}") if why else kernel(p, out.dtype, (lhs, rhs, out), target)
+    return Declined(f"{p}: {why}") if why else kernel(p, out.dtype, (lhs, rhs, out), target, epilogue)

@@ -16,6 +16,7 @@ from typing import Literal
 
 from .builder import KernelBuilder
 from .dtypes import DType
+from .epilogue import Epilogue, EpilogueWriter
 from .kernel import Kernel, Spec
 from .keys import divmod_
 from .matrices import Product
@@ -79,8 +80,8 @@ class _Part:
         return count * self.length  # type: ignore[return-value]
 
 
-def _packed(memory: Buffer | None) -> Buffer:
-    """The memory of a packed operand, which there is where the plan packs it."""
+def _memory(memory: Buffer | None) -> Buffer:
+    """Memory of a packed operand or of sums, which there is where the plan has it."""
     assert memory is not None
     return memory
 
@@ -88,7 +89,10 @@ def _packed(memory: Buffer | None) -> Buffer:
 class Gemm:
     """The writing of one product's kernel."""
 
-    def __init__(self, problem: Product, total: DType, plan: Plan, target: KernelTarget, specs: Sequence[Spec]) -> None:
+    def __init__(
+        self, problem: Product, total: DType, plan: Plan, target: KernelTarget, specs: Sequence[Spec],
+        epilogue: Epilogue | None = None,
+    ) -> None:  # fmt: skip
         self.p, self.plan = problem, plan
         self.elem = total.scalar
         self.lanes = target.lanes(total.bits)
@@ -108,11 +112,22 @@ class Gemm:
             scratch.append(Spec.of((plan.groups * self.rhs_size + pad,), total))
         if self.lhs_size:
             scratch.append(Spec.of((plan.groups * self.lhs_size,), total))
-        self.b = KernelBuilder("gemm", specs[:2], specs[2:], target, scratch=scratch)
+        operands, results = list(specs[:2]), list(specs[2:])
+        sums: int | None = 0  # the result that holds the sums of early parts
+        if epilogue is not None:
+            operands, results, sums = operands + epilogue.operands, epilogue.results, epilogue.holding(total)
+            if sums is None and self.parts > 1:
+                sums = len(results) + len(scratch)
+                scratch.append(specs[2])
+        self.b = KernelBuilder("gemm", operands, results, target, scratch=scratch)
         self.lhs, self.rhs = (self.b.operand(i, (specs[i].size,)) for i in problem.operands)
-        self.out = self.b.result(0, (specs[2].size,))
-        self.packed_rhs = self.b.result(1, scratch[0].shape) if self.rhs_size else None
-        self.packed_lhs = self.b.result(len(scratch), scratch[-1].shape) if self.lhs_size else None
+        self.out = self.b.result(sums or 0, (specs[2].size,)) if epilogue is None or self.parts > 1 else None
+        packed = len(results)
+        self.packed_rhs = self.b.result(packed, scratch[0].shape) if self.rhs_size else None
+        self.packed_lhs = None
+        if self.lhs_size:
+            packed += bool(self.rhs_size)
+            self.packed_lhs = self.b.result(packed, self.b.results[packed].shape)
         if plan.rhs == "strip":
             self.packed_rhs = self.b.stack((self.longest * self.nr,), self.elem)
         self.tile = Tile(self.b, plan.mr, plan.nv, self.lanes, self.elem, plan.unroll)
@@ -120,6 +135,9 @@ class Gemm:
         self.column_tail = self.strips * self.nr - problem.n
         self.moves_columns = self.column_tail > 0 and self.strips > 1 and self.parts == 1
         self.row_tail = self.blocks * plan.mr - problem.m
+        self.epilogue = None
+        if epilogue is not None:
+            self.epilogue = EpilogueWriter(self.b, epilogue, total, problem.n, (plan.mr, self.nr), plan.groups)
 
     # -- the loop nest -----------------------------------------------------------------------------------------------
 
@@ -193,17 +211,17 @@ class Gemm:
             column = self._column(s.index)
             if plan.rhs == "strip":
                 self._pack_rhs(part, s.index, b.index(0))
-                rhs, row = _packed(self.packed_rhs), self.nr
+                rhs, row = _memory(self.packed_rhs), self.nr
                 at = b.index(0)
             elif plan.rhs == "block":
-                rhs, row = _packed(self.packed_rhs), self.nr
+                rhs, row = _memory(self.packed_rhs), self.nr
                 at = self.rhs_at + (s.index - strips[0]) * (self.longest * self.nr)
             else:
                 rhs, row = self.rhs, self.p.rhs.row
                 at = self.origins[1] + part.k0 * row + column
             with b.for_(*blocks) as r:
                 if plan.pack_lhs:
-                    lhs, steps = _packed(self.packed_lhs), (1, plan.mr)
+                    lhs, steps = _memory(self.packed_lhs), (1, plan.mr)
                     start = self.lhs_at + (r.index - blocks[0]) * size
                 else:
                     lhs, steps = self.lhs, (self.p.lhs.row, self.p.lhs.column)
@@ -262,7 +280,7 @@ class Gemm:
 
     def _pack_strip(self, start: Value, length: Operand, column: Value, at: Value) -> None:
         b, p, nv, lanes = self.b, self.p, self.plan.nv, self.lanes
-        steps, target = p.rhs, _packed(self.packed_rhs)
+        steps, target = p.rhs, _memory(self.packed_rhs)
         if steps.column == 1:
             masks = self._masks(column)
             start = start + column
@@ -294,7 +312,7 @@ class Gemm:
         self._each_turn(part, self.plan.mr, at, 0, lambda o, to: self._pack_panel(start + o, part.length, to))
 
     def _pack_panel(self, start: Value, length: Operand, at: Value) -> None:
-        b, mr, steps, target = self.b, self.plan.mr, self.p.lhs, _packed(self.packed_lhs)
+        b, mr, steps, target = self.b, self.plan.mr, self.p.lhs, _memory(self.packed_lhs)
         if steps.row == 1:
             copy_rows(
                 b, length,
@@ -327,37 +345,80 @@ class Gemm:
 
     def _finish(self, part: _Part, strip: Value, column: Value, block: Value, results: list[Value]) -> None:
         """Store a block of results, or add it to what earlier parts of k have stored."""
-        b, p, plan = self.b, self.p, self.plan
-        at = self.origins[2] + self._row(block) * p.out.row + column
-
-        def rows(first: int, last: int, masks: list[Value | None], values: list[Value]) -> None:
-            for r in range(first, last):
-                for v in range(plan.nv):
-                    b.vstore(values[r * plan.nv + v], self.out, at + (r * p.out.row + v * self.lanes), mask=masks[v])
-
-        def everything(masks: list[Value | None]) -> None:
-            if self.parts == 1:
-                rows(0, plan.mr, masks, results)
-                return
-            place = part.k0 if part.turns is None else part.k0 + part.turns[0]
-            with b.if_(b.cmp("eq", place, 0), [self.tile.type] * len(results)) as first:
-                first.yield_(*results)
-                first.else_()
-                old = [
-                    b.vload(self.lanes, self.out, at + (r * p.out.row + v * self.lanes), mask=masks[v])
-                    for r in range(plan.mr)
-                    for v in range(plan.nv)
-                ]
-                first.yield_(*(x + y for x, y in zip(old, results)))
-            if self.row_tail:
-                with b.if_(b.cmp("ne", block, self.blocks - 1)):
-                    rows(0, self.row_tail, masks, first.results)
-            rows(self.row_tail, plan.mr, masks, first.results)
-
-        if self.column_tail and not self.moves_columns and self.strips > 1:
-            with b.if_(b.cmp("ne", strip, self.strips - 1)) as whole:
-                everything([None] * plan.nv)
+        if self.epilogue is not None:
+            self._finish_epilogue(self.epilogue, part, strip, column, block, results)
+        elif self.column_tail and not self.moves_columns and self.strips > 1:
+            with self.b.if_(self.b.cmp("ne", strip, self.strips - 1)) as whole:
+                self._put(part, column, block, [None] * self.plan.nv, results)
                 whole.else_()
-                everything(self._masks(column))
+                self._put(part, column, block, self._masks(column), results)
         else:
-            everything(self._masks(column))
+            self._put(part, column, block, self._masks(column), results)
+
+    def _put(self, part: _Part, column: Value, block: Value, masks: list[Value | None], results: list[Value]) -> None:
+        at = self._result_place(column, block)
+        if self.parts == 1:
+            self._store_rows(0, self.plan.mr, at, masks, results)
+        else:
+            self._store_once(block, at, masks, self._continued(part, at, masks, results))
+
+    def _finish_epilogue(
+        self, epilogue: EpilogueWriter, part: _Part, strip: Value, column: Value, block: Value, results: list[Value]
+    ) -> None:
+        """Store what the epilogue makes of a block of results, or the sums while they are not complete."""
+        b, p = self.b, self.p
+        row = self._row(block)
+        skipped = (
+            block * self.plan.mr - row if self.row_tail else 0,
+            strip * self.nr - column if self.moves_columns else 0,
+        )
+        number = b.udiv(self.origins[2] + row * p.out.row, p.n)
+        place = number, max(1, p.out.row // p.n), column, skipped
+        if self.parts == 1:
+            epilogue.store(results, self.lanes, *place)
+            return
+        at, masks = self._result_place(column, block), self._masks(column)
+        results = self._continued(part, at, masks, results)
+        last = b.cmp("sge", part.k0 + self.plan.kc, p.k)
+        if part.turns is not None:
+            last = b.and_(last, b.cmp("sge", part.turns[0] + self.plan.ko, self.turns))
+        with b.if_(last) as complete:
+            epilogue.store(results, self.lanes, *place)
+            complete.else_()
+            self._store_once(block, at, masks, results)
+
+    def _result_place(self, column: Value, block: Value) -> Value:
+        return self.origins[2] + self._row(block) * self.p.out.row + column
+
+    def _store_rows(
+        self, first: int, last: int, at: Value, masks: Sequence[Value | None], values: Sequence[Value]
+    ) -> None:
+        b, nv = self.b, self.plan.nv
+        for r in range(first, last):
+            for v in range(nv):
+                place = at + (r * self.p.out.row + v * self.lanes)
+                b.vstore(values[r * nv + v], _memory(self.out), place, mask=masks[v])
+
+    def _store_once(self, block: Value, at: Value, masks: Sequence[Value | None], values: Sequence[Value]) -> None:
+        """Store a tile without the rows of an earlier one."""
+        if self.row_tail:
+            with self.b.if_(self.b.cmp("ne", block, self.blocks - 1)):
+                self._store_rows(0, self.row_tail, at, masks, values)
+        self._store_rows(self.row_tail, self.plan.mr, at, masks, values)
+
+    def _continued(
+        self, part: _Part, at: Value, masks: Sequence[Value | None], results: Sequence[Value]
+    ) -> list[Value]:
+        """The sums with those of earlier parts of k."""
+        b, plan = self.b, self.plan
+        place = part.k0 if part.turns is None else part.k0 + part.turns[0]
+        with b.if_(b.cmp("eq", place, 0), [self.tile.type] * len(results)) as first:
+            first.yield_(*results)
+            first.else_()
+            old = [
+                b.vload(self.lanes, _memory(self.out), at + (r * self.p.out.row + v * self.lanes), mask=masks[v])
+                for r in range(plan.mr)
+                for v in range(plan.nv)
+            ]
+            first.yield_(*(x + y for x, y in zip(old, results)))
+        return first.results

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,18 +46,23 @@ class Kept:
 
 
 class Emitter:
-    """Computes a cluster's values at a place."""
+    """Computes a cluster's values at a place.
 
-    def __init__(self, cluster: Cluster, b: KernelBuilder, expand: Expand) -> None:
+    `operands` are the numbers of the kernel's operands that the jaxpr's inputs are: by default all, in order.
+    """
+
+    def __init__(
+        self, cluster: Cluster, b: KernelBuilder, expand: Expand, operands: Mapping[Var, int] | None = None
+    ) -> None:
         self.cluster = cluster
         self.b = b
         self.elements = Elements(b, expand)
         self.rows: dict[Any, Element] = {}  # reductions and what is computed of them, for the row at hand
         self.saved: dict[Var, Kept] = {}
         jaxpr = cluster.jaxpr
-        self.inputs = {
-            v: Memory(self.elements, _flat(b.operand, i, v.aval), v.aval.dtype) for i, v in enumerate(jaxpr.invars)
-        }
+        if operands is None:
+            operands = {v: i for i, v in enumerate(jaxpr.invars)}
+        self.inputs = {v: Memory(self.elements, _flat(b.operand, i, v.aval), v.aval.dtype) for v, i in operands.items()}
         self.outputs = [
             Memory(self.elements, _flat(b.result, i, v.aval), v.aval.dtype) for i, v in enumerate(jaxpr.outvars)
         ]

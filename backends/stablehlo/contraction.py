@@ -8,7 +8,7 @@ f16 and bf16 would be summed in their own precision; convolutions with features 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,40 @@ def _prepare(ctx: Ctx, lhs: Any, rhs: Any) -> tuple[Any, Any, DType]:
     return as_operand(lhs, x, operands), as_operand(rhs, y, operands), total
 
 
+@dataclass(frozen=True)
+class Following:
+    """What a kernel computes of a contraction's result before it is stored, and the operands it reads for that."""
+
+    epilogue: kernels.Epilogue
+    operands: Sequence[Any]
+
+
+def with_epilogue(ctx: Ctx, lhs: Any, rhs: Any, following: Following) -> list[Any] | None:
+    """The contraction of `ctx` and its epilogue by one kernel; None, with the reason recorded, where there is none."""
+    out, p = ctx.avals_out[0], ctx.eqn.params
+    if not out.size or not ctx.avals_in[0].size:
+        return None
+    lhs, rhs, total = _prepare(ctx, lhs, rhs)
+    if total != out.dtype and not dtypes.is_float(total):
+        ctx.chose(f"no epilogue of a result of {out.dtype} summed in {total}")
+        return None
+    if ctx.eqn.primitive is ct.dot_general_p:
+        return _dot_kernel(ctx, lhs, rhs, p["dimension_numbers"], total, following)
+    if p["batch_group_count"] != 1:
+        ctx.chose("no epilogue with groups of images")
+        return None
+    return _conv_kernel(ctx, lhs, rhs, Geometry.of(p), total, following)
+
+
+def _called(ctx: Ctx, chosen: Any, lhs: Any, rhs: Any, following: Following | None) -> list[Any] | None:
+    """The results of the kernel that was chosen, or None; the reason is recorded."""
+    if isinstance(chosen, kernels.Declined):
+        ctx.chose(f"StableHLO: {chosen.reason}" if following is None else f"no epilogue: {chosen.reason}")
+        return None
+    ctx.chose(f"kernel {chosen.name}: {chosen.reason}")
+    return call(ctx, chosen, [lhs, rhs, *(() if following is None else following.operands)])
+
+
 # -- dot_general ------------------------------------------------------------------------------------------------------------
 
 
@@ -150,14 +184,16 @@ def dot_general(
     if not out.size or not ctx.avals_in[0].size:
         return hlo.full(0, out.shape, out.dtype)
     lhs, rhs, total = _prepare(ctx, lhs, rhs)
-    y = _dot_kernel(ctx, lhs, rhs, dimension_numbers, total)
-    if y is None:
-        y = emit_dot(lhs, rhs, dimension_numbers, total, precision)
+    found = _dot_kernel(ctx, lhs, rhs, dimension_numbers, total)
+    y = emit_dot(lhs, rhs, dimension_numbers, total, precision) if found is None else found[0]
     return from_computed(y, total, out.dtype)
 
 
-def _dot_kernel(ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotDimensionNumbers, total: DType) -> Any:
-    """The product by a kernel; None where StableHLO is the better form."""
+def _dot_kernel(
+    ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotDimensionNumbers, total: DType,
+    following: Following | None = None,
+) -> list[Any] | None:  # fmt: skip
+    """The product, and what follows, by a kernel; None where there is none or StableHLO is the better form."""
     target = kernel_target(ctx.target)
     if target is None or dtypes.is_complex(total):
         return None
@@ -168,12 +204,9 @@ def _dot_kernel(ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotDimension
     sums = kernels.dtype_of(total)
     if kernels.widens(x, y, sums, dimension_numbers):
         lhs, x = hlo.convert(lhs, total), kernels.Spec.of(x.shape, total)
-    chosen = kernels.dot(x, y, sums, dimension_numbers, target, (left, right))
-    if isinstance(chosen, kernels.Declined):
-        ctx.chose(f"StableHLO: {chosen.reason}")
-        return None
-    ctx.chose(f"kernel {chosen.name}: {chosen.reason}")
-    return call(ctx, chosen, [lhs, rhs])[0]
+    epilogue = None if following is None else following.epilogue
+    chosen = kernels.dot(x, y, sums, dimension_numbers, target, (left, right), epilogue)
+    return _called(ctx, chosen, lhs, rhs, following)
 
 
 def _before_transpose(x: Any, batch: Sequence[int]) -> tuple[Any, tuple[int, ...] | None]:
@@ -267,10 +300,9 @@ def conv_general_dilated(
         return hlo.full(0, out.shape, out.dtype)
     lhs, rhs, total = _prepare(ctx, lhs, rhs)
     if batch_group_count == 1:
-        geometry = Geometry(dimension_numbers, window_strides, padding, lhs_dilation, rhs_dilation, feature_group_count)
-        y = _conv_kernel(ctx, lhs, rhs, geometry, total)
-        if y is not None:
-            return y
+        found = _conv_kernel(ctx, lhs, rhs, Geometry.of(ctx.eqn.params), total)
+        if found is not None:
+            return found
     operands = ctx.avals_in[0].dtype if hlo.with_dtype(lhs, ctx.avals_in[0].dtype) == lhs.type else total
     spec, n = dimension_numbers, len(window_strides)
     # IREE's compiler crashes on padded complex convolutions.
@@ -313,9 +345,20 @@ class Geometry:
     rhs_dilation: tuple[int, ...]
     groups: int
 
+    @staticmethod
+    def of(params: Mapping[str, Any]) -> Geometry:
+        """That of a conv_general_dilated with these parameters."""
+        names = "dimension_numbers", "window_strides", "padding", "lhs_dilation", "rhs_dilation", "feature_group_count"
+        return Geometry(*(params[name] for name in names))
 
-def _conv_kernel(ctx: Ctx, lhs: Any, rhs: Any, g: Geometry, total: DType) -> Any:
-    """The convolution by kernels, in the layout and dtype of the result; None where StableHLO is the better form."""
+
+def _conv_kernel(
+    ctx: Ctx, lhs: Any, rhs: Any, g: Geometry, total: DType, following: Following | None = None
+) -> list[Any] | None:
+    """The convolution, and what follows, by kernels, in the layout and dtype of the result.
+
+    None where there is none or StableHLO is the better form.
+    """
     target = kernel_target(ctx.target)
     n = len(g.strides)
     if target is None or dtypes.is_complex(total) or not n:
@@ -336,6 +379,7 @@ def _conv_kernel(ctx: Ctx, lhs: Any, rhs: Any, g: Geometry, total: DType) -> Any
         windows.append(w)
         pads.append((pad[0], pad[1]))
     last, inner = n + 1, tuple(range(1, n + 1))
+    epilogue = None if following is None else following.epilogue
     chosen: Any
     if by_sums:
         layout = ct.ConvDimensionNumbers((last, 0, *inner), (last, 0, *inner), (n, last, *range(n)))
@@ -344,17 +388,17 @@ def _conv_kernel(ctx: Ctx, lhs: Any, rhs: Any, g: Geometry, total: DType) -> Any
             kernels.Spec.of((features, *(w.size for w in windows), batch), elements[0]),
             kernels.Spec.of((features, *taps, k[spec.rhs_spec[0]]), elements[1]),
             kernels.Spec.of((*sizes, batch, k[spec.rhs_spec[0]]), elements[2]),
-            tuple(windows), target,
+            tuple(windows), target, epilogue,
         )  # fmt: skip
     else:
         layout = _last_features(n)
         features = x[spec.lhs_spec[1]]
         c = kernels.Conv(x[spec.lhs_spec[0]], features, k[spec.rhs_spec[0]], g.groups, tuple(windows))
-        chosen = kernels.convolution(c, kernels.dtype_of(elements[0]), elements[2], target)
+        chosen = kernels.convolution(c, kernels.dtype_of(elements[0]), elements[2], target, epilogue)
+    if following is not None and tuple(layout.out_spec) != tuple(spec.out_spec):
+        chosen = kernels.Declined("the result is in another layout than the kernel's")
     if isinstance(chosen, kernels.Declined):
-        ctx.chose(f"StableHLO: {chosen.reason}")
-        return None
-    ctx.chose(f"kernel {chosen.name}: {chosen.reason}")
+        return _called(ctx, chosen, lhs, rhs, following)
     lhs = relayout(lhs, spec.lhs_spec, layout.lhs_spec)
     rhs = relayout(rhs, spec.rhs_spec, layout.rhs_spec)
     if any(p != (0, 0) for p in pads) or any(i > 1 for i in interior):
@@ -363,8 +407,10 @@ def _conv_kernel(ctx: Ctx, lhs: Any, rhs: Any, g: Geometry, total: DType) -> Any
             low[d], high[d], holes[d] = lo, hi, i - 1
         zero = hlo.constant(0, np.dtype(kernels.dtype_of(elements[0]).numpy()))
         lhs = hlo.pad(lhs, zero, low, high, holes)
-    y = from_computed(call(ctx, chosen, [lhs, rhs])[0], total, out.dtype)
-    return relayout(y, layout.out_spec, spec.out_spec)
+    results = _called(ctx, chosen, lhs, rhs, following)
+    if following is not None or results is None:
+        return results
+    return [relayout(from_computed(results[0], total, out.dtype), layout.out_spec, spec.out_spec)]
 
 
 def _barrier_if_moved(before: Any, after: Any) -> Any:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from quire.ir.avals import ShapedArray
+from quire.ir.jaxpr import Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import trace_flat
 
+from ..kernels import Epilogue
 from ..kernels.elements import NotSupported
 from ..kernels.reductions import Partial, reduction_kernel
+from .contraction import Following, with_epilogue
 from .kernel_calls import call, kernel_target
 from .loop_kernels import expander
 from .lowering import Ctx, lower_jaxpr
@@ -23,6 +26,8 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
     if target is None:
         return "the target has no kernels"
     p = ctx.eqn.params
+    if p["kind"] == "contraction":
+        return _contraction(ctx, p["jaxpr"].jaxpr, operands)
     try:
         found = reduction_kernel(p["jaxpr"].jaxpr, p["space"], p["axes"], target, expander(ctx.target))
     except NotSupported as reason:
@@ -32,6 +37,19 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
         x if part is None else _combined(ctx, x, part, v.aval)
         for x, part, v in zip(results, found.partial, ctx.eqn.outputs)
     ]
+
+
+def _contraction(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:
+    """A contraction with its epilogue as one kernel."""
+    (e,) = (e for e in body.eqns if e.primitive.family == "contraction")
+    rest = [other for other in body.eqns if other is not e]
+    given = dict(zip(body.invars, operands))
+    read = [v for v in body.invars if any(v in other.inputs for other in rest)]
+    epilogue = Epilogue(Jaxpr((), [e.outputs[0], *read], rest, body.outvars), expander(ctx.target))
+    inner = Ctx(ctx.module, e, [a.aval for a in e.inputs], [v.aval for v in e.outputs], e.source or ctx.source)
+    lhs, rhs = (given[a] for a in e.inputs if isinstance(a, Var))
+    found = with_epilogue(inner, lhs, rhs, Following(epilogue, [given[v] for v in read]))
+    return "no epilogue" if found is None else found
 
 
 def _combined(ctx: Ctx, x: Any, part: Partial, aval: ShapedArray) -> Any:

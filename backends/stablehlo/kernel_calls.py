@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from .lowering import Ctx
 
 Value = Any
 
+#: What is a call of the C library in a kernel.
+_LIBRARY = re.compile(r"(math\.|arith\.remf).*f64")
 _GPUS = ("vulkan-spirv", "cuda")
 
 
@@ -34,6 +37,9 @@ def spec(aval: ShapedArray) -> Spec:
 def call(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Value]) -> list[Value]:
     """Put a kernel into the module and call it. Operands that it updates in place are copied if they are arguments."""
     kernel.insert(ctx.module.module)
+    for part in [step.kernel for step in kernel.steps] if isinstance(kernel, KernelChain) else [kernel]:
+        if _LIBRARY.search(part.text):
+            ctx.module.uses_f64_math = True
     written = {operand for _, operand in kernel.tied}
     values = [_own(ctx, x, kernel.operands[i]) if i in written else x for i, x in enumerate(operands)]
     return kernel.call(values, ctx.module.location(ctx.source))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,8 +66,6 @@ def _as_kernel(ctx: Ctx, eqn: Eqn, operands: Sequence[Any]) -> list[Any] | str:
         kernel = loop_kernel(eqn, target, expander(ctx.target))
     except NotSupported as reason:
         return str(reason)
-    if re.search(r"(math\.|arith\.remf).*f64", kernel.text):
-        ctx.module.uses_f64_math = True
     given: dict[Any, Any] = {}
     for a, x in zip(eqn.inputs, operands):
         if not isinstance(a, Literal):

@@ -71,7 +71,8 @@ def fusion_p(
     """Apply a cluster of equations that a backend should compute as one kernel, made by the fuse pass.
 
     `kind` names what it is. Of a ``"reduction"``, `space` is the shape of the values before reduction and `axes` are
-    the dimensions that are reduced.
+    the dimensions that are reduced. A ``"contraction"`` is one dot_general or convolution of operands, and elementwise
+    equations on values of its result's shape, which is `space`; it has no `axes`.
     """
     check_call("fusion", jaxpr, operands)
     return tuple(jaxpr.out_avals)

@@ -1,6 +1,7 @@
 """fuse: clusters of equations that a backend computes as one kernel.
 
-`clusters` finds them, `order` keeps the program acyclic while equations become one.
+`contractions` and `clusters` find them, `broadcasts` gives each broadcasts of its own, `order` keeps the program acyclic
+while equations become one.
 """
 
 from __future__ import annotations
@@ -11,22 +12,27 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 from ..base import Pass, PassContext, register_pass
 from ..rewriting import transform_nested, with_params
-from .clusters import reduction_clusters
+from .broadcasts import merge, split
+from .clusters import Graph, reduction_clusters
+from .contractions import contraction_clusters
 from .order import replaced
 
 
 @register_pass
 @dataclass(frozen=True)
 class Fuse(Pass):
-    """Make reductions, the elementwise equations that feed them and those that use their results one `fusion` equation.
+    """Make `fusion` equations of contractions and reductions with their elementwise neighbours.
 
-    The values of a cluster have one shape, before reduction; all its reductions go over the same axes, which are
-    neighbours. Reductions of fewer than `least_elements` elements stay as they are. Loops' bodies are left alone: a
-    whole loop is one kernel where that is possible.
+    A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its
+    epilogue. A reduction is joined by what feeds it and what uses its result; the values of such a cluster have one
+    shape, before reduction, and all its reductions go over the same axes, which are neighbours. Contractions of fewer
+    than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. Loops' bodies are
+    left alone: a whole loop is one kernel where that is possible.
     """
 
     name = "fuse"
     least_elements: int = 16384
+    least_operations: int = 131072
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
         if context.target is not None and not getattr(context.target, "kernels", False):
@@ -42,10 +48,13 @@ class Fuse(Pass):
                 eqns[i] = with_params(eqn, params)
         if any(a is not b for a, b in zip(eqns, jaxpr.eqns)):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
-        clusters = reduction_clusters(jaxpr, self.least_elements)
+        parted = split(jaxpr)
+        graph = Graph(parted)
+        clusters = contraction_clusters(graph, self.least_operations)
+        clusters += reduction_clusters(graph, self.least_elements, clusters)
         for cluster in clusters:
             context.counters[f"cluster of {len(cluster.eqns)}"] += 1
-        return replaced(jaxpr, clusters) if clusters else jaxpr
+        return merge(replaced(parted, clusters)) if clusters else jaxpr
 
 
 __all__ = ["Fuse"]

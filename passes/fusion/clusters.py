@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -15,7 +15,7 @@ SEEDS = (
     rd.reduce_sum_p, rd.reduce_max_p, rd.reduce_min_p, rd.reduce_prod_p, rd.reduce_and_p, rd.reduce_or_p,
     rd.argmax_p, rd.argmin_p,
 )  # fmt: skip
-_KEPT_APART = frozenset((ew.copy_p, ew.stop_gradient_p))
+KEPT_APART = frozenset((ew.copy_p, ew.stop_gradient_p))
 #: Fewer rows than this are not worth several passes by one workgroup each.
 LEAST_ROWS = 8
 #: More equations than this are never one cluster: kernels of thousands of operations spill registers.
@@ -41,12 +41,11 @@ class Cluster:
     axes: tuple[int, ...]
 
 
-def reduction_clusters(jaxpr: Jaxpr, least: int) -> list[Cluster]:
-    """Disjoint clusters around the reductions of at least so many elements."""
-    taken: set[int] = set()
+def reduction_clusters(graph: Graph, least: int, others: Sequence[Cluster] = ()) -> list[Cluster]:
+    """Disjoint clusters around the reductions of at least so many elements, beside `others`."""
+    taken: set[int] = {i for c in others for i in c.eqns}
     found: list[Cluster] = []
-    graph = _Graph(jaxpr)
-    for i, e in enumerate(jaxpr.eqns):
+    for i, e in enumerate(graph.eqns):
         if i in taken or e.primitive not in SEEDS or e.inputs[0].aval.size < least:
             continue
         axes = _axes(e)
@@ -55,7 +54,7 @@ def reduction_clusters(jaxpr: Jaxpr, least: int) -> list[Cluster]:
         grown = _Growing(graph, i, axes, taken).run()
         cluster = Cluster("reduction", frozenset(grown), i, e.inputs[0].aval.shape, axes)
         # Two clusters may each be well formed and yet wait for one another.
-        if graph.acyclic([*(c.eqns for c in found), cluster.eqns]):
+        if graph.acyclic([*(c.eqns for c in (*others, *found)), cluster.eqns]):
             found.append(cluster)
             taken |= cluster.eqns
     return found
@@ -65,13 +64,14 @@ def _axes(e: Eqn) -> tuple[int, ...]:
     return tuple(sorted(e.params["axes"]))
 
 
-class _Graph:
+class Graph:
     """Who computes and who reads each value."""
 
     def __init__(self, jaxpr: Jaxpr) -> None:
         self.eqns = jaxpr.eqns
         self.maker: dict[Var, int] = {}
         self.readers: dict[Var, list[int]] = {}
+        self.returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
         for i, e in enumerate(jaxpr.eqns):
             for v in e.outputs:
                 self.maker[v] = i
@@ -89,6 +89,14 @@ class _Graph:
         """The equations that read the results of the i-th."""
         for v in self.eqns[i].outputs:
             yield from self.readers.get(v, ())
+
+    def returns(self, i: int) -> bool:
+        """Whether the program returns a result of the i-th equation."""
+        return any(v in self.returned for v in self.eqns[i].outputs)
+
+    def read_outside(self, v: Var, group: Set[int]) -> bool:
+        """Whether something outside the group needs a value."""
+        return v in self.returned or any(i not in group for i in self.readers.get(v, ()))
 
     def convex(self, group: set[int]) -> bool:
         """Whether nothing outside the group both depends on it and feeds it."""
@@ -129,7 +137,7 @@ class _Graph:
 class _Growing:
     """One cluster while it grows from its seed."""
 
-    def __init__(self, graph: _Graph, seed: int, axes: tuple[int, ...], taken: set[int]) -> None:
+    def __init__(self, graph: Graph, seed: int, axes: tuple[int, ...], taken: set[int]) -> None:
         self.graph = graph
         self.seed = seed
         self.axes = axes
@@ -189,7 +197,7 @@ class _Growing:
             return self._full(out) and self._broadcast_fits(e)
         if p is st.reshape_p:
             return self._inside(e.inputs[0]) and self._row(e.inputs[0]) and self._row(out)
-        if p.family != "elementwise" or p in _KEPT_APART:
+        if p.family != "elementwise" or p in KEPT_APART:
             return False
         if self._full(out):
             return all(self._full(a) or not a.aval.shape for a in e.inputs)
@@ -229,4 +237,4 @@ class _Growing:
                     changed = True
 
 
-__all__ = ["SEEDS", "Cluster", "reduction_clusters"]
+__all__ = ["KEPT_APART", "SEEDS", "Cluster", "Graph", "reduction_clusters"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
 from quire.ir.primitives.calls import fusion_p
 
+from .broadcasts import merge
 from .clusters import Cluster
 
 
@@ -23,7 +24,7 @@ def fusion_eqn(jaxpr: Jaxpr, cluster: Cluster, needed: set[Var]) -> Eqn:
         atoms = [inner[a] if isinstance(a, Var) else a for a in e.inputs]
         return e.replace(inputs=atoms, outputs=[inner[v] for v in e.outputs])
 
-    body = Jaxpr((), [inner[v] for v in inputs], [renamed(e) for e in eqns], [inner[v] for v in outputs])
+    body = merge(Jaxpr((), [inner[v] for v in inputs], [renamed(e) for e in eqns], [inner[v] for v in outputs]))
     params = {"kind": cluster.kind, "jaxpr": ClosedJaxpr(body), "space": cluster.space, "axes": cluster.axes}
     seed = jaxpr.eqns[cluster.seed]
     return Eqn(fusion_p, inputs, outputs, params, fusion_p.effects(params), seed.source)

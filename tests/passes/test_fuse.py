@@ -16,11 +16,12 @@ X = np.random.default_rng(0).normal(size=(16, 24)).astype(np.float32)
 V = np.linspace(-1, 1, 24, dtype=np.float32)
 
 
-def fuse(f, *args, least=1, target=None):
+def fuse(f, *args, least=1, operations=1 << 30, target=None):
     closed = PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(f)(*args))
     manager = PassManager(
-        f"fuse{{least-elements={least}}}", target=target, verify_each=True, compare=True, compare_inputs=list(args)
-    )
+        f"fuse{{least-elements={least},least-operations={operations}}}",
+        target=target, verify_each=True, compare=True, compare_inputs=list(args),
+    )  # fmt: skip
     return manager.run(closed).jaxpr
 
 
@@ -121,6 +122,89 @@ def test_the_inside_of_branches_is_fused_and_that_of_loops_is_not():
     assert "fusion" not in names(body.jaxpr)
 
 
+# -- contractions and their epilogues ---------------------------------------------------------------------------------
+
+W = np.random.default_rng(1).normal(size=(24, 12)).astype(np.float32)
+B = np.linspace(0, 1, 12, dtype=np.float32)
+
+
+def epilogues(f, *args, **options):
+    return fuse(f, *args, least=1 << 30, operations=1, **options)
+
+
+def test_a_product_and_what_follows_it_are_one_equation():
+    jaxpr = epilogues(lambda x, w, b: qnp.tanh(x @ w * 2 + b), X, W, B)
+    assert names(jaxpr) == ["fusion"]
+    (e,) = jaxpr.eqns
+    assert (e.params["kind"], e.params["space"], e.params["axes"]) == ("contraction", (16, 12), ())
+    assert sorted(inside(jaxpr)[0]) == ["add", "broadcast_in_dim", "dot_general", "mul", "tanh"]
+
+
+def test_other_operands_are_computed_inside_if_nothing_else_reads_them():
+    y = X[:, :12]
+    jaxpr = epilogues(lambda x, w, y: x @ w + y * 2, X, W, y)
+    assert sorted(inside(jaxpr)[0]) == ["add", "dot_general", "mul"]
+    jaxpr = epilogues(lambda x, w, y: (x @ w + y * 2, y * 2), X, W, y)
+    assert names(jaxpr) == ["mul", "fusion"] and sorted(inside(jaxpr)[0]) == ["add", "dot_general"]
+
+
+def test_what_is_read_elsewhere_is_a_result_too():
+    jaxpr = epilogues(lambda x, w: (qnp.maximum(x @ w, 0), qnp.cumsum(x @ w, 0)), X, W)
+    (e,) = [e for e in jaxpr.eqns if e.primitive.name == "fusion"]
+    assert len(e.outputs) == 2 and "cumsum" in names(jaxpr)
+
+
+def test_what_waits_for_all_of_a_product_is_no_epilogue():
+    jaxpr = epilogues(lambda x, w: x @ w - qnp.max(x @ w, 1, keepdims=True), X, W)
+    assert "fusion" not in names(jaxpr)
+
+
+def test_of_two_products_one_takes_the_sum():
+    jaxpr = epilogues(lambda x, w: x @ w + (x * 2) @ w, X, W)
+    assert sorted(names(jaxpr)) == ["dot_general", "fusion", "mul"]
+
+
+def test_broadcasts_that_are_not_along_columns_stay_outside():
+    tall = np.ones((5, 24), np.float32)
+    part = np.ones((4,), np.float32)
+    jaxpr = epilogues(lambda x, w, b: qnp.tensordot(x, w.reshape(24, 3, 4), 1) + b, tall, W, part)
+    assert "broadcast_in_dim" in names(jaxpr)
+
+
+def test_reductions_take_what_epilogues_leave():
+    jaxpr = fuse(lambda x, w, b: softmax(x @ w + b), X, W, B, operations=1)
+    assert [e.params["kind"] for e in jaxpr.eqns if e.primitive.name == "fusion"] == ["contraction", "reduction"]
+
+
+def test_broadcasts_are_no_results_of_clusters():
+    """Each reader has its own: a mask's constants, or a sum that is read inside and outside."""
+
+    def f(x, w):
+        s = qnp.sum(x, 1, keepdims=True)
+        y = qnp.where(x > 0, x / s, 0.0) @ w
+        return qnp.where(y > 0, y, 0.0), qnp.cumsum(x * s, 0)
+
+    jaxpr = fuse(f, X, W, operations=1)
+    for e in jaxpr.eqns:
+        if e.primitive.name == "fusion":
+            body = e.params["jaxpr"].jaxpr
+            made = {v for inner in body.eqns if inner.primitive.name == "broadcast_in_dim" for v in inner.outputs}
+            assert not made & set(body.outvars)
+
+
+def test_convolutions_with_features_last_have_epilogues():
+    def f(dims):
+        return lambda x, w, b: qnp.maximum(
+            quire.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims) + b, 0
+        )
+
+    x, w = np.ones((2, 6, 6, 3), np.float32), np.ones((3, 3, 3, 12), np.float32)
+    jaxpr = epilogues(f(("NHWC", "HWIO", "NHWC")), x, w, B)
+    assert names(jaxpr) == ["fusion"] and "conv_general_dilated" in inside(jaxpr)[0]
+    x, w = np.ones((2, 3, 6, 6), np.float32), np.ones((12, 3, 3, 3), np.float32)
+    assert "fusion" not in names(epilogues(f(("NCHW", "OIHW", "NCHW")), x, w, np.float32(1)))
+
+
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), (0, 2), (1, 2)])
 def test_only_neighbouring_axes_are_a_cluster(axes):
     x = np.ones((4, 5, 6), np.float32)
@@ -132,4 +216,5 @@ def test_only_neighbouring_axes_are_a_cluster(axes):
 @given(programs())
 def test_random_programs(program):
     verify(program)
-    PassManager("fuse{least-elements=1}", verify_each=True, compare=True, compare_inputs=inputs(program)).run(program)
+    pipeline = "fuse{least-elements=1,least-operations=1}"
+    PassManager(pipeline, verify_each=True, compare=True, compare_inputs=inputs(program)).run(program)

@@ -1,0 +1,52 @@
+"""Broadcasts while clusters are formed: each reader has one of its own, so that no cluster writes one for another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var, subst_eqn
+from quire.ir.primitives import structural as st
+
+
+def split(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with a copy of each broadcast for every place where an equation reads it."""
+    reads = Counter(a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var))
+    shared = {v for e in jaxpr.eqns if e.primitive is st.broadcast_in_dim_p for v in e.outputs if reads[v] > 1}
+    if not shared:
+        return jaxpr
+    returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
+    copies: dict[Var, list[Var]] = {}
+    eqns: list[Eqn] = []
+    for e in jaxpr.eqns:
+        if any(a in shared for a in e.inputs):
+            # The last reader of a value that is not returned takes the original.
+            e = e.replace(inputs=[copies[a].pop() if isinstance(a, Var) and a in shared else a for a in e.inputs])
+        eqns.append(e)
+        if e.outputs and e.outputs[0] in shared:
+            (v,) = e.outputs
+            new = [Var(v.aval) for _ in range(reads[v] - (v not in returned))]
+            copies[v] = [*new, *([] if v in returned else [v])]
+            eqns += [e.replace(outputs=[w]) for w in new]
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+
+
+def merge(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with equal broadcasts as one."""
+    first: dict[Any, Var] = {}
+    env: dict[Var, Atom] = {}
+    eqns: list[Eqn] = []
+    for e in jaxpr.eqns:
+        e = subst_eqn(e, env) if any(a in env for a in e.inputs) else e
+        if e.primitive is st.broadcast_in_dim_p:
+            (x,), (v,) = e.inputs, e.outputs
+            key = (x, v.aval, e.params["broadcast_dimensions"])
+            if first.setdefault(key, v) is not v:
+                env[v] = first[key]
+                continue
+        eqns.append(e)
+    if not env:
+        return jaxpr
+    return Jaxpr(
+        jaxpr.constvars, jaxpr.invars, eqns, [env.get(a, a) if isinstance(a, Var) else a for a in jaxpr.outvars]
+    )

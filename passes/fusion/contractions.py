@@ -1,0 +1,139 @@
+"""Finding epilogues: a contraction, and the elementwise equations that can be computed before its result is stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from quire.ir import dtypes
+from quire.ir.jaxpr import Atom, Eqn, Var
+from quire.ir.primitives import contraction as ct
+from quire.ir.primitives import structural as st
+
+from .clusters import KEPT_APART, Cluster, Graph
+
+SEEDS = (ct.dot_general_p, ct.conv_general_dilated_p)
+#: More equations than this are never one epilogue.
+MOST = 40
+#: Arrays that an epilogue reads and writes beside the contraction's operands.
+MOST_ARRAYS = 12
+
+
+def contraction_clusters(graph: Graph, least: int) -> list[Cluster]:
+    """Disjoint clusters around the contractions of at least so many operations."""
+    taken: set[int] = set()
+    found: list[Cluster] = []
+    for i, e in enumerate(graph.eqns):
+        if e.primitive not in SEEDS or i in taken or not _suits(e) or operations(e) < least:
+            continue
+        grown = _Growing(graph, i, taken).run()
+        if len(grown) == 1:
+            continue
+        cluster = Cluster("contraction", frozenset(grown), i, e.outputs[0].aval.shape, ())
+        if graph.acyclic([*(c.eqns for c in found), cluster.eqns]):
+            found.append(cluster)
+            taken |= cluster.eqns
+    return found
+
+
+def operations(e: Eqn) -> int:
+    """Multiplications and additions of a contraction."""
+    x, y = (a.aval for a in e.inputs)
+    out = e.outputs[0].aval
+    if e.primitive is ct.dot_general_p:
+        numbers: ct.DotDimensionNumbers = e.params["dimension_numbers"]
+        return 2 * out.size * math.prod(x.shape[d] for d in numbers[0][0])
+    spec: ct.ConvDimensionNumbers = e.params["dimension_numbers"]
+    return 2 * out.size * y.size // max(1, y.shape[spec.rhs_spec[0]])
+
+
+def _suits(e: Eqn) -> bool:
+    """Whether a contraction may have an epilogue: of real numbers, with the dimensions in the order of a kernel."""
+    out = e.outputs[0].aval
+    if dtypes.is_complex(out.dtype) or dtypes.is_bool(out.dtype) or not all(isinstance(a, Var) for a in e.inputs):
+        return False
+    if e.primitive is ct.dot_general_p:
+        return out.ndim > 0
+    return e.params["dimension_numbers"].out_spec[1] == out.ndim - 1
+
+
+def _columns(e: Eqn) -> int:
+    """How many of the result's last dimensions make its columns."""
+    if e.primitive is not ct.dot_general_p:
+        return 1
+    (lc, rc), (lb, rb) = e.params["dimension_numbers"]
+    x, y = (a.aval.ndim for a in e.inputs)
+    return len(ct.dot_free_dims(y, rc, rb)) or len(ct.dot_free_dims(x, lc, lb)) or 1
+
+
+class _Growing:
+    """One cluster while it grows from its contraction."""
+
+    def __init__(self, graph: Graph, seed: int, taken: set[int]) -> None:
+        self.graph, self.seed, self.taken = graph, seed, taken
+        e = graph.eqns[seed]
+        self.space: tuple[int, ...] = e.outputs[0].aval.shape
+        self.tail = self.space[len(self.space) - _columns(e) :]
+        self.group = {seed}
+
+    def run(self) -> set[int]:
+        """The numbers of the equations."""
+        work = [self.seed]
+        while work:
+            i = work.pop(0)
+            for j in self._neighbours(i):
+                if j in self.group or j in self.taken or j == self.seed or len(self.group) >= MOST:
+                    continue
+                group = self.group | {j}
+                if self._fits(j) and self.graph.convex(group) and self._arrays(group) <= MOST_ARRAYS:
+                    self.group = group
+                    work.append(j)
+        self._drop_loose()
+        return self.group
+
+    def _neighbours(self, i: int) -> Iterator[int]:
+        """What reads an equation's results, and what computes its operands for this cluster alone."""
+        if i != self.seed:
+            for j in self.graph.makers(i):
+                if all(k in self.group for k in self.graph.users(j)) and not self.graph.returns(j):
+                    yield j
+        if i == self.seed or any(m in self.group for m in self.graph.makers(i)):
+            yield from self.graph.users(i)
+
+    def _arrays(self, group: set[int]) -> int:
+        """The arrays that the equations read and write."""
+        made = {v for i in group for v in self.graph.eqns[i].outputs}
+        read = {a for i in group for a in self.graph.eqns[i].inputs if isinstance(a, Var) and a not in made}
+        return len(read) + sum(self.graph.read_outside(v, group) for v in made)
+
+    def _fits(self, i: int) -> bool:
+        e = self.graph.eqns[i]
+        if e.effects or len(e.outputs) != 1 or e.outputs[0].aval.shape != self.space:
+            return False
+        if dtypes.is_complex(e.outputs[0].aval.dtype):
+            return False
+        if e.primitive is st.broadcast_in_dim_p:
+            return self._broadcast_fits(e)
+        if e.primitive.family != "elementwise" or e.primitive in KEPT_APART:
+            return False
+        return all(self._full(a) or not a.aval.shape for a in e.inputs)
+
+    def _full(self, a: Atom) -> bool:
+        return a.aval.shape == self.space and not dtypes.is_complex(a.aval.dtype)
+
+    def _broadcast_fits(self, e: Eqn) -> bool:
+        """Along the columns all of the operand, or one number."""
+        given = dict(zip(e.params["broadcast_dimensions"], e.inputs[0].aval.shape))
+        first = len(self.space) - len(self.tail)
+        sizes = tuple(given.get(first + d, 1) for d in range(len(self.tail)))
+        return sizes == self.tail or all(n == 1 for n in sizes)
+
+    def _drop_loose(self) -> None:
+        """Leave out what the contraction's result does not reach and no equation inside reads."""
+        for i in sorted(self.group, reverse=True):
+            reached = i == self.seed or any(m in self.group for m in self.graph.makers(i))
+            if not reached and not any(j in self.group for j in self.graph.users(i)):
+                self.group.discard(i)
+
+
+__all__ = ["SEEDS", "contraction_clusters", "operations"]
