@@ -76,14 +76,20 @@ def reduction_kernel(
 # -- rows ---------------------------------------------------------------------------------------------------------------
 
 
-def _vector_lanes(cluster: Cluster, target: KernelTarget) -> int:
-    """Elements of a vector: of the widest dtype that is computed with."""
+def _vector_lanes(cluster: Cluster, target: KernelTarget, neighbours: int, least: int) -> int:
+    """Elements of a vector: of the widest dtype that is computed with.
+
+    Half of the widest register, or a quarter, where `neighbours` elements do not fill `least` of them.
+    """
     bits = 32
     for v in cluster.level:
         if cluster.full(v):
             d = dtypes.real_dtype(v.aval.dtype)
             bits = max(bits, 8 * d.itemsize)
-    return target.lanes(bits)
+    width, narrowest = target.lanes(bits), 128 // bits
+    while width > narrowest and neighbours < least * width:
+        width //= 2
+    return width
 
 
 def _unroll(cluster: Cluster) -> int:
@@ -109,7 +115,7 @@ def _name(cluster: Cluster) -> str:
 
 def _rows(cluster: Cluster, target: KernelTarget, expand: Expand) -> ReductionKernel:
     space = cluster.space
-    width = _vector_lanes(cluster, target)
+    width = _vector_lanes(cluster, target, space.reduced, LEAST_VECTORS)
     if space.reduced < LEAST_VECTORS * width:
         raise NotSupported(f"rows of {space.reduced} elements")
     wanted = max(1, min(target.workgroups, space.outer * space.reduced // WORK))
@@ -302,7 +308,7 @@ def _columns(cluster: Cluster, target: KernelTarget, expand: Expand) -> Reductio
     space = cluster.space
     if not _is_single(cluster):
         raise NotSupported("several passes over columns")
-    width = _vector_lanes(cluster, target)
+    width = _vector_lanes(cluster, target, space.inner, 1)
     if space.inner < width:
         raise NotSupported(f"columns of {space.inner} neighbours")
     numbers = sum(

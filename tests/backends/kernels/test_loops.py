@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -191,8 +192,8 @@ LOOPS = [
 
 
 def lowered(f: Callable[..., Any], args: Any) -> str:
-    """The StableHLO of a function, with what it says of kernels."""
-    target = get_target("cpu")
+    """The StableHLO of a function, with what it says of kernels: for vectors of 32 bytes, on which the choice depends."""
+    target = dataclasses.replace(get_target("cpu"), vector_bytes=32)
     return lower_module(run_pipeline(trace(f, args), target), target).text()
 
 
