@@ -328,6 +328,18 @@ class KernelBuilder(ArithMixin):
         else:
             self._line(f"vector.maskedstore {at}, {mask}, {value} : {buffer.type}, {mask.type}, {value.type}")
 
+    def gather(self, buffer: Buffer, start: Operand, places: Value, mask: Value) -> Value:
+        """The elements at ``start`` plus each lane of ``places`` (i32) of a flat buffer; 0 where ``mask`` is off."""
+        t = vector(lanes(places.type), buffer.elem)
+        zero = self.const(0, t)
+        types = f"{buffer.type}, {places.type}, {mask.type}, {t} into {t}"
+        return self.emit(f"vector.gather {self._at(buffer, [start])}[{places}], {mask}, {zero} : {types}", t)
+
+    def scatter(self, value: Value, buffer: Buffer, start: Operand, places: Value, mask: Value) -> None:
+        """Write each lane to ``start`` plus its lane of ``places`` (i32) of a flat buffer, where ``mask`` is on."""
+        types = f"{buffer.type}, {places.type}, {mask.type}, {value.type}"
+        self._line(f"vector.scatter {self._at(buffer, [start])}[{places}], {mask}, {value} : {types}")
+
     # -- control ---------------------------------------------------------------------------------------------
 
     @contextmanager

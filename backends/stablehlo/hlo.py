@@ -125,9 +125,24 @@ def reshape(x: Value, shape: Sequence[int]) -> Value:
 
 
 def transpose(x: Value, permutation: Sequence[int]) -> Value:
+    """x with its dimensions in another order; a transpose of a transpose is one, or none."""
+    inner = transposed(x)
+    if inner is not None:
+        x, before = inner
+        permutation = [before[i] for i in permutation]
+    if list(permutation) == list(range(len(permutation))):
+        return x
     shape = shape_of(x)
     result = with_shape(x, [shape[i] for i in permutation])
     return op1("stablehlo.transpose", [x], result, permutation=i64_array(permutation))
+
+
+def transposed(x: Value) -> tuple[Value, list[int]] | None:
+    """The operand and permutation of the transpose that x is the result of; None if it is of none."""
+    made = x.owner
+    if not isinstance(made, mlir.Operation | mlir.OpView) or made.name != "stablehlo.transpose":
+        return None
+    return made.operands[0], [int(i) for i in mlir.DenseI64ArrayAttr(made.attributes["permutation"])]
 
 
 def slice(x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequence[int] | None = None) -> Value:
