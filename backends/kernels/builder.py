@@ -244,6 +244,21 @@ class KernelBuilder(ArithMixin):
             self._views[key] = view
         return self._views[key]
 
+    def sized(self, i: int, is_result: bool, elem: str, numbers: int) -> Buffer:
+        """Operand or result ``i`` as flat memory of :meth:`scalar` 0 elements, each of so many numbers (CPU)."""
+        binding = self._binding(i) if is_result else i
+        key = (binding, (-1, numbers), elem)
+        if key not in self._views:
+            size = "%s0"
+            if numbers > 1:
+                size = f"%n{len(self._views)}"
+                self._head.append(f"      {size} = arith.muli %s0, {self.index(numbers)} : index")
+            view = Buffer(f"%m{len(self._views)}", (-1,), elem)
+            at = f"%b{binding}[{self.index(0)}] : !stream.binding"
+            self._head.append(f"      {view.name} = stream.binding.subspan {at} -> {view.type}{{{size}}}")
+            self._views[key] = view
+        return self._views[key]
+
     def _opaque_zero(self) -> str:
         """A zero that no pass of IREE sees to be one, for the offset of a GPU binding.
 

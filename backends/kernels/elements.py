@@ -19,12 +19,15 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Jaxpr, Literal
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls
+from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import random as rn
+from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
 from .builder import KernelBuilder
 from .dtypes import dtype_of
+from .element_loops import while_loop
 from .trigonometry import cosine, sine
 from .values import Value, lanes, vector
 
@@ -133,6 +136,8 @@ class Elements:
             return xs[0]
         if p is st.broadcast_in_dim_p or p is st.reshape_p:  # in formulas, whose arrays are scalars here
             return xs[0]
+        if p is rd.reduce_or_p and not params["axes"]:  # in the conditions of their loops
+            return xs[0]
         dtype = in_dtypes[-1] if p is ew.select_n_p else in_dtypes[0]
         width = max((width_of(x) for x in xs), default=0)
         if p is ew.select_n_p:
@@ -173,6 +178,8 @@ class Elements:
             args = [read(a) for a in eqn.inputs]
             if eqn.primitive in CALLS:
                 out = self.evaluate(called(eqn.params), args)
+            elif eqn.primitive is cf.while_p:
+                out = while_loop(self, eqn, args, max((width_of(x) for x in (*args, *xs)), default=0))
             else:
                 in_dtypes = [a.aval.dtype for a in eqn.inputs]
                 if len(eqn.outputs) != 1:
@@ -486,7 +493,7 @@ _RULES: dict[Primitive, Rule] = {
     ew.complex_p: lambda b, d, x, y: Cx(x, y), ew.conj_p: lambda b, d, x: Cx(x.re, b.negf(x.im)),
     ew.exp_p: _real("exp"), ew.log_p: _real("log"), ew.tanh_p: _real("tanh"), ew.sqrt_p: _real("sqrt"),
     ew.rsqrt_p: _real("rsqrt"), ew.expm1_p: _real("expm1", keeps_zero=True, wide=False),
-    ew.log1p_p: _real("log1p", keeps_zero=True, wide=False), ew.erf_p: _real("erf", wide=False),
+    ew.log1p_p: _real("log1p", keeps_zero=True, wide=False),
     ew.sin_p: _only_wide("sin"), ew.cos_p: _only_wide("cos"), ew.tan_p: _only_wide("tan"),
     ew.acos_p: _only_wide("acos"), ew.atan_p: _only_wide("atan"),
 }  # fmt: skip

@@ -102,9 +102,9 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A memory view: static shape, element type, row-major.
+    """A memory view: shape, element type, row-major.
 
-    ``space`` is what the memref type has besides: a layout, an address space or ''.
+    A dimension of -1 is known at run time only. ``space`` is what the memref type has besides: a layout, an address space or ''.
     """
 
     name: str
@@ -116,7 +116,8 @@ class Buffer:
     def type(self) -> str:
         """The memref type."""
         space = f", {self.space}" if self.space else ""
-        return f"memref<{''.join(f'{d}x' for d in self.shape)}{self.elem}{space}>"
+        dims = "".join("?x" if d < 0 else f"{d}x" for d in self.shape)
+        return f"memref<{dims}{self.elem}{space}>"
 
 
 def index_list(indices: Sequence[Value]) -> str:

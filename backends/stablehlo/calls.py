@@ -35,6 +35,7 @@ def fusion(ctx: Ctx, *operands: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
     kernel = as_kernel(ctx, operands)
     if not isinstance(kernel, str):
         return kernel
+    ctx.chose(f"no kernel: {kernel}")
     return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.source)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
-from . import elementwise_math, elementwise_special, hlo, types
+from . import elementwise_math, elementwise_special, hlo, kernel_formulas, types
 from .formulas import (
     HALF,
     Num,
@@ -33,7 +33,7 @@ from .formulas import (
 )
 from .lowering import Ctx, lowering
 
-__all__ = ["elementwise_math", "elementwise_special"]  # imported for their rules
+__all__ = ["elementwise_math", "elementwise_special", "kernel_formulas"]  # imported for their rules
 
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 

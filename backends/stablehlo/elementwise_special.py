@@ -45,7 +45,7 @@ from .formulas import (
     tan,
     where,
 )  # fmt: skip
-from .lowering import FORMULAS, Ctx, LoweringRule, lowering
+from .lowering import Ctx, LoweringRule
 
 
 def loop(carry: Sequence[Num], running: Callable[..., Num], step: Callable[..., Sequence[Num]]) -> list[Num]:
@@ -139,32 +139,6 @@ def erf_inv(x: Num) -> Num:
 
 
 by_dtype(ew.erf_inv_p, f32=erf_inv, f64=keeps_zero(chlo("erf_inv"), libm))
-
-
-@formula
-def erf_inv_for_kernels(x: Num) -> Num:
-    """The polynomials that StableHLO's erf_inv is expanded to (M. Giles, "Approximating the erfinv function")."""
-    w = -log1p(-(x * x))
-    small = w < 5.0
-    t = where(small, w - 2.5, sqrt(where(small, const(9, w), w)) - 3.0)
-    near = polynomial(t, _ERF_INV_NEAR)
-    far = polynomial(t, _ERF_INV_FAR)
-    return where(abs(x).eq(1.0), x * np.inf, x * where(small, near, far))
-
-
-_ERF_INV_NEAR = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
-    0.246640727, 1.50140941,
-)  # fmt: skip
-_ERF_INV_FAR = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
-    1.00167406, 2.83297682,
-)  # fmt: skip
-_of_erf_inv = FORMULAS[lowering.rules[ew.erf_inv_p]]
-FORMULAS[lowering.rules[ew.erf_inv_p]] = lambda target, p, avals, params: (
-    FORMULAS[erf_inv_for_kernels](target, p, avals, params)
-    if avals[0].dtype == dtypes.float32 else _of_erf_inv(target, p, avals, params)
-)  # fmt: skip
 
 
 def _digamma(positive: LoweringRule) -> LoweringRule:

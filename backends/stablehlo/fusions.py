@@ -10,10 +10,13 @@ from quire.ir.jaxpr import Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import trace_flat
+from quire.ir.weights import weight
 
 from ..kernels import Epilogue
 from ..kernels.elements import NotSupported
+from ..kernels.elementwise import elementwise_kernel
 from ..kernels.reductions import Partial, reduction_kernel
+from ..kernels.target import KernelTarget
 from .contraction import Following, with_epilogue
 from .kernel_calls import call, kernel_target
 from .loop_kernels import expander
@@ -29,9 +32,12 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
     if p["kind"] == "contraction":
         return _contraction(ctx, p["jaxpr"].jaxpr, operands)
     try:
+        if p["kind"] == "elementwise":
+            return _elementwise(ctx, operands, target)
         found = reduction_kernel(p["jaxpr"].jaxpr, p["space"], p["axes"], target, expander(ctx.target))
     except NotSupported as reason:
         return str(reason)
+
     results = call(ctx, found.kernel, list(operands))
     return [
         x if part is None else _combined(ctx, x, part, v.aval)
@@ -50,6 +56,14 @@ def _contraction(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | 
     lhs, rhs = (given[a] for a in e.inputs if isinstance(a, Var))
     found = with_epilogue(inner, lhs, rhs, Following(epilogue, [given[v] for v in read]))
     return "no epilogue" if found is None else found
+
+
+def _elementwise(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> list[Any]:
+    p = ctx.eqn.params
+    jaxpr = p["jaxpr"].jaxpr
+    work = max(1, sum(map(weight, jaxpr.eqns)))
+    found = elementwise_kernel(jaxpr, p["space"], target, expander(ctx.target), work)
+    return call(ctx, found.kernel, list(operands), found.scalars)
 
 
 def _combined(ctx: Ctx, x: Any, part: Partial, aval: ShapedArray) -> Any:

@@ -15,19 +15,21 @@ from ..rewriting import transform_nested, with_params
 from .broadcasts import merge, split
 from .clusters import Graph, reduction_clusters
 from .contractions import contraction_clusters
+from .elementwise import elementwise_clusters
 from .order import replaced
 
 
 @register_pass
 @dataclass(frozen=True)
 class Fuse(Pass):
-    """Make `fusion` equations of contractions and reductions with their elementwise neighbours.
+    """Make `fusion` equations of contractions and reductions with their neighbours, and of elementwise equations.
 
     A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its
     epilogue. A reduction is joined by what feeds it and what uses its result; the values of such a cluster have one
     shape, before reduction, and all its reductions go over the same axes, which are neighbours. Contractions of fewer
-    than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. Loops' bodies are
-    left alone: a whole loop is one kernel where that is possible.
+    than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. Of what is left,
+    elementwise equations of one number of elements are clusters if they are heavy together, or many. Loops' bodies
+    are left alone: a whole loop is one kernel where that is possible.
     """
 
     name = "fuse"
@@ -52,9 +54,14 @@ class Fuse(Pass):
         graph = Graph(parted)
         clusters = contraction_clusters(graph, self.least_operations)
         clusters += reduction_clusters(graph, self.least_elements, clusters)
-        for cluster in clusters:
-            context.counters[f"cluster of {len(cluster.eqns)}"] += 1
-        return merge(replaced(parted, clusters)) if clusters else jaxpr
+        if clusters:
+            parted = replaced(parted, clusters)
+        more = elementwise_clusters(parted)
+        for cluster in (*clusters, *more):
+            context.counters[f"{cluster.kind} of {len(cluster.eqns)}"] += 1
+        if more:
+            parted = replaced(parted, more)
+        return merge(parted) if clusters or more else jaxpr
 
 
 __all__ = ["Fuse"]

@@ -1,4 +1,4 @@
-"""Broadcasts while clusters are formed: each reader has one of its own, so that no cluster writes one for another."""
+"""Broadcasts and iotas while clusters are formed: each reader has its own, so that no cluster writes one for another."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var, subst_eqn
 from quire.ir.primitives import structural as st
 
+_SPREAD = (st.broadcast_in_dim_p, st.iota_p)
+
 
 def split(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with a copy of each broadcast for every place where an equation reads it."""
+    """The jaxpr with a copy of each broadcast and iota for every place where an equation reads it."""
     reads = Counter(a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var))
-    shared = {v for e in jaxpr.eqns if e.primitive is st.broadcast_in_dim_p for v in e.outputs if reads[v] > 1}
+    shared = {v for e in jaxpr.eqns if e.primitive in _SPREAD for v in e.outputs if reads[v] > 1}
     if not shared:
         return jaxpr
     returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
@@ -32,15 +34,15 @@ def split(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def merge(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with equal broadcasts as one."""
+    """The jaxpr with equal broadcasts and iotas as one."""
     first: dict[Any, Var] = {}
     env: dict[Var, Atom] = {}
     eqns: list[Eqn] = []
     for e in jaxpr.eqns:
         e = subst_eqn(e, env) if any(a in env for a in e.inputs) else e
-        if e.primitive is st.broadcast_in_dim_p:
-            (x,), (v,) = e.inputs, e.outputs
-            key = (x, v.aval, e.params["broadcast_dimensions"])
+        if e.primitive in _SPREAD:
+            (v,) = e.outputs
+            key = (e.primitive, e.inputs, v.aval, tuple(e.params.items()))
             if first.setdefault(key, v) is not v:
                 env[v] = first[key]
                 continue

@@ -1,5 +1,7 @@
 """fuse: what becomes one equation, what stays apart, and that numbers and order are kept."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ import quire.numpy as qnp
 from quire.backends.targets import TARGETS
 from quire.ir.jaxpr import Jaxpr
 from quire.ir.verifier import verify
+from quire.passes.fusion import elementwise
 from quire.passes.manager import PassManager
 from tests.programs import inputs, programs
 
@@ -218,3 +221,115 @@ def test_random_programs(program):
     verify(program)
     pipeline = "fuse{least-elements=1,least-operations=1}"
     PassManager(pipeline, verify_each=True, compare=True, compare_inputs=inputs(program)).run(program)
+
+
+# -- elementwise clusters -----------------------------------------------------------------------------------------------
+
+
+def kinds(jaxpr: Jaxpr) -> list[str]:
+    return [e.params["kind"] for e in jaxpr.eqns if e.primitive.name == "fusion"]
+
+
+def long_chain(x, *others):
+    for k in range(6):
+        for y in others or (x,):
+            x = qnp.maximum(x * (1 + k), x + y) * 0.5
+    return x
+
+
+def test_many_equations_of_small_arrays_are_one_and_few_are_left():
+    assert names(fuse(long_chain, X)) == ["fusion"] and kinds(fuse(long_chain, X)) == ["elementwise"]
+    assert names(fuse(lambda x: x * 2 + 1, X)) == ["mul", "add"]
+    assert "fusion" not in names(fuse(long_chain, np.zeros((600, 400), np.float32)))
+
+
+def test_heavy_functions_are_a_cluster_of_any_size():
+    assert kinds(fuse(lambda x: qnp.sin(x) + qnp.cos(x), np.zeros((600, 400), np.float32))) == ["elementwise"]
+
+
+def test_broadcasts_that_several_clusters_read_are_in_each():
+    """The bias is spread in both kernels and never as an array of its own."""
+
+    def f(x, b):
+        spread = qnp.broadcast_to(b, x.shape)
+        y = long_chain(x, spread)
+        return long_chain(y @ y.T @ x, spread)
+
+    jaxpr = fuse(f, X, V)
+    assert [e.primitive.name for e in jaxpr.eqns if e.primitive.name not in ("transpose", "dot_general")] == [
+        "fusion"
+    ] * 2
+    assert all("broadcast_in_dim" in body for body in inside(jaxpr))
+
+
+def test_what_only_a_later_cluster_reads_waits_for_it():
+    def f(x):
+        early = qnp.exp(x) * 3  # read after the product only
+        y = long_chain(x[:, :16] @ x[:16], early)
+        return y
+
+    jaxpr = fuse(f, X)
+    assert "exp" in inside(jaxpr)[-1] and "exp" not in names(jaxpr)
+
+
+def test_clusters_around_a_product_do_not_wait_for_each_other():
+    def f(x):
+        a = long_chain(x)
+        return long_chain(a @ x.T @ x, a), long_chain(x, a)
+
+    jaxpr = fuse(f, X)  # the manager verifies the order and compares the numbers
+    assert len(kinds(jaxpr)) >= 2
+
+
+def test_a_cluster_is_cut_where_it_has_too_many_operations_or_arrays():
+    def many(x):
+        for k in range(1200):
+            x = qnp.maximum(x * (1 + k / 7), x - 0.5) * 0.5
+        return x
+
+    jaxpr = fuse(many, X)
+    assert set(names(jaxpr)) == {"fusion"} and 2 <= len(jaxpr.eqns) <= 8
+    jaxpr = fuse(lambda x: [qnp.tanh(x * (1 + k)) for k in range(60)], X)
+    assert all(len(e.inputs) + len(e.outputs) <= 28 for e in jaxpr.eqns)
+
+
+def test_elementwise_clusters_keep_effects_in_order():
+    def f(x):
+        y = long_chain(x)
+        quire.debug.print("a {}", y[0, 0], ordered=True)
+        z = long_chain(y, x)
+        quire.debug.print("b {}", z[0, 0], ordered=True)
+        return long_chain(z, y)
+
+    closed = PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(f)(X))
+    after = PassManager("fuse", verify_each=True).run(closed)
+    printed = [str(e.params) for e in after.jaxpr.eqns if e.effects]
+    assert len(printed) == 2 and "a {}" in printed[0] and "b {}" in printed[1]
+    assert kinds(after.jaxpr) == ["elementwise"]
+
+
+def test_the_pass_is_linear_in_the_program():
+    """Some 3,000 equations in well under a second; quadratic passes took many."""
+
+    def f(x):
+        y = x
+        for k in range(500):
+            y = qnp.maximum(y * (1 + k), y + x) * 0.5
+            if k % 50 == 49:
+                y = y - qnp.mean(y, -1, keepdims=True)
+        return y
+
+    closed = quire.make_jaxpr(f)(X)
+    start = time.process_time()
+    PassManager("fuse").run(closed)
+    assert time.process_time() - start < 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_programs_with_clusters_of_all_kinds_keep_their_numbers(program):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elementwise, "LEAST_EQNS", 2)
+        patch.setattr(elementwise, "LEAST_WEIGHT", 4)
+        manager = PassManager("fuse", verify_each=True, compare=True, compare_inputs=inputs(program))
+        manager.run(program)

@@ -1,0 +1,143 @@
+"""Clusters of elementwise equations: those of one number of elements that depend on each other, or read the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quire.ir import dtypes
+from quire.ir.dtypes import DType
+from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import structural as st
+from quire.ir.weights import weight
+
+from .clusters import Cluster
+from .schedule import stages
+
+#: What has no form in kernels, and what has none for float64.
+_NO_FORM = frozenset((ew.copy_p, ew.stop_gradient_p, ew.reduce_precision_p, ew.bessel_i1e_p))
+_NO_WIDE_FORM = frozenset((ew.asin_p, ew.erf_p, ew.erfc_p, ew.erf_inv_p))
+_MOVES = (st.broadcast_in_dim_p, st.reshape_p, st.iota_p)
+#: Operations in one kernel: much more, and the compiler's registers are spilled and its time grows.
+MOST_WEIGHT = 1500
+#: Arrays that one kernel reads and writes: IREE's limit is 32.
+MOST_ARRAYS = 28
+#: Clusters of so many operations are kernels: IREE takes long to form dispatches of them.
+LEAST_WEIGHT = 48
+#: So many equations of small arrays are a kernel too.
+LEAST_EQNS, SMALL = 12, 1 << 16
+
+
+def elementwise_clusters(jaxpr: Jaxpr) -> list[Cluster]:
+    """Disjoint clusters; no two wait for each other."""
+    eqns = jaxpr.eqns
+    spaces = [_space(e) for e in eqns]
+    if not any(s is not None for s in spaces):
+        return []
+    stage = stages(eqns, spaces)
+    groups = _groups(eqns, spaces, stage)
+    readers: dict[Var, list[int]] = {}
+    for i, e in enumerate(eqns):
+        for a in e.inputs:
+            if isinstance(a, Var):
+                readers.setdefault(a, []).append(i)
+    returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
+    found: list[Cluster] = []
+    for group in groups:
+        if len(group) > 1 or weight(eqns[group[0]]) >= LEAST_WEIGHT:
+            for part in _parts(eqns, group, readers, returned):
+                part = _without_loose(eqns, part, readers)
+                if _worthwhile(eqns, part):
+                    heaviest = max(part, key=lambda i: weight(eqns[i]))
+                    shape = eqns[heaviest].outputs[0].aval.shape
+                    found.append(Cluster("elementwise", frozenset(part), heaviest, shape, ()))
+    return found
+
+
+def _space(e: Eqn) -> int | None:
+    """The number of elements of an equation that a cluster can hold, else None."""
+    if e.effects or len(e.outputs) != 1:
+        return None
+    size, p = e.outputs[0].aval.size, e.primitive
+    if size == 0:
+        return None
+    if p in _MOVES:
+        return size
+    if p.family != "elementwise" or not has_form(p, e.inputs[0].aval.dtype):
+        return None
+    return size
+
+
+def has_form(p: Primitive, dtype: DType) -> bool:
+    """Whether kernels compute an elementwise primitive of operands of this dtype."""
+    return p not in _NO_FORM and not (p in _NO_WIDE_FORM and dtype == dtypes.float64)
+
+
+def _groups(eqns: Sequence[Eqn], spaces: Sequence[int | None], stage: Sequence[int]) -> list[list[int]]:
+    """Equations of one space and stage that are joined by a value: one makes it, or all read it."""
+    leader = list(range(len(eqns)))
+
+    def find(i: int) -> int:
+        while leader[i] != i:
+            leader[i] = leader[leader[i]]
+            i = leader[i]
+        return i
+
+    joined: dict[tuple[Var, int, int], int] = {}  # a value, a space, a stage: one of those that make or read it
+    for i, e in enumerate(eqns):
+        space = spaces[i]
+        if space is None:
+            continue
+        for v in (*e.outputs, *e.inputs):
+            if isinstance(v, Literal) or v.aval.size != space:
+                continue
+            other = joined.setdefault((v, space, stage[i]), i)
+            leader[find(i)] = find(other)
+    groups: dict[int, list[int]] = {}
+    for i, space in enumerate(spaces):
+        if space is not None:
+            groups.setdefault(find(i), []).append(i)
+    return list(groups.values())
+
+
+def _parts(eqns: Sequence[Eqn], group: list[int], readers: dict[Var, list[int]], returned: set[Var]) -> list[list[int]]:
+    """A group cut into parts, in order, that are not too large for a kernel."""
+    whole = sum(weight(eqns[i]) for i in group)
+    if len(group) == 1 or (whole <= MOST_WEIGHT and _arrays(eqns, group, readers, returned) <= MOST_ARRAYS):
+        return [group]
+    total, cut = 0, 0
+    while cut < len(group) - 1 and 2 * total <= whole:
+        total += weight(eqns[group[cut]])
+        cut += 1
+    return [part for half in (group[:cut], group[cut:]) for part in _parts(eqns, half, readers, returned)]
+
+
+def _arrays(eqns: Sequence[Eqn], group: list[int], readers: dict[Var, list[int]], returned: set[Var]) -> int:
+    """Arrays that a group reads and writes."""
+    inside = set(group)
+    made = {v for i in group for v in eqns[i].outputs}
+    read = {a for i in group for a in eqns[i].inputs if isinstance(a, Var) and a not in made}
+    written = sum(1 for v in made if v in returned or any(j not in inside for j in readers.get(v, ())))
+    return len(read) + written
+
+
+def _without_loose(eqns: Sequence[Eqn], group: list[int], readers: dict[Var, list[int]]) -> list[int]:
+    """A group without the equations that only move data for readers outside."""
+    inside = set(group)
+    for i in reversed(group):
+        if eqns[i].primitive in _MOVES and not any(j in inside for j in readers.get(eqns[i].outputs[0], ())):
+            inside.discard(i)
+    return sorted(inside)
+
+
+def _worthwhile(eqns: Sequence[Eqn], group: list[int]) -> bool:
+    """Whether a kernel is better than the dispatches that IREE would form."""
+    weights = [weight(eqns[i]) for i in group]
+    if sum(weights) >= LEAST_WEIGHT:
+        return True
+    counted = sum(1 for w in weights if w)
+    return counted >= LEAST_EQNS and eqns[group[0]].outputs[0].aval.size <= SMALL
+
+
+__all__ = ["elementwise_clusters", "has_form"]
