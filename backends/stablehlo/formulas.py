@@ -23,9 +23,12 @@ from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 
+from ..kernels import complex_elementwise
+from ..kernels.elements import NotSupported
 from ..targets import Target
 from . import hlo
-from .lowering import FORMULAS, Ctx, LoweringRule, lowering, traced_rule
+from .kernel_calls import call, kernel_target
+from .lowering import FORMULAS, Ctx, LoweringRule, formula_of, lowering, traced_rule
 
 HALF = (dtypes.float16, dtypes.bfloat16)
 
@@ -259,10 +262,30 @@ def by_dtype(
             return _through_float32(ctx, operands, f32, params)
         chosen = choice(dtype)
         assert chosen is not None, f"{p.name} has no lowering for {dtype}"
+        if dtypes.is_complex(dtype) and chosen in FORMULAS:
+            made = _complex_kernel(ctx, p, operands, params)
+            if made is not None:
+                return made
         return chosen(ctx, *operands, **params)
 
     lowering.add(p, rule)
     FORMULAS[rule] = formula_for
+
+
+def _complex_kernel(ctx: Ctx, p: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any | None:
+    """A function of complex arrays as a kernel, where there is one."""
+    target = kernel_target(ctx.target)
+    if target is None or complex_elementwise.applies(ctx.avals_in, target) is not None:
+        return None
+
+    def expand(p: Primitive, in_dtypes: Sequence[DType], params: Mapping[str, Any]) -> Any:
+        return formula_of(p, [ShapedArray((), d) for d in in_dtypes], params, ctx.target)
+
+    try:
+        kernel = complex_elementwise.complex_elementwise(p, params, ctx.avals_in, ctx.avals_out[0], target, expand)
+    except NotSupported:
+        return None
+    return call(ctx, kernel, operands)[0]
 
 
 def _through_float32(ctx: Ctx, operands: tuple[Any, ...], rule: LoweringRule | None, params: dict[str, Any]) -> Any:

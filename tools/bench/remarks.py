@@ -30,7 +30,6 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ("loop/*", "the whole loop is one kernel of one workgroup"),
     ("training/*", "the sum of the contractions, convolutions and reductions above"),
     ("linalg/*", "a call of LAPACK through NumPy, with its copies, from compiled code"),
-    ("fft/*", "the absolute values of the result: IREE does not vectorise operations on complex numbers"),
     ("random/gamma*", "a loop of rejection steps over all elements, each step a dispatch or several"),
 )
 
