@@ -243,8 +243,8 @@ def scale_and_translate(
             )
     # Weights of known numbers are computed now; traced ones may be differentiated.
     parts = (
-        [v[i] for i in range(len(dims))] if isinstance(v, Tracer) else list(host_value(v))
-        for v in (scales, moves)  # pyright: ignore
+        [v[i] for i in range(len(dims))] if isinstance(v, Tracer) else list(host_value(v))  # pyright: ignore
+        for v in (scales, moves)
     )
     return _resampled(x, shape, dims, *parts, kind, antialias, precision)  # pyright: ignore
 
