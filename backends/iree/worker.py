@@ -148,7 +148,7 @@ class Invocation:
         if not self.run("hal"):
             return False
         set_verify(self.invocation, True)
-        return self.run(None, "hal")
+        return self.run("end", "hal")  # otherwise the phase it ended at stays the last
 
     def close(self) -> None:
         lib = self.compiler.lib

@@ -11,6 +11,7 @@ import pytest
 
 from quire.backends.iree import CompileService, retry_flags, system_link_flags
 from quire.backends.iree.reproducer import KEEP, first_diagnostic, split_location, write_reproducer
+from quire.backends.iree.service import _Worker
 from quire.backends.targets import get_target
 from quire.ir.errors import CompileError, QuireError
 
@@ -78,6 +79,20 @@ def test_output_is_a_module_and_tells_the_time(service):
     assert len(output.vmfb) > 1000 and output.text is None
     assert 0 < output.seconds < 60
     assert output.flags == FLAGS
+
+
+def test_a_compile_is_one_job(service, monkeypatch):
+    """The second half, which is verified, starts where the first one ended: a failure there would repeat all of it."""
+    answers = []
+    run = _Worker.run
+
+    def recorded(worker, job, timeout):
+        answers.append(run(worker, job, timeout))
+        return answers[-1]
+
+    monkeypatch.setattr(_Worker, "run", recorded)
+    assert service.compile(ADD, FLAGS).vmfb
+    assert [a["ok"] for a in answers] == [True]
 
 
 def test_bytecode_is_accepted(service):
