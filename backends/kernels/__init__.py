@@ -6,10 +6,11 @@ translate jaxprs.
 """
 
 from . import bitonic
+from .attention import Rows
 from .builder import KernelBuilder
 from .conv import Conv, Window, window
 from .cumulative import cumulative
-from .dot import Declined, convolution, correlation, dot, reads_in_place, widens
+from .dot import Declined, attention_of, convolution, correlation, dot, reads_in_place, widens
 from .dtypes import DTYPES, DType, dtype_of
 from .epilogue import Epilogue
 from .kernel import EMPTY, REASON, SERIAL, Kernel, KernelChain, Spec
@@ -33,10 +34,12 @@ __all__ = [
     "KernelBuilder",
     "KernelTarget",
     "REASON",
+    "Rows",
     "SERIAL",
     "ScatterDims",
     "Spec",
     "Window",
+    "attention_of",
     "bitonic",
     "convolution",
     "correlation",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from .attention import Rows, attention
 from .conv import Conv, Window, conv
 from .dots import dots
 from .dtypes import DType
@@ -27,6 +28,10 @@ LEAST_FLOPS = 1 << 17
 WIDENED_BYTES = 4 << 20
 #: Convolutions of less work.
 LEAST_CONVOLUTION = 1 << 13
+
+
+#: Products with the cluster between them of less work.
+LEAST_ATTENTION = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,31 @@ def widens(lhs: Spec, rhs: Spec, total: DType, dimension_numbers: DimensionNumbe
         return False
     p = product(lhs.shape, rhs.shape, dimension_numbers)
     return declined(p) is None and min(p.m, p.n) >= 16
+
+
+def attention_of(
+    operands: Sequence[Spec],
+    orders: Sequence[Order | None],
+    dimension_numbers: tuple[DimensionNumbers, DimensionNumbers],
+    rows: Rows,
+    total: DType,
+    out: Spec,
+    target: KernelTarget,
+) -> Kernel | Declined:
+    """The kernel of two products and the cluster ``rows`` between them, or why there is none.
+
+    ``operands`` are both of the first product and the right one of the second, and ``orders`` as in :func:`dot`.
+    """
+    x, y, z = (spec.shape for spec in operands)
+    first = product(x, y, dimension_numbers[0], (orders[0], orders[1]))
+    second = product(rows.scores.aval.shape, z, dimension_numbers[1], (None, orders[2]))
+    if first.flops + second.flops < LEAST_ATTENTION:
+        return Declined(f"{first}: fewer than {LEAST_ATTENTION} operations")
+    specs = [*(_stored(spec, order) for spec, order in zip(operands, orders)), out]
+    try:
+        return attention(first, second, rows, total, specs, target)
+    except (NotSupported, ValueError) as reason:  # ValueError: too much stack
+        return Declined(f"{first}: {reason}")
 
 
 def reads_in_place(shape: Sequence[int], order: Order, fixed: Sequence[int]) -> bool:

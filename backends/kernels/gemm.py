@@ -20,7 +20,7 @@ from .epilogue import Epilogue, EpilogueWriter
 from .kernel import Kernel, Spec
 from .keys import divmod_
 from .matrices import Product
-from .packing import Turner, copy_rows
+from .packing import Strips, Turner, copy_elements, copy_rows
 from .target import KernelTarget
 from .tile import Level, Source, Tile
 from .values import Buffer, Operand, Value
@@ -279,32 +279,10 @@ class Gemm:
         self._each_turn(part, self.nr, at, 1, lambda o, to: self._pack_strip(start + o, part.length, column, to))
 
     def _pack_strip(self, start: Value, length: Operand, column: Value, at: Value) -> None:
-        b, p, nv, lanes = self.b, self.p, self.plan.nv, self.lanes
-        steps, target = p.rhs, _memory(self.packed_rhs)
-        if steps.column == 1:
-            masks = self._masks(column)
-            start = start + column
-
-            def load(k: Operand) -> list[Value]:
-                row = start + b.index(k) * steps.row
-                return [b.cast(b.vload(lanes, self.rhs, row + v * lanes, mask=masks[v]), self.elem) for v in range(nv)]
-
-            def store(k: Operand, values: list[Value]) -> None:
-                row = at + b.index(k) * self.nr
-                for v, x in enumerate(values):
-                    b.vstore(x, target, row + v * lanes)
-
-            copy_rows(b, length, load, store)
-            return
+        p, memory = self.p, _memory(self.packed_rhs)
+        strips = Strips(self.b, self.rhs, p.rhs.row, p.rhs.column, p.n, memory, self.nr, self.lanes, self.elem)
         inside = not self.column_tail or self.moves_columns
-        columns = [column + i if inside else b.smin(column + i, p.n - 1) for i in range(self.nr)]
-        starts = [start + c * steps.column for c in columns]
-        if steps.row == 1:
-            turner = Turner(b, self.rhs, target, lanes, self.elem)
-            for v in range(nv):
-                turner.turn(starts[v * lanes : (v + 1) * lanes], length, at + v * lanes, self.nr)
-            return
-        self._pack_elements(self.rhs, starts, steps.row, length, target, at)
+        strips.pack(start, length, column, at, None if inside else self._masks(column))
 
     def _pack_lhs(self, part: _Part, block: Value, at: Value) -> None:
         steps = self.p.lhs
@@ -324,16 +302,7 @@ class Gemm:
         if steps.column == 1:
             Turner(b, self.lhs, target, self.lanes, self.elem).turn(starts, length, at, mr)
             return
-        self._pack_elements(self.lhs, starts, steps.column, length, target, at)
-
-    def _pack_elements(
-        self, source: Buffer, starts: Sequence[Value], step: int, length: Operand, target: Buffer, at: Value
-    ) -> None:
-        b = self.b
-        with b.for_(0, length) as k:
-            for i, s in enumerate(starts):
-                value = b.cast(b.load(source, s + k.index * step), self.elem)
-                b.store(value, target, at + (k.index * len(starts) + i))
+        copy_elements(b, self.lhs, starts, steps.column, length, target, at, self.elem)
 
     def _inner(self, length: Operand, left: Source, steps: tuple[int, int], right: Source, row: int) -> list[Value]:
         """``mr x nv`` vectors of sums over a part of k."""

@@ -8,6 +8,7 @@ vectors at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from .builder import KernelBuilder
 from .values import Buffer, Operand, Value
@@ -78,3 +79,68 @@ class Turner:
             at = loop.index * width + offset
             for i, s in enumerate(starts):
                 b.store(b.cast(b.load(self.source, s + loop.index), self.elem), self.destination, at + i)
+
+
+@dataclass(frozen=True)
+class Strips:
+    """Packs strips of ``width`` columns of a matrix as ``[k][column]``; columns beyond the last one hold anything.
+
+    ``row`` and ``column`` are the strides of the matrix ``k x columns`` in ``source``.
+    """
+
+    b: KernelBuilder
+    source: Buffer
+    row: int
+    column: int
+    columns: int
+    target: Buffer
+    width: int
+    lanes: int
+    elem: str
+
+    def pack(
+        self, start: Value, length: Operand, first: Value, at: Value, masks: Sequence[Value | None] | None
+    ) -> None:
+        """The strip from column ``first`` on, of a matrix at ``start``, to ``at``.
+
+        ``masks`` are those of the strip's vectors; None where all its columns are in the matrix.
+        """
+        b, lanes = self.b, self.lanes
+        vectors = self.width // lanes
+        each: Sequence[Value | None] = [None] * vectors if masks is None else masks
+        if self.column == 1:
+            start = start + first
+
+            def load(k: Operand) -> list[Value]:
+                row = start + b.index(k) * self.row
+                return [
+                    b.cast(b.vload(lanes, self.source, row + v * lanes, mask=each[v]), self.elem)
+                    for v in range(vectors)
+                ]
+
+            def store(k: Operand, values: list[Value]) -> None:
+                row = at + b.index(k) * self.width
+                for v, x in enumerate(values):
+                    b.vstore(x, self.target, row + v * lanes)
+
+            copy_rows(b, length, load, store)
+            return
+        columns = [first + i if masks is None else b.smin(first + i, self.columns - 1) for i in range(self.width)]
+        starts = [start + c * self.column for c in columns]
+        if self.row == 1:
+            turner = Turner(b, self.source, self.target, lanes, self.elem)
+            for v in range(vectors):
+                turner.turn(starts[v * lanes : (v + 1) * lanes], length, at + v * lanes, self.width)
+            return
+        copy_elements(b, self.source, starts, self.row, length, self.target, at, self.elem)
+
+
+def copy_elements(
+    b: KernelBuilder, source: Buffer, starts: Sequence[Value], step: int, length: Operand, target: Buffer, at: Value,
+    elem: str,
+) -> None:  # fmt: skip
+    """Move ``length`` elements, ``step`` apart, from each start: as ``[k][start]``."""
+    with b.for_(0, length) as k:
+        for i, s in enumerate(starts):
+            value = b.cast(b.load(source, s + k.index * step), elem)
+            b.store(value, target, at + (k.index * len(starts) + i))

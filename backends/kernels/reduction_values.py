@@ -21,7 +21,7 @@ from .elements import HALF, Element, Elements, Expand, NotSupported, literal
 from .memory import Memory
 from .reduction_space import ARG, COMBINE, Cluster
 from .tiles import row_major
-from .values import Operand, Value, lanes
+from .values import Buffer, Operand, Value, lanes
 
 
 @dataclass
@@ -48,12 +48,14 @@ class Kept:
 class Emitter:
     """Computes a cluster's values at a place.
 
-    `operands` are the numbers of the kernel's operands that the jaxpr's inputs are: by default all, in order.
+    `operands` are the numbers of the kernel's operands that the jaxpr's inputs are: by default all, in order. Inputs
+    and outputs in `own` are rows in memory of the workgroup's own; `starts` says where the row at hand begins.
     """
 
     def __init__(
-        self, cluster: Cluster, b: KernelBuilder, expand: Expand, operands: Mapping[Var, int] | None = None
-    ) -> None:
+        self, cluster: Cluster, b: KernelBuilder, expand: Expand, operands: Mapping[Var, int] | None = None,
+        own: Mapping[Var, Buffer] | None = None,
+    ) -> None:  # fmt: skip
         self.cluster = cluster
         self.b = b
         self.elements = Elements(b, expand)
@@ -63,8 +65,13 @@ class Emitter:
         if operands is None:
             operands = {v: i for i, v in enumerate(jaxpr.invars)}
         self.inputs = {v: Memory(self.elements, _flat(b.operand, i, v.aval), v.aval.dtype) for v, i in operands.items()}
+        rows = {v: Memory(self.elements, buffer, v.aval.dtype) for v, buffer in (own or {}).items()}
+        self.starts: dict[Memory, Operand] = dict.fromkeys(rows.values(), 0)
+        self.inputs.update({v: rows[v] for v in jaxpr.invars if v in rows})
         self.outputs = [
-            Memory(self.elements, _flat(b.result, i, v.aval), v.aval.dtype) for i, v in enumerate(jaxpr.outvars)
+            rows[v] if v in rows else Memory(self.elements, _flat(b.result, i, v.aval), v.aval.dtype)
+            for i, v in enumerate(jaxpr.outvars)
+            if isinstance(v, Var)
         ]
 
     # -- values ----------------------------------------------------------------------------------------------
@@ -83,7 +90,7 @@ class Emitter:
             return out
         saved = self.saved.get(a)
         if saved is not None and at.level > self.cluster.level[a]:
-            out = saved.memory.load(at.reduced if saved.on_stack else self.place(at), at.width)
+            out = saved.memory.load(at.reduced if saved.on_stack else self.place(at, saved.memory), at.width)
         elif a in self.inputs:
             out = self.load(a, range(len(a.aval.shape)), at)
         else:
@@ -126,6 +133,8 @@ class Emitter:
     def load(self, a: Var, dims: Sequence[int], at: Frame) -> Element:
         """An input at a place, its dimensions being these of the space (those of size 1 repeated)."""
         space, shape = self.cluster.space, a.aval.shape
+        if self.inputs[a] in self.starts:
+            return self.inputs[a].load(self.place(at, self.inputs[a]), at.width)
         strides = [0] * len(space.shape)
         for d, n, stride in zip(dims, shape, row_major(shape)):
             if n == space.shape[d]:
@@ -167,9 +176,11 @@ class Emitter:
                 place = i * strides[d] + place
         return place
 
-    def place(self, at: Frame) -> Operand:
-        """The flat place of a frame in an array of the space."""
+    def place(self, at: Frame, memory: Memory | None = None) -> Operand:
+        """The flat place of a frame in an array of the space, or in a row of the workgroup's own."""
         space = self.cluster.space
+        if memory in self.starts:
+            return self.b.index(self.starts[memory]) + at.reduced
         outer = at.outer * (space.reduced * space.inner) if not _is_zero(at.outer) else 0
         along = at.reduced * space.inner if not _is_zero(at.reduced) else 0
         total = at.inner
@@ -181,10 +192,12 @@ class Emitter:
         """Write the full results of the frame's level, and what later passes read."""
         for v, kept in self.saved.items():
             if self.cluster.level[v] == at.level and not kept.is_result:
-                kept.memory.store(self.value(v, at), at.reduced if kept.on_stack else self.place(at), at.width)
+                kept.memory.store(
+                    self.value(v, at), at.reduced if kept.on_stack else self.place(at, kept.memory), at.width
+                )
         for v, memory in zip(self.cluster.outvars, self.outputs):
             if self.cluster.full(v) and self.cluster.level[v] == at.level:
-                memory.store(self.value(v, at), self.place(at), at.width)
+                memory.store(self.value(v, at), self.place(at, memory), at.width)
 
 
 def _is_zero(x: Operand) -> bool:

@@ -76,7 +76,7 @@ def reduction_kernel(
 # -- rows ---------------------------------------------------------------------------------------------------------------
 
 
-def _vector_lanes(cluster: Cluster, target: KernelTarget, neighbours: int, least: int) -> int:
+def vector_lanes(cluster: Cluster, target: KernelTarget, neighbours: int, least: int) -> int:
     """Elements of a vector: of the widest dtype that is computed with.
 
     Half of the widest register, or a quarter, where `neighbours` elements do not fill `least` of them.
@@ -115,7 +115,7 @@ def _name(cluster: Cluster) -> str:
 
 def _rows(cluster: Cluster, target: KernelTarget, expand: Expand) -> ReductionKernel:
     space = cluster.space
-    width = _vector_lanes(cluster, target, space.reduced, LEAST_VECTORS)
+    width = vector_lanes(cluster, target, space.reduced, LEAST_VECTORS)
     if space.reduced < LEAST_VECTORS * width:
         raise NotSupported(f"rows of {space.reduced} elements")
     wanted = max(1, min(target.workgroups, space.outer * space.reduced // WORK))
@@ -124,16 +124,10 @@ def _rows(cluster: Cluster, target: KernelTarget, expand: Expand) -> ReductionKe
     partial = (None,) * len(cluster.outvars)
     b = _builder(cluster, "rows", target, partial)
     emitter = Emitter(cluster, b, expand)
-    _keep(emitter, cluster)
+    keep(emitter, cluster)
     groups = min(wanted, space.outer)
     with b.spread(space.outer, groups) as row:
-        emitter.rows = {}
-        for level in range(cluster.levels):
-            todo = [e for e in cluster.reductions if cluster.level[e.outputs[0]] == level + 1]
-            writes = any(cluster.full(v) and cluster.level[v] == level for v in (*cluster.outvars, *emitter.saved))
-            if todo or writes:
-                _prepare(emitter, row, level)
-                _pass(emitter, todo, row, level, width)
+        passes_over(emitter, row, width)
         last = Frame(row, 0, 0, 0, cluster.levels)
         for v, memory in zip(cluster.outvars, emitter.outputs):
             if not cluster.full(v):
@@ -141,6 +135,18 @@ def _rows(cluster: Cluster, target: KernelTarget, expand: Expand) -> ReductionKe
     passes = f"{cluster.levels} passes over each row" if cluster.levels > 1 else "one pass over each row"
     where = f"{groups} workgroups" if groups > 1 else "one workgroup"
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {passes}, {where}"), partial)
+
+
+def passes_over(emitter: Emitter, row: Operand, width: int) -> None:
+    """All passes over one row, by vectors of this width."""
+    cluster = emitter.cluster
+    emitter.rows = {}
+    for level in range(cluster.levels):
+        todo = [e for e in cluster.reductions if cluster.level[e.outputs[0]] == level + 1]
+        writes = any(cluster.full(v) and cluster.level[v] == level for v in (*cluster.outvars, *emitter.saved))
+        if todo or writes:
+            _prepare(emitter, row, level)
+            _pass(emitter, todo, row, level, width)
 
 
 def _prepare(emitter: Emitter, row: Operand, level: int) -> None:
@@ -168,7 +174,7 @@ def _prepare(emitter: Emitter, row: Operand, level: int) -> None:
             emitter.value(v, at)
 
 
-def _keep(emitter: Emitter, cluster: Cluster) -> None:
+def keep(emitter: Emitter, cluster: Cluster) -> None:
     """Choose the memory of values that later passes read: a result that is written later, or the stack."""
     free = [(v, memory) for v, memory in zip(cluster.outvars, emitter.outputs) if cluster.full(v)]
     bytes_left = ROW_BYTES
@@ -308,7 +314,7 @@ def _columns(cluster: Cluster, target: KernelTarget, expand: Expand) -> Reductio
     space = cluster.space
     if not _is_single(cluster):
         raise NotSupported("several passes over columns")
-    width = _vector_lanes(cluster, target, space.inner, 1)
+    width = vector_lanes(cluster, target, space.inner, 1)
     if space.inner < width:
         raise NotSupported(f"columns of {space.inner} neighbours")
     numbers = sum(
@@ -357,4 +363,4 @@ def _columns(cluster: Cluster, target: KernelTarget, expand: Expand) -> Reductio
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {where}"), partial)
 
 
-__all__ = ["ARG", "COMBINE", "Partial", "ReductionKernel", "reduction_kernel"]
+__all__ = ["ARG", "COMBINE", "Partial", "ReductionKernel", "keep", "passes_over", "reduction_kernel", "vector_lanes"]

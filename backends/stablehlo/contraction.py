@@ -17,6 +17,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
+from quire.ir.jaxpr import Eqn
 from quire.ir.primitives import contraction as ct
 
 from .. import kernels
@@ -207,6 +208,31 @@ def _dot_kernel(
     epilogue = None if following is None else following.epilogue
     chosen = kernels.dot(x, y, sums, dimension_numbers, target, (left, right), epilogue)
     return _called(ctx, chosen, lhs, rhs, following)
+
+
+def attention(
+    ctx: Ctx, dots: tuple[Eqn, Eqn], operands: Sequence[Any], rows: kernels.Rows, others: Sequence[Any]
+) -> list[Any] | None:
+    """Two products and the cluster between them by one kernel; None, with the reason recorded, where there is none."""
+    target = kernel_target(ctx.target)
+    first, second = (e.params["dimension_numbers"] for e in dots)
+    (left, right), (_, last) = first[1], second[1]
+    avals = [dots[0].inputs[0].aval, dots[0].inputs[1].aval, dots[1].inputs[1].aval]
+    if target is None or not all(a.size and dtypes.is_float(a.dtype) for a in avals):
+        ctx.chose("no attention kernel: operands that are no floats, or empty")
+        return None
+    read = [_before_transpose(x, batch) for x, batch in zip(operands, (left, right, last))]
+    given = [kernels.Spec.of(a.shape, a.dtype) for a in avals]
+    out = dots[1].outputs[0].aval
+    total = kernels.dtype_of(dots[0].outputs[0].aval.dtype)
+    chosen = kernels.attention_of(
+        given, [order for _, order in read], (first, second), rows, total, kernels.Spec.of(out.shape, out.dtype), target
+    )
+    if isinstance(chosen, kernels.Declined):
+        ctx.chose(f"no attention kernel: {chosen.reason}")
+        return None
+    ctx.chose(f"kernel {chosen.name}: {chosen.reason}")
+    return call(ctx, chosen, [*(x for x, _ in read), *others])
 
 
 def _before_transpose(x: Any, batch: Sequence[int]) -> tuple[Any, tuple[int, ...] | None]:

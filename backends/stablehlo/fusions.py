@@ -12,12 +12,12 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import trace_flat
 from quire.ir.weights import weight
 
-from ..kernels import Epilogue
+from ..kernels import Epilogue, Rows
 from ..kernels.elements import NotSupported
 from ..kernels.elementwise import elementwise_kernel
 from ..kernels.reductions import Partial, reduction_kernel
 from ..kernels.target import KernelTarget
-from .contraction import Following, with_epilogue
+from .contraction import Following, attention, with_epilogue
 from .kernel_calls import call, kernel_target
 from .loop_kernels import expander
 from .lowering import Ctx, lower_jaxpr
@@ -31,6 +31,8 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
     p = ctx.eqn.params
     if p["kind"] == "contraction":
         return _contraction(ctx, p["jaxpr"].jaxpr, operands)
+    if p["kind"] == "attention":
+        return _attention(ctx, p["jaxpr"].jaxpr, operands)
     try:
         if p["kind"] == "elementwise":
             return _elementwise(ctx, operands, target)
@@ -64,6 +66,21 @@ def _elementwise(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> lis
     work = max(1, sum(map(weight, jaxpr.eqns)))
     found = elementwise_kernel(jaxpr, p["space"], target, expander(ctx.target), work)
     return call(ctx, found.kernel, list(operands), found.scalars)
+
+
+def _attention(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:
+    """A product, the reduction of its rows and the product that sums over them as one kernel."""
+    first, cluster, second = body.eqns
+    given = dict(zip(body.invars, operands))
+    jaxpr: Jaxpr = cluster.params["jaxpr"].jaxpr
+    scores = next(v for v, a in zip(jaxpr.invars, cluster.inputs) if a is first.outputs[0])
+    rows = Rows(jaxpr, scores, expander(ctx.target))
+    read = [a for a in (*first.inputs, second.inputs[1]) if isinstance(a, Var) and a in given]
+    others = [given[a] for v, a in zip(jaxpr.invars, cluster.inputs) if v is not scores and isinstance(a, Var)]
+    if len(read) != 3 or len(others) != len(rows.others):
+        return "operands that are literals"
+    found = attention(ctx, (first, second), [given[a] for a in read], rows, others)
+    return "no attention kernel" if found is None else found
 
 
 def _combined(ctx: Ctx, x: Any, part: Partial, aval: ShapedArray) -> Any:

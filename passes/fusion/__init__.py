@@ -1,7 +1,7 @@
 """fuse: clusters of equations that a backend computes as one kernel.
 
-`contractions` and `clusters` find them, `broadcasts` gives each broadcasts of its own, `order` keeps the program acyclic
-while equations become one.
+`attention`, `contractions` and `clusters` find them, `broadcasts` gives each broadcasts of its own, `order` keeps the
+program acyclic while equations become one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 from ..base import Pass, PassContext, register_pass
 from ..rewriting import transform_nested, with_params
+from .attention import with_attention
 from .broadcasts import merge, split
 from .clusters import Graph, reduction_clusters
 from .contractions import contraction_clusters
@@ -26,7 +27,8 @@ class Fuse(Pass):
 
     A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its
     epilogue. A reduction is joined by what feeds it and what uses its result; the values of such a cluster have one
-    shape, before reduction, and all its reductions go over the same axes, which are neighbours. Contractions of fewer
+    shape, before reduction, and all its reductions go over the same axes, which are neighbours. A reduction of a
+    product's rows whose result only another product sums over is one equation with both: attention. Contractions of fewer
     than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. Of what is left,
     elementwise equations of one number of elements are clusters if they are heavy together, or many. Loops' bodies
     are left alone: a whole loop is one kernel where that is possible.
@@ -50,7 +52,7 @@ class Fuse(Pass):
                 eqns[i] = with_params(eqn, params)
         if any(a is not b for a, b in zip(eqns, jaxpr.eqns)):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
-        parted = split(jaxpr)
+        parted, count = with_attention(split(jaxpr), self.least_elements)
         graph = Graph(parted)
         clusters = contraction_clusters(graph, self.least_operations)
         clusters += reduction_clusters(graph, self.least_elements, clusters)
@@ -59,9 +61,11 @@ class Fuse(Pass):
         more = elementwise_clusters(parted)
         for cluster in (*clusters, *more):
             context.counters[f"{cluster.kind} of {len(cluster.eqns)}"] += 1
+        if count:
+            context.counters["attention"] += count
         if more:
             parted = replaced(parted, more)
-        return merge(parted) if clusters or more else jaxpr
+        return merge(parted) if clusters or more or count else jaxpr
 
 
 __all__ = ["Fuse"]

@@ -15,7 +15,8 @@ SEEDS = (
     rd.reduce_sum_p, rd.reduce_max_p, rd.reduce_min_p, rd.reduce_prod_p, rd.reduce_and_p, rd.reduce_or_p,
     rd.argmax_p, rd.argmin_p,
 )  # fmt: skip
-KEPT_APART = frozenset((ew.copy_p, ew.stop_gradient_p))
+#: Elementwise equations that stay alone.
+KEPT_APART = frozenset((ew.copy_p,))
 #: Fewer rows than this are not worth several passes by one workgroup each.
 LEAST_ROWS = 8
 #: More equations than this are never one cluster: kernels of thousands of operations spill registers.

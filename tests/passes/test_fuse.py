@@ -208,6 +208,54 @@ def test_convolutions_with_features_last_have_epilogues():
     assert "fusion" not in names(epilogues(f(("NCHW", "OIHW", "NCHW")), x, w, np.float32(1)))
 
 
+# -- attention ----------------------------------------------------------------------------------------------------
+
+QUERIES, KEYS, VALUES = (np.random.default_rng(i).normal(size=(2, 6, 8)).astype(np.float32) for i in range(3))
+
+
+def attention(q, k, v):
+    return softmax(q @ qnp.swapaxes(k, 1, 2) * 2) @ v
+
+
+def test_attention_is_one_equation_with_a_cluster_inside():
+    jaxpr = fuse(attention, QUERIES, KEYS, VALUES)
+    (e,) = [e for e in jaxpr.eqns if e.primitive.name == "fusion"]
+    assert (e.params["kind"], e.params["space"], e.params["axes"]) == ("attention", (2, 6, 6), (2,))
+    body = e.params["jaxpr"].jaxpr
+    assert names(body) == ["dot_general", "fusion", "dot_general"]
+    assert body.eqns[1].params["kind"] == "reduction" and "mul" in inside(body)[0]
+
+
+def test_attention_is_found_whichever_operand_comes_first():
+    """einsum puts keys before queries and values before weights, and transposes the results."""
+
+    def f(q, k, v):
+        scores = qnp.einsum("qhd,khd->hqk", q, k)
+        return qnp.einsum("hqk,khd->qhd", softmax(scores), v)
+
+    jaxpr = fuse(f, QUERIES, KEYS, VALUES)
+    assert names(jaxpr) == ["fusion", "transpose"] and jaxpr.eqns[0].params["kind"] == "attention"
+
+
+def test_scores_that_are_read_elsewhere_are_no_attention():
+    def f(q, k, v):
+        p = softmax(q @ qnp.swapaxes(k, 1, 2))
+        return p, p @ v
+
+    def g(q, k, v):
+        s = q @ qnp.swapaxes(k, 1, 2)
+        return s, softmax(s) @ v
+
+    for h in (f, g):
+        kinds = [e.params["kind"] for e in fuse(h, QUERIES, KEYS, VALUES).eqns if e.primitive.name == "fusion"]
+        assert kinds and "attention" not in kinds
+
+
+def test_sums_over_another_dimension_are_no_attention():
+    jaxpr = fuse(lambda q, k: softmax(q @ qnp.swapaxes(k, 1, 2)).swapaxes(1, 2) @ k, QUERIES, KEYS)
+    assert all(e.params["kind"] != "attention" for e in jaxpr.eqns if e.primitive.name == "fusion")
+
+
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), (0, 2), (1, 2)])
 def test_only_neighbouring_axes_are_a_cluster(axes):
     x = np.ones((4, 5, 6), np.float32)
