@@ -6,6 +6,7 @@ every case's results are results of it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,7 @@ class Case:
         expect: a function of the same arguments (NumPy, JAX) that gives the right results; None: the reference only.
         rtol, atol: tolerances of inexact results, in the units of NumPy's allclose; integers compare exactly.
         exact: compare bits of inexact results too (NaN equals NaN, zeros with their signs).
+        compiled: whether it is also run compiled.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Case:
     rtol: float | None = None
     atol: float | None = None
     exact: bool = False
+    compiled: bool = True
     params: dict[str, Any] = field(default_factory=dict)
 
 
@@ -47,6 +50,14 @@ RTOL = {
     dtypes.float16: 2e-3, dtypes.bfloat16: 1.6e-2, dtypes.float32: 2e-6, dtypes.float64: 1e-13,
     dtypes.complex64: 4e-6, dtypes.complex128: 1e-13,
 }  # fmt: skip
+
+
+def thinned(cases: Sequence[Case], n: int) -> list[Case]:
+    """The same cases, of which only each n-th is run compiled: for tables that repeat one kernel over many shapes.
+
+    `n` should share no factor with the period of the table, so that what is compiled has some of everything.
+    """
+    return [dataclasses.replace(c, compiled=c.compiled and i % n == 0) for i, c in enumerate(cases)]
 
 
 def as_list(out: Any) -> list[Any]:
@@ -82,20 +93,21 @@ def check(cases: Sequence[Case], device: Device | None = None, *, compiled: bool
     failures: list[str] = []
     closed = [trace(c.f, c.args) for c in cases]
     referenced = [reference.eval_jaxpr(j, *c.args) for j, c in zip(closed, cases)]
-    if compiled:
-        flat_args = [a for c in cases for a in c.args]
+    programs = [(c, want) for c, want in zip(cases, referenced) if compiled and c.compiled]
+    if programs:
+        flat_args = [a for c, _ in programs for a in c.args]
 
         def everything(*flat: Any) -> list[Any]:
             out: list[Any] = []
             position = 0
-            for c in cases:
+            for c, _ in programs:
                 out.extend(as_list(c.f(*flat[position : position + len(c.args)])))
                 position += len(c.args)
             return out
 
         values = run_compiled(trace(everything, flat_args), flat_args, device)
         position = 0
-        for c, want in zip(cases, referenced):
+        for c, want in programs:
             got = values[position : position + len(want)]
             position += len(want)
             failures.extend(_differences(c, "compiled", got, "reference", want))

@@ -8,7 +8,7 @@ from jax import lax
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.primitives import linalg as la
-from tests.helpers import Case, check
+from tests.helpers import Case, check, thinned
 
 RNG = np.random.default_rng(0)
 DTYPES = [np.float32, np.complex64]
@@ -54,7 +54,7 @@ def test_triangular_solve():
             b = normal((2, 4, 3) if flags["left_side"] else (2, 3, 4), d)
             cases.append(case(f"{flags}", lambda a, b, f=flags: la.triangular_solve(a, b, **f), [a.astype(d), b],
                               lambda a, b, f=flags: lax.linalg.triangular_solve(a, b, **f)))  # fmt: skip
-    check(cases)
+    check(thinned(cases, 3))
 
 
 def test_lu():

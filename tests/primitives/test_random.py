@@ -10,7 +10,7 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.primitives import random as rn
-from tests.helpers import Case, check, run_compiled, trace
+from tests.helpers import Case, check, run_compiled, thinned, trace
 
 U32 = np.uint32
 KEYS = [np.array(k, U32) for k in ([1, 2, 3, 4], [5, 6, 0xFFFFFFFF, 0xFFFFFFFF], [0xFFFFFFFF] * 4, [0, 0, 0, 0])]
@@ -107,11 +107,11 @@ def generator_cases(keys, shapes, types, algorithms=(0, 1, 2)):
 
 def test_rng_bit_generator_shapes():
     shapes = [(), (0,), (1,), (5,), (3, 3), (3, 2, 4), (7, 5, 3)]
-    check(generator_cases(KEYS[:1], shapes, [np.uint32], (1, 2)))
+    check(thinned(generator_cases(KEYS[:1], shapes, [np.uint32], (1, 2)), 3))
 
 
 def test_rng_bit_generator_keys_and_dtypes():
-    check(generator_cases(KEYS[1:], [(5,)], [np.uint8, np.uint16, np.uint32]))
+    check(thinned(generator_cases(KEYS[1:], [(5,)], [np.uint8, np.uint16, np.uint32]), 2))
 
 
 def test_rng_bit_generator_64_bit():

@@ -9,7 +9,7 @@ import pytest
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import structural as st
-from tests.helpers import Case, check, trace
+from tests.helpers import Case, check, thinned, trace
 from tests.primitives.oracles import edge_array, under_jax
 
 NUMBER_DTYPES = [d for d in dtypes.ALL if d != dtypes.bool_]
@@ -70,7 +70,7 @@ GROUPS = {"signed": dtypes.ALL[:5], "unsigned": dtypes.ALL[5:9], "inexact": dtyp
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
 def test_moves_elements_as_jax_does(group, x64):
-    check([c for d in group for c in _cases(d)])
+    check(thinned([c for d in group for c in _cases(d)], 3))
 
 
 def _iota_case(dtype: np.dtype, dimension: int) -> Case:
