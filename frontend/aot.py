@@ -18,6 +18,7 @@ from . import tree_util
 from .compiled_function import TracedFunction, Variant, report_donation
 from .compiler import compile_program
 from .key_array import KeyDType, PRNGKeyArray
+from .memory_analysis import Allocations, MemoryAnalysis, planned_allocations
 from .spans import span
 from .variants import Signature, VariantInfo
 
@@ -49,25 +50,6 @@ class ShapeDtypeStruct(HasAval):
 def shape_struct(aval: ShapedArray) -> ShapeDtypeStruct:
     """The struct of an aval."""
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-
-
-@dataclass(frozen=True)
-class MemoryAnalysis:
-    """Bytes that a program takes.
-
-    Attributes:
-        argument_size_in_bytes, output_size_in_bytes: of the arguments it reads and the results it makes.
-        alias_size_in_bytes: of results that are arguments returned unchanged or may take a donated argument's memory.
-        temp_size_in_bytes: the most that values between arguments and results take at one time, if each equation of
-            the optimised jaxpr made its results in memory: an upper estimate, fusion needs less.
-        generated_code_size_in_bytes: of the compiled module.
-    """
-
-    argument_size_in_bytes: int
-    output_size_in_bytes: int
-    alias_size_in_bytes: int
-    temp_size_in_bytes: int
-    generated_code_size_in_bytes: int
 
 
 @dataclass(frozen=True)
@@ -217,37 +199,16 @@ class Compiled:
         return {"flops": cost.flops, "bytes accessed": cost.bytes}
 
     def memory_analysis(self) -> MemoryAnalysis:
-        """The memory of one call."""
+        """The memory of one call, as IREE has planned it; the program is compiled half-way once more to see it."""
         program, closed = self.variant.program, self.variant.closed
-        in_avals = [closed.in_avals[i] for i in program.kept]
+        made = {i: a.nbytes for (kind, i), a in zip(program.results, program.out_avals) if kind == "result"}
         forwarded = sum(a.nbytes for (kind, _), a in zip(program.results, program.out_avals) if kind == "argument")
-        made = sum(a.nbytes for (kind, _), a in zip(program.results, program.out_avals) if kind == "result")
-        free = [a.strong() for (kind, _), a in zip(program.results, program.out_avals) if kind == "result"]
-        reused = 0
-        for i in self.variant.donated:
-            aval = closed.in_avals[i].strong()
-            if aval in free:
-                free.remove(aval)
-                reused += aval.nbytes
+        planned = planned_allocations(self.lowered.stages["stream"]) if made else Allocations(0, 0)
+        output = sum(made.values())
         return MemoryAnalysis(
-            sum(a.nbytes for a in in_avals), made, forwarded + reused, peak_temporaries(closed), program.vmfb_bytes
-        )
-
-
-def peak_temporaries(closed: ClosedJaxpr) -> int:
-    """The most bytes that intermediate values of a jaxpr take at one time."""
-    from quire.ir.tracing import last_uses
-
-    jaxpr = closed.jaxpr
-    outputs = set(jaxpr.outvars)
-    last = last_uses(jaxpr)
-    inputs = {*jaxpr.invars, *jaxpr.constvars}
-    now = peak = 0
-    for i, eqn in enumerate(jaxpr.eqns):
-        now += sum(v.aval.nbytes for v in eqn.outputs if v not in outputs)
-        peak = max(peak, now)
-        now -= sum(v.aval.nbytes for v in last[i] if v not in inputs and v not in outputs)
-    return peak
+            sum(closed.in_avals[i].nbytes for i in program.kept), output + forwarded,
+            forwarded + max(0, output - planned.results), planned.temporaries, program.vmfb_bytes,
+        )  # fmt: skip
 
 
 def make_shape_function(f: Callable[..., Any]) -> Callable[..., Any]:

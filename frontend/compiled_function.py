@@ -216,13 +216,14 @@ def _forward(x: Any, aval: ShapedArray, device: Device) -> Array:
 def _donate(
     leaves: Sequence[Any], views: list[Any], kept: Sequence[int], donated: frozenset[int], device: Device
 ) -> list[Any]:
-    """Views whose donated members nobody else can see: what is shared or exposed to NumPy is copied first."""
+    """Views whose donated members nobody else can see: what is shared, exposed to NumPy, or given twice is copied."""
     from quire.runtime import buffers
 
     out: list[Any] = []
+    given = collections.Counter(id(view) for view in views)
     for view, i in zip(views, kept):
         x = leaves[i]
-        if i in donated and (type(x) is not Array or x._shared or x._host is not None):
+        if i in donated and (type(x) is not Array or x._shared or x._host is not None or given[id(view)] > 1):
             host = np.asarray(x, dtype=aval_of(x).dtype)
             view = buffers.from_numpy(host, device, copy=True)
         out.append(view)

@@ -205,6 +205,7 @@ def lower_optimized(
 ) -> LoweredProgram:
     """Lower a program to StableHLO after the passes; arguments that it does not use are left out."""
     from quire.backends.stablehlo import lower_module
+    from quire.passes.fusion.updates import updates_in_place
 
     kept = tuple(range(len(optimized.jaxpr.invars))) if keep_unused else used_arguments(optimized)
     position = {i: k for k, i in enumerate(kept)}
@@ -217,7 +218,10 @@ def lower_optimized(
         ),
         optimized.consts,
     )
-    module = lower_module(pruned, target, name=name, donated=[position[i] for i in donated if i in position])
+    written = [position[i] for i in donated if i in position]
+    if written and target.kernels:
+        pruned = updates_in_place(pruned, written)
+    module = lower_module(pruned, target, name=name, donated=written)
     # ("argument", i) counts the arguments of the whole function, not of the pruned one.
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
     return LoweredProgram(module, kept, results, estimate(pruned.jaxpr))

@@ -93,11 +93,15 @@ def plans(eqn: Eqn, target: KernelTarget) -> Iterator[Plan]:
         yield Plan(None)
 
 
-def loop_kernel(eqn: Eqn, target: KernelTarget, expand: Expand) -> Kernel:
+def loop_kernel(
+    eqn: Eqn, target: KernelTarget, expand: Expand, free: frozenset[Atom] = frozenset(), in_memory: bool = True
+) -> Kernel:
     """The kernel of a loop equation.
 
-    Its operands are the equation's that are no literals, in their order; its results the equation's. Raises
-    :class:`NotSupported` with the reason where there is none.
+    Its operands are the equation's that are no literals, in their order; its results the equation's. Carried arrays
+    whose initial values are in `free` are updated in their memory: nobody else reads these. Raises
+    :class:`NotSupported` with the reason where there is no kernel; without `in_memory`, also where the state does not
+    fit into registers.
     """
     if target.kind != "cpu":
         raise NotSupported("loop kernels are for CPUs")
@@ -109,9 +113,11 @@ def loop_kernel(eqn: Eqn, target: KernelTarget, expand: Expand) -> Kernel:
     why = "its state has too many elements for registers"
     for plan in plans(eqn, target):
         try:
-            return _build(eqn, plan, target, expand)
+            return _build(eqn, plan, target, expand, free)
         except NotSupported as reason:
             why = str(reason)
+    if not in_memory:
+        raise NotSupported(why)
     return _in_memory(eqn, target, expand, why)
 
 
@@ -190,9 +196,21 @@ def chunks_of(size: int, lanes: int) -> list[Chunk]:
     return out
 
 
-def _build(eqn: Eqn, plan: Plan, target: KernelTarget, expand: Expand) -> Kernel:
+def _tied(eqn: Eqn, plan: Plan, unique: Sequence[Atom], free: frozenset[Atom]) -> dict[int, int]:
+    """The results that take the memory of their initial values: a workgroup reads and writes its own lanes only."""
+    if not plan.spread:
+        return {}
+    return {
+        k: unique.index(a)
+        for k, a in enumerate(carried_atoms(eqn))
+        if a in free and eqn.inputs.count(a) == 1 and a.aval.nbytes >= TIED_BYTES and lane_of(a.aval.shape, plan.lanes)
+    }
+
+
+def _build(eqn: Eqn, plan: Plan, target: KernelTarget, expand: Expand, free: frozenset[Atom]) -> Kernel:
     unique = list(dict.fromkeys(a for a in eqn.inputs if not isinstance(a, Literal)))
-    b = _builder(eqn, unique, target)
+    tied = _tied(eqn, plan, unique, free)
+    b = _builder(eqn, unique, target, tied)
     elements = Elements(b, expand)
     lanes = target.lanes(32)
     inner = sum(math.prod(a.shape) // math.prod(plan.lanes) if lane_of(a.shape, plan.lanes) else a.size
@@ -213,16 +231,26 @@ def _build(eqn: Eqn, plan: Plan, target: KernelTarget, expand: Expand) -> Kernel
         raise NotSupported("its state has too many elements for registers")
     vectors = max(1, min(4, 14 // (inner + 1), size // lanes))
     each = vectors * lanes
-    pieces = -(-size // each)
+    # The last piece is moved back inside: some lanes are computed twice, none needs a mask. Not in place, where the
+    # second time would read what the first has written.
+    pieces = size // each if tied else -(-size // each)
     groups = max(1, min(pieces, target.workgroups, size * _work(eqn) // 20000))
+
+    def emit(chunks: Sequence[Chunk]) -> None:
+        _emit(eqn, unique, Interpreter(elements, Space(plan.lanes or (), tuple(chunks), True)), plan.lanes)
+
     with b.spread(pieces, groups) as piece:
-        # The last piece is moved back inside: some lanes are computed twice, none needs a mask.
-        start = b.smin(piece * each, b.index(size - each)) if pieces > 1 else 0
-        chunks = [
-            Chunk(start + k * lanes if isinstance(start, Value) else start + k * lanes, lanes) for k in range(vectors)
-        ]
-        _emit(eqn, unique, Interpreter(elements, Space(plan.lanes, tuple(chunks), True)), plan.lanes)
+        start: Value | int = 0
+        if pieces > 1:
+            start = piece * each if tied else b.smin(piece * each, b.index(size - each))
+        emit([Chunk(start + k * lanes, lanes) for k in range(vectors)])
+    if size > pieces * each:
+        rest = [Chunk(pieces * each + c.start, c.width) for c in chunks_of(size - pieces * each, lanes)]
+        with b.if_(b.cmp("eq", b.workgroup_id(), 0)):
+            emit(rest)
     where = f"{groups} workgroups" if groups > 1 else "one workgroup"
+    if tied:
+        where += ", updated in place"
     return b.build((groups,), f"{_name(eqn)}: one kernel, {size} independent lanes on {where}, state in registers")
 
 

@@ -12,6 +12,7 @@ from quire.ir.source import where
 from . import hlo
 from .fusions import as_kernel
 from .host_calls import emit_host_call
+from .loop_kernels import update_as_kernel
 from .lowering import Ctx, lower_jaxpr, lowering
 
 
@@ -31,8 +32,8 @@ def checkpoint(
 
 
 @lowering(calls.fusion_p)
-def fusion(ctx: Ctx, *operands: Any, jaxpr: ClosedJaxpr, **_: Any) -> Any:
-    kernel = as_kernel(ctx, operands)
+def fusion(ctx: Ctx, *operands: Any, kind: str, jaxpr: ClosedJaxpr, **_: Any) -> Any:
+    kernel = update_as_kernel(ctx, operands) if kind == "update" else as_kernel(ctx, operands)
     if not isinstance(kernel, str):
         return kernel
     ctx.chose(f"no kernel: {kernel}")

@@ -34,16 +34,19 @@ def spec(aval: ShapedArray) -> Spec:
     return Spec.of(aval.shape, aval.dtype)
 
 
-def call(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Value], scalars: Sequence[int] = ()) -> list[Value]:
+def call(
+    ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Value], scalars: Sequence[int] = (), copies: bool = True
+) -> list[Value]:
     """Put a kernel into the module and call it. Operands that it updates in place are copied if they are arguments.
 
-    `scalars` are the index numbers that it takes after its operands.
+    `scalars` are the index numbers that it takes after its operands. Without `copies` nothing is copied: the caller
+    knows that nobody else reads the operands afterwards.
     """
     kernel.insert(ctx.module.module)
     for part in [step.kernel for step in kernel.steps] if isinstance(kernel, KernelChain) else [kernel]:
         if _LIBRARY.search(part.text):
             ctx.module.uses_f64_math = True
-    written = {operand for _, operand in kernel.tied}
+    written = {operand for _, operand in kernel.tied} if copies else set[int]()
     values = [_own(ctx, x, kernel.operands[i]) if i in written else x for i, x in enumerate(operands)]
     location = ctx.module.location(ctx.source)
     if isinstance(kernel, KernelChain):

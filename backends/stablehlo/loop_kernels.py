@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import iree.compiler.ir as mlir
@@ -41,6 +42,33 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
     return _as_kernel(ctx, ctx.eqn, operands)
 
 
+def update_as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
+    """An update of donated arguments (see `quire.passes.fusion.updates`) as a kernel that writes into them."""
+    target = kernel_target(ctx.target)
+    if target is None:
+        return "the target has no kernels"
+    closed: ClosedJaxpr = ctx.eqn.params["jaxpr"]
+    jaxpr, n = closed.jaxpr, len(closed.jaxpr.outvars)
+    # The loop that runs once: what is updated is its state.
+    body = Jaxpr((), [*jaxpr.invars[n:], *jaxpr.invars[:n]], jaxpr.eqns, jaxpr.outvars)
+    params = {
+        "jaxpr": ClosedJaxpr(body), "length": 1, "reverse": False, "linear": (), "num_consts": len(body.invars) - n,
+        "num_carry": n, "unroll": 1,
+    }  # fmt: skip
+    inputs = [*ctx.eqn.inputs[n:], *ctx.eqn.inputs[:n]]
+    eqn = Eqn(scan_p, inputs, ctx.eqn.outputs, params, ctx.eqn.effects, ctx.source)
+    donated = frozenset(ctx.eqn.inputs[:n])
+    try:
+        kernel = loop_kernel(eqn, target, expander(ctx.target), donated, in_memory=False)
+    except NotSupported as reason:
+        return str(reason)
+    if len(kernel.tied) < n:
+        return "not all of it can be updated in place"
+    kernel = replace(kernel, reason=kernel.reason.replace("scan of 1 steps", "update of donated arguments"))
+    given = {a: x for a, x in zip(inputs, [*operands[n:], *operands[:n]]) if not isinstance(a, Literal)}
+    return call(ctx, kernel, list(given.values()), copies=False)
+
+
 def straight_as_kernel(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:
     """A small program as one kernel: the loop that runs it once. Its results, or why there is none.
 
@@ -62,8 +90,9 @@ def _as_kernel(ctx: Ctx, eqn: Eqn, operands: Sequence[Any]) -> list[Any] | str:
     target = kernel_target(ctx.target)
     if target is None:
         return "the target has no kernels"
+    free = frozenset(a for a, x in zip(eqn.inputs, operands) if isinstance(a, Var) and a.aval.shape and ctx.is_spent(x))
     try:
-        kernel = loop_kernel(eqn, target, expander(ctx.target))
+        kernel = loop_kernel(eqn, target, expander(ctx.target), free)
     except NotSupported as reason:
         return str(reason)
     given: dict[Any, Any] = {}

@@ -26,6 +26,7 @@ from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
 from quire.ir.primitive import Primitive, RuleTable
+from quire.ir.primitives.calls import fusion_p
 from quire.ir.source import Source, where
 from quire.ir.tracing import trace_flat
 
@@ -64,6 +65,7 @@ class ModuleLowering:
     module: Any
     target: Target
     donated: frozenset[int] = frozenset()
+    sole: frozenset[int] = frozenset()  # the arguments that one equation reads and that are not returned
     host_calls: list[HostCall] = field(default_factory=list)
     entry: Any = None
     locations: dict[Source | None, Any] = field(default_factory=dict)
@@ -100,6 +102,14 @@ class Ctx:
     def is_shared(self, x: Any) -> bool:
         """Whether x is, or is a view of, an operand that something else reads too."""
         return any(_base(x) == _base(y) for y in self.shared)
+
+    def is_spent(self, x: Any) -> bool:
+        """Whether x is a donated argument's memory, and this equation alone reads it."""
+        base = _base(x)
+        if not isinstance(base.owner, mlir.Block) or base.owner != self.module.entry or self.is_shared(x):
+            return False
+        number = mlir.BlockArgument(base).arg_number
+        return number in self.module.donated and number in self.module.sole
 
     @property
     def target(self) -> Target:
@@ -392,16 +402,24 @@ def lower_module(
         module.operation.attributes["sym_name"] = mlir.StringAttr.get(_symbol(name))
         in_types = [types.aval_type(a) for a in inner.in_avals]
         out_types = [types.aval_type(a) for a in inner.out_avals]
+        attributes = {
+            "sym_name": mlir.StringAttr.get("main"),
+            "function_type": mlir.TypeAttr.get(mlir.FunctionType.get(in_types, out_types)),
+        }
+        updated = _updated(jaxpr)
+        if updated:
+            # Without the attribute IREE copies an argument that is read before it is updated in place. With it, it
+            # takes no care that what reads the argument comes before: here that is proved.
+            consumed = {"iree.abi.consume": mlir.UnitAttr.get()}
+            attributes["arg_attrs"] = mlir.ArrayAttr.get(
+                [mlir.DictAttr.get(consumed if v in updated else {}) for v in jaxpr.invars]
+            )
         with mlir.InsertionPoint(module.body):
-            function = mlir.Operation.create(
-                "func.func", regions=1,
-                attributes={
-                    "sym_name": mlir.StringAttr.get("main"),
-                    "function_type": mlir.TypeAttr.get(mlir.FunctionType.get(in_types, out_types)),
-                },
-            )  # fmt: skip
+            function = mlir.Operation.create("func.func", regions=1, attributes=attributes)
         block = mlir.Block.create_at_start(function.regions[0], in_types)
-        state = ModuleLowering(module, target, frozenset(donated), entry=block)
+        reads = Counter(a for e in jaxpr.eqns for a in dict.fromkeys(e.inputs) if isinstance(a, Var))
+        sole = frozenset(i for i, v in enumerate(jaxpr.invars) if reads[v] == 1 and v not in jaxpr.outvars)
+        state = ModuleLowering(module, target, frozenset(donated), sole, entry=block)
         with mlir.InsertionPoint(block):
             consts = [hlo.constant(np.asarray(c), v.aval.dtype) for c, v in zip(closed.consts, jaxpr.constvars)]
             values = lower_jaxpr(state, inner, consts, list(block.arguments))
@@ -418,6 +436,12 @@ def lower_module(
     return LoweredModule(
         module, tuple(results), tuple(state.host_calls), state.uses_f64_math, _serial(block), tuple(state.choices)
     )
+
+
+def _updated(jaxpr: Jaxpr) -> frozenset[Any]:
+    """The arguments that updates (see `quire.passes.fusion.updates`) write in place."""
+    updates = [e for e in jaxpr.eqns if e.primitive is fusion_p and e.params["kind"] == "update"]
+    return frozenset(a for e in updates for a in e.inputs[: len(e.outputs)])
 
 
 _FREE = frozenset(

@@ -75,7 +75,8 @@ def fusion_p(
     equations on values of its result's shape, which is `space`; it has no `axes`. An ``"attention"`` is a product, a
     reduction of its rows and the product that sums over these; `space` and `axes` are the reduction's.
     The values of an ``"elementwise"`` cluster have as many elements as `space`, or are scalars that it takes; it has no
-    `axes` either.
+    `axes` either. Nor has an ``"update"``: `space` is the shape of all values that are no scalars, and result i may take
+    the memory of operand i, a donated argument.
     """
     check_call("fusion", jaxpr, operands)
     return tuple(jaxpr.out_avals)

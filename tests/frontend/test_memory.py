@@ -1,0 +1,196 @@
+"""What a call allocates: seen in the addresses of its results, counted, and as `memory_analysis` tells it beforehand."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quire
+import quire.numpy as qnp
+from quire import lax, tree_util
+from quire.memory_analysis import planned_allocations
+from quire.runtime import buffers
+
+N = 503 * 1007  # no multiple of a vector's length
+copied = quire.compile(lambda x: x + 0)
+
+
+def on_device(tree: Any) -> Any:
+    """Arrays whose memory NumPy has not seen: a program gets these very buffers."""
+    return tree_util.tree_map(copied, tree)
+
+
+def address(x: Any) -> int:
+    """Where an array lies; NumPy does not keep what it sees here."""
+    return buffers.to_numpy(x._view, x.device).ctypes.data
+
+
+def adam(p, m, v, g):
+    m = 0.9 * m + 0.1 * g
+    v = 0.99 * v + 0.01 * g * g
+    return p - 0.1 * m / (qnp.sqrt(v) + 1e-3), m, v
+
+
+def gradients(w1, w2, x):
+    def loss(ws):
+        return qnp.mean(qnp.tanh(x @ ws[0]) @ ws[1]) + 1e-3 * qnp.sum(ws[0] ** 2)
+
+    return quire.value_and_grad(loss)((w1, w2))
+
+
+def step(w1, w2, x):
+    """Each weight's update is the epilogue of a product: in place, the product would take the memory saved."""
+    value, (g1, g2) = gradients(w1, w2, x)
+    return w1 - 0.1 * g1, w2 - 0.1 * g2, value
+
+
+def momentum(w1, w2, m1, m2, x):
+    """Each weight is read by products that its own update does not need."""
+    value, (g1, g2) = gradients(w1, w2, x)
+    m1, m2 = 0.9 * m1 + g1, 0.9 * m2 + g2
+    return w1 - 0.1 * m1, w2 - 0.1 * m2, m1, m2, value
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program; the number of the donated argument that each result lies in (None: new memory)."""
+
+    f: Callable[..., Any]
+    args: tuple[np.ndarray, ...]
+    donated: int
+    places: tuple[int | None, ...]
+
+
+rng = np.random.default_rng(0)
+A, B, C, D = (rng.standard_normal(N).astype(np.float32) for _ in range(4))
+W1, W2, X = (rng.standard_normal(s).astype(np.float32) for s in ((503, 1007), (1007, 65), (64, 503)))
+CASES = {
+    "sgd": Case(lambda p, g: p - 0.1 * g, (A, B), 1, (0,)),
+    "adam": Case(adam, (A, B, abs(C), D), 3, (0, 1, 2)),
+    "other dtypes": Case(lambda p, q: (p + 1, q * 2 - 1), (A.astype(np.float16), B.astype(np.int32)), 2, (0, 1)),
+    "not elementwise": Case(lambda p, q: p + p[::-1] * q, (A, B), 1, (None,)),
+    "crossed": Case(lambda p, q: (q + 1, p * p), (A, B), 2, (1, 0)),
+    "read too": Case(lambda p: (p - 1, p[::-1]), (A,), 1, (None, None)),
+    "updated and read": Case(lambda p: (p.at[3].set(1.0), p * 2), (A,), 1, (None, None)),
+    "loop": Case(lambda p: lax.fori_loop(0, 20, lambda i, c: c * 0.9 + 1, p), (A,), 1, (0,)),
+    "scan": Case(lambda p: lax.scan(lambda c, x: (c + x, x), p, qnp.arange(5.0))[0], (A,), 1, (0,)),
+    "loop of updates": Case(
+        lambda p: lax.fori_loop(0, 20, lambda i, c: c.at[i * 3].set(c[i] + 1), p), (A,), 1, (0,)
+    ),
+    "at set": Case(lambda p: p.at[3].set(1.0), (A,), 1, (0,)),
+    "at add": Case(lambda p, g: p.at[qnp.array([5, 5, 9])].add(g[:3]), (A, B), 1, (0,)),
+    "slice": Case(lambda p, g: lax.dynamic_update_slice(p, g[:7], (11,)), (A, B), 1, (0,)),
+    "step": Case(step, (W1, W2, X), 2, (None, None, None)),
+    "momentum": Case(momentum, (W1, W2, W1, W2, X), 4, (0, 1, 2, 3, None)),
+}  # fmt: skip
+
+
+def all_cases(donated: dict[str, tuple[Any, ...]], kept: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """The cases as one program."""
+    return {name: case.f(*donated[name], *kept[name]) for name, case in CASES.items()}
+
+
+DONATED = {name: case.args[: case.donated] for name, case in CASES.items()}
+KEPT = {name: case.args[case.donated :] for name, case in CASES.items()}
+donating = quire.compile(all_cases, donate_argnums=0)
+keeping = quire.compile(all_cases)
+
+
+def test_results_lie_in_donated_arguments():
+    donated, kept = on_device(DONATED), on_device(KEPT)
+    expected = keeping(donated, kept)
+    addresses = tree_util.tree_map(address, donated)
+    for results in expected.values():
+        for x in results if isinstance(results, tuple) else (results,):
+            assert address(x) not in tree_util.tree_leaves(addresses)
+    # What is not donated stays.
+    for x, host in zip(tree_util.tree_leaves((donated, kept)), tree_util.tree_leaves((DONATED, KEPT)), strict=True):
+        np.testing.assert_array_equal(buffers.to_numpy(x._view, x.device), host)
+
+    results = donating(donated, kept)
+    for name, case in CASES.items():
+        got, want = (r[name] if isinstance(r[name], tuple) else (r[name],) for r in (results, expected))
+        found = tuple(addresses[name].index(a) if (a := address(x)) in addresses[name] else None for x in got)
+        assert found == case.places, name
+        for x, y in zip(got, want, strict=True):
+            np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=2e-6, atol=1e-5, err_msg=name)
+
+
+def resident() -> tuple[int, int]:
+    """Bytes of this process that are in memory, and the most that were since the last reset of the peak."""
+    with open("/proc/self/status", encoding="ascii") as f:
+        fields = dict(line.split(":", 1) for line in f)
+    now, peak = (int(fields[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+    return now, peak
+
+
+def new_memory(f: Callable[..., Any], *args: Any) -> int:
+    """The bytes that a call adds to those of the process at most."""
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as reset:
+        reset.write("5")
+    before = resident()[0]
+    result = f(*args)
+    count = resident()[1] - before
+    del result
+    return count
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted by /proc")
+def test_the_plan_is_what_is_allocated():
+    donated, kept = on_device(DONATED), on_device(KEPT)
+    fresh = {}
+    for name, f in (("kept", keeping), ("donated", donating)):
+        plan = f.lower(DONATED, KEPT).compile().memory_analysis()
+        assert plan.argument_size_in_bytes == sum(x.nbytes for x in tree_util.tree_leaves((DONATED, KEPT)))
+        fresh[name] = plan.output_size_in_bytes - plan.alias_size_in_bytes
+        placed = sum(
+            case.args[i].nbytes for case in CASES.values() for i in case.places if i is not None and name == "donated"
+        )
+        assert placed - 4096 <= plan.alias_size_in_bytes <= placed
+        assert plan.peak_memory_in_bytes >= plan.argument_size_in_bytes + plan.temp_size_in_bytes
+    # IREE keeps what is freed: results are held until a call takes all of their memory from the system.
+    gc.collect()
+    held = []
+    while new_memory(lambda *args: held.append(keeping(*args)), donated, kept) < 0.9 * fresh["kept"]:
+        assert len(held) < 20, "calls that return new arrays take no memory"
+    assert 0.9 * fresh["kept"] <= new_memory(keeping, donated, kept) < 1.1 * fresh["kept"]
+    held.append(keeping(donated, kept))
+    # Intermediate values that are larger than those of the other program are new, too.
+    most = fresh["donated"] + plan.temp_size_in_bytes
+    assert 0.9 * fresh["donated"] <= new_memory(donating, donated, kept) < 1.1 * most < 0.6 * fresh["kept"]
+
+
+def test_an_array_given_twice_is_not_overwritten():
+    f = quire.compile(lambda p, q: (p * 2.0, q.at[0].set(p[1])), donate_argnums=(0, 1))
+    x = on_device(A)
+    twice, placed = f(x, x)
+    np.testing.assert_array_equal(np.asarray(twice), A * 2)
+    assert placed[0] == A[1]
+
+
+def test_waiting_does_not_hinder_donation():
+    x = on_device(A)
+    assert x.block_until_ready() is x
+    assert x._host is None
+
+
+def test_the_plan_of_several_allocations():
+    text = """
+  util.func public @main(%arg0: !hal.buffer_view) -> !hal.buffer_view {
+    %c64 = arith.constant 64 : index
+    %c100 = arith.constant 100 : index
+    %r, %t = stream.resource.alloca uninitialized on(#d) : !stream.resource<external>{%c64} => !stream.timepoint
+    %r_0, %t_1 = stream.resource.alloca uninitialized on(#d) : !stream.resource<transient>{%c100} => !stream.timepoint
+    %4 = stream.resource.dealloca on(#d) await(%3) => %r_0 : !stream.resource<transient>{%c100} => !stream.timepoint
+    %r_2, %t_3 = stream.resource.alloca on(#d) await(%2) => !stream.resource<transient>{%c64} => !stream.timepoint
+    util.return %5 : !hal.buffer_view
+  }
+"""
+    found = planned_allocations(text)
+    assert (found.results, found.temporaries) == (64, 100)
