@@ -32,8 +32,10 @@ from .kernel import Kernel, Spec
 from .target import KernelTarget
 from .values import Value
 
-#: Bytes that a block of columns has in each row.
-COLUMN_BYTES = 128
+#: Least and most bytes that a block of columns has in each row.
+COLUMN_BYTES = (128, 512)
+#: Working memory of a block of columns that is not larger than it must be: half of a usual second-level cache.
+BLOCK_BYTES = 1 << 19
 #: Working memory up to this is on the stack.
 ON_STACK = 1 << 14
 #: Elements a workgroup takes at least.
@@ -112,8 +114,21 @@ def choose(kind: Kind, outer: int, n: int, inner: int, bits: int, target: Kernel
     convolved, factors = _factored(n, 0, widest)
     if inner < lanes:
         return Form("lanes", n, lanes, False, convolved, factors)
-    width = max(lanes, COLUMN_BYTES * 8 // (2 * bits))
-    return Form("columns", n, width if width <= inner else lanes, False, convolved, factors)
+    return Form("columns", n, _width(outer, convolved or n, inner, bits, target), False, convolved, factors)
+
+
+def _width(outer: int, n: int, inner: int, bits: int, target: KernelTarget) -> int:
+    """Columns of a block: many, for long runs in memory, but with enough blocks for all processors."""
+    lanes = target.lanes(bits)
+    least, most = (max(lanes, size * 8 // (2 * bits)) for size in COLUMN_BYTES)
+    if least > inner:
+        return lanes
+    width = least
+    while 2 * width <= most and n * 2 * width * bits // 2 <= BLOCK_BYTES:
+        if outer * (inner // (2 * width)) < target.workgroups // 2:
+            break
+        width *= 2
+    return width
 
 
 def fft(

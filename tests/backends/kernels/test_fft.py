@@ -32,7 +32,7 @@ CASES = [
     (C, (2, 40, 37), 1, 32, CPU_AVX2, "columns, 40 = 8 x 5"), (INVERSE, (2, 12, 9), 1, 32, CPU_AVX2, "columns, 12 = 4 x 3"),
     (C, (197, 16), 0, 32, CPU_AVX512, "columns, a convolution"), (C, (3, 31, 5), 1, 32, CPU_AVX2, "lanes, 31"),
     (INVERSE, (2, 18), 1, 64, CPU_AVX512, "lanes, 18 = 2 x 3 x 3"), (C, (2, 131, 3), 1, 32, CPU_AVX2, "lanes, a convolution"),
-    (C, (3, 2), 1, 32, CPU_BASELINE, "lanes, 2 = 2"),
+    (C, (8, 6, 140), 1, 32, CPU_AVX2, "columns, 6 = 2 x 3"), (C, (3, 2), 1, 32, CPU_BASELINE, "lanes, 2 = 2"),
 ]  # fmt: skip
 
 
@@ -91,8 +91,8 @@ def test_choices():
     assert str(choose(C, 1, 4096, 1, 32, CPU_AVX512)) == "rows, 4096 = 8 x 8 x 8 x 8"
     assert str(choose(C, 1, 4096, 1, 32, CPU_AVX2)) == "rows, 4096 = 4 x 4 x 4 x 4 x 4 x 4"
     assert str(choose(C, 1, 32, 1, 32, CPU_AVX2)) == "rows, 32 = 2 x 2 x 2 x 2 x 2"  # too few rows to fill lanes
-    assert choose(C, 1, 512, 512, 64, CPU_BASELINE).width == 8
-    assert choose(C, 1, 512, 9, 32, CPU_AVX2).width == 8
+    assert choose(C, 1, 512, 512, 64, CPU_BASELINE).width == 32
+    assert choose(C, 1, 512, 9, 32, CPU_AVX2).width == 8 and choose(C, 1, 4096, 64, 32, CPU_AVX2).width == 16
 
 
 @pytest.mark.parametrize(
