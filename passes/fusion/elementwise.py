@@ -26,7 +26,7 @@ MOST_ARRAYS = 28
 #: Clusters of so many operations are kernels: IREE takes long to form dispatches of them.
 LEAST_WEIGHT = 48
 #: So many equations of small arrays are a kernel too.
-LEAST_EQNS, SMALL = 12, 1 << 16
+LEAST_EQNS, SMALL = 8, 1 << 16
 
 
 def elementwise_clusters(jaxpr: Jaxpr) -> list[Cluster]:
