@@ -101,11 +101,11 @@ class Ctx:
 
     def is_shared(self, x: Any) -> bool:
         """Whether x is, or is a view of, an operand that something else reads too."""
-        return any(_base(x) == _base(y) for y in self.shared)
+        return any(base_of(x) == base_of(y) for y in self.shared)
 
     def is_spent(self, x: Any) -> bool:
         """Whether x is a donated argument's memory, and this equation alone reads it."""
-        base = _base(x)
+        base = base_of(x)
         if not isinstance(base.owner, mlir.Block) or base.owner != self.module.entry or self.is_shared(x):
             return False
         number = mlir.BlockArgument(base).arg_number
@@ -142,7 +142,7 @@ SOME_TRIPS = "quire_some_trips"
 """The attribute of a ``stablehlo.while`` whose body runs at least once."""
 
 
-def _base(x: Any) -> Any:
+def base_of(x: Any) -> Any:
     """The value whose memory x is a view of."""
     while isinstance(x.owner, mlir.Operation | mlir.OpView) and x.owner.name in _VIEWS:
         x = x.owner.operands[0]

@@ -9,6 +9,9 @@ import jax.lax as jl
 import numpy as np
 import pytest
 
+import quire
+import quire.lax
+import quire.numpy
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import elementwise as ew
@@ -89,6 +92,17 @@ def test_gather_with_every_index_dtype(x64):
     ]
     cases += [gather_case(d, 0, "fill", fill_value=v) for d, v in ((np.float32, -1.5), (np.int8, 7), (np.bool_, False))]
     check(cases)
+
+
+def test_gather_from_a_part_of_an_array():
+    """IREE gathers from the larger array, with strides, and fails to compile that (a batched solve did so)."""
+    x, i = np.arange(80, dtype=np.float32).reshape(5, 4, 4), np.array([[3, 0, 2, 9]] * 5, np.int32)
+
+    def column(a, k):
+        first = quire.lax.slice_in_dim(a, 0, 1, axis=2)
+        return quire.numpy.take_along_axis(quire.numpy.squeeze(first, 2), k % 4, axis=1)
+
+    check([Case("column", column, (x, i), lambda a, k: np.take_along_axis(a[:, :, 0], k % 4, axis=1))])
 
 
 def test_gather_of_nothing():
