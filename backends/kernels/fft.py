@@ -219,7 +219,7 @@ class _Fft:
         b, passes = self.b, self.passes
         passes.open(b, self.real, b.operand(1))
         chain = len(self.steps) - 1
-        sizes = [form_size for form_size in [passes.size(self.p.n)] * min(chain, 2)]
+        sizes = [passes.size(self.form.n)] * min(chain, 2)
         inside = [passes.size(self.form.convolved)] * 2 if self.form.convolved else []
         total = 2 * sum([*sizes, *inside])
         on_stack = total * self.real.nbytes <= ON_STACK
