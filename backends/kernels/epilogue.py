@@ -95,6 +95,8 @@ class EpilogueWriter:
         base = self.at and b.workgroup_id() * self.at
         for i, x in enumerate(sums):
             b.vstore(x, self.memory, base + b.index(i * lanes))
+        while lanes > max(2, self.columns):
+            lanes //= 2
         first, left = skipped
         stop: Operand = self.width
         whole: Operand = stop

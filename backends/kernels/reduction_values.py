@@ -26,7 +26,10 @@ from .values import Buffer, Operand, Value, lanes
 
 @dataclass
 class Frame:
-    """A place in the space: the flat indices along outer, reduced and inner, and the lanes there (0: a scalar)."""
+    """A place in the space: the flat indices along outer, reduced and inner, and the lanes there (0: a scalar).
+
+    Lanes are neighbours along the rows, or with `across` in neighbouring rows.
+    """
 
     outer: Operand
     reduced: Operand
@@ -34,6 +37,7 @@ class Frame:
     width: int
     level: int
     values: dict[Any, Element] = field(default_factory=dict)
+    across: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Emitter:
             return out
         saved = self.saved.get(a)
         if saved is not None and at.level > self.cluster.level[a]:
-            out = saved.memory.load(at.reduced if saved.on_stack else self.place(at, saved.memory), at.width)
+            out = saved.memory.load(self._kept_place(at, saved), at.width)
         elif a in self.inputs:
             out = self.load(a, range(len(a.aval.shape)), at)
         else:
@@ -106,7 +110,7 @@ class Emitter:
                 return self.inputs[a].load(0)
             if a.aval.size != self.cluster.space.outer:
                 raise NotSupported(f"an operand {a.aval.short()} of rows")
-            return self.inputs[a].load(at.outer)
+            return self.inputs[a].load(at.outer, at.width if at.across else 0)
         if e.primitive in (st.broadcast_in_dim_p, st.reshape_p):
             x = e.inputs[0]
             if x.aval.shape and x.aval.size != a.aval.size:
@@ -141,6 +145,12 @@ class Emitter:
                 strides[d] = stride
             elif n != 1:
                 raise NotSupported(f"a broadcast of {a.aval.short()}")
+        if at.across:
+            step = _step(space.shape, (0, space.first), strides)
+            if step is None:
+                raise NotSupported(f"{a.aval.short()} has no one stride across rows")
+            place = at.outer * step + self._linear(at.reduced, space.first, space.last, strides)
+            return self.inputs[a].load(place, at.width, step) if step else self.inputs[a].load(place)
         base = self._linear(at.outer, 0, space.first, strides)
         along = self._linear(at.reduced, space.first, space.last, strides)
         inner = self._linear(at.inner, space.last, len(space.shape), strides)
@@ -188,16 +198,43 @@ class Emitter:
             total = part if _is_zero(total) else total if _is_zero(part) else total + part
         return total
 
+    def _kept_place(self, at: Frame, kept: Kept) -> Operand:
+        if not kept.on_stack:
+            return self.place(at, kept.memory)
+        return at.reduced * at.width if at.across else at.reduced
+
+    def prepare(self, at: Frame) -> None:
+        """Compute what is the same along the row, or rows, before the loop of a pass."""
+        cluster = self.cluster
+        for e in cluster.jaxpr.eqns:
+            (v, *_) = e.outputs
+            if v in self.rows or cluster.level[v] > at.level:
+                continue
+            if e.primitive is st.broadcast_in_dim_p and cluster.full(v):
+                x = e.inputs[0]
+                if isinstance(x, Var) and x.aval.shape and x in self.inputs and not self.varies(x, e):
+                    self.rows[v] = self.load(x, e.params["broadcast_dimensions"], at)
+                    continue
+            if cluster.full(v) or e.primitive in COMBINE or e.primitive in ARG:
+                for a in e.inputs:
+                    if (
+                        isinstance(a, Var)
+                        and not cluster.full(a)
+                        and (a.aval.shape == () or e.primitive.family == "elementwise")
+                    ):
+                        self.value(a, at)
+            else:
+                self.value(v, at)
+
     def store_full(self, at: Frame) -> None:
         """Write the full results of the frame's level, and what later passes read."""
+        stride = self.cluster.space.reduced if at.across else 1
         for v, kept in self.saved.items():
             if self.cluster.level[v] == at.level and not kept.is_result:
-                kept.memory.store(
-                    self.value(v, at), at.reduced if kept.on_stack else self.place(at, kept.memory), at.width
-                )
+                kept.memory.store(self.value(v, at), self._kept_place(at, kept), at.width)
         for v, memory in zip(self.cluster.outvars, self.outputs):
             if self.cluster.full(v) and self.cluster.level[v] == at.level:
-                memory.store(self.value(v, at), self.place(at, memory), at.width)
+                memory.store(self.value(v, at), self.place(at, memory), at.width, stride)
 
 
 def _is_zero(x: Operand) -> bool:
@@ -257,7 +294,7 @@ class Accumulator:
         i = self.b.cast(self.b.index(index), "i32")
         if at.width:
             i = self.b.broadcast(i, at.width)
-            if self.emitter.cluster.space.inner == 1:
+            if self.emitter.cluster.space.inner == 1 and not at.across:
                 i = i + self.b.const_vector(range(at.width), "i32")
         return self.merge(state, [*self.elements.parts(x, self.wide, at.width), i])
 

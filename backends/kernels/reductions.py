@@ -21,7 +21,6 @@ from typing import Any
 from quire.ir import dtypes
 from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitive import Primitive
-from quire.ir.primitives import structural as st
 
 from .builder import STACK_BYTES, KernelBuilder
 from .elements import HALF, Expand, NotSupported
@@ -29,6 +28,7 @@ from .kernel import Kernel, Spec
 from .memory import Memory
 from .reduction_space import ARG, COMBINE, Cluster, Space
 from .reduction_values import Accumulator, Emitter, Frame, Kept
+from .short_rows import keep_columns, several_rows
 from .target import KernelTarget
 from .values import Operand, Value
 
@@ -117,7 +117,7 @@ def _rows(cluster: Cluster, target: KernelTarget, expand: Expand) -> ReductionKe
     space = cluster.space
     width = vector_lanes(cluster, target, space.reduced, LEAST_VECTORS)
     if space.reduced < LEAST_VECTORS * width:
-        raise NotSupported(f"rows of {space.reduced} elements")
+        return _short_rows(cluster, target, expand)
     wanted = max(1, min(target.workgroups, space.outer * space.reduced // WORK))
     if space.outer == 1 and wanted > 1 and _is_single(cluster) and _may_share(cluster):
         return _long_row(cluster, target, expand, width, wanted)
@@ -137,6 +137,29 @@ def _rows(cluster: Cluster, target: KernelTarget, expand: Expand) -> ReductionKe
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {passes}, {where}"), partial)
 
 
+def _short_rows(cluster: Cluster, target: KernelTarget, expand: Expand) -> ReductionKernel:
+    """Rows that do not fill vectors, as many at once as there are lanes."""
+    space = cluster.space
+    width = vector_lanes(cluster, target, space.outer, 1)
+    if space.outer < width or space.reduced < 2:
+        raise NotSupported(f"{space.outer} rows of {space.reduced} elements")
+    partial = (None,) * len(cluster.outvars)
+    b = _builder(cluster, "short", target, partial)
+    emitter = Emitter(cluster, b, expand)
+    keep_columns(emitter, cluster, width)
+    blocks = -(-space.outer // width)
+    groups = max(1, min(target.workgroups, space.outer * space.reduced // WORK, blocks))
+    with b.spread(blocks, groups) as block:
+        row: Operand = block * width
+        # The last rows are moved back inside: some are computed twice, none needs a mask.
+        if space.outer % width:
+            row = b.smin(row, b.index(space.outer - width))
+        several_rows(emitter, row, width)
+    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
+    reason = f"{_name(cluster)} with its neighbours: {width} rows of {space.reduced} elements at once, {where}"
+    return ReductionKernel(b.build((groups,), reason), partial)
+
+
 def passes_over(emitter: Emitter, row: Operand, width: int) -> None:
     """All passes over one row, by vectors of this width."""
     cluster = emitter.cluster
@@ -145,33 +168,8 @@ def passes_over(emitter: Emitter, row: Operand, width: int) -> None:
         todo = [e for e in cluster.reductions if cluster.level[e.outputs[0]] == level + 1]
         writes = any(cluster.full(v) and cluster.level[v] == level for v in (*cluster.outvars, *emitter.saved))
         if todo or writes:
-            _prepare(emitter, row, level)
+            emitter.prepare(Frame(row, 0, 0, 0, level))
             _pass(emitter, todo, row, level, width)
-
-
-def _prepare(emitter: Emitter, row: Operand, level: int) -> None:
-    """Compute what is the same along the row before its loop."""
-    cluster = emitter.cluster
-    at = Frame(row, 0, 0, 0, level)
-    for e in cluster.jaxpr.eqns:
-        (v, *_) = e.outputs
-        if v in emitter.rows or cluster.level[v] > level:
-            continue
-        if e.primitive is st.broadcast_in_dim_p and cluster.full(v):
-            x = e.inputs[0]
-            if isinstance(x, Var) and x.aval.shape and x in emitter.inputs and not emitter.varies(x, e):
-                emitter.rows[v] = emitter.load(x, e.params["broadcast_dimensions"], at)
-                continue
-        if cluster.full(v) or e.primitive in COMBINE or e.primitive in ARG:
-            for a in e.inputs:
-                if (
-                    isinstance(a, Var)
-                    and not cluster.full(a)
-                    and (a.aval.shape == () or e.primitive.family == "elementwise")
-                ):
-                    emitter.value(a, at)
-        else:
-            emitter.value(v, at)
 
 
 def keep(emitter: Emitter, cluster: Cluster) -> None:
@@ -295,7 +293,7 @@ def _long_row(cluster: Cluster, target: KernelTarget, expand: Expand, width: int
     start = group * share
     stop = b.smin(start + share, b.index(n // turn * turn))
     last = b.cmp("eq", group, groups - 1)
-    _prepare(emitter, 0, 0)
+    emitter.prepare(Frame(0, 0, 0, 0, 0))
     _pass(emitter, cluster.reductions, 0, 0, width, (start, stop), last)
     for v, memory in zip(cluster.outvars, emitter.outputs):
         if not cluster.full(v):

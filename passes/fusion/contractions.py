@@ -15,8 +15,8 @@ from .clusters import KEPT_APART, Cluster, Graph
 SEEDS = (ct.dot_general_p, ct.conv_general_dilated_p)
 #: More equations than this are never one epilogue.
 MOST = 40
-#: Arrays that an epilogue reads and writes beside the contraction's operands.
-MOST_ARRAYS = 12
+#: Arrays of the result's shape that an epilogue reads and writes: tile by tile, they are better streamed if there are more.
+MOST_ARRAYS = 4
 
 
 def contraction_clusters(graph: Graph, least: int) -> list[Cluster]:
@@ -84,12 +84,11 @@ class _Growing:
             for j in self._neighbours(i):
                 if j in self.group or j in self.taken or j == self.seed or len(self.group) >= MOST:
                     continue
-                group = self.group | {j}
-                if self._fits(j) and self.graph.convex(group) and self._arrays(group) <= MOST_ARRAYS:
-                    self.group = group
+                if self._fits(j) and self.graph.convex(self.group | {j}):
+                    self.group.add(j)
                     work.append(j)
         self._drop_loose()
-        return self.group
+        return self.group if self._arrays() <= MOST_ARRAYS else {self.seed}
 
     def _neighbours(self, i: int) -> Iterator[int]:
         """What reads an equation's results, and what computes its operands for this cluster alone."""
@@ -100,11 +99,13 @@ class _Growing:
         if i == self.seed or any(m in self.group for m in self.graph.makers(i)):
             yield from self.graph.users(i)
 
-    def _arrays(self, group: set[int]) -> int:
-        """The arrays that the equations read and write."""
-        made = {v for i in group for v in self.graph.eqns[i].outputs}
-        read = {a for i in group for a in self.graph.eqns[i].inputs if isinstance(a, Var) and a not in made}
-        return len(read) + sum(self.graph.read_outside(v, group) for v in made)
+    def _arrays(self) -> int:
+        """The arrays of the result's shape that the equations read and write."""
+        eqns = [self.graph.eqns[i] for i in self.group]
+        made = {v for e in eqns for v in e.outputs}
+        operands = {a for e in eqns if e.primitive not in SEEDS for a in e.inputs if isinstance(a, Var)}
+        written = sum(self.graph.read_outside(v, self.group) for v in made)
+        return written + sum(self._full(a) for a in operands - made)
 
     def _fits(self, i: int) -> bool:
         e = self.graph.eqns[i]

@@ -157,6 +157,17 @@ def test_what_is_read_elsewhere_is_a_result_too():
     assert len(e.outputs) == 2 and "cumsum" in names(jaxpr)
 
 
+def test_many_arrays_are_streamed_and_not_read_by_tiles():
+    def adam(x, w, p, m, v):
+        g = x @ w
+        m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+        return p - m / (qnp.sqrt(v) + 1e-8), m, v
+
+    y = np.abs(X[:, :12])
+    jaxpr = epilogues(adam, X, W, y, y, y)
+    assert "dot_general" in names(jaxpr) and "contraction" not in {e.params.get("kind") for e in jaxpr.eqns}
+
+
 def test_what_waits_for_all_of_a_product_is_no_epilogue():
     jaxpr = epilogues(lambda x, w: x @ w - qnp.max(x @ w, 1, keepdims=True), X, W)
     assert "fusion" not in names(jaxpr)
