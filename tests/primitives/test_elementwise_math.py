@@ -8,6 +8,8 @@ import pytest
 
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
+from quire.passes import fusion
+from quire.runtime.compile_cache import compile_cache
 from tests.helpers import Case, check
 from tests.primitives.oracles import under_jax
 
@@ -49,8 +51,16 @@ def tolerance(name, dtype):
     return rtol, max(absolute, 4 * TINY[np.dtype(dtype)])
 
 
+@pytest.fixture(params=["kernels", "stablehlo"])
+def form(request, monkeypatch):
+    """The two forms of a function: in a cluster that is a kernel, and alone, as StableHLO. Programs are compiled anew."""
+    if request.param == "stablehlo":
+        monkeypatch.setattr(fusion, "elementwise_clusters", lambda jaxpr: [])
+    monkeypatch.setattr(compile_cache(), "enabled", False)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_accuracy(dtype, x64):
+def test_accuracy(dtype, x64, form):
     x = points(dtype)
     shuffled = np.random.default_rng(1).permutation(x)
     a, b = (v.ravel() for v in np.meshgrid(SPECIAL.astype(dtype), SPECIAL.astype(dtype)))
@@ -143,8 +153,10 @@ def special_cases(dtype, expect):
     return cases
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_incomplete_gamma_and_beta_zeta_polygamma(dtype, x64):
+@pytest.mark.parametrize(
+    ("form", "dtype"), [("kernels", np.float32), ("kernels", np.float64), ("stablehlo", np.float32)], indirect=["form"]
+)
+def test_incomplete_gamma_and_beta_zeta_polygamma(form, dtype, x64):
     check(special_cases(dtype, expect=False))
 
 
