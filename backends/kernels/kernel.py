@@ -196,11 +196,7 @@ def _index(number: int) -> ir.Value:
 
 
 def _has_symbol(module: ir.Module, name: str) -> bool:
-    for op in module.body.operations:
-        attributes = op.operation.attributes
-        if "sym_name" in attributes and ir.StringAttr(attributes["sym_name"]).value == name:
-            return True
-    return False
+    return name in ir.SymbolTable(module.operation)
 
 
 def _tensor(spec: Spec, elem: str) -> ir.Type:

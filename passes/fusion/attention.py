@@ -46,6 +46,9 @@ def with_attention(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, int]:
         if products is None:
             continue
         group = frozenset((products.first, i, products.second))
+        # A product between two clusters is the end of one attention or the start of the next, not both.
+        if any(group & c.eqns for c in found):
+            continue
         if graph.convex(set(group)) and graph.acyclic([*(c.eqns for c in found), group]):
             found.append(Cluster("attention", group, i, inside.space, inside.axes))
     return replaced(jaxpr, found), len(found)

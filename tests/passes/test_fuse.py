@@ -267,6 +267,18 @@ def test_sums_over_another_dimension_are_no_attention():
     assert all(e.params["kind"] != "attention" for e in jaxpr.eqns if e.primitive.name == "fusion")
 
 
+def test_a_product_between_two_reductions_is_in_one_cluster():
+    """It would end one attention and begin the next: its result was then computed nowhere."""
+    x = X[:, :16]
+
+    def f(x, w):
+        for _ in range(4):
+            x = softmax(x @ w)
+        return x
+
+    assert "fusion" in names(fuse(f, x, x * 2))  # the manager verifies and compares
+
+
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), (0, 2), (1, 2)])
 def test_only_neighbouring_axes_are_a_cluster(axes):
     x = np.ones((4, 5, 6), np.float32)
