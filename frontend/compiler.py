@@ -30,6 +30,7 @@ from quire.runtime.devices import Device
 from quire.runtime.executable import Executable, ExecutionError
 
 from . import stages
+from .progress import compile_progress
 from .spans import span
 
 # A program that takes less than this is run in the caller's thread: waking a worker costs about as much.
@@ -239,7 +240,7 @@ def compile_flags(lowered: Any, target: Target) -> tuple[str, ...]:
 def _compile(lowered: LoweredProgram, target: Target, name: str, flags: tuple[str, ...] | None = None) -> bytes:
     if flags is None:
         flags = compile_flags(lowered.module, target)
-    with span(f"compile {name}", "compile"):
+    with span(f"compile {name}", "compile"), compile_progress(name):
         output = compile_service().compile(lowered.module.bytecode(), flags, name=name)
     return pickle.dumps(
         {

@@ -44,6 +44,8 @@ class Options:
     dump_to: str | None = None
     log_compiles: bool = False
     explain_cache_misses: bool = False
+    # A line on the terminal while a program is being compiled for more than two seconds.
+    compile_progress: bool = True
     # Set by `quire.profiler` while it records: calls then take the way on which they are timed.
     profiling: bool = False
 
@@ -71,6 +73,7 @@ def _from_environment() -> Options:
         dump_to=os.environ.get("QUIRE_DUMP_TO") or None,
         log_compiles=_env_bool("QUIRE_LOG_COMPILES", False),
         explain_cache_misses=_env_bool("QUIRE_EXPLAIN_CACHE_MISSES", False),
+        compile_progress=_env_bool("QUIRE_COMPILE_PROGRESS", True),
     )
 
 

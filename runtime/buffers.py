@@ -112,17 +112,18 @@ def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:
         code = element_type(dtype)
     nbytes = array.nbytes
     if device.is_host:
-        if 0 < nbytes < COPY_BELOW and copy is not False and array.flags.c_contiguous:
-            return _copy_small(array, device, code)
+        flags = array.flags
+        contiguous = flags.c_contiguous
         if copy is not True and (copy is False or nbytes >= COPY_BELOW):
-            view = _import(array, device, code)
-            if view is not None:
-                return view
+            if contiguous and nbytes and flags.writeable and not array.__array_interface__["data"][0] % 64:
+                return _import(array, device, code)
             if copy is False:
                 raise ValueError(
                     "this array cannot be used without a copy: that needs a writable C-contiguous array at an "
                     "address that is a multiple of 64; make it with quire.runtime.buffers.aligned_empty"
                 )
+        if contiguous and nbytes:
+            return _copy(array, device, code)
         view, target = allocate(array.shape, dtype, device)
         np.copyto(target, array)
         return view
@@ -134,7 +135,7 @@ def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:
     return _View(buffer, array.shape, code)
 
 
-def _copy_small(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:
+def _copy(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:
     hal, allocator = device.memory
     if code == _BFLOAT16:  # has no buffer protocol
         data = array.reshape(-1).view(np.uint8)
@@ -142,15 +143,11 @@ def _copy_small(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:
     return allocator.allocate_buffer_copy(_HOST_MEMORY, _USAGE, hal, array, code)
 
 
-def _import(array: np.ndarray[Any, Any], device: Device, code: int) -> Any | None:
-    """The array's own memory as a buffer view that keeps the array alive, or None where IREE cannot use it.
+def _import(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:
+    """The memory of an array (aligned, contiguous, writable) as a buffer view that keeps the array alive.
 
     By way of DLPack: `import_host_allocation` forgets the array as soon as Python's buffer object goes.
     """
-    if not (array.flags.c_contiguous and array.flags.writeable and array.size):
-        return None
-    if array.ctypes.data % 64:
-        return None
     capsule = array.reshape(-1).view(np.uint8).__dlpack__()
     buffer = device.hal().from_dlpack_capsule(capsule).get_buffer()
     return _View(buffer, array.shape, code)

@@ -1,0 +1,79 @@
+"""The line that is shown while a program is compiled."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+import quire
+from quire.progress import compile_progress
+from quire.runtime.compile_cache import CompileCache
+
+pty = pytest.importorskip("pty")
+
+
+@contextmanager
+def terminal():
+    """Standard error is a terminal for the block; gives a function that reads what was written to it."""
+    master, slave = pty.openpty()
+    os.set_blocking(master, False)
+    before = sys.stderr
+
+    def read() -> str:
+        try:
+            return os.read(master, 1 << 16).decode()
+        except BlockingIOError:
+            return ""
+
+    with os.fdopen(slave, "w") as stream:
+        sys.stderr = stream  # a fixture could not: pytest puts its own there before the test
+        try:
+            yield read
+        finally:
+            sys.stderr = before
+    os.close(master)
+
+
+def test_a_long_compile_is_shown_and_the_line_removed():
+    with terminal() as read:
+        with compile_progress("train_step", after=0.05):
+            time.sleep(0.5)
+            assert "quire: compiling train_step (0 s)" in read()
+        assert read() == "\r\x1b[K"
+
+
+def test_nothing_is_shown_of_a_short_one_or_when_it_is_off():
+    with terminal() as read:
+        with compile_progress("f", after=5):
+            pass
+        with quire.config.override(compile_progress=False), compile_progress("f", after=0.01):
+            time.sleep(0.1)
+        assert read() == ""
+
+
+def test_the_line_is_removed_after_an_error():
+    with terminal() as read:
+        with pytest.raises(ValueError, match="no"), compile_progress("f", after=0.01):
+            time.sleep(0.3)
+            raise ValueError("no")
+        assert read().endswith("\r\x1b[K")
+
+
+def test_nothing_is_written_to_a_file(capsys):
+    with compile_progress("f", after=0.01):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ""
+
+
+def test_compiling_shows_it(monkeypatch, tmp_path):
+    monkeypatch.setattr("quire.progress.AFTER_SECONDS", 0.01)
+    monkeypatch.setattr("quire.compiler.compile_cache", lambda: CompileCache(tmp_path))
+    with terminal() as read:
+        quire.compile(lambda x: x * 3.5 + 1.25)(2.0)
+        shown = read()
+    assert "quire: compiling <lambda>" in shown
+    assert shown.endswith("\r\x1b[K")
