@@ -108,6 +108,7 @@ class CompileOutput:
         text: the module after `phase`.
         stages: text after every phase (with ``stages=True``).
         files: target code by file name: assembly, SPIR-V, PTX, ... (with ``files=True``).
+        phase_seconds: the time of each phase, the printing of its text included (with ``stages=True``).
     """
 
     vmfb: bytes
@@ -117,6 +118,7 @@ class CompileOutput:
     text: str | None = None
     stages: Mapping[str, str] = dataclasses.field(default_factory=dict)
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    phase_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -501,6 +503,7 @@ class CompileService:
                     answer["text"] or None,
                     _stage_texts(answer["stages"]),
                     answer["files"],
+                    _phase_seconds(answer.get("started", 0.0), answer.get("written", {})),
                 )
             messages = "\n".join([*(text for _, text in diagnostics), answer["error"]])
             again = retry_flags(messages, flags)
@@ -557,6 +560,17 @@ def _stage_texts(files: Mapping[str, bytes]) -> dict[str, str]:
         if match:
             found.append((int(match[1]), match[2], data.decode("utf-8", "replace")))
     return {name: text for _, name, text in sorted(found)}
+
+
+def _phase_seconds(started: float, written: Mapping[str, float]) -> dict[str, float]:
+    """The time of each phase, from when its dump was written."""
+    found: dict[str, float] = {}
+    for name, at in sorted(written.items(), key=lambda item: item[1]):
+        match = re.search(r"\.\d+\.([a-z-]+)\.mlir$", name)
+        if match:
+            found[match[1]] = max(0.0, at - started)
+            started = at
+    return found
 
 
 _service: CompileService | None = None

@@ -11,7 +11,7 @@ acknowledged: a worker that dies before has not died of the job.
 Job: ``{"op": "compile" or "text", "module", "flags", "verify", "phase", "stages_to", "files_to"}``, the last two
 folders.
 Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
-``(severity, text)`` pairs.
+``(severity, text)`` pairs. With stages also ``"started"`` and ``"written"``, the times at which their files were.
 """
 
 from __future__ import annotations
@@ -164,6 +164,12 @@ class Invocation:
         self.invocation = self.source = self.session = None
 
 
+def times_of(folder: str) -> dict[str, float]:
+    """When each file of a folder was written last, as `time.time` counts."""
+    with os.scandir(folder) as entries:
+        return {entry.name: entry.stat().st_mtime for entry in entries}
+
+
 def read_folder(folder: str) -> dict[str, bytes]:
     """The files below `folder` by relative name; removes the folder."""
     files: dict[str, bytes] = {}
@@ -287,10 +293,13 @@ def main(library: str, warm_up_flags: tuple[str, ...]) -> None:
     while True:
         job = jobs.get()
         write_frame(answers, "begun")
-        start = time.perf_counter()
+        start, started = time.perf_counter(), time.time()
         answer = compile_job(compiler, job)
         for key in ("stages", "files"):
             if job.get(key + "_to"):
+                if key == "stages":
+                    answer["written"] = times_of(job["stages_to"])
+                    answer["started"] = started
                 answer[key] = read_folder(job[key + "_to"])
         answer["seconds"] = time.perf_counter() - start
         answer["rss_kb"] = memory_kb()

@@ -157,6 +157,7 @@ def test_timing(script):
     assert re.search(r"^iree: \d+", run.stdout, re.MULTILINE) and re.search(
         r"^stablehlo: \d+", run.stdout, re.MULTILINE
     )
+    assert re.findall(r"^iree ([\w-]+): \d+", run.stdout, re.MULTILINE)[-1] == "vm"
 
 
 def test_text_from_standard_input():
