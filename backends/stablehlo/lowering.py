@@ -33,6 +33,7 @@ from quire.ir.tracing import trace_flat
 from ..kernels import SERIAL
 from ..targets import Target
 from . import hlo, types
+from .crossings import crossings
 
 LoweringRule = Callable[..., Any]
 lowering: RuleTable[LoweringRule] = RuleTable("stablehlo", "lowering to StableHLO")
@@ -313,9 +314,12 @@ def lower_jaxpr(
 
     reads = Counter(a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var))
     reads.update(a for a in jaxpr.outvars if isinstance(a, Var))
-    for eqn in jaxpr.eqns:
+    crossed = crossings(jaxpr)
+    for i, eqn in enumerate(jaxpr.eqns):
         at = eqn.source or source
         operands = [read(a) for a in eqn.inputs]
+        if i in crossed:
+            operands = list(hlo.optimization_barrier(*operands))
         shared = [x for a, x in zip(eqn.inputs, operands) if isinstance(a, Var) and reads[a] > 1]
         if at is None:
             out = lower_eqn(module, eqn, operands, shared=shared)

@@ -161,7 +161,6 @@ def test_compiled_and_mapped():
     same(got, [np.stack(x) for x in zip(*each)], tol=1e-3)
 
 
-@pytest.mark.xfail(reason="IREE 3.13 gives NaN for a complex select that feeds a complex division, fused")
 def test_compiled_function_of_a_matrix():
     a = normal(2, 3, 3) + 3 * np.eye(3, dtype="float32")
     got = quire.compile(quire.vmap(lambda x: sl.funm(x, qnp.exp)))(a)

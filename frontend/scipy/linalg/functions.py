@@ -141,8 +141,7 @@ def funm(A: Any, func: Callable[[Value], Value], disp: bool = True) -> Any:
     values = qnp.asarray(func(w)).astype(wide)
     difference = w[..., None, :] - w[..., :, None]
     same = difference == 0
-    # Not by select, whose fusion with a complex division IREE gets wrong (NaN).
-    divisor = difference + same.astype(wide)
+    divisor = qnp.where(same, 1, difference)
     offset = np.arange(n) - np.arange(n)[:, None]
     real = dtypes.real_dtype(wide)
 

@@ -1,0 +1,126 @@
+"""Values that one operation would read in two ways.
+
+IREE 3.13 puts a reduction into one dispatch with what reads its result. Where that reads the result along different
+dimensions (``s[None, :] - s[:, None]``), the numbers are wrong, at every optimisation level and without a word. A
+barrier in all ways but the first keeps the reduction apart.
+
+Arrays of one shape that elementwise equations connect are read alike and form a component; an equation that moves
+elements (a broadcast, a transpose) leads from one component to another. Two paths that lead from the component of a
+reduction to the same component and place its dimensions differently are a crossing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from quire.ir.jaxpr import Eqn, Jaxpr, Var
+from quire.ir.primitives import structural as st
+
+FREE_FAMILIES = frozenset(("elementwise", "structural", "indexing"))
+"""Families whose results IREE computes anew for each reader."""
+
+Dims = tuple[int | None, ...]
+"""Where the dimensions of an array are in another: a position for each, None for those of one element."""
+
+
+class Mixed(NamedTuple):
+    """Two steps of which one is a slice, a reversal, or a reshape that splits or joins dimensions."""
+
+    first: Any
+    then: Any
+
+
+Map = Dims | Mixed
+
+
+def crossings(jaxpr: Jaxpr) -> frozenset[int]:
+    """The numbers of the equations whose operand needs a barrier."""
+    if all(e.primitive.family in FREE_FAMILIES for e in jaxpr.eqns):
+        return frozenset()
+    components = _Components()
+    for e in jaxpr.eqns:
+        if e.primitive.family == "elementwise":
+            components.connect(e)
+    hot = {
+        components.of(v) for e in jaxpr.eqns if e.primitive.family not in FREE_FAMILIES for v in e.outputs
+    }  # fmt: skip
+    # For each component, the hot ones that it is made of, and how.
+    made_of: dict[Var, dict[Var, Map]] = {}
+    found: set[int] = set()
+    for i, e in enumerate(jaxpr.eqns):
+        step = _map_of(e)
+        if step is None or not isinstance(operand := e.inputs[0], Var):
+            continue
+        first, last = components.of(operand), components.of(e.outputs[0])
+        ways = {a: _composed(m, step) for a, m in made_of.get(first, {}).items()}
+        if first in hot:
+            ways[first] = step
+        have = made_of.setdefault(last, {})
+        if any(_crosses(a, m, last, have) for a, m in ways.items()):
+            found.add(i)
+        else:
+            have.update(ways)
+    return frozenset(found)
+
+
+def _crosses(source: Var, way: Map, last: Var, have: dict[Var, Map]) -> bool:
+    if source is last:
+        return way != _identity(last.aval.shape)
+    return have.get(source, way) != way
+
+
+class _Components:
+    """Union-find over variables of more than one element."""
+
+    def __init__(self) -> None:
+        self._parent: dict[Var, Var] = {}
+
+    def of(self, v: Var) -> Var:
+        root = v
+        while (parent := self._parent.get(root)) is not None:
+            root = parent
+        while v is not root:  # the next search is shorter
+            self._parent[v], v = root, self._parent[v]
+        return root
+
+    def connect(self, e: Eqn) -> None:
+        out = e.outputs[0]
+        for a in (*e.inputs, *e.outputs[1:]):
+            if isinstance(a, Var) and a.aval.shape == out.aval.shape:
+                one, other = self.of(a), self.of(out)
+                if one is not other:
+                    self._parent[one] = other
+
+
+def _identity(shape: tuple[int, ...]) -> Map:
+    return tuple(None if n == 1 else i for i, n in enumerate(shape))
+
+
+def _map_of(e: Eqn) -> Map | None:
+    """Where an equation that moves elements puts the dimensions of its operand; None for all other equations."""
+    if not e.inputs:
+        return None
+    shape = e.inputs[0].aval.shape
+    if math.prod(shape) <= 1:
+        return None
+    if e.primitive is st.broadcast_in_dim_p:
+        return tuple(None if n == 1 else d for n, d in zip(shape, e.params["broadcast_dimensions"]))
+    if e.primitive is st.transpose_p:
+        permutation = tuple(e.params["permutation"])
+        return tuple(None if n == 1 else permutation.index(i) for i, n in enumerate(shape))
+    if e.primitive in (st.reshape_p, st.squeeze_p):
+        out = e.outputs[0].aval.shape
+        if [n for n in shape if n > 1] != [n for n in out if n > 1]:
+            return Mixed(shape, out)
+        positions = iter([i for i, n in enumerate(out) if n > 1])
+        return tuple(None if n == 1 else next(positions) for n in shape)
+    if e.primitive in (st.slice_p, st.rev_p):
+        return Mixed(e.primitive.name, tuple(sorted(e.params.items())))
+    return None
+
+
+def _composed(first: Map, then: Map) -> Map:
+    if isinstance(first, Mixed) or isinstance(then, Mixed):
+        return Mixed(first, then)
+    return tuple(None if i is None else then[i] for i in first)

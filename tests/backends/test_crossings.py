@@ -1,0 +1,66 @@
+"""Reductions whose result one operation reads in two ways: IREE computes them wrongly without a barrier."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import quire
+import quire.numpy as qnp
+from tests.helpers import Case, check
+
+X = np.random.RandomState(0).randn(12, 7).astype(np.float32)
+Y = np.random.RandomState(1).randn(12, 7).astype(np.float32)
+
+
+def softmax_and_its_transpose(xp, x, y):
+    e = xp.exp(x @ y.T / 8)
+    p = e / e.sum(1, keepdims=True)
+    return p - p.T
+
+
+def not_equal_pairs(xp, x):
+    s = (x * (1 + 1j)).sum(1)
+    d = s[None, :] - s[:, None]
+    return d + (d == 0).astype(s.dtype)
+
+
+CROSSED = {
+    "differences": lambda xp, x, y: x.sum(1)[None, :] - x.sum(1)[:, None],
+    "outer product": lambda xp, x, y: xp.outer(x.max(1), x.max(1)),
+    "changed on the way": lambda xp, x, y: x.max(1)[None, :] * 2 - xp.exp(x.max(1)[:, None] / 8),
+    "squared distances": lambda xp, x, y: (x * x).sum(1)[:, None] + (x * x).sum(1)[None, :] - 2 * (x @ x.T),
+    "reshaped": lambda xp, x, y: x.max(1).reshape(1, -1) - x.max(1).reshape(-1, 1),
+    "sliced": lambda xp, x, y: x.max(1)[None, 1:] - x.max(1)[1:, None],
+    "indices": lambda xp, x, y: (x.argmax(1)[None, :] - x.argmax(1)[:, None]).astype(np.int32),
+    "product with a vector": lambda xp, x, y: (x @ y[0])[None, :] - (x @ y[0])[:, None],
+    "transposed": softmax_and_its_transpose,
+    "three dimensions": lambda xp, x, y: (x @ y.T)[:, None, :] - (x @ y.T)[None, :, :],
+    "complex": lambda xp, x, y: not_equal_pairs(xp, x),
+}
+STRAIGHT = {
+    "normalised rows": lambda xp, x, y: x / xp.sqrt((x * x).sum(1, keepdims=True)),
+    "two reductions": lambda xp, x, y: x.sum(1)[None, :] - y.sum(1)[:, None],
+    "no reduction": lambda xp, x, y: x[:, 0][None, :] - x[:, 0][:, None],
+}
+ALL = CROSSED | STRAIGHT
+
+
+def ours(f):
+    return lambda x, y: f(qnp, qnp.asarray(x), qnp.asarray(y))
+
+
+def test_numbers_without_passes():
+    check([Case(name, ours(f), (X, Y), lambda x, y, f=f: f(np, x, y), 1e-4, 1e-5) for name, f in ALL.items()])
+
+
+def test_numbers_with_passes():
+    compiled = quire.jit(lambda x, y: [f(qnp, x, y) for f in ALL.values()])
+    for name, got in zip(ALL, compiled(X, Y), strict=True):
+        np.testing.assert_allclose(got, ALL[name](np, X, Y), rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_barrier_where_ways_cross(name):
+    text = quire.jit(lambda x, y: ALL[name](qnp, x, y)).lower(X, Y).as_text()
+    assert ("optimization_barrier" in text) == (name in CROSSED), text
