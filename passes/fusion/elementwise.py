@@ -133,6 +133,10 @@ def _without_loose(eqns: Sequence[Eqn], group: list[int], readers: dict[Var, lis
 
 def _worthwhile(eqns: Sequence[Eqn], group: list[int]) -> bool:
     """Whether a kernel is better than the dispatches that IREE would form."""
+    made = {v for i in group for v in eqns[i].outputs}
+    if all(a in made for i in group for a in eqns[i].inputs if isinstance(a, Var)):
+        # All constants. IREE 3.13 computes such dispatches ahead of time, and mixes up what several results are.
+        return False
     weights = [weight(eqns[i]) for i in group]
     if sum(weights) >= LEAST_WEIGHT:
         return True

@@ -314,6 +314,12 @@ def test_many_equations_of_small_arrays_are_one_and_few_are_left():
     assert "fusion" not in names(fuse(long_chain, np.zeros((600, 400), np.float32)))
 
 
+def test_what_reads_nothing_is_no_cluster():
+    """IREE computes a kernel without operands ahead of time, and mixed up its results (those of a percentile)."""
+    closed = PassManager("inline,cse,dce").run(quire.make_jaxpr(lambda: long_chain(quire.lax.iota(np.float32, 8)))())
+    assert not kinds(PassManager("fuse").run(closed).jaxpr)
+
+
 def test_heavy_functions_are_a_cluster_of_any_size():
     assert kinds(fuse(lambda x: qnp.sin(x) + qnp.cos(x), np.zeros((600, 400), np.float32))) == ["elementwise"]
 
