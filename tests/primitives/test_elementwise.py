@@ -11,7 +11,7 @@ import pytest
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import elementwise as ew
-from tests.helpers import Case, check
+from tests.helpers import Case, check, thinned
 from tests.primitives.oracles import under_jax
 
 INTEGERS = {"signed": dtypes.SIGNED, "unsigned": dtypes.UNSIGNED}
@@ -75,7 +75,7 @@ def test_integers(group, x64):
             cases.append(case("abs", dtype, (v,)))
         else:
             cases.append(case("abs", dtype, (v,), expect=lambda x: x))
-    check(cases)
+    check(thinned(cases, 2))
 
 
 def test_floats(x64):
@@ -99,7 +99,7 @@ def test_floats(x64):
                               expect=lambda x, k=k: jl.integer_pow(x, k), exact=False, rtol=rtol,
                               atol=DENORMAL.get(dtype, 1e-307)))  # fmt: skip
         cases.append(case("clamp", dtype, (v[3], v, v[10])))
-    check(cases)
+    check(thinned(cases, 2))
 
 
 def test_bool():
@@ -119,7 +119,7 @@ def test_conversions_between_all_dtypes(x64):
             expect = lambda x: x != 0  # noqa: E731  (jl takes the real part first)
         cases.append(case(f"convert to {new}", old, (v,), f=lambda x, new=new: ew.convert_element_type(x, new),
                           expect=expect))  # fmt: skip
-    check(cases)
+    check(thinned(cases, 3))
 
 
 def test_bitcasts_narrow_and_widen(x64):
@@ -135,7 +135,7 @@ def test_bitcasts_narrow_and_widen(x64):
             f=lambda x, new=new, bits=bits: ew.bitcast_convert_type(ew.bitcast_convert_type(x, new), bits),
             expect=lambda x, new=new, bits=bits: jl.bitcast_convert_type(jl.bitcast_convert_type(x, new), bits),
         ))  # fmt: skip
-    check(cases)
+    check(thinned(cases, 3))
 
 
 def test_select_n(x64):
