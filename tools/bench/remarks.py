@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 
-_NATIVE = "IREE's own loops are used; the kernels of backends/kernels have no template for it yet"
+_MEMORY = "bound by memory: both read the array once, and differ by how the cores share it on a busy machine"
 _GEMM = "the kernel runs at the processor's peak, as XLA's does: what differs is how both cores are shared"
 _EAGER = "the operation goes through the reference rule, whose checks and conversions cost more than the work"
 
@@ -19,15 +19,16 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ("eager/matmul", "the reference rule brings operands into the form of dot_general before NumPy multiplies"),
     ("eager/*", _EAGER),
     ("elementwise/*", "the formulas for log, erf and the like are longer than XLA's and rounded more exactly"),
-    ("reduction/*", _NATIVE),
+    ("reduction/*", _MEMORY),
+    ("matmul/matrix by vector*", "bound by memory; six tilings were tried and were within noise of each other"),
     ("matmul/*", _GEMM),
     ("attention/*", _GEMM),
-    ("conv/max pooling*", _NATIVE),
+    ("conv/max pooling*", "IREE's own loops: there is no kernel for pooling yet"),
     ("conv/*", _GEMM),
     ("sort/top*", "the radix selection makes several passes, which small arrays do not repay"),
     ("index/*", "rows are read by an element loop that is not vectorised, and indices are clamped first"),
-    ("loop/k-means*", "no loop: its contractions with ten columns are IREE's"),
     ("loop/*", "the whole loop is one kernel of one workgroup"),
+    ("training/spectral*", "some hundred dispatches of a few microseconds each; eig is a host function"),
     ("training/*", "the sum of the contractions, convolutions and reductions above"),
     ("linalg/*", "a call of LAPACK through NumPy, with its copies, from compiled code"),
     ("random/gamma*", "a loop of rejection steps over all elements, each step a dispatch or several"),
