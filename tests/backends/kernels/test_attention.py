@@ -1,11 +1,14 @@
 """Attention by one kernel: no scores in memory, whatever the layout, the mask, the lengths and the tails."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import quire
 import quire.nn as nn
 import quire.numpy as qnp
+from quire.backends.targets import TARGETS
 
 rng = np.random.default_rng(5)
 
@@ -99,8 +102,9 @@ def test_nan_and_infinities():
     np.testing.assert_allclose(quire.compile(f)(q, k, v, mask), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_what_is_declined_is_computed_as_before():
+def test_what_is_declined_is_computed_as_before(monkeypatch):
     """Scores rounded to 16 bits, and rows that are too short: the reason is printed, the reduction has its kernel."""
+    monkeypatch.setitem(TARGETS, "cpu", dataclasses.replace(TARGETS["cpu"], vector_bytes=64))
 
     def f(q, k, v, x, y):
         a = by_hand(q.astype("bfloat16"), k.astype("bfloat16"), v.astype("bfloat16")).astype("float32")
