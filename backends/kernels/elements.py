@@ -309,6 +309,19 @@ def choose(b: KernelBuilder, condition: Value | Cx, x: Element, y: Element) -> E
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
+def precedes(e: Elements, dtype: DType, order: Primitive, x: Element, than: Element) -> Value:
+    """Whether x goes before an element met earlier in an argmax (`order`: gt) or argmin (lt); NaN goes first."""
+    pair, flag = (dtype, dtype), dtypes.bool_
+    before = e.lift(e.apply(order, {}, pair, flag, (x, than)), flag)
+    assert isinstance(before, Value)
+    if dtypes.is_float(dtype):
+        nan = e.lift(e.apply(ew.ne_p, {}, pair, flag, (x, x)), flag)
+        number = e.lift(e.apply(ew.eq_p, {}, pair, flag, (than, than)), flag)
+        assert isinstance(nan, Value) and isinstance(number, Value)
+        before = before | (nan & number)
+    return before
+
+
 def threefry(e: Elements, xs: Sequence[Element]) -> tuple[Value, Value]:
     """Threefry 2x32 with 20 rounds of (key, key, x, x)."""
     width = max(map(width_of, xs))

@@ -18,7 +18,7 @@ from quire.ir.primitives import elementwise as ew
 
 from .builder import STACK_BYTES
 from .clusters import Array, Elementwise, Index, Ix, Node, Reader, Vec, flat
-from .elements import HALF, Element, Elements, NotSupported, choose, width_of
+from .elements import HALF, Element, Elements, NotSupported, choose, precedes, width_of
 from .memory import Memory
 from .values import Value
 
@@ -343,7 +343,7 @@ class Nests:
                         here = list(at)
                         here[axis] = Ix.of(loop.index)
                         item = e.lift(Reader(e)(x, tuple(here), vec), x.dtype, width)
-                        wins = self._better(x.dtype, order, item, loop.carried[0])
+                        wins = precedes(self.elements, x.dtype, order, item, loop.carried[0])
                         new = e.lift(b.cast(loop.index, place), x.dtype, width)
                         best, where = choose(b, wins, item, loop.carried[0]), choose(b, wins, new, loop.carried[1])
                         assert isinstance(best, Value) and isinstance(where, Value)
@@ -357,18 +357,6 @@ class Nests:
 
             self.pieces(size, lanes, 1, emit)
         return results[0] if results else None
-
-    def _better(self, dtype: DType, order: Primitive, x: Element, than: Element) -> Value:
-        e = self.elements
-        pair, flag = (dtype, dtype), dtypes.bool_
-        before = e.lift(e.apply(order, {}, pair, flag, (x, than)), flag)
-        assert isinstance(before, Value)
-        if dtypes.is_float(dtype):
-            nan = e.lift(e.apply(ew.ne_p, {}, pair, flag, (x, x)), flag)
-            number = e.lift(e.apply(ew.eq_p, {}, pair, flag, (than, than)), flag)
-            assert isinstance(nan, Value) and isinstance(number, Value)
-            before = before | (nan & number)
-        return before
 
     # -- contractions ----------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from quire.ir.primitives import random as rn
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
-from .elements import HALF, Element, NotSupported, bits_of, choose, is_number, threefry, width_of
+from .elements import HALF, Element, NotSupported, bits_of, choose, is_number, precedes, threefry, width_of
 from .tiles import Array, Interpreter, Stored, Tile, axis_of, moved, objects, rule
 from .values import Value, like
 
@@ -302,20 +302,6 @@ for _p, _op in REDUCTIONS.items():
     rule(_p)(_reduction(_op))
 
 
-def better(it: Interpreter, dtype: DType, order: Primitive, x: Element, than: Element) -> Value:
-    """Whether x goes before an element met earlier in an argmax (`order`: gt) or argmin (lt); NaN goes first."""
-    e = it.elements
-    pair, flag = (dtype, dtype), dtypes.bool_
-    before = e.lift(e.apply(order, {}, pair, flag, (x, than)), flag)
-    assert isinstance(before, Value)
-    if dtypes.is_float(dtype):
-        nan = e.lift(e.apply(ew.ne_p, {}, pair, flag, (x, x)), flag)
-        number = e.lift(e.apply(ew.eq_p, {}, pair, flag, (than, than)), flag)
-        assert isinstance(nan, Value) and isinstance(number, Value)
-        before = before | (nan & number)
-    return before
-
-
 def _arg(order: Primitive) -> Any:
     def apply(it: Interpreter, eqn: Eqn, x: Array) -> list[Tile]:
         t, (d,), index_dtype = it.tile(x), eqn.params["axes"], eqn.params["index_dtype"]
@@ -330,7 +316,7 @@ def _arg(order: Primitive) -> Any:
             for k in range(1, t.shape[d]):
                 candidate = items[(k, *index)]
                 width = max(width_of(candidate), width_of(best))
-                wins = better(it, t.dtype, order, candidate, best)
+                wins = precedes(it.elements, t.dtype, order, candidate, best)
                 lifted = e.lift(candidate, t.dtype, width)
                 best = choose(it.b, wins, lifted, e.lift(best, t.dtype, width))
                 place = choose(it.b, wins, e.lift(k, index_dtype, width), e.lift(place, index_dtype, width))
@@ -559,4 +545,4 @@ def dynamic_update_slice(it: Interpreter, eqn: Eqn, x: Array, update: Array, *st
     return [Tile(t.shape, t.dtype, data, lane)]
 
 
-__all__ = ["REDUCTIONS", "better", "like", "start_index"]
+__all__ = ["REDUCTIONS", "like", "start_index"]
