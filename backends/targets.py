@@ -10,6 +10,7 @@ import functools
 import os
 import platform
 import re
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -37,7 +38,7 @@ class Target:
         unsupported: dtype name to the reason why a program with it cannot be compiled.
         kernels: whether quire's own kernels (backends/kernels) exist for it.
         host_functions: whether compiled code can call Python functions on it.
-        system_link: whether f64 transcendental functions need `iree.system_link_flags()`.
+        system_link: whether programs are linked with `iree.system_link_flags()`.
     """
 
     name: str
@@ -100,7 +101,11 @@ def _cpu() -> Target:
     return Target(
         name="cpu",
         backend="llvm-cpu",
-        flags=(_backend("llvm-cpu"), "--iree-llvmcpu-target-cpu=host", *COMMON_FLAGS, "--iree-opt-level=O3"),
+        flags=(
+            *(_backend("llvm-cpu"), "--iree-llvmcpu-target-cpu=host", *COMMON_FLAGS, "--iree-opt-level=O3"),
+            # They are for forms of IREE's that quire does not use, and are read and linked into each module.
+            "--iree-llvmcpu-enable-ukernels=none",
+        ),
         drivers=("local-sync", "local-task"),
         vector_bytes=width,
         workers=cores,
@@ -109,7 +114,7 @@ def _cpu() -> Target:
         flops_per_second=3e9 * 2 * 2 * (width // 4) * cores,
         kernels=True,
         host_functions=True,
-        system_link=True,
+        system_link=sys.platform.startswith("linux"),
     )
 
 

@@ -228,9 +228,9 @@ def lower_optimized(
     return LoweredProgram(module, kept, results, estimate(pruned.jaxpr))
 
 
-def compile_flags(lowered: Any, target: Target) -> tuple[str, ...]:
-    """The target's flags, with those that the module's operations need."""
-    if lowered.uses_f64_math and target.system_link:
+def compile_flags(target: Target) -> tuple[str, ...]:
+    """The target's flags, with the paths of this machine's tools that it needs."""
+    if target.system_link:
         from quire.backends.iree import system_link_flags
 
         return (*target.flags, *system_link_flags())
@@ -239,7 +239,7 @@ def compile_flags(lowered: Any, target: Target) -> tuple[str, ...]:
 
 def _compile(lowered: LoweredProgram, target: Target, name: str, flags: tuple[str, ...] | None = None) -> bytes:
     if flags is None:
-        flags = compile_flags(lowered.module, target)
+        flags = compile_flags(target)
     with span(f"compile {name}", "compile"), compile_progress(name):
         output = compile_service().compile(lowered.module.bytecode(), flags, name=name)
     return pickle.dumps(

@@ -189,7 +189,7 @@ class Stages(Mapping[str, str]):
         from .compiler import compile_flags
 
         module = self.lowered.module
-        flags = compile_flags(module, self.target)
+        flags = compile_flags(self.target)
         output = compile_service().compile(module.bytecode(), flags, name=self.name, **what)
         # Printing takes part of the time; a plain compile is a little faster.
         self.seconds["iree"] = output.seconds

@@ -29,6 +29,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from quire.backends.iree import pipelines
 from quire.backends.iree.bytecode import without_branch_moves
 from quire.backends.iree.paths import compiler_library
 from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
@@ -148,7 +149,7 @@ class _WorkerDied(Exception):
 class _Worker:
     """One compiler process and its pipes. Used by one thread at a time."""
 
-    def __init__(self, warm_up_flags: Sequence[str]) -> None:
+    def __init__(self, warm_up_flags: Sequence[str] = ()) -> None:
         script = Path(__file__).with_name("worker.py")
         self.process = subprocess.Popen(
             [sys.executable or "python3", "-I", "-S", str(script), str(compiler_library()), *warm_up_flags],
@@ -420,7 +421,7 @@ class CompileService:
         while True:
             if worker is None or not worker.alive:
                 self._drop(worker)
-                worker = self._new_worker(())
+                worker = self._new_worker()
             try:
                 job.future.set_result(self._run(worker, job, verify))
                 return worker
@@ -434,7 +435,7 @@ class CompileService:
                     ) from None
                 verify = verify or death.begun
 
-    def _new_worker(self, warm_up_flags: Sequence[str]) -> _Worker:
+    def _new_worker(self, warm_up_flags: Sequence[str] = ()) -> _Worker:
         try:
             worker = _Worker(warm_up_flags)
         except OSError as error:
@@ -472,7 +473,7 @@ class CompileService:
                 "op": job.op,
                 "module": job.module,
                 "flags": flags,
-                "verify": verify,
+                "passes": None if verify else {"stream": pipelines.STREAM, "vm": pipelines.VM},
                 "phase": job.phase,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,
@@ -542,7 +543,7 @@ class CompileService:
         """Bytecode as text, by a process of its own, because this thread's worker may be gone."""
         worker = None
         try:
-            worker = _Worker(())
+            worker = _Worker()
             answer = worker.run({"op": "text", "module": module, "flags": ()}, 10.0)
             return answer["text"] if answer["ok"] else None
         except (_WorkerDied, OSError):

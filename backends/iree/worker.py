@@ -8,8 +8,8 @@ Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (bot
 compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames. A job is first
 acknowledged: a worker that dies before has not died of the job.
 
-Job: ``{"op": "compile" or "text", "module", "flags", "verify", "phase", "stages_to", "files_to"}``, the last two
-folders.
+Job: ``{"op": "compile" or "text", "module", "flags", "passes", "phase", "stages_to", "files_to"}``, the last two
+folders. ``passes`` are pass pipelines instead of those of the phases ("stream" and "vm"); None: all of IREE's own.
 Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
 ``(severity, text)`` pairs. With stages also ``"started"`` and ``"written"``, the times at which their files were.
 """
@@ -46,6 +46,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "InvocationSetDumpCompilationPhasesTo": (None, [_p, ctypes.c_char_p]),
     "InvocationSetVerifyIR": (None, [_p, ctypes.c_bool]),
     "InvocationPipeline": (ctypes.c_bool, [_p, ctypes.c_int]),
+    "InvocationRunPassPipeline": (ctypes.c_bool, [_p, ctypes.c_char_p]),
     "InvocationOutputIR": (_p, [_p, _p]),
     "InvocationOutputVMBytecode": (_p, [_p, _p]),
     "OutputDestroy": (None, [_p]),
@@ -136,22 +137,27 @@ class Invocation:
             lib.ireeCompilerInvocationSetCompileToPhase(self.invocation, to_phase.encode())
         return lib.ireeCompilerInvocationPipeline(self.invocation, 0)
 
-    def compile(self, phase: str | None, verify: bool) -> bool:
-        """All passes up to `phase`. Without `verify` they are verified up to the flow phase and in the last one.
+    def compile(self, phase: str | None, passes: dict[str, str] | None) -> bool:
+        """All phases up to `phase`. With `passes` those of two phases are replaced, and not all passes are verified.
 
         The forming of dispatches is where IREE 3.13 has made modules that are no longer valid ("does not dominate");
-        not noticed, they keep it busy for ever. Verification of the passes between is a tenth to a fifth of a compile.
+        not noticed, they keep it busy for ever. Verification after that is a tenth to a fifth of a compile: it is
+        done in the last phase only.
         """
-        if verify or phase is not None:
+        if passes is None or phase is not None:
             return self.run(phase)
-        set_verify = self.compiler.lib.ireeCompilerInvocationSetVerifyIR
-        before: str | None = None
-        for to_phase, verified in (("flow", True), ("hal", False), ("end", True)):
-            set_verify(self.invocation, verified)
-            if not self.run(to_phase, before):
-                return False
-            before = to_phase
-        return True
+        lib, invocation = self.compiler.lib, self.invocation
+        lib.ireeCompilerInvocationSetVerifyIR(invocation, True)
+        if not self.run("flow"):
+            return False
+        lib.ireeCompilerInvocationSetVerifyIR(invocation, False)
+        if not (self.run_passes(passes["stream"]) and self.run("hal", "stream")):
+            return False
+        lib.ireeCompilerInvocationSetVerifyIR(invocation, True)
+        return self.run_passes(passes["vm"])
+
+    def run_passes(self, pipeline: str) -> bool:
+        return self.compiler.lib.ireeCompilerInvocationRunPassPipeline(self.invocation, pipeline.encode())
 
     def close(self) -> None:
         lib = self.compiler.lib
@@ -213,7 +219,7 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
                 compiler.lib.ireeCompilerInvocationSetDumpCompilationPhasesTo(
                     invocation.invocation, job["stages_to"].encode()
                 )
-            answer["ok"] = invocation.parse() and invocation.compile(job.get("phase"), job.get("verify", True))
+            answer["ok"] = invocation.parse() and invocation.compile(job.get("phase"), job.get("passes"))
         if not answer["ok"]:
             return answer
         if job["op"] == "text" or job.get("phase"):

@@ -224,7 +224,6 @@ def libm(build: Callable[..., Any]) -> LoweringRule:
     def rule(ctx: Ctx, *operands: Any) -> Any:
         if not has_libm(ctx):
             raise ctx.unsupported("it on float64", "convert the operand to float32")
-        ctx.module.uses_f64_math = True
         return build(*spread(ctx, *operands))
 
     return rule

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +14,6 @@ from .lowering import Ctx
 
 Value = Any
 
-#: What is a call of the C library in a kernel.
-_LIBRARY = re.compile(r"(math\.|arith\.remf).*f64")
 _GPUS = ("vulkan-spirv", "cuda")
 
 
@@ -43,9 +40,6 @@ def call(
     knows that nobody else reads the operands afterwards.
     """
     kernel.insert(ctx.module.module)
-    for part in [step.kernel for step in kernel.steps] if isinstance(kernel, KernelChain) else [kernel]:
-        if _LIBRARY.search(part.text):
-            ctx.module.uses_f64_math = True
     written = {operand for _, operand in kernel.tied} if copies else set[int]()
     values = [_own(ctx, x, kernel.operands[i]) if i in written else x for i, x in enumerate(operands)]
     location = ctx.module.location(ctx.source)

@@ -70,7 +70,6 @@ class ModuleLowering:
     host_calls: list[HostCall] = field(default_factory=list)
     entry: Any = None
     locations: dict[Source | None, Any] = field(default_factory=dict)
-    uses_f64_math: bool = False
     # Where there is a choice of form, what was chosen and why.
     choices: list[str] = field(default_factory=list)
     copies: int = 0  # of values that are updated in place and read elsewhere too
@@ -361,7 +360,6 @@ class LoweredModule:
     module: Any
     results: tuple[tuple[str, int], ...]
     host_calls: tuple[HostCall, ...]
-    uses_f64_math: bool
     serial: bool = False
     choices: tuple[str, ...] = ()
 
@@ -437,9 +435,7 @@ def lower_module(
             module.operation.verify()
         except mlir.MLIRError as error:
             raise errors.CompileError(f"the StableHLO of {name} does not verify: {error}") from error
-    return LoweredModule(
-        module, tuple(results), tuple(state.host_calls), state.uses_f64_math, _serial(block), tuple(state.choices)
-    )
+    return LoweredModule(module, tuple(results), tuple(state.host_calls), _serial(block), tuple(state.choices))
 
 
 def _updated(jaxpr: Jaxpr) -> frozenset[Any]:

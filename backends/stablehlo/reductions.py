@@ -285,7 +285,6 @@ def cumlogsumexp(ctx: Ctx, x: Value, *, axis: int, reverse: bool) -> Value:
     if target is not None and cumulative_applies("logsumexp", operand.dtype, target) is None:
         return call(ctx, cumulative_kernel("logsumexp", operand, axis, target, reverse=reverse), [x])[0]
     if dtypes.is_complex(dtype):
-        ctx.module.uses_f64_math = ctx.module.uses_f64_math or dtype == dtypes.complex128
 
         def combine(a: Value, b: Value) -> Value:
             return _log_add_exp_complex(a, b, dtype)

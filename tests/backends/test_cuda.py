@@ -34,7 +34,7 @@ def test_programs_compile_to_a_module(gpu: str) -> None:
     target = cuda_target(gpu)
     jaxpr = qr.jit(_every).trace(X).jaxpr
     lowered = lower_optimized(run_pipeline(jaxpr, target), target, "every")
-    flags = compile_flags(lowered.module, target)
+    flags = compile_flags(target)
     assert f"--iree-cuda-target={gpu}" in flags
     output = compile_service().compile(lowered.module.bytecode(), flags, name="every", files=True)
     assert output.vmfb[4:8] == b"ZZZZ" or len(output.vmfb) > 1000
