@@ -28,6 +28,7 @@ STREAM = ",".join(
         "iree-stream-conversion",
         "iree-stream-verify-lowering-to-tensors",
         "iree-util-combine-initializers",
+        _hosts("canonicalize", "cse"),
         "iree-stream-specialize-encodings",
         _hosts("iree-stream-encode-host-tensors"),
         "stream.executable(iree-stream-encode-device-tensors)",
