@@ -8,6 +8,7 @@ translate jaxprs.
 from . import bitonic
 from .attention import Rows
 from .builder import KernelBuilder
+from .complex_gemm import complex_dot
 from .conv import Conv, Window, window
 from .cumulative import cumulative
 from .dot import Declined, attention_of, convolution, correlation, dot, reads_in_place, widens
@@ -44,6 +45,7 @@ __all__ = [
     "convolution",
     "correlation",
     "cumulative",
+    "complex_dot",
     "dot",
     "dtype_of",
     "reads_in_place",

@@ -91,9 +91,10 @@ class Gemm:
 
     def __init__(
         self, problem: Product, total: DType, plan: Plan, target: KernelTarget, specs: Sequence[Spec],
-        epilogue: Epilogue | None = None,
+        epilogue: Epilogue | None = None, *, pairs: bool = False,
     ) -> None:  # fmt: skip
-        self.p, self.plan = problem, plan
+        """``pairs``: of complex numbers as real ones (see `complex_gemm`)."""
+        self.p, self.plan, self.pairs = problem, plan, pairs
         self.elem = total.scalar
         self.lanes = target.lanes(total.bits)
         self.nr = plan.nv * self.lanes
@@ -120,8 +121,9 @@ class Gemm:
                 sums = len(results) + len(scratch)
                 scratch.append(specs[2])
         self.b = KernelBuilder("gemm", operands, results, target, scratch=scratch)
-        self.lhs, self.rhs = (self.b.operand(i, (specs[i].size,)) for i in problem.operands)
-        self.out = self.b.result(sums or 0, (specs[2].size,)) if epilogue is None or self.parts > 1 else None
+        numbers = [spec.size * spec.dtype.parts for spec in specs[:3]]
+        self.lhs, self.rhs = (self.b.operand(i, (numbers[i],)) for i in problem.operands)
+        self.out = self.b.result(sums or 0, (numbers[2],)) if epilogue is None or self.parts > 1 else None
         packed = len(results)
         self.packed_rhs = self.b.result(packed, scratch[0].shape) if self.rhs_size else None
         self.packed_lhs = None
@@ -281,8 +283,11 @@ class Gemm:
     def _pack_strip(self, start: Value, length: Operand, column: Value, at: Value) -> None:
         p, memory = self.p, _memory(self.packed_rhs)
         strips = Strips(self.b, self.rhs, p.rhs.row, p.rhs.column, p.n, memory, self.nr, self.lanes, self.elem)
-        inside = not self.column_tail or self.moves_columns
-        strips.pack(start, length, column, at, None if inside else self._masks(column))
+        masks = None if not self.column_tail or self.moves_columns else self._masks(column)
+        if self.pairs:
+            strips.pack_pairs(start, length, column, at, masks)
+        else:
+            strips.pack(start, length, column, at, masks)
 
     def _pack_lhs(self, part: _Part, block: Value, at: Value) -> None:
         steps = self.p.lhs

@@ -107,23 +107,12 @@ class Strips:
         """
         b, lanes = self.b, self.lanes
         vectors = self.width // lanes
-        each: Sequence[Value | None] = [None] * vectors if masks is None else masks
         if self.column == 1:
-            start = start + first
-
-            def load(k: Operand) -> list[Value]:
-                row = start + b.index(k) * self.row
-                return [
-                    b.cast(b.vload(lanes, self.source, row + v * lanes, mask=each[v]), self.elem)
-                    for v in range(vectors)
-                ]
-
-            def store(k: Operand, values: list[Value]) -> None:
-                row = at + b.index(k) * self.width
-                for v, x in enumerate(values):
-                    b.vstore(x, self.target, row + v * lanes)
-
-            copy_rows(b, length, load, store)
+            copy_rows(
+                b, length,
+                lambda k: self._load(start + first + b.index(k) * self.row, masks),
+                lambda k, values: self._store(at + b.index(k) * self.width, values),
+            )  # fmt: skip
             return
         columns = [first + i if masks is None else b.smin(first + i, self.columns - 1) for i in range(self.width)]
         starts = [start + c * self.column for c in columns]
@@ -133,6 +122,34 @@ class Strips:
                 turner.turn(starts[v * lanes : (v + 1) * lanes], length, at + v * lanes, self.width)
             return
         copy_elements(b, self.source, starts, self.row, length, self.target, at, self.elem)
+
+    def pack_pairs(
+        self, start: Value, length: Operand, first: Value, at: Value, masks: Sequence[Value | None] | None
+    ) -> None:
+        """A strip of complex numbers: each row of pairs ``r s``, and after it the row of pairs ``-s r``.
+
+        ``length`` counts both rows of a pair, and ``row`` is half the distance of complex rows; columns lie side by
+        side.
+        """
+        b, lanes = self.b, self.lanes
+        turned = [lanes + i + 1 if i % 2 == 0 else i - 1 for i in range(lanes)]
+
+        def store(k: Operand, values: list[Value]) -> None:
+            row = at + b.index(k) * (2 * self.width)
+            self._store(row, values)
+            self._store(row + self.width, [b.shuffle(x, b.negf(x), turned) for x in values])
+
+        count = length // 2 if isinstance(length, int) else b.udiv(length, 2)
+        copy_rows(b, count, lambda k: self._load(start + first + b.index(k) * (2 * self.row), masks), store)
+
+    def _load(self, at: Value, masks: Sequence[Value | None] | None) -> list[Value]:
+        b, lanes = self.b, self.lanes
+        each: Sequence[Value | None] = [None] * (self.width // lanes) if masks is None else masks
+        return [b.cast(b.vload(lanes, self.source, at + v * lanes, mask=m), self.elem) for v, m in enumerate(each)]
+
+    def _store(self, at: Value, values: Sequence[Value]) -> None:
+        for v, x in enumerate(values):
+            self.b.vstore(x, self.target, at + v * self.lanes)
 
 
 def copy_elements(

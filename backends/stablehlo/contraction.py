@@ -185,7 +185,13 @@ def dot_general(
     if not out.size or not ctx.avals_in[0].size:
         return hlo.full(0, out.shape, out.dtype)
     lhs, rhs, total = _prepare(ctx, lhs, rhs)
-    found = _dot_kernel(ctx, lhs, rhs, dimension_numbers, total)
+    if dtypes.is_complex(total):
+        product = _complex_dot_kernel(ctx, lhs, rhs, dimension_numbers, total)
+        if product is not None:
+            return product
+        found = None
+    else:
+        found = _dot_kernel(ctx, lhs, rhs, dimension_numbers, total)
     y = emit_dot(lhs, rhs, dimension_numbers, total, precision) if found is None else found[0]
     return from_computed(y, total, out.dtype)
 
@@ -208,6 +214,25 @@ def _dot_kernel(
     epilogue = None if following is None else following.epilogue
     chosen = kernels.dot(x, y, sums, dimension_numbers, target, (left, right), epilogue)
     return _called(ctx, chosen, lhs, rhs, following)
+
+
+def _complex_dot_kernel(ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotDimensionNumbers, total: DType) -> Any:
+    """The product of complex matrices by a kernel, which reads them row by row; None where there is none."""
+    target = kernel_target(ctx.target)
+    if target is None:
+        return None
+    (lc, rc), (lb, rb) = dimension_numbers
+    x, y = (a.shape for a in ctx.avals_in)
+    left, right = ct.dot_free_dims(len(x), lc, lb), ct.dot_free_dims(len(y), rc, rb)
+    b, m, k, n = (
+        math.prod(shape[d] for d in dims) for shape, dims in ((x, lb), (x, left), (x, lc), (y, right))
+    )  # fmt: skip
+    chosen = kernels.complex_dot(kernels.Spec.of((b, m, k), total), kernels.Spec.of((b, k, n), total), target)
+    if not isinstance(chosen, kernels.Declined):
+        lhs = hlo.reshape(hlo.transpose(lhs, [*lb, *left, *lc]), (b, m, k))
+        rhs = hlo.reshape(hlo.transpose(rhs, [*rb, *rc, *right]), (b, k, n))
+    found = _called(ctx, chosen, lhs, rhs, None)
+    return None if found is None else hlo.reshape(found[0], ctx.avals_out[0].shape)
 
 
 def attention(

@@ -83,6 +83,22 @@ def test_dot_general_64_bit():
         check(cases)
 
 
+def test_dot_general_of_complex_matrices():
+    """Large enough for the kernel, in all layouts, and one that is not."""
+    forms = {
+        "nn": ((40, 33), (33, 21), (((1,), (0,)), ((), ()))),
+        "tn": ((33, 40), (33, 21), (((0,), (0,)), ((), ()))),
+        "nt": ((40, 33), (21, 33), (((1,), (1,)), ((), ()))),
+        "batch in the middle": ((20, 3, 33), (33, 21, 3), (((2,), (0,)), ((1,), (2,)))),
+        "two summed": ((5, 20, 7), (7, 30, 5), (((0, 2), (2, 0)), ((), ()))),
+        "vector": ((64, 65), (65,), (((1,), (0,)), ((), ()))),
+        "few": ((3, 4), (4, 2), (((1,), (0,)), ((), ()))),
+    }
+    check([dot_case(name, *form, "complex64") for name, form in forms.items()])
+    with jax.enable_x64(True), config.override(enable_x64=True):
+        check([dot_case(name, *forms[name], "complex128") for name in ("nn", "tn", "batch in the middle")])
+
+
 def test_dot_general_preferred_types():
     pairs = [
         ("int8", "int32"), ("int8", "int16"), ("uint8", "uint32"), ("uint8", "int32"), ("uint16", "uint32"),
