@@ -204,6 +204,54 @@ def _atan2(atan: Callable[[Num], Num]) -> LoweringRule:
 # -- exponentials and powers ----------------------------------------------------------------------------------------------
 
 
+# Added to a small number it leaves no bits for a fraction; the lowest ones are then the nearest integer.
+_SHIFTER = 1.5 * 2.0**23
+
+
+def _nearest(x: Num) -> tuple[Num, Num]:
+    """The integer nearest to a float32 x below 2^21, and bits whose lowest ones are that integer."""
+    shifted = x + _SHIFTER
+    return shifted - _SHIFTER, shifted.bits()
+
+
+def _power_of_two(n: Num) -> Num:
+    """2^n in float32, by the exponent's bits, for an int32 n whose lowest bits are the exponent of a normal number."""
+    return Num(ew.bitcast_convert_type(((n + np.int32(127)) << np.int32(23)).value, dtypes.float32))
+
+
+def _between(low: float, x: Num, high: float) -> Num:
+    """x within bounds; NaN stays NaN."""
+    return where(x > high, const(high, x), where(x < low, const(low, x), x))
+
+
+# (e^r - 1 - r) / r^2 by r, the highest power first: Taylor's series, to 2e-8 of e^r - 1 up to log(2) / 2.
+_EXPM1 = tuple(1 / math.factorial(k) for k in range(7, 1, -1))
+_EXP2 = tuple(math.log(2) ** k / math.factorial(k) for k in range(7, -1, -1))
+# log(2) in two parts, of which the first one's product with a small integer is exact.
+_LOG2_HIGH, _LOG2_LOW = 0.693359375, -2.12194440054690583e-4
+
+
+@formula
+def expm1_32(x: Num) -> Num:
+    """2^n (e^r - 1) + (2^n - 1) for x = n log 2 + r; half of both, so that 2^n does not overflow before the result."""
+    clean = _between(-30.0, x, 88.9)
+    n, bits = _nearest(clean * (1 / math.log(2)))
+    r = (clean - n * _LOG2_HIGH) - n * _LOG2_LOW
+    half = _power_of_two(bits - np.int32(1))
+    y = 2.0 * (half * (r + r * r * polynomial(r, _EXPM1)) + (half - 0.5))
+    return where(abs(x) < 1e-8, x, y)  # -0 too, and what would be subnormal on the way
+
+
+@formula
+def exp2_32(x: Num) -> Num:
+    """2^n 2^r for the nearest integer n, the first in two factors, which reach the subnormal numbers."""
+    clean = _between(-150.0, x, 129.0)
+    n, bits = _nearest(clean)
+    _, part = _nearest(0.5 * n)
+    # _SHIFTER's bits are in both: the difference has none.
+    return polynomial(clean - n, _EXP2) * _power_of_two(part) * _power_of_two(bits - part)
+
+
 def exp2_of(x: Num) -> Num:
     """2^n e^(f log 2) for the nearest integer n; the scale by the exponent's bits, in two factors."""
     wide = x.dtype == dtypes.float64
@@ -335,8 +383,8 @@ def _f64(build: Callable[..., Any]) -> LoweringRule:
 # primitive: float32 rule, float64 rule
 _REAL: dict[Any, tuple[LoweringRule, LoweringRule]] = {
     ew.exp_p: (direct(hlo.exponential), _f64(hlo.exponential)),
-    ew.exp2_p: (exp2, exp2),
-    ew.expm1_p: (keeps_zero(hlo.exponential_minus_one), expm1_64),
+    ew.exp2_p: (exp2_32, exp2),
+    ew.expm1_p: (expm1_32, expm1_64),
     ew.log_p: (direct(hlo.log), _f64(hlo.log)),
     ew.log1p_p: (keeps_zero(hlo.log_plus_one), log1p_64),
     ew.logistic_p: (logistic, logistic),
