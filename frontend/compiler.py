@@ -134,10 +134,11 @@ def compile_program(
     start = time.perf_counter()
     target = device.target
     cache = compile_cache()
-    key = _key(closed, target, donated, keep_unused)
+    with span(f"look up {name}", "look up"):
+        key = _key(closed, target, donated, keep_unused)
+        payload = cache.get(key)
     if stages.wants_reports():
         stages.report(stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused))
-    payload = cache.get(key)
     cached = payload is not None
     lowered: Any = None
     if payload is None:
