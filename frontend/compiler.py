@@ -26,7 +26,7 @@ from quire.ir.printer import jaxpr_to_str
 from quire.ir.tracing import hooks
 from quire.passes.cost import Cost, estimate
 from quire.runtime.compile_cache import cache_key, compile_cache
-from quire.runtime.devices import Device
+from quire.runtime.devices import Device, Mode
 from quire.runtime.executable import Executable, ExecutionError
 
 from . import stages
@@ -164,10 +164,10 @@ def compile_program(
         host_modules.append(HostModule("host", functions, device))
     cost = Cost(*facts["cost"])
     parallel = device.is_host and cost.seconds(target) > SYNC_BELOW_SECONDS and not facts.get("serial")
-    mode = "task" if parallel else "sync"
+    mode: Mode = "task" if parallel else "sync"
     try:
         with span(f"load {name}", "load", cached=cached, bytes=len(facts["vmfb"])):
-            executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
+            executable = _load(facts, device, host_modules, mode)
     except ExecutionError as error:
         # Some limits (32 buffers in a dispatch) show only now; the same module compiles to a form that loads.
         flags = retry_flags(str(error), facts["flags"])
@@ -178,11 +178,17 @@ def compile_program(
         payload = _compile(lowered, target, name, flags)
         cache.put(key, payload)
         facts = pickle.loads(payload)
-        executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
+        executable = _load(facts, device, host_modules, mode)
     return Program(
         executable, facts["results"], tuple(closed.out_avals), facts["kept"], time.perf_counter() - start, cached,
         cost, facts["flags"], device, len(facts["vmfb"]),
     )  # fmt: skip
+
+
+def _load(facts: dict[str, Any], device: Device, host_modules: Sequence[Any], mode: Mode) -> Executable:
+    return Executable.load(
+        facts["vmfb"], device, host_modules=host_modules, driver=mode, stored_results=facts["stored"]
+    )
 
 
 @dataclass(frozen=True)
@@ -249,6 +255,7 @@ def _compile(lowered: LoweredProgram, target: Target, name: str, flags: tuple[st
             "results": lowered.results,
             "kept": lowered.kept,
             "serial": lowered.module.serial,
+            "stored": tuple((a.shape, a.dtype) for a in lowered.module.stored),
             "host_calls": [c.symbol for c in lowered.module.host_calls],
             "cost": (lowered.cost.flops, lowered.cost.bytes),
             "flags": output.flags,

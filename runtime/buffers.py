@@ -84,12 +84,18 @@ def aligned_empty(shape: Sequence[int], dtype: Any, device: Device | None = None
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> tuple[Any, np.ndarray[Any, Any]]:
     """A buffer view of a host device and the NumPy array (writable, uninitialised) over the same memory."""
-    code = element_type(dtype)
     if not device.is_host:
         raise TypeError(f"{device} has no memory that NumPy can reach")
-    buffer = device.allocator.allocate_buffer(_HOST_MEMORY, _USAGE, math.prod(shape) * dtype.itemsize)
-    array = np.ndarray(shape, dtype, buffer.map())
-    return _View(buffer, shape, code), array
+    view = uninitialised(shape, dtype, device)
+    return view, np.ndarray(shape, dtype, view.map())
+
+
+def uninitialised(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Any:
+    """A buffer view of a device over memory from its allocator: what it holds is to be written."""
+    code = element_type(dtype)
+    memory = _HOST_MEMORY if device.is_host else _DEVICE_MEMORY
+    buffer = device.allocator.allocate_buffer(memory, _USAGE, math.prod(shape) * dtype.itemsize)
+    return _View(buffer, shape, code)
 
 
 def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:

@@ -18,6 +18,9 @@ from .workload import Library, Timed, Unavailable, Workload, entries
 CALLS = 3
 """So many calls are made for the peak: with a pool that forgets or keeps memory it may grow after the first."""
 
+SETTLE = 0.2
+"""Seconds after which a library with threads of its own has given back what the arguments were made from."""
+
 
 def _waits(library: Library, timed: Timed, call: Callable[[], Any]) -> Callable[[], Any]:
     return (lambda: library.wait(call())) if timed.compare else call
@@ -31,6 +34,7 @@ def memory(library: Library, entry: Workload) -> dict[str, Any]:
     if ahead is None and library.name != "numpy":
         call()
     before = resident().peak
+    time.sleep(SETTLE)
     forget_peak()
     start = resident().now
     for _ in range(CALLS):
