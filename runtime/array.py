@@ -17,7 +17,7 @@ import numpy as np
 from quire.ir.avals import HasAval, ShapedArray
 
 from . import buffers
-from .buffers import to_numpy
+from .buffers import COPY_BELOW, shares_memory, to_numpy
 from .devices import Device, devices
 
 Host = np.ndarray[Any, Any]
@@ -113,6 +113,9 @@ class Array(HasAval):
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the elements in host memory; valid as long as the array lives."""
+        device = device_of(self)
+        if device.is_host:
+            device_view(self, device)  # a call that takes the array must not move its elements afterwards
         return int(host_value(self).ctypes.data)
 
     # -- conversions to Python and NumPy ----------------------------------------------------------------------------
@@ -320,9 +323,12 @@ def device_view(a: Array, device: Device) -> Any:
         return a._view
     if a._host is None and a._view is None:
         raise_deleted(a)
-    view = from_host(host_value(a), device)
+    host = host_value(a)
+    view = from_host(host, device)
     if own is device:
         a._view = view
+        if host.nbytes >= COPY_BELOW and device.is_host and not shares_memory(host):
+            a._host = None  # the view is a copy: NumPy can have its memory, so that two need not be kept
     return view
 
 

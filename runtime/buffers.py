@@ -82,6 +82,28 @@ def aligned_empty(shape: Sequence[int], dtype: Any, device: Device | None = None
     return allocate(tuple(shape), np.dtype(dtype), device or devices("cpu")[0])[1]
 
 
+def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy in C order; a large one at an address that a CPU device uses without another copy.
+
+    Its memory is NumPy's own, so that no device is made for an array that none may ever see.
+    """
+    if array.nbytes < COPY_BELOW:
+        return array.copy(order="C")
+    memory = np.empty(array.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = np.ndarray(array.shape, array.dtype, memory.data, start)
+    np.copyto(copy, array)
+    return copy
+
+
+def shares_memory(array: np.ndarray[Any, Any]) -> bool:
+    """Whether `from_numpy` uses an array of a CPU device as it is."""
+    return (
+        array.nbytes >= COPY_BELOW and array.flags.c_contiguous and array.flags.writeable
+        and not array.__array_interface__["data"][0] % 64
+    )  # fmt: skip
+
+
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> tuple[Any, np.ndarray[Any, Any]]:
     """A buffer view of a host device and the NumPy array (writable, uninitialised) over the same memory."""
     if not device.is_host:
