@@ -498,8 +498,9 @@ class CompiledFunction:
 
             def compiled() -> Variant:
                 program = compile_program(
-                    closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused
-                )
+                    closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused,
+                    trace_seconds=traced.seconds,
+                )  # fmt: skip
                 info.compile_seconds = program.seconds
                 info.from_cache = program.cached
                 info.cost = program.cost
