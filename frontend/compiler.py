@@ -67,7 +67,8 @@ def prepare_compiler() -> None:
     """Start the compiler's worker in the background where it will be needed: there is no cached program to load.
 
     Called when a function is decorated, so that the worker is ready when the first one has been traced. With programs
-    in the cache the worker starts at the first trace only, because it may not be needed at all.
+    in the cache the worker starts at the first program that is not among them: a process that finds all of its programs
+    needs no compiler, which would take its memory and, just then, a processor.
     """
     cache = compile_cache()
     try:
@@ -152,6 +153,7 @@ def compile_program(
     cached = payload is not None
     lowered: Any = None
     if payload is None:
+        compile_service().warm_up()  # starts in the background during passes and lowering
         lowered = _lower(closed, target, name, donated, keep_unused)
         payload = cache.get_or_compute(key, lambda: _compile(lowered, target, name))
     facts: dict[str, Any] = pickle.loads(payload)

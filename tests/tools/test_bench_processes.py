@@ -155,13 +155,13 @@ def test_stages_are_those_of_the_outermost_spans() -> None:
 
 def test_rows_of_the_warm_start() -> None:
     slow = WarmStart(
-        "a", [0.05, 0.06, 0.07], {"trace": 0.01, "look up": 0.005, "load": 0.005, "run": 0.02, "lower": 0.01}
+        "a", [0.05, 0.06, 0.07], 0.04, {"trace": 0.01, "look up": 0.005, "load": 0.005, "run": 0.02, "lower": 0.01}
     )
     assert slow.median == 0.06 and slow.rest == pytest.approx(0.01)
     assert warm_start.row(slow, LIBRARIES) == [
-        "a", "60.0", "50.0", "10.0", "5.0", "5.0", "20.0", "10.0", "10.0", "lower 10.0 ms; above the mark of 50.0 ms",
+        "a", "60.0", "50.0", "40.0", "10.0", "5.0", "5.0", "20.0", "10.0", "10.0", "lower 10.0 ms; above the mark of 50.0 ms",
     ]  # fmt: skip
-    fast, none = WarmStart("b", [0.01], {"run": 0.005}), WarmStart("c", skipped="why")
+    fast, none = WarmStart("b", [0.01], 0.01, {"run": 0.005}), WarmStart("c", skipped="why")
     assert [r.title for r in warm_start.slowest_first([none, fast, slow], LIBRARIES)] == ["a", "b", "c"]
     assert all(len(warm_start.row(r, LIBRARIES)) == len(warm_start.columns(LIBRARIES)) for r in (slow, fast, none))
     assert warm_start.summary([slow, fast, none], LIBRARIES) == [
@@ -172,6 +172,7 @@ def test_rows_of_the_warm_start() -> None:
 
 def test_a_warm_start_finds_its_program(tmp_path: Path) -> None:
     entry = next(e for e in entries() if e.title == "call/2 arrays")
+    fresh.fill([entry], str(tmp_path), str(tmp_path))
     result = warm_start.measure(entry, str(tmp_path), samples=1)
     assert result.failed is None and len(result.seconds) == 1
     assert set(result.stages) == {"trace", "look up", "load", "run"}

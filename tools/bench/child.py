@@ -53,16 +53,16 @@ def warm_start(library: Library, entry: Workload) -> dict[str, Any]:
 
     call = _waits(library, timed, timed.call)
     recorder = Active.recorder = Recorder()
-    start = time.perf_counter()
+    used, start = time.process_time(), time.perf_counter()
     call()
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - used
     Active.recorder = None
     if "jax" in sys.modules:
         raise RuntimeError("jax was imported in a process that measures quire")
     stages = outermost(recorder.events)
     if "compile" in stages:
         raise RuntimeError("the program was not in the cache")
-    return {"seconds": seconds, "stages": stages}
+    return {"seconds": seconds, "cpu": cpu, "stages": stages}
 
 
 def outermost(events: list[tuple[str, str, int, int, int, dict[str, Any]]]) -> dict[str, float]:
@@ -88,12 +88,21 @@ KINDS: Mapping[str, Callable[[Library, Workload], dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def main(kind: str, title: str, library: str) -> None:
-    """Measure, and print what was found as JSON on the last line."""
-    entry = next(e for e in entries() if e.title == title)
-    assert isinstance(entry, Workload)
-    try:
-        found = KINDS[kind](Library(library), entry)
-    except (Unavailable, NotImplementedError) as error:
-        found = {"unavailable": str(error)}
-    print(json.dumps(found))
+def main(kind: str, library: str, *titles: str) -> None:
+    """Measure workloads, and print what was found as a line of JSON for each.
+
+    Of several workloads one that fails must not keep the others from being measured; that of one fails the process.
+    """
+    known = {e.title: e for e in entries()}
+    for title in titles:
+        entry = known[title]
+        assert isinstance(entry, Workload)
+        try:
+            found = KINDS[kind](Library(library), entry)
+        except (Unavailable, NotImplementedError) as error:
+            found = {"unavailable": str(error)}
+        except Exception as error:
+            if len(titles) == 1:
+                raise
+            found = {"failed": f"{type(error).__name__}: {error}"}
+        print(json.dumps(found), flush=True)

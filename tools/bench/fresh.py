@@ -16,6 +16,7 @@ _LAUNCH = (
     "import sys; sys.path.insert(0, sys.argv[1]); from bench.child import main; del sys.path[0]; main(*sys.argv[2:])"
 )
 TIMEOUT = 300.0
+FILLED_TOGETHER = 25
 
 
 def prepare(libraries: Sequence[str], folder: str) -> None:
@@ -31,6 +32,15 @@ def _environment(folder: str, cache: str) -> dict[str, str]:
     return environment
 
 
+def fill(entries: Sequence[Workload], folder: str, cache: str) -> None:
+    """Compile the workloads' programs of quire into the cache, in one process.
+
+    What fails there fails again, and is told, where it is measured.
+    """
+    for i in range(0, len(entries), FILLED_TOGETHER):
+        _run("fill", entries[i : i + FILLED_TOGETHER], "quire", folder, cache)
+
+
 def in_new_process(kind: str, entry: Workload, library: str, folder: str, cache: str) -> dict[str, Any]:
     """What `child.KINDS[kind]` finds for a workload in a new process.
 
@@ -42,12 +52,16 @@ def in_new_process(kind: str, entry: Workload, library: str, folder: str, cache:
         Unavailable: the library lacks what the workload needs, or the system what is measured.
         RuntimeError: the process failed; the message is its last line.
     """
-    tools = str(Path(__file__).resolve().parents[1])
-    command = [sys.executable, "-c", _LAUNCH, tools, kind, entry.title, library]
-    done = subprocess.run(command, env=_environment(folder, cache), capture_output=True, text=True, timeout=TIMEOUT)
-    if done.returncode:
-        raise RuntimeError((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1][:300])
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    (found,) = _run(kind, [entry], library, folder, cache)
     if "unavailable" in found:
         raise Unavailable(found["unavailable"])
     return found
+
+
+def _run(kind: str, entries: Sequence[Workload], library: str, folder: str, cache: str) -> list[dict[str, Any]]:
+    tools = str(Path(__file__).resolve().parents[1])
+    command = [sys.executable, "-c", _LAUNCH, tools, kind, library, *(e.title for e in entries)]
+    done = subprocess.run(command, env=_environment(folder, cache), capture_output=True, text=True, timeout=TIMEOUT)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1][:300])
+    return [json.loads(line) for line in done.stdout.splitlines()[-len(entries) :]]

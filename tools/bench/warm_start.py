@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from .fresh import in_new_process, prepare
+from .fresh import fill, in_new_process, prepare
 from .workload import Unavailable, Workload
 
 SECTION = "bench warm start"
@@ -25,10 +25,14 @@ SAMPLES = 3
 
 @dataclass
 class WarmStart:
-    """Seconds of each process, and the stages of the median one; `skipped` or `failed` says why there are none."""
+    """Seconds of each process, and the processor's time and the stages of the median one.
+
+    `skipped` or `failed` says why there are none.
+    """
 
     title: str
     seconds: list[float] = field(default_factory=list[float])
+    cpu: float | None = None
     stages: dict[str, float] = field(default_factory=dict[str, float])
     skipped: str | None = None
     failed: str | None = None
@@ -53,12 +57,10 @@ def from_json(data: Mapping[str, Any]) -> WarmStart:
 
 
 def measure(entry: Workload, folder: str, samples: int = SAMPLES) -> WarmStart:
-    """Measure one workload: a process that fills the cache, and those that find it filled."""
+    """Measure one workload, whose program is in the cache."""
     result = WarmStart(entry.title)
     try:
-        with tempfile.TemporaryDirectory(prefix="programs-", dir=folder) as cache:
-            in_new_process("fill", entry, "quire", folder, cache)
-            found = [in_new_process("warm-start", entry, "quire", folder, cache) for _ in range(samples)]
+        found = [in_new_process("warm-start", entry, "quire", folder, folder) for _ in range(samples)]
     except Unavailable as error:
         result.skipped = str(error)
     except Exception as error:  # one workload that fails must not end a run of many
@@ -66,7 +68,8 @@ def measure(entry: Workload, folder: str, samples: int = SAMPLES) -> WarmStart:
     else:
         found.sort(key=lambda f: f["seconds"])
         result.seconds = [f["seconds"] for f in found]
-        result.stages = found[(len(found) - 1) // 2]["stages"]
+        middle = found[(len(found) - 1) // 2]
+        result.cpu, result.stages = middle["cpu"], middle["stages"]
     return result
 
 
@@ -77,6 +80,7 @@ def measure_all(
     results: list[WarmStart] = []
     with tempfile.TemporaryDirectory(prefix="quire-bench-") as folder:
         prepare(("quire",), folder)
+        fill(entries, folder, folder)
         for entry in entries:
             result = measure(entry, folder)
             progress(result)
@@ -90,7 +94,7 @@ def _ms(seconds: float | None) -> str:
 
 def columns(libraries: Sequence[str]) -> list[str]:
     """The headings of the table; times are milliseconds."""
-    return ["workload", "first result, ms", "best", *STAGES, "others", "rest", "notes"]
+    return ["workload", "first result, ms", "best", "cpu", *STAGES, "others", "rest", "notes"]
 
 
 def row(result: WarmStart, libraries: Sequence[str]) -> list[str]:
@@ -104,7 +108,7 @@ def row(result: WarmStart, libraries: Sequence[str]) -> list[str]:
     if result.failed is not None:
         notes.append(f"FAILED: {result.failed}")
     return [
-        result.title, _ms(result.median), _ms(min(result.seconds, default=None)),
+        result.title, _ms(result.median), _ms(min(result.seconds, default=None)), _ms(result.cpu),
         *(_ms(result.stages.get(s)) for s in STAGES),
         _ms(sum(result.stages[s] for s in others)) if others else "", _ms(result.rest), "; ".join(notes),
     ]  # fmt: skip
