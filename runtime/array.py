@@ -192,7 +192,7 @@ class Array(HasAval):
             if copy is False:
                 raise ValueError(f"cannot convert {self.aval.short()} to {np.dtype(dtype)} without a copy")
             return value.astype(dtype)
-        return value.copy() if copy else value
+        return value.copy() if copy else _read_only(value)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -200,10 +200,11 @@ class Array(HasAval):
         if self.aval.dtype.kind not in "biufc":
             raise AttributeError(f"dtype {self.aval.dtype} has no __array_interface__")
         value = host_value(self)
-        if value.flags.writeable:
-            value = value.view()
-            value.flags.writeable = False
-        return value.__array_interface__
+        if not value.flags.c_contiguous:
+            raise AttributeError("elements with strides have no __array_interface__: use __array__")
+        # The memory is given as an object, which NumPy then keeps: of an address it would keep this Array, whose memory
+        # may be another one later (it is deleted, donated, or taken by a compiled function).
+        return {**value.__array_interface__, "data": _read_only(value)}
 
     def __buffer__(self, flags: int) -> memoryview:  # Python 3.12 and later (PEP 688)
         if self.aval.dtype.kind not in "biufc":
@@ -365,6 +366,14 @@ def _scalar(x: Array) -> Any:
 
 def _unpickle(value: Host, weak_type: bool) -> Array:
     return from_numpy(value, ShapedArray(value.shape, value.dtype, weak_type))
+
+
+def _read_only(value: Host) -> Host:
+    """The same memory as an array that cannot be written, keeping the owner alive."""
+    if value.flags.writeable:
+        value = value.view()
+        value.flags.writeable = False
+    return value
 
 
 def _writable_alias(value: Host) -> Host:

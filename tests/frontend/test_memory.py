@@ -229,6 +229,18 @@ def test_an_address_stays_when_a_compiled_function_takes_the_array():
         np.testing.assert_array_equal(np.asarray(x), seen)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_numpy_has_seen_outlives_the_array(dtype):
+    for x in (qnp.asarray(np.full(1 << 18, 2.0)), qnp.ones((512, 512)).T + 1, qnp.ones((512, 512)).T * 2):
+        x = x.astype(dtype)
+        seen = np.asarray(x)
+        assert not seen.flags.writeable
+        x.delete()
+        gc.collect()
+        others = [np.full(x.shape, 7, seen.dtype) for _ in range(4)]  # would take the memory if it were free
+        assert (seen == 2).all() and len(others) == 4
+
+
 def test_what_numpy_has_seen_is_kept_when_the_array_is_donated():
     x = qnp.ones(1 << 16) + 1
     seen = np.asarray(x)
