@@ -39,6 +39,7 @@ class Target:
         kernels: whether quire's own kernels (backends/kernels) exist for it.
         host_functions: whether compiled code can call Python functions on it.
         system_link: whether programs are linked with `iree.system_link_flags()`.
+        stored_results: results of so many bytes are written to memory that the caller brings; None: IREE allocates all.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Target:
     kernels: bool = False
     host_functions: bool = False
     system_link: bool = False
+    stored_results: int | None = None
 
     def with_flags(self, *flags: str) -> Target:
         """The same target with more flags."""
@@ -115,6 +117,9 @@ def _cpu() -> Target:
         kernels=True,
         host_functions=True,
         system_link=sys.platform.startswith("linux"),
+        # IREE's own pool for local-task (slabs of 64 MB) loses what is freed: of slabs in which results are dropped
+        # between two calls it looks into the last one only. What it loses is a thousandth of that for each result.
+        stored_results=64 << 10,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -136,7 +137,10 @@ class Lowered:
         t = self.traced
         closed = t.jaxpr
         report_donation(closed, t.donated, t.names, t.fun_name)
-        program = compile_program(closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused)
+        program = compile_program(
+            closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused,
+            trace_seconds=t.traced.seconds,
+        )  # fmt: skip
         avals = tuple(closed.in_avals)
         signature = Signature(t.names, avals, (None,) * len(avals), (), t.in_tree, ())
         info = VariantInfo(
@@ -202,12 +206,13 @@ class Compiled:
         """The memory of one call, as IREE has planned it; the program is compiled half-way once more to see it."""
         program, closed = self.variant.program, self.variant.closed
         made = {i: a.nbytes for (kind, i), a in zip(program.results, program.out_avals) if kind == "result"}
+        stored = sum(math.prod(s) * d.itemsize for s, d in program.executable.stored_results)
         forwarded = sum(a.nbytes for (kind, _), a in zip(program.results, program.out_avals) if kind == "argument")
         planned = planned_allocations(self.lowered.stages["stream"]) if made else Allocations(0, 0)
         output = sum(made.values())
         return MemoryAnalysis(
             sum(closed.in_avals[i].nbytes for i in program.kept), output + forwarded,
-            forwarded + max(0, output - planned.results), planned.temporaries, program.vmfb_bytes,
+            forwarded + max(0, output - stored - planned.results), planned.temporaries, program.vmfb_bytes,
         )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from quire.backends.iree.service import compile_service
 from quire.ir import errors
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config, current_override
@@ -462,7 +461,6 @@ class CompiledFunction:
         leaves: Sequence[Any], tree: Any,
     ) -> Variant | InterimVariant | TracedFunction:  # fmt: skip
         device = self._device_for(leaves, args, kwargs)
-        compile_service().warm_up()  # starts in the background while the function is traced
         with self._lock:
             found = self._variants.get(key)
             if found is not None:
@@ -498,8 +496,9 @@ class CompiledFunction:
 
             def compiled() -> Variant:
                 program = compile_program(
-                    closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused
-                )
+                    closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused,
+                    trace_seconds=traced.seconds,
+                )  # fmt: skip
                 info.compile_seconds = program.seconds
                 info.from_cache = program.cached
                 info.cost = program.cost

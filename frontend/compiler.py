@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from quire.backends.iree.service import compile_service, retry_flags
+from quire.backends.iree.service import CompileOutput, compile_service, retry_flags
 from quire.backends.targets import Target
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
@@ -26,7 +26,7 @@ from quire.ir.printer import jaxpr_to_str
 from quire.ir.tracing import hooks
 from quire.passes.cost import Cost, estimate
 from quire.runtime.compile_cache import cache_key, compile_cache
-from quire.runtime.devices import Device
+from quire.runtime.devices import Device, Mode
 from quire.runtime.executable import Executable, ExecutionError
 
 from . import stages
@@ -67,7 +67,8 @@ def prepare_compiler() -> None:
     """Start the compiler's worker in the background where it will be needed: there is no cached program to load.
 
     Called when a function is decorated, so that the worker is ready when the first one has been traced. With programs
-    in the cache the worker starts at the first trace only, because it may not be needed at all.
+    in the cache the worker starts at the first program that is not among them: a process that finds all of its programs
+    needs no compiler, which would take its memory and, just then, a processor.
     """
     cache = compile_cache()
     try:
@@ -121,11 +122,18 @@ def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int], keep_unuse
 
 
 def compile_program(
-    closed: ClosedJaxpr, device: Device, *, name: str, donated: Sequence[int] = (), keep_unused: bool = False
+    closed: ClosedJaxpr,
+    device: Device,
+    *,
+    name: str,
+    donated: Sequence[int] = (),
+    keep_unused: bool = False,
+    trace_seconds: float | None = None,
 ) -> Program:
     """Compile a closed jaxpr for a device, or load it from the persistent cache.
 
-    `donated` are the arguments whose memory the program may use for its results.
+    `donated` are the arguments whose memory the program may use for its results; `trace_seconds` is told to those who
+    listen for compiled functions (`stages.report`).
 
     Raises:
         UnsupportedError: the target cannot do an operation or a dtype.
@@ -134,39 +142,27 @@ def compile_program(
     start = time.perf_counter()
     target = device.target
     cache = compile_cache()
-    key = _key(closed, target, donated, keep_unused)
+    with span(f"look up {name}", "look up"):
+        key = _key(closed, target, donated, keep_unused)
+        payload = cache.get(key)
     if stages.wants_reports():
-        stages.report(stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused))
-    payload = cache.get(key)
+        told = stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)
+        if trace_seconds is not None:
+            told.seconds[stages.TRACE] = trace_seconds
+        stages.report(told)
     cached = payload is not None
     lowered: Any = None
     if payload is None:
+        compile_service().warm_up()  # starts in the background during passes and lowering
         lowered = _lower(closed, target, name, donated, keep_unused)
         payload = cache.get_or_compute(key, lambda: _compile(lowered, target, name))
     facts: dict[str, Any] = pickle.loads(payload)
-    host_modules: list[Any] = []
-    if facts["host_calls"]:
+    if facts["host_calls"] and lowered is None:
         # The module calls Python functions: they live in this process only, so lowering names them anew.
-        from quire.runtime.host_functions import HostFunction, HostModule
-
-        if lowered is None:
-            lowered = _lower(closed, target, name, donated, keep_unused)
-        functions = {
-            call.symbol: HostFunction(
-                call.function,
-                [a.dtype for a in call.in_avals],
-                [(a.shape, a.dtype) for a in call.out_avals],
-                borrow=call.borrow,
-            )
-            for call in lowered.module.host_calls
-        }
-        host_modules.append(HostModule("host", functions, device))
-    cost = Cost(*facts["cost"])
-    parallel = device.is_host and cost.seconds(target) > SYNC_BELOW_SECONDS and not facts.get("serial")
-    mode = "task" if parallel else "sync"
+        lowered = _lower(closed, target, name, donated, keep_unused)
     try:
         with span(f"load {name}", "load", cached=cached, bytes=len(facts["vmfb"])):
-            executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
+            executable = _load(facts, device, lowered)
     except ExecutionError as error:
         # Some limits (32 buffers in a dispatch) show only now; the same module compiles to a form that loads.
         flags = retry_flags(str(error), facts["flags"])
@@ -177,11 +173,45 @@ def compile_program(
         payload = _compile(lowered, target, name, flags)
         cache.put(key, payload)
         facts = pickle.loads(payload)
-        executable = Executable.load(facts["vmfb"], device, host_modules=host_modules, driver=mode)
+        executable = _load(facts, device, lowered)
     return Program(
         executable, facts["results"], tuple(closed.out_avals), facts["kept"], time.perf_counter() - start, cached,
-        cost, facts["flags"], device, len(facts["vmfb"]),
+        Cost(*facts["cost"]), facts["flags"], device, len(facts["vmfb"]),
     )  # fmt: skip
+
+
+def _load(facts: dict[str, Any], device: Device, lowered: LoweredProgram | None) -> Executable:
+    """Load a compiled program; `lowered` is needed where it calls Python functions."""
+    cost = Cost(*facts["cost"])
+    parallel = device.is_host and cost.seconds(device.target) > SYNC_BELOW_SECONDS and not facts["serial"]
+    mode: Mode = "task" if parallel else "sync"
+    host_modules: list[Any] = []
+    if facts["host_calls"]:
+        from quire.runtime.host_functions import HostFunction, HostModule
+
+        assert lowered is not None
+        functions = {
+            call.symbol: HostFunction(
+                call.function,
+                [a.dtype for a in call.in_avals],
+                [(a.shape, a.dtype) for a in call.out_avals],
+                borrow=call.borrow,
+            )
+            for call in lowered.module.host_calls
+        }
+        host_modules.append(HostModule("host", functions, device))
+    return Executable.load(
+        facts["vmfb"], device, host_modules=host_modules, driver=mode, stored_results=facts["stored"]
+    )
+
+
+def load_compiled(output: CompileOutput, lowered: LoweredProgram, device: Device) -> Executable:
+    """Load what IREE made of a lowered program.
+
+    Raises:
+        ExecutionError: it does not fit the device.
+    """
+    return _load(_facts(output, lowered), device, lowered)
 
 
 @dataclass(frozen=True)
@@ -242,14 +272,18 @@ def _compile(lowered: LoweredProgram, target: Target, name: str, flags: tuple[st
         flags = compile_flags(target)
     with span(f"compile {name}", "compile"), compile_progress(name):
         output = compile_service().compile(lowered.module.bytecode(), flags, name=name)
-    return pickle.dumps(
-        {
-            "vmfb": output.vmfb,
-            "results": lowered.results,
-            "kept": lowered.kept,
-            "serial": lowered.module.serial,
-            "host_calls": [c.symbol for c in lowered.module.host_calls],
-            "cost": (lowered.cost.flops, lowered.cost.bytes),
-            "flags": output.flags,
-        }
-    )
+    return pickle.dumps(_facts(output, lowered))
+
+
+def _facts(output: CompileOutput, lowered: LoweredProgram) -> dict[str, Any]:
+    """What the cache holds of a program."""
+    return {
+        "vmfb": output.vmfb,
+        "results": lowered.results,
+        "kept": lowered.kept,
+        "serial": lowered.module.serial,
+        "stored": tuple((a.shape, a.dtype) for a in lowered.module.stored),
+        "host_calls": [c.symbol for c in lowered.module.host_calls],
+        "cost": (lowered.cost.flops, lowered.cost.bytes),
+        "flags": output.flags,
+    }

@@ -113,7 +113,7 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
         if type(a) is Array:
             avals.append(a.aval)
             if a._device is None:
-                operands.append(a._host if a._host is not None else host_value(a))
+                operands.append(host if (host := a._host) is not None else host_value(a))
             elif device is not None and device is not a._device:
                 raise ValueError(
                     f"{p.name}: the arguments live on different devices, {device} and {a._device}: move them to one "

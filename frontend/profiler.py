@@ -1,6 +1,6 @@
 """Recording of what a process spends its time on, for chrome://tracing, Perfetto and TensorBoard; `jax.profiler`.
 
-Between `start_trace` and `stop_trace` every stage of a compilation (trace, passes, lower, compile, load), every call
+Between `start_trace` and `stop_trace` every stage of a compilation (trace, look up, passes, lower, compile, load), every call
 of a compiled function (run) and every operation outside of one is an event, with those that the program names itself
 (`TraceAnnotation`, `annotate_function`). The file is in the Trace Event Format, which ui.perfetto.dev opens.
 While nothing is recorded calls take the way they always take: there is no cost.

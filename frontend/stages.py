@@ -23,6 +23,8 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.printer import Names, PrintOptions, to_text
 
 JAXPR, STABLEHLO = "jaxpr", "stablehlo"
+TRACE, LOAD = "trace", "load"
+"""Of `Stages.seconds`, beside the stages that have a text."""
 # The stage of the target's code by IREE backend: its name, and the files of the compiler that hold it.
 _CODE: Mapping[str, tuple[str, re.Pattern[str]]] = {
     "llvm-cpu": ("assembly", re.compile(r"\.s$")),
@@ -57,6 +59,7 @@ class Stages(Mapping[str, str]):
         target: what the program is compiled for.
         pipeline: the text of the pipeline.
         program: the traced program.
+        seconds: the time of what was done so far: trace, stablehlo (lowering), iree, load.
 
     ``stages["optimized"]`` is the program after the last pass, ``stages["code"]`` the target's code under any target.
     """
@@ -201,6 +204,27 @@ class Stages(Mapping[str, str]):
             if self._output is None:
                 self._output = self._compile(stages=True)
             return self._output
+
+    def load(self) -> None:
+        """Load the program into the runtime, on the target's first device here, to take the time.
+
+        Raises:
+            RuntimeError: there is no such device; the message tells what is missing.
+        """
+        from time import perf_counter
+
+        from quire.runtime.devices import PLATFORMS, devices
+
+        from .compiler import load_compiled
+
+        if self.target.name not in PLATFORMS:
+            raise RuntimeError(f"target {self.target.name} has no devices: programs for it are compiled only")
+        device = devices(self.target.name)[0]
+        device.hal()  # is made once a process, and not for this program
+        output = self.compile_all()
+        start = perf_counter()
+        load_compiled(output, self.lowered, device)
+        self.seconds[LOAD] = perf_counter() - start
 
     def _code(self, output: CompileOutput) -> str:
         _, pattern = _CODE[self.target.backend]

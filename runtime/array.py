@@ -17,7 +17,7 @@ import numpy as np
 from quire.ir.avals import HasAval, ShapedArray
 
 from . import buffers
-from .buffers import to_numpy
+from .buffers import COPY_BELOW, shares_memory, to_numpy
 from .devices import Device, devices
 
 Host = np.ndarray[Any, Any]
@@ -113,6 +113,9 @@ class Array(HasAval):
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the elements in host memory; valid as long as the array lives."""
+        device = device_of(self)
+        if device.is_host:
+            device_view(self, device)  # a call that takes the array must not move its elements afterwards
         return int(host_value(self).ctypes.data)
 
     # -- conversions to Python and NumPy ----------------------------------------------------------------------------
@@ -189,7 +192,7 @@ class Array(HasAval):
             if copy is False:
                 raise ValueError(f"cannot convert {self.aval.short()} to {np.dtype(dtype)} without a copy")
             return value.astype(dtype)
-        return value.copy() if copy else value
+        return value.copy() if copy else _read_only(value)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -197,10 +200,11 @@ class Array(HasAval):
         if self.aval.dtype.kind not in "biufc":
             raise AttributeError(f"dtype {self.aval.dtype} has no __array_interface__")
         value = host_value(self)
-        if value.flags.writeable:
-            value = value.view()
-            value.flags.writeable = False
-        return value.__array_interface__
+        if not value.flags.c_contiguous:
+            raise AttributeError("elements with strides have no __array_interface__: use __array__")
+        # The memory is given as an object, which NumPy then keeps: of an address it would keep this Array, whose memory
+        # may be another one later (it is deleted, donated, or taken by a compiled function).
+        return {**value.__array_interface__, "data": _read_only(value)}
 
     def __buffer__(self, flags: int) -> memoryview:  # Python 3.12 and later (PEP 688)
         if self.aval.dtype.kind not in "biufc":
@@ -320,9 +324,12 @@ def device_view(a: Array, device: Device) -> Any:
         return a._view
     if a._host is None and a._view is None:
         raise_deleted(a)
-    view = from_host(host_value(a), device)
+    host = host_value(a)
+    view = from_host(host, device)
     if own is device:
         a._view = view
+        if host.nbytes >= COPY_BELOW and device.is_host and not shares_memory(host):
+            a._host = None  # the view is a copy: NumPy can have its memory, so that two need not be kept
     return view
 
 
@@ -359,6 +366,14 @@ def _scalar(x: Array) -> Any:
 
 def _unpickle(value: Host, weak_type: bool) -> Array:
     return from_numpy(value, ShapedArray(value.shape, value.dtype, weak_type))
+
+
+def _read_only(value: Host) -> Host:
+    """The same memory as an array that cannot be written, keeping the owner alive."""
+    if value.flags.writeable:
+        value = value.view()
+        value.flags.writeable = False
+    return value
 
 
 def _writable_alias(value: Host) -> Host:

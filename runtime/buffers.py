@@ -82,14 +82,42 @@ def aligned_empty(shape: Sequence[int], dtype: Any, device: Device | None = None
     return allocate(tuple(shape), np.dtype(dtype), device or devices("cpu")[0])[1]
 
 
+def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy in C order; a large one at an address that a CPU device uses without another copy.
+
+    Its memory is NumPy's own, so that no device is made for an array that none may ever see.
+    """
+    if array.nbytes < COPY_BELOW:
+        return array.copy(order="C")
+    memory = np.empty(array.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = np.ndarray(array.shape, array.dtype, memory.data, start)
+    np.copyto(copy, array)
+    return copy
+
+
+def shares_memory(array: np.ndarray[Any, Any]) -> bool:
+    """Whether `from_numpy` uses an array of a CPU device as it is."""
+    return (
+        array.nbytes >= COPY_BELOW and array.flags.c_contiguous and array.flags.writeable
+        and not array.__array_interface__["data"][0] % 64
+    )  # fmt: skip
+
+
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> tuple[Any, np.ndarray[Any, Any]]:
     """A buffer view of a host device and the NumPy array (writable, uninitialised) over the same memory."""
-    code = element_type(dtype)
     if not device.is_host:
         raise TypeError(f"{device} has no memory that NumPy can reach")
-    buffer = device.allocator.allocate_buffer(_HOST_MEMORY, _USAGE, math.prod(shape) * dtype.itemsize)
-    array = np.ndarray(shape, dtype, buffer.map())
-    return _View(buffer, shape, code), array
+    view = uninitialised(shape, dtype, device)
+    return view, np.ndarray(shape, dtype, view.map())
+
+
+def uninitialised(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Any:
+    """A buffer view of a device over memory from its allocator: what it holds is to be written."""
+    code = element_type(dtype)
+    memory = _HOST_MEMORY if device.is_host else _DEVICE_MEMORY
+    buffer = device.allocator.allocate_buffer(memory, _USAGE, math.prod(shape) * dtype.itemsize)
+    return _View(buffer, shape, code)
 
 
 def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:

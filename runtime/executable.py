@@ -15,7 +15,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from quire.ir.errors import QuireError
+from quire.runtime.buffers import uninitialised
 from quire.runtime.devices import Device, Mode, binding, vm_instance
 
 _b = binding()
@@ -43,11 +46,12 @@ class Executable:
         device: the first device it runs on.
         mode: "sync" or "task" (see `Device.hal`).
         n_results: how many results it has.
+        stored_results: shape and dtype of the results for which memory is passed after the arguments.
     """
 
     __slots__ = (
         "_context", "_function", "_module", "_system_linked", "device", "devices", "entry", "host_modules", "mode",
-        "n_results",
+        "n_results", "stored_results",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +62,7 @@ class Executable:
         host_modules: Sequence[Any],
         mode: Mode,
         system_linked: bool = False,
+        stored_results: Sequence[tuple[tuple[int, ...], Any]] = (),
     ) -> None:
         self.devices = tuple(devices)
         self.device = self.devices[0]
@@ -66,6 +71,7 @@ class Executable:
         self.host_modules = tuple(host_modules)
         self._module = module
         self._system_linked = system_linked
+        self.stored_results = tuple((shape, np.dtype(dtype)) for shape, dtype in stored_results)
         function = module.lookup_function(entry)
         if function is None:
             raise ExecutionError(f"the module has no function {entry!r}; it has {', '.join(module.function_names)}")
@@ -95,6 +101,7 @@ class Executable:
         entry: str = "main",
         host_modules: Sequence[Any] = (),
         driver: Mode = "sync",
+        stored_results: Sequence[tuple[tuple[int, ...], Any]] = (),
     ) -> Executable:
         """Loads a compiled module.
 
@@ -104,6 +111,8 @@ class Executable:
             entry: the function to call.
             host_modules: `HostModule`s that the module imports.
             driver: "sync" (in the caller's thread) or "task" (worker threads); the same on GPUs.
+            stored_results: shape and dtype of the results for which the module takes memory after its arguments; each
+                call allocates it.
 
         Raises:
             ExecutionError: the module does not fit the device or this version of IREE, or has no such function.
@@ -116,13 +125,15 @@ class Executable:
         for one in devices:
             # A new program has buffers of new sizes; kept ones of other sizes would only fill the pool's slots.
             one.trim()
-        return cls(module, devices, entry, host_modules, driver, b"system-elf" in vmfb)
+        return cls(module, devices, entry, host_modules, driver, b"system-elf" in vmfb, stored_results)
 
     def with_mode(self, mode: Mode) -> Executable:
         """The same module in the other mode; `self` where nothing changes."""
         if mode == self.mode:
             return self
-        return Executable(self._module, self.devices, self.entry, self.host_modules, mode, self._system_linked)
+        return Executable(
+            self._module, self.devices, self.entry, self.host_modules, mode, self._system_linked, self.stored_results
+        )  # fmt: skip
 
     def execute(self, arguments: Sequence[Any]) -> list[Any]:
         """Calls the program with HalBufferViews and returns its results.
@@ -131,6 +142,7 @@ class Executable:
             ExecutionError: the program failed, or an argument has the wrong shape or dtype.
         """
         results = _VariantList(self.n_results)
+        arguments = [*arguments, *self._storage()]
         try:
             self._context.invoke(self._function, _pack(self.device.hal(self.mode), arguments), results)
         except Exception as error:
@@ -146,6 +158,18 @@ class Executable:
 
         The callable may be used by several threads at once.
         """
+        if self.stored_results:
+            storage = self._storage
+            call_stored = self._call_with_all(result_bytes)
+            return lambda arguments: call_stored([*arguments, *storage()])
+        return self._call_with_all(result_bytes)
+
+    def _storage(self) -> list[Any]:
+        """Memory for the results that bring their own."""
+        return [uninitialised(shape, dtype, self.device) for shape, dtype in self.stored_results]
+
+    def _call_with_all(self, result_bytes: int | None) -> Call:
+        """A callable that takes all that the module takes, the memory of stored results included."""
         invoke, function, failure, n = self._context.invoke, self._function, self.fail, self.n_results
         statics = _b.ArgumentPacker(_b._invoke_statics, None)
         pack, context, no_names = statics.pack, _b.InvokeContext(self.device.hal(self.mode)), dict[str, Any]()

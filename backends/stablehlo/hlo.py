@@ -386,3 +386,16 @@ def dynamic_slice(x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Va
 def dynamic_update_slice(x: Value, update: Value, starts: Sequence[Value]) -> Value:
     """dynamic_update_slice, which IREE does in place."""
     return op1("stablehlo.dynamic_update_slice", [x, update, *starts], x.type)
+
+
+VIEWS = frozenset(
+    ("stablehlo.reshape", "stablehlo.bitcast_convert", "stablehlo.optimization_barrier", "stablehlo.convert")
+)
+"""Operations whose result may be the same memory as their first operand."""
+
+
+def base_of(x: Any) -> Any:
+    """The value whose memory x is a view of."""
+    while isinstance(x.owner, mlir.Operation | mlir.OpView) and x.owner.name in VIEWS:
+        x = x.owner.operands[0]
+    return x

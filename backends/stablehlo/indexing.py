@@ -24,7 +24,7 @@ from ..kernels.scatter import ScatterOp
 from ..kernels.scatter import applies as scatter_applies
 from . import hlo
 from .kernel_calls import call, kernel_target, spec
-from .lowering import Ctx, base_of, lowering
+from .lowering import Ctx, lowering
 from .reductions import jaxpr_body, monoid_body
 
 Value = Any
@@ -76,7 +76,7 @@ def _unsliced(x: Value) -> Value:
     of that ("LLVM Translation failed for operation: builtin.unrealized_conversion_cast").
     """
     sliced = ("stablehlo.slice", "stablehlo.dynamic_slice")
-    return hlo.optimization_barrier(x)[0] if getattr(base_of(x).owner, "name", None) in sliced else x
+    return hlo.optimization_barrier(x)[0] if getattr(hlo.base_of(x).owner, "name", None) in sliced else x
 
 
 # -- gather -----------------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from ..kernels import SERIAL
 from ..targets import Target
 from . import hlo, types
 from .crossings import crossings
+from .result_storage import store_results
 
 LoweringRule = Callable[..., Any]
 lowering: RuleTable[LoweringRule] = RuleTable("stablehlo", "lowering to StableHLO")
@@ -101,11 +102,11 @@ class Ctx:
 
     def is_shared(self, x: Any) -> bool:
         """Whether x is, or is a view of, an operand that something else reads too."""
-        return any(base_of(x) == base_of(y) for y in self.shared)
+        return any(hlo.base_of(x) == hlo.base_of(y) for y in self.shared)
 
     def is_spent(self, x: Any) -> bool:
         """Whether x is a donated argument's memory, and this equation alone reads it."""
-        base = base_of(x)
+        base = hlo.base_of(x)
         if not isinstance(base.owner, mlir.Block) or base.owner != self.module.entry or self.is_shared(x):
             return False
         number = mlir.BlockArgument(base).arg_number
@@ -131,22 +132,9 @@ class Ctx:
         )
 
 
-# Operations whose result may be the same memory as their first operand.
-_VIEWS = frozenset(
-    ("stablehlo.reshape", "stablehlo.bitcast_convert", "stablehlo.optimization_barrier", "stablehlo.convert")
-)
-
-
 _BRANCHES = frozenset(("stablehlo.if", "stablehlo.case"))
 SOME_TRIPS = "quire_some_trips"
 """The attribute of a ``stablehlo.while`` whose body runs at least once."""
-
-
-def base_of(x: Any) -> Any:
-    """The value whose memory x is a view of."""
-    while isinstance(x.owner, mlir.Operation | mlir.OpView) and x.owner.name in _VIEWS:
-        x = x.owner.operands[0]
-    return x
 
 
 def may_be_argument(x: Any, module: ModuleLowering) -> bool:
@@ -170,7 +158,7 @@ def may_be_argument(x: Any, module: ModuleLowering) -> bool:
                 pending.append(owner.owner.operands[argument.arg_number])
             continue
         index = mlir.OpResult(x).result_number
-        if owner.name in _VIEWS:
+        if owner.name in hlo.VIEWS:
             pending.append(owner.operands[index if len(owner.operands) > 1 else 0])
         elif owner.name == "stablehlo.while":
             if SOME_TRIPS not in owner.attributes:
@@ -354,7 +342,8 @@ class LoweredModule:
 
     `results` tells where each output of the jaxpr comes from: ("result", k) is the module's k-th result,
     ("argument", i) is the i-th argument itself (returned unchanged, it never enters the module). `serial`: it is made of
-    kernels of one workgroup, and other threads have nothing to do.
+    kernels of one workgroup, and other threads have nothing to do. `stored`: the types of those results for which the
+    module takes memory, as further arguments after its own.
     """
 
     module: Any
@@ -362,6 +351,7 @@ class LoweredModule:
     host_calls: tuple[HostCall, ...]
     serial: bool = False
     choices: tuple[str, ...] = ()
+    stored: tuple[ShapedArray, ...] = ()
 
     def text(self, locations: bool = False) -> str:
         """The module, under comments that tell which forms were chosen and why."""
@@ -431,11 +421,14 @@ def lower_module(
             inliner = PassManager.parse("builtin.module(inline{default-pipeline=})")
             inliner.enable_verifier(False)  # the module is verified below
             inliner.run(module.operation)
+        stored = store_results(function, inner.out_avals, target.stored_results) if target.stored_results else ()
         try:
             module.operation.verify()
         except mlir.MLIRError as error:
             raise errors.CompileError(f"the StableHLO of {name} does not verify: {error}") from error
-    return LoweredModule(module, tuple(results), tuple(state.host_calls), _serial(block), tuple(state.choices))
+    return LoweredModule(
+        module, tuple(results), tuple(state.host_calls), _serial(block), tuple(state.choices), stored
+    )  # fmt: skip
 
 
 def _updated(jaxpr: Jaxpr) -> frozenset[Any]:

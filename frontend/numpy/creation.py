@@ -16,6 +16,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
+from quire.runtime.buffers import aligned_copy
 
 from ._util import (
     SCALARS,
@@ -143,7 +144,7 @@ def _from_host(value: np.ndarray[Any, Any], dtype: DType | None, copy: bool | No
                 value = value.real
             value = value.astype(target)
         elif copy:
-            value = value.copy()
+            value = aligned_copy(value)
     return from_numpy(value, ShapedArray(value.shape, target))
 
 

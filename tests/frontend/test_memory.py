@@ -166,6 +166,89 @@ def test_the_plan_is_what_is_allocated():
     assert 0.9 * fresh["donated"] <= new_memory(donating, donated, kept) < 1.1 * most < 0.6 * fresh["kept"]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted by /proc")
+def test_results_that_are_dropped_are_used_again():
+    f = quire.compile(lambda x: x * 0.5 + 0.25)
+    x = on_device(np.ones(1 << 20, np.float32))
+
+    def hold(n: int) -> int:
+        held = [f(x) for _ in range(n)]
+        del held
+        return resident()[0]
+
+    first = hold(8)
+    assert max(hold(8) for _ in range(6)) - first < 2 * x.nbytes  # IREE's own pool grew by 7 of 8 each time
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted by /proc")
+def test_memory_of_results_is_counted_and_given_back():
+    f = quire.compile(lambda x: x * 0.5 + 0.25)
+    x = on_device(np.ones(1 << 20, np.float32))
+    device = x.device
+    result = f(x)
+    device.trim()
+    held = device.memory_stats()["bytes_in_use"]
+    del result
+    device.trim()
+    assert device.memory_stats()["bytes_in_use"] == held - x.nbytes
+
+
+def test_one_result_does_not_hold_the_memory_of_another():
+    f = quire.compile(lambda x: (x * 0.5, x + 0.25))
+    x = on_device(np.ones(1 << 20, np.float32))
+    f(x)
+    x.device.trim()
+    before = x.device.memory_stats()["bytes_in_use"]
+    second = f(x)[1]
+    x.device.trim()
+    assert x.device.memory_stats()["bytes_in_use"] == before + second.nbytes
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is counted by /proc")
+@pytest.mark.parametrize("make", [lambda h: qnp.asarray(h), lambda h: qnp.asarray(h[:1]) + qnp.zeros_like(h)])
+def test_an_argument_is_in_memory_once(make):
+    host = np.ones(8 << 20, np.float32)
+    x = make(host)
+    f = quire.compile(lambda x: qnp.sum(x[:8]))
+    f(x)  # compiled; x has been seen
+    x = make(host)
+    gc.collect()
+    before = resident()[0]
+    assert f(x) == 8
+    gc.collect()
+    assert resident()[0] - before < x.nbytes // 4
+    np.testing.assert_array_equal(np.asarray(x), host)
+
+
+def test_an_address_stays_when_a_compiled_function_takes_the_array():
+    for x in (qnp.ones(1 << 16) + 1, qnp.asarray(np.ones(1 << 16)), qnp.ones(3) + 1):
+        before = x.unsafe_buffer_pointer()
+        seen = np.asarray(x)
+        quire.compile(lambda x: x * 2)(x)
+        assert x.unsafe_buffer_pointer() == before
+        np.testing.assert_array_equal(np.asarray(x), seen)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_numpy_has_seen_outlives_the_array(dtype):
+    for x in (qnp.asarray(np.full(1 << 18, 2.0)), qnp.ones((512, 512)).T + 1, qnp.ones((512, 512)).T * 2):
+        x = x.astype(dtype)
+        seen = np.asarray(x)
+        assert not seen.flags.writeable
+        x.delete()
+        gc.collect()
+        others = [np.full(x.shape, 7, seen.dtype) for _ in range(4)]  # would take the memory if it were free
+        assert (seen == 2).all() and len(others) == 4
+
+
+def test_what_numpy_has_seen_is_kept_when_the_array_is_donated():
+    x = qnp.ones(1 << 16) + 1
+    seen = np.asarray(x)
+    quire.compile(lambda x: x * 2)(x)  # from now on the elements are in memory of the device
+    quire.compile(lambda x: x.at[0].set(7.0), donate_argnums=0)(x)
+    assert (seen == 2).all()
+
+
 def test_an_array_given_twice_is_not_overwritten():
     f = quire.compile(lambda p, q: (p * 2.0, q.at[0].set(p[1])), donate_argnums=(0, 1))
     x = on_device(A)

@@ -10,6 +10,7 @@ import pytest
 
 from quire.tools.bench import cli, report, workload
 from quire.tools.bench.measure import Effort, Measured, Result, measure
+from quire.tools.bench.sections import markers
 from quire.tools.bench.workload import Figure, Library, Timed, Unavailable, Workload
 
 LIBRARIES = ("quire", "numpy")
@@ -73,7 +74,8 @@ def test_names_select_workloads() -> None:
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUIRE_CACHE_DIR", str(tmp_path))
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{report.START}\nSTALE\n{report.END}\nafter\n")
+    start, end = markers(report.SECTION)
+    page.write_text(f"before\n{start}\nSTALE\n{end}\nafter\n")
     out = tmp_path / "run.json"
     argv = ["eager/x + y", "--against", "numpy", "--seconds", "0.01", "--json", str(out), "--markdown", str(page)]
     assert cli.main(argv) == 0

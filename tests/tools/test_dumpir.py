@@ -158,6 +158,24 @@ def test_timing(script):
         r"^stablehlo: \d+", run.stdout, re.MULTILINE
     )
     assert re.findall(r"^iree ([\w-]+): \d+", run.stdout, re.MULTILINE)[-1] == "vm"
+    lines = [line.split(":")[0] for line in run.stdout.splitlines() if re.search(r"^\w+: \d+\.\d ms$", line)]
+    assert lines == ["trace", "stablehlo", "iree", "load"]
+
+
+def test_timing_of_a_script_and_of_textual_ir(tmp_path):
+    path = tmp_path / "run.py"
+    path.write_text("import quire\n@quire.compile\ndef f(x):\n    return x + 1\nf(1.0)\n")
+    out = dumpir(str(path), "--stage", "jaxpr", "--timing").stdout
+    assert re.search(r"^trace: \d+\.\d ms$", out, re.MULTILINE) and re.search(r"^load: \d+\.\d ms$", out, re.MULTILINE)
+    out = dumpir("--passes", "dce", "--timing", stdin=PROGRAM).stdout
+    assert "trace:" not in out and "load:" not in out and "total" in out
+
+
+def test_timing_for_a_target_without_devices(script):
+    args = ("--args", "f32[8,3]", "f32[8,3]", "--target", "rocm", "--stage", "jaxpr", "--timing")
+    assert "load: not measured: target rocm has no devices: programs for it are compiled only" in (
+        dumpir(f"{script}:loss", *args).stdout
+    )
 
 
 def test_text_from_standard_input():

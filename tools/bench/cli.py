@@ -9,15 +9,19 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import report
-from .measure import Effort, Result, measure_all
+from .kinds import MEMORY, TIME, WARM_START, Kind
+from .sections import table
 from .workload import Entry, entries
 
 EXAMPLES = """examples:
   python -m quire.tools.bench --list
   python -m quire.tools.bench call startup                 the workloads of two groups
   python -m quire.tools.bench 'matmul/*' --against jax,numpy
+  python -m quire.tools.bench --memory matmul              peak memory, each library in a process of its own
+  python -m quire.tools.bench --warm-start call            first results of cached programs, in new processes
   python -m quire.tools.bench --json run.json --plot run.png --markdown docs/performance.md
 
 Exit code: 0, or 1 when a workload failed or gave other results than the other library, 2 for a wrong command line.
@@ -34,6 +38,15 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--against", default="jax", metavar="LIST", help="other libraries: jax, numpy, or none (default: jax)"
     )
+    what = p.add_mutually_exclusive_group()
+    what.add_argument(
+        "--memory", dest="kind", action="store_const", const=MEMORY, default=TIME,
+        help="measure peak resident memory instead of time",
+    )  # fmt: skip
+    what.add_argument(
+        "--warm-start", dest="kind", action="store_const", const=WARM_START,
+        help="measure quire's first results of programs that are in the persistent cache",
+    )  # fmt: skip
     p.add_argument("--list", action="store_true", help="list the workloads and end")
     p.add_argument(
         "--seconds", type=float, default=0.6, help="time for each workload and library (default: %(default)s)"
@@ -45,7 +58,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--json", type=Path, metavar="FILE", help="write the results as JSON")
     p.add_argument("--plot", type=Path, metavar="FILE", help="write a picture of the ratios (needs matplotlib)")
     p.add_argument(
-        "--markdown", type=Path, metavar="FILE", help="replace the generated section of a page with the table"
+        "--markdown",
+        type=Path,
+        metavar="FILE",
+        help="replace the generated section of a page with the table; each kind of measurement has its own",
     )
     return p
 
@@ -73,62 +89,90 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     options = parser().parse_args(argv)
     try:
-        run = chosen(options.names, list(entries()))
-    except ValueError as error:
+        return _run(options)
+    except UsageError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
+
+
+class UsageError(ValueError):
+    """The command line asks for what there is not."""
+
+
+def _run(options: argparse.Namespace) -> int:
+    kind: Kind = options.kind
+    try:
+        run = kind.entries(chosen(options.names, list(entries())))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if options.list:
         for entry in run:
             print(f"{entry.title}  ({', '.join(entry.libraries)})")
         return 0
+    if options.plot and kind is not TIME:
+        raise UsageError(f"--plot shows times, not {kind.name}")
     against = [n.strip() for n in options.against.split(",") if n.strip() not in ("", "none")]
     unknown = set(against) - {"jax", "numpy"}
     if unknown:
-        print(f"bench: --against {options.against}: expected jax and numpy, got {sorted(unknown)}", file=sys.stderr)
-        return 2
-    libraries = ["quire", *against]
+        raise UsageError(f"--against {options.against}: expected jax and numpy, got {sorted(unknown)}")
+    libraries = kind.libraries(["quire", *against])
     if options.load:
-        results = [r for path in options.load for r in report.read_json(path)]
-        titles = {e.title for e in run}
-        results = [r for r in results if r.title in titles]
-        print("\n".join(report.plain([report.columns(libraries), *(report.row(r, libraries) for r in results)])))
+        results = _load(run, libraries, options)
     else:
         results = _measure(run, libraries, options)
-    print("\n".join(report.summary(results, libraries)))
+    lines = kind.summary(results, libraries)
+    print("\n".join(lines))
     if options.markdown:
-        report.write_markdown(options.markdown, results, libraries)
+        rows = [kind.page_row(r, libraries) for r in kind.ranked(results, libraries)]
+        report.write_markdown(options.markdown, kind.section, lines, table(kind.columns(libraries), rows))
     if options.plot:
         report.plot(options.plot, results, against)
     return 1 if any(r.failed for r in results) else 0
 
 
-def _measure(run: Sequence[Entry], libraries: Sequence[str], options: argparse.Namespace) -> list[Result]:
-    """Measure, print each result as it is found, and keep the JSON file up to date for a run that is interrupted."""
-    show = _printer(run, libraries)
-    found: list[Result] = []
+def _load(run: Sequence[Entry], libraries: Sequence[str], options: argparse.Namespace) -> Sequence[Any]:
+    """Earlier results of the chosen entries; what was measured twice, as it was found last."""
+    kind: Kind = options.kind
+    titles = {e.title for e in run}
+    try:
+        stored = [kind.from_json(r) for path in options.load for r in report.read_json(path, kind.name)]
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--load: {error}") from None
+    results = list({r.title: r for r in stored if r.title in titles}.values())
+    print("\n".join(report.plain([kind.columns(libraries), *(kind.row(r, libraries) for r in results)])))
+    return results
 
-    def progress(result: Result) -> None:
+
+def _measure(run: Sequence[Entry], libraries: Sequence[str], options: argparse.Namespace) -> Sequence[Any]:
+    """Measure, print each result as it is found, and keep the JSON file up to date for a run that is interrupted."""
+    kind: Kind = options.kind
+    show = _printer(run, libraries, kind)
+    found: list[Any] = []
+
+    def progress(result: Any) -> None:
         show(result)
         found.append(result)
         if options.json:
-            report.write_json(options.json, found)
+            report.write_json(options.json, found, kind.name)
 
     with tempfile.TemporaryDirectory(prefix="quire-bench-") as folder:
         # A cache folder of its own: the first compile of each workload is a cold one.
         os.environ["QUIRE_CACHE_DIR"] = folder
-        return measure_all(run, libraries, Effort(options.seconds), progress)
+        return kind.measure(run, libraries, options.seconds, progress)
 
 
-def _printer(run: Sequence[Entry], libraries: Sequence[str]) -> Callable[[Result], None]:
+def _printer(run: Sequence[Entry], libraries: Sequence[str], kind: Kind) -> Callable[[Any], None]:
     """Prints each line as soon as it is known, in columns of fixed width."""
     title = max(len(e.title) for e in run)
+    widths = [max(9, len(head)) for head in kind.columns(libraries)]
 
     def line(cells: Sequence[str]) -> str:
-        return "  ".join([cells[0].ljust(title), *(c.rjust(9) for c in cells[1:-1]), cells[-1]]).rstrip()
+        middle = [c.rjust(w) for c, w in zip(cells[1:-1], widths[1:-1])]
+        return "  ".join([cells[0].ljust(title), *middle, cells[-1]]).rstrip()
 
-    print(line(report.columns(libraries)))
+    print(line(kind.columns(libraries)))
 
-    def show(result: Result) -> None:
-        print(line(report.row(result, libraries)), flush=True)
+    def show(result: Any) -> None:
+        print(line(kind.row(result, libraries)), flush=True)
 
     return show

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from .measure import Measured, Result
 from .remarks import remark
+from .sections import replace_section
 
 
 def duration(seconds: float | None) -> str:
@@ -113,8 +115,14 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
-def write_json(path: Path, results: Sequence[Result]) -> None:
-    """The results with the machine and the versions."""
+class Storable(Protocol):
+    """A result of any kind of measurement."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def write_json(path: Path, results: Sequence[Storable], kind: str) -> None:
+    """The results with what was measured, the machine and the versions."""
     from importlib.metadata import PackageNotFoundError, version
 
     versions: dict[str, str] = {}
@@ -123,44 +131,48 @@ def write_json(path: Path, results: Sequence[Result]) -> None:
             versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    document = {"machine": machine(), "versions": versions, "results": [r.to_json() for r in results]}
+    document = {"kind": kind, "machine": machine(), "versions": versions, "results": [r.to_json() for r in results]}
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def read_json(path: Path) -> list[Result]:
-    """The results of an earlier run."""
-    results: list[Result] = []
-    for r in json.loads(path.read_text(encoding="utf-8"))["results"]:
-        measured = {name: Measured(**m) for name, m in r.pop("measured").items()}
-        del r["ratios"]
-        results.append(Result(**r, measured=measured))
-    return results
-
-
-START, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-
-
-def write_markdown(path: Path, results: Sequence[Result], libraries: Sequence[str]) -> None:
-    """Replace the generated section of a page with the table, the slowest ratios first and with remarks.
+def read_json(path: Path, kind: str) -> list[dict[str, Any]]:
+    """The results of an earlier run, as they were stored.
 
     Raises:
-        ValueError: the page has no generated section.
+        ValueError: something else was measured.
     """
-    text = path.read_text(encoding="utf-8")
-    if START not in text or END not in text:
-        raise ValueError(f"{path} has no section between {START} and {END} to be replaced")
-    heads = columns(libraries)
-    lines = [f"Machine: {machine()}.", "", *(f"- {line}" for line in summary(results, libraries)), ""]
-    lines += ["| " + " | ".join(heads) + " |", "|" + "|".join(["---", *["---:"] * (len(heads) - 2), "---"]) + "|"]
-    for result in slowest_first(results):
-        cells = row(result, libraries)
-        ratio = result.ratio("mark") if result.mark is not None else result.ratio("jax")
-        if ratio is not None and ratio > 1.0:
-            cells[-1] = "; ".join(filter(None, (cells[-1], remark(result.title))))
-        lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
-    before, rest = text.split(START, 1)
-    after = rest.split(END, 1)[1]
-    path.write_text(before + START + "\n" + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    found = document.get("kind", "time")
+    if found != kind:
+        raise ValueError(f"{path} holds measurements of {found}, not of {kind}")
+    return document["results"]
+
+
+def from_json(data: Mapping[str, Any]) -> Result:
+    """The result that `to_json` gave."""
+    kept = {k: v for k, v in data.items() if k != "ratios"}
+    return Result(**{**kept, "measured": {name: Measured(**m) for name, m in data["measured"].items()}})
+
+
+SECTION = "bench"
+
+
+def row_with_remark(result: Result, libraries: Sequence[str]) -> list[str]:
+    """One line of the page's table: where quire is slower, with the reason."""
+    cells = row(result, libraries)
+    ratio = result.ratio("mark") if result.mark is not None else result.ratio("jax")
+    if ratio is not None and ratio > 1.0:
+        cells[-1] = "; ".join(filter(None, (cells[-1], remark(result.title))))
+    return cells
+
+
+def write_markdown(path: Path, name: str, lines: Sequence[str], rows: Sequence[str]) -> None:
+    """Replace a generated section of a page with the machine, the lines that sum a run up, and its table.
+
+    Raises:
+        ValueError: the page has no such section.
+    """
+    replace_section(path, name, [f"Machine: {machine()}.", "", *(f"- {line}" for line in lines), "", *rows])
 
 
 def plot(path: Path, results: Sequence[Result], against: Sequence[str]) -> None:

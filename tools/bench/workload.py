@@ -6,6 +6,7 @@ the functions. A `Figure` is measured by a function of its own: it needs new pro
 
 from __future__ import annotations
 
+import functools
 import importlib
 import types
 from collections.abc import Callable, Iterator
@@ -74,6 +75,8 @@ class Timed:
         compile_anew: compiles the program, of which nothing is cached in memory, and calls it once. Its first call is
             a cold compile (the bench has a fresh cache folder), its second finds the program in the persistent cache.
         count: a number beside the time, such as equations; the ratio of counts is reported too.
+        ahead: makes everything that a call needs, without calling, and returns the call: where the memory of a call is
+            measured, what compiling takes must not be part of it. None: `call` is made once before.
     """
 
     call: Callable[[], Any]
@@ -82,6 +85,7 @@ class Timed:
     compare: bool = True
     compile_anew: Callable[[], Any] | None = None
     count: Callable[[], int] | None = None
+    ahead: Callable[[], Callable[[], Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ def program(
     def build(lib: Library) -> Timed:
         given = lib.put(arguments(np.random.default_rng(0)))
         f = make(lib)
-        compiled = lib.compiled(f)
+        compiled: Any = lib.compiled(f)
 
         def compile_anew() -> Any:
             def fresh(*args: Any) -> Any:  # a new function object: nothing of it is cached in memory
@@ -166,7 +170,13 @@ def program(
 
             return lib.wait(lib.compiled(fresh)(*given))
 
-        return Timed(lambda: compiled(*given), compile_anew=compile_anew if lib.name != "numpy" else None)
+        def ahead() -> Callable[[], Any]:
+            return functools.partial(compiled.lower(*given).compile(), *given)
+
+        compiles = lib.name != "numpy"
+        return Timed(
+            lambda: compiled(*given), compile_anew=compile_anew if compiles else None, ahead=ahead if compiles else None
+        )
 
     register(Workload(group, name, build, libraries, tolerance))
 

@@ -68,7 +68,7 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument("-o", "--output", metavar="DIR", help="write a file for each stage, in a folder for each function")
     p.add_argument("--source", action="store_true", help="show the user's line of each equation")
     p.add_argument("--timing", action="store_true", help="show time and number of equations of each pass, and the time "
-                   "of lowering and of each phase of IREE (of a function or script)")  # fmt: skip
+                   "of the trace, of lowering, of each phase of IREE and of loading (of a function or script)")  # fmt: skip
     p.add_argument("--compare", action="store_true", help="evaluate the program around each pass, stop at the first "
                    "that changes the numbers")  # fmt: skip
     p.add_argument("--no-verify", action="store_true", help="do not verify the program around each pass")
@@ -258,16 +258,26 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> Non
                 screen.heading(f"{program.name}: {stage} ({stages.target.name})")
             screen.code(text, stages.extension(stage))
     if options.timing:
-        _timing(stages, screen, compiled=not program.textual)
+        _timing(program, stages, screen)
 
 
-def _timing(stages, screen, *, compiled: bool) -> None:  # noqa: ANN001
-    """The time of each pass and, of a program that is compiled, of lowering and of each of IREE's phases."""
+def _timing(program, stages, screen) -> None:  # noqa: ANN001
+    """The time of each pass and, of a program that is compiled, of its trace, lowering, IREE's phases and loading."""
+    from quire.stages import LOAD
+
     screen.heading(f"{stages.name}: time")
+    if program.trace_seconds is not None:
+        screen.line(f"trace: {program.trace_seconds * 1e3:.1f} ms")
     screen.line(stages.result.table())
-    phases = stages.compile_all().phase_seconds if compiled else {}
+    phases = {} if program.textual else stages.compile_all().phase_seconds
     for what, seconds in [*stages.seconds.items(), *(("iree " + phase, s) for phase, s in phases.items())]:
         screen.line(f"{what}: {seconds * 1e3:.1f} ms")
+    if not program.textual:
+        try:
+            stages.load()
+            screen.line(f"{LOAD}: {stages.seconds[LOAD] * 1e3:.1f} ms")
+        except RuntimeError as error:  # a program for a device that is not here
+            screen.line(f"{LOAD}: not measured: {error}")
 
 
 def _lists(options: argparse.Namespace, screen) -> None:  # noqa: ANN001

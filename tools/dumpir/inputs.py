@@ -18,7 +18,7 @@ from quire.compiled_function import CompiledFunction
 from quire.ir import dtypes
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.parser import parse
-from quire.stages import Stages, stage_sink
+from quire.stages import TRACE, Stages, stage_sink
 
 
 class InputError(Exception):
@@ -35,6 +35,7 @@ class Program:
     donated: tuple[int, ...] = ()
     keep_unused: bool = False
     textual: bool = False
+    trace_seconds: float | None = None
 
 
 # -- textual IR -------------------------------------------------------------------------------------------------------
@@ -86,7 +87,8 @@ def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
         n = names[stages.name] = names.get(stages.name, 0) + 1
         name = stages.name if n == 1 else f"{stages.name}-{n}"
         target = stages.target.name
-        programs.append(Program(name, stages.program, target, stages.donated, stages.keep_unused))
+        programs.append(Program(name, stages.program, target, stages.donated, stages.keep_unused,
+                                trace_seconds=stages.seconds.get(TRACE)))  # fmt: skip
 
     with _as_script(Path(path).absolute(), arguments), stage_sink(collect):
         try:
@@ -166,7 +168,10 @@ def trace_function(path: str, function: str, args: Sequence[str] | None) -> Prog
             _check_needs_no_arguments(f, f"{path}:{function}")
         compiled: Any = f if isinstance(f, CompiledFunction) else quire.compile(f)
         traced = compiled.trace(*positional, **keywords)
-    return Program(traced.fun_name, traced.jaxpr, traced.device.target.name, tuple(traced.donated), traced.keep_unused)
+    return Program(
+        traced.fun_name, traced.jaxpr, traced.device.target.name, tuple(traced.donated), traced.keep_unused,
+        trace_seconds=traced.traced.seconds,
+    )  # fmt: skip
 
 
 def _check_needs_no_arguments(f: Any, shown: str) -> None:

@@ -66,4 +66,10 @@ def grad_of_hundred(lib: Library) -> Timed:
 @workload("eager", "16M additions")
 def large(lib: Library) -> Timed:
     x = lib.put(np.ones(1 << 24, np.float32))
-    return Timed(lambda: x + x)
+
+    def ahead() -> Callable[[], Any]:
+        few = x[:4] + x[:4]  # what a library makes ready at its first operation is not part of the additions' memory
+        lib.wait(few)
+        return lambda: x + x
+
+    return Timed(lambda: x + x, ahead=ahead)
