@@ -33,7 +33,7 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ("sort/top*", "the radix selection makes several passes, which small arrays do not repay"),
     ("index/*", "rows are read by an element loop that is not vectorised, and indices are clamped first"),
     ("loop/*", "the whole loop is one kernel of one workgroup"),
-    ("training/spectral*", "many small dispatches, and eig as a host function; it has not been taken apart"),
+    ("training/spectral*", "some 35 dispatches of which most are small"),
     ("training/*", "the sum of the contractions, convolutions and reductions above"),
     ("linalg/*", "a call of LAPACK through NumPy, with its copies, from compiled code"),
     ("random/gamma*", "a loop of rejection steps over all elements, each step a dispatch or several"),
