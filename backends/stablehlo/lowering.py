@@ -19,6 +19,7 @@ from typing import Any
 
 import iree.compiler.ir as mlir
 import numpy as np
+from iree.compiler._mlir_libs import _mlir
 from iree.compiler.passmanager import PassManager
 
 from quire.ir import errors
@@ -43,6 +44,9 @@ lowering: RuleTable[LoweringRule] = RuleTable("stablehlo", "lowering to StableHL
 @lru_cache(maxsize=1)
 def mlir_context() -> Any:
     """The MLIR context that all lowering shares."""
+    # The bindings look for a Python module of a dialect at each operation of it that is looked at, again and again
+    # where there is none, 40 us each time. IREE has none of StableHLO: with this prefix they find our package.
+    _mlir.globals.append_dialect_search_prefix(__package__.rpartition(".")[0])
     return mlir.Context()
 
 
@@ -73,6 +77,7 @@ class ModuleLowering:
     locations: dict[Source | None, Any] = field(default_factory=dict)
     # Where there is a choice of form, what was chosen and why.
     choices: list[str] = field(default_factory=list)
+    kernels: set[str] = field(default_factory=set)  # the symbols of quire's own kernels in the module
     copies: int = 0  # of values that are updated in place and read elsewhere too
     # Formulas that occur more than once, as private functions until the module is complete: see `_outlined`.
     functions: dict[Jaxpr, str | None] = field(default_factory=dict)
@@ -445,8 +450,14 @@ _FREE = frozenset(
 
 def _serial(block: Any) -> bool:
     """Whether a function's work is that of kernels of one workgroup."""
-    others = [op.operation for op in block.operations if op.operation.name not in _FREE]
-    return bool(others) and all(SERIAL in op.attributes for op in others)
+    others = False
+    for view in block.operations:
+        op = view.operation
+        if op.name not in _FREE:
+            if SERIAL not in op.attributes:
+                return False
+            others = True
+    return others
 
 
 def _symbol(name: str) -> str:
