@@ -20,7 +20,6 @@ from typing import Any
 import iree.compiler.ir as mlir
 import numpy as np
 from iree.compiler._mlir_libs import _mlir
-from iree.compiler.passmanager import PassManager
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray
@@ -79,7 +78,7 @@ class ModuleLowering:
     choices: list[str] = field(default_factory=list)
     kernels: set[str] = field(default_factory=set)  # the symbols of quire's own kernels in the module
     copies: int = 0  # of values that are updated in place and read elsewhere too
-    # Formulas that occur more than once, as private functions until the module is complete: see `_outlined`.
+    # Formulas that occur more than once are private functions: see `_outlined`.
     functions: dict[Jaxpr, str | None] = field(default_factory=dict)
 
     def location(self, source: Source | None) -> Any:
@@ -251,7 +250,7 @@ _OUTLINE_FROM = 8
 def _outlined(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
     """Emit a formula: in place at its first use in the module, as a call of a private function at any later one.
 
-    MLIR inlines the calls when the module is complete, which is ten times faster than emitting the operations here.
+    IREE puts the calls in place before anything else: its output is the same, and here the operations are made once.
     """
     module = ctx.module
     if jaxpr not in module.functions:
@@ -422,10 +421,6 @@ def lower_module(
             values = lower_jaxpr(state, inner, consts, list(block.arguments))
             values = [copy_of(x) if may_be_argument(x, state) else x for x in values]
             hlo.op("func.return", values, [])
-        if any(state.functions.values()):
-            inliner = PassManager.parse("builtin.module(inline{default-pipeline=})")
-            inliner.enable_verifier(False)  # the module is verified below
-            inliner.run(module.operation)
         stored = store_results(function, inner.out_avals, target.stored_results) if target.stored_results else ()
         try:
             module.operation.verify()
