@@ -12,7 +12,7 @@ from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import structural as st
 
-from .clusters import Cluster, reduction_clusters
+from .clusters import Cluster, is_seed, reduction_clusters
 from .graph import Graph, Group, Order
 from .order import replaced
 
@@ -31,7 +31,8 @@ def with_attention(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, int]:
 
     Inside is the cluster's own `fusion` equation between the two products.
     """
-    if sum(e.primitive is ct.dot_general_p for e in jaxpr.eqns) < 2:
+    products = sum(e.primitive is ct.dot_general_p for e in jaxpr.eqns)
+    if products < 2 or not any(is_seed(e, least) for e in jaxpr.eqns):
         return jaxpr, 0
     jaxpr, middle = _clusters(_untransposed(jaxpr), least)
     if not middle:

@@ -49,7 +49,7 @@ def reduction_clusters(graph: Graph, order: Order, least: int, others: Sequence[
     taken: set[int] = {i for c in others for i in c.eqns}
     found: list[Cluster] = []
     for i, e in enumerate(graph.eqns):
-        if i in taken or e.primitive not in SEEDS or e.inputs[0].aval.size < least:
+        if i in taken or not is_seed(e, least):
             continue
         axes = _axes(e)
         if not axes or axes != tuple(range(axes[0], axes[-1] + 1)) or not isinstance(e.inputs[0], Var):
@@ -61,6 +61,11 @@ def reduction_clusters(graph: Graph, order: Order, least: int, others: Sequence[
             found.append(cluster)
             taken |= cluster.eqns
     return found
+
+
+def is_seed(e: Eqn, least: int) -> bool:
+    """Whether an equation is a reduction of at least so many elements."""
+    return e.primitive in SEEDS and e.inputs[0].aval.size >= least
 
 
 def _axes(e: Eqn) -> tuple[int, ...]:
@@ -171,4 +176,4 @@ class _Growing:
                     changed = True
 
 
-__all__ = ["KEPT_APART", "SEEDS", "Cluster", "reduction_clusters"]
+__all__ = ["KEPT_APART", "SEEDS", "Cluster", "is_seed", "reduction_clusters"]

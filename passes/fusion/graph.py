@@ -14,34 +14,55 @@ from quire.ir.jaxpr import Jaxpr, Var
 
 
 class Graph:
-    """Who computes and who reads each value.
-
-    `before` and `after` are the equations that one comes directly after and before: for its operands, and because
-    equations with effects keep their order.
-    """
+    """Who computes and who reads each value. All is found out when it is first asked for: most programs need little."""
 
     def __init__(self, jaxpr: Jaxpr) -> None:
+        self.jaxpr = jaxpr
         self.eqns = jaxpr.eqns
-        self.maker: dict[Var, int] = {}
-        self.readers: dict[Var, list[int]] = {}
-        self.returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
-        self.before: list[list[int]] = []
-        self.after: list[list[int]] = [[] for _ in jaxpr.eqns]
-        last_effect: int | None = None
-        for i, e in enumerate(jaxpr.eqns):
+
+    @cached_property
+    def maker(self) -> dict[Var, int]:
+        """The number of the equation that computes a value."""
+        return {v: i for i, e in enumerate(self.eqns) for v in e.outputs}
+
+    @cached_property
+    def readers(self) -> dict[Var, list[int]]:
+        """The numbers of the equations that read a value, once for each operand that it is."""
+        readers: dict[Var, list[int]] = {}
+        for i, e in enumerate(self.eqns):
             for a in e.inputs:
                 if isinstance(a, Var):
-                    self.readers.setdefault(a, []).append(i)
-            before = dict.fromkeys(self.maker[a] for a in e.inputs if isinstance(a, Var) and a in self.maker)
-            for v in e.outputs:
-                self.maker[v] = i
+                    readers.setdefault(a, []).append(i)
+        return readers
+
+    @cached_property
+    def returned(self) -> set[Var]:
+        """The values that the program returns."""
+        return {a for a in self.jaxpr.outvars if isinstance(a, Var)}
+
+    @cached_property
+    def before(self) -> list[list[int]]:
+        """What each equation comes directly after: for its operands, and as equations with effects keep their order."""
+        maker = self.maker
+        before: list[list[int]] = []
+        last_effect: int | None = None
+        for i, e in enumerate(self.eqns):
+            found = {maker[a]: None for a in e.inputs if isinstance(a, Var) and a in maker}
             if e.effects:
                 if last_effect is not None:
-                    before[last_effect] = None
+                    found[last_effect] = None
                 last_effect = i
-            self.before.append(list(before))
+            before.append(list(found))
+        return before
+
+    @cached_property
+    def after(self) -> list[list[int]]:
+        """What comes directly after each equation."""
+        after: list[list[int]] = [[] for _ in self.eqns]
+        for i, before in enumerate(self.before):
             for j in before:
-                self.after[j].append(i)
+                after[j].append(i)
+        return after
 
     def makers(self, i: int) -> Iterator[int]:
         """The equations that compute the operands of the i-th."""
@@ -111,8 +132,11 @@ class Order:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.moved = 0
-        self._place = _depth_first(graph)
         self._joined: dict[int, frozenset[int]] = {}
+
+    @cached_property
+    def _place(self) -> list[int]:
+        return _depth_first(self.graph)
 
     def join(self, group: frozenset[int]) -> bool:
         """Make a set of equations one, if none of the joined sets then waits for itself; else leave all as it is."""
