@@ -251,7 +251,13 @@ def attention(
     out = dots[1].outputs[0].aval
     total = kernels.dtype_of(dots[0].outputs[0].aval.dtype)
     chosen = kernels.attention_of(
-        given, tuple(order for _, order in read), (first, second), rows, total, kernels.Spec.of(out.shape, out.dtype), target
+        given,
+        tuple(order for _, order in read),
+        (first, second),
+        rows,
+        total,
+        kernels.Spec.of(out.shape, out.dtype),
+        target,
     )
     if isinstance(chosen, kernels.Declined):
         ctx.chose(f"no attention kernel: {chosen.reason}")

@@ -23,6 +23,7 @@ from iree.compiler._mlir_libs import _mlir
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray
+from quire.ir.collection import collection_put_off
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
 from quire.ir.primitive import Primitive, RuleTable
@@ -370,6 +371,7 @@ class LoweredModule:
         return out.getvalue()
 
 
+@collection_put_off()
 def lower_module(
     closed: ClosedJaxpr, target: Target, *, name: str = "main", donated: Sequence[int] = ()
 ) -> LoweredModule:

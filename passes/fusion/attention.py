@@ -67,7 +67,11 @@ def _clusters(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, list[Cluster]]:
     """The clusters between two products, and a jaxpr in which their rows are the second one's left operand."""
     for _ in range(2):
         graph = Graph(jaxpr)
-        middle = {c: found for c in reduction_clusters(graph, Order(graph), least) if (found := _products(graph, c)) is not None}
+        middle = {
+            c: found
+            for c in reduction_clusters(graph, Order(graph), least)
+            if (found := _products(graph, c)) is not None
+        }
         turned = {found.second for found in middle.values() if found.side == 1}
         if not turned:
             return jaxpr, list(middle)

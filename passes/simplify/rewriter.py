@@ -70,7 +70,9 @@ RULES: dict[Primitive, list[Rule]] = {}
 """The rules by the primitive of the equation that they replace."""
 
 
-def rule(*primitives: Primitive, when: Iterable[Trait | Primitive] | None = None) -> Callable[[RuleFunction], RuleFunction]:
+def rule(
+    *primitives: Primitive, when: Iterable[Trait | Primitive] | None = None
+) -> Callable[[RuleFunction], RuleFunction]:
     """Decorator: a rule for equations of these primitives, named as the function.
 
     `when` names the traits of which one must be there; a primitive stands for an operand that it makes.
