@@ -50,7 +50,7 @@ class Target:
     workers: int = 1
     bytes_per_second: float = 1e10
     flops_per_second: float = 1e11
-    unsupported: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
+    unsupported: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}), hash=False)
     kernels: bool = False
     host_functions: bool = False
     system_link: bool = False

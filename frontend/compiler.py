@@ -1,7 +1,7 @@
 """From a closed jaxpr to a loaded program: passes, lowering, IREE, and the persistent cache around them.
 
 The cache is keyed by the traced jaxpr, before any pass, so that a second process runs neither passes nor lowering: it
-prints the jaxpr, finds the file and loads it.
+writes the jaxpr's identity, finds the file and loads it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from quire.backends.iree.service import CompileOutput, compile_service, retry_fl
 from quire.backends.targets import Target
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
+from quire.ir.identity import identity
 from quire.ir.jaxpr import ClosedJaxpr
-from quire.ir.printer import jaxpr_to_str
 from quire.ir.tracing import hooks
 from quire.passes.cost import Cost, estimate
 from quire.runtime.compile_cache import cache_key, compile_cache
@@ -116,7 +116,7 @@ def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int], keep_unuse
             np.ascontiguousarray(array).view(np.uint8).data if array.size and array.shape else array.tobytes()
         )
     return cache_key(
-        jaxpr_to_str(closed.jaxpr), digest.digest(), target.fingerprint(), repr((tuple(donated), keep_unused)),
+        identity(closed.jaxpr), digest.digest(), target.fingerprint(), repr((tuple(donated), keep_unused)),
         repr(config.options.trace_key),
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ class ShapedArray(AbstractValue):
     Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity.
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size")
+    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "nbytes")
     _interned: ClassVar[dict[tuple[tuple[int, ...], DType, bool], ShapedArray]] = {}
 
     shape: tuple[int, ...]
@@ -33,6 +33,7 @@ class ShapedArray(AbstractValue):
     weak_type: bool
     ndim: int
     size: int
+    nbytes: int
 
     def __new__(cls, shape: tuple[int, ...], dtype: DType, weak_type: bool = False) -> ShapedArray:
         key = (shape, dtype, weak_type)
@@ -45,6 +46,7 @@ class ShapedArray(AbstractValue):
             self.weak_type = bool(weak_type)
             self.ndim = len(shape)
             self.size = math.prod(shape)
+            self.nbytes = self.size * dtype.itemsize
             self = cls._interned.setdefault((shape, dtype, self.weak_type), self)
         return self
 
@@ -58,10 +60,6 @@ class ShapedArray(AbstractValue):
     def short(self) -> str:
         """The printed form: ``f32[8,3]``; a star marks a weak type: ``f32[]*`` is left to the printer."""
         return f"{dtypes.SHORT[self.dtype]}[{','.join(map(str, self.shape))}]"
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
 
     def update(
         self, shape: tuple[int, ...] | None = None, dtype: DType | None = None, weak_type: bool | None = None

@@ -290,6 +290,18 @@ def _same_param(x: Any, y: Any) -> bool:
 # -- walking and rebuilding --------------------------------------------------------------------------------------
 
 
+def has_nested(params: Params) -> bool:
+    """Whether an equation's parameters hold jaxprs."""
+    for value in params.values():
+        if isinstance(value, Jaxpr | ClosedJaxpr):
+            return True
+        if isinstance(value, tuple):
+            for item in value:  # pyright: ignore[reportUnknownVariableType]
+                if isinstance(item, Jaxpr | ClosedJaxpr):
+                    return True
+    return False
+
+
 def nested_jaxprs(params: Params) -> Iterator[Jaxpr | ClosedJaxpr]:
     """The jaxprs held by an equation's parameters, also inside tuples."""
     for value in params.values():
@@ -341,5 +353,8 @@ def join_effects(jaxprs: Iterable[Jaxpr | ClosedJaxpr]) -> Effects:
 
 
 def subst_eqn(eqn: Eqn, env: Mapping[Var, Atom]) -> Eqn:
-    """The equation with its input variables replaced as `env` says."""
-    return eqn.replace(inputs=[env.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs])
+    """The equation with its input variables replaced as `env` says; the same one if it names none of them."""
+    for a in eqn.inputs:
+        if isinstance(a, Var) and a in env:
+            return eqn.replace(inputs=[env.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs])
+    return eqn

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import enum
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -98,9 +99,15 @@ def eqn_to_str(eqn: Eqn, options: PrintOptions = COMPLETE, names: Names | None =
     return "\n".join(_Printer(options, names).eqn(eqn, set(eqn.outputs), options.width))
 
 
+def value_to_str(value: Any) -> str:
+    """A parameter's value on one line."""
+    return " ".join(_Printer(COMPLETE, Names()).value(value, 10**9))
+
+
 # -- values ---------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def aval_to_str(aval: AbstractValue) -> str:
     """``f32[8,3]``, with a star if weak: ``f32[]*``."""
     if isinstance(aval, ShapedArray):

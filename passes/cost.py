@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, nested_jaxprs
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, has_nested, nested_jaxprs
 
 
 class Machine(Protocol):
@@ -46,7 +46,10 @@ UNKNOWN_TRIPS = 32
 
 
 def _bytes(eqn: Eqn) -> float:
-    return float(sum(getattr(a.aval, "nbytes", 0) for a in (*eqn.inputs, *eqn.outputs)))
+    total = 0
+    for a in (*eqn.inputs, *eqn.outputs):
+        total += getattr(a.aval, "nbytes", 0)
+    return float(total)
 
 
 def _shape(atom: Atom) -> tuple[int, ...]:
@@ -79,8 +82,8 @@ _SPECIAL: dict[str, Any] = {
 def estimate_eqn(eqn: Eqn) -> Cost:
     """The work of one equation, nested jaxprs included."""
     name = eqn.primitive.name
-    nested = [j.jaxpr if isinstance(j, ClosedJaxpr) else j for j in nested_jaxprs(eqn.params)]
-    if nested:
+    if eqn.params and has_nested(eqn.params):
+        nested = [j.jaxpr if isinstance(j, ClosedJaxpr) else j for j in nested_jaxprs(eqn.params)]
         inner = [estimate(j) for j in nested]
         if name == "scan":
             return inner[0] * eqn.params["length"]
@@ -94,10 +97,17 @@ def estimate_eqn(eqn: Eqn) -> Cost:
     special = _SPECIAL.get(name)
     if special is not None:
         return Cost(special(eqn), _bytes(eqn))
-    elements = max((getattr(a.aval, "size", 0) for a in (*eqn.inputs, *eqn.outputs)), default=0)
+    elements = 0
+    for a in (*eqn.inputs, *eqn.outputs):
+        elements = max(elements, getattr(a.aval, "size", 0))
     return Cost(_PER_ELEMENT.get(name, 1.0) * elements, _bytes(eqn))
 
 
 def estimate(jaxpr: Jaxpr) -> Cost:
     """The work of a jaxpr."""
-    return sum((estimate_eqn(e) for e in jaxpr.eqns), Cost(0, 0))
+    flops = bytes = 0.0
+    for e in jaxpr.eqns:
+        cost = estimate_eqn(e)
+        flops += cost.flops
+        bytes += cost.bytes
+    return Cost(flops, bytes)

@@ -59,6 +59,10 @@ def _merge_consts(program: ClosedJaxpr) -> tuple[Jaxpr, tuple[Any, ...]]:
     return Jaxpr([v for v, _ in kept], j.invars, eqns, outvars), tuple(value for _, value in kept)
 
 
+def _name(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
 def _may_merge(eqn: Eqn) -> bool:
     if eqn.effects or not eqn.outputs or eqn.primitive.name in _KEEP_APART:
         return False
@@ -72,7 +76,7 @@ def _cse(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
     eqns: list[Eqn] = []
     changed = False
     for old in jaxpr.eqns:
-        eqn = subst_eqn(old, env) if any(a in env for a in old.inputs) else old
+        eqn = subst_eqn(old, env)
         params = transform_nested(eqn.params, context, "cse", lambda j: _cse(j, context))
         eqn = with_params(eqn, params)
         changed = changed or eqn is not old
@@ -83,7 +87,7 @@ def _cse(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
                 a, b = (order.setdefault(x, len(order)) for x in inputs)
                 inputs = inputs if a <= b else inputs[::-1]
             try:
-                key = (eqn.primitive, inputs, tuple(sorted(eqn.params.items(), key=lambda item: item[0])))
+                key = (eqn.primitive, inputs, tuple(sorted(eqn.params.items(), key=_name)) if eqn.params else ())
                 same = seen.setdefault(key, eqn)
             except TypeError:  # a parameter that cannot be hashed
                 same = eqn

@@ -91,6 +91,7 @@ def _prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], context: PassContext) -> 
     live: set[Var] = {a for a in outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
     changed = len(outvars) != len(jaxpr.outvars)
+    clean = _cleaner(context)
     for eqn in reversed(jaxpr.eqns):
         used = [v in live for v in eqn.outputs]
         if not eqn.effects and not any(used):
@@ -102,7 +103,7 @@ def _prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], context: PassContext) -> 
             new = rule(eqn, used, context)
         else:
             # Others keep all their results; only the inside of their jaxprs is cleaned.
-            new = with_params(eqn, transform_nested(eqn.params, context, "dce", _cleaner(context)))
+            new = with_params(eqn, transform_nested(eqn.params, context, "dce", clean))
         changed = changed or new is not eqn
         kept.append(new)
         live.update(a for a in new.inputs if isinstance(a, Var))

@@ -55,7 +55,7 @@ def _hoist(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
     eqns: list[Eqn] = []
     changed = False
     for old in jaxpr.eqns:
-        eqn = subst_eqn(old, env) if env else old
+        eqn = subst_eqn(old, env)
         eqn = with_params(eqn, transform_nested(eqn.params, context, "hoist", lambda j: _hoist(j, context)))
         if eqn.primitive in _LOOPS:
             eqn = _LOOPS[eqn.primitive](eqn, eqns, env, context)

@@ -76,7 +76,7 @@ class Inline(Pass):
             return v
 
         for eqn in jaxpr.eqns:
-            add(subst_eqn(eqn, env) if env else eqn)
+            add(subst_eqn(eqn, env))
         if not changed:
             return jaxpr
         outvars = [env.get(a, a) if isinstance(a, Var) else a for a in jaxpr.outvars]

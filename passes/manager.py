@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from quire.ir.collection import collection_put_off
 from quire.ir.config import config
 from quire.ir.errors import PassError, QuireError
 from quire.ir.jaxpr import ClosedJaxpr
@@ -126,6 +127,7 @@ class PassManager:
             names.append(p.name if seen[p.name] == 1 else f"{p.name}-{seen[p.name]}")
         return tuple(names)
 
+    @collection_put_off()
     def run(self, program: ClosedJaxpr) -> ClosedJaxpr:
         """The program after every pass."""
         if self.observers or self.compare:
@@ -137,6 +139,7 @@ class PassManager:
             program = self._apply(p, program, PassContext(self.target), check)
         return program
 
+    @collection_put_off()
     def run_recorded(self, program: ClosedJaxpr) -> PipelineResult:
         """The program after every pass, with what each did."""
         check = config.options.verify_each if self.verify_each is None else self.verify_each

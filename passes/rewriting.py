@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Params, Var, all_eqns, map_nested, nested_jaxprs
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Params, Var, all_eqns, has_nested, map_nested
 
 from .base import PassContext
 
@@ -19,9 +19,7 @@ def transform_nested(params: Params, context: PassContext, key: object, f: Calla
 
     `key` tells the passes (and their options) apart.
     """
-    for _ in nested_jaxprs(params):
-        break
-    else:
+    if not params or not has_nested(params):
         return params
 
     def one(closed: ClosedJaxpr) -> ClosedJaxpr:

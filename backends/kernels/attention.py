@@ -42,11 +42,17 @@ LEAST_VECTORS = 2
 
 @dataclass(frozen=True)
 class Rows:
-    """The cluster between the products: of its inputs, ``scores`` is the first product; the others are operands."""
+    """The cluster between the products: of its inputs, the one of this number is the first product (``scores``); the
+    others are operands."""
 
     jaxpr: Jaxpr
-    scores: Var
+    number: int
     expand: Expand
+
+    @property
+    def scores(self) -> Var:
+        """The first product."""
+        return self.jaxpr.invars[self.number]
 
     @property
     def others(self) -> list[Var]:

@@ -61,23 +61,10 @@ def dot(
     """
     (lc, rc), (lb, rb) = dimension_numbers
     numbers = (tuple(lc), tuple(rc)), (tuple(lb), tuple(rb))
-    if epilogue is not None:
-        return _dot(lhs, rhs, total, numbers, target, orders, epilogue)
-    return _plain_dot(lhs, rhs, total, numbers, target, orders)
+    return _dot(lhs, rhs, total, numbers, target, orders, epilogue)
 
 
 @lru_cache(maxsize=1024)
-def _plain_dot(
-    lhs: Spec,
-    rhs: Spec,
-    total: DType,
-    dimension_numbers: DimensionNumbers,
-    target: KernelTarget,
-    orders: tuple[Order | None, Order | None],
-) -> Kernel | Declined:
-    return _dot(lhs, rhs, total, dimension_numbers, target, orders, None)
-
-
 def _dot(
     lhs: Spec,
     rhs: Spec,
@@ -114,9 +101,10 @@ def widens(lhs: Spec, rhs: Spec, total: DType, dimension_numbers: DimensionNumbe
     return declined(p) is None and min(p.m, p.n) >= 16
 
 
+@lru_cache(maxsize=128)
 def attention_of(
-    operands: Sequence[Spec],
-    orders: Sequence[Order | None],
+    operands: tuple[Spec, ...],
+    orders: tuple[Order | None, ...],
     dimension_numbers: tuple[DimensionNumbers, DimensionNumbers],
     rows: Rows,
     total: DType,
@@ -201,22 +189,10 @@ def _unable(lhs: DType, rhs: DType, total: DType, target: KernelTarget) -> str |
 
 
 @lru_cache(maxsize=512)
-def _plain_convolution(c: Conv, operand: DType, total: DType, target: KernelTarget) -> KernelChain | Declined:
-    return _convolution(c, operand, total, target, None)
-
-
 def convolution(
     c: Conv, operand: DType, total: DType, target: KernelTarget, epilogue: Epilogue | None = None
 ) -> KernelChain | Declined:
     """The kernels of a convolution (features last) of a padded input and a filter, or why it is left to StableHLO."""
-    if epilogue is None:
-        return _plain_convolution(c, operand, total, target)
-    return _convolution(c, operand, total, target, epilogue)
-
-
-def _convolution(
-    c: Conv, operand: DType, total: DType, target: KernelTarget, epilogue: Epilogue | None
-) -> KernelChain | Declined:
     why = _unable(operand, operand, total, target)
     if why is None and c.groups > 1 and (c.group_features < 4 or c.group_outputs < target.lanes(total.bits)):
         why = "few features in a group, which the compiler does well"
@@ -230,6 +206,7 @@ def _convolution(
         return Declined(f"{c}: no {epilogue}: {reason}")
 
 
+@lru_cache(maxsize=512)
 def correlation(
     lhs: Spec, rhs: Spec, out: Spec, windows: tuple[Window, ...], target: KernelTarget,
     epilogue: Epilogue | None = None,

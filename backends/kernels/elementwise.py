@@ -24,6 +24,7 @@ from .builder import KernelBuilder
 from .elements import Element, Elements, Expand, NotSupported, literal
 from .kernel import Kernel, Spec
 from .memory import Memory
+from .remembering import remembered
 from .target import KernelTarget
 from .tiles import row_major
 from .values import Operand, Value
@@ -50,8 +51,9 @@ class ElementwiseKernel:
     scalars: tuple[int, ...]
 
 
+@remembered(256)
 def elementwise_kernel(
-    jaxpr: Jaxpr, shape: Sequence[int], target: KernelTarget, expand: Expand, work: int
+    jaxpr: Jaxpr, shape: tuple[int, ...], target: KernelTarget, expand: Expand, work: int
 ) -> ElementwiseKernel:
     """The kernel of a cluster whose values have as many elements as `shape`, or are scalars.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
@@ -134,7 +135,7 @@ class Kernel:
                 results=[_tensor(spec, spec.dtype.signless) for spec in self.results],
                 operands=arguments,
                 attributes={
-                    "entry_points": ir.ArrayAttr.get([ir.Attribute.parse(f"@{self.name}::@{self.name}")]),
+                    "entry_points": ir.ArrayAttr.get([ir.SymbolRefAttr.get([self.name, self.name])]),
                     "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(arguments), 0, 0]),
                     "tied_operands": ir.ArrayAttr.get(ties),
                     REASON: ir.StringAttr.get(self.reason),
@@ -200,7 +201,12 @@ def _has_symbol(module: ir.Module, name: str) -> bool:
 
 
 def _tensor(spec: Spec, elem: str) -> ir.Type:
-    return ir.RankedTensorType.get(list(spec.shape), ir.Type.parse(elem))
+    return _tensor_type(ir.Context.current, spec.shape, elem)
+
+
+@functools.lru_cache(maxsize=4096)
+def _tensor_type(context: ir.Context, shape: tuple[int, ...], elem: str) -> ir.Type:
+    return ir.RankedTensorType.get(list(shape), ir.Type.parse(elem, context))
 
 
 def _bitcast(value: ir.Value, spec: Spec, elem: str) -> ir.Value:

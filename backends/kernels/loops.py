@@ -14,7 +14,7 @@ from typing import Any
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import Atom, Eqn, Literal
+from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from quire.ir.primitives import control_flow as cf
 
 from . import clusters as array
@@ -24,6 +24,7 @@ from .kernel import Kernel, Spec
 from .memory import Memory
 from .program_loops import loop as array_loop
 from .programs import Program
+from .remembering import remembered
 from .target import KernelTarget
 from .tile_loops import scan_into
 from .tiles import Array, Chunk, Interpreter, Space, Stored, row_major
@@ -103,6 +104,19 @@ def loop_kernel(
     :class:`NotSupported` with the reason where there is no kernel; without `in_memory`, also where the state does not
     fit into registers.
     """
+    atoms = list(dict.fromkeys(a for a in eqn.inputs if isinstance(a, Var)))
+    return _loop_kernel(
+        Jaxpr((), atoms, [eqn], eqn.outputs), target, expand, frozenset(map(atoms.index, free)), in_memory
+    )
+
+
+@remembered(64)
+def _loop_kernel(
+    jaxpr: Jaxpr, target: KernelTarget, expand: Expand, free_inputs: frozenset[int], in_memory: bool
+) -> Kernel:
+    """The kernel of a jaxpr's only equation."""
+    (eqn,) = jaxpr.eqns
+    free = frozenset[Atom](jaxpr.invars[i] for i in free_inputs)
     if target.kind != "cpu":
         raise NotSupported("loop kernels are for CPUs")
     for a in (*eqn.inputs, *eqn.outputs):

@@ -28,6 +28,7 @@ from .kernel import Kernel, Spec
 from .memory import Memory
 from .reduction_space import ARG, COMBINE, Cluster, Space
 from .reduction_values import Accumulator, Emitter, Frame, Kept
+from .remembering import remembered
 from .short_rows import keep_columns, several_rows
 from .target import KernelTarget
 from .values import Operand, Value
@@ -56,8 +57,9 @@ class ReductionKernel:
     partial: tuple[Partial | None, ...]
 
 
+@remembered(256)
 def reduction_kernel(
-    jaxpr: Jaxpr, shape: Sequence[int], axes: Sequence[int], target: KernelTarget, expand: Expand
+    jaxpr: Jaxpr, shape: tuple[int, ...], axes: tuple[int, ...], target: KernelTarget, expand: Expand
 ) -> ReductionKernel:
     """The kernel of a cluster whose full values have `shape` and whose reductions go over `axes`.
 

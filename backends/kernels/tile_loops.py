@@ -64,7 +64,7 @@ def stable_forms(it: Interpreter, init: Sequence[Array], step: Any) -> list[Form
     `step` maps carried arrays to the next ones.
     """
     forms = [Form.of(x) for x in init]
-    while it.space is not None:
+    while it.space is not None and forms:
         with it.b.discarded():
             out = step([it.placeholder(f.shape, f.dtype, f.lane) for f in forms])
         new = [f if x.lane is None or f.lane is not None else Form.of(x) for f, x in zip(forms, out, strict=True)]

@@ -169,6 +169,11 @@ class Interpreter:
             env.update(zip(eqn.outputs, self.equation(eqn, [read(a) for a in eqn.inputs]), strict=True))
         return [read(a) for a in jaxpr.outvars]
 
+    def check_length(self) -> None:
+        """Give up when the text is too long: also in the middle of an equation, of which one can be far too long."""
+        if self.b.lines > MOST_LINES:
+            raise NotSupported(f"its text would be more than {MOST_LINES} operations")
+
     def number(self, a: Literal) -> Tile:
         """A literal as a tile."""
         data = objects(())
@@ -177,8 +182,7 @@ class Interpreter:
 
     def equation(self, eqn: Eqn, args: Sequence[Array]) -> Sequence[Array]:
         """One equation's outputs."""
-        if self.b.lines > MOST_LINES:
-            raise NotSupported(f"its text would be more than {MOST_LINES} operations")
+        self.check_length()
         if eqn.effects:
             raise NotSupported(f"{eqn.primitive.name} has an effect")
         if eqn.primitive in CALLS:
@@ -323,6 +327,7 @@ class Interpreter:
         out = objects(arrays[0].shape)
         for index in np.ndindex(out.shape):
             out[index] = f(*(a[index] for a in arrays))
+            self.check_length()
         if shape and not out.shape:
             raise NotSupported("a scalar stands for an array")
         return Tile(shape, dtype, out, lane)

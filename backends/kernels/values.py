@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Union
 
 if TYPE_CHECKING:
@@ -12,53 +13,62 @@ if TYPE_CHECKING:
 
 Operand = Union["Value", int, float]
 
+# Types are text, and few: what is asked of one is kept.
 _VECTOR = re.compile(r"vector<(\d+)x(.+)>")
 
 
+@cache
 def element(mlir_type: str) -> str:
     """The element of a vector type; a scalar type is its own element."""
     m = _VECTOR.fullmatch(mlir_type)
     return m.group(2) if m else mlir_type
 
 
+@cache
 def lanes(mlir_type: str) -> int:
     """The number of lanes of a vector type, 0 for a scalar."""
     m = _VECTOR.fullmatch(mlir_type)
     return int(m.group(1)) if m else 0
 
 
+@cache
 def like(mlir_type: str, elem: str) -> str:
     """``mlir_type`` (scalar or vector) with another element."""
     n = lanes(mlir_type)
     return vector(n, elem) if n else elem
 
 
+@cache
 def vector(n: int, elem: str) -> str:
     """The type ``vector<n x elem>``."""
     return f"vector<{n}x{elem}>"
 
 
+@cache
 def is_float(mlir_type: str) -> bool:
     """Whether the type, or its element, is a float."""
     return element(mlir_type)[0] in "fb"
 
 
+@cache
 def width(mlir_type: str) -> int:
     """Bits of the element (an index counts as 64)."""
     e = element(mlir_type)
     return 64 if e == "index" else 16 if e == "bf16" else int(e[1:])
 
 
-@dataclass(frozen=True, eq=False)
 class Value:
     """One SSA value. Operators take another value of the same type or a Python number.
 
     ``>>`` is the logical shift, ``/`` is float division only; signed forms have named methods on the builder.
     """
 
-    builder: KernelBuilder
-    name: str
-    type: str
+    __slots__ = ("builder", "name", "type")
+
+    def __init__(self, builder: KernelBuilder, name: str, mlir_type: str) -> None:
+        self.builder = builder
+        self.name = name
+        self.type = mlir_type
 
     def __str__(self) -> str:
         return self.name

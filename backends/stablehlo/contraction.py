@@ -247,11 +247,17 @@ def attention(
         ctx.chose("no attention kernel: operands that are no floats, or empty")
         return None
     read = [_before_transpose(x, batch) for x, batch in zip(operands, (left, right, last))]
-    given = [kernels.Spec.of(a.shape, a.dtype) for a in avals]
+    given = tuple(kernels.Spec.of(a.shape, a.dtype) for a in avals)
     out = dots[1].outputs[0].aval
     total = kernels.dtype_of(dots[0].outputs[0].aval.dtype)
     chosen = kernels.attention_of(
-        given, [order for _, order in read], (first, second), rows, total, kernels.Spec.of(out.shape, out.dtype), target
+        given,
+        tuple(order for _, order in read),
+        (first, second),
+        rows,
+        total,
+        kernels.Spec.of(out.shape, out.dtype),
+        target,
     )
     if isinstance(chosen, kernels.Declined):
         ctx.chose(f"no attention kernel: {chosen.reason}")

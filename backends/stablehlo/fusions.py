@@ -73,10 +73,9 @@ def _attention(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | st
     first, cluster, second = body.eqns
     given = dict(zip(body.invars, operands))
     jaxpr: Jaxpr = cluster.params["jaxpr"].jaxpr
-    scores = next(v for v, a in zip(jaxpr.invars, cluster.inputs) if a is first.outputs[0])
-    rows = Rows(jaxpr, scores, expander(ctx.target))
+    rows = Rows(jaxpr, cluster.inputs.index(first.outputs[0]), expander(ctx.target))
     read = [a for a in (*first.inputs, second.inputs[1]) if isinstance(a, Var) and a in given]
-    others = [given[a] for v, a in zip(jaxpr.invars, cluster.inputs) if v is not scores and isinstance(a, Var)]
+    others = [given[a] for v, a in zip(jaxpr.invars, cluster.inputs) if v is not rows.scores and isinstance(a, Var)]
     if len(read) != 3 or len(others) != len(rows.others):
         return "operands that are literals"
     found = attention(ctx, (first, second), [given[a] for a in read], rows, others)

@@ -39,13 +39,21 @@ def call(
     `scalars` are the index numbers that it takes after its operands. Without `copies` nothing is copied: the caller
     knows that nobody else reads the operands afterwards.
     """
-    kernel.insert(ctx.module.module)
+    for part in [step.kernel for step in kernel.steps] if isinstance(kernel, KernelChain) else [kernel]:
+        _insert(ctx, part)
     written = {operand for _, operand in kernel.tied} if copies else set[int]()
     values = [_own(ctx, x, kernel.operands[i]) if i in written else x for i, x in enumerate(operands)]
     location = ctx.module.location(ctx.source)
     if isinstance(kernel, KernelChain):
         return kernel.call(values, location)
     return kernel.call(values, location, scalars)
+
+
+def _insert(ctx: Ctx, kernel: Kernel) -> None:
+    """Put a kernel's executable into the module, once."""
+    if kernel.name not in ctx.module.kernels:
+        ctx.module.kernels.add(kernel.name)
+        kernel.insert(ctx.module.module)
 
 
 def _own(ctx: Ctx, x: Value, operand: Spec) -> Value:
@@ -58,6 +66,6 @@ def _own(ctx: Ctx, x: Value, operand: Spec) -> Value:
     if not ctx.is_shared(x) or target is None or target.kind != "cpu" or not operand.size:
         return ctx.writable(x)
     kernel = copy(operand, target)
-    kernel.insert(ctx.module.module)
+    _insert(ctx, kernel)
     ctx.module.copies += 1
     return kernel.call([x], ctx.module.location(ctx.source), [ctx.module.copies])[0]

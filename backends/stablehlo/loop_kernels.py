@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import iree.compiler.ir as mlir
 
 from quire.ir.avals import ShapedArray
+from quire.ir.config import config
 from quire.ir.dtypes import DType
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from quire.ir.primitive import Primitive
@@ -24,8 +26,12 @@ from .lowering import Ctx, formula_of
 
 
 def expander(target: Target) -> Expand:
-    """The formulas of elementwise primitives, for a target, on scalars."""
+    """The formulas of elementwise primitives, for a target, on scalars: one function under the same options."""
+    return _expander(target, config.options.trace_key)
 
+
+@functools.cache
+def _expander(target: Target, trace_key: tuple[Any, ...]) -> Expand:
     def expand(p: Primitive, in_dtypes: tuple[DType, ...], params: Mapping[str, Any]) -> Jaxpr | None:
         return formula_of(p, [ShapedArray((), d) for d in in_dtypes], params, target)
 

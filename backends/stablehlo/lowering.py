@@ -19,10 +19,11 @@ from typing import Any
 
 import iree.compiler.ir as mlir
 import numpy as np
-from iree.compiler.passmanager import PassManager
+from iree.compiler._mlir_libs import _mlir
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray
+from quire.ir.collection import collection_put_off
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
 from quire.ir.primitive import Primitive, RuleTable
@@ -43,6 +44,9 @@ lowering: RuleTable[LoweringRule] = RuleTable("stablehlo", "lowering to StableHL
 @lru_cache(maxsize=1)
 def mlir_context() -> Any:
     """The MLIR context that all lowering shares."""
+    # The bindings look for a Python module of a dialect at each operation of it that is looked at, again and again
+    # where there is none, 40 us each time. IREE has none of StableHLO: with this prefix they find our package.
+    _mlir.globals.append_dialect_search_prefix(__package__.rpartition(".")[0])
     return mlir.Context()
 
 
@@ -73,8 +77,9 @@ class ModuleLowering:
     locations: dict[Source | None, Any] = field(default_factory=dict)
     # Where there is a choice of form, what was chosen and why.
     choices: list[str] = field(default_factory=list)
+    kernels: set[str] = field(default_factory=set)  # the symbols of quire's own kernels in the module
     copies: int = 0  # of values that are updated in place and read elsewhere too
-    # Formulas that occur more than once, as private functions until the module is complete: see `_outlined`.
+    # Formulas that occur more than once are private functions: see `_outlined`.
     functions: dict[Jaxpr, str | None] = field(default_factory=dict)
 
     def location(self, source: Source | None) -> Any:
@@ -246,7 +251,7 @@ _OUTLINE_FROM = 8
 def _outlined(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
     """Emit a formula: in place at its first use in the module, as a call of a private function at any later one.
 
-    MLIR inlines the calls when the module is complete, which is ten times faster than emitting the operations here.
+    IREE puts the calls in place before anything else: its output is the same, and here the operations are made once.
     """
     module = ctx.module
     if jaxpr not in module.functions:
@@ -366,6 +371,7 @@ class LoweredModule:
         return out.getvalue()
 
 
+@collection_put_off()
 def lower_module(
     closed: ClosedJaxpr, target: Target, *, name: str = "main", donated: Sequence[int] = ()
 ) -> LoweredModule:
@@ -417,10 +423,6 @@ def lower_module(
             values = lower_jaxpr(state, inner, consts, list(block.arguments))
             values = [copy_of(x) if may_be_argument(x, state) else x for x in values]
             hlo.op("func.return", values, [])
-        if any(state.functions.values()):
-            inliner = PassManager.parse("builtin.module(inline{default-pipeline=})")
-            inliner.enable_verifier(False)  # the module is verified below
-            inliner.run(module.operation)
         stored = store_results(function, inner.out_avals, target.stored_results) if target.stored_results else ()
         try:
             module.operation.verify()
@@ -445,8 +447,14 @@ _FREE = frozenset(
 
 def _serial(block: Any) -> bool:
     """Whether a function's work is that of kernels of one workgroup."""
-    others = [op.operation for op in block.operations if op.operation.name not in _FREE]
-    return bool(others) and all(SERIAL in op.attributes for op in others)
+    others = False
+    for view in block.operations:
+        op = view.operation
+        if op.name not in _FREE:
+            if SERIAL not in op.attributes:
+                return False
+            others = True
+    return others
 
 
 def _symbol(name: str) -> str:

@@ -14,9 +14,10 @@ from ..base import Pass, PassContext, register_pass
 from ..rewriting import transform_nested, with_params
 from .attention import with_attention
 from .broadcasts import merge, split
-from .clusters import Graph, reduction_clusters
+from .clusters import reduction_clusters
 from .contractions import contraction_clusters
 from .elementwise import elementwise_clusters
+from .graph import Graph, Order
 from .order import replaced
 
 
@@ -54,8 +55,9 @@ class Fuse(Pass):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
         parted, count = with_attention(split(jaxpr), self.least_elements)
         graph = Graph(parted)
-        clusters = contraction_clusters(graph, self.least_operations)
-        clusters += reduction_clusters(graph, self.least_elements, clusters)
+        order = Order(graph)
+        clusters = contraction_clusters(graph, order, self.least_operations)
+        clusters += reduction_clusters(graph, order, self.least_elements, clusters)
         if clusters:
             parted = replaced(parted, clusters)
         more = elementwise_clusters(parted)

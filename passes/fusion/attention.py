@@ -12,7 +12,8 @@ from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import structural as st
 
-from .clusters import Cluster, Graph, reduction_clusters
+from .clusters import Cluster, is_seed, reduction_clusters
+from .graph import Graph, Group, Order
 from .order import replaced
 
 
@@ -30,14 +31,17 @@ def with_attention(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, int]:
 
     Inside is the cluster's own `fusion` equation between the two products.
     """
-    if sum(e.primitive is ct.dot_general_p for e in jaxpr.eqns) < 2:
+    products = sum(e.primitive is ct.dot_general_p for e in jaxpr.eqns)
+    if products < 2 or not any(is_seed(e, least) for e in jaxpr.eqns):
         return jaxpr, 0
     jaxpr, middle = _clusters(_untransposed(jaxpr), least)
     if not middle:
         return jaxpr, 0
     jaxpr = replaced(jaxpr, middle)
     graph = Graph(jaxpr)
+    order = Order(graph)
     found: list[Cluster] = []
+    taken: set[int] = set()
     for i, e in enumerate(jaxpr.eqns):
         if e.primitive.name != "fusion" or e.params["kind"] != "reduction":
             continue
@@ -45,12 +49,17 @@ def with_attention(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, int]:
         products = _products(graph, inside)
         if products is None:
             continue
-        group = frozenset((products.first, i, products.second))
         # A product between two clusters is the end of one attention or the start of the next, not both.
-        if any(group & c.eqns for c in found):
+        if products.first in taken or products.second in taken:
             continue
-        if graph.convex(set(group)) and graph.acyclic([*(c.eqns for c in found), group]):
-            found.append(Cluster("attention", group, i, inside.space, inside.axes))
+        group = Group(graph, i)
+        for j in (products.first, products.second):
+            if group.may_take(j):
+                group.take(j)
+        eqns = frozenset(group.members)
+        if len(eqns) == 3 and order.join(eqns):
+            found.append(Cluster("attention", eqns, i, inside.space, inside.axes))
+            taken |= eqns
     return replaced(jaxpr, found), len(found)
 
 
@@ -58,7 +67,11 @@ def _clusters(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, list[Cluster]]:
     """The clusters between two products, and a jaxpr in which their rows are the second one's left operand."""
     for _ in range(2):
         graph = Graph(jaxpr)
-        middle = {c: found for c in reduction_clusters(graph, least) if (found := _products(graph, c)) is not None}
+        middle = {
+            c: found
+            for c in reduction_clusters(graph, Order(graph), least)
+            if (found := _products(graph, c)) is not None
+        }
         turned = {found.second for found in middle.values() if found.side == 1}
         if not turned:
             return jaxpr, list(middle)

@@ -39,7 +39,7 @@ def merge(jaxpr: Jaxpr) -> Jaxpr:
     env: dict[Var, Atom] = {}
     eqns: list[Eqn] = []
     for e in jaxpr.eqns:
-        e = subst_eqn(e, env) if any(a in env for a in e.inputs) else e
+        e = subst_eqn(e, env)
         if e.primitive in _SPREAD:
             (v,) = e.outputs
             key = (e.primitive, e.inputs, v.aval, tuple(e.params.items()))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from quire.ir.jaxpr import Atom, Eqn, Var
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
+
+from .graph import Graph, Group, Order
 
 SEEDS = (
     rd.reduce_sum_p, rd.reduce_max_p, rd.reduce_min_p, rd.reduce_prod_p, rd.reduce_and_p, rd.reduce_or_p,
@@ -42,12 +44,12 @@ class Cluster:
     axes: tuple[int, ...]
 
 
-def reduction_clusters(graph: Graph, least: int, others: Sequence[Cluster] = ()) -> list[Cluster]:
-    """Disjoint clusters around the reductions of at least so many elements, beside `others`."""
+def reduction_clusters(graph: Graph, order: Order, least: int, others: Sequence[Cluster] = ()) -> list[Cluster]:
+    """Disjoint clusters around the reductions of at least so many elements, beside `others`, which `order` holds."""
     taken: set[int] = {i for c in others for i in c.eqns}
     found: list[Cluster] = []
     for i, e in enumerate(graph.eqns):
-        if i in taken or e.primitive not in SEEDS or e.inputs[0].aval.size < least:
+        if i in taken or not is_seed(e, least):
             continue
         axes = _axes(e)
         if not axes or axes != tuple(range(axes[0], axes[-1] + 1)) or not isinstance(e.inputs[0], Var):
@@ -55,84 +57,19 @@ def reduction_clusters(graph: Graph, least: int, others: Sequence[Cluster] = ())
         grown = _Growing(graph, i, axes, taken).run()
         cluster = Cluster("reduction", frozenset(grown), i, e.inputs[0].aval.shape, axes)
         # Two clusters may each be well formed and yet wait for one another.
-        if graph.acyclic([*(c.eqns for c in (*others, *found)), cluster.eqns]):
+        if order.join(cluster.eqns):
             found.append(cluster)
             taken |= cluster.eqns
     return found
 
 
+def is_seed(e: Eqn, least: int) -> bool:
+    """Whether an equation is a reduction of at least so many elements."""
+    return e.primitive in SEEDS and e.inputs[0].aval.size >= least
+
+
 def _axes(e: Eqn) -> tuple[int, ...]:
     return tuple(sorted(e.params["axes"]))
-
-
-class Graph:
-    """Who computes and who reads each value."""
-
-    def __init__(self, jaxpr: Jaxpr) -> None:
-        self.eqns = jaxpr.eqns
-        self.maker: dict[Var, int] = {}
-        self.readers: dict[Var, list[int]] = {}
-        self.returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
-        for i, e in enumerate(jaxpr.eqns):
-            for v in e.outputs:
-                self.maker[v] = i
-            for a in e.inputs:
-                if isinstance(a, Var):
-                    self.readers.setdefault(a, []).append(i)
-
-    def makers(self, i: int) -> Iterable[int]:
-        """The equations that compute the operands of the i-th."""
-        for a in self.eqns[i].inputs:
-            if isinstance(a, Var) and a in self.maker:
-                yield self.maker[a]
-
-    def users(self, i: int) -> Iterable[int]:
-        """The equations that read the results of the i-th."""
-        for v in self.eqns[i].outputs:
-            yield from self.readers.get(v, ())
-
-    def returns(self, i: int) -> bool:
-        """Whether the program returns a result of the i-th equation."""
-        return any(v in self.returned for v in self.eqns[i].outputs)
-
-    def read_outside(self, v: Var, group: Set[int]) -> bool:
-        """Whether something outside the group needs a value."""
-        return v in self.returned or any(i not in group for i in self.readers.get(v, ()))
-
-    def convex(self, group: set[int]) -> bool:
-        """Whether nothing outside the group both depends on it and feeds it."""
-        first, last = min(group), max(group)
-        outside: set[int] = set()  # equations outside that depend on the group
-        for i in range(first, last + 1):
-            if i in group:
-                if any(m in outside for m in self.makers(i)):
-                    return False
-            elif any(m in group or m in outside for m in self.makers(i)):
-                outside.add(i)
-        return True
-
-    def acyclic(self, groups: list[frozenset[int]]) -> bool:
-        """Whether the program has an order when each group is one equation."""
-        name = {i: -1 - k for k, g in enumerate(groups) for i in g}
-        before: dict[int, set[int]] = {}
-        for i in range(len(self.eqns)):
-            n = name.get(i, i)
-            before.setdefault(n, set()).update(m for m in (name.get(j, j) for j in self.makers(i)) if m != n)
-        after: dict[int, list[int]] = {}
-        missing = {n: len(b) for n, b in before.items()}
-        for n, b in before.items():
-            for m in b:
-                after.setdefault(m, []).append(n)
-        ready = [n for n, k in missing.items() if k == 0]
-        done = 0
-        while ready:
-            n = ready.pop()
-            done += 1
-            for m in after.get(n, ()):
-                missing[m] -= 1
-                if missing[m] == 0:
-                    ready.append(m)
-        return done == len(missing)
 
 
 class _Growing:
@@ -145,7 +82,8 @@ class _Growing:
         self.taken = taken
         self.space: tuple[int, ...] = graph.eqns[seed].inputs[0].aval.shape
         self.rows = math.prod(n for d, n in enumerate(self.space) if d not in axes)
-        self.group = {seed}
+        self._grown = Group(graph, seed)
+        self.group = self._grown.members
         #: Several passes are possible where the reduced dimensions are the last, and rows enough for all workgroups.
         self.last = axes[-1] == len(self.space) - 1
         self.deep = self.last and self.rows >= LEAST_ROWS
@@ -158,8 +96,8 @@ class _Growing:
             for j in (*self.graph.makers(i), *self.graph.users(i), *self._siblings(i)):
                 if j in self.group or j in self.taken or len(self.group) >= MOST or not self._fits(j):
                     continue
-                if self.graph.convex(self.group | {j}) and (self.deep or self._one_pass(self.group | {j})):
-                    self.group.add(j)
+                if self._grown.may_take(j) and (self.deep or self._one_pass(j)):
+                    self._grown.take(j)
                     work.append(j)
         self._drop_loose()
         return self.group
@@ -170,14 +108,14 @@ class _Growing:
             if isinstance(a, Var) and self._full(a):
                 yield from (j for j in self.graph.readers[a] if self.graph.eqns[j].primitive in SEEDS)
 
-    def _one_pass(self, group: set[int]) -> bool:
-        """Whether nothing in the group but reductions comes after a reduction, and what is there feeds one."""
-        seeds = {i for i in group if self.graph.eqns[i].primitive in SEEDS}
-        feeds = set(seeds)
-        for i in sorted(group, reverse=True):
-            if any(j in feeds for j in self.graph.users(i)):
-                feeds.add(i)
-        return feeds == group and not any(m in seeds for i in group for m in self.graph.makers(i))
+    def _one_pass(self, i: int) -> bool:
+        """Whether one more equation leaves a group that one pass computes.
+
+        In such a group nothing reads a reduction, and what is none feeds one: each has a reader in the group.
+        """
+        if any(j in self.group and self.graph.eqns[j].primitive in SEEDS for j in self.graph.makers(i)):
+            return False
+        return (self.graph.eqns[i].primitive in SEEDS) != any(j in self.group for j in self.graph.users(i))
 
     def _full(self, a: Atom) -> bool:
         return a.aval.shape == self.space
@@ -238,4 +176,4 @@ class _Growing:
                     changed = True
 
 
-__all__ = ["KEPT_APART", "SEEDS", "Cluster", "Graph", "reduction_clusters"]
+__all__ = ["KEPT_APART", "SEEDS", "Cluster", "is_seed", "reduction_clusters"]

@@ -10,7 +10,8 @@ from quire.ir.jaxpr import Atom, Eqn, Var
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import structural as st
 
-from .clusters import KEPT_APART, Cluster, Graph
+from .clusters import KEPT_APART, Cluster
+from .graph import Graph, Group, Order
 
 SEEDS = (ct.dot_general_p, ct.conv_general_dilated_p)
 #: More equations than this are never one epilogue.
@@ -19,8 +20,8 @@ MOST = 40
 MOST_ARRAYS = 4
 
 
-def contraction_clusters(graph: Graph, least: int) -> list[Cluster]:
-    """Disjoint clusters around the contractions of at least so many operations."""
+def contraction_clusters(graph: Graph, order: Order, least: int) -> list[Cluster]:
+    """Disjoint clusters around the contractions of at least so many operations; `order` joins each."""
     taken: set[int] = set()
     found: list[Cluster] = []
     for i, e in enumerate(graph.eqns):
@@ -30,7 +31,7 @@ def contraction_clusters(graph: Graph, least: int) -> list[Cluster]:
         if len(grown) == 1:
             continue
         cluster = Cluster("contraction", frozenset(grown), i, e.outputs[0].aval.shape, ())
-        if graph.acyclic([*(c.eqns for c in found), cluster.eqns]):
+        if order.join(cluster.eqns):
             found.append(cluster)
             taken |= cluster.eqns
     return found
@@ -74,7 +75,8 @@ class _Growing:
         e = graph.eqns[seed]
         self.space: tuple[int, ...] = e.outputs[0].aval.shape
         self.tail = self.space[len(self.space) - _columns(e) :]
-        self.group = {seed}
+        self._grown = Group(graph, seed)
+        self.group = self._grown.members
 
     def run(self) -> set[int]:
         """The numbers of the equations."""
@@ -84,8 +86,8 @@ class _Growing:
             for j in self._neighbours(i):
                 if j in self.group or j in self.taken or j == self.seed or len(self.group) >= MOST:
                     continue
-                if self._fits(j) and self.graph.convex(self.group | {j}):
-                    self.group.add(j)
+                if self._fits(j) and self._grown.may_take(j):
+                    self._grown.take(j)
                     work.append(j)
         self._drop_loose()
         return self.group if self._arrays() <= MOST_ARRAYS else {self.seed}

@@ -19,33 +19,42 @@ def stages(eqns: Sequence[Eqn], spaces: Sequence[int | None]) -> list[int]:
     first reader, so that its result is not kept meanwhile.
     """
     maker = {v: i for i, e in enumerate(eqns) for v in e.outputs}
-    before = [list(dict.fromkeys(maker[a] for a in e.inputs if isinstance(a, Var) and a in maker)) for e in eqns]
+    # For each equation those it waits for, and whether its stage is then later: 0 or 1.
+    before: list[dict[int, int]] = []
     last: int | None = None
-    for i, e in enumerate(eqns):
+    for j, (e, space) in enumerate(zip(eqns, spaces, strict=True)):
+        steps: dict[int, int] = {}
+        for a in e.inputs:
+            if isinstance(a, Var) and a in maker:
+                i = maker[a]
+                steps[i] = 0 if space is not None and spaces[i] == space else 1
         if e.effects:  # they keep their order
             if last is not None:
-                before[i].append(last)
-            last = i
-
-    def step(i: int, j: int) -> int:
-        return 0 if spaces[i] is not None and spaces[i] == spaces[j] else 1
+                steps[last] = 1
+            last = j
+        before.append(steps)
 
     early = [0] * len(eqns)
-    for j, makers in enumerate(before):
-        early[j] = max((early[i] + step(i, j) for i in makers), default=0)
+    for j, steps in enumerate(before):
+        for i, step in steps.items():
+            early[j] = max(early[j], early[i] + step)
     late: list[int | None] = [None] * len(eqns)
     for j in reversed(range(len(eqns))):
         own = late[j]
         if own is None or spaces[j] is None:
             own = late[j] = early[j]
-        for i in before[j]:
-            bound = own - step(i, j)
+        for i, step in before[j].items():
             known = late[i]
-            late[i] = bound if known is None else min(known, bound)
+            late[i] = own - step if known is None else min(known, own - step)
     stage = [0] * len(eqns)
-    for j, makers in enumerate(before):
-        least = max((stage[i] + step(i, j) for i in makers), default=0)
-        joins = any(stage[i] == least and step(i, j) == 0 for i in makers)
+    for j, steps in enumerate(before):
+        least, joins = 0, False
+        for i, step in steps.items():
+            earliest = stage[i] + step
+            if earliest > least:
+                least, joins = earliest, step == 0
+            elif earliest == least and step == 0:
+                joins = True
         latest = late[j]
         assert latest is not None
         stage[j] = least if joins else max(least, latest)

@@ -11,18 +11,18 @@ order. A replacement is a pattern whose numbers become constants of the result's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import Atom, Eqn, Literal, Var
+from quire.ir.jaxpr import Atom, Eqn, Literal
 from quire.ir.primitive import PRIMITIVES
 
 from ..cse import COMMUTATIVE
-from .rewriter import Rewrite, Rewriter, Rule, add_rule
+from .rewriter import NUMBER, SAME, Rewrite, Rewriter, Rule, Trait, add_rule, made_by
 
 Pattern = Any  # tuple | str | number
 
@@ -147,34 +147,57 @@ def pattern_to_str(pattern: Pattern) -> str:
     return str(pattern)
 
 
-class _Match:
-    """Matching of one pattern against an equation."""
+# Patterns are made functions once: (rewriter, values of the variables found so far, equation or operand) -> a match.
+_Found = dict[str, Atom]
+_MatchEqn = Callable[[Rewriter, _Found, Eqn], bool]
+_MatchOperand = Callable[[Rewriter, _Found, Atom], bool]
 
-    def __init__(self, rewriter: Rewriter) -> None:
-        self.rewriter = rewriter
-        self.found: dict[str, Atom] = {}
 
-    def eqn(self, pattern: tuple[Any, ...], eqn: Eqn) -> bool:
-        p = PRIMITIVES[pattern[0]]
-        if eqn.primitive is not p or len(eqn.inputs) != len(pattern) - 1 or eqn.params:
+def _eqn_matcher(pattern: tuple[Any, ...]) -> _MatchEqn:
+    p = PRIMITIVES[pattern[0]]
+    operands = [_operand_matcher(q) for q in pattern[1:]]
+    either_order = p in COMMUTATIVE
+
+    def match(r: Rewriter, found: _Found, eqn: Eqn) -> bool:
+        if eqn.primitive is not p or len(eqn.inputs) != len(operands) or eqn.params:
             return False
-        before = dict(self.found)
-        if all(self.operand(q, a) for q, a in zip(pattern[1:], eqn.inputs)):
+        before = dict(found)
+        if all(m(r, found, a) for m, a in zip(operands, eqn.inputs)):
             return True
-        if p in COMMUTATIVE:
-            self.found = before
-            return all(self.operand(q, a) for q, a in zip(pattern[1:], eqn.inputs[::-1]))
-        return False
+        if not either_order:
+            return False
+        found.clear()
+        found.update(before)
+        return all(m(r, found, a) for m, a in zip(operands, eqn.inputs[::-1]))
 
-    def operand(self, pattern: Pattern, a: Atom) -> bool:
-        if isinstance(pattern, str):
-            return self.found.setdefault(pattern, a) == a
-        if isinstance(pattern, tuple):
-            inner = self.rewriter.producer(a)
-            return inner is not None and self.eqn(pattern, inner)  # pyright: ignore[reportUnknownArgumentType]
-        literal = self.rewriter.splat(a)
-        want = None if literal is None else constant_of(pattern, literal.aval.dtype)
-        return literal is not None and want is not None and literal.value.tobytes() == want.tobytes()
+    return match
+
+
+def _operand_matcher(pattern: Pattern) -> _MatchOperand:
+    if isinstance(pattern, str):
+        return lambda r, found, a: found.setdefault(pattern, a) == a
+    if not isinstance(pattern, tuple):
+        return _number_matcher(pattern)
+    inner = _eqn_matcher(pattern)  # pyright: ignore[reportUnknownArgumentType]
+
+    def match(r: Rewriter, found: _Found, a: Atom) -> bool:
+        made = r.producer(a)
+        return made is not None and inner(r, found, made)
+
+    return match
+
+
+def _number_matcher(number: Any) -> _MatchOperand:
+    bits: dict[dtypes.DType, bytes | None] = {}
+    for d in dtypes.ALL:
+        constant = constant_of(number, d)
+        bits[d] = None if constant is None else constant.tobytes()
+
+    def match(r: Rewriter, found: _Found, a: Atom) -> bool:
+        literal = r.splat(a)
+        return literal is not None and literal.value.tobytes() == bits.get(literal.aval.dtype)
+
+    return match
 
 
 def _build(r: Rewriter, replacement: Pattern, found: Mapping[str, Atom], aval: ShapedArray) -> Atom:
@@ -202,32 +225,29 @@ def _literal(value: Any, like: ShapedArray) -> Literal:
 
 def _make_rule(domain: str, pattern: tuple[Any, ...], replacement: Pattern) -> Rule:
     allowed = frozenset(DOMAINS[domain])
-    operands = pattern[1:]
-    inner = frozenset(PRIMITIVES[q[0]] for q in operands if isinstance(q, tuple))
-    needs_number = any(not isinstance(q, str | tuple) for q in operands)
-    twice = len(operands) == 2 and operands[0] == operands[1]
-
-    def hopeless(r: Rewriter, eqn: Eqn) -> bool:
-        """A quick look at the operands: most equations match no pattern."""
-        if twice:
-            return eqn.inputs[0] != eqn.inputs[-1]
-        if inner:
-            producers = (r.producers.get(a) for a in eqn.inputs if isinstance(a, Var))
-            return not any(e is not None and e.primitive in inner for e in producers)
-        return needs_number and all(r.splat(a) is None for a in eqn.inputs)
+    match = _eqn_matcher(pattern)
 
     def apply(r: Rewriter, eqn: Eqn) -> Rewrite:
-        if hopeless(r, eqn):
-            return None
-        match = _Match(r)
-        if not match.eqn(pattern, eqn):
+        found: _Found = {}
+        if not match(r, found, eqn):
             return None
         if domain_operand(pattern, eqn, r).dtype not in allowed:
             return None
         aval: ShapedArray = eqn.outputs[0].aval
-        return r.broadcast(_build(r, replacement, match.found, aval), aval)
+        return r.broadcast(_build(r, replacement, found, aval), aval)
 
-    return Rule(f"{pattern_to_str(pattern)} -> {pattern_to_str(replacement)}", apply)
+    return Rule(f"{pattern_to_str(pattern)} -> {pattern_to_str(replacement)}", apply, _traits(pattern))
+
+
+def _traits(pattern: tuple[Any, ...]) -> tuple[Trait, ...] | None:
+    """What an equation needs to match a pattern: an inner equation, or a number, or one operand twice."""
+    operands = pattern[1:]
+    inner = [made_by(PRIMITIVES[q[0]]) for q in operands if isinstance(q, tuple)]
+    if inner:
+        return tuple(dict.fromkeys(inner))
+    if any(not isinstance(q, str) for q in operands):
+        return (NUMBER,)
+    return (SAME,) if len(operands) == 2 and operands[0] == operands[1] else None
 
 
 def domain_operand(pattern: tuple[Any, ...], eqn: Eqn, r: Rewriter) -> ShapedArray:

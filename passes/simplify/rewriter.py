@@ -2,12 +2,16 @@
 
 Operands are simplified already when an equation is looked at, so a rule sees through them with `producer`. What a
 rule leaves unused is removed by dce.
+
+Most equations match no rule. A rule says `when` it can match at all, by traits that the engine finds out once for each
+equation: that an operand is a number, or the result of some primitive. Only the rules of a trait that is there are tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,23 +29,58 @@ Rewrite = Atom | Sequence[Atom] | None
 RuleFunction = Callable[["Rewriter", Eqn], Rewrite]
 
 
+class Trait:
+    """What an equation may have that a rule needs; a bit, so that an equation's traits are one number."""
+
+    _bits = itertools.count()
+
+    def __init__(self, doc: str) -> None:
+        self.doc = doc
+        self.bit = 1 << next(self._bits)
+
+
+NUMBER = Trait("an operand is a literal, or repeats one")
+SPREAD = Trait("an operand repeats a scalar")
+SAME = Trait("the first and the last operand are one value")
+SCALAR = Trait("the results are scalars")
+_MADE_BY: dict[Primitive, Trait] = {}  # an operand is the result of the primitive
+
+
+def made_by(p: Primitive) -> Trait:
+    """The trait that an operand is the result of a primitive."""
+    if p not in _MADE_BY:
+        _MADE_BY[p] = Trait(f"an operand is made by {p.name}")
+    return _MADE_BY[p]
+
+
 @dataclass(frozen=True)
 class Rule:
-    """A named rule for the equations of some primitives."""
+    """A named rule for the equations of some primitives; with `when`, for those that have one of these traits."""
 
     name: str
     apply: RuleFunction
+    when: tuple[Trait, ...] | None = None
+    bits: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", -1 if self.when is None else sum({t.bit for t in self.when}))
 
 
 RULES: dict[Primitive, list[Rule]] = {}
 """The rules by the primitive of the equation that they replace."""
 
 
-def rule(*primitives: Primitive) -> Callable[[RuleFunction], RuleFunction]:
-    """Decorator: a rule for equations of these primitives, named as the function."""
+def rule(
+    *primitives: Primitive, when: Iterable[Trait | Primitive] | None = None
+) -> Callable[[RuleFunction], RuleFunction]:
+    """Decorator: a rule for equations of these primitives, named as the function.
+
+    `when` names the traits of which one must be there; a primitive stands for an operand that it makes.
+    """
+    traits = None if when is None else tuple(made_by(t) if isinstance(t, Primitive) else t for t in when)
 
     def register(f: RuleFunction) -> RuleFunction:
-        add_rule(Rule(f.__name__.replace("_", " "), f), *primitives)
+        add_rule(Rule(f.__name__.replace("_", " "), f, traits), *primitives)
         return f
 
     return register
@@ -51,6 +90,10 @@ def add_rule(r: Rule, *primitives: Primitive) -> None:
     """Register a rule."""
     for p in primitives:
         RULES.setdefault(p, []).append(r)
+
+
+# An equation without any trait still has those rules tried that name none.
+_PLAIN = Trait("any equation").bit
 
 
 # Rules may feed each other; more than this on one equation would be a loop between two of them.
@@ -137,10 +180,35 @@ class Rewriter:
 
     # -- the engine
 
+    def traits(self, eqn: Eqn) -> int:
+        """The bits of an equation's traits."""
+        found = _PLAIN
+        for a in eqn.inputs:
+            if isinstance(a, Literal):
+                found |= NUMBER.bit
+                continue
+            made = self.producers.get(a)
+            if made is None:
+                continue
+            trait = _MADE_BY.get(made.primitive)
+            if trait is not None:
+                found |= trait.bit
+            if made.primitive is structural.broadcast_in_dim_p and not made.inputs[0].aval.shape:
+                found |= SPREAD.bit | (NUMBER.bit if isinstance(made.inputs[0], Literal) else 0)
+        if len(eqn.inputs) > 1 and eqn.inputs[0] == eqn.inputs[-1]:
+            found |= SAME.bit
+        if not any(v.aval.shape for v in eqn.outputs):
+            found |= SCALAR.bit
+        return found
+
     def simplified(self, eqn: Eqn) -> Sequence[Atom]:
         """Add the equation, or what a rule makes of it; returns the atoms of its outputs."""
-        if self.fuel > 0:
-            for r in RULES.get(eqn.primitive, ()):
+        rules = RULES.get(eqn.primitive)
+        if rules is not None and self.fuel > 0:
+            traits = self.traits(eqn)
+            for r in rules:
+                if not r.bits & traits:
+                    continue
                 mark = len(self.eqns)
                 self.fuel -= 1
                 new = r.apply(self, eqn)
@@ -163,7 +231,7 @@ class Rewriter:
     def run(self) -> Jaxpr:
         """The simplified jaxpr; the old one if no rule fired."""
         for old in self.jaxpr.eqns:
-            eqn = subst_eqn(old, self.env) if self.env else old
+            eqn = subst_eqn(old, self.env)
             params = transform_nested(eqn.params, self.context, "simplify", self.nested)
             if params is not eqn.params:
                 self.changed = True

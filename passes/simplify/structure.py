@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from quire.ir.jaxpr import Eqn
@@ -10,12 +10,12 @@ from quire.ir.primitive import PRIMITIVES, Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
-from .rewriter import Rewrite, Rewriter, RuleFunction, rule
+from .rewriter import SPREAD, Rewrite, Rewriter, RuleFunction, Trait, rule
 
 
-def rule_of(*names: str) -> Callable[[RuleFunction], RuleFunction]:
+def rule_of(*names: str, when: Iterable[Trait | Primitive] | None = None) -> Callable[[RuleFunction], RuleFunction]:
     """A rule for primitives by name; the ones that do not exist are left out."""
-    return rule(*[PRIMITIVES[n] for n in names if n in PRIMITIVES])
+    return rule(*[PRIMITIVES[n] for n in names if n in PRIMITIVES], when=when)
 
 
 def _elementwise() -> list[Primitive]:
@@ -33,7 +33,7 @@ def broadcast_to_its_own_shape(r: Rewriter, e: Eqn) -> Rewrite:
     return x if x.aval.shape == e.params["shape"] else None
 
 
-@rule(st.broadcast_in_dim_p)
+@rule(st.broadcast_in_dim_p, when=(st.broadcast_in_dim_p,))
 def broadcast_of_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
     inner = r.producer(e.inputs[0], st.broadcast_in_dim_p)
     if inner is None:
@@ -42,7 +42,7 @@ def broadcast_of_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
     return r.emit(st.broadcast_in_dim_p, inner.inputs, shape=e.params["shape"], broadcast_dimensions=dims)
 
 
-@rule(st.broadcast_in_dim_p)
+@rule(st.broadcast_in_dim_p, when=(st.reshape_p,))
 def broadcast_of_inserted_dimensions(r: Rewriter, e: Eqn) -> Rewrite:
     """A reshape that only inserts dimensions of size 1 is part of the broadcast."""
     inner = r.producer(e.inputs[0], st.reshape_p)
@@ -67,7 +67,7 @@ def reshape_to_its_own_shape(r: Rewriter, e: Eqn) -> Rewrite:
     return x if x.aval.shape == e.params["new_sizes"] else None
 
 
-@rule(st.reshape_p)
+@rule(st.reshape_p, when=(st.reshape_p,))
 def reshape_of_reshape(r: Rewriter, e: Eqn) -> Rewrite:
     inner = r.producer(e.inputs[0], st.reshape_p)
     return None if inner is None else r.emit(st.reshape_p, inner.inputs, **e.params)
@@ -79,7 +79,7 @@ def transpose_in_order(r: Rewriter, e: Eqn) -> Rewrite:
     return e.inputs[0] if permutation == tuple(range(len(permutation))) else None
 
 
-@rule(st.transpose_p)
+@rule(st.transpose_p, when=(st.transpose_p,))
 def transpose_of_transpose(r: Rewriter, e: Eqn) -> Rewrite:
     inner = r.producer(e.inputs[0], st.transpose_p)
     if inner is None:
@@ -88,7 +88,7 @@ def transpose_of_transpose(r: Rewriter, e: Eqn) -> Rewrite:
     return r.emit(st.transpose_p, inner.inputs, permutation=permutation)
 
 
-@rule(st.transpose_p)
+@rule(st.transpose_p, when=(st.broadcast_in_dim_p,))
 def transpose_of_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
     inner = r.producer(e.inputs[0], st.broadcast_in_dim_p)
     if inner is None:
@@ -156,19 +156,21 @@ def concatenate_of_one(r: Rewriter, e: Eqn) -> Rewrite:
     return r.emit(e.primitive, kept, **e.params) if 1 < len(kept) < len(e.inputs) else None
 
 
-rule_of("reshape", "transpose", "rev", "slice", "squeeze", "expand_dims", "dynamic_slice")(moving_of_scalar_broadcast)
+rule_of("reshape", "transpose", "rev", "slice", "squeeze", "expand_dims", "dynamic_slice", when=(SPREAD,))(
+    moving_of_scalar_broadcast
+)
 rule_of("slice", "dynamic_slice", "squeeze", "expand_dims")(same_shape)
 rule_of("rev", "squeeze", "expand_dims", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and",
         "reduce_or", "reduce_xor")(nothing_along_no_dimension)  # fmt: skip
-rule_of("slice")(slice_of_slice)
-rule_of("rev")(reverse_of_reverse)
+rule_of("slice", when=(st.slice_p,))(slice_of_slice)
+rule_of("rev", when=(st.rev_p,))(reverse_of_reverse)
 rule_of("concatenate")(concatenate_of_one)
 
 
 # -- scalars beside arrays --------------------------------------------------------------------------------------------
 
 
-@rule(*_elementwise())
+@rule(*_elementwise(), when=(SPREAD,))
 def scalar_operand(r: Rewriter, e: Eqn) -> Rewrite:
     """An elementwise operation takes a scalar as it is: no need to broadcast it."""
     shape = e.outputs[0].aval.shape
@@ -194,4 +196,4 @@ def of_broadcast_scalar(r: Rewriter, e: Eqn) -> Rewrite:
 
 
 _WITH_PARAMETERS = (ew.convert_element_type_p, ew.integer_pow_p, ew.square_p, ew.round_p, ew.reduce_precision_p)
-rule(*dict.fromkeys((*_elementwise(), *_WITH_PARAMETERS)))(of_broadcast_scalar)
+rule(*dict.fromkeys((*_elementwise(), *_WITH_PARAMETERS)), when=(SPREAD,))(of_broadcast_scalar)

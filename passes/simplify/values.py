@@ -15,7 +15,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import hooks
 
 from ..rewriting import copy_eqns
-from .rewriter import Rewrite, Rewriter, rule
+from .rewriter import NUMBER, SCALAR, Rewrite, Rewriter, rule
 
 # -- conversions ------------------------------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ def convert_to_its_own_dtype(r: Rewriter, e: Eqn) -> Rewrite:
     return x if x.aval.dtype == e.params["new_dtype"] else None
 
 
-@rule(ew.convert_element_type_p)
+@rule(ew.convert_element_type_p, when=(ew.convert_element_type_p,))
 def convert_of_convert(r: Rewriter, e: Eqn) -> Rewrite:
     inner = r.producer(e.inputs[0], ew.convert_element_type_p)
     if inner is None:
@@ -95,7 +95,7 @@ def small_power(r: Rewriter, e: Eqn) -> Rewrite:
     return r.emit(ew.square_p, [x]) if y == 2 else None
 
 
-@rule(ew.div_p)
+@rule(ew.div_p, when=(NUMBER,))
 def divide_by_a_power_of_two(r: Rewriter, e: Eqn) -> Rewrite:
     """x / 2^k is x * 2^-k exactly, where both are normal numbers."""
     x, y = e.inputs
@@ -121,7 +121,7 @@ def _finfo(d: DType) -> tuple[float, float]:
     return float(info.tiny), float(info.max)
 
 
-@rule(ew.add_p, ew.mul_p, ew.and_p, ew.or_p, ew.xor_p)
+@rule(ew.add_p, ew.mul_p, ew.and_p, ew.or_p, ew.xor_p, when=(NUMBER,))
 def two_integer_constants(r: Rewriter, e: Eqn) -> Rewrite:
     """(x + c) + d is x + (c + d) for integers, which wrap."""
     if not dtypes.is_integer(e.outputs[0].aval.dtype):
@@ -142,7 +142,7 @@ def two_integer_constants(r: Rewriter, e: Eqn) -> Rewrite:
 # -- selection --------------------------------------------------------------------------------------------------------
 
 
-@rule(ew.select_n_p)
+@rule(ew.select_n_p, when=(NUMBER,))
 def select_by_a_constant(r: Rewriter, e: Eqn) -> Rewrite:
     which = r.splat(e.inputs[0])
     if which is None:
@@ -151,7 +151,7 @@ def select_by_a_constant(r: Rewriter, e: Eqn) -> Rewrite:
     return e.inputs[1 + index] if 0 <= index < len(e.inputs) - 1 else None
 
 
-@rule(ew.select_n_p)
+@rule(ew.select_n_p, when=(NUMBER,))
 def select_of_true_and_false(r: Rewriter, e: Eqn) -> Rewrite:
     which, *cases = e.inputs
     if len(cases) != 2 or not dtypes.is_bool(which.aval.dtype) or not dtypes.is_bool(cases[0].aval.dtype):
@@ -203,7 +203,7 @@ def _counting(r: Rewriter, e: Eqn) -> int | None:
     return n if 0 < n <= exact else None  # pyright: ignore
 
 
-@rule(reductions.reduce_sum_p)
+@rule(reductions.reduce_sum_p, when=(structural.iota_p,))
 def sum_of_counting_numbers(r: Rewriter, e: Eqn) -> Rewrite:
     """0 + 1 + ... + (n - 1) is n (n - 1) / 2; integers wrap, floats are rounded once."""
     n = _counting(r, e)
@@ -220,13 +220,13 @@ def sum_of_counting_numbers(r: Rewriter, e: Eqn) -> Rewrite:
     return r.full(total, e.outputs[0].aval)
 
 
-@rule(reductions.reduce_max_p)
+@rule(reductions.reduce_max_p, when=(structural.iota_p,))
 def largest_counting_number(r: Rewriter, e: Eqn) -> Rewrite:
     n = _counting(r, e)
     return None if n is None else r.full(n - 1, e.outputs[0].aval)
 
 
-@rule(reductions.reduce_min_p)
+@rule(reductions.reduce_min_p, when=(structural.iota_p,))
 def least_counting_number(r: Rewriter, e: Eqn) -> Rewrite:
     return None if _counting(r, e) is None else r.full(0, e.outputs[0].aval)
 
@@ -253,4 +253,4 @@ def fold_constants(r: Rewriter, e: Eqn) -> Rewrite:
 
 for _p in list(PRIMITIVES.values()):
     if _p.family in _FOLDED_FAMILIES and _p.name not in _NOT_FOLDED:
-        rule(_p)(fold_constants)
+        rule(_p, when=(SCALAR,))(fold_constants)

@@ -108,3 +108,19 @@ def test_formulas_that_occur_again_in_turns_stay_apart():
     functions = (scipy.special.gammaln, scipy.special.digamma)
     for value, expected in zip(found, [f(v.astype(np.float64)) for v in (x, y) for f in functions]):
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_formula_that_occurs_often_is_a_function():
+    """The first use is in place, the others are calls; what lies between does not make it longer."""
+
+    def f(x, n):
+        for _ in range(n):
+            x = qnp.sin(x) @ x
+        return x
+
+    x = np.ones((5, 5), np.float32)
+    texts = [quire.jit(f, static_argnums=1).lower(x, n).as_text() for n in (1, 3, 9)]
+    assert [t.count("func.func private") for t in texts] == [0, 1, 1]
+    assert [t.count("call @formula_0") for t in texts] == [0, 2, 8]
+    assert len(texts[2]) < 1.3 * len(texts[1])
+    np.testing.assert_allclose(quire.jit(f, static_argnums=1)(x, 3), f(x, 3), rtol=1e-5)

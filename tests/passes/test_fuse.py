@@ -1,7 +1,5 @@
 """fuse: what becomes one equation, what stays apart, and that numbers and order are kept."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ import quire.numpy as qnp
 from quire.backends.targets import TARGETS
 from quire.ir.jaxpr import Jaxpr
 from quire.ir.verifier import verify
-from quire.passes.fusion import elementwise
+from quire.passes.fusion import elementwise, graph
 from quire.passes.manager import PassManager
 from tests.programs import inputs, programs
 
@@ -385,21 +383,55 @@ def test_elementwise_clusters_keep_effects_in_order():
     assert kinds(after.jaxpr) == ["elementwise"]
 
 
-def test_the_pass_is_linear_in_the_program():
-    """Some 3,000 equations in well under a second; quadratic passes took many."""
+def test_an_effect_between_a_product_and_its_sum_keeps_them_apart():
+    """The first print waits for the product, the callback comes after it, and the sum waits for the callback."""
 
-    def f(x):
-        y = x
-        for k in range(500):
-            y = qnp.maximum(y * (1 + k), y + x) * 0.5
-            if k % 50 == 49:
-                y = y - qnp.mean(y, -1, keepdims=True)
-        return y
+    def f(x, w):
+        y = x @ w
+        quire.debug.print("{}", y[0, 0], ordered=True)
+        z = quire.io_callback(lambda v: v, quire.ShapeDtypeStruct((24,), np.float32), V, ordered=True)
+        return y + z
 
-    closed = quire.make_jaxpr(f)(X)
-    start = time.process_time()
-    PassManager("fuse").run(closed)
-    assert time.process_time() - start < 2
+    closed = PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(f)(X, X.T @ X))
+    after = PassManager("fuse{least-elements=1,least-operations=1}", verify_each=True).run(closed)
+    assert not inside(after.jaxpr)
+    assert sum(bool(e.effects) for e in after.jaxpr.eqns) == 2
+
+
+def network(layers: int):
+    """Products, softmaxes and normalised rows, one after the other; the first layer is read again at the end."""
+
+    def f(x, w, v):
+        first = None
+        for _ in range(layers):
+            h = qnp.tanh(x @ w + v)
+            first = h if first is None else first
+            h = softmax(h)
+            centred = h - qnp.mean(h, -1, keepdims=True)
+            x = x + centred / qnp.sqrt(qnp.mean(centred * centred, -1, keepdims=True) + 1e-5) * v
+        return x * first
+
+    return quire.make_jaxpr(f)(X, X.T @ X, V)
+
+
+def work_of_fuse(layers: int) -> tuple[int, int, int]:
+    """Equations, how often one was asked whether it may join, and how many were looked at to order clusters."""
+    closed = PassManager("inline,simplify,cse,dce").run(network(layers))
+    asked, orders = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        may_take, start = graph.Group.may_take, graph.Order.__init__
+        patch.setattr(graph.Group, "may_take", lambda self, i: asked.append(i) or may_take(self, i))
+        patch.setattr(graph.Order, "__init__", lambda self, g: orders.append(self) or start(self, g))
+        after = PassManager("fuse{least-elements=1,least-operations=1}", verify_each=True).run(closed)
+    assert sum(e.primitive.name == "fusion" for e in after.jaxpr.eqns) >= 2 * layers - 1
+    return len(closed.eqns), len(asked), sum(o.moved for o in orders)
+
+
+def test_the_work_of_finding_clusters_is_linear_in_the_program():
+    n, asked, moved = work_of_fuse(10)
+    many, asked_of_many, moved_of_many = work_of_fuse(40)
+    assert asked_of_many / many < 1.1 * asked / n and asked < 8 * n
+    assert moved_of_many / many < 1.1 * moved / n and moved < 8 * n
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import quire
 import quire.backends.reference  # noqa: F401
+import quire.numpy as qnp
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
@@ -25,7 +27,7 @@ from quire.passes.base import PassContext
 from quire.passes.compare import evaluate, first_difference
 from quire.passes.manager import PassManager
 from quire.passes.rewriting import count_eqns
-from quire.passes.simplify import Simplify
+from quire.passes.simplify import RULES, Rule, Simplify
 from quire.passes.simplify.algebra import DOMAINS, IDENTITIES, constant_of, pattern_to_str
 from quire.passes.simplify.values import conversions_join
 from tests.programs import inputs, programs
@@ -262,3 +264,37 @@ def test_rules_are_counted():
     context = PassContext()
     Simplify().apply(parse("{ lambda ; a:f32[]. let b:f32[] = neg a c:f32[] = neg b in (c,) }"), context)
     assert context.counters == Counter({"neg(neg(x)) -> x": 1})
+
+
+def test_rules_are_tried_on_the_equations_they_may_match_only():
+    """A hundred layers of plain arithmetic: of the tables' rules for it, few look at each equation, however many."""
+
+    def f(x, y):
+        for _ in range(100):
+            x, y = qnp.tanh(x * y) + qnp.sin(x), x - qnp.exp(y)
+        return x * y
+
+    program = quire.make_jaxpr(f)(np.ones(3, np.float32), np.ones(3, np.float32))
+    tried: Counter[str] = Counter()
+
+    def counted(r: Rule) -> Rule:
+        def apply(rewriter, eqn):
+            tried[r.name] += 1
+            return r.apply(rewriter, eqn)
+
+        return Rule(r.name, apply, r.when)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for p, rules in RULES.items():
+            patch.setitem(RULES, p, [counted(r) for r in rules])
+        PassManager("simplify").run(program)
+    assert sum(tried.values()) <= 0.2 * len(program.eqns)
+
+
+def test_a_rule_without_traits_sees_every_equation_of_its_primitives():
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        for p in (PRIMITIVES["sin"], PRIMITIVES["add"]):
+            patch.setitem(RULES, p, [Rule("see", lambda r, e: seen.append(e.primitive.name))])
+        PassManager("simplify").run(quire.make_jaxpr(lambda x: qnp.sin(x) + x)(np.float32(1)))
+    assert seen == ["sin", "add"]

@@ -17,7 +17,7 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ("startup/first call*cold", "IREE's fixed cost for any module, and the rest of its process' start, are in it"),
     ("startup/compile*", "IREE runs several hundred passes over any module, whatever its size"),
     ("startup/*", "NumPy, optree and the rule tables are most of it"),
-    ("trace/*", "passes are part of quire's lowering, and functions such as tanh are written out as formulas"),
+    ("trace/*", "passes are part of quire's lowering"),
     ("eager/matmul", "the reference rule brings operands into the form of dot_general before NumPy multiplies"),
     ("eager/*", _EAGER),
     ("elementwise/*", "the formulas for log, erf and the like are longer than XLA's and rounded more exactly"),
