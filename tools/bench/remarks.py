@@ -31,7 +31,6 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ("conv/max pooling*", "IREE's own loops: there is no kernel for pooling yet"),
     ("conv/*", _GEMM),
     ("sort/top*", "the radix selection makes several passes, which small arrays do not repay"),
-    ("index/*", "rows are read by an element loop that is not vectorised, and indices are clamped first"),
     ("loop/*", "the whole loop is one kernel of one workgroup"),
     ("training/spectral*", "many small dispatches, and eig as a host function; it has not been taken apart"),
     ("training/*", "the sum of the contractions, convolutions and reductions above"),
