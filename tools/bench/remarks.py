@@ -35,7 +35,6 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ("training/spectral*", "many small dispatches, and eig as a host function; it has not been taken apart"),
     ("training/*", "the sum of the contractions, convolutions and reductions above"),
     ("linalg/*", "a call of LAPACK through NumPy, with its copies, from compiled code"),
-    ("random/gamma*", "a loop of rejection steps over all elements, each step a dispatch or several"),
 )
 
 
