@@ -397,7 +397,8 @@ def random_bits(it: Interpreter, eqn: Eqn, k1: Array, k2: Array) -> list[Tile]:
 
     def spread(x: Array, first: int) -> Tile:
         places = tuple(range(first, first + len(x.shape)))
-        return broadcast_in_dim(it, eqn.replace(params={"shape": whole, "broadcast_dimensions": places}), x)[0]
+        (out,) = broadcast_in_dim(it, eqn.replace(params={"shape": whole, "broadcast_dimensions": places}), x)
+        return it.tile(out)
 
     operands = [spread(k1, 0), spread(k2, 0), spread(total, batch)]
     return [it.map(lambda a, b, n: bits_of(it.elements, [a, b, 0, n], dtype), operands, dtype)]

@@ -28,7 +28,6 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ),
     ("matmul/*", _GEMM),
     ("attention/*", "its two products; the 10th percentile is below 1, so the median is of how the cores were shared"),
-    ("conv/max pooling*", "IREE's own loops: there is no kernel for pooling yet"),
     ("conv/*", _GEMM),
     ("sort/top*", "the radix selection makes several passes, which small arrays do not repay"),
     ("loop/*", "the whole loop is one kernel of one workgroup"),
