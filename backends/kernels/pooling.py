@@ -41,12 +41,18 @@ GROUP_ELEMENTS = 1 << 14
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows along each dimension: their lengths, distances, the padding before and after, and the gaps inside."""
+    """Windows along each dimension: their lengths, distances, the padding before and after, the gaps inside, and those
+    between the operand's elements (1: none)."""
 
     lengths: tuple[int, ...]
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     dilation: tuple[int, ...]
+    spacing: tuple[int, ...] = ()
+
+    def apart(self, d: int) -> int:
+        """The distance of the operand's elements along a dimension."""
+        return self.spacing[d] if self.spacing else 1
 
     @property
     def size(self) -> int:
@@ -55,7 +61,7 @@ class Windows:
 
     def moves(self, d: int) -> bool:
         """Whether anything happens along a dimension."""
-        return (self.lengths[d], self.strides[d], self.padding[d]) != (1, 1, (0, 0))
+        return (self.lengths[d], self.strides[d], self.padding[d], self.apart(d)) != (1, 1, (0, 0), 1)
 
     def reach(self, d: int) -> int:
         """What one window covers of a dimension."""
@@ -63,7 +69,7 @@ class Windows:
 
     def results(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of the results."""
-        padded = [n + sum(p) for n, p in zip(shape, self.padding)]
+        padded = [(n - 1) * self.apart(d) + 1 + sum(self.padding[d]) for d, n in enumerate(shape)]
         return tuple(
             max(0, (n - self.reach(d)) // self.strides[d] + 1) if n >= self.reach(d) else 0
             for d, n in enumerate(padded)
@@ -82,10 +88,15 @@ def applies(operand: Spec, windows: Windows, target: KernelTarget) -> str | None
         return f"windows of more than {MOST_ELEMENTS} elements"
     if any(lo < 0 or hi < 0 for lo, hi in windows.padding):
         return "negative padding"
+    spread = [d for d in range(len(operand.shape)) if windows.apart(d) > 1]
+    if any(windows.dilation[d] > 1 for d in spread):
+        return "gaps in the windows and between the elements"
     inner, lanes = _inner(operand.shape, windows), _lanes(operand.dtype, target)
     if inner > 1:
         return "fewer channels than a vector holds" if inner < lanes else None
     d = len(operand.shape) - 1
+    if d in spread:
+        return "gaps between the elements of a row"
     if windows.strides[d] > MOST_STRIDE:
         return f"a stride of more than {MOST_STRIDE} along rows"
     if windows.reach(d) > MOST_REACH:
@@ -128,10 +139,11 @@ def pooling(op: Op, operand: Spec, windows: Windows, target: KernelTarget) -> Ke
 
 @dataclass(frozen=True)
 class _Range:
-    """Where a window is along a dimension: its first element (it may be in the padding), and which of its own are
-    inside (None: all)."""
+    """Where a window is along a dimension: the operand's element at its first place (it may be in the padding), how far
+    on that of the next place is, and which of its places are taken (None: all)."""
 
     first: Value
+    step: int
     inside: tuple[Value, Value] | None
 
 
@@ -199,13 +211,18 @@ class _Pool:
         """The window of a result's index along a dimension."""
         b, w = self.b, self.windows
         (lo, hi), step, n = w.padding[d], w.dilation[d], self.operand.shape[d]
-        first = index * w.strides[d] - lo
+        first, apart = index * w.strides[d] - lo, w.apart(d)
+        if apart > 1:
+            # Elements j with 0 <= j < n whose place j * apart is in the window.
+            start = b.udiv(b.smax(first + (apart - 1), 0), apart)
+            stop = b.smin(b.udiv(b.smax(first + (w.lengths[d] + apart - 1), 0), apart), n)
+            return _Range(b.index(0), 1, (start, stop))
         if lo == 0 and hi == 0:
-            return _Range(first, None)
+            return _Range(first, step, None)
         # Elements k with 0 <= first + k * step < n.
         start = b.udiv(b.smax(b.index(step - 1) - first, 0), step)
         stop = b.smin(b.udiv(b.smax(b.index(n + step - 1) - first, 0), step), w.lengths[d])
-        return _Range(first, (start, stop))
+        return _Range(first, step, (start, stop))
 
     def over(
         self, dims: Sequence[int], ranges: Sequence[_Range], base: Value, sums: list[Value], body: Body
@@ -215,10 +232,9 @@ class _Pool:
             return body(base, sums)
         (d, *others), (here, *rest) = dims, ranges
         stride = row_major(self.operand.shape)[d]
-        step = self.windows.dilation[d]
 
         def element(k: Operand, sums: list[Value]) -> list[Value]:
-            at = here.first + k * step
+            at = here.first + k * here.step
             return self.over(others, rest, base + at * stride, sums, body)
 
         if here.inside is None and self.windows.size <= UNROLLED:

@@ -80,9 +80,7 @@ def _as_kernel(
     target = kernel_target(ctx.target)
     if target is None:
         return "the target has no kernels"
-    if any(n != 1 for n in base_dilation):
-        return "gaps between the elements"
-    windows = Windows(window_dimensions, window_strides, padding, window_dilation)
+    windows = Windows(window_dimensions, window_strides, padding, window_dilation, base_dilation)
     operand = spec(ctx.avals_in[0])
     return applies(operand, windows, target) or pooling(_OPS[monoid], operand, windows, target)
 

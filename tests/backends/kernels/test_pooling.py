@@ -14,7 +14,7 @@ from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, Spec
 from quire.backends.kernels.pooling import Windows, applies, pooling
 from tests.backends.kernels.test_scatter import draw
 
-# name -> (operand shape, lengths, strides, padding, dilation)
+# name -> (operand shape, lengths, strides, padding, dilation, and the distances of elements where they are not 1)
 FORMS = {
     "channels": ((2, 9, 10, 32), (1, 2, 2, 1), (1, 2, 2, 1), ((0, 0),) * 4, (1,) * 4),
     "channels, padded": ((2, 9, 10, 32), (1, 3, 3, 1), (1, 2, 1, 1), ((0, 0), (1, 1), (0, 2), (0, 0)), (1,) * 4),
@@ -30,6 +30,9 @@ FORMS = {
     "one row": ((5000,), (9,), (2,), ((0, 0),), (1,)),
     "windows in the padding": ((70, 64), (2, 3), (1, 2), ((0, 4), (9, 9)), (1, 1)),
     "columns only": ((9, 20, 31), (2, 3, 1), (1, 1, 1), ((0, 0),) * 3, (1,) * 3),
+    "elements apart": ((2, 9, 10, 32), (1, 2, 3, 1), (1,) * 4, ((0, 0), (1, 1), (2, 1), (0, 0)), (1,) * 4, (1, 2, 3, 1)),
+    "elements apart, strides": ((40, 7, 32), (4, 1, 1), (3, 2, 1), ((5, 0), (0, 1), (0, 0)), (1,) * 3, (5, 1, 1)),
+    "rows apart": ((4, 30, 41), (1, 3, 3), (1, 1, 1), ((0, 0), (2, 2), (1, 1)), (1,) * 3, (1, 2, 1)),
     "strides only": ((9, 20, 64), (1, 1, 1), (2, 1, 3), ((0, 0),) * 3, (1,) * 3),
 }  # fmt: skip
 
@@ -47,7 +50,9 @@ def identity(op: str, dtype: np.dtype):
 def reference(op: str, x: np.ndarray, w: Windows) -> np.ndarray:
     fill = identity(op, x.dtype)
     work = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
-    padded = np.pad(work, w.padding, constant_values=fill)
+    apart = np.full([(n - 1) * w.apart(d) + 1 for d, n in enumerate(x.shape)], fill, work.dtype)
+    apart[tuple(slice(None, None, w.apart(d)) for d in range(x.ndim))] = work
+    padded = np.pad(apart, w.padding, constant_values=fill)
     shape = w.results(x.shape)
     ufunc = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
     out = np.full(shape, fill, work.dtype)
@@ -113,6 +118,8 @@ def test_what_pooling_does_not_take():
         (x, Windows((101, 1), ones, none, ones), "fewer than 4096 elements"),
         (x, Windows((13, 10), ones, none, ones), "windows of more than 128 elements"),
         (x, Windows((2, 1), ones, ((-1, 0), (0, 0)), ones), "negative padding"),
+        (x, Windows((2, 1), ones, none, (2, 1), (2, 1)), "gaps in the windows and between the elements"),
+        (x, Windows((1, 2), ones, none, ones, (1, 2)), "gaps between the elements of a row"),
         (x, Windows((1, 2), (1, 5), none, ones), "a stride of more than 4 along rows"),
         (x, Windows((1, 2), ones, ((0, 0), (1200, 0)), (1, 1100)), "windows over more than 1024 elements of a row"),
         (Spec.of((1000, 8), "f32"), Windows((1, 3), ones, none, ones), "rows shorter than a vector"),
