@@ -30,7 +30,10 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ("attention/*", "its two products; the 10th percentile is below 1, so the median is of how the cores were shared"),
     ("conv/*", _GEMM),
     ("sort/top*", "the radix selection makes several passes, which small arrays do not repay"),
-    ("index/scatter-add*", "the operand is copied in the same kernel; timings differ from run to run, no cause was found"),
+    (
+        "index/scatter-add*",
+        "the operand is copied in the same kernel; timings differ from run to run, no cause was found",
+    ),
     ("loop/*", "the whole loop is one kernel of one workgroup"),
     ("training/spectral*", "many small dispatches, and eig as a host function; it has not been taken apart"),
     ("training/*", "the sum of the contractions, convolutions and reductions above"),
