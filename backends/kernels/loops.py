@@ -27,7 +27,7 @@ from .programs import Program
 from .remembering import remembered
 from .target import KernelTarget
 from .tile_loops import scan_into
-from .tiles import Array, Chunk, Interpreter, Space, Stored, row_major
+from .tiles import Array, Chunk, Interpreter, Space, Stored, lane_of, row_major
 from .values import Value
 
 LOOPS = (cf.scan_p, cf.while_p, cf.bounded_while_p)
@@ -191,14 +191,6 @@ def _builder(eqn: Eqn, atoms: Sequence[Any], target: KernelTarget, tied: dict[in
     )
 
 
-def lane_of(shape: tuple[int, ...], lanes: tuple[int, ...] | None) -> tuple[int, int] | None:
-    """The first run of dimensions that are the lanes."""
-    if lanes is None:
-        return None
-    n = len(lanes)
-    return next(((k, n) for k in range(len(shape) - n + 1) if shape[k : k + n] == lanes), None)
-
-
 def chunks_of(size: int, lanes: int) -> list[Chunk]:
     """All of `size` lanes as vectors, the last ones shorter."""
     out: list[Chunk] = []
@@ -307,4 +299,4 @@ def _emit(eqn: Eqn, operands: Sequence[Any], it: Interpreter, lanes: tuple[int, 
         it.store(it.tile(x), to)
 
 
-__all__ = ["LOOPS", "NotSupported", "Plan", "carried", "chunks_of", "lane_of", "loop_kernel", "plans"]
+__all__ = ["LOOPS", "NotSupported", "Plan", "carried", "chunks_of", "loop_kernel", "plans"]

@@ -1,11 +1,15 @@
-"""Scatter in place: set, add, mul, min, max of windows of updates at indexed places of the operand.
+"""Scatter: set, add, mul, min, max of windows of updates at indexed places of the operand.
 
 Updates are applied one after the other in the order of the scatter dimensions (of equal places the last write
 wins, sums are deterministic). A window that does not lie inside the operand is left out whole (``drop``) or
 moved inside (``clip``); no index value of any type makes the kernel touch other memory. Loops run over the
 dimensions of the updates in their order; neighbouring window dimensions that are contiguous in both arrays
-become one, and the innermost run is vectorised. Dimensions in which updates cannot meet (batching, and
-leading window dimensions that no index moves) are spread over workgroups.
+become one, and the innermost run is vectorised.
+
+The work is spread over workgroups in one of two ways. Dimensions in which updates cannot meet (batching, and leading
+window dimensions that no index moves) are shared out. Else, each workgroup has a range of an indexed dimension of the
+operand: it goes through all index vectors, and applies the windows that begin there. Where that range is one piece of
+memory, it can copy it before: an operand that has to keep its elements is then copied by all workgroups.
 """
 
 from __future__ import annotations
@@ -13,11 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 from .builder import KernelBuilder
+from .clusters import row_major
 from .combine import Combiner, Op
+from .index_vectors import IndexVectors, OpenedVectors, StoredVectors
 from .kernel import Kernel, Spec
 from .target import KernelTarget
 from .values import Value
@@ -26,6 +33,13 @@ ScatterOp = Literal["set", "add", "mul", "min", "max"]
 Mode = Literal["drop", "clip"]
 
 _OPS: dict[str, Op] = {"add": "sum", "mul": "prod", "min": "min", "max": "max"}
+
+#: Updates that are worth a workgroup of their own, and bytes that are read and written.
+GROUP_UPDATES, GROUP_BYTES = 2048, 1 << 16
+#: Passing over a window that begins in another workgroup's range takes as long as so many bytes.
+PASSED_BYTES = 32
+#: The windows of a range are listed before they are applied: so many index vectors at a time.
+LISTED = 512
 
 
 @dataclass(frozen=True)
@@ -42,21 +56,17 @@ class ScatterDims:
 
 @dataclass(frozen=True)
 class Axis:
-    """One loop over the updates: its length and its stride in updates, operand and indices (elements).
+    """One loop over the updates: its length and its stride in updates and operand (elements).
 
-    ``role``: a scatter position, a window dimension, or a window dimension in which no index moves (free).
+    ``role``: a scatter position, a window dimension, or one in which updates cannot meet (free). ``batch`` is the
+    dimension of the index vectors' array that it goes over, if any.
     """
 
     size: int
     update: int
     operand: int
-    indices: int
     role: Literal["scatter", "window", "free"]
-
-
-def rows(operand: Spec, indices: Spec, updates: Spec) -> ScatterDims:
-    """The dimension numbers of ``operand[indices[m], ...] op= updates[m, ...]`` (indices of shape [M, 1])."""
-    return ScatterDims(tuple(range(1, len(operand.shape))), (0,), (0,))
+    batch: int | None = None
 
 
 def applies(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target: KernelTarget) -> str | None:
@@ -85,66 +95,105 @@ def window_sizes(operand: Spec, updates: Spec, dims: ScatterDims) -> list[int]:
 def scatter(
     op: ScatterOp,
     operand: Spec,
-    indices: Spec,
+    indices: Spec | IndexVectors,
     updates: Spec,
     dims: ScatterDims,
     target: KernelTarget,
     *,
     mode: Mode = "drop",
+    keep: bool = False,
 ) -> Kernel:
-    """The kernel with operands (operand, indices, updates); its one result is the operand, updated in place.
+    """The kernel with operands (operand, what the indices are made of, updates); its one result is the operand, updated.
 
-    ``tied`` says so: an operand that must keep its value has to be copied by whoever calls. Raises
-    ``ValueError`` where :func:`applies` says so.
+    It is updated in place, and ``tied`` says so: an operand that must keep its value (``keep``) has to be copied by
+    whoever calls. Where ``keep`` is given and ``tied`` is empty, the kernel makes the copy. Raises ``ValueError`` where
+    :func:`applies` says so, and ``NotSupported`` where the indices cannot be computed.
     """
-    why = applies(operand, indices, updates, dims, target)
+    if isinstance(indices, Spec):
+        indices = StoredVectors(indices, dims.index_vector_dim)
+    why = applies(operand, indices.spec, updates, dims, target)
     if why is not None:
         raise ValueError(f"scatter into {operand}: {why}")
-    operands = [operand, indices, updates]
+    operands = [operand, *indices.operands, updates]
     if updates.size == 0 or operand.size == 0:
         return Kernel.nothing(f"scatter_{op}", operands, [operand], [0], "no updates")
-    axes = _axes(operand, indices, updates, dims)
-    leading = 0
-    while leading < len(axes) and axes[leading].role == "free":
-        leading += 1
-    spread = math.prod(a.size for a in axes[:leading])
-    groups = max(1, min(spread, target.workgroups, updates.size // 2048))
-    b = KernelBuilder(f"scatter_{op}", operands, [operand], target, tied={0: 0})
+    axes = _axes(operand, indices.spec, updates, dims)
+    free = next((i for i, a in enumerate(axes) if a.role != "free"), len(axes))
+    share = _share(operand, updates, dims, axes, target, keep)
+    copies = keep and share is not None and share.whole
+    b = KernelBuilder(f"scatter_{op}", operands, [operand], target, tied={} if copies else {0: 0})
     writer = _Writer(b, op, operand, indices, updates, dims, mode)
-    with b.spread(spread, groups) as number:
-        place = writer.origin()
-        rest: Value = number
-        for axis in reversed(axes[:leading]):
-            place = place.moved(b.urem(rest, axis.size), axis)
-            rest = b.udiv(rest, axis.size)
-        writer.positions(axes[leading:], place)
+    if share is None or share.groups == 1 and not copies:
+        spread = math.prod(a.size for a in axes[:free])
+        groups = max(1, min(spread, target.workgroups, updates.size // GROUP_UPDATES))
+        with b.spread(spread, groups) as number:
+            writer.positions(axes[free:], writer.origin().at(axes[:free], number))
+        how = "in order of the updates"
+    else:
+        groups = share.groups
+        writer.ranges(axes, share, copies)
+        how = f"{groups} ranges of dimension {share.dim}, each in order of the updates"
+    place = "into a copy" if copies else "in place"
+    made = "" if isinstance(indices, StoredVectors) else "; the indices computed here"
     where = "outside: dropped" if mode == "drop" else "outside: clipped"
-    return b.build((groups,), f"scatter {op} of {updates} in place, in order of the updates; {where}")
+    return b.build((groups,), f"scatter {op} of {updates} {place}, {how}; {where}{made}")
+
+
+@dataclass(frozen=True)
+class Share:
+    """A dimension of the operand, indexed by component ``component``, that workgroups have ranges of.
+
+    ``whole``: a range is one piece of memory, ``row`` elements for each index.
+    """
+
+    dim: int
+    component: int
+    size: int
+    row: int
+    groups: int
+    whole: bool
+
+
+def _share(
+    operand: Spec, updates: Spec, dims: ScatterDims, axes: Sequence[Axis], target: KernelTarget, keep: bool
+) -> Share | None:
+    """The ranges of an indexed dimension that windows have one element of; None where dimensions are free."""
+    if any(a.role == "free" for a in axes):
+        return None
+    sizes = window_sizes(operand, updates, dims)
+    d = min(dims.scatter_dims_to_operand_dims)
+    if sizes[d] != 1 or operand.shape[d] == 1:
+        return None
+    before = math.prod(operand.shape[:d])
+    bytes_ = (updates.size + (operand.size if keep and before == 1 else 0)) * operand.dtype.nbytes
+    passed = updates.size // math.prod(sizes) * PASSED_BYTES
+    groups = min(operand.shape[d], target.workgroups, bytes_ // GROUP_BYTES, bytes_ // passed)
+    row = math.prod(operand.shape[d + 1 :])
+    return Share(d, dims.scatter_dims_to_operand_dims.index(d), operand.shape[d], row, max(1, groups), before == 1)
 
 
 def _axes(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims) -> list[Axis]:
     """The loops over the updates: free leading ones, scatter positions, then the rest of the window."""
+    strides_u, strides_o = row_major(updates.shape), row_major(operand.shape)
     vector_dim = len(indices.shape) - 1 if dims.index_vector_dim is None else dims.index_vector_dim
-    strides_u, strides_o = _strides(updates.shape), _strides(operand.shape)
-    strides_i = _strides(indices.shape)
-    batching = dict(zip(dims.scatter_indices_batching_dims, dims.operand_batching_dims))
-    positions = iter(d for d in range(len(indices.shape)) if d != vector_dim)
+    shift = {i: i - (i > vector_dim) for i in dims.scatter_indices_batching_dims}
+    batching = {shift[i]: o for i, o in zip(dims.scatter_indices_batching_dims, dims.operand_batching_dims)}
     single = {*dims.inserted_window_dims, *dims.operand_batching_dims}
     windows = iter(d for d in range(len(operand.shape)) if d not in single)
     leading: list[Axis] = []
     scatter_axes: list[Axis] = []
     window: list[Axis] = []
+    batch = 0
     for d, size in enumerate(updates.shape):
         if d in dims.update_window_dims:
             o = next(windows)
             free = o not in dims.scatter_dims_to_operand_dims
-            axis = Axis(size, strides_u[d], strides_o[o], 0, "free" if free else "window")
+            axis = Axis(size, strides_u[d], strides_o[o], "free" if free else "window")
             (leading if free and not scatter_axes else window).append(axis)
         else:
-            i = next(positions)
-            o = batching.get(i)
-            stride = 0 if o is None else strides_o[o]
-            axis = Axis(size, strides_u[d], stride, strides_i[i], "scatter" if o is None else "free")
+            o = batching.get(batch)
+            axis = Axis(size, strides_u[d], 0 if o is None else strides_o[o], "scatter" if o is None else "free", batch)
+            batch += 1
             # A batching dimension separates updates; it may go outside where it already is.
             (leading if o is not None and not scatter_axes else scatter_axes).append(axis)
     scatter_axes = [replace(a, role="scatter") for a in scatter_axes]
@@ -165,17 +214,13 @@ def _merged(axes: Sequence[Axis]) -> list[Axis]:
     return out
 
 
-def _strides(shape: Sequence[int]) -> list[int]:
-    return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
-
-
 @dataclass(frozen=True)
 class _Place:
-    """Flat places in the three arrays."""
+    """Flat places in updates and operand, and the index vector's place in each dimension met so far."""
 
     update: Value
     operand: Value
-    indices: Value
+    vector: dict[int, Value] = field(default_factory=dict[int, Value])
 
     def moved(self, steps: Value, axis: Axis) -> _Place:
         """The place ``steps`` further along ``axis``."""
@@ -183,9 +228,17 @@ class _Place:
         def move(at: Value, stride: int) -> Value:
             return at + steps * stride if stride else at
 
-        return _Place(
-            move(self.update, axis.update), move(self.operand, axis.operand), move(self.indices, axis.indices)
-        )
+        vector = self.vector if axis.batch is None else {**self.vector, axis.batch: steps}
+        return _Place(move(self.update, axis.update), move(self.operand, axis.operand), vector)
+
+    def at(self, axes: Sequence[Axis], number: Value) -> _Place:
+        """The place of a number in the order of these axes' indices."""
+        place, b = self, number.builder
+        for axis in reversed(axes):
+            first = axis is axes[0]
+            place = place.moved(number if first else b.urem(number, axis.size), axis)
+            number = number if first else b.udiv(number, axis.size)
+        return place
 
 
 @dataclass(frozen=True)
@@ -195,47 +248,94 @@ class _Writer:
     b: KernelBuilder
     op: ScatterOp
     operand: Spec
-    indices: Spec
+    indices: IndexVectors
     updates: Spec
     dims: ScatterDims
     mode: Mode
 
+    @cached_property
+    def vectors(self) -> OpenedVectors:
+        """The index vectors."""
+        return self.indices.opened(self.b, 1)
+
     def origin(self) -> _Place:
         """The first element of everything."""
-        zero = self.b.index(0)
-        return _Place(zero, zero, zero)
+        return _Place(self.b.index(0), self.b.index(0))
+
+    # -- all of the operand ----------------------------------------------------------------------------------
 
     def positions(self, axes: Sequence[Axis], place: _Place) -> None:
         """Loop over the scatter positions and apply each window."""
         b = self.b
+        window = [a for a in axes if a.role == "window"]
         with ExitStack() as loops:
-            window: list[Axis] = []
             for axis in axes:
-                if axis.role == "window":
-                    window.append(axis)
-                    continue
-                loop = loops.enter_context(b.for_(0, axis.size))
-                place = place.moved(loop.index, axis)
-            inside, place = self._start(place)
+                if axis.role != "window":
+                    loop = loops.enter_context(b.for_(0, axis.size))
+                    place = place.moved(loop.index, axis)
+            inside, start, _ = self._start(place)
             if inside is not None:
                 loops.enter_context(b.if_(inside))
-            self._window(window, place)
+            self._window(window, replace(place, operand=place.operand + start))
 
-    def _start(self, place: _Place) -> tuple[Value | None, _Place]:
-        """Read the index vector: whether its window lies inside (None: always), and where it begins."""
-        b, dims = self.b, self.dims
-        rank = len(self.indices.shape)
-        vector_dim = rank - 1 if dims.index_vector_dim is None else dims.index_vector_dim
-        # An index vector of one component may be given without its dimension.
-        step = _strides(self.indices.shape)[vector_dim] if vector_dim < rank else 0
+    # -- a range of a dimension ------------------------------------------------------------------------------
+
+    def ranges(self, axes: Sequence[Axis], share: Share, copies: bool) -> None:
+        """This workgroup's range: copied if need be, then updated by the windows that begin in it."""
+        b = self.b
+        size = -(-share.size // share.groups)
+        first = b.smin(b.workgroup_id() * size, b.index(share.size))
+        last = b.smin(first + size, b.index(share.size))
+        if copies:
+            self._copy(first * share.row, last * share.row)
+        scatters = [a for a in axes if a.role != "window"]
+        window = [a for a in axes if a.role == "window"]
+        count = math.prod(a.size for a in scatters)
+        listed = min(LISTED, count)
+        to, of = b.stack((listed + 1,), "i64"), b.stack((listed + 1,), "i64")
+        with b.for_(0, count, listed) as block:
+            stop = b.smin(block.index + listed, b.index(count))
+            # A window that is not of this range is overwritten in the list by the next one.
+            with b.for_(block.index, stop, init=[b.index(0)]) as loop:
+                place = self.origin().at(scatters, loop.index)
+                inside, start, along = self._start(place, share.component)
+                mine = b.cmp("ult", along - first, last - first)
+                mine = mine if inside is None else mine & inside
+                b.store(b.cast(place.operand + start, "i64"), to, loop.carried[0])
+                b.store(b.cast(place.update, "i64"), of, loop.carried[0])
+                loop.yield_(loop.carried[0] + b.cast(b.cast(mine, "i64", signed=False), "index"))
+            with b.for_(0, loop.results[0]) as each:
+                update, at = (b.cast(b.load(x, each.index), "index") for x in (of, to))
+                self._window(window, _Place(update, at))
+
+    def _copy(self, first: Value, last: Value) -> None:
+        """Copy these elements of the operand to the result."""
+        b, words = self.b, self.operand.dtype.words
+        size, word = self.operand.size * words, self.operand.dtype.word
+        source, result = b.operand(0, (size,), word), b.result(0, (size,), word)
+        lanes = b.target.lanes(int(word[1:]))
+        start, stop = first * words, last * words
+        whole = start + b.udiv(stop - start, 4 * lanes) * (4 * lanes)
+        with b.for_(start, whole, 4 * lanes) as loop:
+            values = [b.vload(lanes, source, loop.index + k * lanes) for k in range(4)]
+            for k, x in enumerate(values):
+                b.vstore(x, result, loop.index + k * lanes)
+        with b.for_(whole, stop) as loop:
+            b.store(b.load(source, loop.index), result, loop.index)
+
+    # -- one window ------------------------------------------------------------------------------------------
+
+    def _start(self, place: _Place, component: int = 0) -> tuple[Value | None, Value, Value]:
+        """Read an index vector: whether its window lies inside (None: always), how far from a place it begins, and one
+        of its components, as far as it lies inside."""
+        b, dims, dtype = self.b, self.dims, self.indices.spec.dtype
+        signed = dtype.kind == "int"
         sizes = window_sizes(self.operand, self.updates, dims)
-        strides = _strides(self.operand.shape)
-        memory = b.operand(1, (self.indices.size,), self.indices.dtype.word)
-        signed = self.indices.dtype.kind == "int"
-        at = place.operand
+        strides = row_major(self.operand.shape)
+        at, along = b.index(0), b.index(0)
         inside: Value | None = None
         for k, d in enumerate(dims.scatter_dims_to_operand_dims):
-            index = b.cast(b.load(memory, place.indices + k * step), "i64", signed=signed)
+            index = b.cast(self.vectors.component(self._vector(place), k), "i64", signed=signed)
             limit = self.operand.shape[d] - sizes[d]
             if self.mode == "drop":
                 fits = b.cmp("ule", index, limit)  # a negative index is a huge unsigned one
@@ -244,8 +344,15 @@ class _Writer:
                 index = b.smin(b.smax(index, 0), limit)
             else:
                 index = b.umin(index, limit)
-            at = at + b.cast(index, "index") * strides[d]
-        return inside, replace(place, operand=at)
+            index = b.cast(index, "index")
+            along = index if k == component else along
+            at = at + index * strides[d]
+        return inside, at, along
+
+    def _vector(self, place: _Place) -> list[Value]:
+        """The place of an index vector; dimensions of size 1 have no loop."""
+        rank = len(self.updates.shape) - len(self.dims.update_window_dims)
+        return [place.vector.get(d, self.b.index(0)) for d in range(rank)]
 
     def _window(self, axes: Sequence[Axis], place: _Place) -> None:
         b = self.b
@@ -277,14 +384,18 @@ class _Writer:
     def _elements(self, n: int, place: _Place, offset: Value | int) -> None:
         b, dtype = self.b, self.operand.dtype
         to, at = place.operand + offset, place.update + offset
+        new = len(b.operands) - 1
         if self.op == "set":
             words = dtype.words
-            target = b.operand(0, (self.operand.size * words,), dtype.word)
-            source = b.operand(2, (self.updates.size * words,), dtype.word)
+            target = b.result(0, (self.operand.size * words,), dtype.word)
+            source = b.operand(new, (self.updates.size * words,), dtype.word)
             b.vstore(b.vload(n * words, source, at * words), target, to * words)
             return
         combiner = Combiner(b, _OPS[self.op], dtype)
-        target = b.operand(0, (self.operand.size * dtype.parts,), combiner.memory)
-        source = b.operand(2, (self.updates.size * dtype.parts,), combiner.memory)
-        old, new = combiner.load(n, target, to), combiner.load(n, source, at)
-        combiner.store(combiner.combine(old, new), target, to)
+        target = b.result(0, (self.operand.size * dtype.parts,), combiner.memory)
+        source = b.operand(new, (self.updates.size * dtype.parts,), combiner.memory)
+        old, add = combiner.load(n, target, to), combiner.load(n, source, at)
+        combiner.store(combiner.combine(old, add), target, to)
+
+
+__all__ = ["ScatterDims", "ScatterOp", "Share", "applies", "scatter", "window_sizes"]

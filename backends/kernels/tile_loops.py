@@ -11,14 +11,15 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
-from quire.ir.jaxpr import Eqn, Jaxpr
+from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
+from quire.ir.primitives import structural as st
 
 from . import tile_rules
 from .elements import Element, NotSupported, is_number
-from .tiles import Array, Interpreter, Stored, Tile, objects, rule
+from .tiles import MOST_ELEMENTS, Array, Interpreter, Stored, Tile, lane_of, objects, rule
 from .values import Operand, Value
 
 __all__ = ["tile_rules", "scan_into", "while_loop"]  # tile_rules: imported for its rules
@@ -63,7 +64,7 @@ def stable_forms(it: Interpreter, init: Sequence[Array], step: Any) -> list[Form
 
     `step` maps carried arrays to the next ones.
     """
-    forms = [Form.of(x) for x in init]
+    forms = [_initial(it, x) for x in init]
     while it.space is not None and forms:
         with it.b.discarded():
             out = step([it.placeholder(f.shape, f.dtype, f.lane) for f in forms])
@@ -72,6 +73,13 @@ def stable_forms(it: Interpreter, init: Sequence[Array], step: Any) -> list[Form
             break
         forms = new
     return forms
+
+
+def _initial(it: Interpreter, x: Array) -> Form:
+    """The form that an initial value would have: one number for more elements than registers hold goes into lanes."""
+    if it.space is None or x.lane is not None or math.prod(x.shape) <= MOST_ELEMENTS:
+        return Form.of(x)
+    return Form(x.shape, x.dtype, lane_of(x.shape, it.space.shape))
 
 
 def while_loop(
@@ -135,9 +143,22 @@ def ends_by_lane(test: Jaxpr, test_consts: int, body: Jaxpr, consts: int) -> boo
         if old is old_flag:
             if eqn.primitive is not ew.and_p or old_flag not in eqn.inputs:
                 return False
-        elif eqn.primitive is not ew.select_n_p or eqn.inputs[0] is not old_flag or eqn.inputs[1] is not old:
+        elif eqn.primitive is not ew.select_n_p or eqn.inputs[1] is not old:
+            return False
+        elif eqn.inputs[0] is not old_flag and not _repeats(made.get(eqn.inputs[0]), old_flag):  # type: ignore[arg-type]
             return False
     return True
+
+
+def _repeats(eqn: Eqn | None, flag: Var) -> bool:
+    """Whether an equation repeats a flag along dimensions after its own: several numbers of each lane."""
+    return (
+        eqn is not None
+        and eqn.primitive is st.broadcast_in_dim_p
+        and eqn.inputs[0] is flag
+        and eqn.params["broadcast_dimensions"] == tuple(range(flag.aval.ndim))
+        and eqn.params["shape"][: flag.aval.ndim] == flag.aval.shape
+    )
 
 
 @rule(cf.bounded_while_p)

@@ -378,8 +378,6 @@ def threefry2x32(it: Interpreter, eqn: Eqn, *xs: Array) -> list[Tile]:
 @rule(rn.random_bits_p)
 def random_bits(it: Interpreter, eqn: Eqn, k1: Array, k2: Array) -> list[Tile]:
     shape, dtype = tuple(eqn.params["shape"]), eqn.outputs[0].aval.dtype
-    if k1.shape:
-        raise NotSupported("random bits of several keys")
     counter = objects(())
     counter[()] = 0
     total = Tile((), dtypes.uint32, counter)
@@ -395,8 +393,15 @@ def random_bits(it: Interpreter, eqn: Eqn, k1: Array, k2: Array) -> list[Tile]:
             return lifted * stride + sum_
 
         total = it.map(step, [number, total], dtypes.uint32)
-    keys = [it.tile(k1).scalar, it.tile(k2).scalar]
-    return [it.map(lambda n: bits_of(it.elements, [*keys, 0, n], dtype), [total], dtype)]
+    whole, batch = eqn.outputs[0].aval.shape, len(k1.shape)
+
+    def spread(x: Array, first: int) -> Tile:
+        places = tuple(range(first, first + len(x.shape)))
+        (out,) = broadcast_in_dim(it, eqn.replace(params={"shape": whole, "broadcast_dimensions": places}), x)
+        return it.tile(out)
+
+    operands = [spread(k1, 0), spread(k2, 0), spread(total, batch)]
+    return [it.map(lambda a, b, n: bits_of(it.elements, [a, b, 0, n], dtype), operands, dtype)]
 
 
 # -- contraction ------------------------------------------------------------------------------------------------------

@@ -114,6 +114,14 @@ def objects(shape: Sequence[int]) -> Any:
     return np.empty(tuple(shape), object)
 
 
+def lane_of(shape: tuple[int, ...], lanes: tuple[int, ...] | None) -> tuple[int, int] | None:
+    """The first run of dimensions that are the lanes."""
+    if lanes is None:
+        return None
+    n = len(lanes)
+    return next(((k, n) for k in range(len(shape) - n + 1) if shape[k : k + n] == lanes), None)
+
+
 def full_shape(shape: Sequence[int], lane: tuple[int, int] | None, space: Space | None) -> tuple[int, ...]:
     """The shape of a tile's data with no axis shortened."""
     if lane is None:
@@ -398,4 +406,4 @@ def numbers_only(tile: Tile) -> bool:
     return all(is_number(x) for x in tile.data.reshape(-1))
 
 
-__all__ = ["Array", "Chunk", "Interpreter", "RULES", "Space", "Stored", "Tile", "like", "rule", "vector"]
+__all__ = ["Array", "Chunk", "Interpreter", "RULES", "Space", "Stored", "Tile", "lane_of", "like", "rule", "vector"]

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.linalg import _umath_linalg  # type: ignore[attr-defined]
 
 from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
@@ -266,6 +267,22 @@ def eigh(x: Array, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tupl
     return _each_or_nan(some, np.tril(x) if lower else np.triu(x), outs)
 
 
+def _eigenvalues(x: Array) -> Array:
+    """The eigenvalues of a batch of matrices in double precision; NaN for those that are not finite, or of which LAPACK
+    finds none.
+
+    The loop over the batch that `numpy.linalg.eigvals` calls, without its checks: of small matrices they take a quarter
+    of the time.
+    """
+    a = x.astype(np.result_type(x.dtype, np.float64), copy=False)
+    if np.isfinite(a).all():
+        return _umath_linalg.eigvals(a)
+    finite = np.isfinite(a).all((-2, -1))
+    out = np.full(a.shape[:-1], np.nan, np.complex128)
+    out[finite] = _umath_linalg.eigvals(a[finite])
+    return out
+
+
 @reference(la.eig_p)
 def eig(x: Array, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool) -> list[Array]:
     n, dtype = x.shape[-1], dtypes.complex_dtype(x.dtype)
@@ -276,12 +293,13 @@ def eig(x: Array, *, compute_left_eigenvectors: bool, compute_right_eigenvectors
     def some(a: Array) -> list[Array]:
         if compute_left_eigenvectors:
             return over_batch(with_left, outs, [(a, 2)])
-        out = list(np.linalg.eig(a)) if compute_right_eigenvectors else [np.linalg.eigvals(a)]
-        return [v.astype(dtype, copy=False) for v in out]
+        return [v.astype(dtype, copy=False) for v in np.linalg.eig(a)]
 
     def with_left(a: Array) -> Any:
         return _scipy().eig(a, left=True, right=compute_right_eigenvectors, check_finite=False)
 
+    if not compute_left_eigenvectors and not compute_right_eigenvectors:
+        return [_eigenvalues(x).astype(dtype, copy=False)]
     return _each_or_nan(some, x, outs)
 
 

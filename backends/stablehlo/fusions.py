@@ -18,6 +18,7 @@ from ..kernels.elementwise import elementwise_kernel
 from ..kernels.reductions import Partial, reduction_kernel
 from ..kernels.target import KernelTarget
 from .contraction import Following, attention, with_epilogue
+from .indexing import indexed
 from .kernel_calls import call, kernel_target
 from .loop_kernels import expander
 from .lowering import Ctx, lower_jaxpr
@@ -34,6 +35,8 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
     if p["kind"] == "attention":
         return _attention(ctx, p["jaxpr"].jaxpr, operands)
     try:
+        if p["kind"] == "indexing":
+            return indexed(ctx, p["jaxpr"].jaxpr, operands, target)
         if p["kind"] == "elementwise":
             return _elementwise(ctx, operands, target)
         found = reduction_kernel(p["jaxpr"].jaxpr, p["space"], p["axes"], target, expander(ctx.target))

@@ -14,16 +14,22 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
-from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr
+from quire.ir.primitive import Primitive
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
-from ..kernels import ScatterDims, Spec
+from ..kernels import KernelTarget, ScatterDims, Spec
 from ..kernels import scatter as scatter_kernel
+from ..kernels.gather import GatherDims
+from ..kernels.gather import applies as gather_applies
+from ..kernels.gather import gather as gather_kernel
+from ..kernels.index_vectors import ComputedVectors, IndexVectors, StoredVectors
 from ..kernels.scatter import ScatterOp
 from ..kernels.scatter import applies as scatter_applies
 from . import hlo
 from .kernel_calls import call, kernel_target, spec
+from .loop_kernels import expander
 from .lowering import Ctx, lowering
 from .reductions import jaxpr_body, monoid_body
 
@@ -82,6 +88,42 @@ def _unsliced(x: Value) -> Value:
 # -- gather -----------------------------------------------------------------------------------------------------------
 
 
+def _gather_as_kernel(
+    ctx: Ctx, x: Value, made_of: Sequence[Value], indices: IndexVectors, target: KernelTarget
+) -> Value | str:
+    """The gather that an equation is as a kernel of the operand and what its indices are made of, or why not."""
+    p = ctx.eqn.params
+    d: GatherDimensionNumbers = p["dimension_numbers"]
+    dims = GatherDims(
+        d.offset_dims, d.collapsed_slice_dims, d.start_index_map, d.operand_batching_dims,
+        d.start_indices_batching_dims,
+    )  # fmt: skip
+    aval = ctx.avals_in[0]
+    why = gather_applies(spec(aval), indices.spec, dims, p["slice_sizes"], target)
+    if why is not None:
+        return why
+    mode = "fill" if p["mode"] is GatherScatterMode.FILL_OR_DROP else "clip"
+    fill = ix.fill_scalar(p["fill_value"], aval.dtype)
+    kernel = gather_kernel(spec(aval), indices, dims, p["slice_sizes"], target, mode=mode, fill=fill)
+    return call(ctx, kernel, [x, *made_of])[0]
+
+
+def indexed(ctx: Ctx, body: Jaxpr, operands: Sequence[Value], target: KernelTarget) -> list[Value] | str:
+    """A gather or scatter and what computes its index vectors as one kernel: its result, or why there is none."""
+    *made, e = body.eqns
+    leaves = body.invars[1 : len(body.invars) - len(e.inputs) + 2]
+    indices = ComputedVectors(Jaxpr((), leaves, made, [e.inputs[1]]), expander(ctx.target))
+    inner = Ctx(
+        ctx.module, e, [a.aval for a in e.inputs], [v.aval for v in e.outputs], e.source or ctx.source, ctx.shared
+    )
+    x, made_of, rest = operands[0], operands[1 : len(leaves) + 1], operands[len(leaves) + 1 :]
+    if e.primitive is ix.gather_p:
+        out = _gather_as_kernel(inner, x, made_of, indices, target)
+    else:
+        out = _scatter_as_kernel(inner, x, made_of, indices, rest[0], scatter_op(e), target)
+    return out if isinstance(out, str) else [out]
+
+
 @lowering(ix.gather_p)
 def gather(
     ctx: Ctx,
@@ -99,6 +141,12 @@ def gather(
     (aval, index_aval), out = ctx.avals_in, ctx.avals_out[0]
     if out.size == 0:
         return hlo.aval_full(out, 0)
+    target = kernel_target(ctx.target)
+    if target is not None:
+        made = _gather_as_kernel(ctx, x, [indices], StoredVectors(spec(index_aval)), target)
+        if not isinstance(made, str):
+            return made
+        ctx.chose(f"no kernel: {made}")
     last = _last_starts(aval.shape, slice_sizes, d.start_index_map, index_aval.dtype)
     start = clamped(indices, last, index_aval.dtype, index_dtype(max(aval.shape, default=0)))
     fields = [
@@ -204,6 +252,40 @@ def update_positions(
     return flat
 
 
+def _scatter_as_kernel(
+    ctx: Ctx,
+    x: Value,
+    made_of: Sequence[Value],
+    indices: IndexVectors,
+    updates: Value,
+    op: ScatterOp | None,
+    target: KernelTarget,
+) -> Value | str:
+    """The scatter that an equation is as a kernel of the operand, what its indices are made of and updates, or why not."""
+    if op is None:
+        return "the combination is a function of the program"
+    p = ctx.eqn.params
+    d: ScatterDimensionNumbers = p["dimension_numbers"]
+    dims = ScatterDims(
+        d.update_window_dims, d.inserted_window_dims, d.scatter_dims_to_operand_dims, d.operand_batching_dims,
+        d.scatter_indices_batching_dims,
+    )  # fmt: skip
+    operand, new = spec(ctx.avals_in[0]), spec(ctx.avals_in[2])
+    why = scatter_applies(operand, indices.spec, new, dims, target)
+    if why is not None:
+        return why
+    mode = "clip" if p["mode"] is GatherScatterMode.CLIP else "drop"
+    kernel = scatter_kernel(op, operand, indices, new, dims, target, mode=mode, keep=ctx.is_kept(x))
+    return call(ctx, kernel, [x, *made_of, updates])[0]
+
+
+def scatter_op(e: Eqn) -> ScatterOp | None:
+    """How a scatter equation combines elements; None for a function of the program's."""
+    if e.primitive is ix.scatter_p:
+        return "set" if e.params["update_jaxpr"] is None else None
+    return _OPS[e.primitive]
+
+
 def _scatter(
     ctx: Ctx,
     x: Value,
@@ -220,16 +302,11 @@ def _scatter(
     if aval.size == 0 or update_aval.size == 0:
         return x
     target = kernel_target(ctx.target)
-    if op is not None and target is not None:
-        specs = [spec(a) for a in ctx.avals_in]
-        dims = ScatterDims(
-            d.update_window_dims, d.inserted_window_dims, d.scatter_dims_to_operand_dims, d.operand_batching_dims,
-            d.scatter_indices_batching_dims,
-        )  # fmt: skip
-        if scatter_applies(specs[0], specs[1], specs[2], dims, target) is None:
-            clip = "clip" if mode is GatherScatterMode.CLIP else "drop"
-            kernel = scatter_kernel(op, specs[0], specs[1], specs[2], dims, target, mode=clip)
-            return call(ctx, kernel, [x, indices, updates])[0]
+    if target is not None:
+        made = _scatter_as_kernel(ctx, x, [indices], StoredVectors(spec(index_aval)), updates, op, target)
+        if not isinstance(made, str):
+            return made
+        ctx.chose(f"no kernel: {made}")
     flat = update_positions(indices, aval.shape, update_aval.shape, d, mode, index_aval.dtype)
     m = update_aval.size
     out = scatter_at(
@@ -253,9 +330,8 @@ def scatter(
     update_jaxpr: ClosedJaxpr | None,
 ) -> Value:
     body = (lambda old, new: [new]) if update_jaxpr is None else jaxpr_body(ctx, update_jaxpr)
-    op = "set" if update_jaxpr is None else None
     return _scatter(
-        ctx, x, indices, updates, body, op, dimension_numbers, mode, indices_are_sorted, unique_indices
+        ctx, x, indices, updates, body, scatter_op(ctx.eqn), dimension_numbers, mode, indices_are_sorted, unique_indices
     )  # fmt: skip
 
 
@@ -283,10 +359,11 @@ def _combining(op: ScatterOp) -> Callable[..., Value]:
     return rule
 
 
-lowering.add(ix.scatter_add_p, _combining("add"))
-lowering.add(ix.scatter_mul_p, _combining("mul"))
-lowering.add(ix.scatter_min_p, _combining("min"))
-lowering.add(ix.scatter_max_p, _combining("max"))
+_OPS: dict[Primitive, ScatterOp] = {
+    ix.scatter_add_p: "add", ix.scatter_mul_p: "mul", ix.scatter_min_p: "min", ix.scatter_max_p: "max",
+}  # fmt: skip
+for _p, _op in _OPS.items():
+    lowering.add(_p, _combining(_op))
 _scatter_add = _combining("add")
 
 

@@ -121,6 +121,10 @@ class Ctx:
     def target(self) -> Target:
         return self.module.target
 
+    def is_kept(self, x: Any) -> bool:
+        """Whether x must keep its elements: others read it, or it may be an argument that is not donated."""
+        return self.is_shared(x) or may_be_argument(x, self.module)
+
     def writable(self, x: Any) -> Any:
         """x itself, or a copy if x may be the memory of an entry argument that is not donated."""
         return copy_of(x) if may_be_argument(x, self.module) else x

@@ -18,8 +18,11 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import windows as wd
 
+from ..kernels import Kernel
+from ..kernels.pooling import Op, Windows, applies, pooling
 from . import hlo
 from .indexing import scatter_at
+from .kernel_calls import call, kernel_target, spec
 from .lowering import Ctx, lower_jaxpr, lowering
 from .reductions import arg_body, jaxpr_body, monoid_body, wide
 from .structural import signed_dtype
@@ -43,6 +46,10 @@ def _check_width(ctx: Ctx) -> None:
 def _windowed(monoid: str) -> Callable[..., Value]:
     def rule(ctx: Ctx, x: Value, **params: Any) -> Value:
         dtype, shape = ctx.avals_in[0].dtype, ctx.avals_out[0].shape
+        kernel = _as_kernel(ctx, monoid, **params)
+        if not isinstance(kernel, str):
+            return call(ctx, kernel, [x])[0]
+        ctx.chose(f"no kernel: {kernel}")
         if dtypes.is_complex(dtype) and monoid == "add":
             part = dtypes.real_dtype(dtype)
             return hlo.complex(_sum(hlo.real(x), part, shape, params), _sum(hlo.imag(x), part, shape, params))
@@ -60,6 +67,22 @@ def _windowed(monoid: str) -> Callable[..., Value]:
         return hlo.bitcast(out, dtype) if unsigned else hlo.convert(out, dtype)
 
     return rule
+
+
+_OPS: dict[str, Op] = {"add": "sum", "max": "max", "min": "min"}
+
+
+def _as_kernel(
+    ctx: Ctx, monoid: str, *, window_dimensions: tuple[int, ...], window_strides: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...], base_dilation: tuple[int, ...], window_dilation: tuple[int, ...],
+) -> Kernel | str:  # fmt: skip
+    """The kernel of a windowed reduction, or why there is none."""
+    target = kernel_target(ctx.target)
+    if target is None:
+        return "the target has no kernels"
+    windows = Windows(window_dimensions, window_strides, padding, window_dilation, base_dilation)
+    operand = spec(ctx.avals_in[0])
+    return applies(operand, windows, target) or pooling(_OPS[monoid], operand, windows, target)
 
 
 def _sum(x: Value, dtype: DType, shape: Sequence[int], params: dict[str, Any]) -> Value:

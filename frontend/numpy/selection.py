@@ -324,7 +324,7 @@ def take(
         indices: an integer array; negative ones count from the end.
         axis: the axis; None for the flattened array.
         mode: what an index outside gives: "fill" (the default: fill_value, or NaN; for integers the least value),
-            "clip" (the nearest element) or "wrap" (modulo the size).
+            "clip" (the nearest element, of negative indices the first) or "wrap" (modulo the size).
         unique_indices, indices_are_sorted: promises about the indices.
 
     Follows `numpy.take`.
@@ -347,6 +347,7 @@ def take(
         raise ValueError(f"quire.numpy.take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     if n == 0 and index.aval.size:
         raise ValueError(f"quire.numpy.take: cannot take from the empty axis {d} of {x.aval.short()}")
+    from_end = mode not in ("wrap", "clip")
     if mode == "wrap":
         index, mode = remainder(index, n), "promise_in_bounds"
     from quire.indexing import get
@@ -354,6 +355,7 @@ def take(
     return get(
         x, (slice(None),) * d + (cast(index, dtypes.int32) if not dtypes.is_integer(index.aval.dtype) else index,),
         mode=mode or "fill", fill_value=fill_value, unique_indices=unique_indices, indices_are_sorted=indices_are_sorted,
+        wrap_negative_indices=from_end,
     )  # fmt: skip
 
 

@@ -73,7 +73,9 @@ def fusion_p(
     `kind` names what it is. Of a ``"reduction"``, `space` is the shape of the values before reduction and `axes` are
     the dimensions that are reduced. A ``"contraction"`` is one dot_general or convolution of operands, and elementwise
     equations on values of its result's shape, which is `space`; it has no `axes`. An ``"attention"`` is a product, a
-    reduction of its rows and the product that sums over these; `space` and `axes` are the reduction's.
+    reduction of its rows and the product that sums over these; `space` and `axes` are the reduction's. An
+    ``"indexing"`` is light equations that compute index vectors, whose shape is `space`, and last the gather or scatter
+    that reads them, whose array is the first operand; it has no `axes`.
     The values of an ``"elementwise"`` cluster have as many elements as `space`, or are scalars that it takes; it has no
     `axes` either. Nor has an ``"update"``: `space` is the shape of all values that are no scalars, and result i may take
     the memory of operand i, a donated argument.

@@ -29,6 +29,11 @@ def _sum_back(ct: Value, aval: ShapedArray, **p: Any) -> Value:
         base, reach, spread = (n - 1) * b + 1, (w - 1) * d + 1, (m - 1) * s + 1
         before = reach - lo - 1
         config.append((before, base + reach - 1 - spread - before, s - 1))
+    if all(before >= 0 and after >= 0 for before, after, _ in config):
+        return wd.reduce_window_sum(
+            ct, p["window_dimensions"], p["base_dilation"], [c[:2] for c in config], p["window_strides"],
+            p["window_dilation"],
+        )  # fmt: skip
     padded = st.pad(ct, np.zeros((), aval_of(ct).dtype)[()], config)
     return wd.reduce_window_sum(
         padded, p["window_dimensions"], p["base_dilation"], [(0, 0)] * aval.ndim, None, p["window_dilation"]

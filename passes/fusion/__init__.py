@@ -1,6 +1,6 @@
 """fuse: clusters of equations that a backend computes as one kernel.
 
-`attention`, `contractions` and `clusters` find them, `broadcasts` gives each broadcasts of its own, `order` keeps the
+`indexing`, `attention`, `contractions` and `clusters` find them, `broadcasts` gives each broadcasts of its own, `order` keeps the
 program acyclic while equations become one.
 """
 
@@ -18,6 +18,7 @@ from .clusters import reduction_clusters
 from .contractions import contraction_clusters
 from .elementwise import elementwise_clusters
 from .graph import Graph, Order
+from .indexing import with_indices
 from .order import replaced
 
 
@@ -30,7 +31,8 @@ class Fuse(Pass):
     epilogue. A reduction is joined by what feeds it and what uses its result; the values of such a cluster have one
     shape, before reduction, and all its reductions go over the same axes, which are neighbours. A reduction of a
     product's rows whose result only another product sums over is one equation with both: attention. Contractions of fewer
-    than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. Of what is left,
+    than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. A gather or scatter
+    is joined by what computes its indices, light equations that are copied where others read them too. Of what is left,
     elementwise equations of one number of elements are clusters if they are heavy together, or many. Loops' bodies
     are left alone: a whole loop is one kernel where that is possible.
     """
@@ -53,7 +55,8 @@ class Fuse(Pass):
                 eqns[i] = with_params(eqn, params)
         if any(a is not b for a, b in zip(eqns, jaxpr.eqns)):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
-        parted, count = with_attention(split(jaxpr), self.least_elements)
+        indexed, joined = with_indices(jaxpr)
+        parted, count = with_attention(split(indexed), self.least_elements)
         graph = Graph(parted)
         order = Order(graph)
         clusters = contraction_clusters(graph, order, self.least_operations)
@@ -63,11 +66,13 @@ class Fuse(Pass):
         more = elementwise_clusters(parted)
         for cluster in (*clusters, *more):
             context.counters[f"{cluster.kind} of {len(cluster.eqns)}"] += 1
+        if joined:
+            context.counters["indexing"] += joined
         if count:
             context.counters["attention"] += count
         if more:
             parted = replaced(parted, more)
-        return merge(parted) if clusters or more or count else jaxpr
+        return merge(parted) if clusters or more or count else indexed
 
 
 __all__ = ["Fuse"]

@@ -116,6 +116,7 @@ def test_take_and_put():
     far = np.array([0, 5, -7], np.int32)
     calls = [call("take", X, i, axis=a) for a in (None, 1, -1)] + [call("take", V, 2), call("take", X, 1, axis=0)]
     calls += [call("take", V, far, mode=m) for m in ("clip", "wrap", "fill")] + [call("take", X, far, 1, mode="clip")]
+    calls += [call("take", V, np.array([-2, 1, -1], np.int32), mode=m) for m in ("clip", "wrap")]
     calls += [call("take", V, far, mode="fill", fill_value=3), call("take", X[0, 0], far), call("take", V, far)]
     along = np.argsort(X, axis=1).astype(np.int32)
     calls += [call("take_along_axis", X, along, axis=1), call("take_along_axis", X, along[:, :1], axis=-2)]

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from jax import lax
 
+import quire
+import quire.numpy
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.primitives import linalg as la
@@ -209,3 +211,14 @@ def infer(p, *avals, **params):
 def test_errors(f, message):
     with pytest.raises((TypeError, ValueError), match=message):
         f()
+
+
+def test_eigenvalues_of_a_batch_are_nan_only_where_a_matrix_is_not_finite():
+    x = normal((5, 3, 3), np.float32)
+    want = np.linalg.eigvals(x)
+    x[1, 0, 2], x[3, 1, 1] = np.nan, np.inf
+    f = quire.jit(quire.numpy.linalg.eigvals)
+    for got in (f(x), quire.numpy.linalg.eigvals(x)):
+        got = np.asarray(got)
+        assert np.isnan(got[[1, 3]]).all()
+        np.testing.assert_allclose(got[[0, 2, 4]], want[[0, 2, 4]], rtol=1e-5)

@@ -28,15 +28,16 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ),
     ("matmul/*", _GEMM),
     ("attention/*", "its two products; the 10th percentile is below 1, so the median is of how the cores were shared"),
-    ("conv/max pooling*", "IREE's own loops: there is no kernel for pooling yet"),
     ("conv/*", _GEMM),
     ("sort/top*", "the radix selection makes several passes, which small arrays do not repay"),
-    ("index/*", "rows are read by an element loop that is not vectorised, and indices are clamped first"),
+    (
+        "index/scatter-add*",
+        "the operand is copied in the same kernel; timings differ from run to run, no cause was found",
+    ),
     ("loop/*", "the whole loop is one kernel of one workgroup"),
     ("training/spectral*", "some 35 dispatches of which most are small"),
     ("training/*", "the sum of the contractions, convolutions and reductions above"),
     ("linalg/*", "a call of LAPACK through NumPy, with its copies, from compiled code"),
-    ("random/gamma*", "a loop of rejection steps over all elements, each step a dispatch or several"),
 )
 
 

@@ -124,6 +124,23 @@ def gather_step(x: Any, i: Any) -> Any:
     return lax.fori_loop(0, 3, lambda _, y: 0.5 * y + y[i], x)
 
 
+def rejected(shape: tuple[int, ...], dtype: Any = np.uint32) -> Callable[..., Any]:
+    """Random bits of a key of its own for each lane, until one is small enough."""
+
+    def sample(key: Any) -> Any:
+        most = np.iinfo(dtype).max // 4
+        new = lambda s: (random.split(s[0])[0], random.bits(s[0], shape, dtype))  # noqa: E731
+        return lax.while_loop(lambda s: qnp.min(s[1]) > most, new, (key, qnp.full(shape, most + 1, dtype)))[1]
+
+    return quire.vmap(sample)
+
+
+def halved(x: Any) -> Any:
+    """A loop whose lanes are as many as the elements of each."""
+    return lax.while_loop(lambda y: qnp.max(y) > 1.0, lambda y: y * 0.5, x)
+
+
+KEYS = np.random.default_rng(8).integers(0, 1 << 32, (531, 2), dtype=np.uint64).astype(np.uint32)
 LANES, SCALARS, MEMORY, SPREAD = "vectors in registers", "numbers in registers", "in memory", "independent lanes"
 
 LOOPS = [
@@ -186,6 +203,11 @@ LOOPS = [
          qnp.zeros(20), None, 4)[0], (np.array([1, 2], np.uint32),), "", 1e-5, 1e-6),
     Loop("random numbers in memory", lambda k: lax.fori_loop(0, 3, lambda i, c: c[::-1] + random.uniform(
          random.fold_in(k, i), (300,)), qnp.zeros(300)), (np.array([1, 2], np.uint32),), MEMORY, 1e-5, 1e-6),
+    Loop("random numbers of each lane", rejected(()), (KEYS,), SPREAD),
+    Loop("a few random numbers of each lane", rejected((3,)), (KEYS,), SPREAD),
+    Loop("random bytes of each lane", rejected((2,), np.uint8), (KEYS,), SPREAD),
+    Loop("gamma", lambda k: random.gamma(k, 2.5, (531,)), (KEYS[0],), SPREAD, 1e-5),
+    Loop("as many lanes as elements", quire.vmap(halved), (np.abs(normal(20, 20)) * np.logspace(0, 5, 20, dtype=F32)[:, None],), ""),
     Loop("iota", fori(3, lambda i, y: y + qnp.arange(50) * i), (normal(50),), ""),
     Loop("iota of two dimensions", fori(3, lambda i, y: y + lax.broadcasted_iota(np.int32, (9, 11), 1)), (normal(9, 11),), ""),
 ]  # fmt: skip
