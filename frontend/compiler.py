@@ -157,8 +157,8 @@ def compile_program(
         lowered = _lower(closed, target, name, donated, keep_unused)
         payload = cache.get_or_compute(key, lambda: _compile(lowered, target, name))
     facts: dict[str, Any] = pickle.loads(payload)
-    if facts["host_calls"] and lowered is None:
-        # The module calls Python functions: they live in this process only, so lowering names them anew.
+    if lowered is None and any(call.function is None for call in facts["host_calls"]):
+        # The module calls functions of the user's: they live in this process only, so lowering names them anew.
         lowered = _lower(closed, target, name, donated, keep_unused)
     try:
         with span(f"load {name}", "load", cached=cached, bytes=len(facts["vmfb"])):
@@ -181,7 +181,7 @@ def compile_program(
 
 
 def _load(facts: dict[str, Any], device: Device, lowered: LoweredProgram | None) -> Executable:
-    """Load a compiled program; `lowered` is needed where it calls Python functions."""
+    """Load a compiled program; `lowered` is needed where it calls the user's functions."""
     cost = Cost(*facts["cost"])
     parallel = device.is_host and cost.seconds(device.target) > SYNC_BELOW_SECONDS and not facts["serial"]
     mode: Mode = "task" if parallel else "sync"
@@ -189,7 +189,6 @@ def _load(facts: dict[str, Any], device: Device, lowered: LoweredProgram | None)
     if facts["host_calls"]:
         from quire.runtime.host_functions import HostFunction, HostModule
 
-        assert lowered is not None
         functions = {
             call.symbol: HostFunction(
                 call.function,
@@ -197,7 +196,7 @@ def _load(facts: dict[str, Any], device: Device, lowered: LoweredProgram | None)
                 [(a.shape, a.dtype) for a in call.out_avals],
                 borrow=call.borrow,
             )
-            for call in lowered.module.host_calls
+            for call in (facts["host_calls"] if lowered is None else lowered.module.host_calls)
         }
         host_modules.append(HostModule("host", functions, device))
     return Executable.load(
@@ -283,7 +282,7 @@ def _facts(output: CompileOutput, lowered: LoweredProgram) -> dict[str, Any]:
         "kept": lowered.kept,
         "serial": lowered.module.serial,
         "stored": tuple((a.shape, a.dtype) for a in lowered.module.stored),
-        "host_calls": [c.symbol for c in lowered.module.host_calls],
+        "host_calls": [call.stored() for call in lowered.module.host_calls],
         "cost": (lowered.cost.flops, lowered.cost.bytes),
         "flags": output.flags,
     }

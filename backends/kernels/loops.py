@@ -105,9 +105,8 @@ def loop_kernel(
     fit into registers.
     """
     atoms = list(dict.fromkeys(a for a in eqn.inputs if isinstance(a, Var)))
-    return _loop_kernel(
-        Jaxpr((), atoms, [eqn], eqn.outputs), target, expand, frozenset(map(atoms.index, free)), in_memory
-    )
+    written = frozenset(i for i, a in enumerate(atoms) if a in free)
+    return _loop_kernel(Jaxpr((), atoms, [eqn], eqn.outputs), target, expand, written, in_memory)
 
 
 @remembered(64)

@@ -15,8 +15,9 @@ import iree.compiler.ir as mlir
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 
+from ..host_call import HostCall
 from . import types
-from .lowering import Ctx, HostCall
+from .lowering import Ctx
 
 HOST_MODULE = "host"
 """The name of the module in which the functions are looked up."""
@@ -76,7 +77,7 @@ def _shared(
     calls: Sequence[HostCall], function: Callable[..., Any], ins: tuple[ShapedArray, ...], outs: tuple[ShapedArray, ...]
 ) -> str | None:
     for call in calls:
-        if call.function is function and call.in_avals == ins and call.out_avals == outs:
+        if call.function == function and call.in_avals == ins and call.out_avals == outs:
             return call.symbol
     return None
 

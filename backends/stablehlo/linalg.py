@@ -6,11 +6,10 @@ operations (`linalg_forms`), for those that have such a form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from quire.backends.reference.engine import evaluate
+from quire.backends.reference.rule_call import RuleCall
 from quire.ir.avals import ShapedArray
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import linalg as la
@@ -19,21 +18,6 @@ from . import linalg_forms
 from .host_calls import emit_host_call
 from .loop_kernels import straight_as_kernel
 from .lowering import FORMULAS, Ctx, lowering, traced_rule
-
-
-@lru_cache(maxsize=512)
-def _host_function(
-    p: Primitive, params: tuple[tuple[str, Any], ...], out_avals: tuple[ShapedArray, ...]
-) -> Callable[..., Any]:
-    """The reference rule as a function of arrays; the same object for the same operation, so that calls share it."""
-    keywords: Mapping[str, Any] = dict(params)
-
-    def call(*operands: Any) -> Any:
-        return evaluate(p, operands, keywords, out_avals)
-
-    call.__name__ = p.name
-    return call
-
 
 _SMALL = {
     la.cholesky_p: linalg_forms.UNROLLED, la.triangular_solve_p: linalg_forms.UNROLLED, la.lu_p: linalg_forms.UNROLLED,
@@ -63,7 +47,7 @@ def _rule(p: Primitive) -> Callable[..., Any]:
                 if not isinstance(results, str):
                     return results if p.multiple_results else results[0]
             return form(ctx, *operands, **params)
-        function = _host_function(p, tuple(params.items()), tuple(a.strong() for a in ctx.avals_out))
+        function = RuleCall(p, tuple(params.items()), tuple(a.strong() for a in ctx.avals_out))
         return emit_host_call(ctx, function, operands, ctx.avals_out, share=True, borrow=True)
 
     return rule

@@ -19,7 +19,7 @@ from typing import Any
 
 import iree.compiler.ir as mlir
 import numpy as np
-from iree.compiler._mlir_libs import _mlir
+from iree.compiler._mlir_libs import _mlir  # pyright: ignore[reportAttributeAccessIssue]
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray
@@ -31,6 +31,7 @@ from quire.ir.primitives.calls import fusion_p
 from quire.ir.source import Source, where
 from quire.ir.tracing import trace_flat
 
+from ..host_call import HostCall
 from ..kernels import SERIAL
 from ..targets import Target
 from . import hlo, types
@@ -46,22 +47,8 @@ def mlir_context() -> Any:
     """The MLIR context that all lowering shares."""
     # The bindings look for a Python module of a dialect at each operation of it that is looked at, again and again
     # where there is none, 40 us each time. IREE has none of StableHLO: with this prefix they find our package.
-    _mlir.globals.append_dialect_search_prefix(__package__.rpartition(".")[0])
+    _mlir.globals.append_dialect_search_prefix(__name__.rpartition(".stablehlo.")[0])
     return mlir.Context()
-
-
-@dataclass
-class HostCall:
-    """A Python function that the module imports: symbol in the host module and what implements it.
-
-    With `borrow` it takes views of the program's memory, otherwise copies.
-    """
-
-    symbol: str
-    function: Callable[..., Any]
-    in_avals: tuple[ShapedArray, ...]
-    out_avals: tuple[ShapedArray, ...]
-    borrow: bool = False
 
 
 @dataclass

@@ -1,17 +1,25 @@
 """emit_host_call: the imports and calls it emits, and what they compute."""
 
+import pickle
+
 import numpy as np
 import pytest
 
+import quire
+from quire import compiler
+from quire.backends.host_call import HostCall
 from quire.backends.iree import compile_service
+from quire.backends.reference.rule_call import RuleCall
 from quire.backends.stablehlo import host_calls
 from quire.backends.stablehlo.lowering import lower_module, lowering
 from quire.backends.targets import TARGETS
 from quire.ir import dtypes, errors
 from quire.ir.avals import ShapedArray
 from quire.ir.primitive import PRIMITIVES, primitive
+from quire.ir.primitives import linalg as la
 from quire.ir.tracing import close_captured, trace_flat
 from quire.runtime.buffers import from_numpy, to_numpy
+from quire.runtime.compile_cache import CompileCache
 from quire.runtime.devices import devices
 from quire.runtime.executable import Executable
 from quire.runtime.host_functions import HostFunction, HostModule
@@ -66,3 +74,29 @@ def test_calls_compute(swap_p):
 def test_a_target_without_python(swap_p):
     with pytest.raises(errors.UnsupportedError, match="test_swap: target cuda cannot do calls of Python functions"):
         lower(swap_p, "cuda")
+
+
+def test_a_stored_program_names_rules_but_not_functions_of_the_user():
+    matrix = ShapedArray((2, 2), np.dtype(np.float32))
+    rule = HostCall("cholesky_0", RuleCall(la.cholesky_p, (), (matrix,)), (matrix,), (matrix,), borrow=True)
+    loaded = pickle.loads(pickle.dumps(rule.stored()))
+    assert loaded == rule
+    [factor] = loaded.function(np.float32([[4, 0], [0, 9]]))
+    np.testing.assert_array_equal(factor, [[2, 0], [0, 3]])
+    of_user = HostCall("f_0", lambda x: x, (matrix,), (matrix,))
+    assert of_user.stored() == HostCall("f_0", None, (matrix,), (matrix,))
+    assert of_user.function is not None
+
+
+def test_a_cached_program_with_lapack_is_not_lowered_again(monkeypatch, tmp_path):
+    cache = CompileCache(tmp_path, enabled=True)
+    monkeypatch.setattr(compiler, "compile_cache", lambda: cache)
+    x = np.eye(40, dtype=np.float32) * 4
+
+    def factor(x):
+        return quire.numpy.linalg.cholesky(x)
+
+    first = quire.compile(lambda x: factor(x))(x)
+    monkeypatch.setattr(compiler, "_lower", lambda *_: pytest.fail("lowered although the program was in the cache"))
+    np.testing.assert_array_equal(quire.compile(lambda x: factor(x))(x), first)
+    np.testing.assert_allclose(first, 2 * np.eye(40))
