@@ -1,18 +1,15 @@
-"""The passes of two of IREE's phases without their repeated clean-up.
+"""The passes of IREE's vm phase without their repeated clean-up.
 
-IREE 3.13 cleans up (canonicalise, CSE, a second set of patterns, globals) some fifteen times in its stream phase and
-again in its vm phase; each time it builds its tables of patterns anew, of all dialects it has loaded. Of a small module
-that is a third of the compile. The lists below keep every pass that transforms or checks, in IREE's order, with one
-clean-up where the next step needs it. The compiler's own pipelines run instead where somebody looks at the IR, and for
-a module for which these fail.
+IREE 3.13 cleans up (canonicalise, CSE, a second set of patterns, globals) again and again; each time it builds its
+tables of patterns anew, of all dialects it has loaded. The list below keeps every pass that transforms or checks, in
+IREE's order, with one clean-up where the next step needs it. The compiler's own pipeline runs instead where somebody
+looks at the IR, and for a module for which this one fails.
 
-Source: `iree-opt --iree-stream-transformation-pipeline --dump-pass-pipeline`, the same of `iree-vm-...`, and the order
-that `--mlir-print-ir-before-all` shows.
+Source: `iree-opt --iree-vm-transformation-pipeline --dump-pass-pipeline`, and the order that
+`--mlir-print-ir-before-all` shows.
 """
 
 from __future__ import annotations
-
-_CLEAN = "util.func(canonicalize,cse)"
 
 
 def _hosts(*passes: str) -> str:
@@ -20,57 +17,6 @@ def _hosts(*passes: str) -> str:
     text = ",".join(passes)
     return f"util.func({text}),util.initializer({text})"
 
-
-STREAM = ",".join(
-    (
-        "iree-stream-verify-input",
-        "iree-stream-clone-to-consumers",
-        "iree-stream-conversion",
-        "iree-stream-verify-lowering-to-tensors",
-        "iree-util-combine-initializers",
-        _hosts("canonicalize", "cse"),
-        "iree-stream-specialize-encodings",
-        _hosts("iree-stream-encode-host-tensors"),
-        "stream.executable(iree-stream-encode-device-tensors)",
-        "iree-stream-materialize-encodings",
-        _hosts("canonicalize", "cse"),
-        "iree-stream-verify-lowering-to-async-resources",
-        _hosts("iree-stream-materialize-copy-on-write"),
-        _CLEAN,
-        "iree-stream-elide-async-copies",
-        _hosts("canonicalize", "iree-stream-emplace-allocations"),
-        "iree-stream-refine-usage",
-        _CLEAN,
-        "iree-stream-elide-async-copies",
-        "iree-stream-verify-async-access-ranges",
-        "iree-stream-place-transfer-executions",
-        _hosts("iree-stream-schedule-execution", "iree-stream-schedule-concurrency"),
-        "iree-stream-sync-initializers",
-        "iree-stream-propagate-timepoints",
-        "iree-stream-materialize-builtins",
-        _hosts("canonicalize", "cse"),
-        "iree-stream-verify-lowering-to-async",
-        "iree-stream-schedule-allocation",
-        "iree-stream-emplace-transients",
-        "iree-stream-materialize-transient-size-queries",
-        _hosts("iree-stream-pack-constants", "iree-stream-layout-slices"),
-        "iree-util-propagate-subranges",
-        _hosts("canonicalize", "cse", "iree-util-optimize-int-arithmetic"),
-        "iree-stream-automatic-reference-counting",
-        "iree-stream-annotate-constant-transient-size",
-        "iree-stream-verify-lowering-to-cmd",
-        _hosts("iree-stream-reuse-allocations", "convert-scf-to-cf"),
-        "iree-stream-elide-timepoints",
-        "iree-stream-fuse-dispatch-bindings",
-        "iree-stream-annotate-dispatch-arguments",
-        "iree-stream-annotate-dispatch-assumptions",
-        "iree-stream-pack-dispatch-operands",
-        "iree-stream-fold-uniform-operands",
-        _hosts("canonicalize", "cse"),
-        "symbol-dce",
-    )
-)
-"""From the end of the flow phase to the end of the stream phase."""
 
 VM = ",".join(
     (

@@ -473,7 +473,7 @@ class CompileService:
                 "op": job.op,
                 "module": job.module,
                 "flags": flags,
-                "passes": None if verify else {"stream": pipelines.STREAM, "vm": pipelines.VM},
+                "passes": None if verify else pipelines.VM,
                 "phase": job.phase,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,

@@ -9,7 +9,7 @@ compiler's own output on file descriptors 1 and 2 goes to standard error, never 
 acknowledged: a worker that dies before has not died of the job.
 
 Job: ``{"op": "compile" or "text", "module", "flags", "passes", "phase", "stages_to", "files_to"}``, the last two
-folders. ``passes`` are pass pipelines instead of those of the phases ("stream" and "vm"); None: all of IREE's own.
+folders. ``passes`` is a pass pipeline instead of the vm phase's; None: IREE's own.
 Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
 ``(severity, text)`` pairs. With stages also ``"started"`` and ``"written"``, the times at which their files were.
 """
@@ -137,8 +137,8 @@ class Invocation:
             lib.ireeCompilerInvocationSetCompileToPhase(self.invocation, to_phase.encode())
         return lib.ireeCompilerInvocationPipeline(self.invocation, 0)
 
-    def compile(self, phase: str | None, passes: dict[str, str] | None) -> bool:
-        """All phases up to `phase`. With `passes` those of two phases are replaced, and not all passes are verified.
+    def compile(self, phase: str | None, passes: str | None) -> bool:
+        """All phases up to `phase`. With `passes` those of the last one are replaced, and not all passes are verified.
 
         The forming of dispatches is where IREE 3.13 has made modules that are no longer valid ("does not dominate");
         not noticed, they keep it busy for ever. Verification after that is a tenth to a fifth of a compile: it is
@@ -151,10 +151,10 @@ class Invocation:
         if not self.run("flow"):
             return False
         lib.ireeCompilerInvocationSetVerifyIR(invocation, False)
-        if not (self.run_passes(passes["stream"]) and self.run("hal", "stream")):
+        if not self.run("hal", "flow"):
             return False
         lib.ireeCompilerInvocationSetVerifyIR(invocation, True)
-        return self.run_passes(passes["vm"])
+        return self.run_passes(passes)
 
     def run_passes(self, pipeline: str) -> bool:
         return self.compiler.lib.ireeCompilerInvocationRunPassPipeline(self.invocation, pipeline.encode())
