@@ -88,7 +88,10 @@ def test_two_clusters_do_not_wait_for_each_other():
         return qnp.sum(a.T + qnp.cumsum(q), 0), qnp.sum(b.T + qnp.cumsum(p), 0)
 
     square = X[:, :16]
-    fuse(f, square, square * 2)  # the manager verifies the order and compares the numbers
+    jaxpr = fuse(f, square, square * 2)  # the manager verifies the order and compares the numbers
+    made = {v for e in jaxpr.eqns if e.primitive.name == "fusion" for v in e.outputs}
+    read = [e for e in jaxpr.eqns if e.primitive.name == "cumsum"]
+    assert len(read) == 2 and all(set(e.inputs) <= made for e in read)
 
 
 def test_effects_keep_their_order(capsys):
