@@ -20,6 +20,7 @@ import numpy as np
 from quire.ir.errors import QuireError
 from quire.runtime.buffers import uninitialised
 from quire.runtime.devices import Device, Mode, binding, vm_instance
+from quire.runtime.scheduling import waits_quietly
 
 _b = binding()
 _VariantList = _b.VmVariantList
@@ -144,7 +145,7 @@ class Executable:
         results = _VariantList(self.n_results)
         arguments = [*arguments, *self._storage()]
         try:
-            self._context.invoke(self._function, _pack(self.device.hal(self.mode), arguments), results)
+            self._invoke()(self._function, _pack(self.device.hal(self.mode), arguments), results)
         except Exception as error:
             self.fail(error)
         return [_cast(results.get_variant(i)) for i in range(self.n_results)]
@@ -164,13 +165,18 @@ class Executable:
             return lambda arguments: call_stored([*arguments, *storage()])
         return self._call_with_all(result_bytes)
 
+    def _invoke(self) -> Callable[..., Any]:
+        """Calls a function of the module with argument and result lists, and waits for the end."""
+        waits_for_workers = self.mode == "task" and self.device.is_host
+        return waits_quietly(self._context.invoke) if waits_for_workers else self._context.invoke
+
     def _storage(self) -> list[Any]:
         """Memory for the results that bring their own."""
         return [uninitialised(shape, dtype, self.device) for shape, dtype in self.stored_results]
 
     def _call_with_all(self, result_bytes: int | None) -> Call:
         """A callable that takes all that the module takes, the memory of stored results included."""
-        invoke, function, failure, n = self._context.invoke, self._function, self.fail, self.n_results
+        invoke, function, failure, n = self._invoke(), self._function, self.fail, self.n_results
         statics = _b.ArgumentPacker(_b._invoke_statics, None)
         pack, context, no_names = statics.pack, _b.InvokeContext(self.device.hal(self.mode)), dict[str, Any]()
         cast, new_list = _cast, _VariantList
