@@ -466,13 +466,17 @@ def svd(x: Value, *, full_matrices: bool, compute_uv: bool, subset_by_index: tup
     if not compute_uv:
         return [st.slice(s, (*zeros, start), (*batch, stop))]
     a, v = (st.slice(y, (*zeros, 0, 0), (*batch, n, n)) for y in (a, v))
-    # Columns of zeros have no direction: QR of the others' directions completes them.
-    tiny = ew.le(s, _const(float(np.finfo(dtypes.real_dtype(dtype)).tiny), s))
+    # Columns of zeros, or of nothing but rounding errors, have no direction: QR of the others' directions completes them.
+    largest = rd.reduce_max(s, (axis,))
+    limits = np.finfo(dtypes.real_dtype(dtype))
+    tiny = ew.le(s, ew.max(ew.mul(_over(s, largest), _const(float(limits.eps), s)), _const(float(limits.tiny), s)))
     inverse = _where(tiny, _const(0, s), ew.div(_const(1, s), _where(tiny, _const(1, s), s)))
     directions = la.scale_columns(a, inverse)
     basis, signs = qr(directions, pivoting=False, full_matrices=True)
     sign = la.diagonal(signs)
-    sign = _where(tiny, _const(1, sign), sign)
+    length = ew.abs(sign)
+    none = ew.bitwise_or(tiny, ew.eq(length, _const(0, length)))
+    sign = _where(none, _const(1, sign), ew.div(sign, _real(_where(none, _const(1, length), length), sign)))
     u = la.scale_columns(basis, sign)
     left = st.slice(q, (*zeros, 0, 0), (*batch, m, n))
     u = ct.matmul(left, u)

@@ -54,6 +54,9 @@ def test_binary(name, dtype):
     x = values(dtype)
     if dtype in ("float16", "bfloat16", "float32") and name in ("logaddexp", "logaddexp2"):
         x = x[np.abs(np.nan_to_num(x.astype(np.float32), nan=99.0)) < 10]
+        # Where the sum is 1, JAX's result has the rounding of its half-precision terms on processors that have them.
+        check(name, x[:, None], x, atol=float(jnp.finfo(dtype).eps))
+        return
     check(name, x[:, None], x)
 
 
