@@ -14,14 +14,26 @@ Array = np.ndarray[Any, Any]
 
 
 def under_jax(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of jax.lax that gets and returns NumPy arrays, with 64-bit dtypes."""
+    """A function of jax.lax that gets and returns NumPy arrays, with 64-bit dtypes.
+
+    `tests.helpers.check` computes those of a table in one program: JAX spends some 10 ms on any program.
+    """
 
     def run(*args: Any) -> Any:
-        with jax.enable_x64(True):
-            out = f(*(jax.numpy.asarray(a) for a in args))
-            return [np.asarray(x) for x in out] if isinstance(out, list | tuple) else np.asarray(out)
+        return together([(run, args)])[0]
 
+    run.under_jax = f  # type: ignore[attr-defined]
+    run.together = together  # type: ignore[attr-defined]
     return run
+
+
+def together(calls: Sequence[tuple[Any, Sequence[Any]]]) -> list[Any]:
+    """The results of several functions made by `under_jax`, each with its arguments."""
+    with jax.enable_x64(True):
+        out = jax.jit(lambda arguments: [f.under_jax(*a) for (f, _), a in zip(calls, arguments)])(
+            [tuple(np.asarray(a) for a in args) for _, args in calls]
+        )
+    return jax.tree.map(np.asarray, out)
 
 
 def edge_array(dtype: Any, shape: Sequence[int], seed: int = 0, *, nan: bool = True) -> Array:
