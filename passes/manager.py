@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +53,6 @@ class PassRecord:
         stage: a name for the program after it, unique in the run: ``simplify``, ``simplify-2``.
         seconds: the time of the pass alone.
         before, after: the programs.
-        eqns_before, eqns_after: their numbers of equations, nested ones included.
         counters: how often each of its rules fired.
     """
 
@@ -61,9 +61,17 @@ class PassRecord:
     seconds: float
     before: ClosedJaxpr
     after: ClosedJaxpr
-    eqns_before: int
-    eqns_after: int
     counters: Mapping[str, int]
+
+    @functools.cached_property
+    def eqns_before(self) -> int:
+        """The equations of the program before, nested ones included."""
+        return count_eqns(self.before)
+
+    @functools.cached_property
+    def eqns_after(self) -> int:
+        """The same of the program after."""
+        return count_eqns(self.after)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +154,6 @@ class PassManager:
         if check:
             verify(program)
         records: list[PassRecord] = []
-        count = count_eqns(program)
         for p, stage in zip(self.passes, self.stages):
             context = PassContext(self.target)
             start = time.perf_counter()
@@ -158,12 +165,11 @@ class PassManager:
                 difference = first_difference(program, after, self.compare_inputs)
                 if difference is not None:
                     raise PassError(f"pass {pass_to_str(p)} changes the numbers: {difference}")
-            counted = count_eqns(after)
-            record = PassRecord(pass_to_str(p), stage, seconds, program, after, count, counted, context.counters)
+            record = PassRecord(pass_to_str(p), stage, seconds, program, after, context.counters)
             records.append(record)
             for observer in self.observers:
                 observer(record)
-            program, count = after, counted
+            program = after
         return PipelineResult(program, tuple(records))
 
     def _apply(self, p: Pass, program: ClosedJaxpr, context: PassContext, check: bool) -> ClosedJaxpr:
