@@ -120,7 +120,7 @@ def _make_call(variant: Variant) -> Call:
 
     def views_of(leaves: Sequence[Any]) -> list[Any]:
         return [
-            device_view(x, device) if type(x := leaves[i]) is Array else from_host(np.asarray(x, dtype), device)
+            device_view(x, device) if type(x := leaves[i]) is Array else from_host(x, dtype, device)
             for i, dtype in dtypes_in
         ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -139,11 +139,20 @@ def _numpy_scalar(kind: type, _x64: bool) -> ShapedArray:
     return ShapedArray((), dtypes.canonicalize(np.dtype(kind)))
 
 
+@lru_cache(maxsize=4096)
+def _array_aval(shape: tuple[int, ...], dtype: np.dtype[Any], _x64: bool) -> ShapedArray:
+    """The aval of NumPy arrays, looked up for each argument of a call. `_x64` is part of the key."""
+    return ShapedArray(shape, dtype if dtype == dtypes.float0 else dtypes.canonicalize(dtype))
+
+
 def aval_of(value: Any) -> ShapedArray:
     """The aval of a concrete or traced value: arrays, tracers, NumPy arrays and scalars, Python scalars (weak).
 
     Raises TypeError for anything else.
     """
+    if type(value) is np.ndarray:
+        array = cast("np.ndarray[Any, Any]", value)
+        return _array_aval(array.shape, array.dtype, config.options.enable_x64)
     aval = getattr(value, "aval", None)
     if aval is not None:
         return aval
@@ -156,8 +165,7 @@ def aval_of(value: Any) -> ShapedArray:
         return _numpy_scalar(cast("Any", value).__class__, config.options.enable_x64)
     if isinstance(value, np.ndarray | np.generic):
         array = cast("np.ndarray[Any, Any]", value)
-        kept = array.dtype == dtypes.float0
-        return ShapedArray(array.shape, array.dtype if kept else dtypes.canonicalize(array.dtype))
+        return _array_aval(array.shape, array.dtype, config.options.enable_x64)
     for base, dtype in _SCALAR_DTYPES.items():  # subclasses of Python scalars, for example IntEnum
         if isinstance(value, base):
             return ShapedArray((), dtypes.canonicalize(dtype), base is not bool)

@@ -325,7 +325,7 @@ def device_view(a: Array, device: Device) -> Any:
     if a._host is None and a._view is None:
         raise_deleted(a)
     host = host_value(a)
-    view = from_host(host, device)
+    view = buffers.from_numpy(host, device)
     if own is device:
         a._view = view
         if host.nbytes >= COPY_BELOW and device.is_host and not shares_memory(host):
@@ -333,9 +333,10 @@ def device_view(a: Array, device: Device) -> Any:
     return view
 
 
-def from_host(value: np.ndarray[Any, Any], device: Device) -> Any:
-    """A buffer view of a NumPy array."""
-    return buffers.from_numpy(value, device)
+def from_host(value: Any, dtype: Any, device: Device) -> Any:
+    """A buffer view of an argument that is no Array, for a call during which the argument lives."""
+    host = np.asarray(value, dtype)
+    return buffers.from_numpy(host, device, borrow=host is value)
 
 
 def raise_deleted(a: Array) -> NoReturn:

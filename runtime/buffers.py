@@ -9,6 +9,7 @@ Measured (ns, 16 bytes): allocate and copy 830, import of aligned memory 765, vi
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -72,6 +73,14 @@ def element_type(dtype: np.dtype[Any]) -> int:
         ) from None
 
 
+def _address(array: np.ndarray[Any, Any]) -> int:
+    """Where a contiguous array with elements begins; for a writable one in a fifth of the time of NumPy's ways."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # read-only, or of a dtype without the buffer protocol
+        return array.__array_interface__["data"][0]
+
+
 def is_aligned(array: np.ndarray[Any, Any]) -> bool:
     """Whether IREE can use the array's memory as it is: contiguous, native, at an address that is a multiple of 64."""
     return array.flags.c_contiguous and array.ctypes.data % 64 == 0
@@ -98,10 +107,8 @@ def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def shares_memory(array: np.ndarray[Any, Any]) -> bool:
     """Whether `from_numpy` uses an array of a CPU device as it is."""
-    return (
-        array.nbytes >= COPY_BELOW and array.flags.c_contiguous and array.flags.writeable
-        and not array.__array_interface__["data"][0] % 64
-    )  # fmt: skip
+    flags = array.flags
+    return array.nbytes >= COPY_BELOW and flags.c_contiguous and flags.writeable and not _address(array) % 64
 
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> tuple[Any, np.ndarray[Any, Any]]:
@@ -120,13 +127,14 @@ def uninitialised(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) 
     return _View(buffer, shape, code)
 
 
-def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:
+def from_numpy(array: Any, device: Device, *, copy: bool | None = None, borrow: bool = False) -> Any:
     """A HalBufferView on `device` with the array's values.
 
     Args:
         array: anything NumPy makes an array of; its dtype must be one of `ELEMENT_TYPES`.
         copy: True: never shares memory. None: on the CPU, a large aligned writable array is used as it is (and kept
             alive as long as the buffer); all else is copied. False: like None, but ValueError instead of a copy.
+        borrow: the caller keeps the array until the buffer is no longer used: it need not be kept alive.
 
     Raises:
         TypeError: the dtype has no device representation.
@@ -143,8 +151,8 @@ def from_numpy(array: Any, device: Device, *, copy: bool | None = None) -> Any:
         flags = array.flags
         contiguous = flags.c_contiguous
         if copy is not True and (copy is False or nbytes >= COPY_BELOW):
-            if contiguous and nbytes and flags.writeable and not array.__array_interface__["data"][0] % 64:
-                return _import(array, device, code)
+            if contiguous and nbytes and flags.writeable and not _address(array) % 64:
+                return _borrow(array, device, code) if borrow else _import(array, device, code)
             if copy is False:
                 raise ValueError(
                     "this array cannot be used without a copy: that needs a writable C-contiguous array at an "
@@ -179,6 +187,12 @@ def _import(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:
     capsule = array.reshape(-1).view(np.uint8).__dlpack__()
     buffer = device.hal().from_dlpack_capsule(capsule).get_buffer()
     return _View(buffer, array.shape, code)
+
+
+def _borrow(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:
+    """The same for as long as the array lives."""
+    data = array.reshape(-1).view(np.uint8) if code == _BFLOAT16 else array
+    return _View(device.memory[1].import_host_allocation(data, _HOST_MEMORY, _USAGE), array.shape, code)
 
 
 def to_numpy(

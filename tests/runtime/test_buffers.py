@@ -148,3 +148,30 @@ def test_unsupported_dtypes(device):
 def test_vulkan_memory_is_not_numpys(vulkan):
     with pytest.raises(TypeError, match=r"VulkanDevice\(id=0\) has no memory that NumPy can reach"):
         aligned_empty((3,), np.float32, vulkan)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_a_borrowed_array_is_used_as_it_is(cpu, dtype):
+    array = aligned_empty((1 << 16,), dtype)
+    array[:] = 3
+    view = from_numpy(array, cpu, borrow=True)
+    array[5] = 4
+    got = to_numpy(view, cpu)
+    assert got[5] == 4 and got[6] == 3 and got.dtype == array.dtype
+    # What cannot be used as it is, or is small, is copied as always.
+    for other in (array[1:], array[:8]):
+        copied = to_numpy(from_numpy(other, cpu, borrow=True), cpu)
+        before = copied.copy()
+        other[:] = 9
+        np.testing.assert_array_equal(copied, before)
+
+
+def test_a_call_with_an_array_that_is_converted():
+    """The converted array is nobody else's: it must live as long as the call."""
+    import quire
+
+    double = quire.jit(lambda x: x * 2)
+    x = aligned_empty((1 << 17,), np.float64)
+    for i in range(20):
+        x[:] = i
+        np.testing.assert_array_equal(double(x), np.full(x.shape, 2 * i, np.float32))
