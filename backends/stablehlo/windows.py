@@ -19,7 +19,8 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import windows as wd
 
 from ..kernels import Kernel
-from ..kernels.pooling import Op, Windows, applies, pooling
+from ..kernels.pooling import applies, pooling
+from ..kernels.windows import Op, Windows
 from . import hlo
 from .indexing import scatter_at
 from .kernel_calls import call, kernel_target, spec
