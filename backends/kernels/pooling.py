@@ -3,11 +3,13 @@
 Of arrays whose last dimensions have no windows (channels last), results are made one place after another: vectors of
 channels go over the window. Else, or if the channels do not fill a vector, windows go along a row: for a block of
 results in a row, the rows of the window are first combined, vector by vector, into a row on the stack, with the identity
-where the padding is; then its neighbours are combined there.
+where the padding is; then its neighbours are combined there. Where the operand's elements lie apart in the row (the
+gradient of a sum), results of one distance from them are vectors, which are interleaved.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from .builder import KernelBuilder
 from .kernel import Kernel, Spec
 from .target import KernelTarget
 from .values import Buffer, Value, width
-from .windows import GROUP_ELEMENTS, ROW_BYTES, Op, WindowLoops, Windows, declined, vector_lanes
+from .windows import GROUP_ELEMENTS, MOST_STRIDE, ROW_BYTES, Op, WindowLoops, Windows, declined, vector_lanes
 
 #: Vectors of channels that go over a window together.
 TOGETHER = 8
@@ -37,7 +39,8 @@ def applies(operand: Spec, windows: Windows, target: KernelTarget) -> str | None
     if inner >= lanes:
         return None
     if windows.apart(dims - 1) > 1:
-        return "gaps between the elements of a row"
+        apart = windows.strides[dims - 1] == 1 and windows.apart(dims - 1) <= MOST_STRIDE
+        return None if apart else "strides, or large gaps, between the elements of a row"
     return "rows shorter than a vector" if windows.results(operand.shape)[dims - 1] < lanes // inner else None
 
 
@@ -75,9 +78,9 @@ class _Pool(WindowLoops):
         """Elements of the operand, as they are combined."""
         return self.b.cast(self.b.vload(n, self.source, at), self.dtype.accumulator)
 
-    def store(self, x: Value, at: Value) -> None:
+    def store(self, x: Value, at: Value, mask: Value | None = None) -> None:
         """Write results."""
-        self.b.vstore(self.b.cast(x, self.dtype.scalar), self.target, at)
+        self.b.vstore(self.b.cast(x, self.dtype.scalar), self.target, at, mask=mask)
 
     def combine(self, x: Value, y: Value) -> Value:
         """Two vectors combined."""
@@ -114,20 +117,26 @@ class _Pool(WindowLoops):
         """How many blocks of rows along a dimension there are, and how the results of one are made."""
         b, w = self.b, self.windows
         dims = list(range(last))
-        n, stride, lo = self.operand.shape[last], w.strides[last], w.padding[last][0]
+        n, m, stride, apart = self.operand.shape[last], self.results[last], w.strides[last], w.apart(last)
         elem, places = self.dtype.accumulator, self.vector_places(inner)
-        lanes = places * inner
-        most = (ROW_BYTES * 8 // width(elem) // inner - w.reach(last) - places * stride) // stride
-        block = min(self.results[last], max(places, BLOCK // inner), most)
-        blocks = -(-self.results[last] // block)
-        length = ((block - 1) * stride + w.reach(last)) * inner
+        lanes, step = places * inner, places * apart
+        start, phases = self._phases(last)
+        reach = 1 + max(max(offsets, default=0) for offsets in phases)
+        most = (ROW_BYTES * 8 // width(elem) // inner - reach - places * stride) // stride * apart
+        block = min(m, max(step, BLOCK // inner), most)
+        if apart > 1:  # a block begins where an element lies
+            block = max(step, block // step * step)
+        blocks = -(-m // block)
+        length = ((-(-block // apart) - 1) * stride + reach) * inner
         row = b.stack((length + lanes * stride,), elem)
 
         def make(number: Value) -> None:
-            part = b.smin(b.urem(number, blocks) * block, self.results[last] - block)
+            part = b.urem(number, blocks) * block
+            if apart == 1:
+                part = b.smin(part, m - block)
             moving, ranges, at, to = self.start(dims, self.place(b.udiv(number, blocks), dims))
             # Element t of the row is element first + t of the operand's.
-            first = (part * stride - lo) * inner
+            first = (b.udiv(part, apart) * stride + start) * inner
 
             def column(width: int, t: Value) -> None:
                 body = lambda place, sums: [self.combine(sums[0], self.load(width, place))]  # noqa: E731
@@ -139,18 +148,34 @@ class _Pool(WindowLoops):
 
             self.columns(first, n * inner, length, column, lambda t: b.vstore(self.identity(1), row, t))
 
-            def neighbours(t: Value) -> None:
-                x: Value | None = None
-                for k in range(w.lengths[last]):
-                    y = self.strided(row, t * stride + k * w.dilation[last] * inner, places, stride, inner)
-                    x = y if x is None else self.combine(x, y)
-                assert x is not None
-                self.store(x, to + part * inner + t)
+            def neighbours(t: Value) -> Value:
+                combined: list[Value] = []
+                for offsets in phases:
+                    xs = [self.strided(row, t * stride + k * inner, places, stride, inner) for k in offsets]
+                    combined.append(functools.reduce(self.combine, xs) if xs else self.identity(lanes))
+                return self.interleaved(combined, inner)
 
-            with b.for_(0, block * inner, lanes) as loop:
-                neighbours(b.smin(loop.index, block * inner - lanes) if block % places else loop.index)
+            if apart == 1:
+                with b.for_(0, block * inner, lanes) as loop:
+                    t = b.smin(loop.index, block * inner - lanes) if block % places else loop.index
+                    self.store(neighbours(t), to + part * inner + t)
+                return
+            with b.for_(0, b.smin(b.index(m) - part, block), step) as loop:
+                left = (b.index(m) - part - loop.index) * inner
+                mask = b.mask(step * inner, left) if m % step else None
+                self.store(neighbours(b.udiv(loop.index, apart) * inner), to + (part + loop.index) * inner, mask)
 
         return math.prod(self.results[:last]) * blocks, make
+
+    def _phases(self, d: int) -> tuple[int, list[list[int]]]:
+        """Where windows begin in a row, and for each place between two elements the elements of its windows from there."""
+        w, (lo, _), apart = self.windows, self.windows.padding[d], self.windows.apart(d)
+        if apart == 1:
+            return -lo, [[k * w.dilation[d] for k in range(w.lengths[d])]]
+        start = -(lo // apart)
+        # Elements i with 0 <= i * apart + lo - p < length.
+        ends = [(-((lo - p) // apart), (w.lengths[d] - 1 - lo + p) // apart + 1) for p in range(apart)]
+        return start, [[i - start for i in range(*end)] for end in ends]
 
 
 __all__ = ["applies", "pooling"]
