@@ -232,9 +232,14 @@ class Emitter:
         for v, kept in self.saved.items():
             if self.cluster.level[v] == at.level and not kept.is_result:
                 kept.memory.store(self.value(v, at), self._kept_place(at, kept), at.width)
-        for v, memory in zip(self.cluster.outvars, self.outputs):
-            if self.cluster.full(v) and self.cluster.level[v] == at.level:
-                memory.store(self.value(v, at), self.place(at, memory), at.width, stride)
+        outputs = [
+            (memory, self.value(v, at))
+            for v, memory in zip(self.cluster.outvars, self.outputs)
+            if self.cluster.full(v) and self.cluster.level[v] == at.level
+        ]
+        # All are computed before any is written: one may have the place of a kept value that another reads.
+        for memory, x in outputs:
+            memory.store(x, self.place(at, memory), at.width, stride)
 
 
 def _is_zero(x: Operand) -> bool:
