@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,9 +73,10 @@ class Emitter:
         rows = {v: Memory(self.elements, buffer, v.aval.dtype) for v, buffer in (own or {}).items()}
         self.starts: dict[Memory, Operand] = dict.fromkeys(rows.values(), 0)
         self.inputs.update({v: rows[v] for v in jaxpr.invars if v in rows})
+        results = itertools.count()
         self.outputs = [
-            rows[v] if v in rows else Memory(self.elements, _flat(b.result, i, v.aval), v.aval.dtype)
-            for i, v in enumerate(jaxpr.outvars)
+            rows[v] if v in rows else Memory(self.elements, _flat(b.result, next(results), v.aval), v.aval.dtype)
+            for v in jaxpr.outvars
             if isinstance(v, Var)
         ]
 
