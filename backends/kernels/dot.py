@@ -105,26 +105,30 @@ def widens(lhs: Spec, rhs: Spec, total: DType, dimension_numbers: DimensionNumbe
 def attention_of(
     operands: tuple[Spec, ...],
     orders: tuple[Order | None, ...],
-    dimension_numbers: tuple[DimensionNumbers, DimensionNumbers],
+    dimension_numbers: tuple[DimensionNumbers, ...],
     rows: Rows,
     total: DType,
     out: Spec,
     target: KernelTarget,
 ) -> Kernel | Declined:
-    """The kernel of two products and the cluster ``rows`` between them, or why there is none.
+    """The kernel of products, the cluster ``rows`` of their rows and the product of those, or why there is none.
 
-    ``operands`` are both of the first product and the right one of the second, and ``orders`` as in :func:`dot`.
+    ``operands`` are both of each first product and the right one of the second, and ``orders`` as in :func:`dot`.
     """
-    x, y, z = (spec.shape for spec in operands)
-    first = product(x, y, dimension_numbers[0], (orders[0], orders[1]))
-    second = product(rows.scores.aval.shape, z, dimension_numbers[1], (None, orders[2]))
-    if first.flops + second.flops < LEAST_ATTENTION:
-        return Declined(f"{first}: fewer than {LEAST_ATTENTION} operations")
-    specs = [*(_stored(spec, order) for spec, order in zip(operands, orders)), out]
+    shapes = [spec.shape for spec in operands]
+    *firsts, last = dimension_numbers
+    products = [
+        product(x, y, numbers, (left, right))
+        for x, y, numbers, left, right in zip(shapes[::2], shapes[1::2], firsts, orders[::2], orders[1::2])
+    ]
+    products.append(product(rows.scores[0].aval.shape, shapes[-1], last, (None, orders[-1])))
+    if sum(p.flops for p in products) < LEAST_ATTENTION:
+        return Declined(f"{products[0]}: fewer than {LEAST_ATTENTION} operations")
+    specs = [_stored(spec, order) for spec, order in zip(operands, orders)]
     try:
-        return attention(first, second, rows, total, specs, target)
+        return attention(products, rows, total, [*specs, out], target)
     except (NotSupported, ValueError) as reason:  # ValueError: too much stack
-        return Declined(f"{first}: {reason}")
+        return Declined(f"{products[0]}: {reason}")
 
 
 def reads_in_place(shape: Sequence[int], order: Order, fixed: Sequence[int]) -> bool:

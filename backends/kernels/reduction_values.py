@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,9 +73,10 @@ class Emitter:
         rows = {v: Memory(self.elements, buffer, v.aval.dtype) for v, buffer in (own or {}).items()}
         self.starts: dict[Memory, Operand] = dict.fromkeys(rows.values(), 0)
         self.inputs.update({v: rows[v] for v in jaxpr.invars if v in rows})
+        results = itertools.count()
         self.outputs = [
-            rows[v] if v in rows else Memory(self.elements, _flat(b.result, i, v.aval), v.aval.dtype)
-            for i, v in enumerate(jaxpr.outvars)
+            rows[v] if v in rows else Memory(self.elements, _flat(b.result, next(results), v.aval), v.aval.dtype)
+            for v in jaxpr.outvars
             if isinstance(v, Var)
         ]
 
@@ -232,9 +234,14 @@ class Emitter:
         for v, kept in self.saved.items():
             if self.cluster.level[v] == at.level and not kept.is_result:
                 kept.memory.store(self.value(v, at), self._kept_place(at, kept), at.width)
-        for v, memory in zip(self.cluster.outvars, self.outputs):
-            if self.cluster.full(v) and self.cluster.level[v] == at.level:
-                memory.store(self.value(v, at), self.place(at, memory), at.width, stride)
+        outputs = [
+            (memory, self.value(v, at))
+            for v, memory in zip(self.cluster.outvars, self.outputs)
+            if self.cluster.full(v) and self.cluster.level[v] == at.level
+        ]
+        # All are computed before any is written: one may have the place of a kept value that another reads.
+        for memory, x in outputs:
+            memory.store(x, self.place(at, memory), at.width, stride)
 
 
 def _is_zero(x: Operand) -> bool:

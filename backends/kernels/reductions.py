@@ -178,12 +178,14 @@ def keep(emitter: Emitter, cluster: Cluster) -> None:
     """Choose the memory of values that later passes read: a result that is written later, or the stack."""
     free = [(v, memory) for v, memory in zip(cluster.outvars, emitter.outputs) if cluster.full(v)]
     bytes_left = ROW_BYTES
-    for v in cluster.kept():
+    kept = cluster.kept()
+    last = _last_uses(cluster, kept)
+    for v in kept:
         own = next((m for o, m in free if o is v), None)
         later = next(
             (
                 (o, m) for o, m in free
-                if o.aval.dtype == v.aval.dtype and cluster.level[o] >= _last_use(cluster, v) > cluster.level[v]
+                if o.aval.dtype == v.aval.dtype and cluster.level[o] >= last.get(v, 0) > cluster.level[v]
             ),
             None,
         )  # fmt: skip
@@ -203,11 +205,15 @@ def keep(emitter: Emitter, cluster: Cluster) -> None:
         emitter.saved[v] = Kept(memory, on_stack, own is not None)
 
 
-def _last_use(cluster: Cluster, v: Var) -> int:
-    return max(
-        (cluster.level[e.outputs[0]] for e in cluster.jaxpr.eqns if v in e.inputs and cluster.full(e.outputs[0])),
-        default=0,
-    )
+def _last_uses(cluster: Cluster, kept: Sequence[Var]) -> dict[Any, int]:
+    """The last pass that reads each value: what is made of it and not kept itself is computed again where it is read."""
+    last: dict[Any, int] = {}
+    for e in reversed(cluster.jaxpr.eqns):
+        (made, *_) = e.outputs
+        if cluster.full(made):
+            until = max(cluster.level[made], 0 if made in kept else last.get(made, 0))
+            last.update({a: max(until, last.get(a, 0)) for a in e.inputs if isinstance(a, Var)})
+    return last
 
 
 def _pass(

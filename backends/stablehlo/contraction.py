@@ -236,26 +236,28 @@ def _complex_dot_kernel(ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotD
 
 
 def attention(
-    ctx: Ctx, dots: tuple[Eqn, Eqn], operands: Sequence[Any], rows: kernels.Rows, others: Sequence[Any]
+    ctx: Ctx, dots: Sequence[Eqn], operands: Sequence[Any], rows: kernels.Rows, others: Sequence[Any]
 ) -> list[Any] | None:
-    """Two products and the cluster between them by one kernel; None, with the reason recorded, where there is none."""
+    """Products and the cluster between them by one kernel; None, with the reason recorded, where there is none.
+
+    `dots` are the products that the cluster reads, then the one that reads it; `operands` both of the former, and the
+    right one of the latter.
+    """
     target = kernel_target(ctx.target)
-    first, second = (e.params["dimension_numbers"] for e in dots)
-    (left, right), (_, last) = first[1], second[1]
-    avals = [dots[0].inputs[0].aval, dots[0].inputs[1].aval, dots[1].inputs[1].aval]
-    if target is None or not all(a.size and dtypes.is_float(a.dtype) for a in avals):
+    numbers = [e.params["dimension_numbers"] for e in dots]
+    given = [(a.aval, batch) for e, (_, sides) in zip(dots, numbers) for a, batch in zip(e.inputs, sides)]
+    del given[-2]
+    if target is None or not all(a.size and dtypes.is_float(a.dtype) for a, _ in given):
         ctx.chose("no attention kernel: operands that are no floats, or empty")
         return None
-    read = [_before_transpose(x, batch) for x, batch in zip(operands, (left, right, last))]
-    given = tuple(kernels.Spec.of(a.shape, a.dtype) for a in avals)
-    out = dots[1].outputs[0].aval
-    total = kernels.dtype_of(dots[0].outputs[0].aval.dtype)
+    read = [_before_transpose(x, batch) for x, (_, batch) in zip(operands, given)]
+    out = dots[-1].outputs[0].aval
     chosen = kernels.attention_of(
-        given,
+        tuple(kernels.Spec.of(a.shape, a.dtype) for a, _ in given),
         tuple(order for _, order in read),
-        (first, second),
+        tuple(numbers),
         rows,
-        total,
+        kernels.dtype_of(dots[0].outputs[0].aval.dtype),
         kernels.Spec.of(out.shape, out.dtype),
         target,
     )

@@ -9,6 +9,7 @@ from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.calls import fusion_p
 from quire.ir.tracing import trace_flat
 from quire.ir.weights import weight
 
@@ -72,17 +73,26 @@ def _elementwise(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> lis
 
 
 def _attention(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:
-    """A product, the reduction of its rows and the product that sums over them as one kernel."""
-    first, cluster, second = body.eqns
+    """Products, the reduction of their rows and the product that sums over those as one kernel."""
+    (cluster,) = (e for e in body.eqns if e.primitive is fusion_p)
+    firsts = [e for e in body.eqns if e.outputs[0] in cluster.inputs]
+    (second,) = (e for e in body.eqns if e is not cluster and e not in firsts)
     given = dict(zip(body.invars, operands))
     jaxpr: Jaxpr = cluster.params["jaxpr"].jaxpr
-    rows = Rows(jaxpr, cluster.inputs.index(first.outputs[0]), expander(ctx.target))
-    read = [a for a in (*first.inputs, second.inputs[1]) if isinstance(a, Var) and a in given]
-    others = [given[a] for v, a in zip(jaxpr.invars, cluster.inputs) if v is not rows.scores and isinstance(a, Var)]
-    if len(read) != 3 or len(others) != len(rows.others):
+    made = {e.outputs[0]: cluster.inputs.index(e.outputs[0]) for e in firsts}
+    stored = tuple(i for i, v in enumerate(cluster.outputs) if v in body.outvars)
+    summed = next(i for i, v in enumerate(cluster.outputs) if v is second.inputs[0])
+    rows = Rows(jaxpr, tuple(made.values()), summed, stored, expander(ctx.target))
+    read = [*(a for e in firsts for a in e.inputs), second.inputs[1]]
+    others = [a for a in cluster.inputs if a not in made]
+    values = [given.get(a) if isinstance(a, Var) else None for a in (*read, *others)]
+    if any(x is None for x in values):
         return "operands that are literals"
-    found = attention(ctx, (first, second), [given[a] for a in read], rows, others)
-    return "no attention kernel" if found is None else found
+    found = attention(ctx, (*firsts, second), values[: len(read)], rows, values[len(read) :])
+    if found is None:
+        return "no attention kernel"
+    made_by_it = [*(cluster.outputs[i] for i in stored), second.outputs[0]]
+    return [found[made_by_it.index(v)] for v in body.outvars if isinstance(v, Var)]
 
 
 def _combined(ctx: Ctx, x: Any, part: Partial, aval: ShapedArray) -> Any:

@@ -1,7 +1,7 @@
 """StableHLO lowering of windowed reductions.
 
-IREE takes select_and_scatter only without overlap and padding, so the positions that windows select are found by a
-windowed reduction of (value, position) pairs; then they are gathered or scattered.
+IREE takes select_and_scatter only without overlap and padding, so where there is no kernel the positions that windows
+select are found by a windowed reduction of (value, position) pairs; then they are gathered or scattered.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
 from quire.ir.dtypes import DType
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import windows as wd
 
-from ..kernels import Kernel
-from ..kernels.pooling import Op, Windows, applies, pooling
+from ..kernels import Kernel, KernelTarget, Spec, pooling, pooling_grad
+from ..kernels.windows import Op, Windows
 from . import hlo
 from .indexing import scatter_at
 from .kernel_calls import call, kernel_target, spec
@@ -28,6 +29,8 @@ from .reductions import arg_body, jaxpr_body, monoid_body, wide
 from .structural import signed_dtype
 
 Value = Any
+Applies = Callable[[Spec, Windows, KernelTarget], str | None]
+Template = Callable[[Op, Spec, Windows, KernelTarget], Kernel]
 
 
 @lowering(wd.reduce_window_p)
@@ -46,7 +49,7 @@ def _check_width(ctx: Ctx) -> None:
 def _windowed(monoid: str) -> Callable[..., Value]:
     def rule(ctx: Ctx, x: Value, **params: Any) -> Value:
         dtype, shape = ctx.avals_in[0].dtype, ctx.avals_out[0].shape
-        kernel = _as_kernel(ctx, monoid, **params)
+        kernel = _as_kernel(ctx, ctx.avals_in[0], pooling.applies, pooling.pooling, monoid, params)
         if not isinstance(kernel, str):
             return call(ctx, kernel, [x])[0]
         ctx.chose(f"no kernel: {kernel}")
@@ -73,16 +76,19 @@ _OPS: dict[str, Op] = {"add": "sum", "max": "max", "min": "min"}
 
 
 def _as_kernel(
-    ctx: Ctx, monoid: str, *, window_dimensions: tuple[int, ...], window_strides: tuple[int, ...],
-    padding: tuple[tuple[int, int], ...], base_dilation: tuple[int, ...], window_dilation: tuple[int, ...],
-) -> Kernel | str:  # fmt: skip
-    """The kernel of a windowed reduction, or why there is none."""
+    ctx: Ctx, operand: ShapedArray, applies: Applies, template: Template, monoid: str, params: dict[str, Any]
+) -> Kernel | str:
+    """The kernel of a template for the windows of an operand, or why there is none."""
     target = kernel_target(ctx.target)
     if target is None:
         return "the target has no kernels"
-    windows = Windows(window_dimensions, window_strides, padding, window_dilation, base_dilation)
-    operand = spec(ctx.avals_in[0])
-    return applies(operand, windows, target) or pooling(_OPS[monoid], operand, windows, target)
+    ones = (1,) * operand.ndim
+    windows = Windows(
+        params["window_dimensions"], params["window_strides"], params["padding"], params.get("window_dilation", ones),
+        params.get("base_dilation", ones),
+    )  # fmt: skip
+    shape = spec(operand)
+    return applies(shape, windows, target) or template(_OPS[monoid], shape, windows, target)
 
 
 def _sum(x: Value, dtype: DType, shape: Sequence[int], params: dict[str, Any]) -> Value:
@@ -126,6 +132,11 @@ def select_and_scatter_add(ctx: Ctx, source: Value, x: Value, *, select_prim: st
     if aval.size == 0 or ctx.avals_in[0].size == 0:
         return hlo.aval_full(aval, 0)
     work = wide(aval.dtype)
+    monoid = "max" if select_prim == "ge" else "min"
+    kernel = _as_kernel(ctx, aval, pooling_grad.applies, pooling_grad.pooling_grad, monoid, params)
+    if not isinstance(kernel, str):
+        return hlo.convert(call(ctx, kernel, [source, x])[0], aval.dtype)
+    ctx.chose(f"no kernel: {kernel}")
     at = _extreme_at(ctx, x, aval.dtype, select_prim, params)
     values = hlo.reshape(hlo.convert(source, work), hlo.shape_of(at))
     zeros = hlo.full(0, [aval.size], work)

@@ -29,8 +29,8 @@ class Fuse(Pass):
 
     A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its
     epilogue. A reduction is joined by what feeds it and what uses its result; the values of such a cluster have one
-    shape, before reduction, and all its reductions go over the same axes, which are neighbours. A reduction of a
-    product's rows whose result only another product sums over is one equation with both: attention. Contractions of fewer
+    shape, before reduction, and all its reductions go over the same axes, which are neighbours. A reduction of
+    products' rows over which another product sums is one equation with all: attention. Contractions of fewer
     than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. A gather or scatter
     is joined by what computes its indices, light equations that are copied where others read them too. Of what is left,
     elementwise equations of one number of elements are clusters if they are heavy together, or many. Loops' bodies

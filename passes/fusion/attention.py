@@ -1,14 +1,18 @@
-"""Finding attention: a product, a reduction cluster over its rows, and the product that sums over those rows.
+"""Finding attention: products, a reduction cluster over their rows, and a product that sums over those rows.
 
-The rows in between (the scores of a query and all keys) need not be stored where one kernel does the three.
+The rows in between (the scores of a query and all keys) need not be stored where one kernel does the three. In the
+gradient rows are read by other products too, which sum over the queries: they are stored once, and still multiplied
+before. The cluster may read several products: scores, and the gradient by the weights.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from quire.ir import dtypes
-from quire.ir.jaxpr import Eqn, Jaxpr, Var
+from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import structural as st
 
@@ -16,12 +20,15 @@ from .clusters import Cluster, is_seed, reduction_clusters
 from .graph import Graph, Group, Order
 from .order import replaced
 
+#: Products of longer sums than this, or into more columns, are better by their own kernels if the rows are stored anyway.
+MOST_DEPTH = 128
+
 
 @dataclass(frozen=True)
 class _Products:
-    """The equations before and after a cluster, and which operand of the second one the rows are."""
+    """The equations before and after a cluster, and which operand of the one after it the rows are."""
 
-    first: int
+    firsts: tuple[int, ...]
     second: int
     side: int
 
@@ -29,14 +36,15 @@ class _Products:
 def with_attention(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, int]:
     """The jaxpr with such products and clusters as one `fusion` equation each, and how many there are.
 
-    Inside is the cluster's own `fusion` equation between the two products.
+    Inside is the cluster's own `fusion` equation between the products.
     """
     products = sum(e.primitive is ct.dot_general_p for e in jaxpr.eqns)
     if products < 2 or not any(is_seed(e, least) for e in jaxpr.eqns):
         return jaxpr, 0
-    jaxpr, middle = _clusters(_untransposed(jaxpr), least)
+    given = jaxpr
+    jaxpr, middle = _clusters(_with_transposed_operands(_untransposed(jaxpr)), least)
     if not middle:
-        return jaxpr, 0
+        return given, 0
     jaxpr = replaced(jaxpr, middle)
     graph = Graph(jaxpr)
     order = Order(graph)
@@ -46,21 +54,19 @@ def with_attention(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, int]:
         if e.primitive.name != "fusion" or e.params["kind"] != "reduction":
             continue
         inside = Cluster("reduction", frozenset((i,)), i, e.params["space"], e.params["axes"])
-        products = _products(graph, inside)
+        products = _products(graph, inside, taken)
         if products is None:
             continue
-        # A product between two clusters is the end of one attention or the start of the next, not both.
-        if products.first in taken or products.second in taken:
-            continue
         group = Group(graph, i)
-        for j in (products.first, products.second):
+        needed = (*products.firsts, products.second)
+        for j in needed:
             if group.may_take(j):
                 group.take(j)
         eqns = frozenset(group.members)
-        if len(eqns) == 3 and order.join(eqns):
+        if eqns.issuperset(needed) and order.join(eqns):
             found.append(Cluster("attention", eqns, i, inside.space, inside.axes))
             taken |= eqns
-    return replaced(jaxpr, found), len(found)
+    return (replaced(jaxpr, found), len(found)) if found else (given, 0)
 
 
 def _clusters(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, list[Cluster]]:
@@ -79,26 +85,43 @@ def _clusters(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, list[Cluster]]:
     return jaxpr, []
 
 
-def _products(graph: Graph, cluster: Cluster) -> _Products | None:
-    """The product whose result only the cluster reads, and the one that alone reads the cluster's only result."""
+def _products(graph: Graph, cluster: Cluster, taken: Set[int] = frozenset()) -> _Products | None:
+    """The products whose results only the cluster reads, and one that sums over its rows, except those taken.
+
+    A product between two clusters is the end of one attention or the start of the next, not both.
+    """
     group = set(cluster.eqns)
     if cluster.axes != (len(cluster.space) - 1,) or len(cluster.space) < 2:
         return None
     results = [v for i in group for v in graph.eqns[i].outputs if graph.read_outside(v, group)]
-    if len(results) != 1 or results[0] in graph.returned or results[0].aval.shape != cluster.space:
-        return None
-    readers = [j for j in graph.readers[results[0]] if j not in group]
-    if len(readers) != 1:
-        return None
-    side = _summed_side(graph.eqns[readers[0]], results[0])
-    if side is None:
+    if not results or any(v.aval.shape != cluster.space for v in results):
         return None
     operands = {a for i in group for a in graph.eqns[i].inputs if isinstance(a, Var) and a.aval.shape == cluster.space}
-    for v in sorted(operands & graph.maker.keys(), key=graph.maker.__getitem__):
-        j = graph.maker[v]
-        if j not in group and not graph.read_outside(v, group) and _makes_rows(graph.eqns[j]):
-            return _Products(j, readers[0], side)
+    made = sorted({graph.maker[v] for v in operands & graph.maker.keys() if not graph.read_outside(v, group)})
+    firsts = tuple(j for j in made if j not in group and j not in taken and _makes_rows(graph.eqns[j]))
+    if not firsts:
+        return None
+    small = all(_sums(graph.eqns[j]) <= MOST_DEPTH for j in firsts)
+    # Of several rows rather those that nobody else reads, which then are not stored.
+    for v in sorted(results, key=lambda v: (v in graph.returned, len(graph.readers.get(v, ())))):
+        stored = len(results) > 1 or v in graph.returned or len(graph.readers[v]) > 1
+        for j in graph.readers.get(v, ()):
+            side = None if j in group or j in taken else _summed_side(graph.eqns[j], v)
+            if side is not None and (not stored or (small and _columns(graph.eqns[j], 1 - side) <= MOST_DEPTH)):
+                return _Products(firsts, j, side)
     return None
+
+
+def _sums(e: Eqn) -> int:
+    """The products that a product sums up for one element."""
+    numbers: ct.DotDimensionNumbers = e.params["dimension_numbers"]
+    return math.prod(e.inputs[0].aval.shape[d] for d in numbers[0][0])
+
+
+def _columns(e: Eqn, side: int) -> int:
+    """The elements along the free dimensions of an operand of a product."""
+    (contracted, batch), shape = e.params["dimension_numbers"], e.inputs[side].aval.shape
+    return math.prod(shape[d] for d in ct.dot_free_dims(len(shape), contracted[side], batch[side]))
 
 
 def _makes_rows(e: Eqn) -> bool:
@@ -145,6 +168,45 @@ def _untransposed(jaxpr: Jaxpr) -> Jaxpr:
         elif not (e.outputs and e.outputs[0] in replaced_by):
             eqns.append(e)
     return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+
+
+def _with_transposed_operands(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with each product of an array with rows for columns as a product of that array."""
+    transposed = {
+        e.outputs[0]: e.inputs[0]
+        for e in jaxpr.eqns
+        if e.primitive is st.transpose_p
+        and (n := e.outputs[0].aval.ndim) > 1
+        and e.params["permutation"] == _swapped(n)
+    }
+    eqns = [_of_transposed(e, transposed) if e.primitive is ct.dot_general_p else e for e in jaxpr.eqns]
+    if all(a is b for a, b in zip(eqns, jaxpr.eqns)):
+        return jaxpr
+    read = {a for e in eqns for a in e.inputs if isinstance(a, Var)} | {a for a in jaxpr.outvars if isinstance(a, Var)}
+    eqns = [e for e in eqns if not (e.outputs and e.outputs[0] in transposed and e.outputs[0] not in read)]
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+
+
+def _of_transposed(e: Eqn, transposed: Mapping[Var, Atom]) -> Eqn:
+    """A product with what its operands are transpositions of, where one dimension of each is free."""
+    numbers: ct.DotDimensionNumbers = e.params["dimension_numbers"]
+    contracted, batch = list(numbers[0]), list(numbers[1])
+    inputs = list(e.inputs)
+    for side, a in enumerate(e.inputs):
+        n = a.aval.ndim
+        if (
+            not isinstance(a, Var)
+            or a not in transposed
+            or len(ct.dot_free_dims(n, contracted[side], batch[side])) != 1
+        ):
+            continue
+        order = _swapped(n)
+        inputs[side] = transposed[a]
+        contracted[side] = tuple(order[d] for d in contracted[side])
+        batch[side] = tuple(order[d] for d in batch[side])
+    if all(a is b for a, b in zip(inputs, e.inputs)):
+        return e
+    return e.replace(inputs=inputs, params={**e.params, "dimension_numbers": (tuple(contracted), tuple(batch))})
 
 
 def _exchanged(e: Eqn, result: Var) -> Eqn:

@@ -121,6 +121,88 @@ def test_what_is_declined_is_computed_as_before(monkeypatch):
         np.testing.assert_allclose(x, y, atol=0.03)
 
 
+def gradient(f):
+    return quire.grad(lambda *xs: qnp.sum(f(*xs) ** 2), argnums=(0, 1, 2))
+
+
+def linear(f):
+    """Both products are read by one cluster, as nothing comes between them."""
+    return quire.grad(lambda g, *xs: qnp.sum(f(*xs) * g), argnums=(1, 2, 3))
+
+
+def by_nn(q, k, v):
+    return nn.softmax(q @ qnp.swapaxes(k, -1, -2) * 0.125) @ v
+
+
+def with_weights(q, k, v):
+    p = softmax(q @ qnp.swapaxes(k, -1, -2))
+    return p, p @ v
+
+
+def stored_twice(q, k, v):
+    e = qnp.exp(q @ qnp.swapaxes(k, -1, -2) * 0.1)
+    p = e / qnp.sum(e, axis=-1, keepdims=True)
+    return e, p, p @ v
+
+
+# name -> (function, arguments, kernels, what their reasons say)
+STORING = {
+    "weights": (with_weights, (normal(3, 61, 16), normal(3, 90, 16), normal(3, 90, 24)), 1, "1 arrays of rows stored"),
+    "several arrays": (
+        stored_twice, (normal(3, 61, 16), normal(3, 97, 16), normal(3, 97, 24)), 1, "2 arrays of rows stored",
+    ),
+    "gradient": (gradient(by_nn), tuple(normal(2, 96, 16) for _ in range(3)), 2, "1 arrays of rows stored"),
+    "gradient, odd sizes": (
+        gradient(by_nn), (normal(5, 37, 19), normal(5, 101, 19), normal(5, 101, 23)), 2, "1 arrays of rows stored",
+    ),
+    "gradient, several parts": (
+        gradient(by_nn), (normal(530, 32), normal(160, 32), normal(160, 32)), 2, "1 arrays of rows stored",
+    ),
+    "gradient, mask": (
+        gradient(lambda q, k, v: nn.dot_product_attention(q, k, v, is_causal=True)),
+        tuple(normal(2, 70, 4, 16) for _ in range(3)), 2, "1 arrays of rows stored",
+    ),
+    "linear": (
+        linear(by_hand), (normal(2, 3, 50, 16), *(normal(2, 3, n, 16) for n in (50, 67, 67))), 1,
+        "50x16 @ 16x67 and 6 x 50x16 @ 16x67, reduce_max+reduce_sum of their rows, times 67x16: 2 arrays of rows stored",
+    ),
+    "linear, any reductions": (
+        linear(normalised), (normal(4, 48, 20), normal(4, 48, 16), normal(4, 96, 16), normal(4, 96, 20)), 1,
+        "2 arrays of rows stored",
+    ),
+}  # fmt: skip
+
+
+def test_rows_that_are_read_elsewhere_are_stored_and_multiplied():
+    arguments = {name: given for name, (_, given, _, _) in STORING.items()}
+
+    def everything(arguments):
+        return {name: STORING[name][0](*given) for name, given in arguments.items()}
+
+    compiled = quire.compile(everything)
+    got = compiled(arguments)
+    with quire.disable_jit():
+        wanted = everything(arguments)
+    for name in STORING:
+        for x, y in zip(got[name], wanted[name]):
+            np.testing.assert_allclose(x, y, rtol=2e-3, atol=2e-4, err_msg=name)
+    for name, (f, given, count, what) in STORING.items():
+        chosen = [s for s in quire.compile(f).lower(*given).as_text().splitlines() if s.startswith("// fusion")]
+        kernels = [s for s in chosen if "kernel attention" in s]
+        assert len(kernels) == count and all(what in s for s in kernels), (name, chosen)
+
+
+def test_gradients_that_are_declined_are_computed_as_before():
+    g = gradient(by_nn)
+    x = tuple(normal(4, 70, 16).astype("bfloat16") for _ in range(3))
+    compiled = quire.compile(g)
+    assert "no attention kernel: 4 x 70x16 @ 16x70: sums in bf16 of bf16 scores" in compiled.lower(*x).as_text()
+    with quire.disable_jit():
+        wanted = g(*x)
+    for a, b in zip(compiled(*x), wanted):
+        np.testing.assert_allclose(a.astype(np.float32), b.astype(np.float32), rtol=0.1, atol=0.1)
+
+
 def test_the_gradient_is_that_of_the_operations():
     q, k, v = (normal(2, 96, 16) for _ in range(3))
     g = quire.grad(lambda q, k, v: qnp.sum(by_hand(q, k, v) ** 2), argnums=(0, 1, 2))

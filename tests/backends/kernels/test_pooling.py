@@ -11,7 +11,8 @@ import pytest
 import quire
 import quire.lax
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, Spec
-from quire.backends.kernels.pooling import Windows, applies, pooling
+from quire.backends.kernels.pooling import applies, pooling
+from quire.backends.kernels.windows import Windows
 from tests.backends.kernels.test_scatter import draw
 
 # name -> (operand shape, lengths, strides, padding, dilation, and the distances of elements where they are not 1)
@@ -33,6 +34,12 @@ FORMS = {
     "elements apart": ((2, 9, 10, 32), (1, 2, 3, 1), (1,) * 4, ((0, 0), (1, 1), (2, 1), (0, 0)), (1,) * 4, (1, 2, 3, 1)),
     "elements apart, strides": ((40, 7, 32), (4, 1, 1), (3, 2, 1), ((5, 0), (0, 1), (0, 0)), (1,) * 3, (5, 1, 1)),
     "rows apart": ((4, 30, 41), (1, 3, 3), (1, 1, 1), ((0, 0), (2, 2), (1, 1)), (1,) * 3, (1, 2, 1)),
+    "few channels": ((2, 19, 40, 3), (1, 3, 2, 1), (1, 2, 2, 1), ((0, 0), (1, 0), (1, 1), (0, 0)), (1,) * 4),
+    "few channels, gaps": ((2, 19, 41, 5), (1, 2, 3, 1), (1, 1, 3, 1), ((0, 0), (1, 0), (2, 2), (0, 0)), (1, 1, 2, 1)),
+    "two channels": ((2, 30, 41, 2), (1, 1, 3, 1), (1, 1, 1, 1), ((0, 0),) * 4, (1,) * 4),
+    "places between": ((12, 20, 21), (1, 3, 3), (1, 1, 1), ((0, 0), (1, 2), (2, 1)), (1,) * 3, (1, 2, 2)),
+    "places between, few": ((2, 19, 40, 3), (1, 3, 5, 1), (1,) * 4, ((0, 0), (1, 0), (0, 4), (0, 0)), (1,) * 4, (1, 2, 3, 1)),
+    "places between, empty": ((3, 1501), (1, 2), (1, 1), ((0, 0), (5, 2)), (1, 1), (1, 4)),
     "strides only": ((9, 20, 64), (1, 1, 1), (2, 1, 3), ((0, 0),) * 3, (1,) * 3),
 }  # fmt: skip
 
@@ -65,7 +72,7 @@ def reference(op: str, x: np.ndarray, w: Windows) -> np.ndarray:
 def cases() -> list[tuple]:
     out = [(form, op, "f32", CPU_AVX2) for form in FORMS for op in ("max", "sum")]
     names = [n for n, d in DTYPES.items() if d.kind != "complex"]
-    for form in ("channels, padded", "rows, padded"):
+    for form in ("channels, padded", "rows, padded", "few channels", "places between"):
         out += [(form, op, n, CPU_AVX2) for n in names for op in ("max", "min", "sum") if (n, op) != ("bool", "sum")]
     out += [(form, "min", "f64", CPU_BASELINE) for form in ("channels", "rows, gaps")]
     return list(dict.fromkeys(out))
@@ -119,13 +126,17 @@ def test_what_pooling_does_not_take():
         (x, Windows((13, 10), ones, none, ones), "windows of more than 128 elements"),
         (x, Windows((2, 1), ones, ((-1, 0), (0, 0)), ones), "negative padding"),
         (x, Windows((2, 1), ones, none, (2, 1), (2, 1)), "gaps in the windows and between the elements"),
-        (x, Windows((1, 2), ones, none, ones, (1, 2)), "gaps between the elements of a row"),
+        (x, Windows((1, 2), (1, 2), none, ones, (1, 2)), "gaps, between the elements of a row"),
         (x, Windows((1, 2), (1, 5), none, ones), "a stride of more than 4 along rows"),
         (x, Windows((1, 2), ones, ((0, 0), (1200, 0)), (1, 1100)), "windows over more than 1024 elements of a row"),
         (Spec.of((1000, 8), "f32"), Windows((1, 3), ones, none, ones), "rows shorter than a vector"),
         (Spec.of((1000, 20), "i8"), Windows((1, 3), ones, none, ones), "rows shorter than a vector"),
-        (Spec.of((1000, 20), "i8"), w, "fewer channels than a vector holds"),
-        (Spec.of((4000, 3), "f32"), w, "fewer channels than a vector holds"),
+        (
+            Spec.of((7, 1000, 3), "f32"),
+            Windows((1, 2, 1), (1,) * 3, ((0, 0), (400, 0), (0, 0)), (1, 399, 1)),
+            "elements of a row",
+        ),
+        (x, Windows(ones, ones, none, ones), "windows of one element"),
     ):
         with pytest.raises(ValueError, match=why):
             pooling("max", spec, windows, CPU_AVX2)
