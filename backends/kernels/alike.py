@@ -89,7 +89,7 @@ def alike_kernel(
         start = b.smax(low - first, 0)
         stop = b.smin(low + share - first, count)
         with b.if_(b.cmp("slt", start, stop)):
-            picked = {(i, is_result): x for (i, _, is_result), x in zip(arrays, buffers)}
+            picked = {(i, is_result): x for (i, _, is_result), x in zip(arrays, buffers) if isinstance(x, Buffer)}
             emitter = Emitter(cluster, b, expand, lambda i, _, is_result: picked[i, is_result])
             whole = stop if moved else start + b.udiv(stop - start, width) * width
             if width > 1:

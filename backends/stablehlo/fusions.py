@@ -90,9 +90,9 @@ def _alike(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> list[Any]
     )
     largest = max(zip(parts, body.eqns, strict=True), key=lambda x: x[0].size)[1].params["jaxpr"].jaxpr
     work = max(1, sum(map(weight, largest.eqns)))
-    specs = (tuple(spec(v.aval) for v in vs) for vs in (body.invars, body.outvars))
+    given, made = (tuple(spec(v.aval) for v in vs) for vs in (body.invars, body.outvars))
     in_place = body.eqns[0].params["kind"] == "update"
-    found = alike_kernel(largest, parts, *specs, in_place, target, expander(ctx.target), work)
+    found = alike_kernel(largest, parts, given, made, in_place, target, expander(ctx.target), work)
     return call(ctx, found.kernel, list(operands), found.scalars, copies=False)
 
 

@@ -76,6 +76,13 @@ def test_the_leaves_of_an_update_are_one_equation():
     assert [e.params["space"] for e in sets(program)[0]] == SHAPES
 
 
+def test_the_size_is_an_option_of_the_pass():
+    closed = quire.make_jaxpr(each(adam))(*lists(4, SHAPES))
+    for limit, found in ((2000, [4]), (300, [3]), (2, [])):
+        program = PassManager(f"fuse,merge-alike{{most-elements={limit}}}", verify_each=True).run(closed)
+        assert [len(s) for s in sets(program)] == found
+
+
 def test_light_updates_are_clusters_where_there_are_several():
     assert [len(s) for s in sets(merged(each(momentum), *lists(3, SHAPES)))] == [4]
     assert not sets(merged(each(momentum), *lists(3, SHAPES[:1])))
