@@ -235,6 +235,8 @@ def lower_optimized(
 ) -> LoweredProgram:
     """Lower a program to StableHLO after the passes; arguments that it does not use are left out."""
     from quire.backends.stablehlo import lower_module
+    from quire.passes.base import PassContext
+    from quire.passes.fusion.alike import MergeAlike
     from quire.passes.fusion.updates import updates_in_place
 
     kept = tuple(range(len(optimized.jaxpr.invars))) if keep_unused else used_arguments(optimized)
@@ -251,6 +253,9 @@ def lower_optimized(
     written = [position[i] for i in donated if i in position]
     if written and target.kernels:
         pruned = updates_in_place(pruned, written)
+    if target.kernels:
+        # After it: which leaves are updated in place is found out for each.
+        pruned = MergeAlike().apply(pruned, PassContext(target))
     module = lower_module(pruned, target, name=name, donated=written)
     # ("argument", i) counts the arguments of the whole function, not of the pruned one.
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)

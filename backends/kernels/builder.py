@@ -12,6 +12,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from .arith import ArithMixin
 from .kernel import Kernel, Spec
@@ -244,15 +245,15 @@ class KernelBuilder(ArithMixin):
             self._views[key] = view
         return self._views[key]
 
-    def sized(self, i: int, is_result: bool, elem: str, numbers: int) -> Buffer:
-        """Operand or result ``i`` as flat memory of :meth:`scalar` 0 elements, each of so many numbers (CPU)."""
+    def sized(self, i: int, is_result: bool, elem: str, numbers: int, scalar: int = 0) -> Buffer:
+        """Operand or result ``i`` as flat memory of :meth:`scalar` elements, each of so many numbers (CPU)."""
         binding = self._binding(i) if is_result else i
         key = (binding, (-1, numbers), elem)
         if key not in self._views:
-            size = "%s0"
+            size = f"%s{scalar}"
             if numbers > 1:
                 size = f"%n{len(self._views)}"
-                self._head.append(f"      {size} = arith.muli %s0, {self.index(numbers)} : index")
+                self._head.append(f"      {size} = arith.muli %s{scalar}, {self.index(numbers)} : index")
             view = Buffer(f"%m{len(self._views)}", (-1,), elem)
             at = f"%b{binding}[{self.index(0)}] : !stream.binding"
             self._head.append(f"      {view.name} = stream.binding.subspan {at} -> {view.type}{{{size}}}")
@@ -410,6 +411,18 @@ class KernelBuilder(ArithMixin):
         self._leave()
         self._line("} else {")
         self._enter()
+
+    def switch(self, number: Value, cases: Sequence[Sequence[Value | Buffer]]) -> list[Value | Buffer]:
+        """The values and memory of the case of a number (an index); all cases have the same types."""
+        types = ", ".join(x.type for x in cases[0])
+        picked = [replace(x, name=self._name()) if isinstance(x, Buffer) else Value(self, self._name(), x.type)
+                  for x in cases[0]]  # fmt: skip
+        self._line(f"{', '.join(x.name for x in picked)} = scf.index_switch {number} -> {types}")
+        for k, case in enumerate(cases):
+            self._line(f"case {k} {{" if k + 1 < len(cases) else "default {")
+            self._line(f"  scf.yield {', '.join(x.name for x in case)} : {', '.join(x.type for x in case)}")
+            self._line("}")
+        return picked
 
     @contextmanager
     def while_(self, init: Sequence[Value]) -> Iterator[While]:

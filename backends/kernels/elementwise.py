@@ -11,7 +11,7 @@ The last vector is moved back inside the array: some elements are computed twice
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ from .memory import Memory
 from .remembering import remembered
 from .target import KernelTarget
 from .tiles import row_major
-from .values import Operand, Value
+from .values import Buffer, Operand, Value
 
 #: So many operations are worth a workgroup of their own.
 WORK = 1 << 16
@@ -62,8 +62,8 @@ def elementwise_kernel(
     """
     if target.kind != "cpu":
         raise NotSupported("elementwise kernels are for CPUs")
-    cluster = _Cluster(jaxpr, math.prod(shape))
-    width = _vector_lanes(cluster, target, work)
+    cluster = Cluster(jaxpr, math.prod(shape))
+    width = vector_lanes(cluster, target, work, cluster.size)
     row = math.gcd(cluster.size, *(x.run for x in cluster.spread.values()))
     groups = max(1, min(target.workgroups, cluster.size * work // WORK))
     if row < cluster.size and row >= LEAST_VECTORS * width:
@@ -84,7 +84,7 @@ class _Spread:
     contiguous: bool
 
 
-class _Cluster:
+class Cluster:
     """What a cluster computes, and how its broadcasts are read."""
 
     def __init__(self, jaxpr: Jaxpr, size: int) -> None:
@@ -132,7 +132,7 @@ def _spread(shape: Sequence[int], dims: Sequence[int], out: Var) -> _Spread:
     return _Spread(full, tuple(strides), run, bool(contiguous))
 
 
-def _vector_lanes(cluster: _Cluster, target: KernelTarget, work: int) -> int:
+def vector_lanes(cluster: Cluster, target: KernelTarget, work: int, size: int) -> int:
     """Elements of a vector, of the widest dtype that is read or written; 0 for scalars."""
     bits, pairs = 32, False
     for v in (*cluster.jaxpr.invars, *cluster.outvars):
@@ -140,15 +140,15 @@ def _vector_lanes(cluster: _Cluster, target: KernelTarget, work: int) -> int:
         pairs = pairs or dtypes.is_complex(v.aval.dtype)
     width = target.lanes(bits)
     wide = bits > 32 or pairs or any(e.primitive in _IN_DOUBLE for e in cluster.jaxpr.eqns)
-    if cluster.size >= LARGE and work <= MODERATE_WORK and not wide:
+    if size >= LARGE and work <= MODERATE_WORK and not wide:
         width *= 2  # two registers a value: polynomials are chains of operations that wait for each other
-    while width > cluster.size:
+    while width > size:
         width //= 2
     return width if width > 1 else 0
 
 
 @dataclass
-class _Place:
+class Place:
     """Where a turn of the loop is: the flat index, and the bases of broadcast operands (None: gathered)."""
 
     flat: Operand
@@ -158,27 +158,39 @@ class _Place:
     fixed: dict[Var, Element] = field(default_factory=dict)  # broadcasts that are one number in this row
 
 
-class _Emitter:
+#: The memory of an operand or result of a cluster: its number, the variable, whether it is a result.
+View = Callable[[int, Var, bool], Buffer]
+
+
+def _viewed(cluster: Cluster, b: KernelBuilder, sized: bool) -> View:
+    """The kernel's operands and results; `sized`: those of the cluster's size have as many elements as scalar 0 says."""
+
+    def view(i: int, v: Var, is_result: bool) -> Buffer:
+        elem, numbers = Memory.element(v.aval.dtype), Memory.numbers(v.aval.dtype)
+        if sized and v.aval.size == cluster.size:
+            return b.sized(i, is_result, elem, numbers)
+        return (b.result if is_result else b.operand)(i, (v.aval.size * numbers,), elem)
+
+    return view
+
+
+class Emitter:
     """Computes a cluster at a place."""
 
-    def __init__(self, cluster: _Cluster, b: KernelBuilder, expand: Expand, count: Value | None) -> None:
+    def __init__(self, cluster: Cluster, b: KernelBuilder, expand: Expand, view: View) -> None:
         self.cluster, self.b = cluster, b
         self.elements = Elements(b, expand)
         jaxpr = cluster.jaxpr
-        self.inputs = {v: self._memory(i, v, count, False) for i, v in enumerate(jaxpr.invars)}
-        self.outputs = [self._memory(i, v, count, True) for i, v in enumerate(cluster.outvars)]
+        read = {a for e in jaxpr.eqns for a in e.inputs}
+        self.inputs = {v: self._memory(view(i, v, False), v) for i, v in enumerate(jaxpr.invars) if v in read}
+        self.outputs = [self._memory(view(i, v, True), v) for i, v in enumerate(cluster.outvars)]
         # Operands of one number are read once, before the loop.
-        self.numbers = {v: self.inputs[v].load(0) for v in jaxpr.invars if v.aval.size == 1}
+        self.numbers = {v: self.inputs[v].load(0) for v in self.inputs if v.aval.size == 1}
 
-    def _memory(self, i: int, v: Var, count: Value | None, is_result: bool) -> Memory:
-        elem, numbers = Memory.element(v.aval.dtype), Memory.numbers(v.aval.dtype)
-        if count is not None and v.aval.size == self.cluster.size:
-            buffer = self.b.sized(i, is_result, elem, numbers)
-        else:
-            buffer = (self.b.result if is_result else self.b.operand)(i, (v.aval.size * numbers,), elem)
+    def _memory(self, buffer: Buffer, v: Var) -> Memory:
         return Memory(self.elements, buffer, v.aval.dtype)
 
-    def run(self, at: _Place) -> None:
+    def run(self, at: Place) -> None:
         """Compute and store all results at a place."""
         env: dict[Any, Element] = dict(self.numbers)
 
@@ -208,7 +220,7 @@ class _Emitter:
 
     # -- places ----------------------------------------------------------------------------------------------
 
-    def _broadcast(self, e: Eqn, at: _Place) -> Element:
+    def _broadcast(self, e: Eqn, at: Place) -> Element:
         x, v = e.inputs[0], e.outputs[0]
         if v in at.fixed:
             return at.fixed[v]
@@ -226,7 +238,7 @@ class _Emitter:
         ]
         return self.elements.joined([self.b.from_elements(column) for column in zip(*single)])
 
-    def _indices(self, at: _Place) -> Value:
+    def _indices(self, at: Place) -> Value:
         """The flat indices at a place, i32: one, or a vector of neighbours."""
         first = self.b.cast(self.b.index(at.flat), "i32")
         if not at.width:
@@ -256,7 +268,7 @@ class _Emitter:
         assert place is not None
         return place
 
-    def _iota(self, e: Eqn, at: _Place) -> Element:
+    def _iota(self, e: Eqn, at: Place) -> Element:
         shape, dim, dtype = e.params["shape"], e.params["dimension"], e.params["dtype"]
         index = self.b.udiv(self._indices(at), math.prod(shape[dim + 1 :]))
         if dim and math.prod(shape[:dim]) > 1:
@@ -264,13 +276,13 @@ class _Emitter:
         return self.elements.convert(index, dtypes.int32, dtype)
 
 
-def _builder(cluster: _Cluster, target: KernelTarget, scalars: int) -> KernelBuilder:
+def _builder(cluster: Cluster, target: KernelTarget, scalars: int) -> KernelBuilder:
     jaxpr = cluster.jaxpr
     operands, results = ([Spec.of(v.aval.shape, v.aval.dtype) for v in vs] for vs in (jaxpr.invars, jaxpr.outvars))
     return KernelBuilder("elementwise", operands, results, target, scalars=scalars)
 
 
-def _flat(cluster: _Cluster, target: KernelTarget, expand: Expand, width: int, groups: int) -> ElementwiseKernel:
+def _flat(cluster: Cluster, target: KernelTarget, expand: Expand, width: int, groups: int) -> ElementwiseKernel:
     """One loop over all elements."""
     places = any(e.primitive is st.iota_p for e in cluster.jaxpr.eqns)
     if (places or cluster.spread) and cluster.size >= 1 << 31:
@@ -278,14 +290,14 @@ def _flat(cluster: _Cluster, target: KernelTarget, expand: Expand, width: int, g
     sized = not places and not cluster.spread and width > 0
     b = _builder(cluster, target, 1 if sized else 0)
     count: Operand = b.scalar(0) if sized else cluster.size
-    emitter = _Emitter(cluster, b, expand, count if isinstance(count, Value) else None)
+    emitter = Emitter(cluster, b, expand, _viewed(cluster, b, sized))
     if not width:
         groups = 1
         if cluster.size == 1:
-            emitter.run(_Place(0, 0))
+            emitter.run(Place(0, 0))
         else:
             with b.for_(0, count) as loop:
-                emitter.run(_Place(loop.index, 0))
+                emitter.run(Place(loop.index, 0))
     else:
         groups = groups if cluster.size >= groups * width else 1
         total = b.index(count)
@@ -294,13 +306,13 @@ def _flat(cluster: _Cluster, target: KernelTarget, expand: Expand, width: int, g
         start = b.workgroup_id() * share if groups > 1 else b.index(0)
         stop = b.smin(start + share, total) if groups > 1 else total
         with b.for_(start, stop, width) as loop:
-            emitter.run(_Place(b.smin(loop.index, last), width))
+            emitter.run(Place(b.smin(loop.index, last), width))
     how = "of any number of elements" if sized else "gathered broadcasts" if cluster.spread else "over all elements"
     return ElementwiseKernel(_built(cluster, b, groups, how), (cluster.size,) if sized else ())
 
 
 def _by_rows(
-    cluster: _Cluster, target: KernelTarget, expand: Expand, width: int, row: int, groups: int
+    cluster: Cluster, target: KernelTarget, expand: Expand, width: int, row: int, groups: int
 ) -> ElementwiseKernel:
     """A loop over rows of neighbours along which each broadcast operand is contiguous or one number."""
     rows = cluster.size // row
@@ -311,7 +323,7 @@ def _by_rows(
     if cluster.size >= 1 << 31:
         raise NotSupported("broadcasts in arrays of more than 2^31 elements")
     b = _builder(cluster, target, 0)
-    emitter = _Emitter(cluster, b, expand, None)
+    emitter = Emitter(cluster, b, expand, _viewed(cluster, b, False))
     with b.spread(rows * pieces, groups) as piece:
         number = b.udiv(piece, pieces)
         start = b.urem(piece, pieces) * part if pieces > 1 else b.index(0)
@@ -330,14 +342,14 @@ def _by_rows(
                     fixed[e.outputs[0]] = emitter.inputs[e.inputs[0]].load(base)  # type: ignore[index]
         with b.for_(start, stop, width) as loop:
             i = b.smin(loop.index, b.index(row - width)) if row % width else loop.index
-            emitter.run(_Place(begin + i, width, i, bases, fixed))
+            emitter.run(Place(begin + i, width, i, bases, fixed))
     return ElementwiseKernel(_built(cluster, b, groups, f"rows of {row} elements"), ())
 
 
-def _built(cluster: _Cluster, b: KernelBuilder, groups: int, how: str) -> Kernel:
+def _built(cluster: Cluster, b: KernelBuilder, groups: int, how: str) -> Kernel:
     where = f"{groups} workgroups" if groups > 1 else "one workgroup"
     n = len(cluster.jaxpr.eqns)
     return b.build((groups,), f"{n} elementwise equations ({cluster.base}): {how}, {where}")
 
 
-__all__ = ["ElementwiseKernel", "elementwise_kernel"]
+__all__ = ["Cluster", "ElementwiseKernel", "Emitter", "Place", "elementwise_kernel", "vector_lanes"]

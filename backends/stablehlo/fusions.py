@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,13 +15,14 @@ from quire.ir.tracing import trace_flat
 from quire.ir.weights import weight
 
 from ..kernels import Epilogue, Rows
+from ..kernels.alike import Part, alike_kernel
 from ..kernels.elements import NotSupported
 from ..kernels.elementwise import elementwise_kernel
 from ..kernels.reductions import Partial, reduction_kernel
 from ..kernels.target import KernelTarget
 from .contraction import Following, attention, with_epilogue
 from .indexing import indexed
-from .kernel_calls import call, kernel_target
+from .kernel_calls import call, kernel_target, spec
 from .loop_kernels import expander
 from .lowering import Ctx, lower_jaxpr
 
@@ -40,6 +42,8 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
             return indexed(ctx, p["jaxpr"].jaxpr, operands, target)
         if p["kind"] == "elementwise":
             return _elementwise(ctx, operands, target)
+        if p["kind"] == "alike":
+            return _alike(ctx, operands, target)
         found = reduction_kernel(p["jaxpr"].jaxpr, p["space"], p["axes"], target, expander(ctx.target))
     except NotSupported as reason:
         return str(reason)
@@ -70,6 +74,27 @@ def _elementwise(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> lis
     work = max(1, sum(map(weight, jaxpr.eqns)))
     found = elementwise_kernel(jaxpr, p["space"], target, expander(ctx.target), work)
     return call(ctx, found.kernel, list(operands), found.scalars)
+
+
+def _alike(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> list[Any]:
+    """Clusters that are alike, as one kernel. Updates write into donated arguments: nothing is copied."""
+    body: Jaxpr = ctx.eqn.params["jaxpr"].jaxpr
+    number = {v: i for i, v in enumerate(body.invars)}
+    place = {v: i for i, v in enumerate(body.outvars)}
+    parts = tuple(
+        Part(
+            math.prod(e.params["space"]),
+            tuple(number[a] for a in e.inputs if isinstance(a, Var)),
+            tuple(place[v] for v in e.outputs),
+        )
+        for e in body.eqns
+    )
+    largest = max(zip(parts, body.eqns, strict=True), key=lambda x: x[0].size)[1].params["jaxpr"].jaxpr
+    work = max(1, sum(map(weight, largest.eqns)))
+    given, made = (tuple(spec(v.aval) for v in vs) for vs in (body.invars, body.outvars))
+    in_place = body.eqns[0].params["kind"] == "update"
+    found = alike_kernel(largest, parts, given, made, in_place, target, expander(ctx.target), work)
+    return call(ctx, found.kernel, list(operands), found.scalars, copies=False)
 
 
 def _attention(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:

@@ -426,8 +426,15 @@ def lower_module(
 
 def _updated(jaxpr: Jaxpr) -> frozenset[Any]:
     """The arguments that updates (see `quire.passes.fusion.updates`) write in place."""
-    updates = [e for e in jaxpr.eqns if e.primitive is fusion_p and e.params["kind"] == "update"]
-    return frozenset(a for e in updates for a in e.inputs[: len(e.outputs)])
+    found: set[Any] = set()
+    for e in jaxpr.eqns:
+        if e.primitive is fusion_p and e.params["kind"] == "update":
+            found.update(e.inputs[: len(e.outputs)])
+        elif e.primitive is fusion_p and e.params["kind"] == "alike":
+            body = e.params["jaxpr"].jaxpr
+            outer = dict(zip(body.invars, e.inputs, strict=True))
+            found.update(outer[a] for a in _updated(body))
+    return frozenset(found)
 
 
 _FREE = frozenset(

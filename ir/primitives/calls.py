@@ -78,7 +78,8 @@ def fusion_p(
     that reads them, whose array is the first operand; it has no `axes`.
     The values of an ``"elementwise"`` cluster have as many elements as `space`, or are scalars that it takes; it has no
     `axes` either. Nor has an ``"update"``: `space` is the shape of all values that are no scalars, and result i may take
-    the memory of operand i, a donated argument.
+    the memory of operand i, a donated argument. An ``"alike"`` has several of one of these two kinds inside, which compute
+    the same but for their sizes, and none of which reads another's results; it has no `space` and no `axes`.
     """
     check_call("fusion", jaxpr, operands)
     return tuple(jaxpr.out_avals)

@@ -12,6 +12,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 from ..base import Pass, PassContext, register_pass
 from ..rewriting import transform_nested, with_params
+from .alike import MergeAlike
 from .attention import with_attention
 from .broadcasts import merge, split
 from .clusters import reduction_clusters
@@ -33,8 +34,8 @@ class Fuse(Pass):
     products' rows over which another product sums is one equation with all: attention. Contractions of fewer
     than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. A gather or scatter
     is joined by what computes its indices, light equations that are copied where others read them too. Of what is left,
-    elementwise equations of one number of elements are clusters if they are heavy together, or many. Loops' bodies
-    are left alone: a whole loop is one kernel where that is possible.
+    elementwise equations of one number of elements are clusters if they are heavy together, or many, or several small
+    updates that are alike (see `merge-alike`). Loops' bodies are left alone: a whole loop is one kernel where that is possible.
     """
 
     name = "fuse"
@@ -75,4 +76,4 @@ class Fuse(Pass):
         return merge(parted) if clusters or more or count else indexed
 
 
-__all__ = ["Fuse"]
+__all__ = ["Fuse", "MergeAlike"]

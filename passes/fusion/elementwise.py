@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
@@ -10,9 +10,11 @@ from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.calls import fusion_p
 from quire.ir.weights import weight
 
 from .clusters import Cluster
+from .forms import form
 from .schedule import stages
 
 #: What has no form in kernels, and what has none for float64.
@@ -25,7 +27,7 @@ MOST_WEIGHT = 1500
 MOST_ARRAYS = 28
 #: Clusters of so many operations are kernels: IREE takes long to form dispatches of them.
 LEAST_WEIGHT = 48
-#: So many equations of small arrays are a kernel too.
+#: So many equations of small arrays are a kernel too, also if they are several updates that are alike (see `alike`).
 LEAST_EQNS, SMALL = 8, 1 << 16
 
 
@@ -42,17 +44,52 @@ def elementwise_clusters(jaxpr: Jaxpr) -> list[Cluster]:
         for a in e.inputs:
             if isinstance(a, Var):
                 readers.setdefault(a, []).append(i)
+    maker = {v: i for i, e in enumerate(eqns) for v in e.outputs}
     returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
     found: list[Cluster] = []
+    light: dict[Hashable, list[Cluster]] = {}
     for group in groups:
         if len(group) > 1 or weight(eqns[group[0]]) >= LEAST_WEIGHT:
             for part in _parts(eqns, group, readers, returned):
                 part = _without_loose(eqns, part, readers)
-                if _worthwhile(eqns, part):
-                    heaviest = max(part, key=lambda i: weight(eqns[i]))
-                    shape = eqns[heaviest].outputs[0].aval.shape
-                    found.append(Cluster("elementwise", frozenset(part), heaviest, shape, ()))
+                if not part or _is_constant(eqns, part):
+                    continue
+                heaviest = max(part, key=lambda i: weight(eqns[i]))
+                shape = eqns[heaviest].outputs[0].aval.shape
+                cluster = Cluster("elementwise", frozenset(part), heaviest, shape, ())
+                if _worthwhile([eqns[i] for i in part], eqns[heaviest].outputs[0].aval.size):
+                    found.append(cluster)
+                elif (key := _light(eqns, part, maker, readers, returned)) is not None:
+                    light.setdefault(key, []).append(cluster)
+    # Several that are alike become one kernel (`alike`).
+    for alike in light.values():
+        if len(alike) > 1 and len(alike) * _counted(eqns[i] for i in alike[0].eqns) >= LEAST_EQNS:
+            found += alike
     return found
+
+
+def _light(
+    eqns: Sequence[Eqn], group: list[int], maker: dict[Var, int], readers: dict[Var, list[int]], returned: set[Var]
+) -> Hashable | None:
+    """What a group computes that is too light for a kernel of its own; None where IREE does well with it.
+
+    It is the update of a small array: it reads arguments and what kernels make, and nothing reads its results. Others
+    IREE fuses with what makes their operands, or reads their results.
+    """
+    size = eqns[group[0]].outputs[0].aval.size
+    inside = set(group)
+    made = [v for i in group for v in eqns[i].outputs]
+    if size > SMALL or any(j not in inside for v in made for j in readers.get(v, ())):
+        return None
+    read = list(dict.fromkeys(a for i in group for a in eqns[i].inputs if isinstance(a, Var) and a not in set(made)))
+    if any(a in maker and eqns[maker[a]].primitive is not fusion_p for a in read):
+        return None
+    return form([eqns[i] for i in group], read, [v for v in made if v in returned], size)
+
+
+def _counted(eqns: Iterable[Eqn]) -> int:
+    """The equations that compute something."""
+    return sum(1 for e in eqns if weight(e))
 
 
 def _space(e: Eqn) -> int | None:
@@ -131,17 +168,15 @@ def _without_loose(eqns: Sequence[Eqn], group: list[int], readers: dict[Var, lis
     return sorted(inside)
 
 
-def _worthwhile(eqns: Sequence[Eqn], group: list[int]) -> bool:
-    """Whether a kernel is better than the dispatches that IREE would form."""
+def _is_constant(eqns: Sequence[Eqn], group: list[int]) -> bool:
+    """Whether a group reads nothing. IREE 3.13 computes such dispatches ahead of time, and mixes up what several results are."""
     made = {v for i in group for v in eqns[i].outputs}
-    if all(a in made for i in group for a in eqns[i].inputs if isinstance(a, Var)):
-        # All constants. IREE 3.13 computes such dispatches ahead of time, and mixes up what several results are.
-        return False
-    weights = [weight(eqns[i]) for i in group]
-    if sum(weights) >= LEAST_WEIGHT:
-        return True
-    counted = sum(1 for w in weights if w)
-    return counted >= LEAST_EQNS and eqns[group[0]].outputs[0].aval.size <= SMALL
+    return all(a in made for i in group for a in eqns[i].inputs if isinstance(a, Var))
+
+
+def _worthwhile(eqns: Sequence[Eqn], size: int) -> bool:
+    """Whether a kernel of equations on so many elements is better than the dispatches that IREE would form."""
+    return sum(map(weight, eqns)) >= LEAST_WEIGHT or (_counted(eqns) >= LEAST_EQNS and size <= SMALL)
 
 
 __all__ = ["elementwise_clusters", "has_form"]

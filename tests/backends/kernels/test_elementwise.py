@@ -198,12 +198,12 @@ def test_every_elementwise_primitive_that_joins_a_cluster_has_a_form():
 
 
 def test_arrays_of_any_size_share_an_executable():
-    """The leaves of an optimizer's update: one text, a dispatch each."""
+    """Large leaves of an optimizer's update: one text, a dispatch each."""
 
     def update(*xs):
-        return [chain(x, x * 2) for x in xs]
+        return [chain(qnp.sin(x), x * 2) for x in xs]
 
-    args = [array(n, m) for n, m in ((4, 8), (5, 9), (16, 2), (3, 70), (100, 1))]
+    args = [array(n, m) for n, m in ((400, 800), (500, 900), (1600, 200), (300, 701), (100_001, 1))]
     case = Case("leaves", update, args, rtol=1e-5)
     text = lower_optimized(fused(case), TARGETS["cpu"], "f").module.text()
     assert text.count("= flow.dispatch @") == 5 and text.count("stream.executable private") == 1
