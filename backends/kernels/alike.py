@@ -91,8 +91,9 @@ def alike_kernel(
         with b.if_(b.cmp("slt", start, stop)):
             picked = {(i, is_result): x for (i, _, is_result), x in zip(arrays, buffers) if isinstance(x, Buffer)}
             emitter = Emitter(cluster, b, expand, lambda i, _, is_result: picked[i, is_result])
-            whole = stop if moved else start + b.udiv(stop - start, width) * width
+            whole = start
             if width > 1:
+                whole = stop if moved else start + b.udiv(stop - start, width) * width
                 with b.for_(start, whole, width) as inner:
                     at = b.smin(inner.index, count - width) if moved else inner.index
                     emitter.run(Place(at, width))

@@ -75,6 +75,7 @@ CASES = [
     *[Case(f"adam, {a} and others", each(adam, 4), leaves(4, SIZES[k : k + 4]), rtol=1e-5)
       for k, a in enumerate(SIZES[:-3])],
     Case("single elements", each(adam, 4), leaves(4, (1, (1, 1), 1)), rtol=1e-5),
+    Case("heavy numbers", lambda *xs: [qnp.log(x) for x in xs], leaves(1, ((), (1,), (), (1, 1)), "complex64"), rtol=1e-5),
     Case("less than a vector", each(adam, 4), leaves(4, (3, (2, 2))), rtol=1e-5),
     Case("several workgroups", each(adam, 4), leaves(4, ((150, 151), 17, 40_000, (31, 1000))), rtol=1e-5),
     Case("more than a set", each(momentum, 3), leaves(3, ((150, 151), 17, 40_000, (31, 1000), 5, 6, 60_001, 9, 1)), rtol=1e-5),
