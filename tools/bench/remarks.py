@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 
 _MEMORY = "one pass over memory, as JAX's, at the memory's speed"
-_GEMM = "within some 5 percent of the processor's peak, as JAX's: see the section on what was tried"
+_GEMM = "both libraries are within some 5 percent of the processor's peak"
 _EAGER = "the operation goes through the reference rule, whose checks and conversions cost more than the work"
 
 REMARKS: tuple[tuple[str, str], ...] = (
