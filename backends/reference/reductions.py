@@ -23,23 +23,25 @@ def widened(x: Any) -> Any:
 @reference(rd.reduce_sum_p)
 def reduce_sum(x: Any, *, axes: tuple[int, ...]) -> Any:
     x = widened(x)
-    return np.sum(x, axis=axes, dtype=x.dtype)
+    return np.add.reduce(x, axis=axes, dtype=x.dtype)  # np.sum itself, without its wrappers: 1 us
 
 
 @reference(rd.reduce_prod_p)
 def reduce_prod(x: Any, *, axes: tuple[int, ...]) -> Any:
     x = widened(x)
-    return np.prod(x, axis=axes, dtype=x.dtype)
+    return np.multiply.reduce(x, axis=axes, dtype=x.dtype)
 
 
 @reference(rd.reduce_max_p)
 def reduce_max(x: Any, *, axes: tuple[int, ...]) -> Any:
-    return np.max(widened(x), axis=axes, initial=rd.lowest(widened(x).dtype))
+    x = widened(x)
+    return np.maximum.reduce(x, axis=axes, initial=rd.lowest(x.dtype))
 
 
 @reference(rd.reduce_min_p)
 def reduce_min(x: Any, *, axes: tuple[int, ...]) -> Any:
-    return np.min(widened(x), axis=axes, initial=rd.highest(widened(x).dtype))
+    x = widened(x)
+    return np.minimum.reduce(x, axis=axes, initial=rd.highest(x.dtype))
 
 
 def _bitwise(ufunc: np.ufunc) -> Callable[..., Any]:
