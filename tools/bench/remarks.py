@@ -38,7 +38,7 @@ REMARKS: tuple[tuple[str, str], ...] = (
     ("loop/*", "the whole loop is one kernel of one workgroup"),
     ("training/spectral*", "some 35 dispatches of which most are small"),
     ("training/*", "the sum of the contractions, convolutions and reductions above"),
-    ("linalg/*", "a call of LAPACK through NumPy, with its copies, from compiled code"),
+    ("linalg/*", "a call of LAPACK from compiled code; the memory is that of its library, loaded at the first call"),
 )
 
 
