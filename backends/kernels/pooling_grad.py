@@ -13,6 +13,7 @@ added: each place is written once.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -80,7 +81,7 @@ def pooling_grad(op: Op, operand: Spec, windows: Windows, target: KernelTarget) 
 
 
 @dataclass(frozen=True)
-class _Grad(WindowLoops):
+class _Grad(WindowLoops, ABC):
     """Windows are gone over one by one along the first ``count`` dimensions; ``inner`` channels are last."""
 
     count: int
@@ -116,10 +117,10 @@ class _Grad(WindowLoops):
         """Into how many parts the windows at one place of the first dimensions are divided."""
         return 1
 
+    @abstractmethod
     def window(self, place: dict[int, Value], part: Value, block: Block | None) -> None:
         """A part of the windows at a place of the first dimensions; of the first one of :attr:`added` only the places of
         the block are written."""
-        raise NotImplementedError
 
     def load(self, n: int, memory: Buffer, at: Value) -> Value:
         """Elements of an operand, as they are computed with."""

@@ -63,8 +63,8 @@ def _wrappers(name: str) -> Any:
             spec = spec_from_file_location(full, found.origin)
             assert spec is not None and spec.loader is not None
             module = module_from_spec(spec)
-            sys.modules[full] = module
             spec.loader.exec_module(module)
+            sys.modules[full] = module  # only now: another thread, or a later import, must not find half of it
     if full not in sys.modules:
         linalg = _scipy()
         return linalg.blas if name == "_fblas" else linalg.lapack

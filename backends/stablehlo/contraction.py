@@ -246,7 +246,7 @@ def attention(
     target = kernel_target(ctx.target)
     numbers = [e.params["dimension_numbers"] for e in dots]
     given = [(a.aval, batch) for e, (_, sides) in zip(dots, numbers) for a, batch in zip(e.inputs, sides)]
-    del given[-2]
+    del given[-2]  # the last product's left operand is the cluster's rows
     if target is None or not all(a.size and dtypes.is_float(a.dtype) for a, _ in given):
         ctx.chose("no attention kernel: operands that are no floats, or empty")
         return None
