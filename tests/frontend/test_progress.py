@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
 from contextlib import contextmanager
@@ -16,20 +17,25 @@ from quire.runtime.compile_cache import CompileCache
 pty = pytest.importorskip("pty")
 
 
+END = "\0"  # follows what is read: a terminal hands on what was written to it a while later, and in parts
+
+
 @contextmanager
 def terminal():
-    """Standard error is a terminal for the block; gives a function that reads what was written to it."""
+    """Standard error is a terminal for the block; gives a function that reads what was written to it so far."""
     master, slave = pty.openpty()
-    os.set_blocking(master, False)
     before = sys.stderr
-
-    def read() -> str:
-        try:
-            return os.read(master, 1 << 16).decode()
-        except BlockingIOError:
-            return ""
-
     with os.fdopen(slave, "w") as stream:
+
+        def read() -> str:
+            stream.write(END)
+            stream.flush()
+            text = ""
+            while END not in text:
+                assert select.select([master], [], [], 30)[0], f"the terminal hands on no more than {text!r}"
+                text += os.read(master, 1 << 16).decode()
+            return text.replace(END, "")  # another thread may have written more by now
+
         sys.stderr = stream  # a fixture could not: pytest puts its own there before the test
         try:
             yield read
@@ -38,12 +44,19 @@ def terminal():
     os.close(master)
 
 
+def until_shown(read) -> str:
+    """What was written, once something was."""
+    deadline = time.monotonic() + 30
+    while not (text := read()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return text
+
+
 def test_a_long_compile_is_shown_and_the_line_removed():
     with terminal() as read:
         with compile_progress("train_step", after=0.05):
-            time.sleep(0.5)
-            assert "quire: compiling train_step (0 s)" in read()
-        assert read() == "\r\x1b[K"
+            assert "quire: compiling train_step (" in until_shown(read)
+        assert read().endswith("\r\x1b[K")
 
 
 def test_nothing_is_shown_of_a_short_one_or_when_it_is_off():
@@ -58,7 +71,7 @@ def test_nothing_is_shown_of_a_short_one_or_when_it_is_off():
 def test_the_line_is_removed_after_an_error():
     with terminal() as read:
         with pytest.raises(ValueError, match="no"), compile_progress("f", after=0.01):
-            time.sleep(0.3)
+            until_shown(read)
             raise ValueError("no")
         assert read().endswith("\r\x1b[K")
 
