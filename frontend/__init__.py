@@ -15,6 +15,10 @@ for _package in ("passes", "backends", "runtime"):
     _source.register_internal(_os.path.join(_os.path.dirname(_here), _package))
 
 
+from .compiler_start import prepare_compiler as _prepare_compiler  # noqa: E402
+
+_prepare_compiler()
+
 from quire.ir.config import config as config  # noqa: E402
 from quire.ir.dtypes import float0 as float0  # noqa: E402
 from quire.ir.jaxpr import ClosedJaxpr as ClosedJaxpr  # noqa: E402

@@ -19,7 +19,6 @@ from quire.runtime.devices import Device
 from . import tree_util
 from .aot import ShapeDtypeStruct
 from .compiled_function import CompiledFunction
-from .compiler import prepare_compiler
 from .placement import as_device
 
 
@@ -57,7 +56,6 @@ def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """
     if f is None:
         return lambda g: compile(g, **options)
-    prepare_compiler()
     return CompiledFunction(f, **options)
 
 

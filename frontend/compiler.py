@@ -6,9 +6,7 @@ writes the jaxpr's identity, finds the file and loads it.
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import os
 import pickle
 import time
 from collections.abc import Sequence
@@ -60,24 +58,6 @@ class Program:
     flags: tuple[str, ...]
     device: Device
     vmfb_bytes: int
-
-
-@functools.cache
-def prepare_compiler() -> None:
-    """Start the compiler's worker in the background where it will be needed: there is no cached program to load.
-
-    Called when a function is decorated, so that the worker is ready when the first one has been traced. With programs
-    in the cache the worker starts at the first program that is not among them: a process that finds all of its programs
-    needs no compiler, which would take its memory and, just then, a processor.
-    """
-    cache = compile_cache()
-    try:
-        with os.scandir(cache.folder) as entries:
-            used = cache.enabled and any(entries)
-    except OSError:
-        used = False
-    if not used:
-        compile_service().warm_up()
 
 
 def run_pipeline(closed: ClosedJaxpr, target: Target) -> ClosedJaxpr:

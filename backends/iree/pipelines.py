@@ -1,22 +1,95 @@
-"""The passes of IREE's vm phase without their repeated clean-up.
+"""The passes of IREE's stream and vm phases without their repeated clean-up.
 
 IREE 3.13 cleans up (canonicalise, CSE, a second set of patterns, globals) again and again; each time it builds its
-tables of patterns anew, of all dialects it has loaded. The list below keeps every pass that transforms or checks, in
+tables of patterns anew, of all dialects it has loaded. The lists below keep every pass that transforms or checks, in
 IREE's order, with one clean-up where the next step needs it. The compiler's own pipeline runs instead where somebody
-looks at the IR, and for a module for which this one fails.
+looks at the IR, and for a module for which these fail.
 
-Source: `iree-opt --iree-vm-transformation-pipeline --dump-pass-pipeline`, and the order that
-`--mlir-print-ir-before-all` shows.
+Source: `iree-opt --iree-vm-transformation-pipeline --dump-pass-pipeline` and the like, the order that
+`--mlir-print-ir-before-all` shows, and the files Passes.cpp of the dialects.
 """
 
 from __future__ import annotations
 
 
+def _functions(*passes: str) -> str:
+    """The passes on each function of the host's part."""
+    return f"util.func({','.join(passes)})"
+
+
 def _hosts(*passes: str) -> str:
     """The passes on each function of the host's part, initialisers of globals too."""
-    text = ",".join(passes)
-    return f"util.func({text}),util.initializer({text})"
+    return f"{_functions(*passes)},util.initializer({','.join(passes)})"
 
+
+_GLOBAL_ACCESSES = "iree-util-simplify-global-accesses"
+
+STREAM = ",".join(
+    (
+        "iree-stream-verify-input",
+        "iree-stream-clone-to-consumers",
+        "iree-stream-conversion",
+        "iree-stream-verify-lowering-to-tensors",
+        _hosts("canonicalize", "cse", _GLOBAL_ACCESSES),
+        "iree-util-fold-globals",
+        "iree-util-combine-initializers",
+        # tensors to asynchronous operations
+        "iree-stream-specialize-encodings",
+        _hosts("iree-stream-encode-host-tensors"),
+        "stream.executable(iree-stream-encode-device-tensors)",
+        "iree-stream-materialize-encodings",
+        _hosts("iree-stream-layout-slices", "cse"),
+        "iree-stream-verify-lowering-to-async-resources",
+        _hosts("iree-stream-materialize-copy-on-write"),
+        _functions("canonicalize"),
+        "iree-stream-elide-async-copies",
+        _functions("canonicalize"),
+        _hosts("iree-stream-emplace-allocations"),
+        "iree-stream-refine-usage",
+        _hosts("canonicalize"),
+        "iree-stream-elide-async-copies",
+        _functions("canonicalize", "cse"),
+        "iree-stream-verify-async-access-ranges",
+        "iree-stream-place-transfer-executions",
+        _hosts("iree-stream-schedule-execution", "iree-stream-schedule-concurrency"),
+        "iree-stream-sync-initializers",
+        "iree-stream-propagate-timepoints",
+        "iree-stream-materialize-builtins",
+        _functions("canonicalize", "cse"),
+        "iree-stream-verify-lowering-to-async",
+        # allocations, and commands
+        "iree-stream-schedule-allocation",
+        "iree-stream-emplace-transients",
+        "iree-stream-materialize-transient-size-queries",
+        _hosts("iree-stream-pack-constants", "iree-stream-layout-slices", "canonicalize"),
+        "iree-util-propagate-subranges",
+        _hosts("canonicalize", "cse", _GLOBAL_ACCESSES),
+        "iree-stream-automatic-reference-counting",
+        "iree-stream-annotate-constant-transient-size",
+        "iree-stream-verify-lowering-to-cmd",
+        _hosts("iree-stream-reuse-allocations", "convert-scf-to-cf"),
+        _functions("canonicalize", "cse"),
+        "iree-stream-elide-timepoints",
+        "iree-util-fold-globals",
+        "iree-util-fuse-globals",
+        _hosts("canonicalize", "cse", _GLOBAL_ACCESSES),
+        "symbol-dce",
+    )
+)
+"""From the end of the flow phase to commands: what of the stream phase does not look into executables."""
+
+DISPATCHES = ",".join(
+    (
+        "iree-stream-fuse-dispatch-bindings",
+        "iree-stream-annotate-dispatch-arguments",
+        "iree-stream-annotate-dispatch-assumptions",
+        "iree-stream-pack-dispatch-operands",
+        _functions("canonicalize", "cse", "iree-util-optimize-int-arithmetic"),
+        "iree-stream-fold-uniform-operands",
+        _hosts("canonicalize", "cse"),
+    )
+)
+"""The rest of the stream phase: what executables are given."""
 
 VM = ",".join(
     (

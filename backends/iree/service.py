@@ -29,7 +29,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from quire.backends.iree import pipelines
 from quire.backends.iree.bytecode import without_branch_moves
 from quire.backends.iree.paths import compiler_library
 from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
@@ -473,7 +472,7 @@ class CompileService:
                 "op": job.op,
                 "module": job.module,
                 "flags": flags,
-                "passes": None if verify else pipelines.VM,
+                "verify": verify,
                 "phase": job.phase,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,

@@ -1,15 +1,15 @@
 """The compiler's own process: reads jobs from standard input, compiles them with libIREECompiler, answers.
 
 The parent starts this *file* (not a module of the package) with ``python -I -S``, and only built-in modules and
-ctypes are imported, so that the process is ready in about 30 ms and holds nothing but the compiler. A compiler
-that aborts, exits or hangs takes only this process with it.
+ctypes are imported, and two files beside this one, so that the process is ready in about 30 ms and holds nothing but
+the compiler. A compiler that aborts, exits or hangs takes only this process with it.
 
 Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (both ends are the same Python). The
 compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames. A job is first
 acknowledged: a worker that dies before has not died of the job.
 
-Job: ``{"op": "compile" or "text", "module", "flags", "passes", "phase", "stages_to", "files_to"}``, the last two
-folders. ``passes`` is a pass pipeline instead of the vm phase's; None: IREE's own.
+Job: ``{"op": "compile" or "text", "module", "flags", "verify", "phase", "stages_to", "files_to"}``, the last two
+folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise those of pipelines.py.
 Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
 ``(severity, text)`` pairs. With stages also ``"started"`` and ``"written"``, the times at which their files were.
 """
@@ -23,7 +23,11 @@ import marshal
 import os
 import sys
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` takes longer to import than all else here
+    from collections.abc import Iterator
+    from typing import Any
 
 _p = ctypes.c_void_p
 _DIAGNOSTIC = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t, _p)
@@ -56,15 +60,22 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "SourceWrapBuffer": (_p, [_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool, _p]),
 }
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import kernel_bodies  # noqa: E402  (with -I, this file's folder is not searched)
+import pipelines  # noqa: E402
+
 WARM_UP_MODULE = b"""func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.add %a, %b : tensor<4xf32>
   return %0 : tensor<4xf32>
 }"""
-WARM_UP_PHASES = ("input", "flow", "stream", "executable-targets", "hal", "vm")
 
 
 class CompilerError(Exception):
     """An error the compiler's interface reported."""
+
+
+class Missed(Exception):
+    """The compiler may have evaluated a kernel without its body."""
 
 
 class Compiler:
@@ -77,6 +88,7 @@ class Compiler:
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
         self.lib.ireeCompilerGlobalInitialize()
+        self.mlir = kernel_bodies.Mlir(self.lib)
 
     def check(self, error: int | None) -> None:
         """Raises the compiler's error, if there is one."""
@@ -137,24 +149,33 @@ class Invocation:
             lib.ireeCompilerInvocationSetCompileToPhase(self.invocation, to_phase.encode())
         return lib.ireeCompilerInvocationPipeline(self.invocation, 0)
 
-    def compile(self, phase: str | None, passes: str | None) -> bool:
-        """All phases up to `phase`. With `passes` those of the last one are replaced, and not all passes are verified.
+    def compile(self, aside: bool = True) -> Iterator[bool]:
+        """All phases, by quire's pipelines: step by step, each gives whether it succeeded.
 
         The forming of dispatches is where IREE 3.13 has made modules that are no longer valid ("does not dominate");
         not noticed, they keep it busy for ever. Verification after that is a tenth to a fifth of a compile: it is
         done in the last phase only.
+
+        With `aside`, what concerns only the host runs with the kernels' bodies put aside. Raises `Missed` if the
+        compiler may have evaluated one without its body: then the module must be compiled anew.
         """
-        if passes is None or phase is not None:
-            return self.run(phase)
-        lib, invocation = self.compiler.lib, self.invocation
-        lib.ireeCompilerInvocationSetVerifyIR(invocation, True)
-        if not self.run("flow"):
-            return False
-        lib.ireeCompilerInvocationSetVerifyIR(invocation, False)
-        if not self.run("hal", "flow"):
-            return False
-        lib.ireeCompilerInvocationSetVerifyIR(invocation, True)
-        return self.run_passes(passes)
+        bodies = kernel_bodies.Bodies(self.compiler.mlir, self.invocation or 0) if aside else None
+        self.verify(True)
+        yield self.run("flow")
+        if bodies and bodies.missed():
+            raise Missed
+        self.verify(False)
+        yield self.run_passes(pipelines.STREAM)
+        if bodies:
+            bodies.put_back()
+        yield self.run_passes(pipelines.DISPATCHES)
+        yield self.run("hal", "stream")
+        self.verify(True)
+        yield self.run_passes(pipelines.VM)
+
+    def verify(self, on: bool) -> None:
+        """Whether the module is verified after each pass."""
+        self.compiler.lib.ireeCompilerInvocationSetVerifyIR(self.invocation, on)
 
     def run_passes(self, pipeline: str) -> bool:
         return self.compiler.lib.ireeCompilerInvocationRunPassPipeline(self.invocation, pipeline.encode())
@@ -219,7 +240,16 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
                 compiler.lib.ireeCompilerInvocationSetDumpCompilationPhasesTo(
                     invocation.invocation, job["stages_to"].encode()
                 )
-            answer["ok"] = invocation.parse() and invocation.compile(job.get("phase"), job.get("passes"))
+            if job["verify"]:
+                answer["ok"] = invocation.parse() and invocation.run(job.get("phase"))
+            else:
+                try:
+                    answer["ok"] = invocation.parse() and all(invocation.compile())
+                except Missed:
+                    invocation.close()
+                    invocation = Invocation(compiler, job["module"], flags)
+                    answer["diagnostics"] = invocation.diagnostics
+                    answer["ok"] = invocation.parse() and all(invocation.compile(aside=False))
         if not answer["ok"]:
             return answer
         if job["op"] == "text" or job.get("phase"):
@@ -237,20 +267,14 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def warm_up(compiler: Compiler, flags: tuple[str, ...], jobs: Any) -> None:
-    """Compiles a trivial program, phase by phase, until the first real job arrives.
+    """Compiles a trivial program, step by step, until the first real job arrives.
 
     The first compile of a process pays about 170 ms for page faults and one-time tables.
     """
     invocation = Invocation(compiler, WARM_UP_MODULE, flags)
     try:
-        if not invocation.parse():
-            return
-        before = None
-        for phase in WARM_UP_PHASES:
-            if not jobs.empty() or not invocation.run(phase, before):
-                return
-            before = phase
-        compiler.output(compiler.lib.ireeCompilerInvocationOutputVMBytecode, invocation.invocation or 0)
+        if invocation.parse() and all(jobs.empty() and done for done in invocation.compile()):
+            compiler.output(compiler.lib.ireeCompilerInvocationOutputVMBytecode, invocation.invocation or 0)
     finally:
         invocation.close()
 

@@ -1,0 +1,30 @@
+"""The early start of the compiler's worker. Imported before anything else of quire: it needs little of it."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from quire.backends.iree.service import compile_service
+from quire.runtime.compile_cache import compile_cache
+
+
+@functools.cache
+def prepare_compiler() -> None:
+    """Start the compiler's worker in the background where it will be needed: there is no cached program to load.
+
+    Called when quire is imported, so that the worker is ready when the first function has been traced. With programs
+    in the cache the worker starts at the first program that is not among them: a process that finds all of its programs
+    needs no compiler, which would take its memory and, just then, a processor. QUIRE_EARLY_COMPILER=0: never before
+    a program is compiled.
+    """
+    if os.environ.get("QUIRE_EARLY_COMPILER", "1") in ("0", "off", "false"):
+        return
+    cache = compile_cache()
+    try:
+        with os.scandir(cache.folder) as entries:
+            used = cache.enabled and any(entries)
+    except OSError:
+        used = False
+    if not used:
+        compile_service().warm_up()
