@@ -6,6 +6,8 @@ writes the jaxpr's identity, finds the file and loads it.
 
 from __future__ import annotations
 
+import functools
+import gc
 import hashlib
 import pickle
 import time
@@ -203,7 +205,24 @@ class LoweredProgram:
     cost: Cost
 
 
+@functools.cache
+def load_lowering() -> None:
+    """Import what a compile needs beyond tracing: some 150 modules.
+
+    All that they make stays. To look through it for garbage while it grows would be a fifth of the time.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        import quire.backends.stablehlo
+        import quire.passes.manager  # noqa: F401
+    finally:
+        if collecting:
+            gc.enable()
+
+
 def _lower(closed: ClosedJaxpr, target: Target, name: str, donated: Sequence[int], keep_unused: bool) -> LoweredProgram:
+    load_lowering()
     with span(f"passes {name}", "passes"):
         optimized = run_pipeline(closed, target)
     with span(f"lower {name}", "lower"):

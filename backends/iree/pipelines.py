@@ -1,4 +1,4 @@
-"""The passes of IREE's stream and vm phases without their repeated clean-up.
+"""The passes of some of IREE's phases without their repeated clean-up.
 
 IREE 3.13 cleans up (canonicalise, CSE, a second set of patterns, globals) again and again; each time it builds its
 tables of patterns anew, of all dialects it has loaded. The lists below keep every pass that transforms or checks, in
@@ -24,72 +24,139 @@ def _hosts(*passes: str) -> str:
 
 _GLOBAL_ACCESSES = "iree-util-simplify-global-accesses"
 
-STREAM = ",".join(
+FLOW = ",".join(
+    (
+        _functions(
+            "iree-flow-initialize-empty-tensors",
+            "iree-dispatch-creation-convert-tensor-to-flow",
+            "iree-flow-canonicalize",
+            "cse",
+        ),
+        "iree-flow-outline-constants",
+        "iree-util-fold-globals",
+        "symbol-dce",
+    )
+)
+"""From the end of the preprocessing phase to that of the flow phase, where no dispatches are to be formed."""
+
+
+_CLEAN_UP = _functions("canonicalize", "cse", "iree-util-optimize-int-arithmetic")
+
+_COMMANDS = ",".join(
     (
         "iree-stream-verify-input",
         "iree-stream-clone-to-consumers",
         "iree-stream-conversion",
         "iree-stream-verify-lowering-to-tensors",
-        _hosts("canonicalize", "cse", _GLOBAL_ACCESSES),
-        "iree-util-fold-globals",
-        "iree-util-combine-initializers",
+        _CLEAN_UP,
         # tensors to asynchronous operations
         "iree-stream-specialize-encodings",
-        _hosts("iree-stream-encode-host-tensors"),
+        _functions("iree-stream-encode-host-tensors"),
         "stream.executable(iree-stream-encode-device-tensors)",
         "iree-stream-materialize-encodings",
-        _hosts("iree-stream-layout-slices", "cse"),
+        _functions("iree-stream-layout-slices"),
+        _CLEAN_UP,
         "iree-stream-verify-lowering-to-async-resources",
-        _hosts("iree-stream-materialize-copy-on-write"),
-        _functions("canonicalize"),
+        _functions("iree-stream-materialize-copy-on-write", "canonicalize"),
         "iree-stream-elide-async-copies",
-        _functions("canonicalize"),
-        _hosts("iree-stream-emplace-allocations"),
+        _functions("canonicalize", "iree-stream-emplace-allocations"),
         "iree-stream-refine-usage",
-        _hosts("canonicalize"),
+        _functions("canonicalize"),
         "iree-stream-elide-async-copies",
-        _functions("canonicalize", "cse"),
+        _CLEAN_UP,
         "iree-stream-verify-async-access-ranges",
         "iree-stream-place-transfer-executions",
-        _hosts("iree-stream-schedule-execution", "iree-stream-schedule-concurrency"),
-        "iree-stream-sync-initializers",
+        _functions("iree-stream-schedule-execution", "iree-stream-schedule-concurrency"),
         "iree-stream-propagate-timepoints",
         "iree-stream-materialize-builtins",
-        _functions("canonicalize", "cse"),
+        _CLEAN_UP,
         "iree-stream-verify-lowering-to-async",
         # allocations, and commands
         "iree-stream-schedule-allocation",
         "iree-stream-emplace-transients",
         "iree-stream-materialize-transient-size-queries",
-        _hosts("iree-stream-pack-constants", "iree-stream-layout-slices", "canonicalize"),
+        _functions("iree-stream-pack-constants", "iree-stream-layout-slices", "canonicalize"),
         "iree-util-propagate-subranges",
-        _hosts("canonicalize", "cse", _GLOBAL_ACCESSES),
+        _CLEAN_UP,
         "iree-stream-automatic-reference-counting",
         "iree-stream-annotate-constant-transient-size",
         "iree-stream-verify-lowering-to-cmd",
-        _hosts("iree-stream-reuse-allocations", "convert-scf-to-cf"),
-        _functions("canonicalize", "cse"),
+        _functions("iree-stream-reuse-allocations", "convert-scf-to-cf"),
+        _CLEAN_UP,
         "iree-stream-elide-timepoints",
-        "iree-util-fold-globals",
-        "iree-util-fuse-globals",
-        _hosts("canonicalize", "cse", _GLOBAL_ACCESSES),
+        _CLEAN_UP,
         "symbol-dce",
     )
 )
-"""From the end of the flow phase to commands: what of the stream phase does not look into executables."""
 
-DISPATCHES = ",".join(
+_DISPATCHES = ",".join(
     (
         "iree-stream-fuse-dispatch-bindings",
         "iree-stream-annotate-dispatch-arguments",
         "iree-stream-annotate-dispatch-assumptions",
         "iree-stream-pack-dispatch-operands",
-        _functions("canonicalize", "cse", "iree-util-optimize-int-arithmetic"),
+        _CLEAN_UP,
         "iree-stream-fold-uniform-operands",
-        _hosts("canonicalize", "cse"),
+        _CLEAN_UP,
     )
 )
+
+COMMANDS = {
+    False: _COMMANDS,
+    True: "iree-util-verify-initialization-order,iree-stream-tensor-transformation-pipeline,"
+    "iree-stream-async-transformation-pipeline,iree-stream-cmd-transformation-pipeline",
+}
+"""The part of the stream phase that does not look into executables, by whether the module initialises constants.
+
+With constants it is IREE's own: what one initialiser stores another loads, and only with all of its clean-up, as often,
+are copies left out where they can be and no load comes before its store.
+"""
+
+DISPATCHES = {
+    False: _DISPATCHES,
+    True: "iree-stream-optimization-pipeline,iree-stream-cleanup-pipeline,symbol-dce",
+}
 """The rest of the stream phase: what executables are given."""
+
+HAL_LINKED = ",".join(
+    (
+        "iree-hal-conversion",
+        "iree-hal-outline-memoize-regions",
+        _hosts("canonicalize", "cse"),
+        "iree-hal-prune-executables",
+        "iree-llvmcpu-link-executables{target=llvm-cpu}",
+        "hal.executable(hal.executable.variant(iree-llvmcpu-assign-constant-ordinals,"
+        "iree-llvmcpu-assign-import-ordinals,iree-hal-hoist-executable-objects))",
+        "iree-hal-resolve-export-ordinals",
+    )
+)
+"""From the end of the executable-targets phase, for the CPU: commands to calls of the HAL, executables to one."""
+
+HAL_HOST = ",".join(
+    (
+        "iree-hal-materialize-resource-caches",
+        "iree-hal-resolve-topology-queries",
+        "iree-hal-memoize-device-selection",
+        "iree-hal-memoize-device-queries",
+        _hosts("canonicalize", "cse", _GLOBAL_ACCESSES, "iree-util-apply-patterns"),
+        "iree-util-fold-globals",
+        "iree-util-fuse-globals",
+        _hosts("iree-hal-elide-redundant-commands"),
+    )
+)
+"""The host's part while its devices still tell what they are."""
+
+HAL_END = ",".join(
+    (
+        "iree-affine-expand-index-ops",
+        "iree-lower-affine",
+        _hosts("convert-scf-to-cf", "canonicalize", "cse", _GLOBAL_ACCESSES),
+        "iree-util-fold-globals",
+        "iree-util-ipo",
+        "symbol-dce",
+    )
+)
+"""The end of the hal phase, with binaries in place."""
 
 VM = ",".join(
     (
@@ -97,6 +164,9 @@ VM = ",".join(
         "symbol-dce",
         "iree-util-verify-initialization-order",
         "iree-util-combine-initializers",
+        # what one stored, the next loads: without these two it would be loaded before it is computed
+        _hosts("cse", _GLOBAL_ACCESSES),
+        "iree-util-fold-globals",
         _hosts("loop-invariant-code-motion", "convert-scf-to-cf", "iree-affine-expand-index-ops", "iree-lower-affine"),
         "iree-util-propagate-subranges",
         _hosts("canonicalize", "cse"),

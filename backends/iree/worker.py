@@ -1,7 +1,7 @@
 """The compiler's own process: reads jobs from standard input, compiles them with libIREECompiler, answers.
 
 The parent starts this *file* (not a module of the package) with ``python -I -S``, and only built-in modules and
-ctypes are imported, and two files beside this one, so that the process is ready in about 30 ms and holds nothing but
+ctypes are imported, and files beside this one, so that the process is ready in about 30 ms and holds nothing but
 the compiler. A compiler that aborts, exits or hangs takes only this process with it.
 
 Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (both ends are the same Python). The
@@ -61,7 +61,9 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import kernel_bodies  # noqa: E402  (with -I, this file's folder is not searched)
+import executables  # noqa: E402  (with -I, this file's folder is not searched)
+import kernel_bodies  # noqa: E402
+import mlir_c  # noqa: E402
 import pipelines  # noqa: E402
 
 WARM_UP_MODULE = b"""func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
@@ -88,7 +90,7 @@ class Compiler:
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
         self.lib.ireeCompilerGlobalInitialize()
-        self.mlir = kernel_bodies.Mlir(self.lib)
+        self.mlir = mlir_c.Mlir(self.lib)
 
     def check(self, error: int | None) -> None:
         """Raises the compiler's error, if there is one."""
@@ -115,7 +117,8 @@ class Invocation:
     def __init__(self, compiler: Compiler, module: bytes, flags: tuple[str, ...]) -> None:
         self.compiler, lib = compiler, compiler.lib
         self.diagnostics: list[tuple[str, str]] = []
-        self.module = module
+        self.source_text = module  # the compiler reads it where it is
+        self.for_cpu = "--iree-hal-target-backends=llvm-cpu" in flags
         self.invocation = self.source = None
         self.session = lib.ireeCompilerSessionCreate()
         try:
@@ -141,13 +144,14 @@ class Invocation:
     def parse(self) -> bool:
         return self.compiler.lib.ireeCompilerInvocationParseSource(self.invocation, self.source)
 
-    def run(self, to_phase: str | None = None, from_phase: str | None = None) -> bool:
+    def run(self, to_phase: str | None = None, from_phase: str | None = None, invocation: int | None = None) -> bool:
         lib = self.compiler.lib
+        invocation = invocation or self.invocation
         if from_phase is not None:
-            lib.ireeCompilerInvocationSetCompileFromPhase(self.invocation, from_phase.encode())
+            lib.ireeCompilerInvocationSetCompileFromPhase(invocation, from_phase.encode())
         if to_phase is not None:
-            lib.ireeCompilerInvocationSetCompileToPhase(self.invocation, to_phase.encode())
-        return lib.ireeCompilerInvocationPipeline(self.invocation, 0)
+            lib.ireeCompilerInvocationSetCompileToPhase(invocation, to_phase.encode())
+        return lib.ireeCompilerInvocationPipeline(invocation, 0)
 
     def compile(self, aside: bool = True) -> Iterator[bool]:
         """All phases, by quire's pipelines: step by step, each gives whether it succeeded.
@@ -159,19 +163,48 @@ class Invocation:
         With `aside`, what concerns only the host runs with the kernels' bodies put aside. Raises `Missed` if the
         compiler may have evaluated one without its body: then the module must be compiled anew.
         """
-        bodies = kernel_bodies.Bodies(self.compiler.mlir, self.invocation or 0) if aside else None
+        mlir = self.compiler.mlir
+        module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
+        bodies = kernel_bodies.Bodies(mlir, module) if aside else None
+        yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         self.verify(True)
-        yield self.run("flow")
+        if bodies and bodies.nothing_else:
+            yield self.run("preprocessing")
+            yield self.run_passes(pipelines.FLOW)
+        else:
+            yield self.run("flow")
         if bodies and bodies.missed():
             raise Missed
         self.verify(False)
-        yield self.run_passes(pipelines.STREAM)
+        constants = executables.has_globals(mlir, module)
+        yield self.run_passes(pipelines.COMMANDS[constants])
         if bodies:
             bodies.put_back()
-        yield self.run_passes(pipelines.DISPATCHES)
-        yield self.run("hal", "stream")
+        yield self.run_passes(pipelines.DISPATCHES[constants])
+        if self.for_cpu:
+            yield self.run("executable-targets", "stream")
+            yield self.run_passes(pipelines.HAL_LINKED)
+            yield from self.to_binaries(module)
+            yield self.run_passes(pipelines.HAL_END)
+        else:
+            yield self.run("hal", "stream")
         self.verify(True)
         yield self.run_passes(pipelines.VM)
+
+    def to_binaries(self, module: int) -> Iterator[bool]:
+        """Makes the CPU's executables binaries, in a module of their own; finds the devices. Step by step."""
+        lib, mlir = self.compiler.lib, self.compiler.mlir
+        beside = executables.split(mlir, module)
+        invocation = lib.ireeCompilerInvocationCreate(self.session)
+        try:
+            lib.ireeCompilerInvocationEnableCallbackDiagnostics(invocation, 0, self.callback, None)
+            lib.ireeCompilerInvocationSetVerifyIR(invocation, False)
+            yield mlir.ireeCompilerInvocationImportStealModule(invocation, beside)
+            yield self.run("hal", "executable-targets", invocation)
+            yield self.run_passes(pipelines.HAL_HOST)
+            executables.join(mlir, module, beside)
+        finally:
+            lib.ireeCompilerInvocationDestroy(invocation)
 
     def verify(self, on: bool) -> None:
         """Whether the module is verified after each pass."""

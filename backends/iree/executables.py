@@ -1,0 +1,78 @@
+"""The CPU's executables on their way from LLVM's dialect to binaries, in a module of their own.
+
+From translated executables to binaries IREE cleans up the host's part of the module five times, which in a module
+without a host's part takes next to nothing. Meanwhile the host's part is converted with what the executables are to
+it: names, ordinals and layouts.
+
+Imported by the worker, beside which it lies.
+"""
+
+from __future__ import annotations
+
+import mlir_c
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` takes longer to import than all else here
+    from collections.abc import Iterator
+
+_VISIBILITY = mlir_c.text(b"sym_visibility")
+
+
+def has_globals(mlir: mlir_c.Mlir, module: int) -> bool:
+    """Whether the module has other globals than its devices: constants, mostly."""
+    block = mlir.first_block(module)
+    return any(not _is_device(mlir.symbol(op)) for op in mlir.named(block, b"util.global"))
+
+
+def split(mlir: mlir_c.Mlir, module: int) -> int:
+    """A new module with copies of the executables and the devices, all public, to which the executables' code moves."""
+    beside = mlir.mlirModuleGetOperation(mlir.mlirModuleCreateEmpty(mlir.mlirOperationGetLocation(module)))
+    for op in _moving(mlir, module):
+        code = [(mlir.mlirOperationRemoveFromParent(c), c)[1] for v in _variants(mlir, op) for c in _code(mlir, v)]
+        copy = mlir.mlirOperationClone(op)
+        mlir.mlirOperationRemoveAttributeByName(copy, _VISIBILITY)
+        for variant, its_code in zip(_variants(mlir, copy), code, strict=True):
+            block = mlir.first_block(variant)
+            mlir.mlirBlockInsertOwnedOperationBefore(block, mlir.last(block), its_code)
+        mlir.mlirBlockAppendOwnedOperation(mlir.first_block(beside), copy)
+    return beside
+
+
+def join(mlir: mlir_c.Mlir, module: int, beside: int) -> None:
+    """What the other module holds, instead of what it was made from.
+
+    That are the executables, now binaries, and the devices with the code that finds them, which must come first.
+    """
+    private = mlir.mlirStringAttrGet(mlir.mlirOperationGetContext(module), mlir_c.text(b"private"))
+    for old in _moving(mlir, module):
+        mlir.mlirOperationRemoveFromParent(old)
+        mlir.mlirOperationDestroy(old)
+    block = mlir.first_block(module)
+    first = mlir.mlirBlockGetFirstOperation(block)
+    for op in list(mlir.operations(mlir.first_block(beside))):
+        mlir.mlirOperationRemoveFromParent(op)
+        if mlir.name(op) != b"util.initializer":
+            mlir.mlirOperationSetAttributeByName(op, _VISIBILITY, private)
+        mlir.mlirBlockInsertOwnedOperationBefore(block, first, op)
+
+
+def _moving(mlir: mlir_c.Mlir, module: int) -> list[int]:
+    """The devices' globals, which are known by the names that IREE gives them, and the executables."""
+    block = mlir.first_block(module)
+    devices = [op for op in mlir.named(block, b"util.global") if _is_device(mlir.symbol(op))]
+    return [*devices, *mlir.named(block, b"hal.executable")]
+
+
+def _is_device(name: bytes) -> bool:
+    return name.startswith(b"__device_") and name[len(b"__device_") :].isdigit()
+
+
+def _variants(mlir: mlir_c.Mlir, op: int) -> list[int]:
+    """Those of an executable, one for each target."""
+    return (
+        list(mlir.named(mlir.first_block(op), b"hal.executable.variant")) if mlir.name(op) == b"hal.executable" else []
+    )
+
+
+def _code(mlir: mlir_c.Mlir, variant: int) -> Iterator[int]:
+    return mlir.named(mlir.first_block(variant), b"builtin.module")
