@@ -28,12 +28,13 @@ def split(mlir: mlir_c.Mlir, module: int) -> int:
     """A new module with copies of the executables and the devices, all public, to which the executables' code moves."""
     beside = mlir.mlirModuleGetOperation(mlir.mlirModuleCreateEmpty(mlir.mlirOperationGetLocation(module)))
     for op in _moving(mlir, module):
-        code = [(mlir.mlirOperationRemoveFromParent(c), c)[1] for v in _variants(mlir, op) for c in _code(mlir, v)]
+        code = [code for variant in _variants(mlir, op) for code in _code(mlir, variant)]
+        for its_code in code:
+            mlir.mlirOperationRemoveFromParent(its_code)
         copy = mlir.mlirOperationClone(op)
         mlir.mlirOperationRemoveAttributeByName(copy, _VISIBILITY)
         for variant, its_code in zip(_variants(mlir, copy), code, strict=True):
-            block = mlir.first_block(variant)
-            mlir.mlirBlockInsertOwnedOperationBefore(block, mlir.last(block), its_code)
+            mlir.insert_last(variant, its_code)
         mlir.mlirBlockAppendOwnedOperation(mlir.first_block(beside), copy)
     return beside
 

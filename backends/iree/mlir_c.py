@@ -107,10 +107,11 @@ class Mlir:
             yield op
             op = after
 
-    def last(self, block: int) -> int:
-        """The last operation of a block."""
-        *_, op = self.operations(block)
-        return op
+    def insert_last(self, parent: int, op: int) -> None:
+        """Put an operation that has no place into another one's first block, before its terminator."""
+        block = self.first_block(parent)
+        *_, end = self.operations(block)
+        self.mlirBlockInsertOwnedOperationBefore(block, end, op)
 
     def attribute(self, op: int, name: bytes) -> int | None:
         """One of the operation's attributes."""

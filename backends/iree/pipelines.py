@@ -169,7 +169,7 @@ VM = ",".join(
         "iree-util-fold-globals",
         _hosts("loop-invariant-code-motion", "convert-scf-to-cf", "iree-affine-expand-index-ops", "iree-lower-affine"),
         "iree-util-propagate-subranges",
-        _hosts("canonicalize", "cse"),
+        _hosts(_GLOBAL_ACCESSES, "canonicalize", "cse"),
         "symbol-dce",
         "iree-vm-conversion{f32-extension=true f64-extension=true index-bits=64 optimize-for-stack-size=true "
         "truncate-unsupported-floats=true}",

@@ -41,7 +41,7 @@ def unrepaired() -> bytes:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TARGETS, "cpu", dataclasses.replace(TARGETS["cpu"], kernels=False))
         module = quire.jit(lambda a, b: switch_of_loops(quire.lax, a, b)).lower(A, B).as_text()
-    job = {"op": "compile", "module": module.encode(), "flags": get_target("cpu").flags}
+    job = {"op": "compile", "module": module.encode(), "flags": get_target("cpu").flags, "verify": True}
     answer = worker.compile_job(worker.Compiler(str(compiler_library())), job)
     assert answer["ok"], answer["diagnostics"]
     return answer["vmfb"]
