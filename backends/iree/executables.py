@@ -42,17 +42,23 @@ def split(mlir: mlir_c.Mlir, module: int) -> int:
 def join(mlir: mlir_c.Mlir, module: int, beside: int) -> None:
     """What the other module holds, instead of what it was made from.
 
-    That are the executables, now binaries, and the devices with the code that finds them, which must come first.
+    That are the executables, now binaries, and the devices with the code that finds them, which must come first;
+    neither where the module has turned out not to need them.
     """
     private = mlir.mlirStringAttrGet(mlir.mlirOperationGetContext(module), mlir_c.text(b"private"))
+    needed = set[bytes]()
     for old in _moving(mlir, module):
+        needed.add(mlir.name(old))
         mlir.mlirOperationRemoveFromParent(old)
         mlir.mlirOperationDestroy(old)
     block = mlir.first_block(module)
     first = mlir.mlirBlockGetFirstOperation(block)
     for op in list(mlir.operations(mlir.first_block(beside))):
+        name = mlir.name(op)
+        if (b"util.global" if name == b"util.initializer" else name) not in needed:
+            continue
         mlir.mlirOperationRemoveFromParent(op)
-        if mlir.name(op) != b"util.initializer":
+        if name != b"util.initializer":
             mlir.mlirOperationSetAttributeByName(op, _VISIBILITY, private)
         mlir.mlirBlockInsertOwnedOperationBefore(block, first, op)
 

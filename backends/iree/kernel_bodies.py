@@ -43,8 +43,9 @@ class Bodies:
         self.mlir, self.module = mlir, module
         self.held: list[list[int]] = []
         """The operations of each function by its mark, without the terminator."""
-        self.dispatched, constant, names = self.survey()
-        self.nothing_else = bool(self.dispatched) and not constant and names <= ONLY_KERNELS
+        times, constant, names = self.survey()
+        self.nothing_else = bool(times) and not constant and names <= ONLY_KERNELS
+        self.dispatched = {name: times[name] for name in times if name not in constant}
         for executable in self.executables():
             if mlir.symbol(executable) not in constant:
                 for function in self.functions(executable):

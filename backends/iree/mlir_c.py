@@ -113,6 +113,21 @@ class Mlir:
         *_, end = self.operations(block)
         self.mlirBlockInsertOwnedOperationBefore(block, end, op)
 
+    def erase(self, module: int, name: bytes) -> None:
+        """All operations of this name, which have no results, in the functions of the host's part."""
+        found: list[int] = []
+
+        def visit(op: int, _: int | None) -> int:
+            if self.name(op) == name:
+                found.append(op)
+            return 0  # go on
+
+        for function in self.named(self.first_block(module), b"util.func"):
+            self.mlirOperationWalk(function, VISIT(visit), None, PRE_ORDER)
+        for op in found:
+            self.mlirOperationRemoveFromParent(op)
+            self.mlirOperationDestroy(op)
+
     def attribute(self, op: int, name: bytes) -> int | None:
         """One of the operation's attributes."""
         return self.mlirOperationGetAttributeByName(op, text(name))

@@ -132,6 +132,7 @@ class _Job:
     timeout: float
     name: str
     future: Future[CompileOutput]
+    trusted: bool = False
 
 
 class _WorkerDied(Exception):
@@ -297,6 +298,7 @@ class CompileService:
         files: bool = False,
         timeout: float | None = None,
         name: str = "module",
+        trusted: bool = False,
     ) -> Future[CompileOutput]:
         """Queues a compile; the arguments are those of `compile`."""
         if phase is not None and phase not in PHASES:
@@ -304,7 +306,9 @@ class CompileService:
         if timeout is None:
             timeout = float(os.environ.get("QUIRE_COMPILE_TIMEOUT") or DEFAULT_TIMEOUT)
         data = module.encode() if isinstance(module, str) else bytes(module)
-        return self._enqueue(_Job("compile", data, tuple(flags), phase, stages, files, timeout, name, Future()))
+        return self._enqueue(
+            _Job("compile", data, tuple(flags), phase, stages, files, timeout, name, Future(), trusted)
+        )
 
     def compile(
         self,
@@ -316,6 +320,7 @@ class CompileService:
         files: bool = False,
         timeout: float | None = None,
         name: str = "module",
+        trusted: bool = False,
     ) -> CompileOutput:
         """Compiles a module and waits for the result.
 
@@ -327,11 +332,15 @@ class CompileService:
             files: also return the target's files (assembly, objects, SPIR-V, PTX).
             timeout: seconds; default QUIRE_COMPILE_TIMEOUT or 120.
             name: the program's name in messages and in the reproducer's path.
+            trusted: the program is called with arguments of the right shapes and types only, and need not check
+                (for the CPU; 0.2 us an argument).
 
         Raises:
             CompileError: the compiler rejected the module, crashed, or exceeded the time limit.
         """
-        future = self.submit(module, flags, phase=phase, stages=stages, files=files, timeout=timeout, name=name)
+        future = self.submit(
+            module, flags, phase=phase, stages=stages, files=files, timeout=timeout, name=name, trusted=trusted
+        )
         try:
             return future.result()
         except (KeyboardInterrupt, SystemExit):  # nobody wants the result: the worker is for the next compile
@@ -473,6 +482,7 @@ class CompileService:
                 "module": job.module,
                 "flags": flags,
                 "verify": verify,
+                "trusted": job.trusted,
                 "phase": job.phase,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,

@@ -1,0 +1,143 @@
+"""quire's own pipelines of IREE's passes make the very module for the VM that IREE's make, but for names and order."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import quire
+import quire.numpy as qnp
+from quire.backends.iree import CompileService, worker
+from quire.backends.iree.paths import compiler_library
+from quire.backends.targets import get_target
+from quire.runtime import buffers
+from quire.runtime.executable import Executable
+
+FLAGS = get_target("cpu").flags
+X, Y = (np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64) + k for k in (0, 1))
+V = np.arange(3, dtype=np.float32)
+
+
+def some_matrix_functions(x):
+    return quire.scipy.linalg.expm(x), qnp.linalg.inv(x + 4 * qnp.eye(3)), qnp.fft.fft(x)
+
+
+# name: (function, arguments, the first of quire's pipelines that is used)
+PROGRAMS = {
+    "elementwise": (lambda x, y: qnp.tanh(x) * y + 1, (X, Y), "COMMANDS[False]"),
+    "product": (lambda x, y: qnp.tanh(x @ y), (X, Y), "FLOW"),
+    "product and transpose": (lambda x, y: (x @ y).T[::2] + 1, (X, Y), "COMMANDS[False]"),
+    "sort and sum": (lambda x, y: (qnp.sort(x, axis=1), qnp.sum(y, axis=0)), (X, Y), None),
+    "gradient": (quire.grad(lambda x, y: qnp.sum(quire.nn.softmax(x @ y) ** 2)), (X, Y), None),
+    "loop": (lambda v: quire.lax.while_loop(lambda c: c[0] < 40, lambda c: c * 1.5 + 1, v), (V,), None),
+    "loop on the host": (
+        lambda x: quire.lax.while_loop(lambda c: qnp.sum(c) < 1e6, lambda c: c @ c + 1, x),
+        (X,),
+        "COMMANDS[False]",
+    ),
+    "constant array": (lambda x: x + X[::-1] @ Y, (X,), None),
+    "kernel of constants": (lambda x: x + quire.random.normal(quire.random.key(0), (64, 64)), (X,), "COMMANDS[True]"),
+    "constants only": (lambda: (qnp.arange(5), qnp.arange(7.0) * 2, qnp.eye(3)), (), None),
+    "matrices": (some_matrix_functions, (np.eye(3, dtype=np.float32),), "COMMANDS[True]"),
+    "results that are arguments": (lambda x, y: (y, x), (X, Y), "COMMANDS[False]"),
+}
+OF_CONSTANTS = """stream.executable private @k {
+  stream.executable.export public @k workgroups() -> (index, index, index) {
+    %one = arith.constant 1 : index
+    stream.return %one, %one, %one : index, index, index
+  }
+  builtin.module {
+    func.func @k(%a: !stream.binding, %r: !stream.binding) {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c4 = arith.constant 4 : index
+      %seven = arith.constant 7 : i32
+      %x = stream.binding.subspan %a[%c0] : !stream.binding -> memref<4xi32>
+      %y = stream.binding.subspan %r[%c0] : !stream.binding -> memref<4xi32>
+      scf.for %i = %c0 to %c4 step %c1 {
+        %v = memref.load %x[%i] : memref<4xi32>
+        %w = arith.addi %v, %seven : i32
+        memref.store %w, %y[%i] : memref<4xi32>
+      }
+      return
+    }
+  }
+}
+func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
+  %zero = stablehlo.constant dense<0> : tensor<4xi32>
+  %y = stablehlo.multiply %x, %zero : tensor<4xi32>
+  %z = flow.dispatch @k::@k(%y) : (tensor<4xi32>) -> tensor<4xi32>
+  return %z : tensor<4xi32>
+}"""
+"""A kernel whose operand turns out to be a constant while the module is compiled."""
+
+
+@pytest.fixture(scope="module")
+def compiler() -> worker.Compiler:
+    return worker.Compiler(str(compiler_library()))
+
+
+def lines(compiler: worker.Compiler, invocation: worker.Invocation) -> Counter[str]:
+    """The module's lines without the names of values, constants and linked executables, and without binaries."""
+    text = compiler.output(compiler.lib.ireeCompilerInvocationOutputIR, invocation.invocation or 0).decode()
+    for pattern, by in (
+        (r'dense<"0x[^"]*"', "dense<"),
+        (r"vector<\d+xi8>", "vector"),
+        (r"%[-\w#]+", "%"),
+        (r"\^bb\d+", "^bb"),
+        (r"@_const\w*", "@const"),
+        (r"@?\w*_linked\w*|executable_0_\w+", "linked"),
+    ):
+        text = re.sub(pattern, by, text)
+    kept = (line.strip() for line in text.split("\n"))
+    return Counter(line for line in kept if line and "vm.const" not in line and "// " not in line)
+
+
+def by_iree(compiler: worker.Compiler, module: bytes) -> Counter[str]:
+    """All phases as they are in IREE."""
+    invocation = worker.Invocation(compiler, module, FLAGS)
+    assert invocation.parse() and invocation.run("vm"), invocation.diagnostics
+    found = lines(compiler, invocation)
+    invocation.close()
+    return found
+
+
+def by_quire(compiler: worker.Compiler, module: bytes) -> tuple[Counter[str], list[str]]:
+    """Those of the worker, and the names of the pipelines of its own that it ran."""
+    own = vars(worker.pipelines)
+    names = {text: name for name, text in own.items() if isinstance(text, str)}
+    for name in ("COMMANDS", "DISPATCHES"):
+        names.update((text, f"{name}[{key}]") for key, text in own[name].items())
+    invocation, steps = worker.Invocation(compiler, module, FLAGS), list[str]()
+    run = invocation.run_passes
+    invocation.run_passes = lambda text: (steps.append(names[text]), run(text))[1]
+    try:
+        assert invocation.parse() and all(invocation.compile()), invocation.diagnostics
+        return lines(compiler, invocation), steps
+    finally:
+        invocation.close()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_module_is_that_of_irees_pipelines(compiler, name):
+    function, arguments, first = PROGRAMS[name]
+    module = quire.jit(function).lower(*arguments).as_text().encode() + b"\0"
+    ours, steps = by_quire(compiler, module)
+    theirs = by_iree(compiler, module)
+    assert not theirs - ours and not ours - theirs
+    assert first is None or steps[0] == first
+
+
+def test_a_kernel_that_turns_out_to_be_of_constants_has_its_body(compiler):
+    """The compiler evaluates it ahead of time, which it cannot without the body."""
+    with pytest.raises(worker.Missed):
+        by_quire(compiler, OF_CONSTANTS.encode() + b"\0")
+    service = CompileService(workers=1)
+    output = service.compile(OF_CONSTANTS, FLAGS)
+    service.close()
+    device = quire.devices()[0]
+    (view,) = Executable.load(output.vmfb, device).execute([buffers.from_numpy(np.arange(4, dtype=np.int32), device)])
+    np.testing.assert_array_equal(buffers.to_numpy(view, device), [7, 7, 7, 7])
