@@ -6,7 +6,7 @@ import functools
 import os
 
 from quire.backends.iree.service import compile_service
-from quire.runtime.compile_cache import compile_cache
+from quire.runtime.compile_cache import CompileCache
 
 
 @functools.cache
@@ -20,7 +20,10 @@ def prepare_compiler() -> None:
     """
     if os.environ.get("QUIRE_EARLY_COMPILER", "1") in ("0", "off", "false"):
         return
-    cache = compile_cache()
+    try:
+        cache = CompileCache()  # not the process' own, whose folder the program may still name
+    except ValueError:  # of an environment variable: the first compile will tell
+        return
     try:
         with os.scandir(cache.folder) as entries:
             used = cache.enabled and any(entries)

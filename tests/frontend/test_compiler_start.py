@@ -40,3 +40,13 @@ def test_with_the_import_where_the_cache_is_off(used):
 
 def test_not_before_the_first_compile_if_so_asked(tmp_path):
     assert not started(tmp_path, QUIRE_CACHE="1", QUIRE_EARLY_COMPILER="0")
+
+
+def test_the_cache_may_be_named_after_the_import(tmp_path):
+    code = f"""import os, quire
+os.environ["QUIRE_CACHE_DIR"] = {str(tmp_path / "later")!r}
+from quire.runtime.compile_cache import compile_cache
+print(compile_cache().folder)"""
+    variables = {**os.environ, "QUIRE_CACHE_DIR": str(tmp_path / "before"), "QUIRE_EARLY_COMPILER": "1"}
+    run = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=120)
+    assert run.stdout.strip() == str(tmp_path / "later" / "programs"), run.stderr
