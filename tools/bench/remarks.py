@@ -11,9 +11,9 @@ _EAGER = "the operation goes through the reference rule, whose checks and conver
 REMARKS: tuple[tuple[str, str], ...] = (
     (
         "call/NumPy*",
-        "an array whose address is a multiple of 64 is copied by neither library: the time is that of wrapping it",
+        "both libraries copy an array whose address is no multiple of 64",
     ),
-    ("call/*", "four fifths are IREE's invocation: its VM makes three calls for each argument, two of them checks"),
+    ("call/*", "three quarters are IREE's invocation"),
     ("startup/import and first call*", "IREE's fixed cost for any module, and the start of its process, are in it"),
     ("startup/first call*cold", "IREE's fixed cost for any module, and the rest of its process' start, are in it"),
     ("startup/compile*", "IREE runs several hundred passes over any module, whatever its size"),
