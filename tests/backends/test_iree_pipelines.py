@@ -105,7 +105,7 @@ def by_iree(compiler: worker.Compiler, module: bytes) -> Counter[str]:
     return found
 
 
-def by_quire(compiler: worker.Compiler, module: bytes) -> tuple[Counter[str], list[str]]:
+def by_quire(compiler: worker.Compiler, module: bytes, trusted: bool = False) -> tuple[Counter[str], list[str]]:
     """Those of the worker, and the names of the pipelines of its own that it ran."""
     own = vars(worker.pipelines)
     names = {text: name for name, text in own.items() if isinstance(text, str)}
@@ -115,7 +115,7 @@ def by_quire(compiler: worker.Compiler, module: bytes) -> tuple[Counter[str], li
     run = invocation.run_passes
     invocation.run_passes = lambda text: (steps.append(names[text]), run(text))[1]
     try:
-        assert invocation.parse() and all(invocation.compile()), invocation.diagnostics
+        assert invocation.parse() and all(invocation.compile(trusted=trusted)), invocation.diagnostics
         return lines(compiler, invocation), steps
     finally:
         invocation.close()
@@ -129,6 +129,18 @@ def test_the_module_is_that_of_irees_pipelines(compiler, name):
     theirs = by_iree(compiler, module)
     assert not theirs - ours and not ours - theirs
     assert first is None or steps[0] == first
+
+
+@pytest.mark.parametrize("name", ["elementwise", "product"])
+def test_a_trusted_program_does_not_check_its_arguments(compiler, name):
+    function, arguments, _ = PROGRAMS[name]
+    module = quire.jit(function).lower(*arguments).as_text().encode() + b"\0"
+    checked, _ = by_quire(compiler, module)
+    trusted, _ = by_quire(compiler, module, trusted=True)
+    for check in ("@hal.buffer_view.assert(", "@hal.buffer.assert("):
+        assert sum(n for line, n in checked.items() if "vm.call" in line and check in line) == len(arguments)
+        assert not [line for line in trusted if check in line]
+    assert sum(trusted.values()) < sum(checked.values())
 
 
 def test_a_kernel_that_turns_out_to_be_of_constants_has_its_body(compiler):
