@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
 
 from quire.backends.iree.service import compile_service
 from quire.runtime.compile_cache import CompileCache
 
 
-@functools.cache
 def prepare_compiler() -> None:
     """Start the compiler's worker in the background where it will be needed: there is no cached program to load.
 

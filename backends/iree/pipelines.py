@@ -164,7 +164,7 @@ VM = ",".join(
         "symbol-dce",
         "iree-util-verify-initialization-order",
         "iree-util-combine-initializers",
-        # what one stored, the next loads: without these two it would be loaded before it is computed
+        # what one initialiser stores, the next need not load
         _hosts("cse", _GLOBAL_ACCESSES),
         "iree-util-fold-globals",
         _hosts("loop-invariant-code-motion", "convert-scf-to-cf", "iree-affine-expand-index-ops", "iree-lower-affine"),

@@ -333,7 +333,7 @@ class CompileService:
             timeout: seconds; default QUIRE_COMPILE_TIMEOUT or 120.
             name: the program's name in messages and in the reproducer's path.
             trusted: the program is called with arguments of the right shapes and types only, and need not check
-                (for the CPU; 0.2 us an argument).
+                (0.2 us an argument on the CPU).
 
         Raises:
             CompileError: the compiler rejected the module, crashed, or exceeded the time limit.

@@ -163,8 +163,8 @@ class Invocation:
         With `aside`, what concerns only the host runs with the kernels' bodies put aside. Raises `Missed` if the
         compiler may have evaluated one without its body: then the module must be compiled anew.
 
-        With `trusted` (CPU), the program does not check its arguments: shape, type and memory of each, two calls of
-        the HAL.
+        With `trusted`, the program does not check its arguments' shapes and types, and on the CPU not their memory: a
+        call of the HAL each.
         """
         mlir = self.compiler.mlir
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)

@@ -13,7 +13,7 @@ REMARKS: tuple[tuple[str, str], ...] = (
         "call/NumPy*",
         "both libraries copy an array whose address is no multiple of 64",
     ),
-    ("call/*", "three quarters are IREE's invocation"),
+    ("call/*", "most of it is IREE's invocation"),
     ("startup/import and first call*", "IREE's fixed cost for any module, and the start of its process, are in it"),
     ("startup/first call*cold", "IREE's fixed cost for any module, and the rest of its process' start, are in it"),
     ("startup/compile*", "IREE runs several hundred passes over any module, whatever its size"),
