@@ -1,0 +1,24 @@
+"""The statements that programs are made of, by family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..builder import Builder
+from . import contraction, control_flow, elementwise, fft, indexing, linalg, random, reductions, sorting, structural
+
+Family = Callable[[Builder], object]
+
+#: Each family with its weight.
+FAMILIES: tuple[tuple[Family, int], ...] = (
+    *((f, 4) for f in elementwise.FAMILY),
+    *((f, 3) for f in structural.FAMILY),
+    *((f, 3) for f in reductions.FAMILY),
+    *((f, 5) for f in indexing.FAMILY),
+    *((f, 2) for f in contraction.FAMILY),
+    *((f, 2) for f in sorting.FAMILY),
+    *((f, 2) for f in fft.FAMILY),
+    *((f, 1) for f in linalg.FAMILY),
+    *((f, 1) for f in random.FAMILY),
+    *((f, 3) for f in control_flow.FAMILY),
+)

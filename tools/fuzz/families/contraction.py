@@ -1,0 +1,72 @@
+"""Products of matrices, einsum, convolutions."""
+
+from __future__ import annotations
+
+from ..builder import Builder, Value
+
+
+def matmul(b: Builder) -> object:
+    x = b.pick("fci", accept=lambda v: 1 <= v.ndim <= 3)
+    if x.ndim == 1:
+        y = b.pick(x.kind, lambda v: v.ndim >= 1 and v.ndim <= 2 and v.shape[0] == x.shape[0])
+        return b.emit(b.one("{0} @ {1}", "np.outer({0}, {0})" if x.size < 70 else "{0} @ {1}"), x, y)
+    if b.chance(0.4) and x.shape[-2] * x.shape[-2] < 5000:
+        return b.emit(b.one("{0} @ np.swapaxes({0}, -1, -2)", "np.einsum('...ij,...kj->...ik', {0}, {0})"), x)
+    y = b.pick(
+        x.kind, lambda v: v.dtype == x.dtype and (
+            (v.ndim == 1 and v.shape[0] == x.shape[-1]) or (v.ndim == 2 and v.shape[0] == x.shape[-1])
+            or (v.ndim == 3 and x.ndim == 3 and v.shape[1] == x.shape[2] and v.shape[0] == x.shape[0])
+        ),
+    )  # fmt: skip
+    return b.emit("{0} @ {1}", x, y)
+
+
+def einsum(b: Builder) -> object:
+    x = b.pick("fc", ndim=2)
+    y = b.pick(
+        x.kind, lambda v: v.ndim == 2 and v.dtype == x.dtype and (v.shape[0] in x.shape or v.shape[1] in x.shape)
+    )
+    pairs = [(i, j) for i in (0, 1) for j in (0, 1) if x.shape[i] == y.shape[j]]
+    i, j = b.one(*pairs)
+    first, second = "ab", ["c", "d"]
+    second[j] = first[i]
+    kept = sorted(set("abcd") & (set(first) | set(second)))
+    b.rng.shuffle(kept)
+    wanted = "".join(kept[: b.rng.randint(0, len(kept))])
+    return b.emit(f"np.einsum('{first},{''.join(second)}->{wanted}', {{0}}, {{1}})", x, y)
+
+
+def tensordot(b: Builder) -> object:
+    x = b.pick("f", least_ndim=1, most=600)
+    y = b.pick("f", lambda v: v.ndim >= 1 and v.size < 600 and v.dtype == x.dtype and v.shape[0] == x.shape[-1])
+    return b.emit(
+        b.one("np.tensordot({0}, {1}, 1)", "np.dot({0}, {1})" if y.ndim <= 1 else "np.tensordot({0}, {1}, 1)"), x, y
+    )
+
+
+def convolution(b: Builder) -> object:
+    x = b.pick("f", ndim=3, nonempty=True)
+    n, c, w = x.shape
+    y = b.pick(
+        "f", lambda v: v.ndim == 3 and v.dtype == x.dtype and v.shape[1] == c and 0 < v.shape[2] <= w and 0 < v.shape[0]
+    )
+    if n * y.shape[0] * w * c * y.shape[2] > 300_000:
+        raise LookupError
+    stride, padding, dilation = b.one(1, 1, 2, 3), b.one("VALID", "SAME", [(1, 2)]), b.one(1, 1, 2)
+    if padding == "VALID" and (y.shape[2] - 1) * dilation + 1 > w:
+        dilation = 1
+    extra = f", rhs_dilation=({dilation},)" if dilation > 1 else b.one("", "", ", lhs_dilation=(2,)")
+    return b.emit(f"lax.conv_general_dilated({{0}}, {{1}}, ({stride},), {padding!r}{extra})", x, y)
+
+
+def convolve(b: Builder) -> object:
+    x = b.pick("fc", ndim=1, nonempty=True, most=400)
+
+    def fits(v: Value) -> bool:
+        return v.ndim == 1 and 0 < v.size <= 20 and v.dtype == x.dtype
+
+    y = b.pick(x.kind, fits)
+    return b.emit(f"np.{b.one('convolve', 'correlate')}({{0}}, {{1}}, mode={b.one('full', 'same', 'valid')!r})", x, y)
+
+
+FAMILY = (matmul, matmul, einsum, tensordot, convolution, convolve)

@@ -1,0 +1,104 @@
+"""Reductions, cumulative operations, windows."""
+
+from __future__ import annotations
+
+from ..builder import Builder
+
+
+def _axes(b: Builder, ndim: int) -> str:
+    if b.chance(0.3) or not ndim:
+        return "None"
+    if b.chance(0.6):
+        return str(b.rng.randint(-ndim, ndim - 1))
+    return str(tuple(sorted(b.rng.sample(range(ndim), b.rng.randint(1, ndim)))))
+
+
+def reduce(b: Builder) -> object:
+    x = b.pick()
+    axes = _axes(b, x.ndim)
+    keep = b.one("", ", keepdims=True")
+    if x.kind == "b":
+        name = b.one("any", "all", "sum")
+    elif x.kind == "c":
+        name = b.one("sum", "mean")
+    elif x.kind == "f":
+        name = b.one("sum", "sum", "mean", "max", "min", "std", "var", "ptp")
+        if b.chance(0.1):
+            return b.emit(f"np.prod(np.clip({{0}}, 0.8, 1.2), axis={axes}{keep})", x)
+        if b.chance(0.1):
+            return b.emit(f"api.nn.logsumexp({{0}}, axis={axes}{keep})" if x.size else "np.sum({0})", x)
+    else:
+        name = b.one("sum", "max", "min", "prod", "any", "mean")
+    if name in ("max", "min", "ptp", "std", "var", "mean") and not x.size:
+        name = "sum"
+    return b.emit(f"np.{name}({{0}}, axis={axes}{keep})", x)
+
+
+def normalize(b: Builder) -> object:
+    """A reduction and what reads its operand again."""
+    x = b.pick("f", least_ndim=1, nonempty=True)
+    axis = b.rng.randint(-x.ndim, x.ndim - 1)
+    return b.emit(
+        b.one(
+            f"api.nn.softmax({{0}}, axis={axis})", f"api.nn.log_softmax({{0}}, axis={axis})",
+            f"{{0}} - np.mean({{0}}, axis={axis}, keepdims=True)",
+            f"{{0}} / (1 + np.max(np.abs({{0}}), axis={axis}, keepdims=True))",
+            f"{{0}} / np.sqrt(1 + np.sum({{0}} * {{0}}, axis={axis}, keepdims=True))",
+        ),
+        x,
+    )  # fmt: skip
+
+
+def argument_of_extremum(b: Builder) -> object:
+    x = b.pick("fiu", least_ndim=1, nonempty=True)
+    keep = b.one("", ", keepdims=True")
+    return b.emit(f"np.{b.one('argmax', 'argmin')}({{0}}, axis={b.rng.randint(-x.ndim, x.ndim - 1)}{keep})", x)
+
+
+def cumulative(b: Builder) -> object:
+    x = b.pick("fciu", least_ndim=1)
+    axis = b.rng.randrange(x.ndim)
+    options = [f"np.cumsum({{0}}, axis={axis})", f"lax.cumsum({{0}}, axis={axis}, reverse=True)"]
+    if x.kind == "f":
+        options += [f"np.cumprod(np.clip({{0}}, 0.7, 1.2), axis={axis})", f"lax.cumlogsumexp({{0}}, axis={axis})"]
+    if x.kind in "fiu":
+        options += [f"lax.cummax({{0}}, axis={axis})", f"lax.cummin({{0}}, axis={axis}, reverse=True)"]
+        options += [f"np.diff({{0}}, axis={axis})"]
+    return b.emit(b.one(*options), x)
+
+
+def window(b: Builder) -> object:
+    x = b.pick("fiu", accept=lambda v: 1 <= v.ndim <= 3, nonempty=True)
+    sizes = tuple(b.rng.randint(1, min(3, n)) for n in x.shape)
+    strides = tuple(b.one(1, 1, 2, 3) for _ in x.shape)
+    padding = b.one("VALID", "SAME")
+    name, start = b.one(("add", 0), ("max", None), ("min", None))
+    initial = f"np.array({start}, {x.dtype!r})"
+    if start is None:
+        bound = (
+            ("-np.inf" if name == "max" else "np.inf")
+            if x.kind == "f"
+            else f"np.iinfo({x.dtype!r}).{b.one('min') if name == 'max' else 'max'}"
+        )
+        initial = f"np.array({bound}, {x.dtype!r})"
+    return b.emit(f"lax.reduce_window({{0}}, {initial}, lax.{name}, {sizes}, {strides}, {padding!r})", x)
+
+
+def general_reduce(b: Builder) -> object:
+    x = b.pick("f", least_ndim=1, nonempty=True)
+    return b.emit(
+        b.one(
+            "np.median({0}, axis=-1)", "np.quantile({0}, 0.3, axis=0)", "np.linalg.norm({0} + 0.1)", "np.average({0}, axis=0)",
+            "np.nansum({0}, axis=-1)", "np.count_nonzero({0} > 0, axis=0)",
+            "lax.reduce({0}, np.zeros((), {0}.dtype), lax.add, (0,))",
+        ),
+        x,
+    )  # fmt: skip
+
+
+def scan_associative(b: Builder) -> object:
+    x = b.pick("f", least_ndim=1, nonempty=True, most=600)
+    return b.emit("lax.associative_scan(lambda p, q: p * 0.5 + q, {0}" + b.one("", ", reverse=True") + ")", x)
+
+
+FAMILY = (reduce, reduce, reduce, normalize, argument_of_extremum, cumulative, cumulative, window, general_reduce)

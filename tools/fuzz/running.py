@@ -1,0 +1,301 @@
+"""Running programs in all ways and comparing: what is found."""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as onp
+
+import quire
+from quire import tree_util
+from quire.backends import reference
+from quire.ir import dtypes
+from quire.ir.avals import aval_of
+from quire.ir.config import config
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.tracing import close_captured, trace_flat
+
+from .program import Program, library_names
+from .rounding import too_far, unexplained
+
+Array = onp.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that should not be.
+
+    Attributes:
+        kind: "refused", "failed", "crashed", "wrong", "reference", "unstable", "argument", "process".
+        text: one line that tells it.
+        programs: what to run together to see it.
+    """
+
+    kind: str
+    text: str
+    programs: tuple[Program, ...]
+
+    @property
+    def signature(self) -> str:
+        """What findings of one cause are likely to share."""
+        words = "".join("#" if c.isdigit() else c for c in self.text)
+        return f"{self.kind}: {words[:100]}"
+
+
+@dataclass
+class Outcome:
+    """Of a batch."""
+
+    programs: int = 0
+    explained: int = 0
+    both_refuse: int = 0
+    accepted: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    digest: str = ""
+
+    def add(self, other: Outcome) -> None:
+        self.programs += other.programs
+        self.explained += other.explained
+        self.both_refuse += other.both_refuse
+        self.accepted += other.accepted
+        self.findings += other.findings
+
+
+@dataclass
+class _Run:
+    """One program on its way."""
+
+    program: Program
+    function: Callable[..., Any]
+    values: list[Array]
+    closed: ClosedJaxpr
+    want: list[Array]
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [""]
+    return f"{type(error).__name__}: {lines[0][:300]}"
+
+
+@contextmanager
+def width(x64: bool) -> Iterator[None]:
+    """64-bit dtypes on or off, for quire and (where it is loaded) JAX."""
+    import sys
+
+    jax = sys.modules.get("jax")
+    before = None
+    if jax is not None:
+        before = jax.config.jax_enable_x64
+        jax.config.update("jax_enable_x64", x64)
+    try:
+        with config.override(enable_x64=x64):
+            yield
+    finally:
+        if jax is not None:
+            jax.config.update("jax_enable_x64", before)
+
+
+def traced(function: Callable[..., Any], values: Sequence[Array]) -> ClosedJaxpr:
+    """The closed jaxpr of a function, its results flat."""
+    jaxpr, captured, _ = trace_flat(
+        lambda *xs: tree_util.tree_leaves(function(*xs)), [aval_of(x) for x in values], name="program"
+    )
+    return close_captured(jaxpr, captured)
+
+
+def run_batch(programs: Sequence[Program], *, jax: bool = True, twice: bool = True) -> Outcome:
+    """Run programs of one width, compiled together."""
+    outcome = Outcome(programs=len(programs))
+    if jax:
+        import jax as _  # noqa: F401
+    with width(programs[0].x64), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _run_batch(programs, outcome, jax, twice)
+    return outcome
+
+
+def _run_batch(programs: Sequence[Program], outcome: Outcome, jax: bool, twice: bool) -> None:
+    names = library_names("quire")
+    runs: list[_Run] = []
+    for p in programs:
+        values = p.values()
+        try:
+            function = p.function(names)
+            closed = traced(function, values)
+        except Exception as error:
+            if jax:
+                outcome.findings += _refused(p, error, outcome)
+            else:
+                outcome.both_refuse += 1
+            continue
+        try:
+            want = reference.eval_jaxpr(closed, *p.values())
+        except Exception as error:
+            outcome.findings.append(Finding("failed", f"reference: {described(error)}", (p,)))
+            continue
+        runs.append(_Run(p, function, values, closed, want))
+    digest = hashlib.sha256()
+    for part in _compiled(runs, outcome, twice):
+        digest.update(part)
+    outcome.digest = digest.hexdigest()
+    if jax:
+        _against_jax(runs, outcome)
+
+
+# -- compiled
+
+
+def _compiled(runs: Sequence[_Run], outcome: Outcome, twice: bool) -> Iterator[bytes]:
+    """Compile and run programs together; where that fails, in halves. Yields the results' bytes."""
+    if not runs:
+        return
+    try:
+        first, second, changed = _execute(runs, twice)
+    except Exception as error:
+        if len(runs) == 1:
+            outcome.findings.append(Finding("failed", described(error), (runs[0].program,)))
+        else:
+            before = len(outcome.findings)
+            half = len(runs) // 2
+            yield from _compiled(runs[:half], outcome, twice)
+            yield from _compiled(runs[half:], outcome, twice)
+            if len(outcome.findings) == before:
+                together = tuple(r.program for r in runs)
+                outcome.findings.append(Finding("failed", f"together: {described(error)}", together))
+        return
+    for k, run in enumerate(runs):
+        if changed[k]:
+            outcome.findings.append(Finding("argument", f"argument {changed[k]} changed", (run.program,)))
+        for i, (x, y) in enumerate(zip(first[k], second[k])):
+            if x.tobytes() != y.tobytes():
+                text = f"result {i} differs between two calls: {difference(x, y)}"
+                outcome.findings.append(Finding("unstable", text, (run.program,)))
+                break
+        finding = _compared(run, first[k], run.want, outcome, "wrong", "compiled", "the reference")
+        if finding is not None:
+            if len(runs) > 1:  # alone too? Otherwise it takes all of them.
+                alone = Outcome()
+                list(_compiled([run], alone, twice))
+                outcome.findings += alone.findings or [
+                    Finding("wrong", "together: " + finding.text, tuple(r.program for r in runs))
+                ]
+            else:
+                outcome.findings.append(finding)
+        for x in first[k]:
+            yield x.tobytes()
+
+
+def _execute(runs: Sequence[_Run], twice: bool) -> tuple[list[list[Array]], list[list[Array]], list[str]]:
+    """The results of two calls, and the name of an argument of each that changed."""
+    counts = [len(r.values) for r in runs]
+    starts = [sum(counts[:k]) for k in range(len(runs))]
+    donated = [s + i for s, r in zip(starts, runs) for i, a in enumerate(r.program.args) if a.donated]
+
+    def together(*flat: Any) -> Any:
+        return [tree_util.tree_leaves(r.function(*flat[s : s + n])) for r, s, n in zip(runs, starts, counts)]
+
+    f = quire.jit(together, donate_argnums=tuple(donated))
+    changed = [""] * len(runs)
+    calls: list[list[list[Array]]] = []
+    for _ in range(2 if twice else 1):
+        flat = [quire.device_put(onp.array(x)) for r in runs for x in r.values]
+        out = f(*flat)
+        calls.append([[onp.array(y) for y in ys] for ys in out])
+        for k, (r, s) in enumerate(zip(runs, starts)):
+            for i, a in enumerate(r.program.args):
+                if not a.donated and onp.asarray(flat[s + i]).tobytes() != r.values[i].tobytes():
+                    changed[k] = a.name
+    return calls[0], calls[-1], changed
+
+
+# -- JAX
+
+
+def _jax_results(functions: Sequence[Callable[..., Any]], values: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    import jax
+
+    def together(inputs: Any) -> Any:
+        return [jax.tree_util.tree_leaves(f(*xs)) for f, xs in zip(functions, inputs)]
+
+    return [[onp.array(y) for y in ys] for ys in jax.jit(together)([list(v) for v in values])]
+
+
+def _refused(p: Program, error: Exception, outcome: Outcome) -> list[Finding]:
+    """A program that quire refuses to trace: a finding where JAX computes it."""
+    try:
+        _jax_results([p.function(library_names("jax"))], [p.values()])
+    except Exception:
+        outcome.both_refuse += 1
+        return []
+    return [Finding("refused", described(error), (p,))]
+
+
+def _against_jax(runs: Sequence[_Run], outcome: Outcome) -> None:
+    names = library_names("jax")
+    if not runs:
+        return
+    try:
+        results = _jax_results([r.program.function(names) for r in runs], [r.program.values() for r in runs])
+    except Exception:
+        if len(runs) == 1:
+            outcome.accepted += 1
+            return
+        half = len(runs) // 2
+        _against_jax(runs[:half], outcome)
+        _against_jax(runs[half:], outcome)
+        return
+    for run, expected in zip(runs, results):
+        finding = _compared(run, run.want, expected, outcome, "reference", "the reference", "JAX")
+        if finding is not None:
+            outcome.findings.append(finding)
+
+
+# -- comparing
+
+
+def difference(got: Array, want: Array) -> str:
+    """How two arrays differ, in one line."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
+    bad = onp.argwhere(too_far(got, want))
+    if not len(bad):
+        return "in bits only"
+    at = tuple(int(i) for i in bad[0])
+    return f"{len(bad)} of {got.size} elements, first at {at}: {got[at]} instead of {want[at]}"
+
+
+def _compared(
+    run: _Run, got: Sequence[Array], want: Sequence[Array], outcome: Outcome, kind: str, what: str, than: str
+) -> Finding | None:
+    """Compare two lists of results; a finding if they differ by more than rounding explains."""
+
+    def finding(i: int, text: str) -> Finding:
+        return Finding(kind, f"result {i}: {what} differs from {than}: {text}", (run.program,))
+
+    if len(got) != len(want):
+        return Finding(kind, f"{what} has {len(got)} results, {than} {len(want)}", (run.program,))
+    pairs: list[tuple[Array, Array] | None] = []
+    for i, (g, w) in enumerate(zip(got, want)):
+        if g.shape != w.shape or g.dtype != w.dtype:
+            return finding(i, difference(g, w))
+        skip = w.dtype == dtypes.float0 or not onp.any(too_far(g, w))
+        pairs.append(None if skip else (g, w))
+    if all(p is None for p in pairs):
+        return None
+    left = unexplained(run.closed, run.values, pairs, run.want)
+    if not left:
+        outcome.explained += 1
+        return None
+    return finding(left[0], difference(got[left[0]], want[left[0]]))
+
+
+def failure_of(error: BaseException) -> str:
+    """The last lines of a traceback: for faults of this tool itself."""
+    return "".join(traceback.format_exception(error))[-1500:]
