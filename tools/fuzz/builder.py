@@ -185,9 +185,9 @@ class Builder:
             raise LookupError
         targets = tuple(self.name() for _ in results)
         avals = tuple((x.shape, x.dtype.name) for x in results)
-        self.statements.append(dataclasses.replace(statement, targets=targets, avals=avals))
-        made = [self._tamed(Value(n, onp.asarray(x))) for n, x in zip(targets, results)]
         single = trees[0] == tree_util.tree_structure(0)
+        self.statements.append(dataclasses.replace(statement, targets=targets, avals=avals, several=not single))
+        made = [self._tamed(Value(n, onp.asarray(x))) for n, x in zip(targets, results)]
         return made[0] if single else made
 
     def _lines(self, s: Statement) -> list[str]:

@@ -99,7 +99,7 @@ class Fuzz:
 
     def _take(self, result: Result) -> list[Task]:
         """Account for a result; the tasks that follow from it."""
-        from .running import Finding, Outcome
+        from .running import Finding
 
         task = result.task
         if result.fault:

@@ -47,6 +47,7 @@ class Statement:
 
     Attributes:
         avals: types of the targets; empty where no library has accepted the statement.
+        several: its value is a tuple or list of the targets, though there may be only one.
     """
 
     targets: tuple[str, ...]
@@ -54,6 +55,7 @@ class Statement:
     operands: tuple[str, ...]
     avals: tuple[Aval, ...]
     blocks: tuple[Block, ...] = ()
+    several: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def statement_lines(s: Statement) -> list[str]:
             lines += ["    " + line for line in statement_lines(inner)]
         lines.append("    return " + ", ".join(map(_group, b.results)))
     text = s.text.format(*s.operands, **{f"f{i}": b.name for i, b in enumerate(s.blocks)})
-    return [*lines, f"{s.targets[0] if len(s.targets) == 1 else _tuple(s.targets)} = {text}"]
+    return [*lines, f"{_tuple(s.targets) if s.several else s.targets[0]} = {text}"]
 
 
 def flat(groups: Sequence[str | tuple[str, ...]]) -> Iterator[str]:

@@ -207,8 +207,7 @@ def _shorter(s: Statement, known: dict[str, tuple[tuple[int, ...], str]]) -> Ite
                 yield dataclasses.replace(s, blocks=(*s.blocks[:i], block, *s.blocks[i + 1 :]))
             scope.update(zip(inner.targets, inner.avals))
         # A loop that carries less.
-        for smaller in _fewer_carried(s, i):
-            yield smaller
+        yield from _fewer_carried(s, i)
 
 
 def _fewer_carried(s: Statement, i: int) -> Iterator[Statement]:

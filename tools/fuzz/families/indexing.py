@@ -6,8 +6,8 @@ from ..builder import Builder, Value
 from .structural import slice_text
 
 UPDATES = ("set", "set", "add", "add", "mul", "min", "max", "subtract")
-GET_MODES = ("", "", "mode='clip'", "mode='fill'", "mode='wrap'", "mode='drop'")
-SET_MODES = ("", "", "mode='clip'", "mode='drop'", "mode='fill'", "mode='wrap'")
+GET_MODES = ("", "", "mode='clip'", "mode='fill'", "mode='drop'")
+SET_MODES = ("", "", "mode='clip'", "mode='drop'", "mode='fill'")
 
 
 def _literal(b: Builder, n: int, outside: bool) -> str:

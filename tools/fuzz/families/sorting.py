@@ -8,8 +8,7 @@ from ..builder import Builder
 def sort(b: Builder) -> object:
     x = b.pick("fiu", least_ndim=1)
     axis = b.rng.randint(-x.ndim, x.ndim - 1)
-    return b.emit(b.one(f"np.sort({{0}}, axis={axis})", f"np.argsort({{0}}, axis={axis})", f"np.sort({{0}}, axis={axis}, descending=True)",
-                        f"np.argsort({{0}}, axis={axis}, descending=True)"), x)  # fmt: skip
+    return b.emit(f"np.{b.one('sort', 'argsort')}({{0}}, axis={axis}{b.one('', ', descending=True')})", x)
 
 
 def sort_several(b: Builder) -> object:
@@ -44,8 +43,14 @@ def searchsorted(b: Builder) -> object:
 def unique(b: Builder) -> object:
     x = b.pick("i", nonempty=True)
     n = b.rng.randint(1, 5)
-    return b.emit(b.one(f"np.unique({{0}}, size={n}, fill_value=-1)", f"np.flatnonzero({{0}}, size={n}, fill_value=0)",
-                        f"np.bincount(np.abs({{0}}).reshape(-1), length={n})", f"np.nonzero({{0}}, size={n})[0]" if x.ndim else "{0} + 1"), x)  # fmt: skip
+    options = [
+        f"np.unique({{0}}, size={n}, fill_value=-1)",
+        f"np.flatnonzero({{0}}, size={n}, fill_value=0)",
+        f"np.bincount(np.abs({{0}}).reshape(-1), length={n})",
+    ]
+    if x.ndim:
+        options.append(f"np.nonzero({{0}}, size={n})[0]")
+    return b.emit(b.one(*options), x)
 
 
 def interpolate(b: Builder) -> object:

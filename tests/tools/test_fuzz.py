@@ -1,0 +1,156 @@
+"""Random programs: fixed ones of the suite, and the fuzz itself, which must find and reduce what is planted."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quire.backends.reference import reference
+from quire.backends.stablehlo.lowering import lowering
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import reductions as rd
+from quire.runtime.compile_cache import compile_cache
+from quire.tools.fuzz import cli
+from quire.tools.fuzz.generate import generate
+from quire.tools.fuzz.program import Arg, Program, Statement, pruned
+from quire.tools.fuzz.reduce import reduced
+from quire.tools.fuzz.rounding import too_far, unexplained
+from quire.tools.fuzz.running import Finding, run_batch, traced
+from quire.tools.fuzz.script import script
+
+FIXED, PART = 300, 100
+
+
+@pytest.mark.parametrize("first", range(0, FIXED, PART))
+def test_fixed_programs(first: int, capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["--seed", str(first), "--count", str(PART), "--no-reduce", "--jobs", "2"])
+    assert status == 0, capsys.readouterr().out[-8000:]
+
+
+def chain(*lines: tuple[str, str, tuple[str, ...]], results: tuple[str, ...], shape: tuple[int, ...] = (17,)) -> Program:
+    """A program of one argument `a`; each line is a target, a text and operands, of the argument's type."""
+    aval = (shape, "float32")
+    statements = tuple(Statement((target,), text, operands, (aval,)) for target, text, operands in lines)
+    return Program((Arg("a", aval, "normal", 1),), statements, results)
+
+
+LONG = chain(
+    ("b", "np.cos({0})", ("a",)),
+    ("c", "{0} * {1} + 1", ("a", "b")),
+    ("d", "np.tanh({0})", ("c",)),
+    ("e", "np.cumsum({0}) * 0.5", ("d",)),
+    ("g", "{0} - {1}", ("e", "b")),
+    ("h", "np.flip({0})", ("g",)),
+    results=("h", "c", "a"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def no_cache(monkeypatch: pytest.MonkeyPatch):
+    """Programs of a planted fault are not kept."""
+    monkeypatch.setattr(compile_cache(), "enabled", False, raising=True)
+
+
+def found_and_reduced(kind: str) -> tuple[Finding, Program]:
+    """The finding of LONG, and the program that is left of it."""
+    (finding,) = [f for f in run_batch([LONG], jax=False).findings if f.kind == kind]
+
+    def still(programs: tuple[Program, ...]) -> bool:
+        return any(f.kind == kind for f in run_batch(programs, jax=False).findings)
+
+    (small,) = reduced(finding.programs, still, time.monotonic() + 300, tries=40)
+    return finding, small
+
+
+def test_a_wrong_rule_of_the_compiler_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch, no_cache: None) -> None:
+    right = lowering.rules[rd.cumsum_p]
+
+    def wrong(ctx: Any, x: Any, **params: Any) -> Any:
+        return right(ctx, x, **{**params, "reverse": not params["reverse"]})
+
+    monkeypatch.setitem(lowering.rules, rd.cumsum_p, wrong)
+    finding, small = found_and_reduced("wrong")
+    assert "compiled differs from the reference" in finding.text
+    assert [s.text for s in small.statements] == ["np.cumsum({0}) * 0.5"]
+    assert small.results == (small.statements[0].targets[0],)
+    assert small.args[0].aval[0][0] <= 4
+
+
+def test_an_exception_of_the_compiler_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch, no_cache: None) -> None:
+    def broken(ctx: Any, x: Any, **params: Any) -> Any:
+        raise RuntimeError("planted")
+
+    monkeypatch.setitem(lowering.rules, rd.cumsum_p, broken)
+    finding, small = found_and_reduced("failed")
+    assert finding.text == "RuntimeError: planted"
+    assert [s.text for s in small.statements] == ["np.cumsum({0}) * 0.5"]
+
+
+def test_a_wrong_rule_of_the_reference_is_found_with_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jax")
+    monkeypatch.setitem(reference.rules, ew.tanh_p, lambda x, **_: np.tanh(x) * np.float32(1.0001))
+    kinds = {f.kind for f in run_batch([LONG]).findings}
+    assert "reference" in kinds
+
+
+def test_a_crash_ends_a_worker_only() -> None:
+    from quire.tools.fuzz.workers import Pool, Task
+
+    bad = chain(("b", "{0} + __import__('os')._exit(3)", ("a",)), results=("b",))
+    good = chain(("b", "{0} + 1", ("a",)), results=("b",))
+    pool = Pool(1, jax=False)
+    try:
+        assert pool.run(Task((bad,), False), time.monotonic() + 100).ended == "crashed (exit status 3)"
+        assert pool.run(Task((good,), False), time.monotonic() + 100).outcome.findings == []
+    finally:
+        pool.close()
+
+
+def test_rounding_explains_cancellation_and_choices_that_are_near_but_not_other_values() -> None:
+    def explained(f: Callable[..., Any], x: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+        closed = traced(f, [x])
+        (want,) = reference_results(closed, [x])
+        assert too_far(other, want).any()
+        return not unexplained(closed, [x], [(other, want)], [want])
+
+    import quire.numpy as qnp
+    from quire.backends.reference import eval_jaxpr as reference_results
+
+    x = np.full(5, 0.3, np.float32)
+    cancelled = lambda x: (qnp.sin(x) * 1000 - qnp.sin(x * 1.0000001) * 1000) * 1e5  # noqa: E731
+    (want,) = reference_results(traced(cancelled, [x]), [x])
+    assert explained(cancelled, x, want + np.float32(3))
+    assert not explained(cancelled, x, want + np.float32(1e4))
+    near = lambda x: qnp.where(qnp.exp(x) > np.exp(np.float32(0.3)), 1.0, 2.0)  # noqa: E731
+    (want,) = reference_results(traced(near, [x]), [x])
+    assert explained(near, x, 3 - want)
+    assert not explained(lambda x: qnp.where(x > 0.2, 1.0, 2.0), x, np.full(5, 2, np.float32))
+
+
+def test_programs_are_those_of_their_seeds() -> None:
+    for seed in range(20):
+        p = generate(seed)
+        assert p == generate(seed)
+        assert p == pruned(p)
+        assert generate(seed, x64=True).x64
+
+
+def test_a_finding_is_a_script_of_its_own(tmp_path: Any) -> None:
+    seed = next(s for s in range(50) if any(t.name == "gradient" for t in generate(s).stack))
+    program = dataclasses.replace(generate(seed), seed=seed)
+    path = tmp_path / "finding.py"
+    path.write_text(script([program, LONG], "a title"))
+    run = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=300, env={**os.environ, "QUIRE_CACHE": "0"}
+    )
+    assert run.returncode == 0, run.stderr
+    compiled, by_reference = run.stdout.split("by the reference:\n")
+    assert len(compiled.splitlines()) == len(by_reference.splitlines()) > 3
