@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quire.backends.reference import reference
+from quire import numpy as qnp
+from quire.backends.reference import eval_jaxpr, reference
 from quire.backends.stablehlo.lowering import lowering
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
@@ -35,7 +36,9 @@ def test_fixed_programs(first: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 0, capsys.readouterr().out[-8000:]
 
 
-def chain(*lines: tuple[str, str, tuple[str, ...]], results: tuple[str, ...], shape: tuple[int, ...] = (17,)) -> Program:
+def chain(
+    *lines: tuple[str, str, tuple[str, ...]], results: tuple[str, ...], shape: tuple[int, ...] = (17,)
+) -> Program:
     """A program of one argument `a`; each line is a target, a text and operands, of the argument's type."""
     aval = (shape, "float32")
     statements = tuple(Statement((target,), text, operands, (aval,)) for target, text, operands in lines)
@@ -117,20 +120,17 @@ def test_a_crash_ends_a_worker_only() -> None:
 def test_rounding_explains_cancellation_and_choices_that_are_near_but_not_other_values() -> None:
     def explained(f: Callable[..., Any], x: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
         closed = traced(f, [x])
-        (want,) = reference_results(closed, [x])
+        (want,) = eval_jaxpr(closed, x)
         assert too_far(other, want).any()
         return not unexplained(closed, [x], [(other, want)], [want])
 
-    import quire.numpy as qnp
-    from quire.backends.reference import eval_jaxpr as reference_results
-
     x = np.full(5, 0.3, np.float32)
     cancelled = lambda x: (qnp.sin(x) * 1000 - qnp.sin(x * 1.0000001) * 1000) * 1e5  # noqa: E731
-    (want,) = reference_results(traced(cancelled, [x]), [x])
+    (want,) = eval_jaxpr(traced(cancelled, [x]), x)
     assert explained(cancelled, x, want + np.float32(3))
     assert not explained(cancelled, x, want + np.float32(1e4))
     near = lambda x: qnp.where(qnp.exp(x) > np.exp(np.float32(0.3)), 1.0, 2.0)  # noqa: E731
-    (want,) = reference_results(traced(near, [x]), [x])
+    (want,) = eval_jaxpr(traced(near, [x]), x)
     assert explained(near, x, 3 - want)
     assert not explained(lambda x: qnp.where(x > 0.2, 1.0, 2.0), x, np.full(5, 2, np.float32))
 
