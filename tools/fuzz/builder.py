@@ -24,8 +24,8 @@ from .program import Aval, Block, Shape, Statement, library_names, read_names, s
 
 Array = onp.ndarray[Any, Any]
 LARGE = 60.0
-#: Parts of statements that sort.
-SORTING = ("sort", "top_k", "median", "quantile", "unique", "permutation", "choice", "digitize", "interp")
+#: Parts of statements that take long to compile.
+COSTLY = ("sort", "top_k", "median", "quantile", "unique", "digitize", "interp", "random.")
 MOST_ELEMENTS = 20_000
 
 
@@ -85,7 +85,7 @@ class Setting:
         floats, ints: the dtypes it prefers.
         reverse: it is differentiated in reverse: no while loops.
         lanes: how many fold the transformations make its values.
-        sorts: it may sort: such programs take ten times as long to compile.
+        costly: it may sort and draw random numbers: such programs take ten times as long to compile.
     """
 
     sizes: tuple[int, ...]
@@ -93,7 +93,7 @@ class Setting:
     ints: tuple[str, ...]
     reverse: bool
     lanes: int = 1
-    sorts: bool = True
+    costly: bool = True
 
 
 class Builder:
@@ -158,7 +158,7 @@ class Builder:
 
     def emit(self, text: str, *operands: Value, blocks: Sequence[Block] = ()) -> Any:
         """Append a statement; its value, or a list of values where it has several results."""
-        if not self.setting.sorts and any(word in text for word in SORTING):
+        if not self.setting.costly and any(word in text for word in COSTLY):
             raise LookupError
         statement = Statement(("?",), text, tuple(v.name for v in operands), (), tuple(blocks))
         samples = {v.name: v.sample for v in (*self.values, *operands)}

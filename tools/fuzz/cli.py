@@ -41,6 +41,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--jobs", type=int, default=min(os.cpu_count() or 1, 8), help="worker processes (default: one a core)"
     )
     p.add_argument("--no-jax", action="store_true", help="do not compare with JAX (default where it is not installed)")
+    p.add_argument("--no-compile", action="store_true", help="only passes (evaluated by the reference) and lowering: "
+                   "some hundred times as many programs")  # fmt: skip
     p.add_argument("--reduce", action=argparse.BooleanOptionalAction, default=True, help="make findings small")
     p.add_argument("--batch", type=int, default=BATCH, help=f"programs compiled together (default: {BATCH})")
     p.add_argument("-o", "--output", metavar="DIR", help="write each finding's script into this folder")
@@ -90,12 +92,15 @@ class Fuzz:
             first = stop
 
     def _round(self, batches: Sequence[tuple[Program, ...]]) -> None:
-        waiting = [Task(b, self.jax) for b in reversed(batches)]
+        waiting = [self._task(b) for b in reversed(batches)]
         while (waiting or self.pool.busy) and self.running_time_left():
             while waiting and self.pool.free:
                 self.pool.give(waiting.pop())
             for result in self.pool.results(min(0.5, max(0.0, self.deadline - time.monotonic()))):
                 waiting += self._take(result)
+
+    def _task(self, programs: tuple[Program, ...], jax: bool | None = None) -> Task:
+        return Task(programs, self.jax if jax is None else jax, compiled=not self.options.no_compile)
 
     def _take(self, result: Result) -> list[Task]:
         """Account for a result; the tasks that follow from it."""
@@ -107,7 +112,7 @@ class Fuzz:
             return []
         if result.ended:
             if len(task.programs) > 1:
-                return [Task((p,), task.jax) for p in task.programs]
+                return [self._task((p,)) for p in task.programs]
             self.outcome.programs += 1
             self._keep(Finding("crashed", f"the process {result.ended}", task.programs))
             return []
@@ -120,7 +125,7 @@ class Fuzz:
         for finding in outcome.findings:
             self._keep(finding)
         self.again += 1
-        if self.again % AGAIN == 0 and not outcome.findings:
+        if self.again % AGAIN == 0 and task.compiled and not outcome.findings:
             return [Task(task.programs, False, twice=False, tag=outcome.digest)]
         return []
 
@@ -149,7 +154,7 @@ class Fuzz:
                 self.small[signature] = reduced(finding.programs, still, self.deadline)
 
     def _still(self, programs: tuple[Program, ...], finding: Finding) -> bool:
-        task = Task(programs, self.jax and finding.kind in ("refused", "reference"))
+        task = self._task(programs, self.jax and finding.kind in ("refused", "reference"))
         result = self.pool.run(task, min(self.deadline, time.monotonic() + SECONDS))
         if finding.kind == "crashed":
             return bool(result.ended)

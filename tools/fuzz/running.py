@@ -32,7 +32,7 @@ class Finding:
     """Something that should not be.
 
     Attributes:
-        kind: "refused", "failed", "crashed", "wrong", "reference", "unstable", "argument", "process".
+        kind: "refused", "failed", "crashed", "wrong", "passes", "reference", "unstable", "argument", "process".
         text: one line that tells it.
         programs: what to run together to see it.
     """
@@ -110,18 +110,18 @@ def traced(function: Callable[..., Any], values: Sequence[Array]) -> ClosedJaxpr
     return close_captured(jaxpr, captured)
 
 
-def run_batch(programs: Sequence[Program], *, jax: bool = True, twice: bool = True) -> Outcome:
-    """Run programs of one width, compiled together."""
+def run_batch(programs: Sequence[Program], *, jax: bool = True, twice: bool = True, compiled: bool = True) -> Outcome:
+    """Run programs of one width, compiled together; or only up to the module that would be compiled."""
     outcome = Outcome(programs=len(programs))
     if jax:
         import jax as _  # noqa: F401
     with width(programs[0].x64), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _run_batch(programs, outcome, jax, twice)
+        _run_batch(programs, outcome, jax, twice, compiled)
     return outcome
 
 
-def _run_batch(programs: Sequence[Program], outcome: Outcome, jax: bool, twice: bool) -> None:
+def _run_batch(programs: Sequence[Program], outcome: Outcome, jax: bool, twice: bool, compiled: bool) -> None:
     names = library_names("quire")
     runs: list[_Run] = []
     for p in programs:
@@ -142,11 +142,37 @@ def _run_batch(programs: Sequence[Program], outcome: Outcome, jax: bool, twice: 
             continue
         runs.append(_Run(p, function, values, closed, want))
     digest = hashlib.sha256()
-    for part in _compiled(runs, outcome, twice):
-        digest.update(part)
+    if compiled:
+        for part in _compiled(runs, outcome, twice):
+            digest.update(part)
+    else:
+        for run in runs:
+            _lowered(run, outcome)
     outcome.digest = digest.hexdigest()
     if jax:
         _against_jax(runs, outcome)
+
+
+# -- passes and lowering
+
+
+def _lowered(run: _Run, outcome: Outcome) -> None:
+    """The program after the passes gives the same by the reference, and is lowered."""
+    from quire.compiler import lower_optimized, run_pipeline
+    from quire.runtime.devices import devices
+
+    target = devices("cpu")[0].target
+    donated = [i for i, a in enumerate(run.program.args) if a.donated]
+    try:
+        optimized = run_pipeline(run.closed, target)
+        got = reference.eval_jaxpr(optimized, *run.program.values())
+        lower_optimized(optimized, target, "main", donated)
+    except Exception as error:
+        outcome.findings.append(Finding("failed", described(error), (run.program,)))
+        return
+    finding = _compared(run, got, run.want, outcome, "passes", "the program after the passes", "the one before")
+    if finding is not None:
+        outcome.findings.append(finding)
 
 
 # -- compiled

@@ -24,6 +24,7 @@ class Task:
     programs: tuple[Program, ...]
     jax: bool
     twice: bool = True
+    compiled: bool = True
     tag: Any = None
 
 
@@ -54,7 +55,10 @@ def _serve(connection: Connection, jax: bool) -> None:
         if task is None:
             return
         try:
-            answer: tuple[Any, str] = (run_batch(task.programs, jax=task.jax, twice=task.twice), "")
+            answer: tuple[Any, str] = (
+                run_batch(task.programs, jax=task.jax, twice=task.twice, compiled=task.compiled),
+                "",
+            )
         except KeyboardInterrupt:
             return
         except BaseException as error:
