@@ -83,7 +83,8 @@ class Setting:
     Attributes:
         sizes: of dimensions.
         floats, ints: the dtypes it prefers.
-        reverse: it is differentiated in reverse: no while loops.
+        derived: it is differentiated.
+        reverse: in reverse: no while loops.
         lanes: how many fold the transformations make its values.
         costly: it may sort and draw random numbers: such programs take ten times as long to compile.
     """
@@ -91,6 +92,7 @@ class Setting:
     sizes: tuple[int, ...]
     floats: tuple[str, ...]
     ints: tuple[str, ...]
+    derived: bool
     reverse: bool
     lanes: int = 1
     costly: bool = True

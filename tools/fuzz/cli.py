@@ -194,6 +194,7 @@ class Fuzz:
             f"\nfuzz: {o.programs} programs in {seconds:.0f} s (seed {self.options.seed}, JAX {'yes' if self.jax else 'no'}); "
             f"findings: {parts}" + (f" of {len(self.found)} causes" if total else "") + f"; explained by rounding: "
             f"{o.explained}; refused by both: {o.both_refuse}; only quire accepts: {o.accepted}"
+            + (f"; JAX's compiler wrong: {o.oracle}" if o.oracle else "")
             + (f"; faults of the fuzz: {len(self.faults)}" if self.faults else "")
         )
         return 1 if total or self.faults else 0

@@ -34,7 +34,15 @@ def _setting(rng: random.Random, x64: bool, stack: list[str]) -> Setting:
     for name in stack:
         lanes *= 3 if name == "vmap" else 2 if name in DERIVATIVES else 1
     reverse = any(n in DERIVATIVES and n != "pushforward" for n in stack)
-    return Setting(tuple(sizes), tuple(floats), tuple(ints), reverse, lanes, costly=rng.random() < 0.12)
+    return Setting(
+        tuple(sizes),
+        tuple(floats),
+        tuple(ints),
+        any(n in DERIVATIVES for n in stack),
+        reverse,
+        lanes,
+        costly=rng.random() < 0.12,
+    )
 
 
 def _stack(rng: random.Random) -> list[str]:

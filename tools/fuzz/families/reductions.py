@@ -61,9 +61,10 @@ def cumulative(b: Builder) -> object:
     options = [f"np.cumsum({{0}}, axis={axis})", f"lax.cumsum({{0}}, axis={axis}, reverse=True)"]
     if x.kind == "f":
         options += [f"np.cumprod(np.clip({{0}}, 0.7, 1.2), axis={axis})", f"lax.cumlogsumexp({{0}}, axis={axis})"]
-    if x.kind in "fiu":
+    if x.kind in "iu" or (x.kind == "f" and not b.setting.derived):  # JAX shares cotangents of ties by its tree
         options += [f"lax.cummax({{0}}, axis={axis})", f"lax.cummin({{0}}, axis={axis}, reverse=True)"]
-        options += [f"np.diff({{0}}, axis={axis})"]
+    if x.kind in "fiu":
+        options.append(f"np.diff({{0}}, axis={axis})")
     return b.emit(b.one(*options), x)
 
 
