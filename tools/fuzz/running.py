@@ -89,7 +89,8 @@ class _Run:
 def described(error: BaseException) -> str:
     """An exception in one line."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [""]
-    return f"{type(error).__name__}: {lines[0][:300]}"
+    told = [line.split(":", 1)[1].strip() for line in lines[1:] if line.strip().startswith("first diagnostic:")]
+    return f"{type(error).__name__}: {(told or lines)[0][:300]}"
 
 
 @contextmanager
