@@ -309,7 +309,7 @@ def reduce(
     body: Callable[..., Sequence[Value]],
 ) -> list[Value]:
     """Reduce some operands together; `body` gets the accumulators, then the elements, as scalars."""
-    operands = [no_fill(x) for x in operands]
+    operands, inits = [no_fill(x) for x in operands], [_no_initialiser(i) for i in inits]
     shape = shape_of(operands[0])
     out = [n for i, n in enumerate(shape) if i not in dimensions]
     operation = op(
@@ -338,9 +338,21 @@ def no_fill(x: Value) -> Value:
     """
     if not origins.is_uniform(x):
         return x
-    if isinstance(mlir.RankedTensorType(x.type).element_type, mlir.ComplexType):
+    if _is_complex(x):
         return complex(*optimization_barrier(real(x), imag(x)))
     return optimization_barrier(x)[0]
+
+
+def _is_complex(x: Value) -> bool:
+    return isinstance(mlir.RankedTensorType(x.type).element_type, mlir.ComplexType)
+
+
+def _no_initialiser(init: Value) -> Value:
+    """The initial value of a reduction; a complex one made when the program runs.
+
+    IREE computes complex constants once, several in one dispatch, and then takes the first result for each of them.
+    """
+    return complex(optimization_barrier(real(init))[0], imag(init)) if _is_complex(init) else init
 
 
 def _apart(results: list[Value]) -> list[Value]:
