@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from quire.ir import errors
+from quire.ir import dtypes, errors
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config, current_override
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
@@ -173,6 +173,8 @@ def _make_call(variant: Variant) -> Call:
                 if kind == "result":
                     array = from_view(out[i], aval, own)
                     array._shared = i in shared
+                elif kind == "float0":
+                    array = np.zeros(aval.shape, dtypes.float0)
                 else:
                     array = _forward(leaves[i], aval, device)
                 results.append(array)

@@ -19,6 +19,7 @@ import numpy as np
 
 from quire.backends.iree.service import CompileOutput, compile_service, retry_flags
 from quire.backends.targets import Target
+from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.identity import identity
@@ -42,7 +43,7 @@ class Program:
     """A loaded program and what is known of it.
 
     Attributes:
-        results: where each output comes from: ("result", k) of the module, or ("argument", i) itself.
+        results: where each output comes from: ("result", k) of the module, ("argument", i) itself, or ("float0", 0).
         kept: the arguments that the module takes; the others are unused.
         seconds: what tracing's successor stages took: passes, lowering, compilation, loading.
         cached: whether it came from the persistent cache.
@@ -82,11 +83,11 @@ if hooks.reference is None:
 
 
 def used_arguments(closed: ClosedJaxpr) -> tuple[int, ...]:
-    """The inputs that an equation reads or that are returned."""
+    """The inputs that an equation reads or that are returned; not the tangents of integers, which have no elements."""
     used: set[Any] = set(closed.jaxpr.outvars)
     for eqn in closed.jaxpr.eqns:
         used.update(eqn.inputs)
-    return tuple(i for i, v in enumerate(closed.jaxpr.invars) if v in used)
+    return tuple(i for i, v in enumerate(closed.jaxpr.invars) if v in used and v.aval.dtype != dtypes.float0)
 
 
 def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int], keep_unused: bool) -> str:
@@ -95,7 +96,7 @@ def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int], keep_unuse
         array = np.asarray(c)
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(
-            np.ascontiguousarray(array).view(np.uint8).data if array.size and array.shape else array.tobytes()
+            np.ascontiguousarray(array).view(np.uint8).data if array.nbytes and array.shape else array.tobytes()
         )
     return cache_key(
         identity(closed.jaxpr), digest.digest(), target.fingerprint(), repr((tuple(donated), keep_unused)),

@@ -36,7 +36,7 @@ def _aligned(*operands: Value) -> list[Value]:
     full = [s for s in shapes if s]
     if len({len(s) for s in full}) != 1 or len(set(full)) == 1:
         return xs  # the type rule speaks of what does not fit
-    target = tuple(max(sizes) if 0 not in sizes else 0 for sizes in zip(*full))
+    target = tuple(builtins.max(sizes) if 0 not in sizes else 0 for sizes in zip(*full))
     if any(n not in (1, t) for s in full for n, t in zip(s, target)):
         return xs
     return [
