@@ -118,9 +118,12 @@ def _make_call(variant: Variant) -> Call:
     def view_of(x: Any) -> Any:
         return device_view(x, device)
 
+    # A call that may be left before its end keeps what it was given.
+    borrow = program.executable.length == "short"
+
     def views_of(leaves: Sequence[Any]) -> list[Any]:
         return [
-            device_view(x, device) if type(x := leaves[i]) is Array else from_host(x, dtype, device)
+            device_view(x, device) if type(x := leaves[i]) is Array else from_host(x, dtype, device, borrow)
             for i, dtype in dtypes_in
         ]
 
@@ -162,7 +165,13 @@ def _make_call(variant: Variant) -> Call:
             views = views_of(leaves)
         if donated:
             views = _donate(leaves, views, kept, donated, device)
-        out = invoke(views)
+            try:
+                out = invoke(views)
+            except BaseException:
+                _delete(leaves, donated)  # the program may have written into them, or do so still
+                raise
+        else:
+            out = invoke(views)
         if n_results == 1:
             out = (out,)
         if in_order:

@@ -17,6 +17,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
+from quire.ir.source import out_of_memory
 from quire.ir.tracing import hooks
 from quire.runtime.array import Array, device_view, from_numpy, from_view, host_value, own_device
 from quire.runtime.devices import Device, devices
@@ -151,7 +152,10 @@ def own(value: np.ndarray[Any, Any], aval: ShapedArray, operands: Sequence[Any])
     flags = value.flags
     if not flags.owndata or any([value is x for x in operands]):
         if any([x.flags.writeable and np.may_share_memory(value, x) for x in operands]):
-            value = value.copy()
+            try:
+                value = value.copy()
+            except MemoryError as error:
+                out_of_memory("", error)
             flags = value.flags
     if flags.writeable:
         value.setflags(write=False)

@@ -30,6 +30,13 @@ class CompileError(QuireError, RuntimeError):
     """
 
 
+class OutOfMemoryError(QuireError, RuntimeError, MemoryError):
+    """Memory that was asked for cannot be had: for an array, or for a compiled program's results and intermediate values.
+
+    The message says who asked for how much, where, and how much is free. It is a MemoryError too.
+    """
+
+
 class UnsupportedError(QuireError, NotImplementedError):
     """An operation or dtype that a target cannot do; the message names the user's line and an alternative."""
 
@@ -119,3 +126,14 @@ class DivisionByZeroError(CheckError):
 
 class OOBError(CheckError):
     """An index outside the array (`checkify.index_checks`)."""
+
+
+def size_text(n: float) -> str:
+    """A number of bytes as it is read: ``512 bytes``, ``1.5 GiB``."""
+    if n < 1024:
+        return f"{n:.0f} bytes"
+    for unit in ("KiB", "MiB", "GiB"):
+        n /= 1024
+        if n < 1024:
+            return f"{n:.4g} {unit}"
+    return f"{n / 1024:.4g} TiB"

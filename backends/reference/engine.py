@@ -14,6 +14,7 @@ import numpy as np
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var
 from quire.ir.primitive import Primitive
+from quire.ir.source import out_of_memory
 from quire.ir.tracing import hooks, last_uses
 
 from .elementwise_math import SINGLE
@@ -56,10 +57,13 @@ def evaluate(
 
     `rule` replaces the reference rule (see :func:`eager_rule`).
     """
-    if p.family in LEAVES:
-        return quietly(_apply, p, rule or reference[p], operands, params, out_avals)
-    with np.errstate(all="ignore"):
-        return _apply(p, rule or reference[p], operands, params, out_avals)
+    try:
+        if p.family in LEAVES:
+            return quietly(_apply, p, rule or reference[p], operands, params, out_avals)
+        with np.errstate(all="ignore"):
+            return _apply(p, rule or reference[p], operands, params, out_avals)
+    except MemoryError as error:
+        out_of_memory(p.name, error)
 
 
 def _apply(
