@@ -215,6 +215,18 @@ def load_compiled(output: CompileOutput, lowered: LoweredProgram, device: Device
     return _load(_facts(output, lowered), device, lowered, lowered.name)
 
 
+def compile_lowered(lowered: LoweredProgram, device: Device) -> Executable:
+    """Compile a lowered program and load it, past the cache."""
+    facts: dict[str, Any] = pickle.loads(_compile(lowered, device.target, lowered.name))
+    try:
+        return _load(facts, device, lowered, lowered.name)
+    except ExecutionError as error:
+        flags = retry_flags(str(error), facts["flags"])
+        if flags is None:
+            raise
+        return _load(pickle.loads(_compile(lowered, device.target, lowered.name, flags)), device, lowered, lowered.name)
+
+
 @dataclass(frozen=True)
 class LoweredProgram:
     """A StableHLO module with what the caller must know of it."""

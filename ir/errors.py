@@ -30,6 +30,13 @@ class CompileError(QuireError, RuntimeError):
     """
 
 
+class MiscompiledError(QuireError, RuntimeError):
+    """A compiled program gave other numbers than the reference backend (reported when ``config.check`` is on).
+
+    This is a mistake of quire or of IREE. The message names the function, its line, the result, and where it goes wrong.
+    """
+
+
 class OutOfMemoryError(QuireError, RuntimeError, MemoryError):
     """Memory that was asked for cannot be had: for an array, or for a compiled program's results and intermediate values.
 
