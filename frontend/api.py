@@ -12,6 +12,7 @@ from quire.ir.avals import aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives.elementwise import copy_p
+from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, device_of, device_view, from_numpy, from_view, host_value, own_device
 from quire.runtime.devices import Device
@@ -97,6 +98,7 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return CompiledFunction(lambda *a, **k: f(*a, **k)).eval_shape(*args, **kwargs)
 
 
+@reports_memory
 def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: bool | None = None) -> Any:
     """Copy a pytree of arrays to a device (the default one when None).
 

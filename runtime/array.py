@@ -333,10 +333,10 @@ def device_view(a: Array, device: Device) -> Any:
     return view
 
 
-def from_host(value: Any, dtype: Any, device: Device) -> Any:
-    """A buffer view of an argument that is no Array, for a call during which the argument lives."""
+def from_host(value: Any, dtype: Any, device: Device, borrow: bool = True) -> Any:
+    """A buffer view of an argument that is no Array, with `borrow` for a call during which the argument lives."""
     host = np.asarray(value, dtype)
-    return buffers.from_numpy(host, device, borrow=host is value)
+    return buffers.from_numpy(host, device, borrow=borrow and host is value)
 
 
 def raise_deleted(a: Array) -> NoReturn:

@@ -14,6 +14,7 @@ from quire.ir.dtypes import DType
 from quire.ir.errors import TracerArrayConversionError
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
+from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 from quire.runtime.buffers import aligned_copy
@@ -36,6 +37,7 @@ from ._util import (
 )
 
 
+@reports_memory
 def filled(shape: tuple[int, ...], value: Any, dtype: DType, weak: bool = False) -> Value:
     """`value` (a scalar) repeated: made at once outside a trace, recorded as a broadcast in one."""
     if eager_here() and not isinstance(value, Tracer):
@@ -424,6 +426,7 @@ def arange(
     return x if device is None else _put(x, device)
 
 
+@reports_memory
 def _arange_host(values: list[Any], d: DType) -> np.ndarray[Any, Any]:
     if d.kind in "iufc" and d.itemsize >= 4:
         return np.arange(*values, dtype=d)
@@ -548,6 +551,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     return moveaxis(out, 0, axis) if axis != 0 else out
 
 
+@reports_memory
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Value:
     """A matrix with ones on its k-th diagonal and zeros elsewhere. Follows `numpy.eye`.
 
@@ -591,6 +595,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
     return cast(_below(n, m, as_int("tri", k, "k")), d)
 
 
+@reports_memory
 def _below(n: int, m: int, k: int) -> Value:
     """Whether an element of an n-by-m matrix lies at or below the k-th diagonal."""
     if eager_here():
