@@ -7,14 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from quire import numpy as qnp
-from quire.backends.reference import eval_jaxpr, reference
+from quire.backends.reference import reference
 from quire.backends.stablehlo.lowering import lowering
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
@@ -23,8 +21,7 @@ from quire.tools.fuzz import cli
 from quire.tools.fuzz.generate import generate
 from quire.tools.fuzz.program import Arg, Program, Statement, pruned
 from quire.tools.fuzz.reduce import reduced
-from quire.tools.fuzz.rounding import too_far, unexplained
-from quire.tools.fuzz.running import Finding, run_batch, traced
+from quire.tools.fuzz.running import Finding, run_batch
 from quire.tools.fuzz.script import script
 
 FIXED, PART = 300, 100
@@ -81,7 +78,7 @@ def test_a_wrong_rule_of_the_compiler_is_found_and_reduced(monkeypatch: pytest.M
 
     monkeypatch.setitem(lowering.rules, rd.cumsum_p, wrong)
     finding, small = found_and_reduced("wrong")
-    assert "compiled differs from the reference" in finding.text
+    assert "compiled (is)" in finding.text
     assert [s.text for s in small.statements] == ["np.cumsum({0}) * 0.5"]
     assert small.results == (small.statements[0].targets[0],)
     assert small.args[0].aval[0][0] <= 4
@@ -115,24 +112,6 @@ def test_a_crash_ends_a_worker_only() -> None:
         assert pool.run(Task((good,), False), time.monotonic() + 100).outcome.findings == []
     finally:
         pool.close()
-
-
-def test_rounding_explains_cancellation_and_choices_that_are_near_but_not_other_values() -> None:
-    def explained(f: Callable[..., Any], x: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-        closed = traced(f, [x])
-        (want,) = eval_jaxpr(closed, x)
-        assert too_far(other, want).any()
-        return not unexplained(closed, [x], [(other, want)], [want])
-
-    x = np.full(5, 0.3, np.float32)
-    cancelled = lambda x: (qnp.sin(x) * 1000 - qnp.sin(x * 1.0000001) * 1000) * 1e5  # noqa: E731
-    (want,) = eval_jaxpr(traced(cancelled, [x]), x)
-    assert explained(cancelled, x, want + np.float32(3))
-    assert not explained(cancelled, x, want + np.float32(1e4))
-    near = lambda x: qnp.where(qnp.exp(x) > np.exp(np.float32(0.3)), 1.0, 2.0)  # noqa: E731
-    (want,) = eval_jaxpr(traced(near, [x]), x)
-    assert explained(near, x, 3 - want)
-    assert not explained(lambda x: qnp.where(x > 0.2, 1.0, 2.0), x, np.full(5, 2, np.float32))
 
 
 def test_programs_are_those_of_their_seeds() -> None:

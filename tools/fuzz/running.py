@@ -15,14 +15,13 @@ import numpy as onp
 import quire
 from quire import tree_util
 from quire.backends import reference
-from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.tracing import close_captured, trace_flat
+from quire.passes.compare import Difference, first_difference, rounding_of
 
 from .program import Program, library_names
-from .rounding import too_far, unexplained
 
 Array = onp.ndarray[Any, Any]
 
@@ -179,7 +178,7 @@ def _lowered(run: _Run, outcome: Outcome) -> None:
     except Exception as error:
         outcome.findings.append(Finding("failed", described(error), (run.program,)))
         return
-    finding = _compared(run, got, run.want, outcome, "passes", "the program after the passes", "the one before")
+    finding = _compared(run, got, outcome, "passes", "after the passes")
     if finding is not None:
         outcome.findings.append(finding)
 
@@ -210,10 +209,14 @@ def _compiled(runs: Sequence[_Run], outcome: Outcome, twice: bool) -> Iterator[b
             outcome.findings.append(Finding("argument", f"argument {changed[k]} changed", (run.program,)))
         for i, (x, y) in enumerate(zip(first[k], second[k])):
             if x.tobytes() != y.tobytes():
-                text = f"result {i} differs between two calls: {difference(x, y)}"
+                differ = onp.argwhere((x != y) & ((x == x) | (y == y)))
+                at = tuple(int(n) for n in differ[0]) if len(differ) else None
+                text = f"result {i} differs between two calls" + (
+                    " in bits only" if at is None else f": {x[at]} at {at}, then {y[at]}"
+                )
                 outcome.findings.append(Finding("unstable", text, (run.program,)))
                 break
-        finding = _compared(run, first[k], run.want, outcome, "wrong", "compiled", "the reference")
+        finding = _compared(run, first[k], outcome, "wrong", "compiled")
         if finding is not None:
             if len(runs) > 1:  # alone too? Otherwise it takes all of them.
                 alone = Outcome()
@@ -289,7 +292,7 @@ def _against_jax(runs: Sequence[_Run], outcome: Outcome) -> None:
         _against_jax(runs[half:], outcome)
         return
     for run, expected in zip(runs, results):
-        finding = _compared(run, run.want, expected, outcome, "reference", "the reference", "JAX")
+        finding = _compared(run, expected, outcome, "reference", "by JAX")
         if finding is None:
             continue
         # XLA too writes into what is still read: `x.at[1:].add(x[:-1])` behind a barrier. Operation by operation it is right.
@@ -298,7 +301,7 @@ def _against_jax(runs: Sequence[_Run], outcome: Outcome) -> None:
                 eager = _jax_results([run.program.function(names)], [run.program.values()])[0]
             except Exception:  # not every program runs without jit
                 eager = expected
-        if _compared(run, run.want, eager, Outcome(), "reference", "the reference", "JAX") is None:
+        if _compared(run, eager, Outcome(), "reference", "by JAX") is None:
             outcome.oracle += 1
         else:
             outcome.findings.append(finding)
@@ -307,40 +310,15 @@ def _against_jax(runs: Sequence[_Run], outcome: Outcome) -> None:
 # -- comparing
 
 
-def difference(got: Array, want: Array) -> str:
-    """How two arrays differ, in one line."""
-    if got.shape != want.shape or got.dtype != want.dtype:
-        return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
-    bad = onp.argwhere(too_far(got, want))
-    if not len(bad):
-        return "in bits only"
-    at = tuple(int(i) for i in bad[0])
-    return f"{len(bad)} of {got.size} elements, first at {at}: {got[at]} instead of {want[at]}"
-
-
-def _compared(
-    run: _Run, got: Sequence[Array], want: Sequence[Array], outcome: Outcome, kind: str, what: str, than: str
-) -> Finding | None:
-    """Compare two lists of results; a finding if they differ by more than rounding explains."""
-
-    def finding(i: int, text: str) -> Finding:
-        return Finding(kind, f"result {i}: {what} differs from {than}: {text}", (run.program,))
-
-    if len(got) != len(want):
-        return Finding(kind, f"{what} has {len(got)} results, {than} {len(want)}", (run.program,))
-    pairs: list[tuple[Array, Array] | None] = []
-    for i, (g, w) in enumerate(zip(got, want)):
-        if g.shape != w.shape or g.dtype != w.dtype:
-            return finding(i, difference(g, w))
-        skip = w.dtype == dtypes.float0 or not onp.any(too_far(g, w))
-        pairs.append(None if skip else (g, w))
-    if all(p is None for p in pairs):
-        return None
-    left = unexplained(run.closed, run.values, pairs, run.want)
-    if not left:
-        outcome.explained += 1
-        return None
-    return finding(left[0], difference(got[left[0]], want[left[0]]))
+def _compared(run: _Run, got: Sequence[Array], outcome: Outcome, kind: str, what: str) -> Finding | None:
+    """Compare results with the reference's; a finding if they differ by more than rounding explains."""
+    if len(got) != len(run.want):
+        return Finding(kind, f"{len(got)} results {what}, {len(run.want)} by the reference", (run.program,))
+    found = first_difference(run.want, got, rounding_of(run.closed, run.values, run.want))
+    if isinstance(found, Difference):
+        return Finding(kind, f"by the reference (was) and {what} (is): {found}", (run.program,))
+    outcome.explained += found.explained
+    return None
 
 
 def failure_of(error: BaseException) -> str:
