@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import mlir_c
 
-
 _COPIES = frozenset((b"stream.async.clone", b"stream.async.transfer"))
 _ANEW = _COPIES | {b"stream.async.splat", b"stream.async.constant", b"stream.async.slice", b"stream.async.alloca"}
 """Operations whose result is never the memory of an operand."""
