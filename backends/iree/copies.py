@@ -1,10 +1,11 @@
-"""The copies that a program can do without, by a rule short enough to prove.
+"""Copies of what is written in place: those that a program needs, and those that it can do without.
 
-IREE's stream phase has value semantics and copies whatever is written in place. Its own pass that takes copies away
-(`iree-stream-elide-async-copies`) has taken such that mattered; this one stands where that stood, between the passes that
-insert copies and those that schedule.
+IREE's stream phase has value semantics and copies what is written in place. Its passes leave out copies that matter
+(`iree-stream-elide-async-copies`), or forget one where a single operation reads a value and writes it
+(`iree-stream-materialize-copy-on-write`). Here both are done over, by rules short enough to prove.
 
-Where an operation writes in place, it is tied to an operand. For each copy there are three questions:
+Where an operation writes in place, it is tied to an operand. First each such operand gets a copy unless that is its only
+use. Then for each copy there are three questions:
 
 1. Is it only read, and is what was copied read by all its other uses too? Then it may be the original.
 2. Is it the only use of the original, which has memory of its own? Then the original ends here, and its memory may be
@@ -23,13 +24,33 @@ from __future__ import annotations
 
 import mlir_c
 
-_COPIES = frozenset((b"stream.async.clone", b"stream.async.transfer"))
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` takes longer to import than all else here
+    from collections.abc import Iterator
+
+_CLONE = b"stream.async.clone"
+_DISPATCH = b"stream.async.dispatch"
+_COPIES = frozenset((_CLONE, b"stream.async.transfer"))
 _ANEW = _COPIES | {b"stream.async.splat", b"stream.async.constant", b"stream.async.slice", b"stream.async.alloca"}
 """Operations whose result is never the memory of an operand."""
 _INTO_TARGET = frozenset((b"stream.async.update", b"stream.async.copy", b"stream.async.fill"))
 """Operations that write into their first operand."""
-_READERS = frozenset((b"stream.async.dispatch", b"stream.async.slice", b"stream.async.load", *_COPIES, *_INTO_TARGET))
+_READERS = frozenset((_DISPATCH, b"stream.async.slice", b"stream.async.load", *_COPIES, *_INTO_TARGET))
 """Operations of which each operand that is not tied is only read."""
+
+
+def put_in(mlir: mlir_c.Mlir, module: int) -> int:
+    """Give what is written in place, and used elsewhere too, a copy to write; how many."""
+    copies, added = _Copies(mlir), 0
+    for op in mlir.in_hosts(module, _INTO_TARGET | {_DISPATCH}):
+        for number, size in copies.written(op):
+            value = mlir.mlirOperationGetOperand(op, number)
+            if len(mlir.uses(value)) > 1:
+                kind, affinity = mlir.mlirValueGetType(value), mlir.attribute(op, b"affinity")
+                copy = mlir.create_before(op, _CLONE, [value, size, size], kind, affinity=affinity)
+                mlir.mlirOperationSetOperand(op, number, copy)
+                added += 1
+    return added
 
 
 def leave_out(mlir: mlir_c.Mlir, module: int) -> int:
@@ -60,13 +81,23 @@ class _Copies:
 
     def reads(self, op: int, number: int) -> bool:
         """Whether an operation only reads this operand."""
-        mlir, name = self.mlir, self.mlir.name(op)
-        if name not in _READERS or (name in _INTO_TARGET and number == 0):
+        name = self.mlir.name(op)
+        if name not in _READERS:
             return False
-        if name != b"stream.async.dispatch":
-            return True
-        results = range(mlir.mlirOperationGetNumResults(op))
-        return all(self.tied(op, r) != mlir.mlirOperationGetOperand(op, number) for r in results)
+        return number not in [written for written, _ in self.written(op)]
+
+    def written(self, op: int) -> Iterator[tuple[int, int]]:
+        """The operands that an operation writes, by number, and the size of each in bytes, a value."""
+        mlir = self.mlir
+        if mlir.name(op) in _INTO_TARGET:
+            yield 0, mlir.mlirOperationGetOperand(op, 1)
+        elif mlir.name(op) == _DISPATCH:
+            results = mlir.mlirOperationGetNumResults(op)
+            sizes = mlir.mlirOperationGetNumOperands(op) - results  # those of the results come last
+            for result in range(results):
+                number = self.tied(op, result)
+                if number is not None:
+                    yield number, mlir.mlirOperationGetOperand(op, sizes + result)
 
     def ended(self, y: int, readers: list[tuple[int, int]]) -> bool:
         """Whether what writes y can begin only when these uses have been served."""
@@ -109,11 +140,11 @@ class _Copies:
                 return True
             if name in _INTO_TARGET or name == b"stream.async.cast":
                 x = mlir.mlirOperationGetOperand(op, 0)
-            elif name == b"stream.async.dispatch":
+            elif name == _DISPATCH:
                 tied = self.tied(op, mlir.mlirOpResultGetResultNumber(x))
                 if tied is None:
                     return True
-                x = tied
+                x = mlir.mlirOperationGetOperand(op, tied)
             elif name == b"scf.for":
                 body = mlir.first_block(op)
                 return self.carried_own(mlir.mlirBlockGetArgument(body, 1 + mlir.mlirOpResultGetResultNumber(x)), body)
@@ -121,14 +152,14 @@ class _Copies:
                 return name == b"stream.tensor.import" and bool(mlir.attribute(op, b"consume"))
 
     def tied(self, dispatch: int, result: int) -> int | None:
-        """The operand that a dispatch writes for one of its results, None where that is new memory."""
+        """The number of the operand that a dispatch writes for one of its results, None where that is new memory."""
         mlir = self.mlir
         ties = mlir.attribute(dispatch, b"tied_operands")
         index = mlir.mlirIntegerAttrGetValueInt(mlir.mlirArrayAttrGetElement(ties, result)) if ties else -1
         if index < 0:
             return None
         workload = mlir.mlirDenseI32ArrayGetElement(mlir.attribute(dispatch, b"operandSegmentSizes"), 0)
-        return mlir.mlirOperationGetOperand(dispatch, workload + index)
+        return workload + index
 
     def carried_own(self, x: int, block: int) -> bool:
         """Whether what a `scf.for` carries as this argument of its body always has memory of its own."""

@@ -25,6 +25,32 @@ class Text(ctypes.Structure):
     _fields_ = (("data", ctypes.c_char_p), ("length", ctypes.c_size_t))
 
 
+class NamedAttribute(ctypes.Structure):
+    """MlirNamedAttribute."""
+
+    _fields_ = (("name", _p), ("attribute", _p))
+
+
+class OperationState(ctypes.Structure):
+    """MlirOperationState: what an operation is made of."""
+
+    _fields_ = (
+        ("name", Text),
+        ("location", _p),
+        ("result_count", ctypes.c_ssize_t),
+        ("results", _p),
+        ("operand_count", ctypes.c_ssize_t),
+        ("operands", _p),
+        ("region_count", ctypes.c_ssize_t),
+        ("regions", _p),
+        ("successor_count", ctypes.c_ssize_t),
+        ("successors", _p),
+        ("attribute_count", ctypes.c_ssize_t),
+        ("attributes", _p),
+        ("infers_types", ctypes.c_bool),
+    )
+
+
 VISIT = ctypes.CFUNCTYPE(ctypes.c_int, _p, _p)
 
 # name: (result, arguments), as declared in mlir-c/IR.h and iree/compiler/mlir_interop.h; handles are pointers
@@ -42,6 +68,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirBlockGetTerminator": (_p, [_p]),
     "mlirBlockInsertOwnedOperationBefore": (None, [_p, _p, _p]),
     "mlirDenseI32ArrayGetElement": (ctypes.c_int32, [_p, ctypes.c_ssize_t]),
+    "mlirIdentifierGet": (_p, [_p, Text]),
     "mlirIdentifierStr": (Text, [_p]),
     "mlirIntegerAttrGetValueInt": (ctypes.c_int64, [_p]),
     "mlirModuleCreateEmpty": (_p, [_p]),
@@ -52,6 +79,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirOpResultGetOwner": (_p, [_p]),
     "mlirOpResultGetResultNumber": (ctypes.c_ssize_t, [_p]),
     "mlirOperationClone": (_p, [_p]),
+    "mlirOperationCreate": (_p, [ctypes.POINTER(OperationState)]),
     "mlirOperationDestroy": (None, [_p]),
     "mlirOperationGetAttributeByName": (_p, [_p, Text]),
     "mlirOperationGetBlock": (_p, [_p]),
@@ -72,6 +100,9 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirOperationSetDiscardableAttributeByName": (None, [_p, Text, _p]),
     "mlirOperationSetOperand": (None, [_p, ctypes.c_ssize_t, _p]),
     "mlirOperationWalk": (None, [_p, VISIT, _p, ctypes.c_int]),
+    "mlirOperationStateAddAttributes": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
+    "mlirOperationStateAddOperands": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
+    "mlirOperationStateAddResults": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
     "mlirOperationVerify": (ctypes.c_bool, [_p]),
     "mlirRegionGetFirstBlock": (_p, [_p]),
     "mlirStringAttrGet": (_p, [_p, Text]),
@@ -146,6 +177,23 @@ class Mlir:
             if self.name(op) in _HOSTS:
                 self.mlirOperationWalk(op, VISIT(visit), None, PRE_ORDER)
         return found
+
+    def create_before(self, place: int, name: bytes, operands: list[int], type: int, **attributes: int | None) -> int:
+        """A new operation before another one, of one result: that."""
+        context = self.mlirOperationGetContext(place)
+        named = [
+            NamedAttribute(self.mlirIdentifierGet(context, text(key.encode())), value)
+            for key, value in attributes.items()
+            if value
+        ]
+        state = OperationState(text(name), self.mlirOperationGetLocation(place))
+        # What is added so is memory of the library's own, which it frees.
+        self.mlirOperationStateAddResults(state, 1, (_p * 1)(type))
+        self.mlirOperationStateAddOperands(state, len(operands), (_p * len(operands))(*operands))
+        self.mlirOperationStateAddAttributes(state, len(named), (NamedAttribute * len(named))(*named))
+        op = self.mlirOperationCreate(state)
+        self.mlirBlockInsertOwnedOperationBefore(self.mlirOperationGetBlock(place), place, op)
+        return self.mlirOperationGetResult(op, 0)
 
     def uses(self, value: int) -> list[tuple[int, int]]:
         """The operations that use a value, and the number of the operand each."""
