@@ -27,7 +27,12 @@ from .placement import as_device
 def compile(f: Callable[..., Any], /, **options: Any) -> CompiledFunction: ...
 @overload
 def compile(f: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
-def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+
+
+_LATER: Any = object()
+
+
+def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
     """Compile a function: it is traced at its first call with arguments of some types, and then runs as one program.
 
     Use as a decorator, with or without arguments, or as a function; `quire.jit` is the same object.
@@ -55,7 +60,7 @@ def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         >>> float(f(2.0, 3.0))
         7.0
     """
-    if f is None:
+    if f is _LATER:
         return lambda g: compile(g, **options)
     return CompiledFunction(f, **options)
 

@@ -19,7 +19,7 @@ from quire.ir.primitives import calls
 from quire.ir.source import where
 from quire.passes.compare import Difference, Equality, evaluate, first_difference, rounding_of, source_of_result
 from quire.runtime import buffers
-from quire.runtime.array import Array, host_value
+from quire.runtime.array import Array, peek
 from quire.runtime.devices import Device
 from quire.runtime.executable import Executable
 
@@ -136,7 +136,7 @@ def checked_once(
         # Before the call: it takes the memory of donated arguments.
         args = [_host(x, v.dtype, i in donated) for i, (x, v) in enumerate(zip(leaves, closed.in_avals))]
         out = call(leaves)
-        got = [host_value(x) if type(x) is Array else np.asarray(x) for x in tree_util.flatten_arrays(out)[0]]
+        got = [peek(x) if type(x) is Array else np.asarray(x) for x in tree_util.flatten_arrays(out)[0]]
         try:
             found = compared(closed, args, got)
         except (QuireError, MemoryError, NotImplementedError) as error:
@@ -157,7 +157,7 @@ def checked_once(
 
 
 def _host(x: Any, dtype: Any, copy: bool) -> Host:
-    value = host_value(x) if type(x) is Array else np.asarray(x, dtype)
+    value = peek(x) if type(x) is Array else np.asarray(x, dtype)
     return value.copy() if copy else value
 
 

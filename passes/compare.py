@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -160,12 +160,18 @@ def first_difference(
     return Equality(largest, explained)
 
 
+def _limits(dtype: Any) -> tuple[float, float]:
+    """The unit in the last place of 1, and the smallest normal number."""
+    info = cast("Any", ml_dtypes.finfo(dtype))
+    return float(info.eps), float(info.tiny)
+
+
 def _distances(x: Array, y: Array) -> tuple[Array, Array, Array]:
     """How far apart two arrays are, a few units in the last place, and the elements' sizes; per element."""
     if not dtypes.is_inexact(x.dtype):
         away = np.where(x == y, 0.0, np.abs(x.astype(np.float64) - y.astype(np.float64)))
         return np.where((x != y) & (away == 0), 1.0, away), np.zeros(x.shape), np.ones(x.shape)
-    info: Any = ml_dtypes.finfo(x.dtype)
+    eps, tiny = _limits(x.dtype)
     wide = np.complex128 if dtypes.is_complex(x.dtype) else np.float64
     a, b = x.astype(wide), y.astype(wide)
     with np.errstate(all="ignore"):
@@ -176,7 +182,7 @@ def _distances(x: Array, y: Array) -> tuple[Array, Array, Array]:
         scale = np.maximum(size, np.sqrt(np.mean(size * size)))
     units = 1 if x.dtype.itemsize == 2 else 8
     # Denormal numbers may be flushed to zero.
-    return away, size * (float(info.eps) * units) + 2 * float(info.tiny), np.maximum(scale, float(info.tiny))
+    return away, size * (eps * units) + 2 * tiny, np.maximum(scale, tiny)
 
 
 def source_of_result(program: ClosedJaxpr, result: int) -> Source | None:

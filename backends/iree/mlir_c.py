@@ -16,12 +16,39 @@ if TYPE_CHECKING:  # `typing` takes longer to import than all else here
 _p = ctypes.c_void_p
 
 PRE_ORDER = 0
+_HOSTS = frozenset((b"util.func", b"util.initializer"))
 
 
 class Text(ctypes.Structure):
     """MlirStringRef."""
 
     _fields_ = (("data", ctypes.c_char_p), ("length", ctypes.c_size_t))
+
+
+class NamedAttribute(ctypes.Structure):
+    """MlirNamedAttribute."""
+
+    _fields_ = (("name", _p), ("attribute", _p))
+
+
+class OperationState(ctypes.Structure):
+    """MlirOperationState: what an operation is made of."""
+
+    _fields_ = (
+        ("name", Text),
+        ("location", _p),
+        ("result_count", ctypes.c_ssize_t),
+        ("results", _p),
+        ("operand_count", ctypes.c_ssize_t),
+        ("operands", _p),
+        ("region_count", ctypes.c_ssize_t),
+        ("regions", _p),
+        ("successor_count", ctypes.c_ssize_t),
+        ("successors", _p),
+        ("attribute_count", ctypes.c_ssize_t),
+        ("attributes", _p),
+        ("infers_types", ctypes.c_bool),
+    )
 
 
 VISIT = ctypes.CFUNCTYPE(ctypes.c_int, _p, _p)
@@ -32,15 +59,30 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ireeCompilerInvocationImportStealModule": (ctypes.c_bool, [_p, _p]),
     "mlirArrayAttrGetElement": (_p, [_p, ctypes.c_ssize_t]),
     "mlirBlockAppendOwnedOperation": (None, [_p, _p]),
+    "mlirBlockArgumentGetArgNumber": (ctypes.c_ssize_t, [_p]),
+    "mlirBlockArgumentGetOwner": (_p, [_p]),
+    "mlirBlockGetArgument": (_p, [_p, ctypes.c_ssize_t]),
     "mlirBlockGetFirstOperation": (_p, [_p]),
     "mlirBlockGetNextInRegion": (_p, [_p]),
+    "mlirBlockGetParentOperation": (_p, [_p]),
+    "mlirBlockGetTerminator": (_p, [_p]),
     "mlirBlockInsertOwnedOperationBefore": (None, [_p, _p, _p]),
+    "mlirDenseI32ArrayGetElement": (ctypes.c_int32, [_p, ctypes.c_ssize_t]),
+    "mlirIdentifierGet": (_p, [_p, Text]),
     "mlirIdentifierStr": (Text, [_p]),
+    "mlirIntegerAttrGetValueInt": (ctypes.c_int64, [_p]),
     "mlirModuleCreateEmpty": (_p, [_p]),
     "mlirModuleGetOperation": (_p, [_p]),
+    "mlirOpOperandGetNextUse": (_p, [_p]),
+    "mlirOpOperandGetOperandNumber": (ctypes.c_uint, [_p]),
+    "mlirOpOperandGetOwner": (_p, [_p]),
+    "mlirOpResultGetOwner": (_p, [_p]),
+    "mlirOpResultGetResultNumber": (ctypes.c_ssize_t, [_p]),
     "mlirOperationClone": (_p, [_p]),
+    "mlirOperationCreate": (_p, [ctypes.POINTER(OperationState)]),
     "mlirOperationDestroy": (None, [_p]),
     "mlirOperationGetAttributeByName": (_p, [_p, Text]),
+    "mlirOperationGetBlock": (_p, [_p]),
     "mlirOperationGetContext": (_p, [_p]),
     "mlirOperationGetLocation": (_p, [_p]),
     "mlirOperationGetName": (_p, [_p]),
@@ -50,24 +92,27 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirOperationGetNumResults": (ctypes.c_ssize_t, [_p]),
     "mlirOperationGetOperand": (_p, [_p, ctypes.c_ssize_t]),
     "mlirOperationGetRegion": (_p, [_p, ctypes.c_ssize_t]),
+    "mlirOperationGetResult": (_p, [_p, ctypes.c_ssize_t]),
     "mlirOperationRemoveAttributeByName": (ctypes.c_bool, [_p, Text]),
     "mlirOperationRemoveDiscardableAttributeByName": (ctypes.c_bool, [_p, Text]),
-    "mlirOpOperandGetNextUse": (_p, [_p]),
-    "mlirOpOperandGetOperandNumber": (ctypes.c_uint, [_p]),
-    "mlirOpOperandGetOwner": (_p, [_p]),
     "mlirOperationRemoveFromParent": (None, [_p]),
-    "mlirOperationGetBlock": (_p, [_p]),
-    "mlirOperationGetResult": (_p, [_p, ctypes.c_ssize_t]),
-    "mlirOperationSetOperand": (None, [_p, ctypes.c_ssize_t, _p]),
     "mlirOperationSetAttributeByName": (None, [_p, Text, _p]),
     "mlirOperationSetDiscardableAttributeByName": (None, [_p, Text, _p]),
+    "mlirOperationSetOperand": (None, [_p, ctypes.c_ssize_t, _p]),
     "mlirOperationWalk": (None, [_p, VISIT, _p, ctypes.c_int]),
+    "mlirOperationStateAddAttributes": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
+    "mlirOperationStateAddOperands": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
+    "mlirOperationStateAddResults": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
+    "mlirOperationVerify": (ctypes.c_bool, [_p]),
     "mlirRegionGetFirstBlock": (_p, [_p]),
     "mlirStringAttrGet": (_p, [_p, Text]),
     "mlirStringAttrGetValue": (Text, [_p]),
     "mlirSymbolRefAttrGetRootReference": (Text, [_p]),
+    "mlirTypeEqual": (ctypes.c_bool, [_p, _p]),
     "mlirValueGetFirstUse": (_p, [_p]),
+    "mlirValueGetType": (_p, [_p]),
     "mlirValueIsABlockArgument": (ctypes.c_bool, [_p]),
+    "mlirValueReplaceAllUsesOfWith": (None, [_p, _p]),
 }
 
 
@@ -119,44 +164,60 @@ class Mlir:
         *_, end = self.operations(block)
         self.mlirBlockInsertOwnedOperationBefore(block, end, op)
 
+    def in_hosts(self, module: int, names: frozenset[bytes]) -> list[int]:
+        """The operations of these names in the host's functions and initialisers, in order."""
+        found: list[int] = []
+
+        def visit(op: int, _: int | None) -> int:
+            if self.name(op) in names:
+                found.append(op)
+            return 0  # go on
+
+        for op in self.operations(self.first_block(module)):
+            if self.name(op) in _HOSTS:
+                self.mlirOperationWalk(op, VISIT(visit), None, PRE_ORDER)
+        return found
+
+    def create_before(self, place: int, name: bytes, operands: list[int], type: int, **attributes: int | None) -> int:
+        """A new operation before another one, of one result: that."""
+        context = self.mlirOperationGetContext(place)
+        named = [
+            NamedAttribute(self.mlirIdentifierGet(context, text(key.encode())), value)
+            for key, value in attributes.items()
+            if value
+        ]
+        state = OperationState(text(name), self.mlirOperationGetLocation(place))
+        # What is added so is memory of the library's own, which it frees.
+        self.mlirOperationStateAddResults(state, 1, (_p * 1)(type))
+        self.mlirOperationStateAddOperands(state, len(operands), (_p * len(operands))(*operands))
+        self.mlirOperationStateAddAttributes(state, len(named), (NamedAttribute * len(named))(*named))
+        op = self.mlirOperationCreate(state)
+        self.mlirBlockInsertOwnedOperationBefore(self.mlirOperationGetBlock(place), place, op)
+        return self.mlirOperationGetResult(op, 0)
+
+    def uses(self, value: int) -> list[tuple[int, int]]:
+        """The operations that use a value, and the number of the operand each."""
+        found: list[tuple[int, int]] = []
+        use = self.mlirValueGetFirstUse(value)
+        while use:
+            found.append((self.mlirOpOperandGetOwner(use), self.mlirOpOperandGetOperandNumber(use)))
+            use = self.mlirOpOperandGetNextUse(use)
+        return found
+
     def separate_uses(self, module: int, name: bytes) -> None:
         """Give each use of the operations of this name, in the host's part, an operation of its own.
 
         For operations of one result whose operands are no results of such.
         """
-        found: list[int] = []
-
-        def visit(op: int, _: int | None) -> int:
-            if self.name(op) == name:
-                found.append(op)
-            return 0  # go on
-
-        for kind in (b"util.func", b"util.initializer"):
-            for function in self.named(self.first_block(module), kind):
-                self.mlirOperationWalk(function, VISIT(visit), None, PRE_ORDER)
-        for op in found:
-            uses: list[tuple[int, int]] = []
-            use = self.mlirValueGetFirstUse(self.mlirOperationGetResult(op, 0))
-            while use:
-                uses.append((self.mlirOpOperandGetOwner(use), self.mlirOpOperandGetOperandNumber(use)))
-                use = self.mlirOpOperandGetNextUse(use)
-            for owner, number in uses[1:]:
+        for op in self.in_hosts(module, frozenset((name,))):
+            for owner, number in self.uses(self.mlirOperationGetResult(op, 0))[1:]:
                 copy = self.mlirOperationClone(op)
                 self.mlirBlockInsertOwnedOperationBefore(self.mlirOperationGetBlock(op), op, copy)
                 self.mlirOperationSetOperand(owner, number, self.mlirOperationGetResult(copy, 0))
 
     def erase(self, module: int, name: bytes) -> None:
-        """All operations of this name, which have no results, in the functions of the host's part."""
-        found: list[int] = []
-
-        def visit(op: int, _: int | None) -> int:
-            if self.name(op) == name:
-                found.append(op)
-            return 0  # go on
-
-        for function in self.named(self.first_block(module), b"util.func"):
-            self.mlirOperationWalk(function, VISIT(visit), None, PRE_ORDER)
-        for op in found:
+        """All operations of this name, which have no results, in the host's part."""
+        for op in self.in_hosts(module, frozenset((name,))):
             self.mlirOperationRemoveFromParent(op)
             self.mlirOperationDestroy(op)
 

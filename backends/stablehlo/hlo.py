@@ -465,15 +465,31 @@ _LOOKED_AT = 200
 """The operations that `_computed_of` looks at, at the most."""
 
 
+_MOVING = frozenset(
+    f"stablehlo.{name}"
+    for name in ("transpose", "broadcast_in_dim", "slice", "dynamic_slice", "pad", "concatenate", "reverse", "gather")
+)
+
+
+def _may_be_view(x: Value) -> bool:
+    """Whether x may have the memory of the first operand of the operation that makes it: of as many elements, as they are."""
+    if not isinstance(x.owner, mlir.Operation | mlir.OpView) or x.owner.name not in VIEWS | _MOVING:
+        return False
+    return math.prod(shape_of(x)) == math.prod(shape_of(x.owner.operands[0]))
+
+
 def _computed_of(value: Value, x: Value) -> bool:
     """Whether x may be read by the dispatch that computes a value; True where finding out takes long."""
-    base = base_of(x)
+    same = {x}
+    while _may_be_view(x):
+        x = x.owner.operands[0]
+        same.add(x)
     pending, seen = [value], set[Any]()
     while pending:
         v = pending.pop()
         if v in seen:
             continue
-        if v in (x, base):
+        if v in same:
             return True
         seen.add(v)
         if len(seen) > _LOOKED_AT:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import enum
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +126,10 @@ def _pow_operands(x: Value, y: Value) -> list[Value]:
 
 def integer_pow(x: Value, y: int) -> Value:
     """``x ** y`` for a constant integer y, by repeated squaring."""
+    try:
+        y = operator.index(y)
+    except TypeError:
+        raise TypeError(f"integer_pow: y must be an integer known when tracing, got {y!r}: use lax.pow") from None
     return ew.integer_pow(x, y)
 
 
