@@ -74,7 +74,9 @@ def _problems(ours: Program, theirs: Program, jax: Any) -> list[str]:
             problems.append(f"call {n} gives other bits in the results {changed}")
             break
     after = _leaves(args)
-    problems += [f"argument {i} has changed" for i, (a, b) in enumerate(zip(given, after)) if a.tobytes() != b.tobytes()]
+    problems += [
+        f"argument {i} has changed" for i, (a, b) in enumerate(zip(given, after)) if a.tobytes() != b.tobytes()
+    ]
     if ours.reference:
         values = reference.eval_jaxpr(quire.make_jaxpr(ours.f)(*ours.args), *given)
         problems += _differences("the reference", got, [np.asarray(x) for x in values], ours)

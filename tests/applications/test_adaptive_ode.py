@@ -127,10 +127,17 @@ def programs(xp: Any) -> list[Program]:
     # terms some ten times its size.
     return [
         Program("sensitivity", forward_sensitivity, (y0, mu), rtol=2e-3),
-        Program("ensemble", lambda ys, mu: xp.vmap(lambda y: solve(oscillator, y, 3.0, mu))(ys), (starts, mu), rtol=1e-4),
+        Program(
+            "ensemble", lambda ys, mu: xp.vmap(lambda y: solve(oscillator, y, 3.0, mu))(ys), (starts, mu), rtol=1e-4
+        ),
         Program("backward", xp.value_and_grad(loss, argnums=(0, 1), has_aux=True), (y0, mu), rtol=1e-2),
         Program("adjoint equation", adjoint, (y0, mu), rtol=1e-3),
-        Program("bounces", xp.value_and_grad(falling, argnums=(0, 1), has_aux=True), (onp.float32(2.0), onp.float32(0.8)), 1e-4),
+        Program(
+            "bounces",
+            xp.value_and_grad(falling, argnums=(0, 1), has_aux=True),
+            (onp.float32(2.0), onp.float32(0.8)),
+            1e-4,
+        ),
     ]
 
 

@@ -121,7 +121,9 @@ def programs(xp: Any) -> list[Program]:
 
         def body(t, ring):
             g = ring[t % 3]
-            n = sum(np.roll(g, s, (0, 1)) for s in ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1)))
+            n = sum(
+                np.roll(g, s, (0, 1)) for s in ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1))
+            )
             return ring.at[(t + 1) % 3].set(((n == 3) | ((g == 1) & (n == 2))).astype(g.dtype))
 
         return lax.fori_loop(0, steps, body, np.zeros((3, *grid.shape), grid.dtype).at[0].set(grid))

@@ -85,7 +85,9 @@ def programs(xp: Any) -> list[Program]:
         """A step of SGD with Nesterov's momentum and an average of the weights over time."""
         params, stats, momentum, average, key = state
         key, now = random.split(key)
-        (value, (stats, accuracy)), g = xp.value_and_grad(loss, has_aux=True)(params, stats, augmented(images, now), labels)
+        (value, (stats, accuracy)), g = xp.value_and_grad(loss, has_aux=True)(
+            params, stats, augmented(images, now), labels
+        )
         momentum = xp.tree.map(lambda m, g: 0.9 * m + g, momentum, g)
         params = xp.tree.map(lambda p, m, g: p - 0.05 * (g + 0.9 * m), params, momentum, g)
         average = xp.tree.map(lambda a, p: 0.99 * a + 0.01 * p, average, params)

@@ -164,7 +164,10 @@ def programs(xp: Any) -> list[Program]:
     x, y = rng.standard_normal((N, 2)).astype("f"), rng.standard_normal((M, 2)).astype("f")
     weights, values = rng.integers(1, 8, 8).astype(onp.int32), rng.integers(1, 20, 8).astype(onp.int32)
     roads = rng.uniform(1, 10, (6, 6)).astype("f")
-    rewards, chances = rng.standard_normal((3, STATES)).astype("f"), rng.standard_normal((3, STATES, STATES)).astype("f")
+    rewards, chances = (
+        rng.standard_normal((3, STATES)).astype("f"),
+        rng.standard_normal((3, STATES, STATES)).astype("f"),
+    )
     discount = onp.float32(0.8)
     decoded = lambda *args: (viterbi(*args), xp.value_and_grad(evidence, argnums=(0, 1), has_aux=True)(*args))
     return [
@@ -175,7 +178,9 @@ def programs(xp: Any) -> list[Program]:
         Program("knapsack", knapsack, (weights, values)),
         Program("shortest paths", shortest_paths, (roads,)),
         Program("value iteration", value_iteration, (rewards, chances, discount)),
-        Program("soft values", xp.value_and_grad(soft_values, argnums=(0, 1, 2)), (rewards, chances, discount), rtol=1e-4),
+        Program(
+            "soft values", xp.value_and_grad(soft_values, argnums=(0, 1, 2)), (rewards, chances, discount), rtol=1e-4
+        ),
     ]
 
 

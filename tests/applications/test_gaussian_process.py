@@ -40,6 +40,7 @@ def programs(xp: Any) -> list[Program]:
 
     def slope(params, x, y, new):
         """Gradients of the predicted mean and deviation at each new point."""
+
         def at(point):
             mean, _, std = predict(params, x, y, point[None, :])
             return mean[0], std[0]

@@ -96,7 +96,10 @@ def programs(xp: Any) -> list[Program]:
             label, total = c
             a, b = label[source[e]], label[target[e]]
             joined = a != b
-            return (np.where(joined & (label == b), a, label), total + np.where(joined, weights[e], 0.0)), (joined, label)
+            return (np.where(joined & (label == b), a, label), total + np.where(joined, weights[e], 0.0)), (
+                joined,
+                label,
+            )
 
         (label, total), (taken, history) = lax.scan(edge, (np.arange(NODES), 0.0), order)
         return label, total, np.zeros(EDGES, bool).at[order].set(taken), history[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as onp
@@ -13,6 +14,7 @@ N, T = 20, 12
 
 def programs(xp: Any) -> list[Program]:
     np, lax = xp.numpy, xp.lax
+    ravel_pytree = import_module(f"{xp.__name__}.flatten_util").ravel_pytree
 
     def thomas(lower, diagonal, upper, rhs):
         """Gaussian elimination of a tridiagonal system, within the arrays it is given."""
@@ -75,14 +77,16 @@ def programs(xp: Any) -> list[Program]:
 
         @xp.checkpoint
         def inner(u, t):
-            return lax.scan(xp.checkpoint(lambda u, s: (thomas(*a, u + 0.1 * source), np.max(u))), u, np.arange(6.0) + t)
+            return lax.scan(
+                xp.checkpoint(lambda u, s: (thomas(*a, u + 0.1 * source), np.max(u))), u, np.arange(6.0) + t
+            )
 
         u, tops = lax.scan(inner, u0, np.arange(5.0))
         return np.sum(u**2) + np.mean(tops), u
 
     def gauss_newton(params, u0, seen):
         """Two damped steps with the Jacobian of all measurements, the parameters as one vector."""
-        flat, restore = xp.flatten_util.ravel_pytree(params)
+        flat, restore = ravel_pytree(params)
         f = lambda z: residual(restore(z), u0, seen)
 
         def body(c, _):
@@ -118,7 +122,9 @@ def programs(xp: Any) -> list[Program]:
     return [
         Program("simulation", both, (log_k, source, u0), rtol=2e-5),
         Program("gradient", xp.value_and_grad(loss), (params, u0, seen), rtol=1e-4),
-        Program("checkpointed", xp.value_and_grad(checkpointed, (0, 1, 2), has_aux=True), (log_k, source, u0), rtol=1e-4),
+        Program(
+            "checkpointed", xp.value_and_grad(checkpointed, (0, 1, 2), has_aux=True), (log_k, source, u0), rtol=1e-4
+        ),
         Program("Gauss-Newton", gauss_newton, (params, u0, seen), rtol=2e-3, reference=False),
         Program("melting", stefan, (2 * u0,)),
     ]

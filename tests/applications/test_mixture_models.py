@@ -39,7 +39,9 @@ def programs(xp: Any) -> list[Program]:
         """To convergence, with the likelihoods in a buffer and the parameters before the last step."""
 
         def unfinished(c):
-            return (c[3] < 12) & (np.abs(c[2][np.maximum(c[3] - 1, 0)] - c[2][np.maximum(c[3] - 2, 0)]) > 1e-4) | (c[3] < 3)
+            return (c[3] < 12) & (np.abs(c[2][np.maximum(c[3] - 1, 0)] - c[2][np.maximum(c[3] - 2, 0)]) > 1e-4) | (
+                c[3] < 3
+            )
 
         def body(c):
             params, _, values, n = c

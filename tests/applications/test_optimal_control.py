@@ -133,15 +133,18 @@ def programs(xp: Any) -> list[Program]:
         us = us + weights @ noise
         return (np.roll(us, -1).at[-1].set(0.0), dynamics(x, us[0]), key), us, costs.min()
 
+    # The history holds differences of gradients that are a hundredth of the gradients: so much is rounding amplified.
     us = (0.5 * onp.sin(onp.arange(T))).astype(onp.float32)
     x0 = onp.array([0.0, 0.2, 0.0, 0.0], onp.float32)
     starts = onp.random.default_rng(13).uniform(-1, 1, (3, 4)).astype(onp.float32)
     return [
         Program("gradient", xp.value_and_grad(cost, argnums=(0, 1)), (us, x0)),
-        Program("L-BFGS", plan, (us, x0), rtol=2e-3),
+        Program("L-BFGS", plan, (us, x0), rtol=2e-2),
         Program("many starts", xp.vmap(rosenbrock), (starts,), rtol=2e-3),
         Program("iLQR", ilqr, (us, x0), rtol=1e-3),
-        Program("sampling control", control, ((us, x0, onp.array([0, 1], onp.uint32)), onp.float32(0.5)), 1e-4, step=True),
+        Program(
+            "sampling control", control, ((us, x0, onp.array([0, 1], onp.uint32)), onp.float32(0.5)), 1e-4, step=True
+        ),
     ]
 
 

@@ -69,11 +69,14 @@ def programs(xp: Any) -> list[Program]:
 
     def gradient(params, key, returns):
         """Through the moves of the particles; what was picked is held constant."""
-        (value, ess), grads = xp.value_and_grad(lambda p: (lambda r: (r[0], r[3][1]))(run(p, key, returns)), has_aux=True)(params)
+        (value, ess), grads = xp.value_and_grad(
+            lambda p: (lambda r: (r[0], r[3][1]))(run(p, key, returns)), has_aux=True
+        )(params)
         return value, ess, grads
 
     def multinomial_chain(key, weights):
         """Repeated resampling of indices only: families die out."""
+
         def body(carry, k):
             families, counts = carry
             picked = random.categorical(k, np.log(weights), shape=(N,))

@@ -95,7 +95,9 @@ def programs(xp: Any) -> list[Program]:
             def body(carry, inputs):
                 scores, texts = carry
                 frame, t = inputs
-                candidates = (scores[:, None] + frame[None, :] + 0.1 * (np.arange(CLASSES) == texts[:, t - 1][:, None])).reshape(-1)
+                candidates = (
+                    scores[:, None] + frame[None, :] + 0.1 * (np.arange(CLASSES) == texts[:, t - 1][:, None])
+                ).reshape(-1)
                 scores, picked = lax.top_k(candidates, width)
                 texts = texts[picked // CLASSES].at[:, t].set((picked % CLASSES).astype("int32"))
                 return (scores, texts), (scores, texts[0])

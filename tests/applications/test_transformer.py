@@ -98,6 +98,7 @@ def programs(xp: Any) -> list[Program]:
 
     def generate(params, prompt):
         """Greedy continuation, with the keys and values of past positions in buffers."""
+
         def single(caches, inputs):
             tokens, t = inputs
             tokens_so_far, keys, values = caches
