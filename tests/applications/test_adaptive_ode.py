@@ -107,7 +107,10 @@ def programs(xp: Any) -> list[Program]:
 
         def flight(carry, _):
             h, v, t = carry
-            at = lambda s: h + v * s - 4.905 * s**2
+
+            def at(s):
+                return h + v * s - 4.905 * s**2
+
             lo, hi = lax.fori_loop(
                 0, 20, lambda i, b: (lambda m: (np.where(at(m) > 0, m, b[0]), np.where(at(m) > 0, b[1], m)))(0.5 * (b[0] + b[1])),
                 (0.01, 5.0),

@@ -96,12 +96,18 @@ def programs(xp: Any) -> list[Program]:
     def epoch(state, images, labels):
         """Several steps in a scan over shuffled batches; the statistics before are given beside those after."""
         order = random.permutation(state[4], BATCH * 2).reshape(2, BATCH)
-        body = lambda s, i: (lambda out: (out[0], (out[1:], s[1])))(train(s, images[i], labels[i]))
+
+        def body(s, i):
+            return (lambda out: (out[0], (out[1:], s[1])))(train(s, images[i], labels[i]))
+
         return lax.scan(body, state, order)
 
     def saliency(params, stats, images, labels):
         """The gradient of each image's own score by its pixels."""
-        score = lambda image, label: network(params, stats, image[None], False)[0][0, label]
+
+        def score(image, label):
+            return network(params, stats, image[None], False)[0][0, label]
+
         return xp.vmap(xp.value_and_grad(score))(images, labels)
 
     rng = onp.random.default_rng(8)

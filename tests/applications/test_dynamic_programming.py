@@ -67,7 +67,10 @@ def programs(xp: Any) -> list[Program]:
         """The log-probability of the observations under the hidden Markov model; its gradient has the marginals."""
         emitted = xp.nn.log_softmax(logits)[:, observations].T
         moves = xp.nn.log_softmax(transition)
-        step = lambda alpha, e: (xp.scipy.special.logsumexp(alpha[:, None] + moves, axis=0) + e, alpha)
+
+        def step(alpha, e):
+            return (xp.scipy.special.logsumexp(alpha[:, None] + moves, axis=0) + e, alpha)
+
         alpha, history = lax.scan(step, emitted[0], emitted[1:])
         return xp.scipy.special.logsumexp(alpha), history
 
@@ -136,7 +139,9 @@ def programs(xp: Any) -> list[Program]:
     def value_iteration(rewards, logits, discount):
         """The value of a Markov decision process, its policy, and how many sweeps it took, by a loop to convergence."""
         p = xp.nn.softmax(logits, -1)
-        bellman = lambda v: rewards + discount * np.einsum("ast,t->as", p, v)
+
+        def bellman(v):
+            return rewards + discount * np.einsum("ast,t->as", p, v)
 
         def body(c):
             v, _, n = c
@@ -149,7 +154,10 @@ def programs(xp: Any) -> list[Program]:
     def soft_values(rewards, logits, discount):
         """The derivative of the entropy-regularised value by everything, through the fixed point."""
         p = xp.nn.softmax(logits, -1)
-        operator = lambda v: xp.scipy.special.logsumexp(rewards + discount * np.einsum("ast,t->as", p, v), axis=0)
+
+        def operator(v):
+            return xp.scipy.special.logsumexp(rewards + discount * np.einsum("ast,t->as", p, v), axis=0)
+
         v = lax.custom_root(
             lambda v: operator(v) - v, np.zeros(STATES),
             lambda f, v: lax.fori_loop(0, 60, lambda i, v: v + f(v), v),
@@ -169,7 +177,10 @@ def programs(xp: Any) -> list[Program]:
         rng.standard_normal((3, STATES, STATES)).astype("f"),
     )
     discount = onp.float32(0.8)
-    decoded = lambda *args: (viterbi(*args), xp.value_and_grad(evidence, argnums=(0, 1), has_aux=True)(*args))
+
+    def decoded(*args):
+        return (viterbi(*args), xp.value_and_grad(evidence, argnums=(0, 1), has_aux=True)(*args))
+
     return [
         Program("edit distance", lambda a, b: (edit_distance(a, b), edit_distance_by_rows(a, b)), (a, b)),
         Program("edit distances", xp.vmap(edit_distance, (0, None)), (onp.stack([a, a[::-1], 2 - a]), b)),

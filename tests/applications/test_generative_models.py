@@ -122,14 +122,22 @@ def programs(xp: Any) -> list[Program]:
         return xp.value_and_grad(loss)(params), samples, path
 
     rng = onp.random.default_rng(21)
-    normal = lambda *shape: (rng.standard_normal(shape) * shape[0] ** -0.5).astype(onp.float32)
-    layers = lambda *sizes: [(normal(a, b), onp.zeros(b, onp.float32)) for a, b in zip(sizes, sizes[1:])]
+
+    def normal(*shape):
+        return (rng.standard_normal(shape) * shape[0] ** -0.5).astype(onp.float32)
+
+    def layers(*sizes):
+        return [(normal(a, b), onp.zeros(b, onp.float32)) for a, b in zip(sizes, sizes[1:])]
+
     mask = onp.array([1, 0, 1, 0], onp.float32)
     flow = [{"net": layers(D, HIDDEN, 2 * D), "mask": mask if k % 2 else 1 - mask} for k in range(3)]
     vae = {"encoder": layers(D, HIDDEN, 2 * LATENT), "decoder": layers(LATENT, HIDDEN, D)}
     x = rng.standard_normal((BATCH, D)).astype(onp.float32)
     bits = (x > 0).astype(onp.float32)
-    zeros = lambda tree: xp.tree.map(onp.zeros_like, tree)
+
+    def zeros(tree):
+        return xp.tree.map(onp.zeros_like, tree)
+
     key = onp.array([0, 31], onp.uint32)
     state = (vae, zeros(vae), zeros(vae), vae["decoder"], key, onp.int32(0))
     return [

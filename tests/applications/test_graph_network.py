@@ -105,7 +105,10 @@ def programs(xp: Any) -> list[Program]:
         return label, total, np.zeros(EDGES, bool).at[order].set(taken), history[-1]
 
     rng = onp.random.default_rng(15)
-    normal = lambda *shape: (0.5 * rng.standard_normal(shape)).astype(onp.float32)
+
+    def normal(*shape):
+        return (0.5 * rng.standard_normal(shape)).astype(onp.float32)
+
     graph = {
         "features": normal(NODES, WIDTH), "owner": onp.sort(rng.integers(0, GRAPHS, NODES)).astype(onp.int32),
         "source": rng.integers(0, NODES, EDGES).astype(onp.int32), "target": rng.integers(0, NODES - 1, EDGES).astype(onp.int32),

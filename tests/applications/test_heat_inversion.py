@@ -87,7 +87,9 @@ def programs(xp: Any) -> list[Program]:
     def gauss_newton(params, u0, seen):
         """Two damped steps with the Jacobian of all measurements, the parameters as one vector."""
         flat, restore = ravel_pytree(params)
-        f = lambda z: residual(restore(z), u0, seen)
+
+        def f(z):
+            return residual(restore(z), u0, seen)
 
         def body(c, _):
             z, damping = c
@@ -118,7 +120,10 @@ def programs(xp: Any) -> list[Program]:
     u0 = onp.cos(onp.pi * grid).astype(onp.float32)
     seen = (0.5 + 0.2 * rng.standard_normal((T // 3 + 1, N // 4))).astype(onp.float32)
     params = (log_k, source)
-    both = lambda *a: (simulate(*a), in_one_buffer(*a))
+
+    def both(*a):
+        return (simulate(*a), in_one_buffer(*a))
+
     return [
         Program("simulation", both, (log_k, source, u0), rtol=2e-5),
         Program("gradient", xp.value_and_grad(loss), (params, u0, seen), rtol=1e-4),

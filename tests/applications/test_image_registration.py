@@ -25,7 +25,10 @@ def programs(xp: Any) -> list[Program]:
 
     def blurred(image):
         kernel = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 16
-        along = lambda row: np.convolve(np.pad(row, 2, mode="edge"), kernel, mode="valid")
+
+        def along(row):
+            return np.convolve(np.pad(row, 2, mode="edge"), kernel, mode="valid")
+
         return xp.vmap(along, 1, 1)(xp.vmap(along)(image))
 
     def pyramid(image):
@@ -35,7 +38,9 @@ def programs(xp: Any) -> list[Program]:
         """Descent with momentum from the coarse to the fine; the best transformation of each level begins the next."""
         theta, history = np.zeros(4), []
         for small_moving, small_fixed in zip(pyramid(moving), pyramid(fixed)):
-            loss = lambda t, m=small_moving, f=small_fixed: np.mean((warped(m, t) - f) ** 2)
+
+            def loss(t, m=small_moving, f=small_fixed):
+                return np.mean((warped(m, t) - f) ** 2)
 
             def body(c, _, loss=loss):
                 theta, velocity, best, best_value = c
@@ -51,7 +56,10 @@ def programs(xp: Any) -> list[Program]:
     def lucas_kanade(a, b):
         """The shift between two images in windows, by their structure tensors."""
         gy, gx = np.gradient(0.5 * (a + b))
-        window = lambda z: lax.reduce_window(z, 0.0, lax.add, (5, 5), (2, 2), "VALID")
+
+        def window(z):
+            return lax.reduce_window(z, 0.0, lax.add, (5, 5), (2, 2), "VALID")
+
         xx, xy, yy = window(gx * gx) + 1e-2, window(gx * gy), window(gy * gy) + 1e-2
         xt, yt = window(gx * (b - a)), window(gy * (b - a))
         determinant = xx * yy - xy**2

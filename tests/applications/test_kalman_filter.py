@@ -13,7 +13,7 @@ T, D, M = 12, 4, 2
 
 def programs(xp: Any) -> list[Program]:
     np, lax = xp.numpy, xp.lax
-    solve, mT = np.linalg.solve, np.transpose
+    solve = np.linalg.solve
 
     def model(params):
         """Constant velocity in the plane, positions observed."""

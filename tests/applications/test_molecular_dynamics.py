@@ -113,7 +113,10 @@ def programs(xp: Any) -> list[Program]:
 
     def pressure_of(scale, x):
         """The virial through a change of the box, and the stiffness."""
-        f = lambda s: energy_all(x * s)
+
+        def f(s):
+            return energy_all(x * s)
+
         return xp.value_and_grad(f)(scale), xp.grad(xp.grad(f))(scale)
 
     def histogram(x):

@@ -87,7 +87,10 @@ def programs(xp: Any) -> list[Program]:
 
     def rosenbrock(x0):
         """The same method on Rosenbrock's valley, from many starts."""
-        f = lambda x: np.sum(5 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+        def f(x):
+            return np.sum(5 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
         end, seen = lbfgs(f, x0, 8)
         return end[0], end[1], end[7], seen[0]
 

@@ -94,7 +94,9 @@ def programs(xp: Any) -> list[Program]:
             fx, fy = kx * np.diff(p[:, 1:-1], axis=0), ky * np.diff(p[1:-1, :], axis=1)
             return -np.diff(fx, axis=0) - np.diff(fy, axis=1)
 
-        solve = lambda A, b: xp.scipy.sparse.linalg.cg(A, b, tol=1e-6, maxiter=100)[0]
+        def solve(A, b):
+            return xp.scipy.sparse.linalg.cg(A, b, tol=1e-6, maxiter=100)[0]
+
         u = lax.custom_linear_solve(operator, f, solve, symmetric=True)
         return np.sum(u * f) + 0.1 * np.max(u), u
 

@@ -98,7 +98,10 @@ def programs(xp: Any) -> list[Program]:
 
     def curvature(scene, points):
         """Mean curvature of the field, its gradient's length and its value, at many points."""
-        f = lambda p: distance(scene, p)
+
+        def f(p):
+            return distance(scene, p)
+
         return xp.vmap(lambda p: (f(p), np.linalg.norm(xp.grad(f)(p)), np.trace(xp.hessian(f)(p))))(points)
 
     scene = {

@@ -160,11 +160,15 @@ def programs(xp: Any) -> list[Program]:
     rng = onp.random.default_rng(23)
     x = rng.standard_normal(N).astype(onp.float32)
     payload = rng.standard_normal((N, 2)).astype(onp.float32)
-    weighted = lambda x, p: (lambda k, v: np.sum(k * np.arange(N)) + np.sum(v**2 * np.arange(N)[:, None]))(
-        *bitonic(x, p)
-    )
+
+    def weighted(x, p):
+        return (lambda k, v: np.sum(k * np.arange(N)) + np.sum(v**2 * np.arange(N)[:, None]))(*bitonic(x, p))
+
     q = onp.array([0.1, 0.33, 0.9], onp.float32)
-    networks = lambda x, p: (bitonic(x, p), xp.grad(weighted, (0, 1))(x, p))
+
+    def networks(x, p):
+        return (bitonic(x, p), xp.grad(weighted, (0, 1))(x, p))
+
     return [
         Program("bitonic network", networks, (x, payload)),
         Program("transpositions", lambda x: (odd_even(x), merge_sort(x), orders(x)), (x,)),

@@ -105,7 +105,7 @@ def programs(xp: Any) -> list[Program]:
             token = np.where(t < prompt.shape[1], prompt[:, np.minimum(t, prompt.shape[1] - 1)], tokens_so_far[:, t])
             x = params["embed"][token] + params["position"][t]
             for n in range(LAYERS):
-                layer = xp.tree.map(lambda a: a[n], params["layers"])
+                layer = xp.tree.map(lambda a, n=n: a[n], params["layers"])
                 h = normalised(x, layer["scale"][0], layer["shift"][0])
                 q, k, v = np.split((h @ layer["qkv"]).reshape(BATCH, HEADS, -1), 3, axis=-1)
                 keys, values = keys.at[n, :, t].set(k), values.at[n, :, t].set(v)
