@@ -52,8 +52,13 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirOperationGetRegion": (_p, [_p, ctypes.c_ssize_t]),
     "mlirOperationRemoveAttributeByName": (ctypes.c_bool, [_p, Text]),
     "mlirOperationRemoveDiscardableAttributeByName": (ctypes.c_bool, [_p, Text]),
+    "mlirOpOperandGetNextUse": (_p, [_p]),
+    "mlirOpOperandGetOperandNumber": (ctypes.c_uint, [_p]),
+    "mlirOpOperandGetOwner": (_p, [_p]),
     "mlirOperationRemoveFromParent": (None, [_p]),
+    "mlirOperationGetBlock": (_p, [_p]),
     "mlirOperationGetResult": (_p, [_p, ctypes.c_ssize_t]),
+    "mlirOperationSetOperand": (None, [_p, ctypes.c_ssize_t, _p]),
     "mlirOperationSetAttributeByName": (None, [_p, Text, _p]),
     "mlirOperationSetDiscardableAttributeByName": (None, [_p, Text, _p]),
     "mlirOperationWalk": (None, [_p, VISIT, _p, ctypes.c_int]),
@@ -61,6 +66,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirStringAttrGet": (_p, [_p, Text]),
     "mlirStringAttrGetValue": (Text, [_p]),
     "mlirSymbolRefAttrGetRootReference": (Text, [_p]),
+    "mlirValueGetFirstUse": (_p, [_p]),
     "mlirValueIsABlockArgument": (ctypes.c_bool, [_p]),
 }
 
@@ -112,6 +118,32 @@ class Mlir:
         block = self.first_block(parent)
         *_, end = self.operations(block)
         self.mlirBlockInsertOwnedOperationBefore(block, end, op)
+
+    def separate_uses(self, module: int, name: bytes) -> None:
+        """Give each use of the operations of this name, in the host's part, an operation of its own.
+
+        For operations of one result whose operands are no results of such.
+        """
+        found: list[int] = []
+
+        def visit(op: int, _: int | None) -> int:
+            if self.name(op) == name:
+                found.append(op)
+            return 0  # go on
+
+        for kind in (b"util.func", b"util.initializer"):
+            for function in self.named(self.first_block(module), kind):
+                self.mlirOperationWalk(function, VISIT(visit), None, PRE_ORDER)
+        for op in found:
+            uses: list[tuple[int, int]] = []
+            use = self.mlirValueGetFirstUse(self.mlirOperationGetResult(op, 0))
+            while use:
+                uses.append((self.mlirOpOperandGetOwner(use), self.mlirOpOperandGetOperandNumber(use)))
+                use = self.mlirOpOperandGetNextUse(use)
+            for owner, number in uses[1:]:
+                copy = self.mlirOperationClone(op)
+                self.mlirBlockInsertOwnedOperationBefore(self.mlirOperationGetBlock(op), op, copy)
+                self.mlirOperationSetOperand(owner, number, self.mlirOperationGetResult(copy, 0))
 
     def erase(self, module: int, name: bytes) -> None:
         """All operations of this name, which have no results, in the functions of the host's part."""

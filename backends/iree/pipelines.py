@@ -40,9 +40,10 @@ FLOW = ",".join(
 """From the end of the preprocessing phase to that of the flow phase, where no dispatches are to be formed."""
 
 
-_CLEAN_UP = _functions("canonicalize", "cse", "iree-util-optimize-int-arithmetic")
+_CLEAN_UP = _hosts("canonicalize", "cse", "iree-util-optimize-int-arithmetic")
+_TIDY = _hosts("canonicalize")
 
-_COMMANDS = ",".join(
+ASYNC = ",".join(
     (
         "iree-stream-verify-input",
         "iree-stream-clone-to-consumers",
@@ -51,45 +52,47 @@ _COMMANDS = ",".join(
         _CLEAN_UP,
         # tensors to asynchronous operations
         "iree-stream-specialize-encodings",
-        _functions("iree-stream-encode-host-tensors"),
+        _hosts("iree-stream-encode-host-tensors"),
         "stream.executable(iree-stream-encode-device-tensors)",
         "iree-stream-materialize-encodings",
-        _functions("iree-stream-layout-slices"),
+        _hosts("iree-stream-layout-slices"),
         _CLEAN_UP,
         "iree-stream-verify-lowering-to-async-resources",
-        _functions("iree-stream-materialize-copy-on-write", "canonicalize"),
-        "iree-stream-elide-async-copies",
-        _functions("canonicalize", "iree-stream-emplace-allocations"),
+        _hosts("iree-stream-materialize-copy-on-write", "canonicalize"),
+        _hosts("iree-stream-emplace-allocations"),
         "iree-stream-refine-usage",
-        _functions("canonicalize"),
-        "iree-stream-elide-async-copies",
-        _CLEAN_UP,
+        _TIDY,
+    )
+)
+
+COMMANDS = ",".join(
+    (
         "iree-stream-verify-async-access-ranges",
         "iree-stream-place-transfer-executions",
-        _functions("iree-stream-schedule-execution", "iree-stream-schedule-concurrency"),
+        _hosts("iree-stream-schedule-execution", "iree-stream-schedule-concurrency"),
+        "iree-stream-sync-initializers",
         "iree-stream-propagate-timepoints",
         "iree-stream-materialize-builtins",
-        _CLEAN_UP,
+        _TIDY,
         "iree-stream-verify-lowering-to-async",
         # allocations, and commands
         "iree-stream-schedule-allocation",
         "iree-stream-emplace-transients",
         "iree-stream-materialize-transient-size-queries",
-        _functions("iree-stream-pack-constants", "iree-stream-layout-slices", "canonicalize"),
+        _hosts("iree-stream-pack-constants", "iree-stream-layout-slices", "canonicalize"),
         "iree-util-propagate-subranges",
-        _CLEAN_UP,
-        "iree-stream-automatic-reference-counting",
+        _TIDY,
         "iree-stream-annotate-constant-transient-size",
         "iree-stream-verify-lowering-to-cmd",
-        _functions("iree-stream-reuse-allocations", "convert-scf-to-cf"),
-        _CLEAN_UP,
+        _hosts("convert-scf-to-cf"),
+        _TIDY,
         "iree-stream-elide-timepoints",
-        _CLEAN_UP,
+        _TIDY,
         "symbol-dce",
     )
 )
 
-_DISPATCHES = ",".join(
+DISPATCHES = ",".join(
     (
         "iree-stream-fuse-dispatch-bindings",
         "iree-stream-annotate-dispatch-arguments",
@@ -100,23 +103,6 @@ _DISPATCHES = ",".join(
         _CLEAN_UP,
     )
 )
-
-COMMANDS = {
-    False: _COMMANDS,
-    True: "iree-util-verify-initialization-order,iree-stream-tensor-transformation-pipeline,"
-    "iree-stream-async-transformation-pipeline,iree-stream-cmd-transformation-pipeline",
-}
-"""The part of the stream phase that does not look into executables, by whether the module initialises constants.
-
-With constants it is IREE's own: what one initialiser stores another loads, and only with all of its clean-up, as often,
-are copies left out where they can be and no load comes before its store.
-"""
-
-DISPATCHES = {
-    False: _DISPATCHES,
-    True: "iree-stream-optimization-pipeline,iree-stream-cleanup-pipeline,symbol-dce",
-}
-"""The rest of the stream phase: what executables are given."""
 
 HAL_LINKED = ",".join(
     (

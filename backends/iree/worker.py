@@ -179,13 +179,14 @@ class Invocation:
         if bodies and bodies.missed():
             raise Missed
         self.verify(False)
-        constants = executables.has_globals(mlir, module)
-        yield self.run_passes(pipelines.COMMANDS[constants])
+        yield self.run_passes(pipelines.ASYNC)
+        mlir.separate_uses(module, b"stream.async.splat")
+        yield self.run_passes(pipelines.COMMANDS)
         if bodies:
             bodies.put_back()
         if trusted:
             mlir.erase(module, b"hal.buffer_view.assert")
-        yield self.run_passes(pipelines.DISPATCHES[constants])
+        yield self.run_passes(pipelines.DISPATCHES)
         if self.for_cpu:
             yield self.run("executable-targets", "stream")
             yield self.run_passes(pipelines.HAL_LINKED)

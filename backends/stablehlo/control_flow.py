@@ -265,7 +265,7 @@ def update_row(x: Any, row: Any, i: Any) -> Any:
     """x with row i replaced."""
     shape = hlo.shape_of(x)
     starts = [i, *([hlo.constant(0, INDEX)] * (len(shape) - 1))]
-    return hlo.op1("stablehlo.dynamic_update_slice", [x, hlo.reshape(row, (1, *shape[1:])), *starts], x.type)
+    return hlo.dynamic_update_slice(x, hlo.reshape(row, (1, *shape[1:])), starts)
 
 
 def _join(pieces: Sequence[Any], aval: ShapedArray, reverse: bool) -> Any:

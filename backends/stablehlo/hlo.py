@@ -384,8 +384,39 @@ def dynamic_slice(x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Va
 
 
 def dynamic_update_slice(x: Value, update: Value, starts: Sequence[Value]) -> Value:
-    """dynamic_update_slice, which IREE does in place."""
-    return op1("stablehlo.dynamic_update_slice", [x, update, *starts], x.type)
+    """dynamic_update_slice, which IREE does in place.
+
+    What is computed of x itself gets a barrier: IREE 3.13 would compute it in the dispatch that writes, from elements
+    some of which are new already, or copy between overlapping ranges.
+    """
+    new = [update, *starts]
+    if any(_computed_of(v, x) for v in new):
+        new = optimization_barrier(*new)
+    return op1("stablehlo.dynamic_update_slice", [x, *new], x.type)
+
+
+_COMPUTED_APART = frozenset(("stablehlo.optimization_barrier", "stablehlo.while", "flow.dispatch"))
+"""Operations that IREE never puts into one dispatch with a reader of their results."""
+_LOOKED_AT = 200
+"""The operations that `_computed_of` looks at, at the most."""
+
+
+def _computed_of(value: Value, x: Value) -> bool:
+    """Whether x may be read by the dispatch that computes a value; True where finding out takes long."""
+    base = base_of(x)
+    pending, seen = [value], set[Any]()
+    while pending:
+        v = pending.pop()
+        if v in seen:
+            continue
+        if v in (x, base):
+            return True
+        seen.add(v)
+        if len(seen) > _LOOKED_AT:
+            return True
+        if isinstance(v.owner, mlir.Operation | mlir.OpView) and v.owner.name not in _COMPUTED_APART:
+            pending.extend(v.owner.operands)
+    return False
 
 
 VIEWS = frozenset(
