@@ -146,7 +146,10 @@ class Lowered:
         info = VariantInfo(
             signature, "compiled ahead of time", t.traced.seconds, program.seconds, program.cached, program.cost
         )
-        return Compiled(self, Variant(info, t.traced, closed, program, t.donated))
+        variant = Variant(info, t.traced, closed, program, t.donated)
+        if config.options.check:
+            variant.check_first_call(f"{t.fun_name}{where(current_source(2))}")
+        return Compiled(self, variant)
 
 
 class Compiled:

@@ -12,6 +12,7 @@ from quire.ir.avals import aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives.elementwise import copy_p
+from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, device_of, device_view, from_numpy, from_view, host_value, own_device
 from quire.runtime.devices import Device
@@ -26,7 +27,12 @@ from .placement import as_device
 def compile(f: Callable[..., Any], /, **options: Any) -> CompiledFunction: ...
 @overload
 def compile(f: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
-def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+
+
+_LATER: Any = object()
+
+
+def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
     """Compile a function: it is traced at its first call with arguments of some types, and then runs as one program.
 
     Use as a decorator, with or without arguments, or as a function; `quire.jit` is the same object.
@@ -54,7 +60,7 @@ def compile(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         >>> float(f(2.0, 3.0))
         7.0
     """
-    if f is None:
+    if f is _LATER:
         return lambda g: compile(g, **options)
     return CompiledFunction(f, **options)
 
@@ -97,6 +103,7 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return CompiledFunction(lambda *a, **k: f(*a, **k)).eval_shape(*args, **kwargs)
 
 
+@reports_memory
 def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: bool | None = None) -> Any:
     """Copy a pytree of arrays to a device (the default one when None).
 

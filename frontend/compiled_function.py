@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from quire.ir import errors
+from quire.ir import dtypes, errors
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config, current_override
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
@@ -90,6 +90,20 @@ class Variant:
         self.donated = tuple(donated)
         self.call = _make_call(self)
 
+    def check_first_call(self, function: str) -> None:
+        """Compare the program with the reference backend at its first call; `function`: its name and line."""
+        from .result_checks import checked_once
+
+        plain = self.call
+        names = [f"result{p}" for p in result_paths(self.traced.out_tree)]
+
+        def done() -> None:
+            if self.call is checked:
+                self.call = plain
+
+        checked = checked_once(plain, self.closed, self.program.device, self.donated, function, names, done)
+        self.call = checked
+
 
 def _make_call(variant: Variant) -> Call:
     """The shortest path from the flat arguments to the result."""
@@ -118,9 +132,12 @@ def _make_call(variant: Variant) -> Call:
     def view_of(x: Any) -> Any:
         return device_view(x, device)
 
+    # A call that may be left before its end keeps what it was given.
+    borrow = program.executable.length == "short"
+
     def views_of(leaves: Sequence[Any]) -> list[Any]:
         return [
-            device_view(x, device) if type(x := leaves[i]) is Array else from_host(x, dtype, device)
+            device_view(x, device) if type(x := leaves[i]) is Array else from_host(x, dtype, device, borrow)
             for i, dtype in dtypes_in
         ]
 
@@ -162,7 +179,13 @@ def _make_call(variant: Variant) -> Call:
             views = views_of(leaves)
         if donated:
             views = _donate(leaves, views, kept, donated, device)
-        out = invoke(views)
+            try:
+                out = invoke(views)
+            except BaseException:
+                _delete(leaves, donated)  # the program may have written into them, or do so still
+                raise
+        else:
+            out = invoke(views)
         if n_results == 1:
             out = (out,)
         if in_order:
@@ -173,6 +196,8 @@ def _make_call(variant: Variant) -> Call:
                 if kind == "result":
                     array = from_view(out[i], aval, own)
                     array._shared = i in shared
+                elif kind == "float0":
+                    array = np.zeros(aval.shape, dtypes.float0)
                 else:
                     array = _forward(leaves[i], aval, device)
                 results.append(array)
@@ -508,6 +533,10 @@ class CompiledFunction:
                         program.seconds * 1e3, traced.seconds * 1e3,
                     )  # fmt: skip
                 variant = Variant(info, traced, closed, program, donated)
+                if config.options.check:
+                    from .result_checks import defined_at
+
+                    variant.check_first_call(f"{self._name}{defined_at(self._f)}")
                 if checks:
                     from .value_checks import checked_call
 
@@ -627,6 +656,12 @@ class CompiledFunction:
         variant = self.variants()[-1]
         stages = stages_of(variant.closed, variant.program.device.target, name=self.__name__, donated=variant.donated)
         return stages[stage]
+
+
+def result_paths(tree: Any) -> list[str]:
+    """The path of each leaf of a result, as ``['loss']``; empty for a result that is one array."""
+    paths = tree.paths() if hasattr(tree, "paths") else [(i,) for i in range(tree.num_leaves)]
+    return ["".join(f"[{part!r}]" for part in path) for path in paths]
 
 
 def check_outputs(leaves: Sequence[Any], tree: Any, function: str) -> None:

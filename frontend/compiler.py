@@ -19,15 +19,18 @@ import numpy as np
 
 from quire.backends.iree.service import CompileOutput, compile_service, retry_flags
 from quire.backends.targets import Target
+from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
+from quire.ir.errors import size_text
 from quire.ir.identity import identity
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.tracing import hooks
-from quire.passes.cost import Cost, estimate
+from quire.passes.cost import Cost, estimate, has_unknown_trips
 from quire.runtime.compile_cache import cache_key, compile_cache
 from quire.runtime.devices import Device, Mode
-from quire.runtime.executable import Executable, ExecutionError
+from quire.runtime.executable import Executable, ExecutionError, Length
+from quire.runtime.interruption import LONG_SECONDS
 
 from . import stages
 from .progress import compile_progress
@@ -42,7 +45,7 @@ class Program:
     """A loaded program and what is known of it.
 
     Attributes:
-        results: where each output comes from: ("result", k) of the module, or ("argument", i) itself.
+        results: where each output comes from: ("result", k) of the module, ("argument", i) itself, or ("float0", 0).
         kept: the arguments that the module takes; the others are unused.
         seconds: what tracing's successor stages took: passes, lowering, compilation, loading.
         cached: whether it came from the persistent cache.
@@ -82,11 +85,11 @@ if hooks.reference is None:
 
 
 def used_arguments(closed: ClosedJaxpr) -> tuple[int, ...]:
-    """The inputs that an equation reads or that are returned."""
+    """The inputs that an equation reads or that are returned; not the tangents of integers, which have no elements."""
     used: set[Any] = set(closed.jaxpr.outvars)
     for eqn in closed.jaxpr.eqns:
         used.update(eqn.inputs)
-    return tuple(i for i, v in enumerate(closed.jaxpr.invars) if v in used)
+    return tuple(i for i, v in enumerate(closed.jaxpr.invars) if v in used and v.aval.dtype != dtypes.float0)
 
 
 def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int], keep_unused: bool) -> str:
@@ -95,7 +98,7 @@ def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int], keep_unuse
         array = np.asarray(c)
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(
-            np.ascontiguousarray(array).view(np.uint8).data if array.size and array.shape else array.tobytes()
+            np.ascontiguousarray(array).view(np.uint8).data if array.nbytes and array.shape else array.tobytes()
         )
     return cache_key(
         identity(closed.jaxpr), digest.digest(), target.fingerprint(), repr((tuple(donated), keep_unused)),
@@ -144,7 +147,7 @@ def compile_program(
         lowered = _lower(closed, target, name, donated, keep_unused)
     try:
         with span(f"load {name}", "load", cached=cached, bytes=len(facts["vmfb"])):
-            executable = _load(facts, device, lowered)
+            executable = _load(facts, device, lowered, name)
     except ExecutionError as error:
         # Some limits (32 buffers in a dispatch) show only now; the same module compiles to a form that loads.
         flags = retry_flags(str(error), facts["flags"])
@@ -155,17 +158,33 @@ def compile_program(
         payload = _compile(lowered, target, name, flags)
         cache.put(key, payload)
         facts = pickle.loads(payload)
-        executable = _load(facts, device, lowered)
+        executable = _load(facts, device, lowered, name)
+    executable.planned = functools.partial(_planned, closed, target, name, tuple(donated), keep_unused)
     return Program(
         executable, facts["results"], tuple(closed.out_avals), facts["kept"], time.perf_counter() - start, cached,
         Cost(*facts["cost"]), facts["flags"], device, len(facts["vmfb"]),
     )  # fmt: skip
 
 
-def _load(facts: dict[str, Any], device: Device, lowered: LoweredProgram | None) -> Executable:
+def _planned(closed: ClosedJaxpr, target: Target, name: str, donated: tuple[int, ...], keep_unused: bool) -> str:
+    """What one call of a program takes of memory, in words; the program is compiled half-way once more to see it."""
+    from .memory_analysis import planned_allocations
+
+    results = sum(a.nbytes for a in closed.out_avals)
+    try:
+        text = stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)["stream"]
+        temporaries = size_text(planned_allocations(text).temporaries)
+    except Exception:  # the error that is being reported is the one to raise
+        temporaries = "an unknown number of bytes"
+    return f"{size_text(results)} for its results and {temporaries} for intermediate values"
+
+
+def _load(facts: dict[str, Any], device: Device, lowered: LoweredProgram | None, name: str) -> Executable:
     """Load a compiled program; `lowered` is needed where it calls the user's functions."""
     cost = Cost(*facts["cost"])
-    parallel = device.is_host and cost.seconds(device.target) > SYNC_BELOW_SECONDS and not facts["serial"]
+    seconds = cost.seconds(device.target)
+    parallel = device.is_host and seconds > SYNC_BELOW_SECONDS and not facts["serial"]
+    length: Length = "long" if seconds > LONG_SECONDS else "unknown" if facts["unknown_trips"] else "short"
     mode: Mode = "task" if parallel else "sync"
     host_modules: list[Any] = []
     if facts["host_calls"]:
@@ -177,13 +196,15 @@ def _load(facts: dict[str, Any], device: Device, lowered: LoweredProgram | None)
                 [a.dtype for a in call.in_avals],
                 [(a.shape, a.dtype) for a in call.out_avals],
                 borrow=call.borrow,
+                anywhere=call.stored().function is not None,
             )
             for call in (facts["host_calls"] if lowered is None else lowered.module.host_calls)
         }
         host_modules.append(HostModule("host", functions, device))
     return Executable.load(
-        facts["vmfb"], device, host_modules=host_modules, driver=mode, stored_results=facts["stored"]
-    )
+        facts["vmfb"], device, host_modules=host_modules, driver=mode, stored_results=facts["stored"], name=name,
+        length=length,
+    )  # fmt: skip
 
 
 def load_compiled(output: CompileOutput, lowered: LoweredProgram, device: Device) -> Executable:
@@ -192,7 +213,19 @@ def load_compiled(output: CompileOutput, lowered: LoweredProgram, device: Device
     Raises:
         ExecutionError: it does not fit the device.
     """
-    return _load(_facts(output, lowered), device, lowered)
+    return _load(_facts(output, lowered), device, lowered, lowered.name)
+
+
+def compile_lowered(lowered: LoweredProgram, device: Device) -> Executable:
+    """Compile a lowered program and load it, past the cache."""
+    facts: dict[str, Any] = pickle.loads(_compile(lowered, device.target, lowered.name))
+    try:
+        return _load(facts, device, lowered, lowered.name)
+    except ExecutionError as error:
+        flags = retry_flags(str(error), facts["flags"])
+        if flags is None:
+            raise
+        return _load(pickle.loads(_compile(lowered, device.target, lowered.name, flags)), device, lowered, lowered.name)
 
 
 @dataclass(frozen=True)
@@ -203,6 +236,8 @@ class LoweredProgram:
     kept: tuple[int, ...]
     results: tuple[tuple[str, int], ...]
     cost: Cost
+    unknown_trips: bool
+    name: str
 
 
 @functools.cache
@@ -258,7 +293,7 @@ def lower_optimized(
     module = lower_module(pruned, target, name=name, donated=written)
     # ("argument", i) counts the arguments of the whole function, not of the pruned one.
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
-    return LoweredProgram(module, kept, results, estimate(pruned.jaxpr))
+    return LoweredProgram(module, kept, results, estimate(pruned.jaxpr), has_unknown_trips(pruned.jaxpr), name)
 
 
 def compile_flags(target: Target) -> tuple[str, ...]:
@@ -289,5 +324,6 @@ def _facts(output: CompileOutput, lowered: LoweredProgram) -> dict[str, Any]:
         "stored": tuple((a.shape, a.dtype) for a in lowered.module.stored),
         "host_calls": [call.stored() for call in lowered.module.host_calls],
         "cost": (lowered.cost.flops, lowered.cost.bytes),
+        "unknown_trips": lowered.unknown_trips,
         "flags": output.flags,
     }

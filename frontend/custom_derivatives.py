@@ -183,6 +183,17 @@ def _recording(leaves: Sequence[Any]) -> bool:
 # -- custom_jvp -----------------------------------------------------------------------------------------------------------
 
 
+def _check_like(rule: str, name: str, outs: Sequence[Any], want: Sequence[ShapedArray]) -> None:
+    """Raise TypeError unless a rule's outputs have the types of the function's."""
+    for i, (x, aval) in enumerate(zip(outs, want, strict=True)):
+        got = aval_of(x)
+        if got.shape != aval.shape or (got.dtype != aval.dtype and not got.weak_type):
+            which = f" {i}" if len(outs) > 1 else ""
+            raise TypeError(
+                f"{rule} must return what {name} returns: output{which} is {aval.short()}, the rule returned {got.short()}"
+            )
+
+
 @dataclass(frozen=True)
 class _JvpRule:
     """``(primals, tangents) -> (results, tangents)``, flat, from the user's rule."""
@@ -193,6 +204,7 @@ class _JvpRule:
     out_tree: Any
     name: str
     symbolic_zeros: bool
+    out_avals: tuple[ShapedArray, ...]
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         primals = [as_array(x) for x in primals]
@@ -217,6 +229,7 @@ class _JvpRule:
                 f"the jvp rule of {self.name} must return primal and tangent outputs of one tree structure, got "
                 f"{out_tree} and {tangent_tree}"
             )
+        _check_like(f"the jvp rule of {self.name}", self.name, outs, self.out_avals)
         results: list[Any] = []
         for x, t in zip(outs, out_ts):
             want = aval_of(x).tangent()
@@ -302,7 +315,9 @@ class custom_jvp(_Custom):
         if not _recording(call.leaves):
             return call.f(*tree_util.tree_unflatten(call.tree, call.leaves))
         jaxpr, captured, out_tree = self._traced(call)
-        rule = _JvpRule(self.jvp, call.fixed, call.tree, out_tree, self._name, self._symbolic_zeros)
+        rule = _JvpRule(
+            self.jvp, call.fixed, call.tree, out_tree, self._name, self._symbolic_zeros, tuple(jaxpr.out_avals)
+        )
         outs = custom_jvp_call_p.bind(
             *captured, *call.leaves, name=self._name, call_jaxpr=_closed(jaxpr), jvp_jaxpr_fun=rule,
             num_consts=len(captured), symbolic_zeros=self._symbolic_zeros,
@@ -342,6 +357,7 @@ class _Forward:
     name: str
     symbolic_zeros: bool
     residuals: _Residuals = field(compare=False)
+    out_avals: tuple[ShapedArray, ...]
 
     def __call__(self, args: Sequence[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], list[Any]]:
         args = [as_array(x) for x in args]
@@ -362,6 +378,7 @@ class _Forward:
                 f"the forward rule of {self.name} must return the output's tree structure {self.out_tree} first, got "
                 f"{out_tree}"
             )
+        _check_like(f"the forward rule of {self.name}", self.name, outs, self.out_avals)
         residuals, self.residuals.tree = tree_util.flatten_arrays(out[1])
         return outs, residuals
 
@@ -472,8 +489,9 @@ class custom_vjp(_Custom):
         jaxpr, captured, out_tree = self._traced(call)
         residuals = _Residuals()
         fwd = _Forward(
-            self.fwd, self._nondiff, call.fixed, call.tree, out_tree, self._name, self._symbolic_zeros, residuals
-        )
+            self.fwd, self._nondiff, call.fixed, call.tree, out_tree, self._name, self._symbolic_zeros, residuals,
+            tuple(jaxpr.out_avals),
+        )  # fmt: skip
         avals = tuple(aval_of(x) for x in call.leaves)
         bwd = _Backward(self.bwd, call.fixed, call.tree, avals, out_tree, self._name, residuals)
         outs = custom_vjp_call_p.bind(

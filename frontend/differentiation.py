@@ -25,7 +25,7 @@ from quire.passes.ad.jvp import jvp_eval
 from quire.passes.ad.linearize import Linear, linearize_eval
 from quire.passes.ad.rules import Linear as LinearInput
 from quire.passes.ad.rules import Zero, instantiate
-from quire.passes.ad.transpose import backward, pullback
+from quire.passes.ad.transpose import NotLinearError, backward, pullback
 
 from . import key_reuse, tree_util
 from .functions import check_callable, name_of, partial_positions
@@ -450,6 +450,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     Returns a function from the output's cotangent to a tuple of the arguments' cotangents. `fun` is not run.
     """
+    check_callable(fun, "linear_transpose")
     if tuple(reduce_axes):
         raise NotImplementedError("linear_transpose: reduce_axes is not supported, expected ()")
     leaves, tree = tree_util.flatten_arrays(primals)
@@ -471,8 +472,15 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         cts, ct_tree = tree_util.flatten_arrays(cotangent)
         if ct_tree != out_tree:
             raise TypeError(f"{what}: the cotangent must have the tree structure {out_tree}, got {ct_tree}")
+        for ct, want in zip(cts, jaxpr.out_avals, strict=True):
+            got = aval_of(ct)
+            if (got.shape, got.dtype) != (want.shape, want.dtype):
+                raise TypeError(f"{what}: the cotangent of an output {want.short()} must be like it, got {got.short()}")
         with appended(what, jaxpr) as keep:
-            found = backward(jaxpr, [*captured, *(LinearInput(a) for a in avals)], cts)
+            try:
+                found = backward(jaxpr, [*captured, *(LinearInput(a) for a in avals)], cts)
+            except NotLinearError as error:
+                raise TypeError(f"{what}: {name_of(fun)} is not linear in its arguments: {error}") from None
             keep(found)
         return tree_util.tree_unflatten(tree, [as_array(instantiate(ct)) for ct in found[len(captured) :]])
 
@@ -526,6 +534,8 @@ def jacfwd(
 
     what = f"jacfwd of {name_of(fun)}"
 
+    check_callable(fun, "jacfwd")
+
     @functools.wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
@@ -565,6 +575,8 @@ def jacrev(
     from .vectorization import vmap
 
     what = f"jacrev of {name_of(fun)}"
+
+    check_callable(fun, "jacrev")
 
     @functools.wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:

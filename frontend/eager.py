@@ -17,6 +17,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
+from quire.ir.source import current_source, out_of_memory, where
 from quire.ir.tracing import hooks
 from quire.runtime.array import Array, device_view, from_numpy, from_view, host_value, own_device
 from quire.runtime.devices import Device, devices
@@ -81,6 +82,11 @@ class ProgramTable:
                 out.append(array)
             return out
 
+        if config.options.check:
+            from .result_checks import checked_once
+
+            names = [f"result {i}" for i in range(len(outvars))]
+            return checked_once(run, ClosedJaxpr(jaxpr), device, (), f"{name}{where(current_source())}", names)
         return run
 
 
@@ -151,7 +157,10 @@ def own(value: np.ndarray[Any, Any], aval: ShapedArray, operands: Sequence[Any])
     flags = value.flags
     if not flags.owndata or any([value is x for x in operands]):
         if any([x.flags.writeable and np.may_share_memory(value, x) for x in operands]):
-            value = value.copy()
+            try:
+                value = value.copy()
+            except MemoryError as error:
+                out_of_memory("", error)
             flags = value.flags
     if flags.writeable:
         value.setflags(write=False)

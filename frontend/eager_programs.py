@@ -19,6 +19,7 @@ import numpy as np
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import Jaxpr, Literal
+from quire.ir.source import out_of_memory
 from quire.ir.tracing import current_trace, trace_flat
 from quire.runtime.array import Array, host_value
 
@@ -68,7 +69,10 @@ class Program:
     def _run(self, env: list[Any]) -> None:
         exactly = self._exactly
         for p, rule, inputs, params, outputs in self._steps:
-            out = rule(*[env[i] for i in inputs], **params)
+            try:
+                out = rule(*[env[i] for i in inputs], **params)
+            except MemoryError as error:
+                out_of_memory(p.name, error)
             if p.multiple_results:
                 for (i, aval), value in zip(outputs, out):
                     env[i] = exactly(p, value, aval)

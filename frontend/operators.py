@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from quire.ir.source import is_internal
+from quire.ir.source import current_source, is_internal, where
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
@@ -205,8 +205,20 @@ def _len(self: Any) -> int:
 
 
 def _format(self: Any, spec: str) -> str:
+    if not spec:
+        return repr(self)
     value = self.concrete()
-    return format(value, spec) if value is not None and spec else repr(self)
+    if value is None:
+        raise TypeError(
+            f"a traced value {self.aval.short()} has no number to format as {spec!r}{where(current_source(2))}: its value is "
+            f"not known while {self.owner.name} is traced; quire.debug.print formats it when the program runs"
+        )
+    return format(value, spec)
+
+
+def _itself(self: Any, memo: Any = None) -> Any:
+    """A traced value is immutable, and belongs to its trace: a copy is the value itself."""
+    return self
 
 
 def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
@@ -240,7 +252,8 @@ def attach() -> None:
     for name, member in members.items():
         setattr(Array, name, member)
         setattr(Tracer, name, member)
-    for name, member in (("__iter__", _iter), ("__len__", _len), ("__format__", _format), ("copy", qnp.copy)):
+    for name, member in (("__iter__", _iter), ("__len__", _len), ("__format__", _format), ("copy", qnp.copy),
+                         ("__copy__", _itself), ("__deepcopy__", _itself)):  # fmt: skip
         setattr(Tracer, name, member)
     doc = "None: a traced value is where the program will run."
     Tracer.device = property(lambda self: None, doc=doc)  # type: ignore[attr-defined]

@@ -114,6 +114,13 @@ enable_checks = OptionContext(
     "verify_each",
     """For a block, verify programs after each pass (`jax.enable_checks`): for finding mistakes of quire itself.""",
 )
+check_programs = OptionContext(
+    "check",
+    """For a block, run each newly compiled program once against the reference backend (``QUIRE_CHECK=1``).
+
+    MiscompiledError names the function, the result and the line where they differ by more than rounding explains.
+    """,
+)
 log_compiles = OptionContext(
     "log_compiles",
     """For a block, log each compilation as a warning of the logger ``quire`` (`jax.log_compiles`): why, how long.""",

@@ -23,6 +23,8 @@ MISMATCH = (TypeError, ValueError, KeyError, AttributeError, IndexError, Overflo
 """What a recogniser raises for a structure that is not its own."""
 
 MOST_LEAVES = 1000
+DEEPEST = 60
+"""Python's compiler takes no more than 100 brackets within each other."""
 _KEYS = (str, int, bool)
 
 
@@ -48,6 +50,7 @@ class _Writer:
         self.found: list[Any] = []
         self.names: dict[str, Any] = {"other": _other, "signature": signature_of_leaf}
         self.count = 0
+        self.depth = 0
 
     def name(self) -> str:
         self.count += 1
@@ -66,6 +69,13 @@ class _Writer:
 
     def take(self, value: Any, name: str) -> None:
         """Statements that check the value named `name` to be like `value`, and name its leaves."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise _TooComplex
+        self._take(value, name)
+        self.depth -= 1
+
+    def _take(self, value: Any, name: str) -> None:
         if value is None:
             self.lines.append(f"if {name} is not None: raise other()")
         elif isinstance(value, dict):
@@ -152,23 +162,26 @@ def assembler(example: Any, count: int) -> Callable[[Sequence[Any]], Any] | None
     """A function from `count` leaves to a tree like `example`, whose leaves are the numbers from 0."""
     names: dict[str, Any] = {}
 
-    def write(value: Any) -> str:
+    def write(value: Any, depth: int = 0) -> str:
         kind = type(value)
+        if depth > DEEPEST:
+            raise _TooComplex
+        depth += 1
         if value is None:
             return "None"
         if kind is dict:
-            return "{" + ", ".join(f"{key!r}: {write(value[key])}" for key in _literals(value)) + "}"
+            return "{" + ", ".join(f"{key!r}: {write(value[key], depth)}" for key in _literals(value)) + "}"
         if kind is list:
-            return f"[{', '.join(map(write, value))}]"
+            return f"[{', '.join([write(x, depth) for x in value])}]"
         if kind is tuple:
-            return f"({_items([write(x) for x in value])})"
+            return f"({_items([write(x, depth) for x in value])})"
         if kind is int:
             return f"v{value}"
         if isinstance(value, PRNGKeyArray) or isinstance(value, tuple) and hasattr(kind, "_fields"):
             name = f"K{len(names)}"
             names[name] = kind
             parts = [value.base] if isinstance(value, PRNGKeyArray) else value
-            return f"{name}({', '.join(map(write, parts))})"
+            return f"{name}({', '.join([write(x, depth) for x in parts])})"
         raise _TooComplex
 
     if count > MOST_LEAVES:

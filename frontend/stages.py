@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from quire.backends.iree.service import PHASES, CompileOutput
 from quire.backends.targets import Target, get_target
 from quire.ir.config import config
@@ -76,6 +78,7 @@ class Stages(Mapping[str, str]):
         options: PrintOptions = _OPTIONS,
         verify_each: bool | None = None,
         compare: bool = False,
+        compare_inputs: Sequence[Any] | None = None,
     ) -> None:
         from quire.passes.manager import PassManager
 
@@ -85,7 +88,9 @@ class Stages(Mapping[str, str]):
         self.donated = tuple(donated)
         self.keep_unused = keep_unused
         self.options = options
-        self.manager = PassManager(pipeline, target=target, verify_each=verify_each, compare=compare)
+        self.manager = PassManager(
+            pipeline, target=target, verify_each=verify_each, compare=compare, compare_inputs=compare_inputs
+        )
         self.pipeline = str(self.manager)
         self.seconds: dict[str, float] = {}
         # A variable keeps its name from pass to pass; off: each text has the names of its own order.
@@ -226,6 +231,45 @@ class Stages(Mapping[str, str]):
         load_compiled(output, self.lowered, device)
         self.seconds[LOAD] = perf_counter() - start
 
+    def compare_compiled(self) -> str:
+        """Run the compiled program beside the reference backend, on the inputs on which the passes were compared.
+
+        Returns how far they agree, as a sentence, or why the program was not run.
+
+        Raises:
+            PassError: a pass changes the numbers.
+            MiscompiledError: lowering or IREE does; the message names the result, the element and the user's line.
+        """
+        from quire.ir.errors import MiscompiledError
+        from quire.passes.compare import Difference, random_inputs
+        from quire.runtime.devices import PLATFORMS, devices
+
+        from .compiler import compile_lowered
+        from .result_checks import blame, compared, not_comparable, run
+
+        reason = not_comparable(self.program)
+        if reason is not None:
+            return f"not compared: {reason}"
+        given = self.manager.compare_inputs
+        args = random_inputs(self.program.in_avals) if given is None else [np.asarray(x) for x in given]
+        passes = f"the {len(self.result.records)} passes" if self.manager.passes else "no passes"
+        try:
+            if self.target.name not in PLATFORMS:
+                raise RuntimeError(f"programs for {self.target.name} are compiled only")
+            device = devices(self.target.name)[0]
+        except RuntimeError as error:
+            return f"equal after {passes}; not run compiled: {error}"
+        executable = compile_lowered(self.lowered, device)
+        avals = self.program.out_avals
+        got = run(executable, self.lowered.kept, self.lowered.results, avals, args)
+        found = compared(self.program, args, got)
+        if isinstance(found, Difference):
+            raise MiscompiledError(
+                f"the compiled program changes the numbers ({passes} do not: it is lowering or IREE): {found}\n"
+                f"  {blame(self.program, args, device, found.result)}"
+            )
+        return f"{found}: {len(avals)} results, after {passes} and compiled for {device}"
+
     def _code(self, output: CompileOutput) -> str:
         _, pattern = _CODE[self.target.backend]
         found = {name: data for name, data in sorted(output.files.items()) if pattern.search(name)}
@@ -294,6 +338,7 @@ def stages_of(
     options: PrintOptions = _OPTIONS,
     verify_each: bool | None = None,
     compare: bool = False,
+    compare_inputs: Sequence[Any] | None = None,
 ) -> Stages:
     """The stages of a program for a target; `pipeline` defaults to the target's own.
 
@@ -303,7 +348,7 @@ def stages_of(
     text = pipeline_of(t) if pipeline is None else pipeline
     return Stages(
         closed, t, text, name=name, donated=donated, keep_unused=keep_unused, options=options,
-        verify_each=verify_each, compare=compare,
+        verify_each=verify_each, compare=compare, compare_inputs=compare_inputs,
     )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def _replay(closed: ClosedJaxpr, args: Sequence[Host], options: Options) -> _Fou
 
     if any(e.primitive is calls.io_callback_p for e in all_eqns(closed.jaxpr)):
         return _Found(reason="it calls io_callback, so it was not run again to find where")
-    jaxpr = _without_debug_callbacks(closed.jaxpr)
+    jaxpr = without_debug_callbacks(closed.jaxpr)
     records: list[_Record] = []
     producer: dict[int, _Record] = {}  # by the id of a bad array; the records keep the arrays alive
 
@@ -178,11 +178,11 @@ def _open(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
     return jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
 
 
-def _without_debug_callbacks(jaxpr: Jaxpr) -> Jaxpr:
+def without_debug_callbacks(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr whose prints are not printed a second time."""
 
     def closed(j: ClosedJaxpr) -> ClosedJaxpr:
-        return ClosedJaxpr(_without_debug_callbacks(j.jaxpr), j.consts)
+        return ClosedJaxpr(without_debug_callbacks(j.jaxpr), j.consts)
 
     if not any(e.primitive is calls.debug_callback_p for e in all_eqns(jaxpr)):
         return jaxpr

@@ -164,6 +164,7 @@ def aval_of(value: Any) -> ShapedArray:
     if isinstance(value, np.number | np.bool_):
         return _numpy_scalar(cast("Any", value).__class__, config.options.enable_x64)
     if isinstance(value, np.ndarray | np.generic):
+        refuse_masked(value)
         array = cast("np.ndarray[Any, Any]", value)
         return _array_aval(array.shape, array.dtype, config.options.enable_x64)
     for base, dtype in _SCALAR_DTYPES.items():  # subclasses of Python scalars, for example IntEnum
@@ -171,6 +172,15 @@ def aval_of(value: Any) -> ShapedArray:
             return ShapedArray((), dtypes.canonicalize(dtype), base is not bool)
     why = getattr(value, "why_no_array", "expected a quire or NumPy array or a number")
     raise TypeError(f"{value!r} of type {type(value).__name__} is not an array: {why}")
+
+
+def refuse_masked(value: Any) -> None:
+    """Raise ValueError for one of NumPy's masked arrays, whose mask would be lost."""
+    if isinstance(value, np.ndarray) and hasattr(cast("Any", value), "filled"):
+        raise ValueError(
+            "numpy masked arrays are not supported, their mask would be lost: give x.filled(value), or the data and the "
+            "mask (~numpy.ma.getmaskarray(x)) as two arrays"
+        )
 
 
 def check_int_range(value: int) -> None:

@@ -40,6 +40,8 @@ class Options:
     user_context: tuple[Any, ...] = field(default=(), metadata={"traced": True})
     check_tracer_leaks: bool = False
     verify_each: bool = False
+    # Each newly compiled program is compared with the reference backend at its first call.
+    check: bool = False
     traceback_filtering: bool = True
     dump_to: str | None = None
     log_compiles: bool = False
@@ -69,6 +71,7 @@ def _from_environment() -> Options:
         check_tracer_leaks=_env_bool("QUIRE_CHECK_TRACER_LEAKS", False),
         disable_jit=_env_bool("QUIRE_DISABLE_JIT", False),
         verify_each=_env_bool("QUIRE_VERIFY_EACH", False),
+        check=_env_bool("QUIRE_CHECK", False),
         traceback_filtering=_env_bool("QUIRE_TRACEBACK_FILTERING", True),
         dump_to=os.environ.get("QUIRE_DUMP_TO") or None,
         log_compiles=_env_bool("QUIRE_LOG_COMPILES", False),

@@ -30,6 +30,20 @@ class CompileError(QuireError, RuntimeError):
     """
 
 
+class MiscompiledError(QuireError, RuntimeError):
+    """A compiled program gave other numbers than the reference backend (reported when ``config.check`` is on).
+
+    This is a mistake of quire or of IREE. The message names the function, its line, the result, and where it goes wrong.
+    """
+
+
+class OutOfMemoryError(QuireError, RuntimeError, MemoryError):
+    """Memory that was asked for cannot be had: for an array, or for a compiled program's results and intermediate values.
+
+    The message says who asked for how much, where, and how much is free. It is a MemoryError too.
+    """
+
+
 class UnsupportedError(QuireError, NotImplementedError):
     """An operation or dtype that a target cannot do; the message names the user's line and an alternative."""
 
@@ -119,3 +133,14 @@ class DivisionByZeroError(CheckError):
 
 class OOBError(CheckError):
     """An index outside the array (`checkify.index_checks`)."""
+
+
+def size_text(n: float) -> str:
+    """A number of bytes as it is read: ``512 bytes``, ``1.5 GiB``."""
+    if n < 1024:
+        return f"{n:.0f} bytes"
+    for unit in ("KiB", "MiB", "GiB"):
+        n /= 1024
+        if n < 1024:
+            return f"{n:.4g} {unit}"
+    return f"{n / 1024:.4g} TiB"

@@ -5,13 +5,19 @@ quire's own frames are skipped, so that an error of any stage names a line that 
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType, FrameType
+from typing import Any, NoReturn, TypeVar
+
+from .errors import OutOfMemoryError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +139,25 @@ def where(source: Source | None) -> str:
         return ""
     scope = f", scope {source.scope}" if source.scope else ""
     return f" (at {source.file}:{source.line}, in {source.function}{scope})"
+
+
+def reports_memory(f: F) -> F:
+    """Decorator of functions in which NumPy allocates: its MemoryError becomes quire's, with the user's line."""
+
+    @functools.wraps(f)
+    def reporting(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except MemoryError as error:
+            out_of_memory("", error)
+
+    return reporting  # type: ignore[return-value]
+
+
+def out_of_memory(what: str, error: MemoryError) -> NoReturn:
+    """Raise NumPy's "Unable to allocate" as quire's error, with the user's line."""
+    if isinstance(error, OutOfMemoryError):
+        raise error
+    name = f"{what}: " if what else ""
+    said = str(error) or "no memory is left"
+    raise OutOfMemoryError(f"out of memory: {name}{said}{where(current_source(2))}") from None

@@ -36,6 +36,8 @@ class Hooks:
         self.evaluate: EagerEvaluator | None = None
         # NumPy arrays in and out: for passes that fold constants or compare programs.
         self.reference: ReferenceEvaluator | None = None
+        # A program, NumPy arrays and its results for them: how far rounding may take each element.
+        self.spread: Callable[[ClosedJaxpr, Sequence[Any], Sequence[Any]], list[Any]] | None = None
 
     def eager(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
         if self.evaluate is None:

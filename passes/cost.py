@@ -111,3 +111,15 @@ def estimate(jaxpr: Jaxpr) -> Cost:
         flops += cost.flops
         bytes += cost.bytes
     return Cost(flops, bytes)
+
+
+def has_unknown_trips(jaxpr: Jaxpr) -> bool:
+    """Whether a loop's end depends on data: then the estimate says little."""
+    for e in jaxpr.eqns:
+        if e.primitive.name == "while":
+            return True
+        if e.params and has_nested(e.params):
+            for j in nested_jaxprs(e.params):
+                if has_unknown_trips(j.jaxpr if isinstance(j, ClosedJaxpr) else j):
+                    return True
+    return False

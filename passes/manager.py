@@ -14,11 +14,12 @@ from quire.ir.collection import collection_put_off
 from quire.ir.config import config
 from quire.ir.errors import PassError, QuireError
 from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.source import where
 from quire.ir.verifier import checked, verify
 
 from . import canonicalize, cse, dce, fusion, hoist, inline, simplify
 from .base import Pass, PassContext, parse_pipeline, pass_to_str, pipeline_to_str
-from .compare import Difference, first_difference
+from .compare import Difference, evaluate, first_difference, random_inputs, rounding_of, source_of_result
 from .rewriting import count_eqns
 
 # The modules whose import registers quire's own passes.
@@ -101,8 +102,8 @@ class PassManager:
         target: the target compiled for, seen by passes.
         verify_each: check the program before the pipeline and after each pass; default `config.verify_each`.
         observers: called with the `PassRecord` after each pass.
-        compare: evaluate the program before and after each pass with the reference backend, on random inputs or
-            `compare_inputs`, and raise PassError for the first pass that changes the numbers.
+        compare: evaluate the program as it was and after each pass with the reference backend, on random inputs or
+            `compare_inputs`, and raise PassError for the first pass that changes the numbers by more than rounding.
     """
 
     def __init__(
@@ -154,6 +155,13 @@ class PassManager:
         if check:
             verify(program)
         records: list[PassRecord] = []
+        args: Sequence[Any] = ()
+        want: Sequence[Any] = ()
+        explain: Callable[[], Sequence[Any]] = tuple
+        if self.compare:
+            args = random_inputs(program.in_avals) if self.compare_inputs is None else self.compare_inputs
+            want = evaluate(program, args)
+            explain = rounding_of(program, args, want)
         for p, stage in zip(self.passes, self.stages):
             context = PassContext(self.target)
             start = time.perf_counter()
@@ -162,9 +170,10 @@ class PassManager:
             if check:
                 checked(after, f"pass {p}")
             if self.compare:
-                difference = first_difference(program, after, self.compare_inputs)
-                if difference is not None:
-                    raise PassError(f"pass {pass_to_str(p)} changes the numbers: {difference}")
+                difference = first_difference(want, evaluate(after, args), explain)
+                if isinstance(difference, Difference):
+                    line = where(source_of_result(after, difference.result))
+                    raise PassError(f"pass {pass_to_str(p)} changes the numbers: {difference}{line}")
             record = PassRecord(pass_to_str(p), stage, seconds, program, after, context.counters)
             records.append(record)
             for observer in self.observers:

@@ -132,10 +132,10 @@ class Array(HasAval):
         return bool(host_value(self).reshape(())[()])
 
     def __int__(self) -> int:
-        return int(_scalar(self))
+        return int(_scalar(self, real="int"))
 
     def __float__(self) -> float:
-        return float(_scalar(self))
+        return float(_scalar(self, real="float"))
 
     def __complex__(self) -> complex:
         return complex(_scalar(self))
@@ -317,6 +317,16 @@ def host_value(a: Array) -> np.ndarray[Any, Any]:
     return host
 
 
+def peek(a: Array) -> np.ndarray[Any, Any]:
+    """The elements as `host_value` gives them, without the array keeping them: it can still be donated."""
+    host = a._host
+    if host is None:
+        if a._view is None:
+            raise_deleted(a)
+        host = to_numpy(a._view, device_of(a), a.aval.dtype, a.aval.shape)
+    return host
+
+
 def device_view(a: Array, device: Device) -> Any:
     """The elements as a buffer view on `device`, kept for later calls where that is the array's own device."""
     own = device_of(a)
@@ -333,10 +343,10 @@ def device_view(a: Array, device: Device) -> Any:
     return view
 
 
-def from_host(value: Any, dtype: Any, device: Device) -> Any:
-    """A buffer view of an argument that is no Array, for a call during which the argument lives."""
+def from_host(value: Any, dtype: Any, device: Device, borrow: bool = True) -> Any:
+    """A buffer view of an argument that is no Array, with `borrow` for a call during which the argument lives."""
     host = np.asarray(value, dtype)
-    return buffers.from_numpy(host, device, borrow=host is value)
+    return buffers.from_numpy(host, device, borrow=borrow and host is value)
 
 
 def raise_deleted(a: Array) -> NoReturn:
@@ -357,7 +367,10 @@ def delete(a: Array) -> None:
     a._host = a._view = None
 
 
-def _scalar(x: Array) -> Any:
+def _scalar(x: Array, real: str = "") -> Any:
+    """The only element of a 0-dimensional array; with `real`, the name of a conversion, it must not be complex."""
+    if real and x.aval.dtype.kind == "c":
+        raise TypeError(f"{real}() argument must be a string or a real number, not 'complex' ({x.aval.short()})")
     if x.aval.shape:
         raise TypeError(
             f"Only scalar arrays can be converted to Python scalars; got arr.ndim={x.aval.ndim} ({x.aval.short()})"

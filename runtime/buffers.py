@@ -12,12 +12,14 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy as np
 
-from quire.runtime.devices import Device, binding, devices, vm_instance
+from quire.ir.errors import OutOfMemoryError, size_text
+from quire.ir.source import current_source, where
+from quire.runtime.devices import Device, binding, devices, free_memory, vm_instance
 
 _E = binding().HalElementType
 
@@ -98,7 +100,13 @@ def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """
     if array.nbytes < COPY_BELOW:
         return array.copy(order="C")
-    memory = np.empty(array.nbytes + 64, np.uint8)
+    try:
+        memory = np.empty(array.nbytes + 64, np.uint8)
+    except MemoryError:
+        raise OutOfMemoryError(
+            f"out of memory: a copy of an array {array.dtype}{list(array.shape)} of {size_text(array.nbytes)} was asked "
+            f"for{where(current_source(2))}; {free_memory()}"
+        ) from None
     start = -memory.ctypes.data % 64
     copy = np.ndarray(array.shape, array.dtype, memory.data, start)
     np.copyto(copy, array)
@@ -123,8 +131,22 @@ def uninitialised(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) 
     """A buffer view of a device over memory from its allocator: what it holds is to be written."""
     code = element_type(dtype)
     memory = _HOST_MEMORY if device.is_host else _DEVICE_MEMORY
-    buffer = device.allocator.allocate_buffer(memory, _USAGE, math.prod(shape) * dtype.itemsize)
+    nbytes = math.prod(shape) * dtype.itemsize
+    try:
+        buffer = device.allocator.allocate_buffer(memory, _USAGE, nbytes)
+    except RuntimeError as error:
+        _refused(error, nbytes, shape, dtype, device)
     return _View(buffer, shape, code)
+
+
+def _refused(error: Exception, nbytes: int, shape: Sequence[int], dtype: Any, device: Device) -> NoReturn:
+    """Raise what an allocator's error means."""
+    if "RESOURCE_EXHAUSTED" not in str(error):
+        raise error
+    raise OutOfMemoryError(
+        f"out of memory: an array {np.dtype(dtype).name}{list(shape)} of {size_text(nbytes)} was asked for on "
+        f"{device}{where(current_source(2))}; {free_memory(device)}"
+    ) from None
 
 
 def from_numpy(array: Any, device: Device, *, copy: bool | None = None, borrow: bool = False) -> Any:
@@ -167,16 +189,22 @@ def from_numpy(array: Any, device: Device, *, copy: bool | None = None, borrow: 
         return _View(device.allocator.allocate_buffer(_DEVICE_MEMORY, _USAGE, 0), array.shape, code)
     contiguous = np.ascontiguousarray(array).reshape(array.shape)
     data = contiguous.reshape(-1).view(np.uint8)  # ml_dtypes have no buffer protocol
-    buffer = device.allocator.allocate_buffer_copy(_DEVICE_MEMORY, _USAGE, device.hal(), data)
+    try:
+        buffer = device.allocator.allocate_buffer_copy(_DEVICE_MEMORY, _USAGE, device.hal(), data)
+    except RuntimeError as error:
+        _refused(error, nbytes, array.shape, dtype, device)
     return _View(buffer, array.shape, code)
 
 
 def _copy(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:
     hal, allocator = device.memory
-    if code == _BFLOAT16:  # has no buffer protocol
-        data = array.reshape(-1).view(np.uint8)
-        return _View(allocator.allocate_buffer_copy(_HOST_MEMORY, _USAGE, hal, data), array.shape, code)
-    return allocator.allocate_buffer_copy(_HOST_MEMORY, _USAGE, hal, array, code)
+    try:
+        if code == _BFLOAT16:  # has no buffer protocol
+            data = array.reshape(-1).view(np.uint8)
+            return _View(allocator.allocate_buffer_copy(_HOST_MEMORY, _USAGE, hal, data), array.shape, code)
+        return allocator.allocate_buffer_copy(_HOST_MEMORY, _USAGE, hal, array, code)
+    except RuntimeError as error:
+        _refused(error, array.nbytes, array.shape, array.dtype, device)
 
 
 def _import(array: np.ndarray[Any, Any], device: Device, code: int) -> Any:

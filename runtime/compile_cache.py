@@ -1,8 +1,8 @@
 """The persistent compile cache: compiled programs by key in the user's cache folder, for many processes.
 
-A file is ``magic, sha256 of the payload, payload``, written beside its place and renamed, so that a reader sees a
-whole file or none. A file whose checksum is wrong is removed and computed again. The oldest files (by time of use)
-are removed when the folder grows beyond its bound.
+A file is ``magic, sha256 of key and payload, payload``, written beside its place and renamed, so that a reader sees a
+whole file or none. A file whose checksum is wrong (damaged, or another program's file under this name) is removed and
+computed again. The oldest files (by time of use) are removed when the folder grows beyond its bound.
 
 Environment: QUIRE_CACHE=0 turns the cache off; QUIRE_CACHE_DIR names its folder; QUIRE_CACHE_SIZE bounds it
 ("2GiB", "500MB" or bytes).
@@ -26,7 +26,7 @@ from quire.backends.iree.paths import cache_folder, compiler_folder
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-MAGIC = b"quire-cache-3\n"
+MAGIC = b"quire-cache-4\n"
 _HEADER = len(MAGIC) + 32
 DEFAULT_SIZE = 2 << 30
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
@@ -42,6 +42,13 @@ def parse_size(text: str, variable: str = "QUIRE_CACHE_SIZE") -> int:
     if match is None or match[2].upper() not in _UNITS:
         raise ValueError(f"{variable}={text}: expected a size such as 2GiB, 500MB or a number of bytes")
     return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def _checksum(key: str, payload: bytes | memoryview) -> bytes:
+    """Of a payload that belongs to a key: one that lies under another program's key has another."""
+    digest = hashlib.sha256(f"{len(key)}:{key}".encode())
+    digest.update(payload)
+    return digest.digest()
 
 
 class CompileCache:
@@ -69,7 +76,7 @@ class CompileCache:
         return self.folder / key[:2] / key[2:]
 
     def get(self, key: str) -> bytes | None:
-        """The payload, or None where there is none or it was damaged (the file is then removed)."""
+        """The payload, or None where there is none or it is damaged or another key's (the file is then removed)."""
         if not self.enabled:
             return None
         path = self.path(key)
@@ -80,7 +87,7 @@ class CompileCache:
         except OSError:
             return None
         payload = memoryview(data)[_HEADER:]
-        if data[: len(MAGIC)] != MAGIC or hashlib.sha256(payload).digest() != data[len(MAGIC) : _HEADER]:
+        if data[: len(MAGIC)] != MAGIC or _checksum(key, payload) != data[len(MAGIC) : _HEADER]:
             self._remove(path)
             return None
         if age > _TOUCH_AFTER:
@@ -100,7 +107,7 @@ class CompileCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(temporary, "wb") as f:
-                f.write(MAGIC + hashlib.sha256(payload).digest())
+                f.write(MAGIC + _checksum(key, payload))
                 f.write(payload)
             os.replace(temporary, path)
         except OSError as error:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from quire.backends.targets import Target, get_target
+from quire.ir.errors import size_text
 from quire.runtime.compile_cache import parse_size
 
 Mode = Literal["sync", "task"]
@@ -177,6 +179,20 @@ class Device:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _device, (self.platform, self.id)
+
+
+def free_memory(device: Device | None = None) -> str:
+    """What is known of free memory, as the end of a message."""
+    in_use = "" if device is None else f"{size_text(device.memory_stats()['bytes_in_use'])} are in use by arrays on it"
+    if device is not None and not device.is_host:
+        return in_use
+    try:
+        with open("/proc/meminfo", encoding="ascii") as f:
+            found = re.search(r"MemAvailable:\s*(\d+) kB", f.read())
+    except OSError:
+        found = None
+    free = f"{size_text(int(found[1]) * 1024)} are free on this machine" if found else "too little is free"
+    return f"{free}, {in_use}" if in_use else free
 
 
 def _device(platform: str, id: int) -> Device:

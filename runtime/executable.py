@@ -13,13 +13,16 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from quire.ir.errors import QuireError
+from quire.backends.iree.temporary import problem
+from quire.ir.errors import OutOfMemoryError, QuireError
+from quire.ir.source import current_source, where
 from quire.runtime.buffers import uninitialised
-from quire.runtime.devices import Device, Mode, binding, vm_instance
+from quire.runtime.devices import Device, Mode, binding, free_memory, vm_instance
+from quire.runtime.interruption import interruptible
 from quire.runtime.scheduling import waits_quietly
 
 _b = binding()
@@ -38,6 +41,7 @@ class ExecutionError(QuireError, RuntimeError):
 
 
 Call = Callable[[Sequence[Any]], Any]
+Length = Literal["short", "long", "unknown"]
 
 
 class Executable:
@@ -48,11 +52,15 @@ class Executable:
         mode: "sync" or "task" (see `Device.hal`).
         n_results: how many results it has.
         stored_results: shape and dtype of the results for which memory is passed after the arguments.
+        name: what the program is called in messages.
+        length: "short", "long" or "unknown": what the estimate of one call says. Of the latter two the main thread may
+            leave a call that is not done: then what it was given must live on by itself.
+        planned: tells what one call takes of memory, for messages.
     """
 
     __slots__ = (
-        "_context", "_function", "_module", "_system_linked", "device", "devices", "entry", "host_modules", "mode",
-        "n_results", "stored_results",
+        "_context", "_function", "_module", "_system_linked", "device", "devices", "entry", "host_modules", "length",
+        "mode", "n_results", "name", "planned", "stored_results",
     )  # fmt: skip
 
     def __init__(
@@ -64,7 +72,12 @@ class Executable:
         mode: Mode,
         system_linked: bool = False,
         stored_results: Sequence[tuple[tuple[int, ...], Any]] = (),
+        name: str | None = None,
+        length: Length = "short",
     ) -> None:
+        self.name = name or entry
+        self.length: Length = length
+        self.planned: Callable[[], str] | None = None
         self.devices = tuple(devices)
         self.device = self.devices[0]
         self.mode: Mode = mode
@@ -86,12 +99,16 @@ class Executable:
         try:
             if system_linked:
                 with _loading:
-                    self._context = _b.VmContext(vm_instance(), vm_modules)
-                    _clear_leftovers()
+                    try:
+                        self._context = _b.VmContext(vm_instance(), vm_modules)
+                    finally:
+                        _clear_leftovers()
             else:
                 self._context = _b.VmContext(vm_instance(), vm_modules)
         except Exception as error:
-            raise ExecutionError(f"the program could not be loaded on {self.device}: {_short(error)}") from error
+            what = f"the program {self.name!r} could not be loaded on {self.device}: {_short(error)}"
+            no_room = problem(str(error)) if system_linked else None
+            raise ExecutionError(f"{what}\n  {no_room}" if no_room else what) from error
 
     @classmethod
     def load(
@@ -103,6 +120,8 @@ class Executable:
         host_modules: Sequence[Any] = (),
         driver: Mode = "sync",
         stored_results: Sequence[tuple[tuple[int, ...], Any]] = (),
+        name: str | None = None,
+        length: Length = "short",
     ) -> Executable:
         """Loads a compiled module.
 
@@ -114,6 +133,8 @@ class Executable:
             driver: "sync" (in the caller's thread) or "task" (worker threads); the same on GPUs.
             stored_results: shape and dtype of the results for which the module takes memory after its arguments; each
                 call allocates it.
+            name: what the program is called in messages; default `entry`.
+            length: what is known of the time of one call; see the class.
 
         Raises:
             ExecutionError: the module does not fit the device or this version of IREE, or has no such function.
@@ -126,14 +147,15 @@ class Executable:
         for one in devices:
             # A new program has buffers of new sizes; kept ones of other sizes would only fill the pool's slots.
             one.trim()
-        return cls(module, devices, entry, host_modules, driver, b"system-elf" in vmfb, stored_results)
+        return cls(module, devices, entry, host_modules, driver, b"system-elf" in vmfb, stored_results, name, length)
 
     def with_mode(self, mode: Mode) -> Executable:
         """The same module in the other mode; `self` where nothing changes."""
         if mode == self.mode:
             return self
         return Executable(
-            self._module, self.devices, self.entry, self.host_modules, mode, self._system_linked, self.stored_results
+            self._module, self.devices, self.entry, self.host_modules, mode, self._system_linked, self.stored_results,
+            self.name, self.length,
         )  # fmt: skip
 
     def execute(self, arguments: Sequence[Any]) -> list[Any]:
@@ -168,11 +190,17 @@ class Executable:
     def _invoke(self) -> Callable[..., Any]:
         """Calls a function of the module with argument and result lists, and waits for the end."""
         waits_for_workers = self.mode == "task" and self.device.is_host
-        return waits_quietly(self._context.invoke) if waits_for_workers else self._context.invoke
+        invoke = waits_quietly(self._context.invoke) if waits_for_workers else self._context.invoke
+        return (
+            invoke if self.length == "short" else interruptible(invoke, self.length == "long", bool(self.host_modules))
+        )
 
     def _storage(self) -> list[Any]:
         """Memory for the results that bring their own."""
-        return [uninitialised(shape, dtype, self.device) for shape, dtype in self.stored_results]
+        try:
+            return [uninitialised(shape, dtype, self.device) for shape, dtype in self.stored_results]
+        except OutOfMemoryError as error:
+            raise OutOfMemoryError(f"{error}; it is for a result of {self.name!r}") from None
 
     def _call_with_all(self, result_bytes: int | None) -> Call:
         """A callable that takes all that the module takes, the memory of stored results included."""
@@ -238,7 +266,14 @@ class Executable:
             own = host.take_exception()
             if own is not None:
                 raise own from None
-        raise ExecutionError(f"the program {self.entry!r} failed on {self.device}: {_short(error)}") from error
+        if "RESOURCE_EXHAUSTED" in str(error):
+            takes = self.planned() if self.planned is not None else "its results and intermediate values"
+            raise OutOfMemoryError(
+                f"out of memory: the program {self.name!r}, called{where(current_source())}, asked for {takes} on "
+                f"{self.device}; {free_memory(self.device)}. Parts one after the other (lax.map, lax.scan), "
+                "quire.checkpoint in gradients, or donated arguments take less"
+            ) from error
+        raise ExecutionError(f"the program {self.name!r} failed on {self.device}: {_short(error)}") from error
 
 
 _loading = threading.Lock()

@@ -1,8 +1,8 @@
 """Host functions: Python functions that compiled code calls.
 
 A module declares ``func.func private @host.f(tensor<4xf32>) -> tensor<4xf32>`` and is loaded with
-``HostModule("host", {"f": HostFunction(f, 1, 1)})``. The function runs in the thread that called the program, in the
-order in which the program's text calls, also from within loops and branches.
+``HostModule("host", {"f": HostFunction(f, 1, 1)})``. The function runs in the thread that called the program (quire's own
+in the one that runs it), in the order in which the program's text calls, also from within loops and branches.
 
 An exception in it ends the program; IREE keeps only its text, so the module keeps the exception itself, by thread,
 and the executable raises that very object with its traceback.
@@ -11,6 +11,7 @@ and the executable raises that very object with its traceback.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 
 from quire.runtime.buffers import DTYPES, from_numpy, to_numpy
 from quire.runtime.devices import Device, binding, devices
+from quire.runtime.interruption import caller, is_waited_for, on_caller
 
 _cast = binding().HalBufferView.__iree_vm_cast__
 
@@ -34,12 +36,14 @@ class HostFunction:
         arguments: how many arguments, or their dtypes: needed for unsigned integers, which IREE hands over as signed.
         results: how many results, or their (shape, dtype): then checked, with an error in the user's terms.
         borrow: the arguments are views of the program's own memory, valid during the call only; otherwise copies.
+        anywhere: it may run in another thread than the one that called the program.
     """
 
     function: Callable[..., Any]
     arguments: int | Sequence[Any]
     results: int | Sequence[tuple[Sequence[int], Any]]
     borrow: bool = False
+    anywhere: bool = False
 
     @property
     def n_arguments(self) -> int:
@@ -68,7 +72,7 @@ class HostModule:
         self.name = name
         self.functions = dict(functions)
         self.device = device or devices("cpu")[0]
-        self._pending = threading.local()
+        self._pending: dict[int, BaseException] = {}  # by the thread that called the program
 
     def vm_module(self) -> Any:
         """A VmModule for one context."""
@@ -80,27 +84,26 @@ class HostModule:
 
     def take_exception(self) -> BaseException | None:
         """The exception that ended the last program in this thread, once; None where there was none."""
-        pending = getattr(self._pending, "exception", None)
-        self._pending.exception = None
-        return pending
+        return self._pending.pop(threading.get_ident(), None)
 
     def _wrapper(self, host: HostFunction) -> Callable[..., Any]:
         dtypes = None if isinstance(host.arguments, int) else [np.dtype(dtype) for dtype in host.arguments]
         types = None if isinstance(host.results, int) else _result_types(host.results)
         n_results, device = host.n_results, self.device
+        run = host.function if host.anywhere else functools.partial(on_caller, host.function)
 
         def call(_: Any, *references: Any) -> Any:
             try:
+                if not is_waited_for():
+                    raise KeyboardInterrupt
                 arguments = [
                     _argument(reference, device, dtypes[i] if dtypes else None, host.borrow)
                     for i, reference in enumerate(references)
                 ]
-                views = [
-                    from_numpy(array, device, copy=True).ref
-                    for array in _results(host, host.function(*arguments), types)
-                ]
+                views = [from_numpy(array, device, copy=True).ref for array in _results(host, run(*arguments), types)]
             except BaseException as error:
-                self._pending.exception = error
+                if is_waited_for():
+                    self._pending[caller()] = error
                 raise
             if n_results == 1:
                 return views[0]

@@ -18,12 +18,6 @@ if TYPE_CHECKING:  # `typing` takes longer to import than all else here
 _VISIBILITY = mlir_c.text(b"sym_visibility")
 
 
-def has_globals(mlir: mlir_c.Mlir, module: int) -> bool:
-    """Whether the module has other globals than its devices: constants, mostly."""
-    block = mlir.first_block(module)
-    return any(not _is_device(mlir.symbol(op)) for op in mlir.named(block, b"util.global"))
-
-
 def split(mlir: mlir_c.Mlir, module: int) -> int:
     """A new module with copies of the executables and the devices, all public, to which the executables' code moves."""
     beside = mlir.mlirModuleGetOperation(mlir.mlirModuleCreateEmpty(mlir.mlirOperationGetLocation(module)))

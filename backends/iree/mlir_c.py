@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # `typing` takes longer to import than all else here
 _p = ctypes.c_void_p
 
 PRE_ORDER = 0
+_HOSTS = frozenset((b"util.func", b"util.initializer"))
 
 
 class Text(ctypes.Structure):
@@ -32,15 +33,28 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ireeCompilerInvocationImportStealModule": (ctypes.c_bool, [_p, _p]),
     "mlirArrayAttrGetElement": (_p, [_p, ctypes.c_ssize_t]),
     "mlirBlockAppendOwnedOperation": (None, [_p, _p]),
+    "mlirBlockArgumentGetArgNumber": (ctypes.c_ssize_t, [_p]),
+    "mlirBlockArgumentGetOwner": (_p, [_p]),
+    "mlirBlockGetArgument": (_p, [_p, ctypes.c_ssize_t]),
     "mlirBlockGetFirstOperation": (_p, [_p]),
     "mlirBlockGetNextInRegion": (_p, [_p]),
+    "mlirBlockGetParentOperation": (_p, [_p]),
+    "mlirBlockGetTerminator": (_p, [_p]),
     "mlirBlockInsertOwnedOperationBefore": (None, [_p, _p, _p]),
+    "mlirDenseI32ArrayGetElement": (ctypes.c_int32, [_p, ctypes.c_ssize_t]),
     "mlirIdentifierStr": (Text, [_p]),
+    "mlirIntegerAttrGetValueInt": (ctypes.c_int64, [_p]),
     "mlirModuleCreateEmpty": (_p, [_p]),
     "mlirModuleGetOperation": (_p, [_p]),
+    "mlirOpOperandGetNextUse": (_p, [_p]),
+    "mlirOpOperandGetOperandNumber": (ctypes.c_uint, [_p]),
+    "mlirOpOperandGetOwner": (_p, [_p]),
+    "mlirOpResultGetOwner": (_p, [_p]),
+    "mlirOpResultGetResultNumber": (ctypes.c_ssize_t, [_p]),
     "mlirOperationClone": (_p, [_p]),
     "mlirOperationDestroy": (None, [_p]),
     "mlirOperationGetAttributeByName": (_p, [_p, Text]),
+    "mlirOperationGetBlock": (_p, [_p]),
     "mlirOperationGetContext": (_p, [_p]),
     "mlirOperationGetLocation": (_p, [_p]),
     "mlirOperationGetName": (_p, [_p]),
@@ -50,24 +64,24 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirOperationGetNumResults": (ctypes.c_ssize_t, [_p]),
     "mlirOperationGetOperand": (_p, [_p, ctypes.c_ssize_t]),
     "mlirOperationGetRegion": (_p, [_p, ctypes.c_ssize_t]),
+    "mlirOperationGetResult": (_p, [_p, ctypes.c_ssize_t]),
     "mlirOperationRemoveAttributeByName": (ctypes.c_bool, [_p, Text]),
     "mlirOperationRemoveDiscardableAttributeByName": (ctypes.c_bool, [_p, Text]),
-    "mlirOpOperandGetNextUse": (_p, [_p]),
-    "mlirOpOperandGetOperandNumber": (ctypes.c_uint, [_p]),
-    "mlirOpOperandGetOwner": (_p, [_p]),
     "mlirOperationRemoveFromParent": (None, [_p]),
-    "mlirOperationGetBlock": (_p, [_p]),
-    "mlirOperationGetResult": (_p, [_p, ctypes.c_ssize_t]),
-    "mlirOperationSetOperand": (None, [_p, ctypes.c_ssize_t, _p]),
     "mlirOperationSetAttributeByName": (None, [_p, Text, _p]),
     "mlirOperationSetDiscardableAttributeByName": (None, [_p, Text, _p]),
+    "mlirOperationSetOperand": (None, [_p, ctypes.c_ssize_t, _p]),
     "mlirOperationWalk": (None, [_p, VISIT, _p, ctypes.c_int]),
+    "mlirOperationVerify": (ctypes.c_bool, [_p]),
     "mlirRegionGetFirstBlock": (_p, [_p]),
     "mlirStringAttrGet": (_p, [_p, Text]),
     "mlirStringAttrGetValue": (Text, [_p]),
     "mlirSymbolRefAttrGetRootReference": (Text, [_p]),
+    "mlirTypeEqual": (ctypes.c_bool, [_p, _p]),
     "mlirValueGetFirstUse": (_p, [_p]),
+    "mlirValueGetType": (_p, [_p]),
     "mlirValueIsABlockArgument": (ctypes.c_bool, [_p]),
+    "mlirValueReplaceAllUsesOfWith": (None, [_p, _p]),
 }
 
 
@@ -119,44 +133,43 @@ class Mlir:
         *_, end = self.operations(block)
         self.mlirBlockInsertOwnedOperationBefore(block, end, op)
 
+    def in_hosts(self, module: int, names: frozenset[bytes]) -> list[int]:
+        """The operations of these names in the host's functions and initialisers, in order."""
+        found: list[int] = []
+
+        def visit(op: int, _: int | None) -> int:
+            if self.name(op) in names:
+                found.append(op)
+            return 0  # go on
+
+        for op in self.operations(self.first_block(module)):
+            if self.name(op) in _HOSTS:
+                self.mlirOperationWalk(op, VISIT(visit), None, PRE_ORDER)
+        return found
+
+    def uses(self, value: int) -> list[tuple[int, int]]:
+        """The operations that use a value, and the number of the operand each."""
+        found: list[tuple[int, int]] = []
+        use = self.mlirValueGetFirstUse(value)
+        while use:
+            found.append((self.mlirOpOperandGetOwner(use), self.mlirOpOperandGetOperandNumber(use)))
+            use = self.mlirOpOperandGetNextUse(use)
+        return found
+
     def separate_uses(self, module: int, name: bytes) -> None:
         """Give each use of the operations of this name, in the host's part, an operation of its own.
 
         For operations of one result whose operands are no results of such.
         """
-        found: list[int] = []
-
-        def visit(op: int, _: int | None) -> int:
-            if self.name(op) == name:
-                found.append(op)
-            return 0  # go on
-
-        for kind in (b"util.func", b"util.initializer"):
-            for function in self.named(self.first_block(module), kind):
-                self.mlirOperationWalk(function, VISIT(visit), None, PRE_ORDER)
-        for op in found:
-            uses: list[tuple[int, int]] = []
-            use = self.mlirValueGetFirstUse(self.mlirOperationGetResult(op, 0))
-            while use:
-                uses.append((self.mlirOpOperandGetOwner(use), self.mlirOpOperandGetOperandNumber(use)))
-                use = self.mlirOpOperandGetNextUse(use)
-            for owner, number in uses[1:]:
+        for op in self.in_hosts(module, frozenset((name,))):
+            for owner, number in self.uses(self.mlirOperationGetResult(op, 0))[1:]:
                 copy = self.mlirOperationClone(op)
                 self.mlirBlockInsertOwnedOperationBefore(self.mlirOperationGetBlock(op), op, copy)
                 self.mlirOperationSetOperand(owner, number, self.mlirOperationGetResult(copy, 0))
 
     def erase(self, module: int, name: bytes) -> None:
-        """All operations of this name, which have no results, in the functions of the host's part."""
-        found: list[int] = []
-
-        def visit(op: int, _: int | None) -> int:
-            if self.name(op) == name:
-                found.append(op)
-            return 0  # go on
-
-        for function in self.named(self.first_block(module), b"util.func"):
-            self.mlirOperationWalk(function, VISIT(visit), None, PRE_ORDER)
-        for op in found:
+        """All operations of this name, which have no results, in the host's part."""
+        for op in self.in_hosts(module, frozenset((name,))):
             self.mlirOperationRemoveFromParent(op)
             self.mlirOperationDestroy(op)
 

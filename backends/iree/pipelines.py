@@ -40,23 +40,30 @@ FLOW = ",".join(
 """From the end of the preprocessing phase to that of the flow phase, where no dispatches are to be formed."""
 
 
-_CLEAN_UP = _hosts("canonicalize", "cse", "iree-util-optimize-int-arithmetic")
-_TIDY = _hosts("canonicalize")
+_VALUES_CLEAN_UP = f"{_hosts('canonicalize', 'cse', 'iree-util-optimize-int-arithmetic')},iree-util-fold-globals"
+"""Where resources are values still."""
 
-ASYNC = ",".join(
+_TIDY = _hosts("canonicalize")
+"""Where resources are written in place.
+
+Not cse: two operations of equal operands are one value, but two buffers. Nor iree-util-optimize-int-arithmetic: it takes what
+comes from a global for unreachable, and a range's offset that is such in a loop's first turn for that of the others.
+"""
+
+VALUES = ",".join(
     (
         "iree-stream-verify-input",
         "iree-stream-clone-to-consumers",
         "iree-stream-conversion",
         "iree-stream-verify-lowering-to-tensors",
-        _CLEAN_UP,
+        _VALUES_CLEAN_UP,
         # tensors to asynchronous operations
         "iree-stream-specialize-encodings",
         _hosts("iree-stream-encode-host-tensors"),
         "stream.executable(iree-stream-encode-device-tensors)",
         "iree-stream-materialize-encodings",
         _hosts("iree-stream-layout-slices"),
-        _CLEAN_UP,
+        _VALUES_CLEAN_UP,
         "iree-stream-verify-lowering-to-async-resources",
         _hosts("iree-stream-materialize-copy-on-write", "canonicalize"),
         _hosts("iree-stream-emplace-allocations"),
@@ -64,6 +71,7 @@ ASYNC = ",".join(
         _TIDY,
     )
 )
+"""The stream phase's first part: host tensors to resources, which are values, each with the copies that this takes."""
 
 COMMANDS = ",".join(
     (
@@ -82,6 +90,8 @@ COMMANDS = ",".join(
         _hosts("iree-stream-pack-constants", "iree-stream-layout-slices", "canonicalize"),
         "iree-util-propagate-subranges",
         _TIDY,
+        "iree-util-fold-globals",
+        _TIDY,
         "iree-stream-annotate-constant-transient-size",
         "iree-stream-verify-lowering-to-cmd",
         _hosts("convert-scf-to-cf"),
@@ -91,6 +101,7 @@ COMMANDS = ",".join(
         "symbol-dce",
     )
 )
+"""From values to buffers, and commands that read and write them."""
 
 DISPATCHES = ",".join(
     (
@@ -98,11 +109,13 @@ DISPATCHES = ",".join(
         "iree-stream-annotate-dispatch-arguments",
         "iree-stream-annotate-dispatch-assumptions",
         "iree-stream-pack-dispatch-operands",
-        _CLEAN_UP,
+        _hosts("canonicalize", "cse"),
         "iree-stream-fold-uniform-operands",
-        _CLEAN_UP,
+        _hosts("canonicalize", "cse"),
     )
 )
+
+"""The rest of the stream phase: what executables are given."""
 
 HAL_LINKED = ",".join(
     (

@@ -32,6 +32,7 @@ from typing import Any
 from quire.backends.iree.bytecode import without_branch_moves
 from quire.backends.iree.paths import compiler_library
 from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
+from quire.backends.iree.temporary import problem
 from quire.ir.errors import CompileError
 
 PHASES = (
@@ -138,12 +139,12 @@ class _Job:
 class _WorkerDied(Exception):
     """The worker ended: `reason` in words, `said` the end of its output, `begun`: whether it had taken the job.
 
-    `killed`: it was ended from outside, for its time or for its memory.
+    `late`: it was ended at its time limit. `killed`: the system ended it (SIGKILL), most often for its memory.
     """
 
-    def __init__(self, reason: str, said: str, begun: bool, killed: bool = False) -> None:
+    def __init__(self, reason: str, said: str, begun: bool, late: bool = False, killed: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.said, self.begun, self.killed = reason, said, begun, killed
+        self.reason, self.said, self.begun, self.late, self.killed = reason, said, begun, late, killed
 
 
 class _Worker:
@@ -196,7 +197,7 @@ class _Worker:
             left = deadline - time.monotonic()
             if left <= 0:
                 self.kill()
-                raise _WorkerDied(f"did not finish within {timeout:g} s", self._tail(), True, killed=True)
+                raise _WorkerDied(f"did not finish within {timeout:g} s", self._tail(), True, late=True)
             for key, _ in self.selector.select(left):
                 if key.fd == self.stdout:
                     part = os.read(key.fd, min(missing, 1 << 20))
@@ -423,17 +424,21 @@ class CompileService:
     def _complete(self, worker: _Worker | None, job: _Job) -> _Worker:
         """Runs the job, with another worker where one dies. Returns the worker last used.
 
-        IR that somebody looks at is verified after each pass. Other jobs are where they fail, for the diagnostic.
+        IR that somebody looks at is verified after each pass. Other jobs are where they fail, for the diagnostic. A job
+        during which the system killed the worker is run once more: that was about memory, and not about the module.
         """
-        verify, deaths = job.stages or job.phase is not None, 0
+        verify, deaths, kills = job.stages or job.phase is not None, 0, 0
         while True:
             if worker is None or not worker.alive:
                 self._drop(worker)
                 worker = self._new_worker()
             try:
-                job.future.set_result(self._run(worker, job, verify))
+                job.future.set_result(self._run(worker, job, verify, kills > 0))
                 return worker
             except _WorkerDied as death:
+                if death.begun and death.killed and not self._closed:
+                    kills += 1
+                    continue
                 deaths += not death.begun
                 if self._closed or deaths == 3:
                     raise CompileError(
@@ -470,10 +475,11 @@ class CompileService:
                 self._workers.discard(worker)
             worker.kill()
 
-    def _run(self, worker: _Worker, job: _Job, verify: bool) -> CompileOutput:
-        """Runs the job, with the retries of RETRIES.
+    def _run(self, worker: _Worker, job: _Job, verify: bool, again_killed: bool = False) -> CompileOutput:
+        """Runs the job, with the retries of RETRIES; `again_killed`: a worker was killed during it already.
 
-        Raises CompileError, or _WorkerDied if it did not begin or crashed without having been verified.
+        Raises CompileError, or _WorkerDied if it did not begin, was killed for the first time, or crashed without having
+        been verified.
         """
         flags = job.flags
         while True:
@@ -494,7 +500,17 @@ class CompileService:
             except _WorkerDied as death:
                 if job.future in self._abandoned:
                     raise CompileError(f"the compile of {job.name!r} was interrupted") from None
-                if self._closed or not death.begun or not (verify or death.killed):
+                if self._closed or not death.begun:
+                    raise
+                if death.killed:
+                    if not again_killed:
+                        raise
+                    raise CompileError(
+                        f"the system killed IREE's compiler twice (SIGKILL) while it compiled {job.name!r}: most often "
+                        "memory has run out. Free some, compile fewer programs at once (QUIRE_COMPILE_WORKERS=1), or "
+                        "make the program smaller: a loop (lax.scan) instead of repeated code, no large constants"
+                    ) from None
+                if not (verify or death.late):
                     raise
                 raise self._failure(job, flags, death.reason, [], death.said) from None
             finally:
@@ -531,6 +547,8 @@ class CompileService:
         if not message:
             message = next((line.strip() for line in said.splitlines() if "error:" in line), "")[:300]
         what = f"IREE's compiler {reason} while compiling {job.name!r}"
+        if job.op == "compile" and (no_room := problem("\n".join([message, said, *(text for _, text in diagnostics)]))):
+            return CompileError(f"{what}: {no_room}" + (f"\n  first diagnostic: {message}" if message else ""))
         log = "\n".join([what, *(f"{severity}: {text}" for severity, text in diagnostics), said])
         try:
             text = None

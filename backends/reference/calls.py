@@ -56,7 +56,15 @@ def custom_linear_solve(*operands: Any, const_lengths: tuple[int, int, int, int]
 def _call_python(callback: Callable[..., Any], operands: Sequence[Any], result_avals: Sequence[ShapedArray]) -> Any:
     with np.errstate(**_DEFAULT_ERRSTATE):  # the engine's own settings are not the user's
         out = callback(*operands)
-    return list(out) if len(result_avals) != 0 else []
+    if not result_avals:
+        return []
+    for i, (x, want) in enumerate(zip(out, result_avals)):
+        if np.shape(x) != want.shape:
+            raise TypeError(
+                f"host function {getattr(callback, '__name__', callback)} returned an array of shape {list(np.shape(x))} as "
+                f"result {i}; {want.short()} was declared (dimensions of vmap included)"
+            )
+    return list(out)
 
 
 _DEFAULT_ERRSTATE: Any = np.geterr()

@@ -14,6 +14,7 @@ import numpy as np
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var
 from quire.ir.primitive import Primitive
+from quire.ir.source import out_of_memory
 from quire.ir.tracing import hooks, last_uses
 
 from .elementwise_math import SINGLE
@@ -56,10 +57,13 @@ def evaluate(
 
     `rule` replaces the reference rule (see :func:`eager_rule`).
     """
-    if p.family in LEAVES:
-        return quietly(_apply, p, rule or reference[p], operands, params, out_avals)
-    with np.errstate(all="ignore"):
-        return _apply(p, rule or reference[p], operands, params, out_avals)
+    try:
+        if p.family in LEAVES:
+            return quietly(_apply, p, rule or reference[p], operands, params, out_avals)
+        with np.errstate(all="ignore"):
+            return _apply(p, rule or reference[p], operands, params, out_avals)
+    except MemoryError as error:
+        out_of_memory(p.name, error)
 
 
 def _apply(
@@ -106,6 +110,20 @@ def observing(observe: Observer) -> Generator[None]:
         _observer.reset(token)
 
 
+Noise = Callable[[Eqn, Sequence[Array], Sequence[Array]], Sequence[Array]]
+_noise: ContextVar[Noise | None] = ContextVar("quire_noise", default=None)
+
+
+@contextmanager
+def noisy(noise: Noise) -> Generator[None]:
+    """For the block, go on with `noise(eqn, operands, results)` in place of each equation's results, nested ones too."""
+    token = _noise.set(noise)
+    try:
+        yield
+    finally:
+        _noise.reset(token)
+
+
 def eval_jaxpr(jaxpr: ClosedJaxpr | Jaxpr, *args: Any, observe: Observer | None = None) -> list[Array]:
     """Run a jaxpr equation by equation. `observe(eqn, operands, results)` is called after each of its equations.
 
@@ -113,6 +131,7 @@ def eval_jaxpr(jaxpr: ClosedJaxpr | Jaxpr, *args: Any, observe: Observer | None 
     """
     if observe is None:
         observe = _observer.get()
+    noise = _noise.get()
     consts: Sequence[Any] = ()
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr, consts = jaxpr.jaxpr, jaxpr.consts
@@ -123,6 +142,8 @@ def eval_jaxpr(jaxpr: ClosedJaxpr | Jaxpr, *args: Any, observe: Observer | None 
     for i, eqn in enumerate(jaxpr.eqns):
         operands = [a.value if isinstance(a, Literal) else env[a] for a in eqn.inputs]
         results = evaluate(eqn.primitive, operands, eqn.params, [v.aval for v in eqn.outputs])
+        if noise is not None and results:
+            results = [np.asarray(r) for r in noise(eqn, [np.asarray(x) for x in operands], results)]
         if observe is not None:
             observe(eqn, operands, results)
         env.update(zip(eqn.outputs, results, strict=True))

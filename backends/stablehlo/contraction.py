@@ -24,6 +24,7 @@ from .. import kernels
 from . import hlo, types
 from .kernel_calls import call, kernel_target
 from .lowering import Ctx, lowering
+from .single_windows import single_windows
 
 _SIGNED = dict(zip(dtypes.UNSIGNED, dtypes.SIGNED))
 
@@ -160,6 +161,7 @@ def emit_dot(
 ) -> Any:
     """One stablehlo.dot_general that sums in `total`."""
     (lc, rc), (lb, rb) = dimension_numbers
+    lhs, rhs = hlo.no_fill(lhs), hlo.no_fill(rhs)
     x, y = hlo.shape_of(lhs), hlo.shape_of(rhs)
     shape = [
         *(x[i] for i in lb),
@@ -309,6 +311,18 @@ def emit_conv(
     shape: Sequence[int], total: DType, precision: ct.PrecisionPair,
 ) -> Any:  # fmt: skip
     """One stablehlo.convolution."""
+    spatial = spec.lhs_spec[2:]
+    taps = [hlo.shape_of(k)[d] for d in spec.rhs_spec[2:]]
+    cut = single_windows([hlo.shape_of(x)[d] for d in spatial], taps, strides, padding, lhs_dilation, rhs_dilation)
+    if cut is not None:
+        sizes, padding = cut
+        if not all(sizes):  # windows of padding alone
+            return hlo.full(0, shape, total)
+        limits = list(hlo.shape_of(x))
+        for d, size in zip(spatial, sizes):
+            limits[d] = size
+        x = hlo.slice(x, [0] * len(limits), limits)
+    x, k = hlo.no_fill(x), hlo.no_fill(k)
 
     def letters(dims: Sequence[int], first: str) -> str:
         names = [""] * len(dims)

@@ -6,6 +6,8 @@ Consts of loops and branches are captured by the regions, not carried.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import iree.compiler.ir as mlir
@@ -22,15 +24,6 @@ from .lowering import SOME_TRIPS, Ctx, lower_jaxpr, lowering
 
 INDEX = dtypes.int32
 Body = Callable[..., Sequence[Any]]
-
-
-def reads(jaxpr: Jaxpr, outputs: Sequence[Any]) -> set[Var]:
-    """The variables that some outputs of a jaxpr depend on."""
-    live = {a for a in outputs if isinstance(a, Var)}
-    for eqn in reversed(jaxpr.eqns):
-        if eqn.effects or not live.isdisjoint(eqn.outputs):
-            live.update(a for a in eqn.inputs if isinstance(a, Var))
-    return live
 
 
 def emit_while(
@@ -91,17 +84,20 @@ def _as_pred(index: Any) -> Any:
 # -- while ----------------------------------------------------------------------------------------------------------
 
 
-def _hidden_from_iree(cond_jaxpr: Jaxpr, cond_nconsts: int, body_jaxpr: Jaxpr, body_nconsts: int) -> set[int]:
-    """The carried values that the condition reads and whose new value does not depend on the old one.
+def _hidden_from_iree(body_jaxpr: Jaxpr, body_nconsts: int) -> set[int]:
+    """The carried values whose new value does not depend on the old one.
 
-    IREE's compiler crashes on such loops (write-only values that the condition uses).
+    Where the body does not read a carried value IREE's compiler drops it from one of the loop's two regions and crashes.
+    What the body reads for other values alone is among them: IREE may find that it does not need these either.
     """
-    in_cond = reads(cond_jaxpr, cond_jaxpr.outvars)
-    found: set[int] = set()
-    for k, (c, b) in enumerate(zip(cond_jaxpr.invars[cond_nconsts:], body_jaxpr.invars[body_nconsts:], strict=True)):
-        if c in in_cond and b not in reads(body_jaxpr, [body_jaxpr.outvars[k]]):
-            found.add(k)
-    return found
+    # Of each variable, the carried values it depends on, as bits.
+    depends = {v: 1 << k for k, v in enumerate(body_jaxpr.invars[body_nconsts:])}
+    for eqn in body_jaxpr.eqns:
+        bits = reduce(or_, (depends.get(a, 0) for a in eqn.inputs if isinstance(a, Var)), 0)
+        if bits:
+            depends.update(dict.fromkeys(eqn.outputs, bits))
+    new = [depends.get(a, 0) if isinstance(a, Var) else 0 for a in body_jaxpr.outvars]
+    return {k for k, bits in enumerate(new) if not bits >> k & 1}
 
 
 @lowering(cf.while_p)
@@ -114,7 +110,7 @@ def while_(
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
     module, source = ctx.module, ctx.source
-    hidden = _hidden_from_iree(cond_jaxpr.jaxpr, cond_nconsts, body_jaxpr.jaxpr, body_nconsts)
+    hidden = _hidden_from_iree(body_jaxpr.jaxpr, body_nconsts)
     counter = [hlo.constant(0, INDEX)] if hidden else []
     n = len(counter)
 
@@ -152,7 +148,7 @@ def bounded_while(
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
     module, source = ctx.module, ctx.source
-    hidden = _hidden_from_iree(cond_jaxpr.jaxpr, cond_nconsts, body_jaxpr.jaxpr, body_nconsts)
+    hidden = _hidden_from_iree(body_jaxpr.jaxpr, body_nconsts)
 
     def test(i: Any, *carry: Any) -> Any:
         more = hlo.compare(i, hlo.constant(max_steps, INDEX), "LT")

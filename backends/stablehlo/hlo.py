@@ -17,7 +17,8 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.dtypes import DType
 
-from . import types
+from . import origins, types
+from .single_windows import single_windows
 
 Value = Any  # mlir.Value; the bindings are untyped
 Type = Any
@@ -163,6 +164,8 @@ def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interio
 
 
 def reverse(x: Value, dimensions: Sequence[int]) -> Value:
+    """reverse; IREE cannot translate that of a slice with strides in one dispatch."""
+    x = optimization_barrier(x)[0] if origins.takes_strides(x) else x
     return op1("stablehlo.reverse", [x], x.type, dimensions=i64_array(dimensions))
 
 
@@ -185,8 +188,8 @@ def _same_type(name: str) -> Callable[..., Value]:
     return build
 
 
-add, subtract, multiply, divide, remainder, power, atan2 = map(
-    _same_type, ("add", "subtract", "multiply", "divide", "remainder", "power", "atan2")
+_add, _multiply, subtract, divide, remainder, power, atan2 = map(
+    _same_type, ("add", "multiply", "subtract", "divide", "remainder", "power", "atan2")
 )
 maximum, minimum, and_, or_, xor = map(_same_type, ("maximum", "minimum", "and", "or", "xor"))
 shift_left, shift_right_logical, shift_right_arithmetic = map(
@@ -202,6 +205,21 @@ exponential, exponential_minus_one, log, log_plus_one, logistic, sine, cosine, t
 sqrt, rsqrt, cbrt, round_even, round_away = map(
     _same_type, ("sqrt", "rsqrt", "cbrt", "round_nearest_even", "round_nearest_afz")
 )
+
+
+def is_bool(x: Value) -> bool:
+    element = mlir.RankedTensorType(x.type).element_type
+    return isinstance(element, mlir.IntegerType) and mlir.IntegerType(element).width == 1
+
+
+def add(x: Value, y: Value) -> Value:
+    """x + y; "or" of bools, of which IREE takes the sum modulo 2."""
+    return or_(x, y) if is_bool(x) else _add(x, y)
+
+
+def multiply(x: Value, y: Value) -> Value:
+    """x * y; "and" of bools."""
+    return and_(x, y) if is_bool(x) else _multiply(x, y)
 
 
 def abs(x: Value) -> Value:
@@ -291,6 +309,7 @@ def reduce(
     body: Callable[..., Sequence[Value]],
 ) -> list[Value]:
     """Reduce some operands together; `body` gets the accumulators, then the elements, as scalars."""
+    operands, inits = [no_fill(x) for x in operands], [_no_initialiser(i) for i in inits]
     shape = shape_of(operands[0])
     out = [n for i, n in enumerate(shape) if i not in dimensions]
     operation = op(
@@ -299,7 +318,46 @@ def reduce(
     )  # fmt: skip
     scalars = [i.type for i in inits]
     add_block(operation.regions[0], [*scalars, *scalars], body)
-    return list(operation.results)
+    return _apart(list(operation.results))
+
+
+def fit_window(x: Value, fill: Value, kept: Sequence[int], padding: Sequence[tuple[int, int]]) -> Value:
+    """x cut to the elements that single windows reach (see `single_windows`); `fill` where they reach padding alone."""
+    shape = shape_of(x)
+    x = slice(x, [0] * len(shape), [max(n, 1) for n in kept])
+    if all(kept):
+        return x
+    low, high = zip(*((0, 0) if n else (sum(p), -1) for n, p in zip(kept, padding)))
+    return pad(x, fill, low, high, [0] * len(shape))
+
+
+def no_fill(x: Value) -> Value:
+    """x for an operation that sums it; behind a barrier where IREE would take one element for all.
+
+    Complex numbers in their parts: IREE fills those with a dispatch, and may give two values the memory of one.
+    """
+    if not origins.is_uniform(x):
+        return x
+    if _is_complex(x):
+        return complex(*optimization_barrier(real(x), imag(x)))
+    return optimization_barrier(x)[0]
+
+
+def _is_complex(x: Value) -> bool:
+    return isinstance(mlir.RankedTensorType(x.type).element_type, mlir.ComplexType)
+
+
+def _no_initialiser(init: Value) -> Value:
+    """The initial value of a reduction; a complex one made when the program runs.
+
+    IREE computes complex constants once, several in one dispatch, and then takes the first result for each of them.
+    """
+    return complex(optimization_barrier(real(init))[0], imag(init)) if _is_complex(init) else init
+
+
+def _apart(results: list[Value]) -> list[Value]:
+    """The results of one reduction; several behind a barrier: IREE moves a reader's transpose into it and loses one."""
+    return results if len(results) == 1 else optimization_barrier(*results)
 
 
 def aval_full(aval: ShapedArray, value: Any) -> Value:
@@ -320,6 +378,12 @@ def reduce_window(
     window_dilation: Sequence[int],
 ) -> list[Value]:
     """Reduce each window of some operands together; `body` gets the accumulators, then the elements, as scalars."""
+    shape = shape_of(operands[0])
+    cut = single_windows(shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    if cut is not None:
+        operands = [fit_window(x, i, *cut) for x, i in zip(operands, inits)]
+        padding = [p if n else (0, 0) for n, p in zip(*cut)]
+    operands = [no_fill(x) for x in operands]
     operation = op(
         "stablehlo.reduce_window", [*operands, *inits], [with_shape(x, out_shape) for x in operands], regions=1,
         window_dimensions=i64_array(window_dimensions), window_strides=i64_array(window_strides),
@@ -328,7 +392,7 @@ def reduce_window(
     )  # fmt: skip
     scalars = [i.type for i in inits]
     add_block(operation.regions[0], [*scalars, *scalars], body)
-    return list(operation.results)
+    return _apart(list(operation.results))
 
 
 def while_(

@@ -21,7 +21,7 @@ import iree.compiler.ir as mlir
 import numpy as np
 from iree.compiler._mlir_libs import _mlir  # pyright: ignore[reportAttributeAccessIssue]
 
-from quire.ir import errors
+from quire.ir import dtypes, errors
 from quire.ir.avals import ShapedArray
 from quire.ir.collection import collection_put_off
 from quire.ir.config import config
@@ -337,7 +337,8 @@ class LoweredModule:
     """A StableHLO module with what the runtime must know to run it.
 
     `results` tells where each output of the jaxpr comes from: ("result", k) is the module's k-th result,
-    ("argument", i) is the i-th argument itself (returned unchanged, it never enters the module). `serial`: it is made of
+    ("argument", i) is the i-th argument itself (returned unchanged, it never enters the module), ("float0", 0) is the
+    tangent of an integer, which has no elements to compute. `serial`: it is made of
     kernels of one workgroup, and other threads have nothing to do. `stored`: the types of those results for which the
     module takes memory, as further arguments after its own.
     """
@@ -376,7 +377,9 @@ def lower_module(
     position = {v: i for i, v in enumerate(jaxpr.invars)}
     seen: dict[Var, int] = {}
     for a in jaxpr.outvars:
-        if isinstance(a, Var) and a in position:
+        if a.aval.dtype == dtypes.float0:
+            results.append(("float0", 0))
+        elif isinstance(a, Var) and a in position:
             results.append(("argument", position[a]))
         elif isinstance(a, Var) and a in seen:
             results.append(("result", seen[a]))
@@ -410,7 +413,10 @@ def lower_module(
         sole = frozenset(i for i, v in enumerate(jaxpr.invars) if reads[v] == 1 and v not in jaxpr.outvars)
         state = ModuleLowering(module, target, frozenset(donated), sole, entry=block)
         with mlir.InsertionPoint(block):
-            consts = [hlo.constant(np.asarray(c), v.aval.dtype) for c, v in zip(closed.consts, jaxpr.constvars)]
+            consts = [
+                None if v.aval.dtype == dtypes.float0 else hlo.constant(np.asarray(c), v.aval.dtype)
+                for c, v in zip(closed.consts, jaxpr.constvars)
+            ]
             values = lower_jaxpr(state, inner, consts, list(block.arguments))
             values = [copy_of(x) if may_be_argument(x, state) else x for x in values]
             hlo.op("func.return", values, [])

@@ -45,7 +45,7 @@ def _scalar_pred(api: str, pred: Any) -> Any:
         raise TypeError(
             f"{api}: pred must be a scalar, got {aval.short()}: reduce it with all() or any(), or use where"
         )
-    return pred if dtypes.is_bool(aval.dtype) else ew.ne(pred, 0)
+    return pred if dtypes.is_bool(aval.dtype) else ew.ne(pred, np.zeros((), aval.dtype))
 
 
 def _batching(api: str, batching: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import enum
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,7 @@ def _aligned(*operands: Value) -> list[Value]:
     full = [s for s in shapes if s]
     if len({len(s) for s in full}) != 1 or len(set(full)) == 1:
         return xs  # the type rule speaks of what does not fit
-    target = tuple(max(sizes) if 0 not in sizes else 0 for sizes in zip(*full))
+    target = tuple(builtins.max(sizes) if 0 not in sizes else 0 for sizes in zip(*full))
     if any(n not in (1, t) for s in full for n, t in zip(s, target)):
         return xs
     return [
@@ -125,6 +126,10 @@ def _pow_operands(x: Value, y: Value) -> list[Value]:
 
 def integer_pow(x: Value, y: int) -> Value:
     """``x ** y`` for a constant integer y, by repeated squaring."""
+    try:
+        y = operator.index(y)
+    except TypeError:
+        raise TypeError(f"integer_pow: y must be an integer known when tracing, got {y!r}: use lax.pow") from None
     return ew.integer_pow(x, y)
 
 

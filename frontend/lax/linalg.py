@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
@@ -104,7 +105,8 @@ def triangular_solve(
 ) -> Array:  # fmt: skip
     """Solve ``op(a) @ x == b`` (left_side) or ``x @ op(a) == b`` for triangular a (..., n, n).
 
-    b is (..., n, k) with left_side, (..., k, n) without; or a vector less, for one right-hand side.
+    b is (..., n, k) with left_side, (..., k, n) without; or a vector less, for one right-hand side. float16 and bfloat16
+    are solved in float32 and rounded once.
 
     Raises ValueError when the shapes do not fit.
 
@@ -114,6 +116,9 @@ def triangular_solve(
     vector = b_aval.ndim == a_aval.ndim - 1
     if vector:
         b = st.expand_dims(b, (b_aval.ndim if left_side else b_aval.ndim - 1,))
+    half = a_aval.dtype == b_aval.dtype and a_aval.dtype in (dtypes.float16, dtypes.bfloat16)
+    if half:
+        a, b = (ew.convert_element_type(v, dtypes.float32) for v in (a, b))
     x = la.triangular_solve(
         a,
         b,
@@ -123,6 +128,7 @@ def triangular_solve(
         conjugate_a=conjugate_a,
         unit_diagonal=unit_diagonal,
     )
+    x = ew.convert_element_type(x, b_aval.dtype) if half else x
     return st.reshape(x, b_aval.shape) if vector else x
 
 

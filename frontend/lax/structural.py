@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
+from quire.ir.tracing import current_trace
 
 from .. import tree_util
 
@@ -166,14 +168,32 @@ def shape_as_value(shape: Sequence[int]) -> Value:
     return st.broadcast_in_dim(np.asarray(shape, dtypes.int32), (len(shape),), (0,))
 
 
+def _static(indices: Sequence[int], what: str) -> list[int]:
+    try:
+        return [operator.index(i) for i in indices]
+    except TypeError:
+        raise TypeError(f"slice: {what} must be integers known when tracing, got {tuple(indices)}") from None
+
+
 def slice(  # noqa: A001 - JAX's name
     operand: Value, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
 ) -> Value:
     """The elements between static bounds, every `strides`-th along each dimension.
 
-    Raises ValueError for bounds outside the array.
+    Raises TypeError for bounds outside the array. Outside of traces a negative start is moved to 0, with the limit, as
+    `dynamic_slice` does: JAX evaluates it so.
     """
-    return st.slice(operand, start_indices, limit_indices, strides)
+    starts, limits = _static(start_indices, "start_indices"), _static(limit_indices, "limit_indices")
+    shape = aval_of(operand).shape
+    if (
+        current_trace() is None
+        and len(starts) == len(limits) == len(shape)
+        and (strides is None or all(s == 1 for s in strides))
+    ):
+        for d, (start, limit, n) in enumerate(zip(starts, limits, shape)):
+            if start < 0 <= limit - start <= n:
+                starts[d], limits[d] = 0, limit - start
+    return st.slice(operand, starts, limits, strides)
 
 
 def slice_in_dim(

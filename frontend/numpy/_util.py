@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from quire.ir import dtypes
-from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.avals import ShapedArray, aval_of, check_int_range
 from quire.ir.config import config
 from quire.ir.dtypes import DType
 from quire.ir.errors import ConcretizationTypeError
@@ -158,6 +158,7 @@ def _cast_scalar(x: Any, dtype: DType, weak: bool) -> Any:
         try:
             return dtype.type(x)
         except OverflowError:  # wraps, as the conversion of an array does
+            check_int_range(x)
             return np.asarray(x).astype(dtype)[()]
     if -6e4 < abs(x) < 6e4:
         return dtype.type(x)

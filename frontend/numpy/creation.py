@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from quire.ir import dtypes
-from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.avals import ShapedArray, aval_of, refuse_masked
 from quire.ir.dtypes import DType
 from quire.ir.errors import TracerArrayConversionError
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
+from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 from quire.runtime.buffers import aligned_copy
@@ -36,6 +37,7 @@ from ._util import (
 )
 
 
+@reports_memory
 def filled(shape: tuple[int, ...], value: Any, dtype: DType, weak: bool = False) -> Value:
     """`value` (a scalar) repeated: made at once outside a trace, recorded as a broadcast in one."""
     if eager_here() and not isinstance(value, Tracer):
@@ -109,10 +111,11 @@ def _array(value: Any, dtype: DType | None, copy: bool | None) -> Value:
     if type(value) in SCALARS:
         aval = aval_of(value) if dtype is None else ShapedArray((), dtype)
         with np.errstate(all="ignore"):
-            return from_numpy(np.asarray(value).astype(aval.dtype), aval)
+            return from_numpy(_of_python(value, aval.dtype), aval)
     if hasattr(value, "__jax_array__"):
         return _array(value.__jax_array__(), dtype, copy)
     if isinstance(value, np.ndarray | np.generic):
+        refuse_masked(value)
         return _from_host(np.asarray(value), dtype, copy)
     if isinstance(value, list | tuple):
         return _from_sequence(value, dtype)
@@ -121,6 +124,20 @@ def _array(value: Any, dtype: DType | None, copy: bool | None) -> Value:
     raise TypeError(
         f"quire.numpy.array: {value!r} of type {type(value).__name__} is not a number, an array or a sequence of them"
     )
+
+
+def _of_python(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    """Python numbers, also nested lists of them, as an array.
+
+    Raises OverflowError for an integer that the dtype does not hold, TypeError for a complex number where a real one is
+    expected, ValueError or OverflowError for a NaN or an infinity where an integer is.
+    """
+    if dtype.kind in "iufc":
+        return np.array(value, dtype=dtype)
+    host = np.asarray(value)
+    if host.dtype.kind == "c" and dtype.kind != "b":
+        raise TypeError(f"quire.numpy.array: expected real numbers for {dtype}, got the complex {value!r}")
+    return host.astype(dtype)
 
 
 def _has_buffer(value: Any) -> bool:
@@ -167,6 +184,9 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None) -> Value:
         raise TypeError(
             f"quire.numpy.array: {_not_number(value)!r} is not a number: expected nested sequences of numbers or arrays"
         )
+    if dtype is not None and not avals and host.size:
+        with np.errstate(all="ignore"):
+            return from_numpy(_of_python(plain, dtype), ShapedArray(host.shape, dtype))
     if dtype is None:
         if avals:
             dtype = dtypes.promote(avals)[0]
@@ -411,6 +431,8 @@ def arange(
     values = [np.asarray(host_value(x) if isinstance(x, Array) else x) for x in given]
     if any(v.ndim for v in values):
         raise ValueError("quire.numpy.arange: start, stop and step must be scalars")
+    if any(v.dtype.kind == "c" for v in values):
+        raise ValueError("quire.numpy.arange: start, stop and step must be real, got a complex number: use linspace")
     if step is not None and values[-1] == 0:
         raise ValueError("quire.numpy.arange: the step must not be 0")
     with np.errstate(all="ignore"):
@@ -424,6 +446,7 @@ def arange(
     return x if device is None else _put(x, device)
 
 
+@reports_memory
 def _arange_host(values: list[Any], d: DType) -> np.ndarray[Any, Any]:
     if d.kind in "iufc" and d.itemsize >= 4:
         return np.arange(*values, dtype=d)
@@ -548,6 +571,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     return moveaxis(out, 0, axis) if axis != 0 else out
 
 
+@reports_memory
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Value:
     """A matrix with ones on its k-th diagonal and zeros elsewhere. Follows `numpy.eye`.
 
@@ -591,6 +615,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
     return cast(_below(n, m, as_int("tri", k, "k")), d)
 
 
+@reports_memory
 def _below(n: int, m: int, k: int) -> Value:
     """Whether an element of an n-by-m matrix lies at or below the k-th diagonal."""
     if eager_here():

@@ -222,7 +222,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     mask = st.reshape(as_bool(x), (total,))
     running = cumsum(cast(mask, dtypes.int32))
     ordinal = ew.add_p.bind(iota((n,), 0, dtypes.int32), np.int32(1))
-    flat = searchsorted(running, ordinal, side="left")
+    flat = cast(searchsorted(running, ordinal, side="left"), dtypes.int32)
     inside = lt_(flat, total)
     flat = ew.min_p.bind(flat, np.int32(total - 1))
     out: list[Value] = []

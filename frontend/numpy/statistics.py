@@ -84,8 +84,8 @@ def _quantile(
     x, fraction = ensure(name, a), ensure(name, q, "q")
     if dtypes.is_complex(x.aval.dtype):
         raise ValueError(f"quire.numpy.{name}: complex numbers have no quantiles")
-    x, fraction = promote_inexact(x, fraction)
-    x, fraction = cast(x, x.aval.dtype), cast(fraction, x.aval.dtype)
+    (x,), (fraction,) = promote_inexact(x), promote_inexact(fraction)
+    x, fraction = cast(x, x.aval.dtype), cast(fraction, fraction.aval.dtype)
     if fraction.aval.ndim > 1:
         raise ValueError(f"quire.numpy.{name}: q must have at most 1 dimension, got {fraction.aval.short()}")
     if scale != 1.0:
@@ -101,7 +101,9 @@ def _quantile(
     rows = sort(rows)  # NaN comes last
     shape = rows.aval.shape[:-1]
     float_ = x.aval.dtype
-    wide = dtypes.float32 if float_ in (dtypes.float16, dtypes.bfloat16) else float_
+    # Elements are weighted in the dtype of q, places are counted in one that holds them.
+    weighted = fraction.aval.dtype
+    wide = dtypes.float32 if weighted in (dtypes.float16, dtypes.bfloat16) else weighted
     qs = cast(ravel(fraction), wide)
     k = qs.aval.shape[0]
     if skip_nan:
@@ -118,8 +120,9 @@ def _quantile(
     values = moveaxis(rows, -1, 0)  # n, *shape
     v_low, v_high = (_pick(values, cast(p, dtypes.int32), n) for p in (low, high))
     if method == "linear":
-        out = add_(mul_(v_low, cast(sub_(1.0, weight), float_)), mul_(v_high, cast(weight, float_)))
-        out = select(bind(ew.eq_p, (low, high), {}), v_low, out)
+        parts = zip((v_low, v_high), (sub_(1.0, weight), weight))
+        out = add_(*(mul_(cast(v, weighted), cast(w, weighted)) for v, w in parts))
+        out = select(bind(ew.eq_p, (low, high), {}), v_low, cast(out, float_))
     elif method == "lower":
         out = v_low
     elif method == "higher":

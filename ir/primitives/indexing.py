@@ -526,9 +526,11 @@ def _zero_like(index: Value) -> Value:
 
 def take_along_axis(x: Value, indices: Value, axis: int, *, mode: Any = "promise_in_bounds") -> Value:
     """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``: other dimensions of both are equal."""
-    from .structural import reshape
+    from .structural import full, reshape
 
     shape = aval_of(indices).shape
+    if 0 in shape:  # from an axis without elements a gather takes no slice
+        return full(shape, 0, aval_of(x).dtype)
     (axis,) = canonical_axes("take_along_axis", (axis,), len(shape))
     others = tuple(i for i in range(len(shape)) if i != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)

@@ -23,6 +23,24 @@ from . import linearize
 from .rules import Linear, Zero, add_tangents, instantiate, transpose
 
 
+class NotLinearError(TypeError):
+    """An equation of a program that was to be transposed is not linear in what is transposed."""
+
+
+_BILINEAR = frozenset(("mul", "dot_general", "conv_general_dilated"))
+
+
+def _check_linear(eqn: Eqn, operands: Sequence[Any]) -> None:
+    """Raise NotLinearError for an equation that is not: its rule would take a linear operand for a value."""
+    found = [x for x in operands if type(x) is Linear]
+    if len(found) > 1 and eqn.primitive.name in _BILINEAR:
+        raise NotLinearError(f"{eqn.primitive.name}{where(eqn.source)} multiplies two values that depend on them")
+    if eqn.primitive.name == "select_n" and type(operands[0]) is Linear:
+        raise NotLinearError(f"{eqn.primitive.name}{where(eqn.source)} chooses by a value that depends on them")
+    if eqn.primitive.name == "div" and type(operands[1]) is Linear:
+        raise NotLinearError(f"{eqn.primitive.name}{where(eqn.source)} divides by a value that depends on them")
+
+
 def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
     """The cotangents of the linear inputs of a jaxpr without constants.
 
@@ -74,6 +92,7 @@ def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[An
                 a.python_value if isinstance(a, Literal) else Linear(a.aval) if a in linear else env[a]
                 for a in eqn.inputs
             ]
+            _check_linear(eqn, operands)
             rule = transpose.get(p)
             if rule is None:
                 why = transpose.reasons.get(p, "no transpose rule has been written")

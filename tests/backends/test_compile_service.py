@@ -192,14 +192,82 @@ def kill(service):
         os.kill(worker.process.pid, signal.SIGKILL)
 
 
-def test_killed_worker(alone):
-    future = alone.submit(HANG, FLAGS, name="killed", timeout=20)
-    while not any(worker.begun for worker in alone._workers):
+def kill_in_a_compile(service, killed=()):
+    """Kill the worker that is compiling and is none of `killed`; returns its process' number."""
+    while True:
+        for worker in list(service._workers):
+            if worker.begun and worker.process.pid not in killed and worker.alive:
+                os.kill(worker.process.pid, signal.SIGKILL)
+                return worker.process.pid
         time.sleep(0.01)
-    kill(alone)
-    with pytest.raises(CompileError, match=r"crashed \(SIGKILL\) while compiling 'killed'"):
-        future.result()
+
+
+def test_a_worker_that_the_system_kills_is_replaced_once(alone, reproducers):
+    future = alone.submit(HANG, FLAGS, name="killed", timeout=20)
+    first = kill_in_a_compile(alone)
+    assert not future.done()
+    kill_in_a_compile(alone, {first})
+    with pytest.raises(CompileError) as caught:
+        future.result(20)
+    assert str(caught.value).startswith("the system killed IREE's compiler twice (SIGKILL) while it compiled 'killed'")
+    assert "QUIRE_COMPILE_WORKERS=1" in str(caught.value) and not reproducers.exists()
     assert alone.compile(ADD, FLAGS, phase="input").text
+
+
+def test_a_compile_succeeds_after_its_worker_was_killed(alone, monkeypatch):
+    run, killed = _Worker.run, []
+
+    def killing(worker, job, timeout):
+        if not killed:
+            killed.append(worker)
+            job = {**job, "module": HANG.encode()}
+            timer = threading.Timer(0.5, worker.process.kill)
+            timer.start()
+        return run(worker, job, timeout)
+
+    monkeypatch.setattr(_Worker, "run", killing)
+    assert alone.compile(ADD, FLAGS).vmfb and killed
+
+
+def test_a_full_folder_for_temporary_files_is_named(monkeypatch, tmp_path, reproducers):
+    from quire.backends.iree import temporary
+
+    # What the linker says in a full folder, and in one that fills while an object file is written.
+    for said in ("iree-lld: error: target emulation unknown: -m or at least one .o file required",
+                 "iree-lld: error: /t/main.o: section header table goes past the end of the file: e_shoff = 0x2950"):  # fmt: skip
+        found = temporary.problem(said)
+        assert found is not None and f"a temporary file in {temporary.folder()}" in found and "are free" in found
+    assert temporary.problem("custom op 'stablehlo.addx' is unknown") is None
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    service = CompileService(workers=1)
+    try:
+        with pytest.raises(
+            CompileError, match=r"while compiling 'f': the folder for temporary files, .*missing, does not"
+        ):
+            service.compile(ADD, (*FLAGS, *system_link_flags()), name="f")
+    finally:
+        service.close()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    class Full:
+        def __init__(self, **_):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def write(self, _):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(temporary.tempfile, "TemporaryFile", Full)
+    found = temporary.problem()
+    assert found is not None and found.startswith(
+        f"the folder for temporary files, {tmp_path}, cannot take another 1 MiB (No"
+    )
+    assert "are free): free some room, or set TMPDIR" in found
 
 
 def test_an_interrupted_compile_frees_its_worker(alone, reproducers):

@@ -1,4 +1,7 @@
-"""quire's own pipelines of IREE's passes make the very module for the VM that IREE's make, but for names and order."""
+"""quire's own pipelines of IREE's passes make the very module for the VM that IREE's make, but for names and order.
+
+The stream phase, of which quire leaves out passes that change results, is the same for both.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +30,22 @@ def some_matrix_functions(x):
 
 # name: (function, arguments, the first of quire's pipelines that is used)
 PROGRAMS = {
-    "elementwise": (lambda x, y: qnp.tanh(x) * y + 1, (X, Y), "COMMANDS[False]"),
+    "elementwise": (lambda x, y: qnp.tanh(x) * y + 1, (X, Y), "VALUES"),
     "product": (lambda x, y: qnp.tanh(x @ y), (X, Y), "FLOW"),
-    "product and transpose": (lambda x, y: (x @ y).T[::2] + 1, (X, Y), "COMMANDS[False]"),
+    "product and transpose": (lambda x, y: (x @ y).T[::2] + 1, (X, Y), "VALUES"),
     "sort and sum": (lambda x, y: (qnp.sort(x, axis=1), qnp.sum(y, axis=0)), (X, Y), None),
     "gradient": (quire.grad(lambda x, y: qnp.sum(quire.nn.softmax(x @ y) ** 2)), (X, Y), None),
     "loop": (lambda v: quire.lax.while_loop(lambda c: c[0] < 40, lambda c: c * 1.5 + 1, v), (V,), None),
     "loop on the host": (
         lambda x: quire.lax.while_loop(lambda c: qnp.sum(c) < 1e6, lambda c: c @ c + 1, x),
         (X,),
-        "COMMANDS[False]",
+        "VALUES",
     ),
     "constant array": (lambda x: x + X[::-1] @ Y, (X,), None),
-    "kernel of constants": (lambda x: x + quire.random.normal(quire.random.key(0), (64, 64)), (X,), "COMMANDS[True]"),
+    "kernel of constants": (lambda x: x + quire.random.normal(quire.random.key(0), (64, 64)), (X,), "VALUES"),
     "constants only": (lambda: (qnp.arange(5), qnp.arange(7.0) * 2, qnp.eye(3)), (), None),
-    "matrices": (some_matrix_functions, (np.eye(3, dtype=np.float32),), "COMMANDS[True]"),
-    "results that are arguments": (lambda x, y: (y, x), (X, Y), "COMMANDS[False]"),
+    "matrices": (some_matrix_functions, (np.eye(3, dtype=np.float32),), "VALUES"),
+    "results that are arguments": (lambda x, y: (y, x), (X, Y), "VALUES"),
 }
 OF_CONSTANTS = """stream.executable private @k {
   stream.executable.export public @k workgroups() -> (index, index, index) {
@@ -97,9 +100,9 @@ def lines(compiler: worker.Compiler, invocation: worker.Invocation) -> Counter[s
 
 
 def by_iree(compiler: worker.Compiler, module: bytes) -> Counter[str]:
-    """All phases as they are in IREE."""
+    """All phases but stream as they are in IREE."""
     invocation = worker.Invocation(compiler, module, FLAGS)
-    assert invocation.parse() and invocation.run("vm"), invocation.diagnostics
+    assert invocation.parse() and all(invocation.compile_shown("vm", None)), invocation.diagnostics
     found = lines(compiler, invocation)
     invocation.close()
     return found
@@ -107,10 +110,7 @@ def by_iree(compiler: worker.Compiler, module: bytes) -> Counter[str]:
 
 def by_quire(compiler: worker.Compiler, module: bytes, trusted: bool = False) -> tuple[Counter[str], list[str]]:
     """Those of the worker, and the names of the pipelines of its own that it ran."""
-    own = vars(worker.pipelines)
-    names = {text: name for name, text in own.items() if isinstance(text, str)}
-    for name in ("COMMANDS", "DISPATCHES"):
-        names.update((text, f"{name}[{key}]") for key, text in own[name].items())
+    names = {text: name for name, text in vars(worker.pipelines).items() if isinstance(text, str)}
     invocation, steps = worker.Invocation(compiler, module, FLAGS), list[str]()
     run = invocation.run_passes
     invocation.run_passes = lambda text: (steps.append(names[text]), run(text))[1]

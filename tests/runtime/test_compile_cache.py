@@ -72,6 +72,19 @@ def test_a_damaged_file_is_removed_and_computed_again(cache, damage):
     assert cache.get(KEY) == b"fresh"
 
 
+def test_a_file_exchanged_with_another_is_not_loaded(cache):
+    other = "cd" + KEY[2:]
+    cache.put(KEY, b"sine")
+    cache.put(other, b"cosine")
+    a, b = cache.path(KEY), cache.path(other)
+    a_data, b_data = a.read_bytes(), b.read_bytes()
+    a.write_bytes(b_data)
+    b.write_bytes(a_data)
+    assert cache.get(KEY) is None and cache.get(other) is None
+    assert not a.exists() and not b.exists()
+    assert cache.get_or_compute(KEY, lambda: b"sine") == b"sine"
+
+
 def test_the_size_is_bounded_and_the_oldest_go(tmp_path):
     cache = CompileCache(tmp_path, size=100_000, enabled=True)
     keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(30)]

@@ -281,6 +281,62 @@ def test_compare_has_its_own_status():
     assert "halve: Change the numbers" in dumpir("--list-passes", env={"PYTHONPATH": plugin}).stdout
 
 
+COMPARED = """
+import quire.numpy as np, quire
+def layer(x, w):
+    h = np.tanh(x @ w)
+    return (h ** 2).sum(), quire.nn.softmax(h)
+def calls(x):
+    return quire.pure_callback(lambda v: v, quire.ShapeDtypeStruct((2,), np.float32), x)
+"""
+PLANTED = """
+from quire.backends.stablehlo.lowering import lowering
+from quire.ir.primitives.elementwise import cos_p, sin_p
+lowering.rules[sin_p] = lowering.rules[cos_p]
+import quire.numpy as np
+def model(x):
+    y = x @ x
+    return y, np.sin(y) + 1
+"""
+
+
+def test_compare_goes_through_to_the_compiled_program(tmp_path):
+    path = tmp_path / "compared.py"
+    path.write_text(COMPARED)
+    # Sums of 300 products of both signs in another order differ by more than units in the last place.
+    run = dumpir(f"{path}:layer", "--args", "f32[64,300]", "f32[300,200]", "--compare")
+    assert re.fullmatch(
+        r"layer: equal, with a largest relative difference of \S+e-0[5-7](, which rounding explains)?: 2 results, "
+        r"after the \d+ passes and compiled for CpuDevice\(id=0\)\n",
+        run.stdout,
+    )
+    assert dumpir(
+        f"{path}:layer", "--args", "np.ones((2, 3))", "np.ones((3, 2))", "--compare", "-p", ""
+    ).stdout.endswith("after no passes and compiled for CpuDevice(id=0)\n")
+    assert "calls: not compared: it calls a function of yours by pure_callback (at " in (
+        dumpir(f"{path}:calls", "--args", "f32[2]", "--compare").stdout
+    )
+    only = dumpir(f"{path}:layer", "--args", "f32[2,3]", "f32[3,2]", "--compare", "--target", "metal").stdout
+    assert re.fullmatch(
+        r"layer: equal after the \d+ passes; not run compiled: programs for metal are compiled only\n", only
+    )
+    assert "let" in dumpir(f"{path}:layer", "--args", "f32[2,3]", "f32[3,2]", "--compare", "-s", "jaxpr").stdout
+
+
+def test_compare_names_where_the_compiled_program_is_wrong(tmp_path):
+    path = tmp_path / "planted.py"
+    path.write_text(PLANTED)
+    said = dumpir(f"{path}:model", "--args", "np.ones((3, 3))", "--compare", status=3, env={"QUIRE_CACHE": "0"}).stderr
+    assert (
+        "the compiled program changes the numbers (the 9 passes do not: it is lowering or IREE): result 1 at index"
+        in said
+    )
+    assert "9 of 9 elements differ, by " in said
+    assert re.search(
+        r"the first wrong value is that of sin \(at .*planted.py:8, in model\): \S+ at index \(0, 0\) inst", said
+    )
+
+
 def test_the_console_script():
     command = Path(sys.executable).with_name("dumpir")
     if not command.exists():

@@ -25,7 +25,8 @@ examples:
   dumpir model.py:loss --args 'f32[8]' --stage all -o out    a file a stage, down to the assembly
   dumpir model.py:loss --args 'f32[8]' --target vulkan --stage spirv
   dumpir test.jaxpr --passes 'simplify,cse,dce'        parse, verify, run a pipeline, print
-  cat test.jaxpr | dumpir - --passes default --compare find the first pass that changes the numbers
+  dumpir model.py:loss --args 'f32[8]' --compare       are passes and compiled program right? where not?
+  cat test.jaxpr | dumpir - --passes default --compare the same of textual IR
   dumpir --list-passes; dumpir --show-pipeline --target cuda; dumpir --list-stages
 
 stages: jaxpr; each pass by its name (the second run of one as name-2); optimized (after the last pass); stablehlo;
@@ -69,8 +70,9 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument("--source", action="store_true", help="show the user's line of each equation")
     p.add_argument("--timing", action="store_true", help="show time and number of equations of each pass, and the time "
                    "of the trace, of lowering, of each phase of IREE and of loading (of a function or script)")  # fmt: skip
-    p.add_argument("--compare", action="store_true", help="evaluate the program around each pass, stop at the first "
-                   "that changes the numbers")  # fmt: skip
+    p.add_argument("--compare", action="store_true", help="run the program as it was traced, after each pass and "
+                   "compiled, on the values of --args or random ones; say that all are equal within rounding, or which "
+                   "pass, or lowering and IREE, changes which element first (no stages are shown unless named)")  # fmt: skip
     p.add_argument("--no-verify", action="store_true", help="do not verify the program around each pass")
     p.add_argument("--list-stages", action="store_true", help="list the stages and end")
     p.add_argument("--show-pipeline", action="store_true", help="show the target's default pipeline and end")
@@ -107,7 +109,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(error: Exception) -> int:
     """Print an error as one message; the exit status that it means."""
-    from quire.ir.errors import CompileError, ParseError, PassError, QuireError, UnsupportedError
+    from quire.ir.errors import (
+        CompileError,
+        MiscompiledError,
+        ParseError,
+        PassError,
+        QuireError,
+        UnsupportedError,
+    )
     from quire.stages import UnknownStageError
 
     from .inputs import InputError
@@ -118,6 +127,8 @@ def _report(error: Exception) -> int:
         status = USAGE
     elif isinstance(error, CompileError | UnsupportedError):
         status = COMPILER
+    elif isinstance(error, MiscompiledError):
+        status = DIFFERENT
     elif isinstance(error, PassError):
         status = DIFFERENT if "changes the numbers" in text else WRONG
     elif not isinstance(error, QuireError | ParseError | OSError):
@@ -210,6 +221,7 @@ def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
         options=PrintOptions(source=options.source, width=options.width, max_const=limit),
         verify_each=not options.no_verify,
         compare=options.compare,
+        compare_inputs=program.values,
     )  # fmt: skip
 
 
@@ -240,7 +252,9 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> Non
     if not options.no_verify:
         verify(program.closed)
     stages = _stages(program, options)
-    chosen = [stages.resolve(s) for s in _chosen(options, stages, program.textual)]
+    only_compare = options.compare and not (options.stage or options.diff or options.output)
+    wanted = [] if only_compare else _chosen(options, stages, program.textual)
+    chosen = [stages.resolve(s) for s in wanted]
     stages.share_names = len(chosen) > 1
     stages.prepare(chosen)
     if options.output is not None:
@@ -257,6 +271,8 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> Non
             if not plain:
                 screen.heading(f"{program.name}: {stage} ({stages.target.name})")
             screen.code(text, stages.extension(stage))
+    if options.compare:
+        screen.line(f"{program.name}: {stages.compare_compiled()}")
     if options.timing:
         _timing(program, stages, screen)
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import quire
 from quire.compiled_function import CompiledFunction
 from quire.ir import dtypes
@@ -36,6 +38,7 @@ class Program:
     keep_unused: bool = False
     textual: bool = False
     trace_seconds: float | None = None
+    values: tuple[Any, ...] | None = None  # of the arguments, where all were given as values
 
 
 # -- textual IR -------------------------------------------------------------------------------------------------------
@@ -122,8 +125,6 @@ def _evaluate(text: str, namespace: dict[str, Any]) -> Any:
     types = {short: _Type(dtype) for short, dtype in dtypes.FROM_SHORT.items() if short != "bool"}
     if re.search(r"\bbool\[", source):
         types["bool"] = _Type(dtypes.bool_)
-    import numpy as np
-
     try:
         return eval(source, {"np": np, "numpy": np, "quire": quire, **namespace, **types})
     except Exception as error:
@@ -170,8 +171,21 @@ def trace_function(path: str, function: str, args: Sequence[str] | None) -> Prog
         traced = compiled.trace(*positional, **keywords)
     return Program(
         traced.fun_name, traced.jaxpr, traced.device.target.name, tuple(traced.donated), traced.keep_unused,
-        trace_seconds=traced.traced.seconds,
+        trace_seconds=traced.traced.seconds, values=_values(positional, keywords, traced.jaxpr),
     )  # fmt: skip
+
+
+def _values(positional: Sequence[Any], keywords: dict[str, Any], closed: ClosedJaxpr) -> tuple[Any, ...] | None:
+    """The arguments as NumPy arrays, in the program's order; None where one is a type."""
+    from quire.tree_util import flatten_arrays
+
+    leaves, _ = flatten_arrays((tuple(positional), keywords))
+    if len(leaves) != len(closed.in_avals) or any(isinstance(x, quire.ShapeDtypeStruct) for x in leaves):
+        return None
+    try:
+        return tuple(np.asarray(x, aval.dtype) for x, aval in zip(leaves, closed.in_avals))
+    except (TypeError, ValueError):
+        return None
 
 
 def _check_needs_no_arguments(f: Any, shown: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 
@@ -33,13 +35,20 @@ def arrays(name: str, *args: Any, module: str = NUMPY) -> list[Value]:
     return [cast(x, x.aval.dtype) for x in promote_inexact(*plain(name, *args, module=module))]
 
 
-def matrices(name: str, *args: Any, square: bool = False, module: str = NUMPY) -> list[Value]:
-    """The arguments as arrays of one dtype of LAPACK; the first must hold matrices (square ones if asked)."""
+def matrices(
+    name: str, *args: Any, square: bool = False, half: Callable[[ShapedArray], bool] | None = None, module: str = NUMPY
+) -> list[Value]:
+    """The arguments as arrays of one dtype of LAPACK; the first must hold matrices (square ones if asked).
+
+    `half`: for which avals of the first the argument's dtype may be float16 or bfloat16 too.
+    """
     values = arrays(name, *args, module=module)
     aval = values[0].aval
     if aval.ndim < 2 or (square and aval.shape[-1] != aval.shape[-2]):
         kind = "square matrices, shape (..., n, n)" if square else "matrices, shape (..., m, n)"
         raise ValueError(f"{module}.{name}: the argument must hold {kind}, got {aval.short()}")
+    if half is not None and aval.dtype in (dtypes.float16, dtypes.bfloat16) and half(aval):
+        return values
     if aval.dtype not in la.LAPACK:
         raise TypeError(
             f"{module}.{name}: {aval.dtype} is not supported, the argument must be float32, float64, complex64 or "

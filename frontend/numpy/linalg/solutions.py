@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import quire.numpy as qnp
 from quire.custom_derivatives import custom_jvp
 from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import reductions as rd
@@ -260,9 +261,13 @@ def det(a: Any) -> Value:
     >>> quire.numpy.linalg.det(quire.numpy.array([[1., 2.], [3., 4.]])).item()
     -2.0
     """
-    (x,) = matrices("det", a, square=True)
-    small = x.aval.shape[-1] in (2, 3) and not dtypes.is_complex(x.aval.dtype)
+    (x,) = matrices("det", a, square=True, half=_is_small)
+    small = _is_small(x.aval) and not dtypes.is_complex(x.aval.dtype)
     return _determinant_by_formula(x) if small else _determinant(x)
+
+
+def _is_small(matrix: ShapedArray) -> bool:
+    return matrix.shape[-1] in (2, 3)
 
 
 def _sign_and_logarithm(lu: Value, pivots: Value) -> tuple[Value, Value]:

@@ -14,6 +14,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 from quire.lax import fori_loop
+from quire.lax import linalg as ll
 from quire.numpy import linalg as nl
 from quire.numpy._util import Value
 from quire.numpy.linalg._util import SCIPY, dagger, matrices
@@ -29,7 +30,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
     >>> quire.scipy.linalg.det(quire.numpy.array([[1., 2.], [3., 4.]])).item()
     -2.0
     """
-    return nl.det(*matrices("det", a, square=True, module=SCIPY))
+    return nl.det(*matrices("det", a, square=True, half=lambda m: m.shape[-1] in (2, 3), module=SCIPY))
 
 
 def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
@@ -166,10 +167,10 @@ def solve_triangular(
     Array([1., 2.], dtype=float32)
     """
     how = _TRANSPOSED[_choice("solve_triangular", "trans", trans, tuple(_TRANSPOSED))]
-    x, y = matrices("solve_triangular", a, b, square=True, module=SCIPY)
+    x, y = matrices("solve_triangular", a, b, square=True, half=lambda _: True, module=SCIPY)
 
     def solve(a: Value, b: Value) -> Value:
-        return la.triangular_solve(
+        return ll.triangular_solve(
             a, b, left_side=True, lower=lower, transpose_a=how > 0, conjugate_a=how == 2, unit_diagonal=unit_diagonal
         )
 

@@ -1,0 +1,216 @@
+"""How far rounding may take a program's results: the program is run several times with noise in place of rounding.
+
+Each inexact result of an equation is moved by a few units in its last place, sums by what their length and the size of
+their terms allow, special functions and decompositions by what a change of their operands does. What moves elements a
+little moves the program's results by as much as another order of evaluation, a fused multiply-add or another
+approximation of ``tanh`` may. Values that are exact (small integers, sums without rounding) stay, so that ``floor`` and
+comparisons of them do too; where noise decides a comparison, the results of both sides are seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.jaxpr import ClosedJaxpr, Eqn
+from quire.ir.tracing import hooks
+
+from .engine import Array, eval_jaxpr, evaluate, noisy
+
+SAMPLES = 6
+AMPLITUDE = 4.0
+"""In units of the last place; of float16 and bfloat16, of which a few are much, a half."""
+FUNCTION_AMPLITUDE = 48.0
+"""Of functions that are approximated."""
+
+_EXACT = frozenset(
+    "abs and bitcast_convert_type ceil clamp clz complex conj copy eq floor ge gt imag is_finite le lt max min mulhi ne neg "
+    "nextafter not or population_count real reduce_precision round select_n shift_left shift_right_arithmetic "
+    "shift_right_logical sign stop_gradient xor rem".split()
+)
+_ARITHMETIC = frozenset("add sub mul div square integer_pow sqrt convert_element_type".split())
+_SUMS = frozenset(
+    "reduce_sum cumsum dot_general conv_general_dilated reduce_window_sum scatter-add scatter-sub select_and_scatter_add "
+    "reduce_window reduce".split()
+)
+_PRODUCTS = frozenset("reduce_prod cumprod scatter-mul cumlogsumexp".split())
+
+
+def spread(program: ClosedJaxpr, args: Sequence[Any], results: Sequence[Array]) -> list[Array]:
+    """For each of `results` (of the reference backend on `args`), how far its elements may be off.
+
+    Float64 arrays; infinite where nothing is sure: an integer that noise changes, a NaN that it makes.
+    """
+    found = [np.zeros(r.shape) for r in results]
+    for seed in range(SAMPLES):
+        with noisy(_Noise(seed)):
+            sample = eval_jaxpr(program, *args)
+        for moved, s, r in zip(found, sample, results, strict=True):
+            np.maximum(moved, _distance(s, r), out=moved)
+    return [_generous(moved, r) for moved, r in zip(found, results)]
+
+
+def _distance(a: Array, b: Array) -> Array:
+    if a.dtype == dtypes.float0:
+        return np.zeros(a.shape)
+    if not dtypes.is_inexact(a.dtype):
+        return np.where(a == b, 0.0, np.inf)
+    wide = np.complex128 if dtypes.is_complex(a.dtype) else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    with np.errstate(all="ignore"):
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        away = np.abs(x - y)
+    return np.where(same, 0.0, np.where(np.isfinite(away), away, np.inf))
+
+
+def _generous(moved: Array, result: Array) -> Array:
+    """Twice what was seen, and twice what nine of ten elements moved by, in proportion to the element."""
+    if not moved.size or not dtypes.is_inexact(result.dtype):
+        return moved
+    with np.errstate(all="ignore"):
+        size = np.abs(result.astype(np.complex128 if dtypes.is_complex(result.dtype) else np.float64))
+        known = np.isfinite(moved) & np.isfinite(size) & (size > 0)
+        usual = np.quantile(moved[known] / size[known], 0.9) if known.any() else 0.0
+        return 2 * moved + 2 * usual * np.where(np.isfinite(size), size, 0.0)
+
+
+def _unit(dtype: Any) -> float:
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+class _Noise:
+    """One sample: called after each equation, gives the results to go on with."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def __call__(self, eqn: Eqn, operands: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
+        p = eqn.primitive
+        if p.name in _EXACT or not any(r.size and dtypes.is_inexact(r.dtype) for r in results):
+            return results
+        with np.errstate(all="ignore"):
+            if p.name in _SUMS:
+                return self._sum(eqn, operands, results)
+            if p.name in _PRODUCTS:
+                longest = max(x.size for x in operands) / max(1, min(r.size for r in results))
+                return [self._relative(r, AMPLITUDE * max(1.0, longest) ** 0.5) for r in results]
+            if p.name in _ARITHMETIC:
+                return [self._arithmetic(p.name, operands, r) for r in results]
+            if p.family == "elementwise":
+                return self._function(eqn, operands, FUNCTION_AMPLITUDE, False)
+            if p.family in ("linalg", "fft"):
+                return self._function(eqn, operands, AMPLITUDE, True)
+        return results
+
+    def _uniform(self, like: Array) -> Array:
+        u = self.rng.uniform(-1, 1, like.shape)
+        return u + 1j * self.rng.uniform(-1, 1, like.shape) if dtypes.is_complex(like.dtype) else u
+
+    def _moved(self, x: Array, by: Any) -> Array:
+        """x with noise of the size `by`; infinities and NaN as they are."""
+        wide = np.complex128 if dtypes.is_complex(x.dtype) else np.float64
+        return np.where(np.isfinite(x), x.astype(wide) + by * self._uniform(x), x).astype(x.dtype)
+
+    def _relative(self, x: Array, units: float) -> Array:
+        if not dtypes.is_inexact(x.dtype):
+            return x
+        if x.dtype in (dtypes.float16, dtypes.bfloat16):
+            units = min(units, FUNCTION_AMPLITUDE) / 8
+        return self._moved(x, np.abs(x).astype(np.float64) * (_unit(x.dtype) * units))
+
+    def _arithmetic(self, name: str, operands: Sequence[Array], result: Array) -> Array:
+        if name == "convert_element_type":
+            narrower = dtypes.is_inexact(operands[0].dtype) and operands[0].dtype.itemsize > result.dtype.itemsize
+            return self._where_rounded(result, operands[0] == result, AMPLITUDE / 2) if narrower else result
+        exact = _integral(result)
+        for x in operands:
+            exact = exact & _integral(x)
+        if name in ("add", "sub", "mul"):
+            wide = _WIDER.get(result.dtype)
+            if wide is not None:
+                a, b = (x.astype(wide) for x in operands)
+                exact |= {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name](a, b) == result
+        return self._where_rounded(result, exact, AMPLITUDE)
+
+    def _where_rounded(self, x: Array, exact: Array, units: float) -> Array:
+        return x if np.all(exact) else np.where(exact, x, self._relative(x, units))
+
+    def _sum(self, eqn: Eqn, operands: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
+        """By what each of n terms may lose, times the root of n."""
+        positive = [np.abs(x) if dtypes.is_inexact(x.dtype) and not dtypes.is_complex(x.dtype) else x for x in operands]
+        if any(dtypes.is_complex(x.dtype) for x in operands):
+            positive = [
+                np.abs(x.real).astype(x.real.dtype) + np.abs(x.imag) if np.iscomplexobj(x) else x for x in positive
+            ]
+            positive = [p.astype(x.dtype) for p, x in zip(positive, operands)]
+        try:
+            sizes = evaluate(eqn.primitive, positive, eqn.params, [v.aval for v in eqn.outputs])
+        except Exception:  # a reduction by a user's function need not take such operands
+            sizes = [np.abs(r) for r in results]
+        whole = all(np.all(_integral(x)) for x in operands if dtypes.is_inexact(x.dtype))
+        out: list[Array] = []
+        for r, s in zip(results, sizes):
+            if not dtypes.is_inexact(r.dtype):
+                out.append(r)
+                continue
+            unit, size = _unit(r.dtype), np.abs(s).astype(np.float64)
+            if whole and np.all(size < 1 / unit):
+                out.append(r)
+                continue
+            root = max(1.0, max(x.size for x in operands) / max(1, r.size)) ** 0.5
+            if eqn.primitive.name in ("dot_general", "cumsum"):
+                root = max(1.0, float(operands[0].size) / max(1, _rows(eqn, operands[0]))) ** 0.5
+            if r.dtype in (dtypes.float16, dtypes.bfloat16):
+                root = 1.0  # they are added up in float32
+            out.append(self._moved(r, unit * root * size))
+        return out
+
+    def _function(self, eqn: Eqn, operands: Sequence[Array], units: float, together: bool) -> Sequence[Array]:
+        """With moved operands; `together`: by what is small beside the largest element."""
+
+        def move(x: Array, by: float) -> Array:
+            if not (x.size and dtypes.is_inexact(x.dtype)):
+                return x
+            if not together:
+                return self._relative(x, by)
+            finite = np.abs(x[np.isfinite(x)]).astype(np.float64)
+            return self._moved(x, (finite.max() if finite.size else 0.0) * _unit(x.dtype) * by)
+
+        moved = [move(x, AMPLITUDE / 2) for x in operands]
+        results = evaluate(eqn.primitive, moved, eqn.params, [v.aval for v in eqn.outputs])
+        return [move(r, units) for r in results]
+
+
+_WIDER: dict[Any, Any] = {
+    dtypes.float16: np.float64, dtypes.bfloat16: np.float64, dtypes.float32: np.float64, dtypes.float64: np.longdouble,
+    dtypes.complex64: np.complex128,
+}  # fmt: skip
+
+
+def _integral(x: Array) -> Any:
+    """Where an array holds integers that its dtype holds exactly, and their sums and products too."""
+    if not dtypes.is_inexact(x.dtype):
+        return np.ones(x.shape, bool)
+    if dtypes.is_complex(x.dtype):
+        return _integral(x.real) & _integral(x.imag)
+    return (x == np.floor(x)) & (np.abs(x.astype(np.float64)) < 1 / _unit(x.dtype))
+
+
+def _rows(eqn: Eqn, x: Array) -> int:
+    """How many sums go over an operand."""
+    if eqn.primitive.name == "cumsum":
+        return x.size // max(1, x.shape[eqn.params["axis"]])
+    contract: tuple[int, ...] = eqn.params["dimension_numbers"][0][0]
+    length = 1
+    for d in contract:
+        length *= x.shape[d]
+    return x.size // max(1, length)
+
+
+Perturb = Callable[[Eqn, Sequence[Array], Sequence[Array]], Sequence[Array]]
+
+hooks.spread = spread

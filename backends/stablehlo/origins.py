@@ -1,0 +1,86 @@
+"""What a value is computed from: the operations of one block that IREE may put into one dispatch with its reader.
+
+IREE 3.13 gets some operations wrong by what their operand comes from. The forms in `hlo` ask here, and put a barrier
+between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import iree.compiler.ir as mlir
+
+Value = Any
+
+_STORED = frozenset(
+    "stablehlo." + n
+    for n in (
+        "iota", "constant", "optimization_barrier", "while", "if", "case", "reduce", "reduce_window", "dot_general",
+        "convolution", "sort", "scatter", "gather", "fft", "custom_call", "select_and_scatter",
+    )
+)  # fmt: skip
+"""Operations whose results are stored, or are no function of single elements."""
+_OF_FIRST = frozenset("stablehlo." + n for n in ("dynamic_slice", "dynamic_update_slice"))
+"""Operations of which only the first operand counts: the others are scalars, or replace a part."""
+_MOST = 256
+"""The most operations that are looked at for one question, so that lowering stays linear in the program."""
+
+
+def _origins(x: Value) -> Iterator[Value | None]:
+    """x and what it is computed from, up to what is stored; None where there is more than is looked at."""
+    pending, seen = [x], set[Any]()
+    while pending:
+        x = pending.pop()
+        if x in seen:
+            continue
+        if len(seen) == _MOST:
+            yield None
+            return
+        seen.add(x)
+        yield x
+        owner = x.owner
+        if not _is_stored(owner):
+            pending.extend(list(owner.operands)[: 1 if owner.name in _OF_FIRST else None])
+
+
+def _is_stored(owner: Any) -> bool:
+    if isinstance(owner, mlir.Block) or owner.name in _STORED:
+        return True
+    return not (owner.name.startswith("stablehlo.") or owner.name == "func.call")
+
+
+def is_uniform(x: Value) -> bool:
+    """Whether x is computed from constants of equal elements alone, or may be, and is not itself such a constant.
+
+    IREE folds it to one number, and a reduction in the same dispatch then takes this number once.
+    """
+    if not isinstance(x.owner, mlir.Block) and x.owner.name == "stablehlo.constant":
+        return False
+    for v in _origins(x):
+        if v is None:
+            return True
+        if _is_stored(v.owner) and not _is_splat(v.owner):
+            return False
+    return True
+
+
+def _is_splat(owner: Any) -> bool:
+    if isinstance(owner, mlir.Block) or owner.name != "stablehlo.constant":
+        return False
+    return mlir.DenseElementsAttr(owner.attributes["value"]).is_splat
+
+
+def takes_strides(x: Value) -> bool:
+    """Whether x is computed, in one dispatch with its reader, from a slice with strides; or may be.
+
+    IREE reads such a slice as a view with strides, which its code for a reversed one cannot be translated with.
+    """
+    for v in _origins(x):
+        if v is None:
+            return True
+        owner = v.owner
+        if not isinstance(owner, mlir.Block) and owner.name == "stablehlo.slice":
+            if any(n != 1 for n in mlir.DenseI64ArrayAttr(owner.attributes["strides"])):
+                return True
+    return False
