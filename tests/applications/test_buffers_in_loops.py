@@ -160,7 +160,9 @@ def programs(xp: Any) -> list[Program]:
         return v, np.cumsum(v), right, doubled, turned, spread, picked, window, v.at[:3].set(0.0), v
 
     def shifted_loss(x):
-        return sum(np.sum(o * np.cos(np.arange(N) + k)) for k, o in enumerate(shifts(x)))
+        v = np.sin(x)
+        right = v.at[1:].set(v[:-1])
+        return np.sum(right * v[::-1]) + np.sum(right.at[2:].add(right[:-2]) ** 2)
 
     def insertion(x):
         """Insertion sort: the tail moves by one place within the array; how far each value went."""

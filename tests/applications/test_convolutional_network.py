@@ -117,9 +117,7 @@ def programs(xp: Any) -> list[Program]:
     zeros = xp.tree.map(onp.zeros_like, params)
     state = (params, stats, zeros, params, onp.array([4, 4], onp.uint32))
     return [
-        Program("gradient", xp.value_and_grad(loss, has_aux=True), (params, stats, images[:4], labels[:4]), rtol=1e-4),
-        Program("training", train, (state, images[:4], labels[:4]), rtol=5e-4, atol=1e-5, step=True),
-        Program("epoch", epoch, (state, images, labels), rtol=5e-4, atol=1e-5),
+        Program("training", epoch, (state, images, labels), rtol=1e-3, atol=1e-5, step=True),
         Program("saliency", saliency, (params, stats, images[:4], labels[:4]), rtol=5e-5),
     ]
 

@@ -122,7 +122,6 @@ def programs(xp: Any) -> list[Program]:
     zeros = xp.tree.map(onp.zeros_like, params)
     ends = (graph["source"], graph["target"])
     return [
-        Program("gradient", xp.value_and_grad(loss, has_aux=True), (params, graph, labels), rtol=5e-5),
         Program("training", train, ((params, zeros), graph, labels), rtol=5e-4, step=True),
         Program("ranks", ranks, (*ends, onp.float32(0.85)), rtol=5e-5),
         Program("components", components, ends),

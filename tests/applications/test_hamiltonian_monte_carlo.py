@@ -149,9 +149,7 @@ def programs(xp: Any) -> list[Program]:
     chains = tuple(onp.stack([s, s]) for s in state)
     return [
         Program("transition", hmc, (state, x, y), rtol=1e-4, step=True),
-        Program("chain", chain, (state, x, y), rtol=1e-3),
         Program("chains", xp.vmap(chain, in_axes=((0,) * 5, None, None)), (chains, x, y), rtol=1e-3),
-        Program("no-U-turn", nuts_chain, (key, q, x, y), rtol=1e-3),
         Program("no-U-turn chains", xp.vmap(nuts_chain, in_axes=(0, 0, None, None)), (*starts, x, y), rtol=1e-3),
     ]
 

@@ -102,14 +102,10 @@ def programs(xp: Any) -> list[Program]:
     ys = onp.cumsum(rng.standard_normal((T, M)) * 0.3, 0).astype(onp.float32)
     observed = onp.arange(T) % 4 != 2
     params = {"drag": onp.float32(0.1), "log_q": onp.float32(-0.5), "log_r": onp.float32(-2.0)}
-    many = onp.stack([ys, ys[::-1], -ys])
     key = onp.array([0, 7], onp.uint32)
     return [
-        Program("filter", filtered, (params, ys, observed)),
-        Program("gradient", xp.grad(lambda *a: filtered(*a)[0]), (params, ys, observed), rtol=5e-5),
-        Program("smoother", smoothed, (params, ys, observed), rtol=5e-5),
+        Program("gradient", xp.value_and_grad(filtered, has_aux=True), (params, ys, observed), rtol=5e-5),
         Program("smoother's gradient", xp.grad(lambda *a: np.sum(smoothed(*a)[1] ** 2)), (params, ys, observed), 2e-4),
-        Program("series", xp.vmap(filtered, in_axes=(None, 0, None)), (params, many, observed)),
         Program("ensemble", ensemble, (params, ys, observed, key), rtol=5e-5),
         Program("fit", fit, (params, ys, observed), rtol=1e-4),
     ]

@@ -65,16 +65,6 @@ def programs(xp: Any) -> list[Program]:
         end, diagnostics = simulate(vorticity, viscosity, amplitude)
         return np.mean((end - observed) ** 2) + 1e-4 * diagnostics[0][-1], (end, diagnostics)
 
-    def checkpointed(vorticity, viscosity, observed):
-        """The same loss with the states of the inner loops computed anew in the backward pass."""
-        force = forcing(0.3)
-
-        def outer(state, _):
-            return lax.fori_loop(0, 4, lambda i, s: step(s, viscosity, force), state), np.sum(np.abs(state[0]) ** 2)
-
-        (end, _), power = lax.scan(xp.checkpoint(outer), started(vorticity), None, length=3)
-        return np.mean((fft.irfft2(end, (N, N)) - observed) ** 2) + 1e-4 * np.mean(power)
-
     def march(state, viscosity):
         """One step of a simulation with its history in a buffer: the new state beside the old vorticity."""
         inner, history, n = state
@@ -92,8 +82,6 @@ def programs(xp: Any) -> list[Program]:
     gradients = xp.value_and_grad(misfit, argnums=(0, 1, 2), has_aux=True)
     return [
         Program("adjoint", gradients, (w0, nu, amplitude, observed), rtol=5e-5),
-        Program("checkpointed adjoint", xp.value_and_grad(checkpointed, argnums=(0, 1)), (w0, nu, observed), rtol=5e-5),
-        Program("sensitivity", lambda w, a: xp.jvp(lambda a: simulate(w, nu, a)[0], (a,), (1.0,)), (w0, amplitude)),
         Program("march", march, (state, nu), step=True),
     ]
 

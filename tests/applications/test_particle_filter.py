@@ -92,7 +92,6 @@ def programs(xp: Any) -> list[Program]:
     keys = onp.stack([key, key + 1, key + 2])
     weights = rng.uniform(size=N).astype(onp.float32)
     return [
-        Program("filter", run, (params, key, returns), rtol=1e-4),
         Program("gradient", gradient, (params, key, returns), rtol=1e-3),
         Program("trajectories", trajectories, (params, key, returns), rtol=1e-4),
         Program("independent filters", xp.vmap(run, in_axes=(None, 0, None)), (params, keys, returns), rtol=1e-4),
