@@ -252,6 +252,8 @@ class Interpreter:
         first, count = lane
         if tile.lane is not None:
             raise NotSupported("two dimensions of one array would be the lanes")
+        if self.space is None or math.prod(tile.shape[first : first + count]) != self.space.size:
+            raise NotSupported("an array has another size along the lanes")  # joined to others, for one
         rest = (*tile.data.shape[:first], -1, *tile.data.shape[first + count :])
         merged = tile.data.shape[first : first + count]
         if math.prod(merged) == 1:

@@ -7,7 +7,7 @@ import quire.numpy as qnp
 from quire.ir.identity import identity
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.printer import jaxpr_to_str
-from tests.applications import APPLICATIONS
+from tests.primitive_applications import APPLICATIONS
 
 
 def jaxprs() -> list:

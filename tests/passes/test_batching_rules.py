@@ -14,7 +14,7 @@ from quire.ir.config import config
 from quire.ir.primitive import PRIMITIVES
 from quire.passes.batching.rules import batching
 
-from ..applications import APPLICATIONS, Application, primitive_names, traced
+from ..primitive_applications import APPLICATIONS, Application, primitive_names, traced
 
 BATCHED = [a for a in APPLICATIONS if a.batch]
 LANES = 3
@@ -78,6 +78,6 @@ def test_no_rule_loops() -> None:
             before = primitive_names(a)
             f = traced(a)
             jaxpr = quire.make_jaxpr(quire.vmap(f))(*(lanes_of(x, 0) for x in a.args)).jaxpr
-            from ..applications import primitives_of
+            from ..primitive_applications import primitives_of
 
             assert not (primitives_of(jaxpr) & loops) - before, a.name

@@ -10,7 +10,7 @@ from quire.ir.primitive import PRIMITIVES
 from quire.passes.ad.rules import jvp
 from quire.test_util import check_grads
 
-from ..applications import APPLICATIONS, Application, primitive_names, traced
+from ..primitive_applications import APPLICATIONS, Application, primitive_names, traced
 
 DIFFERENTIABLE = [a for a in APPLICATIONS if a.order]
 

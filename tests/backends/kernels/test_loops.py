@@ -188,6 +188,7 @@ LOOPS = [
     Loop("branches in memory", branching, (normal(40),), MEMORY),
     Loop("branches in registers", switching, (normal(17),), SPREAD),
     Loop("branches of scalars", switching, (F32(3),), SCALARS),
+    Loop("arrays of different sizes joined", fori(3, lambda i, y: y * 0.5 + qnp.concatenate([y, qnp.broadcast_to(qnp.sin(i * qnp.arange(1.0, 3.0)), (4, 2))], -1) @ (0.1 * qnp.ones((6, 4)))), (normal(4, 4),), None),
     Loop("concatenate, pad, reverse", fori(4, lambda i, y: qnp.concatenate([y[5:], y[:5]])[::-1] + lax.pad(y[3:], F32(2), [(1, 2, 0)])),
          (normal(50),), MEMORY),
     Loop("transpose", fori(3, lambda i, y: y.T * 2.0 + i), (normal(18, 18),), MEMORY),

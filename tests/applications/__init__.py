@@ -1,0 +1,1 @@
+"""Whole applications, written as their authors would write them, under quire and under JAX."""
