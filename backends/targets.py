@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from quire.ir.errors import UnsupportedError
+
 COMMON_FLAGS = (
     # Not "auto": that finds the same dialect in 25 ms more.
     "--iree-input-type=stablehlo",
@@ -39,6 +41,8 @@ class Target:
         kernels: whether quire's own kernels (backends/kernels) exist for it.
         host_functions: whether compiled code can call Python functions on it.
         system_link: whether programs are linked with `iree.system_link_flags()`.
+        device_targets: the module's attribute `hal.device.targets`, where a device of its own is compiled for; it takes the
+            place of the flags that name one.
         stored_results: results of so many bytes are written to memory that the caller brings; None: IREE allocates all.
     """
 
@@ -55,6 +59,7 @@ class Target:
     host_functions: bool = False
     system_link: bool = False
     stored_results: int | None = None
+    device_targets: str | None = None
 
     def with_flags(self, *flags: str) -> Target:
         """The same target with more flags."""
@@ -62,7 +67,7 @@ class Target:
 
     def fingerprint(self) -> str:
         """Text that tells programs for this target apart: its flags, and the processor's features on a CPU."""
-        parts = [self.name, self.backend, *self.flags]
+        parts = [self.name, self.backend, *self.flags, self.device_targets or ""]
         if "--iree-llvmcpu-target-cpu=host" in self.flags:
             parts += [platform.machine(), *sorted(cpu_features())]
         return "\n".join(parts)
@@ -152,7 +157,8 @@ _NO_I128 = MappingProxyType({"complex128": "IREE's SPIR-V backend has no 128-bit
 
 
 def vulkan_target(gpu: str | None = None) -> Target:
-    """The Vulkan target for a GPU family: `gpu`, QUIRE_VULKAN_TARGET, or "ampere" (also right for Mesa's lavapipe).
+    """The Vulkan target for a GPU family: `gpu`, QUIRE_VULKAN_TARGET, or "ampere"; for a device that is there see
+    `vulkan_target_of`.
 
     A family is always named: IREE's default is a small Android baseline without f64 that computes i8 and f16 wrongly.
     """
@@ -170,6 +176,80 @@ def vulkan_target(gpu: str | None = None) -> Target:
         unsupported=_NO_I128,
         host_functions=True,
     )
+
+
+_NAMED_SUBGROUPS = MappingProxyType(
+    {
+        "ampere": (32,), "turing": (32,), "pascal": (32,), "ada": (32,), "rdna2": (32, 64), "rdna3": (32, 64),
+        "rdna4": (32, 64), "adreno": (64,), "valhall4": (16,), "vp_android_baseline_2022": (64,),
+    }
+)  # fmt: skip
+"""The lanes of a subgroup that IREE takes each family to have."""
+
+# As the family "ampere", without what Vulkan does not promise: matrix units, more than 32 KiB of workgroup memory.
+_DEVICE_TARGETS = (
+    '[#hal.device.target<"vulkan", [#hal.executable.target<"vulkan-spirv", "vulkan-spirv-fb", {{iree_codegen.target_info = '
+    '#iree_gpu.target<arch = "", features = "spirv:v1.6,cap:Shader", wgp = <compute = {compute}, '
+    "storage = b64|b32|b16|b8, subgroup = shuffle|arithmetic, dot = {dot}, mma = [], subgroup_size_choices = [{lanes}], "
+    "max_workgroup_sizes = [1024, 1024, 1024], max_thread_count_per_workgroup = 1024, "
+    "max_workgroup_memory_bytes = 32768, max_workgroup_counts = [65535, 65535, 65535]>>}}>]>]"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class VulkanFacts:
+    """What programs for a Vulkan device depend on.
+
+    Attributes:
+        name: the device's name.
+        subgroup: how many lanes a subgroup has; 0 where the driver does not say.
+        features: names of the features that the device has, such as "shaderInt8".
+    """
+
+    name: str
+    subgroup: int
+    features: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> VulkanFacts:
+        """From IREE's description of a device."""
+        name = re.search(r"^name: (.*)$", text, re.MULTILINE)
+        size = re.search(r"^subgroup: size=(\d+)", text, re.MULTILINE)
+        return cls(
+            name[1] if name else "a Vulkan device",
+            int(size[1]) if size else 0,
+            frozenset(re.findall(r"(\w+)=yes", text)),
+        )
+
+
+def vulkan_target_of(facts: VulkanFacts) -> Target:
+    """The target for a device that is there.
+
+    IREE's reductions are written for subgroups of one size and do not check it: on another they are wrong without a word.
+    A device with the 32 lanes of the default family is compiled for by that family, any other by its own size.
+
+    Raises:
+        UnsupportedError: QUIRE_VULKAN_TARGET names a family with subgroups of another size.
+    """
+    named = os.environ.get("QUIRE_VULKAN_TARGET")
+    family = named or "ampere"
+    target = vulkan_target(family)
+    if facts.subgroup in (0, *_NAMED_SUBGROUPS[family]):
+        return target
+    if named:
+        sizes = " or ".join(map(str, _NAMED_SUBGROUPS[family]))
+        right = [f for f, choices in _NAMED_SUBGROUPS.items() if facts.subgroup in choices]
+        instead = f", or name one of {', '.join(right)}" if right else ""
+        raise UnsupportedError(
+            f"QUIRE_VULKAN_TARGET={named}: its programs need subgroups of {sizes} lanes, and {facts.name} has "
+            f"{facts.subgroup}: sums, maxima and products would be wrong. Unset the variable, and programs are compiled for "
+            f"the device itself{instead}"
+        )
+    compute = ["fp64", "fp32", *(["fp16"] if "shaderFloat16" in facts.features else []), "int64", "int32", "int16"]
+    compute += ["int8"] if "shaderInt8" in facts.features else []
+    dot = "dp4xi8toi32" if "shaderIntegerDotProduct" in facts.features else "none"
+    text = _DEVICE_TARGETS.format(compute="|".join(compute), dot=dot, lanes=facts.subgroup)
+    return dataclasses.replace(target, device_targets=text)
 
 
 def cuda_target(gpu: str | None = None) -> Target:

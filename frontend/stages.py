@@ -244,7 +244,7 @@ class Stages(Mapping[str, str]):
         from quire.passes.compare import Difference, random_inputs
         from quire.runtime.devices import PLATFORMS, devices
 
-        from .compiler import compile_lowered
+        from .compiler import compile_lowered, lower_optimized
         from .result_checks import blame, compared, not_comparable, run
 
         reason = not_comparable(self.program)
@@ -259,9 +259,14 @@ class Stages(Mapping[str, str]):
             device = devices(self.target.name)[0]
         except RuntimeError as error:
             return f"equal after {passes}; not run compiled: {error}"
-        executable = compile_lowered(self.lowered, device)
+        lowered = self.lowered
+        if device.target.fingerprint() != self.target.fingerprint():  # the target of a device that is here
+            lowered = lower_optimized(
+                self.result.program, device.target, self.name, self.donated, self.keep_unused
+            )  # fmt: skip
+        executable = compile_lowered(lowered, device)
         avals = self.program.out_avals
-        got = run(executable, self.lowered.kept, self.lowered.results, avals, args)
+        got = run(executable, lowered.kept, lowered.results, avals, args)
         found = compared(self.program, args, got)
         if isinstance(found, Difference):
             raise MiscompiledError(

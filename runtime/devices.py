@@ -17,7 +17,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from quire.backends.targets import Target, get_target
+from quire.backends.targets import Target, VulkanFacts, get_target, vulkan_target_of
 from quire.ir.errors import size_text
 from quire.runtime.compile_cache import parse_size
 
@@ -119,6 +119,8 @@ class Device:
     @property
     def target(self) -> Target:
         """What programs for this device are compiled for."""
+        if self.platform == "vulkan":
+            return _vulkan_target(self._hal_id, os.environ.get("QUIRE_VULKAN_TARGET"))
         return get_target(self.platform)
 
     def hal(self, mode: Mode = "sync") -> Any:
@@ -193,6 +195,12 @@ def free_memory(device: Device | None = None) -> str:
         found = None
     free = f"{size_text(int(found[1]) * 1024)} are free on this machine" if found else "too little is free"
     return f"{free}, {in_use}" if in_use else free
+
+
+@functools.cache
+def _vulkan_target(hal_id: int, named: str | None) -> Target:
+    """The target of a Vulkan device; `named` is the environment's choice, on which it depends."""
+    return vulkan_target_of(VulkanFacts.of(_driver("vulkan").dump_device_info(hal_id)))
 
 
 def _device(platform: str, id: int) -> Device:

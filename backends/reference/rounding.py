@@ -141,12 +141,7 @@ class _Noise:
 
     def _sum(self, eqn: Eqn, operands: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
         """By what each of n terms may lose, times the root of n."""
-        positive = [np.abs(x) if dtypes.is_inexact(x.dtype) and not dtypes.is_complex(x.dtype) else x for x in operands]
-        if any(dtypes.is_complex(x.dtype) for x in operands):
-            positive = [
-                np.abs(x.real).astype(x.real.dtype) + np.abs(x.imag) if np.iscomplexobj(x) else x for x in positive
-            ]
-            positive = [p.astype(x.dtype) for p, x in zip(positive, operands)]
+        positive = [np.abs(x).astype(x.dtype) if dtypes.is_inexact(x.dtype) else x for x in operands]
         try:
             sizes = evaluate(eqn.primitive, positive, eqn.params, [v.aval for v in eqn.outputs])
         except Exception:  # a reduction by a user's function need not take such operands

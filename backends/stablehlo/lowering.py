@@ -392,6 +392,8 @@ def lower_module(
     with mlir_context(), mlir.Location.unknown():
         module = mlir.Module.create()
         module.operation.attributes["sym_name"] = mlir.StringAttr.get(_symbol(name))
+        if target.device_targets is not None:
+            module.operation.attributes["hal.device.targets"] = mlir.Attribute.parse(target.device_targets)
         in_types = [types.aval_type(a) for a in inner.in_avals]
         out_types = [types.aval_type(a) for a in inner.out_avals]
         attributes = {

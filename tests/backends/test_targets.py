@@ -5,7 +5,17 @@ import dataclasses
 import pytest
 
 from quire.backends import targets
-from quire.backends.targets import TARGETS, cuda_target, get_target, register_target, vector_bytes, vulkan_target
+from quire.backends.targets import (
+    TARGETS,
+    VulkanFacts,
+    cuda_target,
+    get_target,
+    register_target,
+    vector_bytes,
+    vulkan_target,
+    vulkan_target_of,
+)
+from quire.ir.errors import UnsupportedError
 
 
 def test_the_table():
@@ -59,3 +69,33 @@ def test_names():
     mine = register_target(dataclasses.replace(TARGETS["cpu"], name="mine"))
     assert get_target("mine") is mine
     del TARGETS["mine"]
+
+
+DEVICE = """name: Some GPU
+features: shaderInt8=yes shaderFloat16={half} shaderIntegerDotProduct=no subgroupSizeControl=yes
+subgroup: size={lanes} operations=0x000000bf minSubgroupSize=8 maxSubgroupSize=32
+"""
+
+
+def test_vulkan_targets_have_the_devices_subgroups(monkeypatch):
+    def target(lanes, half="yes"):
+        return vulkan_target_of(VulkanFacts.of(DEVICE.format(lanes=lanes, half=half)))
+
+    monkeypatch.delenv("QUIRE_VULKAN_TARGET", raising=False)
+    assert VulkanFacts.of(DEVICE.format(lanes=8, half="no")) == VulkanFacts(
+        "Some GPU", 8, frozenset({"shaderInt8", "subgroupSizeControl"})
+    )
+    assert target(32) == get_target("vulkan") and target(32).device_targets is None
+    eight, sixteen = target(8), target(16, "no")
+    assert "subgroup_size_choices = [8]" in eight.device_targets and "fp32|fp16|" in eight.device_targets
+    assert "subgroup_size_choices = [16]" in sixteen.device_targets and "fp16" not in sixteen.device_targets
+    assert len({t.fingerprint() for t in (target(32), eight, sixteen, target(16))}) == 4
+    monkeypatch.setenv("QUIRE_VULKAN_TARGET", "valhall4")
+    assert target(16).flags == vulkan_target("valhall4").flags and target(16).device_targets is None
+    with pytest.raises(UnsupportedError) as caught:
+        target(64)
+    assert str(caught.value) == (
+        "QUIRE_VULKAN_TARGET=valhall4: its programs need subgroups of 16 lanes, and Some GPU has 64: sums, maxima and products "
+        "would be wrong. Unset the variable, and programs are compiled for the device itself, or name one of rdna2, rdna3, "
+        "rdna4, adreno, vp_android_baseline_2022"
+    )

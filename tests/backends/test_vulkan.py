@@ -124,6 +124,43 @@ def test_64_bit_dtypes(dtype: str) -> None:
         _check(SHORT | (OF_INTEGERS if "int" in dtype else {"divide": OF_FLOATS["divide"]}), dtype)
 
 
+REDUCTIONS: dict[str, Program] = {
+    "sum": lambda x, y: qnp.sum(x),
+    "sum of axis 0": lambda x, y: qnp.sum(x, axis=0),
+    "sum of axis 1": lambda x, y: qnp.sum(x, axis=1),
+    "var": lambda x, y: qnp.var(x, axis=1),
+    "max": lambda x, y: qnp.max(x),
+    "min of axis 1": lambda x, y: qnp.min(x, axis=1),
+    "norm": lambda x, y: qnp.linalg.norm(x),
+    "product with a vector": lambda x, y: x @ y[0],
+    "softmax": lambda x, y: qr.nn.softmax(x),
+    "attention": lambda x, y: qr.nn.softmax(x @ y.T) @ y,
+}
+
+
+def test_reductions_of_several_subgroups() -> None:
+    """Arrays so large that a workgroup has several subgroups: with another size than the device's they are wrong."""
+    x, y = np.random.default_rng(0).standard_normal((2, 64, 96)).astype(np.float32)
+    got = qr.compile(lambda x, y: {name: f(x, y) for name, f in REDUCTIONS.items()}, backend="vulkan")(x, y)
+    for name, f in REDUCTIONS.items():
+        np.testing.assert_allclose(
+            np.asarray(got[name]), np.asarray(f(qnp.asarray(x), qnp.asarray(y))), 1e-4, 1e-4, err_msg=name
+        )
+
+
+def test_a_family_with_subgroups_of_another_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = _device()
+    assert device is not None
+    sizes = device.target.device_targets
+    if sizes is None or "subgroup_size_choices = [8]" not in sizes:
+        pytest.skip(f"{device.device_kind} has subgroups of another size than the software driver's")
+    monkeypatch.setenv("QUIRE_VULKAN_TARGET", "ampere")
+    with pytest.raises(
+        UnsupportedError, match="QUIRE_VULKAN_TARGET=ampere: its programs need subgroups of 32 lanes, and .* has 8"
+    ):
+        qr.compile(lambda x: x * 5, backend="vulkan")(np.ones(3, np.float32))
+
+
 def test_complex64() -> None:
     _check(OF_COMPLEX, "complex64")
 
