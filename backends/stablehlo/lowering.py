@@ -293,12 +293,16 @@ def lower_jaxpr(
     env: dict[Var, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
 
     def read(a: Any) -> Any:
+        if a.aval.dtype == dtypes.float0:  # no elements, no value
+            return None
         return hlo.constant(a.value, a.aval.dtype) if isinstance(a, Literal) else env[a]
 
     reads = Counter(a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var))
     reads.update(a for a in jaxpr.outvars if isinstance(a, Var))
     crossed = crossings(jaxpr)
     for i, eqn in enumerate(jaxpr.eqns):
+        if eqn.outputs and all(v.aval.dtype == dtypes.float0 for v in eqn.outputs):
+            continue
         at = eqn.source or source
         operands = [read(a) for a in eqn.inputs]
         if i in crossed:

@@ -134,8 +134,10 @@ def result_type(*args: Any) -> tuple[DType, bool]:
 
 
 def inexact(d: DType) -> DType:
-    """The dtype of inexact operations on operands of dtype d: the default float for integers and bool."""
-    return d if d in INEXACT else dtypes.canonicalize(dtypes.float64)
+    """The dtype of inexact operations on operands of dtype d: float32 for bool and integers, float64 for 64-bit ones."""
+    if d in INEXACT:
+        return d
+    return dtypes.float64 if d in (dtypes.int64, dtypes.uint64) else dtypes.float32
 
 
 def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
@@ -173,10 +175,9 @@ def promote_dtypes(*args: Value) -> list[Value]:
 
 
 def promote_inexact(*args: Value) -> list[Value]:
-    """The arguments with one inexact dtype; integers and bool become the default float."""
+    """The arguments with one inexact dtype; bool and integers become float32, those of 64 bits float64."""
     dtype, weak = result_type(*args)
-    if dtype not in INEXACT:
-        dtype = dtypes.canonicalize(dtypes.float64)
+    dtype = inexact(dtype)
     return [cast(x, dtype, weak) for x in args]
 
 

@@ -191,7 +191,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     if sorter is not None:
         x = x[sorter]
     x, values = promote_dtypes(x, values)
-    index = dtypes.canonicalize(dtypes.int64)
+    index = dtypes.int32 if x.aval.shape[0] < 2**31 else dtypes.int64
     n = x.aval.shape[0]
     if isinstance(x, Array) and isinstance(values, Array) and eager_here() and x.aval.dtype.kind in "biufc":
         return concrete_array(np.searchsorted(host_value(x), host_value(values), side), index)

@@ -410,7 +410,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
         points = moveaxis(points, axis, -1) if points.aval.ndim > 1 else points
         steps: Value = sub_(points[..., 1:], points[..., :-1])
     else:
-        values, steps = promote_inexact(values, ensure("trapezoid", dx, "dx"))
+        (values,), steps = promote_inexact(values), ensure("trapezoid", dx, "dx")
     values = moveaxis(values, axis, -1)
     from .elementwise import multiply
 

@@ -229,10 +229,12 @@ define_jvp(ew.square_p, lambda t, ans, x: ew.mul(t, ew.mul(_const(2, x), x)))
 
 
 def _pow_base(t: Value, ans: Value, x: Value, y: Value) -> Value:
-    # y x^(y-1), and 0 at y = 0 also where x^(y-1) is infinite. The constants have y's dtype, which may be a number.
-    zero, one = _const(0, y), _const(1, y)
-    factor = ew.convert_element_type(y, _dtype(x)) if dtypes.is_integer(_dtype(y)) else y
-    slope = ew.pow(x, ew.where(ew.eq(y, zero), one, ew.sub(y, one)))
+    # y x^(y-1): at x = 0, y = 0 it is NaN for inexact y and 0 for integers, as in JAX.
+    one = _const(1, y)  # of y's dtype, which may be a number
+    if not dtypes.is_integer(_dtype(y)):
+        return ew.mul(t, ew.mul(y, ew.pow(x, ew.sub(y, one))))
+    factor = ew.convert_element_type(y, _dtype(x))
+    slope = ew.pow(x, ew.where(ew.eq(y, _const(0, y)), one, ew.sub(y, one)))
     return ew.mul(t, ew.mul(factor, slope))
 
 
