@@ -28,15 +28,12 @@ from quire.ir.primitives import structural as st
 from .builder import KernelBuilder
 from .dtypes import dtype_of
 from .element_loops import while_loop
+from .kernel import NotSupported
 from .trigonometry import cosine, sine
 from .values import Value, lanes, vector
 
 #: The formula of a primitive for operands of these dtypes, or None: (primitive, dtypes, params) -> jaxpr of scalars.
 Expand = Callable[[Primitive, tuple[DType, ...], Mapping[str, Any]], "Jaxpr | None"]
-
-
-class NotSupported(Exception):
-    """What a kernel cannot do; the message is the reason that is printed."""
 
 
 @dataclass(frozen=True, eq=False)

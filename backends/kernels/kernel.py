@@ -14,6 +14,10 @@ from iree.compiler import ir
 from .dtypes import DType, dtype_of
 
 
+class NotSupported(Exception):
+    """What a kernel cannot do; the message is the reason that is printed."""
+
+
 @dataclass(frozen=True)
 class Spec:
     """Static shape and element type of one operand or result."""
@@ -39,6 +43,9 @@ class Spec:
 REASON = "quire_reason"
 #: The attribute of a dispatch of one workgroup.
 SERIAL = "quire_serial"
+
+#: The buffers that IREE 3.13 binds to one executable: with more a program cannot be loaded.
+MOST_BINDINGS = 32
 
 #: In ``Kernel.forward``: the result is a new, empty (zero-size) tensor.
 EMPTY = -1
@@ -80,7 +87,13 @@ class Kernel:
         scalars: int = 0,
         groups: int = 0,
     ) -> Kernel:
-        """Name ``text``, in which ``@KERNEL`` stands for the symbol, by its content."""
+        """Name ``text``, in which ``@KERNEL`` stands for the symbol, by its content.
+
+        Raises :class:`NotSupported` for more buffers than IREE binds to an executable.
+        """
+        bindings = len(operands) + len(results) - len(tied)
+        if bindings > MOST_BINDINGS:
+            raise NotSupported(f"{bindings} buffers: an executable is given {MOST_BINDINGS} at the most")
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         name = f"{re.sub(r'[^A-Za-z0-9_]', '_', base)}_{digest}"
         text = text.replace("@KERNEL", f"@{name}")

@@ -33,11 +33,11 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
     if target is None:
         return "the target has no kernels"
     p = ctx.eqn.params
-    if p["kind"] == "contraction":
-        return _contraction(ctx, p["jaxpr"].jaxpr, operands)
-    if p["kind"] == "attention":
-        return _attention(ctx, p["jaxpr"].jaxpr, operands)
     try:
+        if p["kind"] == "contraction":
+            return _contraction(ctx, p["jaxpr"].jaxpr, operands)
+        if p["kind"] == "attention":
+            return _attention(ctx, p["jaxpr"].jaxpr, operands)
         if p["kind"] == "indexing":
             return indexed(ctx, p["jaxpr"].jaxpr, operands, target)
         if p["kind"] == "elementwise":

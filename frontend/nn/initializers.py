@@ -283,7 +283,7 @@ def _orthogonal_matrix(key: Any, rows: int, columns: int, dt: DType) -> Value:
     tall = (rows, columns) if rows > columns else (columns, rows)
     q, r = lax.linalg.qr(random.normal(key, tall, dt), full_matrices=False)
     q = q * jnp.sign(jnp.diagonal(r))[None, :]
-    return q.T if rows < columns else q
+    return q.T if rows <= columns else q  # the vectors that QR makes are the rows unless there are more rows
 
 
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
