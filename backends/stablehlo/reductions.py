@@ -109,7 +109,9 @@ def _is_spread(x: Value, depth: int = _DEPTH) -> bool:
     if owner.name == "stablehlo.broadcast_in_dim":
         return bool(hlo.shape_of(owner.operands[0]))
     shape = hlo.shape_of(x)
-    return any(_is_spread(v, depth - 1) for v in owner.operands if hlo.shape_of(v) == shape)
+    # A kernel's dispatch has operands of type index too.
+    arrays = [v for v in owner.operands if isinstance(v.type, mlir.RankedTensorType)]
+    return any(_is_spread(v, depth - 1) for v in arrays if hlo.shape_of(v) == shape)
 
 
 def _steps(x: Value, axes: tuple[int, ...]) -> list[tuple[int, ...]]:
