@@ -229,6 +229,15 @@ def test_loops_compiled_equal_reference(part: int) -> None:
     check([Case(x.name, x.f, x.args, rtol=x.rtol, atol=x.atol) for x in LOOPS[part::2]])
 
 
+def test_a_loop_of_more_arrays_than_a_dispatch_is_given_is_no_kernel() -> None:
+    def turned(*arrays: Any) -> Any:
+        return list(lax.fori_loop(0, 3, lambda i, c: (*c[1:], c[0] * 0.5 + i), arrays))
+
+    args = [normal(20) for _ in range(34)]
+    assert any("more than the 32" in r for r in reasons(lowered(turned, args)))
+    check([Case("34 arrays", turned, args)])
+
+
 @pytest.mark.parametrize("x", [x for x in LOOPS if x.reason], ids=lambda x: x.name)
 def test_choice_and_reason_are_printed(x: Loop) -> None:
     found = reasons(lowered(x.f, x.args))
