@@ -101,6 +101,19 @@ def test_a_wrong_rule_of_the_reference_is_found_with_jax(monkeypatch: pytest.Mon
     assert "reference" in kinds
 
 
+def test_what_jax_compiles_wrongly_is_no_finding() -> None:
+    """XLA's CPU backend updates in place what the update still reads; without jit JAX agrees with the reference."""
+    pytest.importorskip("jax")
+    program = chain(
+        ("b", "{0} - 1", ("a",)),
+        ("c", "np.flip({0}.at[1:].subtract({0}[1:][::-1]))", ("b",)),
+        ("d", "{0}.at[1:].subtract({0}[1:][::-1])", ("c",)),
+        results=("c", "d"),
+    )
+    outcome = run_batch([program], compiled=False)
+    assert outcome.findings == [] and outcome.accepted == 0
+
+
 def test_a_crash_ends_a_worker_only() -> None:
     from quire.tools.fuzz.workers import Pool, Task
 

@@ -262,7 +262,8 @@ def _jax_results(functions: Sequence[Callable[..., Any]], values: Sequence[Seque
     def together(inputs: Any) -> Any:
         return [jax.tree_util.tree_leaves(f(*xs)) for f, xs in zip(functions, inputs)]
 
-    return [[onp.array(y) for y in ys] for ys in jax.jit(together)([list(v) for v in values])]
+    inputs = [[jax.numpy.asarray(x) for x in xs] for xs in values]  # without jit they stay what they are
+    return [[onp.array(y) for y in ys] for ys in jax.jit(together)(inputs)]
 
 
 def _refused(p: Program, error: Exception, outcome: Outcome) -> list[Finding]:
