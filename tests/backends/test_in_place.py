@@ -94,7 +94,7 @@ _own("positions", lambda m, v: v.at[m.np.array([1, 2, 3])].set(m.np.cos(v[m.np.a
 _own("permuted", lambda m, v: v.at[m.np.arange(8)[::-1]].set(v))
 _own("of a sum", lambda m, v: v.at[1:].set(m.np.cumsum(v, 0)[:-1]))
 _own("where it says", lambda m, v: v.at[m.np.argmax(v[:, 0]) // 2].set(v[2] * 2))
-_own("transposed", lambda m, v: v.T.at[1:].set(v.T[:-1]))
+_own("transposed", lambda m, v: v.T.at[1:].set(v.T[:-1]).T)
 _own(
     "at a position of its own",
     lambda m, v: m.lax.dynamic_update_slice(v, v[2:4], (m.np.argmin(v[:, 1]) % 4, 0)),
