@@ -4,8 +4,8 @@ IREE's stream phase has value semantics and copies what is written in place. Its
 (`iree-stream-elide-async-copies`), or forget one where a single operation reads a value and writes it
 (`iree-stream-materialize-copy-on-write`). Here both are done over, by rules short enough to prove.
 
-Where an operation writes in place, it is tied to an operand. First each such operand gets a copy unless that is its only
-use. Then for each copy there are three questions:
+Where an operation writes in place, it is tied to an operand. First each such operand gets a copy, unless that is its only
+use and it has memory of its own. Then for each copy there are three questions:
 
 1. Is it only read, and is what was copied read by all its other uses too? Then it may be the original.
 2. Is it the only use of the original, which has memory of its own? Then the original ends here, and its memory may be
@@ -40,12 +40,12 @@ _READERS = frozenset((_DISPATCH, b"stream.async.slice", b"stream.async.load", *_
 
 
 def put_in(mlir: mlir_c.Mlir, module: int) -> int:
-    """Give what is written in place, and used elsewhere too, a copy to write; how many."""
+    """Give what is written in place, and is used elsewhere too or is another's memory, a copy to write; how many."""
     copies, added = _Copies(mlir), 0
     for op in mlir.in_hosts(module, _INTO_TARGET | {_DISPATCH}):
         for number, size in copies.written(op):
             value = mlir.mlirOperationGetOperand(op, number)
-            if len(mlir.uses(value)) > 1:
+            if not copies.own(value, mlir.mlirOperationGetBlock(op)):
                 kind, affinity = mlir.mlirValueGetType(value), mlir.attribute(op, b"affinity")
                 copy = mlir.create_before(op, _CLONE, [value, size, size], kind, affinity=affinity)
                 mlir.mlirOperationSetOperand(op, number, copy)

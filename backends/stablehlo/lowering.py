@@ -27,7 +27,6 @@ from quire.ir.collection import collection_put_off
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
 from quire.ir.primitive import Primitive, RuleTable
-from quire.ir.primitives.calls import fusion_p
 from quire.ir.source import Source, where
 from quire.ir.tracing import trace_flat
 
@@ -404,13 +403,10 @@ def lower_module(
             "sym_name": mlir.StringAttr.get("main"),
             "function_type": mlir.TypeAttr.get(mlir.FunctionType.get(in_types, out_types)),
         }
-        updated = _updated(jaxpr)
-        if updated:
-            # Without the attribute IREE copies an argument that is read before it is updated in place. With it, it
-            # takes no care that what reads the argument comes before: here that is proved.
+        if donated:
             consumed = {"iree.abi.consume": mlir.UnitAttr.get()}
             attributes["arg_attrs"] = mlir.ArrayAttr.get(
-                [mlir.DictAttr.get(consumed if v in updated else {}) for v in jaxpr.invars]
+                [mlir.DictAttr.get(consumed if i in donated else {}) for i in range(len(in_types))]
             )
         with mlir.InsertionPoint(module.body):
             function = mlir.Operation.create("func.func", regions=1, attributes=attributes)
@@ -434,19 +430,6 @@ def lower_module(
     return LoweredModule(
         module, tuple(results), tuple(state.host_calls), _serial(block), tuple(state.choices), stored
     )  # fmt: skip
-
-
-def _updated(jaxpr: Jaxpr) -> frozenset[Any]:
-    """The arguments that updates (see `quire.passes.fusion.updates`) write in place."""
-    found: set[Any] = set()
-    for e in jaxpr.eqns:
-        if e.primitive is fusion_p and e.params["kind"] == "update":
-            found.update(e.inputs[: len(e.outputs)])
-        elif e.primitive is fusion_p and e.params["kind"] == "alike":
-            body = e.params["jaxpr"].jaxpr
-            outer = dict(zip(body.invars, e.inputs, strict=True))
-            found.update(outer[a] for a in _updated(body))
-    return frozenset(found)
 
 
 _FREE = frozenset(
