@@ -145,8 +145,7 @@ class _Copies:
                 if tied is None:
                     return True
                 x = mlir.mlirOperationGetOperand(op, tied)
-            elif name == b"scf.for":
-                body = mlir.first_block(op)
+            elif name == b"scf.for" and (body := mlir.first_block(op)):
                 return self.carried_own(mlir.mlirBlockGetArgument(body, 1 + mlir.mlirOpResultGetResultNumber(x)), body)
             else:
                 return name == b"stream.tensor.import" and bool(mlir.attribute(op, b"consume"))

@@ -66,12 +66,15 @@ VALUES = ",".join(
         _VALUES_CLEAN_UP,
         "iree-stream-verify-lowering-to-async-resources",
         _hosts("iree-stream-materialize-copy-on-write", "canonicalize"),
-        _hosts("iree-stream-emplace-allocations"),
-        "iree-stream-refine-usage",
-        _TIDY,
     )
 )
 """The stream phase's first part: host tensors to resources, which are values, each with the copies that this takes."""
+
+PLACES = ",".join((_hosts("iree-stream-emplace-allocations"), "iree-stream-refine-usage", _TIDY))
+"""What is only computed to be put into a larger array is computed there, and each resource gets its kind.
+
+From here on two results of one dispatch may be parts of one resource.
+"""
 
 COMMANDS = ",".join(
     (

@@ -213,6 +213,7 @@ class Invocation:
         mlir = self.compiler.mlir
         yield self.run_passes(pipelines.VALUES)
         copies.put_in(mlir, module)
+        yield self.run_passes(pipelines.PLACES)
         copies.leave_out(mlir, module)
         mlir.separate_uses(module, b"stream.async.splat")
         yield mlir.mlirOperationVerify(module)
