@@ -93,7 +93,7 @@ class Kernel:
         """
         bindings = len(operands) + len(results) - len(tied)
         if bindings > MOST_BINDINGS:
-            raise NotSupported(f"{bindings} buffers: an executable is given {MOST_BINDINGS} at the most")
+            raise NotSupported(f"{bindings} arrays are more than the {MOST_BINDINGS} that a dispatch can be given")
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         name = f"{re.sub(r'[^A-Za-z0-9_]', '_', base)}_{digest}"
         text = text.replace("@KERNEL", f"@{name}")

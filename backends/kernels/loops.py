@@ -34,8 +34,6 @@ LOOPS = (cf.scan_p, cf.while_p, cf.bounded_while_p)
 
 #: The most values that go from iteration to iteration in one workgroup (beyond some 12 they are in its stack memory).
 MOST_CARRIED = 32
-#: IREE's loader refuses executables with more bindings: "binding count 34 > 32".
-MOST_BINDINGS = 32
 #: The same for lanes that are spread: what is not in registers is slow there.
 MOST_SPREAD = 24
 #: What one processor does of the work that nests count, vectors a second.
@@ -128,20 +126,12 @@ def _loop_kernel(
     why = "its state has too many elements for registers"
     for plan in plans(eqn, target):
         try:
-            return _bound(_build(eqn, plan, target, expand, free))
+            return _build(eqn, plan, target, expand, free)
         except NotSupported as reason:
             why = str(reason)
     if not in_memory:
         raise NotSupported(why)
-    return _bound(_in_memory(eqn, target, expand, why))
-
-
-def _bound(kernel: Kernel) -> Kernel:
-    """The kernel, if a dispatch can be given all its arrays."""
-    n = len(kernel.operands) + len(kernel.results) - len(kernel.tied)
-    if n > MOST_BINDINGS:
-        raise NotSupported(f"{n} arrays are more than the {MOST_BINDINGS} that a dispatch can be given")
-    return kernel
+    return _in_memory(eqn, target, expand, why)
 
 
 def _in_memory(eqn: Eqn, target: KernelTarget, expand: Expand, why: str) -> Kernel:

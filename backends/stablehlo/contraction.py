@@ -315,7 +315,7 @@ def emit_conv(
     taps = [hlo.shape_of(k)[d] for d in spec.rhs_spec[2:]]
     cut = single_windows([hlo.shape_of(x)[d] for d in spatial], taps, strides, padding, lhs_dilation, rhs_dilation)
     if cut is not None:
-        sizes, padding = cut
+        sizes, padding = cut[0], tuple(cut[1])
         if not all(sizes):  # windows of padding alone
             return hlo.full(0, shape, total)
         limits = list(hlo.shape_of(x))
