@@ -164,6 +164,7 @@ def test_a_program_of_unknown_length_that_was_quick_is_invoked_directly() -> Non
 
 SCRIPT = """
 import os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process started in the background ignores it
 import numpy as np, quire
 from quire import lax
 {program}
@@ -187,4 +188,4 @@ def test_the_process_ends_as_ctrl_c_ends_it(program: str) -> None:
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
     assert result.returncode in (130, -signal.SIGINT), result.stderr
     assert result.stderr.rstrip().endswith("KeyboardInterrupt")
-    assert time.perf_counter() - start < 30
+    assert time.perf_counter() - start < 60
