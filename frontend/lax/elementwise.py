@@ -16,7 +16,7 @@ from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
-from quire.ir.primitives.common import match_scalars
+from quire.ir.primitives.common import COMPLEX, NUMBER, check_dtype, match_scalars
 
 from .. import tree_util
 
@@ -46,6 +46,29 @@ def _aligned(*operands: Value) -> list[Value]:
     ]
 
 
+# Functions that take fewer dtypes than their primitives, through which quire.numpy adds and multiplies bools and takes
+# the real part of what is real: the dtypes, and what to use for others.
+_NARROWER: dict[str, tuple[tuple[dtypes.DType, ...], str]] = {
+    "abs": ((*dtypes.SIGNED, *dtypes.FLOATS, *dtypes.COMPLEX), "what is unsigned is its own absolute value"),
+    "add": (NUMBER, "use lax.bitwise_or, or quire.numpy.add, which is the logical or of bools"),
+    "conj": ((dtypes.float32, dtypes.float64, *COMPLEX), "use quire.numpy.conj, which takes any dtype"),
+    "imag": (COMPLEX, "use quire.numpy.imag, which takes any dtype"),
+    "integer_pow": (NUMBER, "convert with lax.convert_element_type"),
+    "mul": (NUMBER, "use lax.bitwise_and, or quire.numpy.multiply, which is the logical and of bools"),
+    "real": (COMPLEX, "use quire.numpy.real, which takes any dtype"),
+}
+
+
+def _check_narrower(name: str, *operands: Value) -> None:
+    """Raise TypeError for an operand that the primitive takes and `lax.<name>` does not."""
+    allowed, instead = _NARROWER[name]
+    for i, x in enumerate(operands):
+        try:
+            check_dtype(f"lax.{name}", aval_of(x), allowed, "operand" if len(operands) == 1 else f"operand {i}")
+        except TypeError as error:
+            raise TypeError(f"{error}: {instead}") from None
+
+
 # JAX's functions with a keyword `accuracy`.
 _TUNABLE = frozenset("cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt tan tanh".split())
 
@@ -65,13 +88,18 @@ def _nary(f: Callable[..., Value], name: str, arity: int) -> Callable[..., Value
     elif arity == 1:
 
         def unary(x: Value) -> Value:
+            if name in _NARROWER:
+                _check_narrower(name, x)
             return f(x)
 
         apply = unary
     elif arity == 2:
 
         def binary(x: Value, y: Value) -> Value:
-            return f(*_aligned(x, y))
+            x, y = _aligned(x, y)
+            if name in _NARROWER:
+                _check_narrower(name, x, y)
+            return f(x, y)
 
         apply = binary
     else:
@@ -86,7 +114,7 @@ def _nary(f: Callable[..., Value], name: str, arity: int) -> Callable[..., Value
 
 
 _UNARY = (
-    "abs acos acosh asin asinh atan atanh bessel_i0e bessel_i1e bitwise_not cbrt ceil clz conj cos cosh digamma erf "
+    "abs acos acosh asin asinh atan atanh bessel_i0e bessel_i1e bitwise_not cbrt ceil clz cos cosh digamma erf "
     "erf_inv erfc exp exp2 expm1 floor imag is_finite lgamma log log1p logistic neg population_count real rsqrt sign "
     "sin sinh sqrt square tan tanh"
 ).split()
@@ -96,7 +124,7 @@ _BINARY = (
 ).split()
 
 (
-    abs, acos, acosh, asin, asinh, atan, atanh, bessel_i0e, bessel_i1e, bitwise_not, cbrt, ceil, clz, conj, cos, cosh,
+    abs, acos, acosh, asin, asinh, atan, atanh, bessel_i0e, bessel_i1e, bitwise_not, cbrt, ceil, clz, cos, cosh,
     digamma, erf, erf_inv, erfc, exp, exp2, expm1, floor, imag, is_finite, lgamma, log, log1p, logistic, neg,
     population_count, real, rsqrt, sign, sin, sinh, sqrt, square, tan, tanh,
 ) = (_nary(getattr(ew, name), name, 1) for name in _UNARY)  # fmt: skip
@@ -106,6 +134,13 @@ _BINARY = (
     shift_right_logical, sub, zeta,
 ) = (_nary(getattr(ew, name), name, 2) for name in _BINARY)  # fmt: skip
 betainc = _nary(ew.regularized_incomplete_beta, "betainc", 3)
+
+
+def conj(x: Value) -> Value:
+    """The complex conjugate; of float32 and float64 the complex number with that real part."""
+    _check_narrower("conj", x)
+    aval = aval_of(x)
+    return ew.conj(x) if dtypes.is_complex(aval.dtype) else ew.convert_element_type(x, dtypes.complex_dtype(aval.dtype))
 
 
 def bessel_i1(x: Value) -> Value:
@@ -130,6 +165,7 @@ def integer_pow(x: Value, y: int) -> Value:
         y = operator.index(y)
     except TypeError:
         raise TypeError(f"integer_pow: y must be an integer known when tracing, got {y!r}: use lax.pow") from None
+    _check_narrower("integer_pow", x)
     return ew.integer_pow(x, y)
 
 
@@ -159,22 +195,34 @@ def select(pred: Value, on_true: Value, on_false: Value) -> Value:
 
 
 def select_n(which: Value, *cases: Value) -> Value:
-    """The case that `which` (bool or int32) selects: ``select_n(pred, on_false, on_true)``."""
+    """The case that `which` (bool or an integer) selects: ``select_n(pred, on_false, on_true)``."""
+    if dtypes.is_integer(aval_of(which).dtype):
+        which = ew.convert_element_type(which, dtypes.int32)
     return ew.select_n(which, *cases)
 
 
 def convert_element_type(operand: Value, new_dtype: Any) -> Value:
     """`operand` with another dtype; floats beyond an integer dtype's range saturate, NaN becomes 0."""
-    weak = new_dtype is int or new_dtype is float or new_dtype is builtins.complex
     dtype = dtypes.canonicalize(dtypes.as_dtype(new_dtype))
     if dtypes.is_bool(dtype):
         operand = ew.real(operand)  # as in JAX; quire.numpy's astype compares both parts with zero
-    return ew.convert_element_type(operand, dtype, weak_type=weak)
+    return ew.convert_element_type(operand, dtype)
+
+
+def made_inexact(x: Value) -> Value:
+    """x, in float32 if it holds integers or bools, in float64 if those have 64 bits."""
+    dtype = aval_of(x).dtype
+    if dtypes.is_inexact(dtype):
+        return x
+    return ew.convert_element_type(x, dtypes.float64 if dtype in (dtypes.int64, dtypes.uint64) else dtypes.float32)
 
 
 def bitcast_convert_type(operand: Value, new_dtype: Any) -> Value:
     """`operand` with its bits read as another dtype; a change of width adds or takes the last dimension."""
-    return ew.bitcast_convert_type(operand, new_dtype)
+    dtype = dtypes.canonicalize(dtypes.as_dtype(new_dtype))
+    if dtype == aval_of(operand).dtype:
+        return ew.convert_element_type(operand, dtype)  # any dtype has its own bits
+    return ew.bitcast_convert_type(operand, dtype)
 
 
 def reduce_precision(operand: Value, exponent_bits: int, mantissa_bits: int) -> Value:

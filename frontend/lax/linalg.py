@@ -34,6 +34,7 @@ from quire.ir.primitives.linalg import tridiagonal_solve_p as tridiagonal_solve_
 from quire.passes.ad import linalg as rules
 
 from ..custom_derivatives import custom_jvp
+from .elementwise import made_inexact
 from .qdwh import qdwh as qdwh
 
 Array = Any
@@ -80,6 +81,7 @@ def cholesky(x: Array, *, symmetrize_input: bool = True) -> Array:
 
     Example: ``lax.linalg.cholesky(np.array([[4., 2.], [2., 3.]], np.float32))``
     """
+    x = made_inexact(x)
     la.cholesky_p.infer([aval_of(x)], {})  # errors about x, not about what it is made into
     return la.cholesky(symmetrize(x) if symmetrize_input else x)
 
@@ -132,12 +134,12 @@ def triangular_solve(
     return st.reshape(x, b_aval.shape) if vector else x
 
 
-def lu(x: Array) -> tuple[Array, Array, Array]:
+def lu(x: Array) -> list[Array]:
     """LU decomposition with partial pivoting of (..., m, n): (lu, pivots, permutation).
 
     ``x[permutation] == l @ u`` with l (unit lower) and u packed in lu; pivots (..., min(m, n)) are LAPACK's exchanges.
     """
-    return la.lu(x)
+    return [*la.lu(x)]
 
 
 def lu_pivots_to_permutation(pivots: Array, permutation_size: int) -> Array:
@@ -199,6 +201,7 @@ def eigh(
     Example: ``v, w = lax.linalg.eigh(x)``
     """
     params = {"lower": lower, "sort_eigenvalues": sort_eigenvalues, "subset_by_index": subset_by_index}
+    x = made_inexact(x)
     la.eigh_p.infer([aval_of(x)], params)  # errors about x, not about what it is made into
     x = symmetrize(x) if symmetrize_input else x
     v, w = la.eigh(x, lower=lower, sort_eigenvalues=sort_eigenvalues, subset_by_index=subset_by_index)
@@ -264,24 +267,22 @@ def svd(
 def schur(
     x: Array, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
     select_callable: Callable[..., Any] | None = None,
-) -> tuple[Array, Array | None]:  # fmt: skip
-    """Schur decomposition of (..., n, n): (t, z) with ``x == z @ t @ z^H``; (t, None) without the vectors."""
+) -> list[Array]:  # fmt: skip
+    """Schur decomposition of (..., n, n): [t, z] with ``x == z @ t @ z^H``; [t] without the vectors."""
     out = la.schur(
         x, compute_schur_vectors=compute_schur_vectors, sort_eig_vals=sort_eig_vals, select_callable=select_callable
     )
-    return out[0], out[1] if compute_schur_vectors else None
+    return [out[0], out[1]] if compute_schur_vectors else [out[0]]
 
 
-def hessenberg(a: Array) -> tuple[Array, Array]:
-    """Reduction of (..., n, n) to Hessenberg form: (form with Householder vectors below, factors taus)."""
-    h, taus = la.hessenberg(a)
-    return h, taus
+def hessenberg(a: Array) -> list[Array]:
+    """Reduction of (..., n, n) to Hessenberg form: [form with Householder vectors below, factors taus]."""
+    return [*la.hessenberg(a)]
 
 
-def tridiagonal(a: Array, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
-    """Reduction of Hermitian (..., n, n) to tridiagonal form: (vectors, diagonal, off-diagonal, factors taus)."""
-    v, d, e, taus = la.tridiagonal(a, lower=lower)
-    return v, d, e, taus
+def tridiagonal(a: Array, *, lower: bool = True) -> list[Array]:
+    """Reduction of Hermitian (..., n, n) to tridiagonal form: [vectors, diagonal, off-diagonal, factors taus]."""
+    return [*la.tridiagonal(a, lower=lower)]
 
 
 def tridiagonal_solve(dl: Array, d: Array, du: Array, b: Array, *, perturb_singular: bool = False) -> Array:

@@ -37,29 +37,29 @@ def sort_key_val(keys: Value, values: Value, dimension: int = -1, is_stable: boo
     return k, v
 
 
-def top_k(operand: Value, k: int, *, axis: int = -1) -> tuple[Value, Value]:
-    """The k largest elements along an axis, descending, and their int32 indices; NaN counts as largest.
+def top_k(operand: Value, k: int, *, axis: int = -1) -> list[Value]:
+    """A list: the k largest elements along an axis, descending, and their int32 indices; NaN counts as largest.
 
     Raises ValueError where k is negative or above the size.
     """
     n = aval_of(operand).shape[axis] if aval_of(operand).ndim else 0
     if not 0 <= k <= n:
         raise ValueError(f"top_k: k={k} must be between 0 and the size {n} of the axis of {aval_of(operand).short()}")
-    return sorting.top_k(operand, k, axis)
+    return [*sorting.top_k(operand, k, axis)]
 
 
-def _approx(name: str, operand: Value, k: int, dimension: int, sign: int) -> tuple[Value, Value]:
+def _approx(name: str, operand: Value, k: int, dimension: int, sign: int) -> list[Value]:
     aval = aval_of(operand)
     if not dtypes.is_float(aval.dtype):
         raise TypeError(f"{name}: operand must be an array of floats, got {aval.short()}")
     values, indices = top_k(operand if sign > 0 else ew.neg(operand), k, axis=dimension)
-    return values if sign > 0 else ew.neg(values), indices
+    return [values if sign > 0 else ew.neg(values), indices]
 
 
 def approx_max_k(
     operand: Value, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
     reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
-) -> tuple[Value, Value]:  # fmt: skip
+) -> list[Value]:  # fmt: skip
     """The k largest elements along a dimension and their indices; exact, as `top_k` (`jax.lax.approx_max_k`).
 
     `recall_target` and what follows it trade exactness for speed in JAX, and change nothing here.
@@ -76,7 +76,7 @@ def approx_max_k(
 def approx_min_k(
     operand: Value, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
     reduction_input_size_override: int = -1, aggregate_to_topk: bool = True,
-) -> tuple[Value, Value]:  # fmt: skip
+) -> list[Value]:  # fmt: skip
     """The k smallest elements along a dimension, ascending, and their indices; exact (`jax.lax.approx_min_k`).
 
     >>> import quire.numpy as qnp

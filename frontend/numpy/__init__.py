@@ -35,37 +35,7 @@ from .arithmetic import (
 from .array_api import __array_namespace_info__ as __array_namespace_info__
 from .constants import e, euler_gamma, inf, nan, newaxis, pi
 from .conversion import astype, packbits, unpackbits
-from .creation import (
-    arange,
-    array,
-    asarray,
-    copy,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    frombuffer,
-    fromfile,
-    fromfunction,
-    fromiter,
-    fromstring,
-    full,
-    full_like,
-    geomspace,
-    identity,
-    indices,
-    linspace,
-    logspace,
-    meshgrid,
-    ones,
-    ones_like,
-    tri,
-    tril,
-    triu,
-    vander,
-    zeros,
-    zeros_like,
-)
+from .creation import empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
 from .dtype_info import (
     array_repr,
     array_str,
@@ -171,6 +141,9 @@ from .elementwise import (
     tanh,
     true_divide,
 )
+from .from_buffers import from_dlpack, frombuffer, fromfile, fromiter, fromstring
+from .from_values import array, asarray, copy
+from .grids import eye, fromfunction, identity, indices, meshgrid, tri, tril, triu, vander
 from .gufunc import apply_along_axis, apply_over_axes, vectorize
 from .histograms import bincount, digitize, histogram, histogram2d, histogram_bin_edges, histogramdd
 from .index_tricks import (
@@ -262,6 +235,7 @@ from .predicates import (
     isreal,
     nan_to_num,
 )
+from .ranges import arange, geomspace, linspace, logspace
 from .rearranging import flip, fliplr, flipud, repeat, resize, roll, rot90, tile, trim_zeros
 from .reductions import (
     all,

@@ -133,6 +133,15 @@ def result_type(*args: Any) -> tuple[DType, bool]:
     return dtypes.promote([kind_of(x) for x in args])
 
 
+def weak_where_all_are(result: Value, *operands: Value) -> Value:
+    """`result`, of weak type only if all operands are.
+
+    An operation's result is of weak type too where that of a Python number prevails (an array of integers and 2.5). JAX
+    forgets it in functions that choose between values.
+    """
+    return result if all(kind_of(x)[1] for x in operands) else cast(result, aval_of(result).dtype)
+
+
 def inexact(d: DType) -> DType:
     """The dtype of inexact operations on operands of dtype d: float32 for bool and integers, float64 for 64-bit ones."""
     if d in INEXACT:

@@ -27,6 +27,7 @@ from ._util import (
     promote_shapes,
     result_type,
     scalar_like,
+    weak_where_all_are,
 )
 from .elementwise import inexact_operand, inexact_operands, named, operands, unwrap
 from .parts import absolute, imag, real
@@ -189,7 +190,7 @@ def power(x1: Any, x2: Any, /) -> Value:
             x, y, dtype = cast(x, dtypes.int32), cast(y, dtypes.int32), dtypes.int32
         if dtype in INEXACT:
             return bind(ew.pow_p, (x, y), {})
-        return _integer_power(x, y)
+        return weak_where_all_are(_integer_power(x, y), x1, x2)
     except (TypeError, ValueError) as error:
         named(error, "power")
         raise
@@ -265,7 +266,7 @@ def hypot(x1: Any, x2: Any, /) -> Value:
     safe = select(eq_(large, 0), 1.0, large)
     ratio = div_(small, safe)
     result = select(eq_(large, 0), large, mul_(large, ew.sqrt_p.bind(add_(ew.square_p.bind(ratio), 1.0))))
-    return select(infinite, math.inf, result)
+    return weak_where_all_are(select(infinite, math.inf, result), x1, x2)
 
 
 def logaddexp(x1: Any, x2: Any, /) -> Value:
@@ -275,7 +276,8 @@ def logaddexp(x1: Any, x2: Any, /) -> Value:
     0.6931
     """
     x, y = inexact_operands("logaddexp", x1, x2)
-    return _logaddexp(x, y) if isinstance(x, Tracer) or isinstance(y, Tracer) else _logaddexp.fun(x, y)
+    out = _logaddexp(x, y) if isinstance(x, Tracer) or isinstance(y, Tracer) else _logaddexp.fun(x, y)
+    return weak_where_all_are(out, x1, x2) if dtypes.is_complex(aval_of(out).dtype) else out
 
 
 @custom_jvp
@@ -315,7 +317,7 @@ def logaddexp2(x1: Any, x2: Any, /) -> Value:
     """
     x, y = inexact_operands("logaddexp2", x1, x2)
     ln2 = math.log(2)
-    return div_(_logaddexp(mul_(x, ln2), mul_(y, ln2)), ln2)
+    return weak_where_all_are(div_(_logaddexp(mul_(x, ln2), mul_(y, ln2)), ln2), x1, x2)
 
 
 # -- other logarithms and angles --------------------------------------------------------------------------------------
@@ -427,12 +429,12 @@ def gcd(x1: Any, x2: Any) -> Value:
     6
     """
     a, b = _integer_operands("gcd", x1, x2)
-    from .creation import concrete_array
+    from ._util import concrete_array
 
     known_a, known_b = concrete(a), concrete(b)
     if known_a is not None and known_b is not None and not isinstance(a, Tracer) and not isinstance(b, Tracer):
         return concrete_array(np.gcd(known_a, known_b))
-    return _euclid(a, b)
+    return weak_where_all_are(_euclid(a, b), x1, x2)
 
 
 def _euclid(a: Value, b: Value) -> Value:
@@ -457,4 +459,4 @@ def lcm(x1: Any, x2: Any) -> Value:
     a, b = _integer_operands("lcm", x1, x2)
     divisor = gcd(a, b)
     zero = eq_(divisor, 0)
-    return select(zero, 0, mul_(a, floor_divide(b, select(zero, 1, divisor))))
+    return weak_where_all_are(select(zero, 0, mul_(a, floor_divide(b, select(zero, 1, divisor)))), x1, x2)

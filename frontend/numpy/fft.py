@@ -17,8 +17,9 @@ from quire.ir.primitives.fft import FftType
 from ..absent_names import module_getattr
 from ._ops import div_, mul_
 from ._util import Value, as_axes, as_axis, cast, ensure, user_dtype
-from .creation import arange, asarray
+from .from_values import asarray
 from .parts import conj
+from .ranges import arange
 from .rearranging import roll
 from .shapes import moveaxis
 

@@ -25,7 +25,9 @@ from ._util import (
     promote_dtypes,
     promote_inexact,
 )
-from .creation import asarray, filled, linspace
+from .creation import filled
+from .from_values import asarray
+from .ranges import linspace
 from .selection import where
 from .shapes import ravel
 from .sorting import searchsorted
@@ -95,9 +97,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     if isinstance(bins, str):
         raise NotImplementedError("quire.numpy.histogram_bin_edges: bins must be a number or an array of edges")
     edges = asarray(bins)
-    if edges.aval.ndim == 1:
-        return edges
     float_ = inexact(x.aval.dtype)
+    if edges.aval.ndim == 1:
+        return cast(edges, float_)
     if range is None:
         low, high = (rd.min(x), rd.max(x)) if x.aval.size else (filled((), 0, float_), filled((), 1, float_))
     else:

@@ -11,8 +11,11 @@ from quire.ir import dtypes
 from quire.ir.primitives import structural as st
 
 from ._util import Value, as_int, ensure, known_shape_operand, promote_dtypes
-from .creation import arange, asarray, filled, iota, linspace, meshgrid, ones
+from .creation import filled, ones
+from .from_values import asarray
+from .grids import meshgrid
 from .joining import concatenate, stack
+from .ranges import arange, iota, linspace
 from .selection import nonzero
 from .shapes import expand_dims, transpose
 

@@ -13,8 +13,8 @@ from quire.ir.primitives import structural as st
 
 from . import reductions as rd
 from ._util import Value, broadcast_to, cast, ensure, known_shape_operand
-from .creation import linspace
 from .parts import round
+from .ranges import linspace
 from .statistics import median
 
 Pairs = list[tuple[Any, Any]]

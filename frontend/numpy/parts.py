@@ -24,6 +24,7 @@ from ._util import (
     promote_inexact,
     promote_shapes,
     scalar_like,
+    weak_where_all_are,
 )
 from .elementwise import inexact_operand, inexact_operands, named
 
@@ -149,7 +150,7 @@ def heaviside(x1: Any, x2: Any, /) -> Value:
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     x, y = ensure("heaviside", x), ensure("heaviside", y)
     step = select(gt_(x, 0.0), 1.0, x)  # keeps NaN
-    return select(lt_(x, 0.0), 0.0, select(eq_(x, 0.0), y, step))
+    return weak_where_all_are(select(lt_(x, 0.0), 0.0, select(eq_(x, 0.0), y, step)), x1)
 
 
 # -- rounding ---------------------------------------------------------------------------------------------------------

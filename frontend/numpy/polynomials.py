@@ -22,11 +22,15 @@ from ._util import (
     known_shape_operand,
     promote_dtypes,
     promote_inexact,
+    weak_where_all_are,
 )
-from .creation import array, filled, iota, ones, vander
+from .creation import filled, ones
+from .from_values import array
+from .grids import vander
 from .joining import concatenate
 from .linear import dot, outer
 from .parts import absolute, conj
+from .ranges import iota
 from .rearranging import roll, trim_zeros
 from .reductions import all as all_
 from .reductions import argmin
@@ -57,7 +61,8 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
     """
     from quire import lax  # type: ignore[attr-defined]
 
-    c, at = promote_dtypes(ensure("polyval", p), ensure("polyval", x, "x"))
+    p, x = ensure("polyval", p), ensure("polyval", x, "x")
+    c, at = promote_dtypes(p, x)
     if c.ndim == 0:
         raise ValueError(f"quire.numpy.polyval: p must have a dimension of coefficients, got {c.aval.short()}")
     shape = broadcast_shapes("polyval", c.aval.shape[1:], at.aval.shape)
@@ -66,12 +71,12 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
         out = zero
         for i in range(c.aval.shape[0]):
             out = out * at + c[i]
-        return out
+        return weak_where_all_are(out, p, x)
 
     def step(held: Value, coefficient: Value) -> tuple[Value, None]:
         return held * at + coefficient, None
 
-    return lax.scan(step, zero, c, unroll=as_int("polyval", unroll, "unroll"))[0]
+    return weak_where_all_are(lax.scan(step, zero, c, unroll=as_int("polyval", unroll, "unroll"))[0], p, x)
 
 
 def polyadd(a1: Any, a2: Any) -> Value:

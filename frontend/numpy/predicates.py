@@ -146,7 +146,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Value:
     True
     """
     if isinstance(a1, list | tuple | np.ndarray) or isinstance(a2, list | tuple | np.ndarray):
-        from .creation import asarray
+        from .from_values import asarray
 
         a1, a2 = asarray(a1), asarray(a2)
     x, y = ensure("array_equal", a1), ensure("array_equal", a2)

@@ -356,6 +356,8 @@ def _variance(
             raise ValueError(f"quire.numpy.{name}: give ddof or correction, not both")
         ddof = correction
     compute, result = _mean_dtypes(name, x.aval.dtype, dtype)
+    if dtypes.is_complex(x.aval.dtype) and dtype is not None and not dtypes.is_complex(compute):
+        raise ValueError(f"quire.numpy.{name}: dtype {compute} has no imaginary part for that of {x.aval.short()}")
     if compute not in INEXACT:
         compute = dtypes.canonicalize(dtypes.float64)
     result = dtypes.real_dtype(result)
@@ -534,7 +536,7 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None
 
 
 def _cumulative(
-    name: str, p: Primitive, x: Any, axis: int | None, dtype: Any, include_initial: bool, initial: int
+    name: str, p: Primitive, x: Any, axis: int | None, dtype: Any, include_initial: bool, initial: int, widened: bool
 ) -> Value:
     x = ensure(name, x)
     if x.aval.ndim == 0:
@@ -546,7 +548,7 @@ def _cumulative(
             )
         axis = 0
     d = as_axis(name, axis, x.aval.ndim)
-    out = cumulate(name, p, x, d, dtype, promote_integers=True)
+    out = cumulate(name, p, x, d, dtype, promote_integers=widened)
     if include_initial:
         shape = tuple(1 if i == d else n for i, n in enumerate(out.aval.shape))
         out = st.concatenate([filled(shape, initial, out.aval.dtype), out], d)
@@ -561,18 +563,18 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
     >>> quire.numpy.cumulative_sum(quire.numpy.array([1, 2]), include_initial=True)
     Array([0, 1, 3], dtype=int32)
     """
-    return _cumulative("cumulative_sum", rd.cumsum_p, x, axis, dtype, include_initial, 0)
+    return _cumulative("cumulative_sum", rd.cumsum_p, x, axis, dtype, include_initial, 0, widened=True)
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Value:
-    """`cumprod` of the array API: narrow integers are widened; optionally with a leading 1.
+    """`cumprod` of the array API, optionally with a leading 1. Narrow integers stay so, as in JAX: give a `dtype`.
 
     Follows `numpy.cumulative_prod`.
 
     >>> quire.numpy.cumulative_prod(quire.numpy.array([3, 2]), include_initial=True)
     Array([1, 3, 6], dtype=int32)
     """
-    return _cumulative("cumulative_prod", rd.cumprod_p, x, axis, dtype, include_initial, 1)
+    return _cumulative("cumulative_prod", rd.cumprod_p, x, axis, dtype, include_initial, 1, widened=False)
 
 
 __all__ = [

@@ -38,9 +38,12 @@ from ._util import (
     user_dtype,
 )
 from .arithmetic import remainder
-from .creation import asarray, eye, filled, iota
+from .creation import filled
 from .elementwise import as_bool, maximum, minimum
+from .from_values import asarray
+from .grids import eye
 from .joining import concatenate
+from .ranges import iota
 from .reductions import cumsum
 from .reductions import sum as sum_
 from .shapes import ravel, reshape
@@ -540,6 +543,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         if gone.shape != (n,):
             raise ValueError(f"quire.numpy.delete: a boolean obj must have shape ({n},), got {gone.shape}")
         gone = np.flatnonzero(gone)
+    if gone.size and not np.issubdtype(gone.dtype, np.integer):
+        raise TypeError(f"quire.numpy.delete: obj must be integers, bools or a slice, got dtype {gone.dtype}")
     if gone.size and (gone.min() < -n or gone.max() >= n):
         raise IndexError(f"quire.numpy.delete: index out of bounds for axis {d} of size {n}")
     kept = np.delete(np.arange(n, dtype=np.int32), gone.reshape(-1).astype(np.int64))

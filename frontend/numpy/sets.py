@@ -25,9 +25,10 @@ from ._util import (
     known_shape_operand,
     promote_dtypes,
 )
-from .creation import filled, iota
+from .creation import filled
 from .joining import concatenate
 from .predicates import isin
+from .ranges import iota
 from .reductions import any as any_
 from .reductions import cumsum
 from .reductions import sum as sum_

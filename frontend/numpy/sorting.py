@@ -27,7 +27,8 @@ from ._util import (
     promote_dtypes,
     user_dtype,
 )
-from .creation import filled, iota
+from .creation import filled
+from .ranges import iota
 from .shapes import ravel
 
 
@@ -143,14 +144,14 @@ def partition(a: Any, kth: int, axis: int = -1) -> Value:
 
 
 def argpartition(a: Any, kth: int, axis: int = -1) -> Value:
-    """The indices of `partition`. Follows `numpy.argpartition`.
+    """The int32 indices of `partition`. Follows `numpy.argpartition`.
 
     >>> quire.numpy.argpartition(quire.numpy.array([3, 1, 2]), 1)[1].item()
     2
     """
     x = ensure("argpartition", a)
     _check_kth("argpartition", x, kth, axis)
-    return argsort(x, axis=axis)
+    return cast(argsort(x, axis=axis), dtypes.int32)
 
 
 def _check_kth(name: str, x: Value, kth: int, axis: int) -> None:

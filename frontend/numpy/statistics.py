@@ -263,7 +263,6 @@ def cov(
     x = ensure("cov", m)
     if x.aval.ndim > 2:
         raise ValueError(f"quire.numpy.cov: m has more than 2 dimensions: {x.aval.short()}")
-    (x,) = promote_inexact(x)
     x = st.reshape(x, (1, x.aval.size)) if x.aval.ndim < 2 else x
     if not rowvar and x.aval.shape[0] != 1:
         x = st.transpose(x, (1, 0))
@@ -275,6 +274,7 @@ def cov(
         if not rowvar and other.aval.shape[0] != 1:
             other = st.transpose(other, (1, 0))
         x = concatenate([*promote_dtypes(x, other)], axis=0)
+    (x,) = promote_inexact(x)
     if dtype is not None:
         from ._util import user_dtype
 

@@ -289,7 +289,7 @@ class ufunc:
         """`reduceat` along the first axis: one walk over the rows, in which each enters the slices that hold it."""
         from quire import lax  # type: ignore[attr-defined]
 
-        from .creation import arange
+        from .ranges import arange
 
         n, wide = rows.aval.shape[0], (starts.aval.shape[0],) + (1,) * (rows.ndim - 1)
         begin = st.reshape(cast(starts, dtypes.int32), wide)
@@ -344,7 +344,7 @@ class ufunc:
     def _updated(self, x: Value, indices: Any, *args: Value) -> Value:
         from quire import lax  # type: ignore[attr-defined]
 
-        from .creation import arange
+        from .ranges import arange
 
         to = self._result_dtype(x, *args)
         n = x.aval.size

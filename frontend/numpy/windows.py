@@ -10,8 +10,9 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
 from ._util import Value, as_int, cast, ensure
-from .creation import filled, iota
+from .creation import filled
 from .elementwise import inexact_operand
+from .ranges import iota
 
 
 def _positions(name: str, M: Any) -> tuple[int, Value | None]:

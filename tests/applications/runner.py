@@ -6,7 +6,9 @@ An application is a function `programs(xp)` of a library, `quire` or `jax`: one 
 - gives JAX's values, dtypes, shapes and tree, and where that is quick the reference backend's;
 - gives the same bits twenty times for the same arguments;
 - leaves its arguments as they were;
-- where it is a step of a training or simulation, gives JAX's states when its state is donated from call to call.
+- where it is a step of a training or simulation, does all this with its state donated, and gives JAX's states when the
+  state goes from call to call. Donation is what makes a program write in place: the same program without it is not
+  compiled as well, because compiling is nearly all of the time that these tests take.
 """
 
 from __future__ import annotations
@@ -61,19 +63,25 @@ def check(programs: Callable[[Any], Sequence[Program]]) -> None:
 
 def _problems(ours: Program, theirs: Program, jax: Any) -> list[str]:
     given = [np.array(x) for x in quire.tree.leaves(ours.args)]
-    args = quire.tree.map(quire.device_put, ours.args)
-    want = jax.jit(theirs.f)(*theirs.args)
-    compiled = quire.jit(ours.f)
-    tree = compiled(*args)
+    kept = quire.tree.map(quire.device_put, ours.args)
+    oracle = jax.jit(theirs.f)
+    compiled = quire.jit(ours.f, donate_argnums=0 if ours.step else ())
+
+    def call() -> Any:
+        if not ours.step:
+            return compiled(*kept)
+        return compiled(quire.tree.map(quire.numpy.array, ours.args[0]), *kept[1:])
+
+    want = oracle(*theirs.args)
+    tree = call()
     got = _leaves(tree)
     problems = _tree_problem(tree, want, jax) or _differences("JAX", got, _leaves(want), ours)
     for n in range(2, CALLS + 1):
-        again = _leaves(compiled(*args))
-        changed = [i for i, (a, b) in enumerate(zip(again, got)) if a.tobytes() != b.tobytes()]
+        changed = [i for i, (a, b) in enumerate(zip(_leaves(call()), got)) if a.tobytes() != b.tobytes()]
         if changed:
             problems.append(f"call {n} gives other bits in the results {changed}")
             break
-    after = _leaves(args)
+    after = _leaves(kept)
     problems += [
         f"argument {i} has changed" for i, (a, b) in enumerate(zip(given, after)) if a.tobytes() != b.tobytes()
     ]
@@ -81,17 +89,13 @@ def _problems(ours: Program, theirs: Program, jax: Any) -> list[str]:
         values = reference.eval_jaxpr(quire.make_jaxpr(ours.f)(*ours.args), *given)
         problems += _differences("the reference", got, [np.asarray(x) for x in values], ours)
     if ours.step:
-        problems += _step_problems(ours, theirs, jax)
+        than = f"JAX after {STEPS} steps"
+        problems += _differences(than, _stepped(compiled, ours, quire), _stepped(oracle, theirs, jax), ours)
     return problems
 
 
-def _step_problems(ours: Program, theirs: Program, jax: Any) -> list[str]:
-    """Differences after several steps, each of which is given the state before it to use up."""
-    return _differences(f"JAX after {STEPS} steps", _stepped(ours, quire), _stepped(theirs, jax), ours)
-
-
-def _stepped(program: Program, xp: Any) -> list[np.ndarray[Any, Any]]:
-    step = xp.jit(program.f, donate_argnums=0)
+def _stepped(step: Callable[..., Any], program: Program, xp: Any) -> list[np.ndarray[Any, Any]]:
+    """The last state of several steps, each of which is given the state before it to use up, and all other results."""
     state = xp.tree.map(xp.numpy.array, program.args[0])
     seen: list[Any] = []
     for _ in range(STEPS):

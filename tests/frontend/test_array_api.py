@@ -285,7 +285,8 @@ CASES: dict[str, list[Any]] = {
     "all": per_dtype("all", *AXES), "any": per_dtype("any", *AXES), "count_nonzero": per_dtype("count_nonzero", *AXES[:-1]),
     "argmax": per_dtype("argmax", {}, {"axis": 1}, {"axis": 0, "keepdims": True}), "argmin": per_dtype("argmin", {}, {"axis": 1}, {"axis": 0, "keepdims": True}),
     "cumulative_sum": per_dtype("cumulative_sum", {"axis": 1}, {"axis": 0, "include_initial": True}, {"axis": 2, "dtype": F64}),
-    "cumulative_prod": per_dtype("cumulative_prod", {"axis": 1}, {"axis": 0, "include_initial": True}),
+    # Without a dtype that of small integers is kept, as jax.numpy does.
+    "cumulative_prod": per_dtype("cumulative_prod", {"axis": 1, "dtype": F64}, {"axis": 0, "include_initial": True, "dtype": F64}),
     "diff": per_dtype("diff", {}, {"n": 2, "axis": 1}) + [("diff", [B3], {"prepend": B3[:1], "append": B3[:2]})],
     "argsort": per_dtype("argsort", {}, {"axis": 0}, {"descending": False, "stable": True}), "sort": per_dtype("sort", {}, {"axis": 0}, {"descending": True}),
     "searchsorted": [("searchsorted", [np.arange(5).astype(d), np.array([[0, 7], [3, 2]]).astype(d)], k) for d in DTYPES for k in ({}, {"side": "right"})]

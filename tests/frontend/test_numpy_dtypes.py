@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from itertools import product
 from typing import Any
 
 import jax
@@ -42,6 +44,58 @@ ORDERED: dict[str, Any] = {
     ],
     "bins": lambda np, x, m: [np.digitize(x, x), np.histogram(x, 3), np.linspace(x, x, 3)],
 }  # fmt: skip
+
+# Functions of two arrays by name: of dtypes that promote in each way there is, and of an array and a Python number.
+PAIRS = (
+    "bitwise_or copysign corrcoef cov divide dot equal float_power floor_divide gcd heaviside histogram histogram_bin_edges "
+    "hypot isclose kron lcm ldexp left_shift logaddexp logaddexp2 polyval power searchsorted union1d where"
+).split()
+NUMBERS = "add arctan2 divide gcd heaviside hypot logaddexp logaddexp2 maximum power".split()
+SOME = "bool int64 bfloat16 float32 float64".split()
+
+
+def outcome(module: Any, numpy: Any, f: Any, *operands: str) -> Any:
+    """The dtypes and shapes of the results, and whether they are weak (bools apart); "refused" where there are none."""
+    try:
+        out = module.eval_shape(
+            lambda *xs: f(numpy, *xs), *(module.ShapeDtypeStruct((4,), jnp.dtype(d)) for d in operands)
+        )
+    except (TypeError, ValueError, NotImplementedError):
+        return "refused"
+    return [(str(v.dtype), v.shape, v.weak_type and v.dtype != bool) for v in jax.tree_util.tree_leaves(out)]
+
+
+def test_dtypes_of_functions_of_two_arrays_are_those_of_jax():
+    calls: list[tuple[str, Any, tuple[str, ...]]] = []
+    for name in PAIRS:
+        f = lambda np, x, y, name=name: getattr(np, name)(*((x != 0, x) if name == "where" else (x,)), y)  # noqa: E731
+        calls += [(f"{name} of {a}, {b}", f, (a, b)) for a in SOME for b in SOME]
+    for name, n in product(NUMBERS, (2, 2.5)):
+        calls += [
+            (
+                f"{name} of {d} and {n}",
+                lambda np, x, name=name, n=n: [getattr(np, name)(*p) for p in ((x, n), (n, x))],
+                (d,),
+            )
+            for d in SOME
+        ]
+    for f in (
+        lambda np, x: [np.cumulative_sum(x), np.cumulative_prod(x)],
+        lambda np, x: [np.argsort(x), np.lexsort((x, x)), np.unique_counts(x, size=3)],
+        lambda np, x: [] if x.dtype == bool else [np.argpartition(x, 2), np.partition(x, 2)],
+        lambda np, x: [np.polyval(x, 2), np.polyval(x, 2.5)],
+        lambda np, x: [np.linalg.matrix_rank(abs(x).astype("f")), np.linalg.lstsq(*[abs(np.stack([x, x])).astype("f")] * 2)[2]],
+        lambda np, x: [np.var(x, dtype="float32")],
+        lambda np, x: [np.std(x, dtype="float32")],
+    ):  # fmt: skip
+        calls += [(f"{f.__code__.co_firstlineno} of {d}", f, (d,)) for d in [*DTYPES, *WIDE]]
+    with config.override(enable_x64=True), jax.enable_x64(True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of complex numbers converted to real ones
+        both = [(c, outcome(quire, qnp, f, *d), outcome(jax, jnp, f, *d)) for c, f, d in calls]
+    # What NumPy does with bools, which JAX refuses.
+    lenient = ("kron of bool, bool",)
+    wrong = [f"{c}: {g} instead of {w}" for c, g, w in both if g != w and not (w == "refused" and c in lenient)]
+    assert not wrong, "\n".join(wrong)
 
 
 def dtypes_of(module: Any, numpy: Any, f: Any, dtype: str) -> Any:

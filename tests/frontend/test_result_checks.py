@@ -163,6 +163,11 @@ def test_another_order_and_other_approximations_are_rounding() -> None:
     assert isinstance(_compare(lambda x: (x * 3 - x * 3.0000002) * 1e3, [big], (big * np.float32(3) - big * np.float64(3.0000002)) * 1e3), Equality)  # noqa: E501  # fmt: skip
     low = a.astype("bfloat16")
     assert isinstance(_compare(lambda x: (x * x).sum(1), [low], (low.astype(np.float64) ** 2).sum(1)), Equality)
+    # Near a root: what is left of terms of the size of 1.
+    near = np.float32([1.9862, 2.0126])
+    assert isinstance(_compare(lambda x: lax.lgamma(x), [near], np.float32([-0.00577285, 0.00537812]) + 8e-7), Equality)
+    logs = np.float32([-1, -1, -1.205])
+    assert isinstance(_compare(lambda x: lax.cumlogsumexp(x), [logs], np.logaddexp.accumulate(logs) + 2e-7), Equality)
     # Where a rounded value decides.
     assert isinstance(_compare(lambda x: qnp.floor(x / 3 * 3), [np.float32([3, 4.1])], np.float32([3, 4])), Equality)
     assert isinstance(_compare(lambda x: qnp.argmax(x * 0.1), [np.float32([1, 1 + 1e-7, 0])], np.int32(0)), Equality)

@@ -155,7 +155,7 @@ def cond(x: Any, p: Any = None) -> Value:
 
 
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Value:
-    """The rank of matrices (..., m, n), int32: how many singular values exceed rtol times the largest.
+    """The rank of matrices (..., m, n), of the default integer dtype: how many singular values exceed rtol times the largest.
 
     Args:
         rtol: max(m, n) epsilon by default; it may have the leading dimensions of M.
@@ -179,4 +179,4 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     else:
         relative = max(v.aval.shape[-2:]) * epsilon(v) if rtol is None else rtol
         limit = qnp.asarray(relative, s.dtype)[..., None] * qnp.max(s, axis=-1, keepdims=True, initial=0)
-    return qnp.sum(s > limit, axis=-1, dtype=dtypes.int32)
+    return qnp.sum(s > limit, axis=-1)

@@ -400,7 +400,7 @@ def lstsq(
         rcond: singular values below rcond times the largest count as 0; max(m, n) epsilon by default.
         numpy_resid: give no residuals where a's rank is below n or m <= n, as NumPy does; not inside `compile`.
 
-    Returns x (n,) or (n, k); the sums of squared residuals (k,); the rank, int32; the singular values.
+    Returns x (n,) or (n, k); the sums of squared residuals (k,); the rank, of the default integer dtype; the singular values.
 
     Follows `numpy.linalg.lstsq`.
 
@@ -420,7 +420,7 @@ def lstsq(
     u, s, vh = ll.svd(x, full_matrices=False)
     cutoff = epsilon(x) * max(m, n) if rcond is None else (epsilon(x) if rcond < 0 else rcond)
     large = s > s.dtype.type(cutoff) * qnp.max(s, initial=0)
-    rank = qnp.sum(large, dtype=dtypes.int32)
+    rank = qnp.sum(large)
     inverse = qnp.where(large, 1 / qnp.where(large, s, 1), 0)
     coefficients = la.scale_rows(qnp.matmul(dagger(u), y), inverse)
     out = qnp.matmul(dagger(vh), coefficients)
