@@ -206,12 +206,12 @@ class Compiled:
         return {"flops": cost.flops, "bytes accessed": cost.bytes}
 
     def memory_analysis(self) -> MemoryAnalysis:
-        """The memory of one call, as IREE has planned it; the program is compiled half-way once more to see it."""
+        """The memory of one call, as it is planned; the program is compiled half-way once more to see it."""
         program, closed = self.variant.program, self.variant.closed
         made = {i: a.nbytes for (kind, i), a in zip(program.results, program.out_avals) if kind == "result"}
         stored = sum(math.prod(s) * d.itemsize for s, d in program.executable.stored_results)
         forwarded = sum(a.nbytes for (kind, _), a in zip(program.results, program.out_avals) if kind == "argument")
-        planned = planned_allocations(self.lowered.stages["stream"]) if made else Allocations(0, 0)
+        planned = planned_allocations(self.lowered.stages["plan"]) if made else Allocations(0, 0)
         output = sum(made.values())
         return MemoryAnalysis(
             sum(closed.in_avals[i].nbytes for i in program.kept), output + forwarded,

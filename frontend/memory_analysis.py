@@ -1,16 +1,13 @@
-"""The memory of one call of a compiled program, as IREE has planned it."""
+"""The memory of one call of a compiled program, as it is planned."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-_CONSTANT = re.compile(r"(%[\w#]+) = arith\.constant (\d+) : index")
-_ALLOCATED = re.compile(
-    r"(%[\w#]+), %[\w#]+ = stream\.resource\.alloca .*!stream\.resource<(\w+)>\{(%[\w#]+)\} => !stream\.timepoint"
-)
-_FREED = re.compile(r"stream\.resource\.dealloca .*=> (%[\w#]+) : !stream\.resource<\w+>")
+_RESULT = re.compile(r"  buffer \S+: result, (\d+) bytes")
+_ALTERNATING = re.compile(r"  buffer \S+: alternating, (\d+) bytes")
+_TRANSIENT = re.compile(r"  transient: (\d+) bytes")
 
 
 @dataclass(frozen=True)
@@ -49,37 +46,9 @@ class Allocations:
     temporaries: int
 
 
-def planned_allocations(stream: str) -> Allocations:
-    """The allocations in a module's text after IREE's ``stream`` phase.
-
-    There every buffer is allocated and freed by an operation of its own, and what shares memory shares an operation:
-    intermediate values whose lives do not overlap are slices of one allocation. An allocation in a loop's body is freed
-    there, and counts once.
-    """
-    sizes = {name: int(value) for name, value in _CONSTANT.findall(stream)}
-    results = now = most = 0
-    held: dict[str, int] = {}
-    for line in _main(stream):
-        if found := _ALLOCATED.search(line):
-            name, lifetime, size = found.groups()
-            if lifetime == "external":
-                results += sizes.get(size, 0)
-            else:
-                held[name] = sizes.get(size, 0)
-                now += held[name]
-                most = max(most, now)
-        elif found := _FREED.search(line):
-            now -= held.pop(found[1], 0)
-    return Allocations(results, most)
-
-
-def _main(text: str) -> Iterator[str]:
-    """The lines of the function that is called."""
-    end: str | None = None
-    for line in text.splitlines():
-        if "util.func public @main(" in line:
-            end = line[: len(line) - len(line.lstrip())] + "}"
-        elif line == end:
-            return
-        elif end is not None:
-            yield line
+def planned_allocations(plan: str) -> Allocations:
+    """The allocations in the text of a program's plan (the stage "plan"), in which `main` comes last."""
+    main = plan[plan.rindex("plan @main") :] if "plan @main" in plan else ""
+    results = sum(int(size) for size in _RESULT.findall(main))
+    pairs = sum(int(size) for size in _ALTERNATING.findall(main))
+    return Allocations(results, sum(int(size) for size in _TRANSIENT.findall(main)) + pairs)

@@ -303,7 +303,7 @@ class Stages(Mapping[str, str]):
         """The file name extension of a stage's text."""
         if stage == JAXPR or stage in self.manager.stages or stage in self._history:
             return "jaxpr"
-        return {"assembly": "s", "ptx": "ptx", "msl": "metal"}.get(stage, "mlir")
+        return {"plan": "txt", "assembly": "s", "ptx": "ptx", "msl": "metal"}.get(stage, "mlir")
 
 
 def _history_stages(program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:

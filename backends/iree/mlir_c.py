@@ -58,19 +58,38 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ireeCompilerInvocationExportStealModule": (_p, [_p]),
     "ireeCompilerInvocationImportStealModule": (ctypes.c_bool, [_p, _p]),
     "mlirArrayAttrGetElement": (_p, [_p, ctypes.c_ssize_t]),
+    "mlirAttributeGetType": (_p, [_p]),
+    "mlirAttributeIsAInteger": (ctypes.c_bool, [_p]),
+    "mlirAttributeParseGet": (_p, [_p, Text]),
+    "mlirArrayAttrGet": (_p, [_p, ctypes.c_ssize_t, _p]),
+    "mlirFlatSymbolRefAttrGetValue": (Text, [_p]),
+    "mlirFloatTypeGetWidth": (ctypes.c_uint, [_p]),
+    "mlirSymbolRefAttrGetLeafReference": (Text, [_p]),
+    "mlirTypeAttrGet": (_p, [_p]),
+    "mlirTypeIsATensor": (ctypes.c_bool, [_p]),
+    "mlirTypeAttrGetValue": (_p, [_p]),
+    "mlirBlockAddArgument": (_p, [_p, _p, _p]),
     "mlirBlockAppendOwnedOperation": (None, [_p, _p]),
     "mlirBlockArgumentGetArgNumber": (ctypes.c_ssize_t, [_p]),
     "mlirBlockArgumentGetOwner": (_p, [_p]),
+    "mlirBlockCreate": (_p, [ctypes.c_ssize_t, _p, _p]),
+    "mlirBlockEraseArgument": (None, [_p, ctypes.c_uint]),
     "mlirBlockGetArgument": (_p, [_p, ctypes.c_ssize_t]),
     "mlirBlockGetFirstOperation": (_p, [_p]),
     "mlirBlockGetNextInRegion": (_p, [_p]),
+    "mlirBlockGetNumArguments": (ctypes.c_ssize_t, [_p]),
     "mlirBlockGetParentOperation": (_p, [_p]),
     "mlirBlockGetTerminator": (_p, [_p]),
     "mlirBlockInsertOwnedOperationBefore": (None, [_p, _p, _p]),
+    "mlirDenseI32ArrayGet": (_p, [_p, ctypes.c_ssize_t, _p]),
     "mlirDenseI32ArrayGetElement": (ctypes.c_int32, [_p, ctypes.c_ssize_t]),
     "mlirIdentifierGet": (_p, [_p, Text]),
     "mlirIdentifierStr": (Text, [_p]),
+    "mlirIndexTypeGet": (_p, [_p]),
+    "mlirIntegerAttrGet": (_p, [_p, ctypes.c_int64]),
     "mlirIntegerAttrGetValueInt": (ctypes.c_int64, [_p]),
+    "mlirIntegerTypeGetWidth": (ctypes.c_uint, [_p]),
+    "mlirLocationGetContext": (_p, [_p]),
     "mlirModuleCreateEmpty": (_p, [_p]),
     "mlirModuleGetOperation": (_p, [_p]),
     "mlirOpOperandGetNextUse": (_p, [_p]),
@@ -81,34 +100,45 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirOperationClone": (_p, [_p]),
     "mlirOperationCreate": (_p, [ctypes.POINTER(OperationState)]),
     "mlirOperationDestroy": (None, [_p]),
+    "mlirOperationGetAttribute": (NamedAttribute, [_p, ctypes.c_ssize_t]),
     "mlirOperationGetAttributeByName": (_p, [_p, Text]),
     "mlirOperationGetBlock": (_p, [_p]),
     "mlirOperationGetContext": (_p, [_p]),
     "mlirOperationGetLocation": (_p, [_p]),
     "mlirOperationGetName": (_p, [_p]),
     "mlirOperationGetNextInBlock": (_p, [_p]),
+    "mlirOperationGetNumAttributes": (ctypes.c_ssize_t, [_p]),
     "mlirOperationGetNumOperands": (ctypes.c_ssize_t, [_p]),
     "mlirOperationGetNumRegions": (ctypes.c_ssize_t, [_p]),
     "mlirOperationGetNumResults": (ctypes.c_ssize_t, [_p]),
     "mlirOperationGetOperand": (_p, [_p, ctypes.c_ssize_t]),
+    "mlirOperationGetParentOperation": (_p, [_p]),
     "mlirOperationGetRegion": (_p, [_p, ctypes.c_ssize_t]),
     "mlirOperationGetResult": (_p, [_p, ctypes.c_ssize_t]),
+    "mlirOperationMoveBefore": (None, [_p, _p]),
     "mlirOperationRemoveAttributeByName": (ctypes.c_bool, [_p, Text]),
     "mlirOperationRemoveDiscardableAttributeByName": (ctypes.c_bool, [_p, Text]),
     "mlirOperationRemoveFromParent": (None, [_p]),
     "mlirOperationSetAttributeByName": (None, [_p, Text, _p]),
     "mlirOperationSetDiscardableAttributeByName": (None, [_p, Text, _p]),
     "mlirOperationSetOperand": (None, [_p, ctypes.c_ssize_t, _p]),
-    "mlirOperationWalk": (None, [_p, VISIT, _p, ctypes.c_int]),
     "mlirOperationStateAddAttributes": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
     "mlirOperationStateAddOperands": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
+    "mlirOperationStateAddOwnedRegions": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
     "mlirOperationStateAddResults": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
     "mlirOperationVerify": (ctypes.c_bool, [_p]),
+    "mlirOperationWalk": (None, [_p, VISIT, _p, ctypes.c_int]),
+    "mlirRegionAppendOwnedBlock": (None, [_p, _p]),
+    "mlirRegionCreate": (_p, []),
     "mlirRegionGetFirstBlock": (_p, [_p]),
+    "mlirRegionTakeBody": (None, [_p, _p]),
     "mlirStringAttrGet": (_p, [_p, Text]),
     "mlirStringAttrGetValue": (Text, [_p]),
     "mlirSymbolRefAttrGetRootReference": (Text, [_p]),
     "mlirTypeEqual": (ctypes.c_bool, [_p, _p]),
+    "mlirTypeIsAIndex": (ctypes.c_bool, [_p]),
+    "mlirTypeIsAInteger": (ctypes.c_bool, [_p]),
+    "mlirTypeParseGet": (_p, [_p, Text]),
     "mlirValueGetFirstUse": (_p, [_p]),
     "mlirValueGetType": (_p, [_p]),
     "mlirValueIsABlockArgument": (ctypes.c_bool, [_p]),
@@ -178,22 +208,64 @@ class Mlir:
                 self.mlirOperationWalk(op, VISIT(visit), None, PRE_ORDER)
         return found
 
-    def create_before(self, place: int, name: bytes, operands: list[int], type: int, **attributes: int | None) -> int:
-        """A new operation before another one, of one result: that."""
-        context = self.mlirOperationGetContext(place)
+    def create(
+        self,
+        name: bytes,
+        operands: list[int],
+        types: list[int],
+        attributes: dict[bytes, int | None],
+        *,
+        before: int = 0,
+        last_in: int = 0,
+        location: int = 0,
+        regions: list[int] | None = None,
+    ) -> int:
+        """A new operation, before another one or last in a block.
+
+        Args:
+            name: with its dialect.
+            types: those of its results.
+            location: that of `before` where it is 0.
+            regions: they become the operation's.
+        """
+        location = location or self.mlirOperationGetLocation(before)
+        context = self.mlirLocationGetContext(location)
         named = [
-            NamedAttribute(self.mlirIdentifierGet(context, text(key.encode())), value)
+            NamedAttribute(self.mlirIdentifierGet(context, text(key)), value)
             for key, value in attributes.items()
             if value
         ]
-        state = OperationState(text(name), self.mlirOperationGetLocation(place))
+        state = OperationState(text(name), location)
         # What is added so is memory of the library's own, which it frees.
-        self.mlirOperationStateAddResults(state, 1, (_p * 1)(type))
+        self.mlirOperationStateAddResults(state, len(types), (_p * len(types))(*types))
         self.mlirOperationStateAddOperands(state, len(operands), (_p * len(operands))(*operands))
         self.mlirOperationStateAddAttributes(state, len(named), (NamedAttribute * len(named))(*named))
+        if regions:
+            self.mlirOperationStateAddOwnedRegions(state, len(regions), (_p * len(regions))(*regions))
         op = self.mlirOperationCreate(state)
-        self.mlirBlockInsertOwnedOperationBefore(self.mlirOperationGetBlock(place), place, op)
-        return self.mlirOperationGetResult(op, 0)
+        if not op:
+            raise ValueError(f"the compiler does not make a {name.decode()}")
+        if before:
+            self.mlirBlockInsertOwnedOperationBefore(self.mlirOperationGetBlock(before), before, op)
+        elif last_in:
+            self.mlirBlockAppendOwnedOperation(last_in, op)
+        return op
+
+    def operands(self, op: int) -> list[int]:
+        """All of an operation's."""
+        return [self.mlirOperationGetOperand(op, i) for i in range(self.mlirOperationGetNumOperands(op))]
+
+    def results(self, op: int) -> list[int]:
+        """All of an operation's."""
+        return [self.mlirOperationGetResult(op, i) for i in range(self.mlirOperationGetNumResults(op))]
+
+    def arguments(self, block: int) -> list[int]:
+        """All of a block's."""
+        return [self.mlirBlockGetArgument(block, i) for i in range(self.mlirBlockGetNumArguments(block))]
+
+    def regions(self, op: int) -> list[int]:
+        """All of an operation's."""
+        return [self.mlirOperationGetRegion(op, i) for i in range(self.mlirOperationGetNumRegions(op))]
 
     def uses(self, value: int) -> list[tuple[int, int]]:
         """The operations that use a value, and the number of the operand each."""
@@ -204,16 +276,25 @@ class Mlir:
             use = self.mlirOpOperandGetNextUse(use)
         return found
 
-    def separate_uses(self, module: int, name: bytes) -> None:
-        """Give each use of the operations of this name, in the host's part, an operation of its own.
+    def keep_apart(self, module: int) -> None:
+        """Put a barrier behind each result of the host's dispatches that have several and take no tensor.
 
-        For operations of one result whose operands are no results of such.
+        IREE 3.13 takes such a dispatch for a kind of splat: for a copy of one of its results it makes the dispatch anew, and
+        then gives the copy's readers the first result (`PropagateCloneableOps` in stream's folders).
         """
-        for op in self.in_hosts(module, frozenset((name,))):
-            for owner, number in self.uses(self.mlirOperationGetResult(op, 0))[1:]:
-                copy = self.mlirOperationClone(op)
-                self.mlirBlockInsertOwnedOperationBefore(self.mlirOperationGetBlock(op), op, copy)
-                self.mlirOperationSetOperand(owner, number, self.mlirOperationGetResult(copy, 0))
+        for op in self.in_hosts(module, frozenset((b"flow.dispatch",))):
+            results = self.results(op)
+            takes_tensors = any(self.mlirTypeIsATensor(self.mlirValueGetType(x)) for x in self.operands(op))
+            if len(results) < 2 or takes_tensors:
+                continue
+            for result in results:
+                uses = self.uses(result)
+                if uses:
+                    kind = self.mlirValueGetType(result)
+                    after = self.mlirOperationGetNextInBlock(op)
+                    barrier = self.create(b"util.optimization_barrier", [result], [kind], {}, before=after)
+                    for owner, number in uses:
+                        self.mlirOperationSetOperand(owner, number, self.mlirOperationGetResult(barrier, 0))
 
     def erase(self, module: int, name: bytes) -> None:
         """All operations of this name, which have no results, in the host's part."""

@@ -65,47 +65,24 @@ VALUES = ",".join(
         _hosts("iree-stream-layout-slices"),
         _VALUES_CLEAN_UP,
         "iree-stream-verify-lowering-to-async-resources",
-        _hosts("iree-stream-materialize-copy-on-write", "canonicalize"),
+        "iree-stream-verify-async-access-ranges",
+        # A fill of 8 bytes becomes a dispatch.
+        "iree-stream-materialize-builtins",
     )
 )
 """The stream phase's first part: host tensors to resources, which are values, each with the copies that this takes."""
 
-PLACES = ",".join((_hosts("iree-stream-emplace-allocations"), "iree-stream-refine-usage", _TIDY))
-"""What is only computed to be put into a larger array is computed there, and each resource gets its kind.
-
-From here on two results of one dispatch may be parts of one resource.
-"""
-
 COMMANDS = ",".join(
     (
-        "iree-stream-verify-async-access-ranges",
-        "iree-stream-place-transfer-executions",
-        _hosts("iree-stream-schedule-execution", "iree-stream-schedule-concurrency"),
-        "iree-stream-sync-initializers",
-        "iree-stream-propagate-timepoints",
-        "iree-stream-materialize-builtins",
-        _TIDY,
-        "iree-stream-verify-lowering-to-async",
-        # allocations, and commands
-        "iree-stream-schedule-allocation",
-        "iree-stream-emplace-transients",
-        "iree-stream-materialize-transient-size-queries",
         _hosts("iree-stream-pack-constants", "iree-stream-layout-slices", "canonicalize"),
-        "iree-util-propagate-subranges",
-        _TIDY,
-        "iree-stream-annotate-constant-transient-size",
-        "iree-stream-verify-lowering-to-cmd",
         _hosts("convert-scf-to-cf"),
         _TIDY,
-        "iree-stream-elide-timepoints",
-        # After that: of a timepoint that an initialiser stores, and that is loaded still, it makes an immutable global
-        # with an initial value, which the VM's verifier refuses.
         "iree-util-fold-globals",
         _TIDY,
         "symbol-dce",
     )
 )
-"""From values to buffers, and commands that read and write them."""
+"""From commands in loops and branches to commands in blocks."""
 
 DISPATCHES = ",".join(
     (

@@ -42,6 +42,7 @@ PHASES = (
     "global-optimization",
     "dispatch-creation",
     "flow",
+    "plan",
     "stream",
     "executable-sources",
     "executable-configurations",
@@ -49,7 +50,7 @@ PHASES = (
     "hal",
     "vm",
 )
-"""IREE's phases, in order: `phase` of `compile` is one of them."""
+"""IREE's phases, in order, and the plan of memory and order between them: `phase` of `compile` is one of these."""
 
 DEFAULT_TIMEOUT = 120.0
 OUTPUT_TAIL = 64 * 1024
@@ -74,8 +75,6 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
         "--iree-dispatch-creation-enable-aggressive-fusion=false",
     ),
     (re.compile(r"exceeded stack allocation limit"), "--iree-dispatch-creation-enable-aggressive-fusion=false"),
-    # Constants that are computed from each other ahead of time, in another order than they need: seen with eigenvalues.
-    (re.compile(r"jit global source initialization order invalid"), "--iree-opt-const-eval=false"),
     # The gradient of an attention block, at -O2 and -O3: a softmax fused with several of its users.
     (re.compile(r"restricted to workgroup distributed contexts"), "--iree-dispatch-creation-fuse-multi-use=false"),
     (
@@ -584,7 +583,7 @@ def _stage_texts(files: Mapping[str, bytes]) -> dict[str, str]:
     """Dumped phases by name: IREE calls the files ``module.1.input.mlir`` and so on."""
     found: list[tuple[int, str, str]] = []
     for name, data in files.items():
-        match = re.search(r"\.(\d+)\.([a-z-]+)\.mlir$", name)
+        match = re.search(r"\.(\d+)\.([a-z-]+)\.(?:mlir|txt)$", name)
         if match:
             found.append((int(match[1]), match[2], data.decode("utf-8", "replace")))
     return {name: text for _, name, text in sorted(found)}
@@ -594,7 +593,7 @@ def _phase_seconds(started: float, written: Mapping[str, float]) -> dict[str, fl
     """The time of each phase, from when its dump was written."""
     found: dict[str, float] = {}
     for name, at in sorted(written.items(), key=lambda item: item[1]):
-        match = re.search(r"\.\d+\.([a-z-]+)\.mlir$", name)
+        match = re.search(r"\.\d+\.([a-z-]+)\.(?:mlir|txt)$", name)
         if match:
             found[match[1]] = max(0.0, at - started)
             started = at

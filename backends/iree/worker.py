@@ -61,12 +61,18 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "SourceWrapBuffer": (_p, [_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool, _p]),
 }
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import copies  # noqa: E402  (with -I, this file's folder is not searched)
-import executables  # noqa: E402
-import kernel_bodies  # noqa: E402
-import mlir_c  # noqa: E402
-import pipelines  # noqa: E402
+# With -I, this file's folder is not searched. Its parent holds `plan`, and a folder named as IREE's own package, so that
+# both are on the path for these imports only: processes that a test spawns take the path over.
+_folder = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [_folder, os.path.dirname(_folder)]
+try:
+    import executables
+    import kernel_bodies
+    import mlir_c
+    import pipelines
+    import planned
+finally:
+    del sys.path[:2]
 
 BEFORE_STREAM = frozenset(
     ("start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow")
@@ -124,6 +130,7 @@ class Invocation:
     def __init__(self, compiler: Compiler, module: bytes, flags: tuple[str, ...]) -> None:
         self.compiler, lib = compiler, compiler.lib
         self.diagnostics: list[tuple[str, str]] = []
+        self.plans: list[str] = []
         self.source_text = module  # the compiler reads it where it is
         self.for_cpu = "--iree-hal-target-backends=llvm-cpu" in flags
         self.invocation = self.source = None
@@ -186,12 +193,17 @@ class Invocation:
         if bodies and bodies.missed():
             raise Missed
         self.verify(False)
-        yield from self.to_commands(module)
-        if bodies:
-            bodies.put_back()
-        if trusted:
-            mlir.erase(module, b"hal.buffer_view.assert")
-        yield self.run_passes(pipelines.DISPATCHES)
+        if planned.several_devices(mlir, module):
+            if bodies:
+                bodies.put_back()
+            yield self.run("stream", "flow")
+        else:
+            yield from self.to_commands(module)
+            if bodies:
+                bodies.put_back()
+            if trusted:
+                mlir.erase(module, b"hal.buffer_view.assert")
+            yield self.run_passes(pipelines.DISPATCHES)
         if self.for_cpu:
             yield self.run("executable-targets", "stream")
             yield self.run_passes(pipelines.HAL_LINKED)
@@ -205,17 +217,14 @@ class Invocation:
         yield self.run_passes(pipelines.VM)
 
     def to_commands(self, module: int) -> Iterator[bool]:
-        """The stream phase up to the commands on buffers: what is copied and in which order it runs. Step by step.
+        """The stream phase up to the commands on buffers, by a plan of memory and order. Step by step.
 
-        The phases in which IREE 3.13 was seen to make invalid modules: what comes out is verified. That takes little
-        while the kernels' bodies are aside.
+        What comes out is verified, which takes little while the kernels' bodies are aside.
         """
         mlir = self.compiler.mlir
+        mlir.keep_apart(module)
         yield self.run_passes(pipelines.VALUES)
-        copies.put_in(mlir, module)
-        yield self.run_passes(pipelines.PLACES)
-        copies.leave_out(mlir, module)
-        mlir.separate_uses(module, b"stream.async.splat")
+        self.plans = planned.plan_all(mlir, module, 64 if self.for_cpu else 256)
         yield mlir.mlirOperationVerify(module)
         yield self.run_passes(pipelines.COMMANDS)
         yield mlir.mlirOperationVerify(module)
@@ -229,13 +238,21 @@ class Invocation:
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
         yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         yield self.run("flow")
-        yield from self.to_commands(module)
+        for done in self.to_commands(module):
+            yield done
+            if self.plans and to_phase == "plan":
+                return
         yield self.run_passes(pipelines.DISPATCHES)
         if stages_to:
-            with open(os.path.join(stages_to, "module.7.stream.mlir"), "wb") as f:
-                f.write(self.text())
+            for name, text in (("plan.txt", self.plan_text()), ("stream.mlir", self.text())):
+                with open(os.path.join(stages_to, "module.7." + name), "wb") as f:
+                    f.write(text)
         if to_phase != "stream":
             yield self.run(to_phase or "vm", "stream")
+
+    def plan_text(self) -> bytes:
+        """The plans of the module's functions."""
+        return "\n".join(self.plans).encode()
 
     def text(self) -> bytes:
         """The module as it is now."""
@@ -324,8 +341,8 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
                     invocation.invocation, job["stages_to"].encode()
                 )
             if job["verify"]:
-                shown = invocation.compile_shown(job.get("phase"), job.get("stages_to"))
-                answer["ok"] = invocation.parse() and all(shown)
+                steps = invocation.compile_shown(job.get("phase"), job.get("stages_to"))
+                answer["ok"] = invocation.parse() and all(steps)
             else:
                 try:
                     answer["ok"] = invocation.parse() and all(invocation.compile(trusted=job["trusted"]))
@@ -337,13 +354,14 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
         if not answer["ok"]:
             return answer
         if job["op"] == "text" or job.get("phase"):
-            answer["text"] = invocation.text().decode("utf-8", "replace")
+            shown = invocation.plan_text() if job.get("phase") == "plan" else invocation.text()
+            answer["text"] = shown.decode("utf-8", "replace")
         else:
             answer["vmfb"] = compiler.output(
                 compiler.lib.ireeCompilerInvocationOutputVMBytecode, invocation.invocation or 0
             )
-    except CompilerError as error:
-        answer["ok"], answer["error"] = False, str(error)
+    except (CompilerError, planned.NotPlanned, planned.PlanError) as error:
+        answer["ok"], answer["error"] = False, f"{type(error).__name__}: {error}"
     finally:
         invocation.close()
     return answer

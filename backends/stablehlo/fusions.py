@@ -94,7 +94,7 @@ def _alike(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> list[Any]
     given, made = (tuple(spec(v.aval) for v in vs) for vs in (body.invars, body.outvars))
     in_place = body.eqns[0].params["kind"] == "update"
     found = alike_kernel(largest, parts, given, made, in_place, target, expander(ctx.target), work)
-    return call(ctx, found.kernel, list(operands), found.scalars, copies=False)
+    return call(ctx, found.kernel, list(operands), found.scalars)
 
 
 def _attention(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:

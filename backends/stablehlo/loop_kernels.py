@@ -72,7 +72,7 @@ def update_as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
         return "not all of it can be updated in place"
     kernel = replace(kernel, reason=kernel.reason.replace("scan of 1 steps", "update of donated arguments"))
     given = {a: x for a, x in zip(inputs, [*operands[n:], *operands[:n]]) if not isinstance(a, Literal)}
-    return call(ctx, kernel, list(given.values()), copies=False)
+    return call(ctx, kernel, list(given.values()))
 
 
 def straight_as_kernel(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:

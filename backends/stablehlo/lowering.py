@@ -4,9 +4,8 @@ A rule is ``rule(ctx, *operands, **params)``: it gets MLIR values of exactly the
 result (or a list of them for several results), building operations at the current insertion point with `hlo`. A
 primitive may instead be given by ordinary traced operations: `lower_traced`.
 
-An entry argument that is not donated is never written (IREE would: it updates in place whatever reaches an in-place
-operation). A rule whose operation works in place asks for `ctx.writable(operand)`, which copies exactly when the
-value may be an argument's own memory.
+Everything here is a value: what is written in place, and what has to be copied before, is decided by the plan of the
+whole program (backends/plan).
 """
 
 from __future__ import annotations
@@ -64,7 +63,6 @@ class ModuleLowering:
     # Where there is a choice of form, what was chosen and why.
     choices: list[str] = field(default_factory=list)
     kernels: set[str] = field(default_factory=set)  # the symbols of quire's own kernels in the module
-    copies: int = 0  # of values that are updated in place and read elsewhere too
     # Formulas that occur more than once are private functions: see `_outlined`.
     functions: dict[Jaxpr, str | None] = field(default_factory=dict)
 
@@ -110,10 +108,6 @@ class Ctx:
     def is_kept(self, x: Any) -> bool:
         """Whether x must keep its elements: others read it, or it may be an argument that is not donated."""
         return self.is_shared(x) or may_be_argument(x, self.module)
-
-    def writable(self, x: Any) -> Any:
-        """x itself, or a copy if x may be the memory of an entry argument that is not donated."""
-        return copy_of(x) if may_be_argument(x, self.module) else x
 
     def chose(self, what: str) -> None:
         """Record the form this equation is given, and why: dumpir prints it with the module."""
@@ -168,18 +162,6 @@ def _returned(region: Any, index: int) -> Any:
     """What a region's block returns."""
     operations = region.blocks[0].operations
     return operations[len(operations) - 1].operands[index]
-
-
-def copy_of(x: Any) -> Any:
-    """A copy in memory of its own: a transfer to the same device, which IREE does not elide."""
-    promise = mlir.Attribute.parse("#hal.device.promise<@__device_0>")
-    element = mlir.RankedTensorType(x.type).element_type
-    if isinstance(element, mlir.IntegerType) and element.is_unsigned:  # signless types only
-        width = element.width
-        signless = mlir.RankedTensorType.get(hlo.shape_of(x), mlir.IntegerType.get_signless(width))
-        bits = hlo.op1("stablehlo.bitcast_convert", [x], signless)
-        return hlo.op1("stablehlo.bitcast_convert", [copy_of(bits)], x.type)
-    return hlo.op1("flow.tensor.transfer", [x], x.type, target=promise)
 
 
 def lower_traced(f: Callable[..., Any], *primitives: Primitive) -> None:
@@ -420,7 +402,6 @@ def lower_module(
                 for c, v in zip(closed.consts, jaxpr.constvars)
             ]
             values = lower_jaxpr(state, inner, consts, list(block.arguments))
-            values = [copy_of(x) if may_be_argument(x, state) else x for x in values]
             hlo.op("func.return", values, [])
         stored = store_results(function, inner.out_avals, target.stored_results) if target.stored_results else ()
         try:

@@ -71,16 +71,36 @@ def _is_splat(owner: Any) -> bool:
     return mlir.DenseElementsAttr(owner.attributes["value"]).is_splat
 
 
+_SAME_ELEMENTS = frozenset(
+    "stablehlo." + n for n in ("reshape", "bitcast_convert", "convert", "real", "imag", "complex")
+)
+
+
+def is_padded(x: Value, inside: bool) -> bool:
+    """Whether x is the result of a pad, with padding between elements if `inside`."""
+    while not isinstance(x.owner, mlir.Block) and x.owner.name in _SAME_ELEMENTS:
+        x = x.owner.operands[0]
+    if isinstance(x.owner, mlir.Block) or x.owner.name != "stablehlo.pad":
+        return False
+    return not inside or any(mlir.DenseI64ArrayAttr(x.owner.attributes["interior_padding"]))
+
+
 def takes_strides(x: Value) -> bool:
-    """Whether x is computed, in one dispatch with its reader, from a slice with strides; or may be.
+    """Whether x is computed, in one dispatch with its reader, from a slice whose elements have others between; or may be.
 
     IREE reads such a slice as a view with strides, which its code for a reversed one cannot be translated with.
     """
-    for v in _origins(x):
-        if v is None:
-            return True
-        owner = v.owner
-        if not isinstance(owner, mlir.Block) and owner.name == "stablehlo.slice":
-            if any(n != 1 for n in mlir.DenseI64ArrayAttr(owner.attributes["strides"])):
-                return True
-    return False
+    return any(v is None or not isinstance(v.owner, mlir.Block) and _is_strided(v.owner) for v in _origins(x))
+
+
+def _is_strided(owner: Any) -> bool:
+    """Whether an operation is a slice with strides, or one element of each of many rows, which comes to the same."""
+    if owner.name not in ("stablehlo.slice", "stablehlo.dynamic_slice"):
+        return False
+    if owner.name == "stablehlo.slice" and any(n != 1 for n in mlir.DenseI64ArrayAttr(owner.attributes["strides"])):
+        return True
+    of, shape = (mlir.RankedTensorType(v.type).shape for v in (owner.operands[0], owner.results[0]))
+    inner = 0
+    while inner < len(shape) and shape[-1 - inner] == 1:
+        inner += 1
+    return inner < len(shape) and any(n != 1 for n in of[len(of) - inner :])

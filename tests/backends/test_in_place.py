@@ -234,6 +234,49 @@ def resampled_when_needed(m, seed):
     return m.lax.scan(step, (m.random.normal(first, (n,)), m.np.zeros(n), rest), m.np.sin(m.np.arange(12.0)))[1]
 
 
+@case(X)
+def a_branch_in_which_nothing_is_done(m, x):
+    v = m.np.sin(x)
+    a, b = m.lax.cond(m.np.sum(x) > 1, lambda a, b: (a, b), lambda a, b: (b, b), v, x * 2)
+    return a, b, v, a.at[0].set(1.0)
+
+
+# -- large values that loops carry: two places that are exchanged --------------------------------------------------------
+
+LARGE = onp.random.default_rng(5).normal(size=(256, 160)).astype("f4")
+
+
+@case(LARGE)
+def a_large_value_of_which_the_old_is_read_while_the_new_is_made(m, x):
+    def turn(i: Any, c: Any) -> Any:
+        return m.np.sort(m.np.fft.fft(c).real, axis=1) * 1e-2 + c
+
+    return m.lax.fori_loop(0, 5, turn, x), m.lax.fori_loop(0, 4, turn, x * 0.5)
+
+
+@case(LARGE)
+def two_large_values_that_change_places(m, x):
+    def turn(c: Any) -> Any:
+        a, b, k = c
+        return m.np.sort(b, axis=1) * 0.9 + a, m.np.sort(a, axis=1) - b, k + m.np.int32(a[0, 0] < b[0, 0]) + 1
+
+    a, b, k = m.lax.while_loop(lambda c: (c[2] < 9) & (m.np.sum(c[0]) < 1e6), turn, (x, x[::-1], 0))
+    return a, b, k, m.np.sum(a), x
+
+
+@case(LARGE)
+def large_values_of_a_loop_in_a_loop(m, x):
+    def inner(i: Any, c: Any) -> Any:
+        return m.np.sort(m.np.fft.fft(c).real, axis=1) * 1e-2 + c
+
+    def outer(c: Any, k: Any) -> Any:
+        a, b = c
+        made = m.lax.fori_loop(0, k, inner, a)
+        return (m.np.sort(made, axis=1) * 0.1 + b, made - a * 0.5), m.np.sum(made[::50], axis=1)
+
+    return m.lax.scan(outer, (x, m.np.flip(x, 1)), m.np.arange(4))
+
+
 # -- buffers of kernels ------------------------------------------------------------------------------------------------
 
 
@@ -265,3 +308,39 @@ def test_each_value_keeps_its_elements(name):
         onp.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-5, err_msg=f"result {i}")
     for again in calls[1:]:
         assert all(x.tobytes() == y.tobytes() for x, y in zip(calls[0], again, strict=True))
+
+
+BITS = onp.array([[1, 1, 1, 1], [0, 1, 0, 0], [0, 1, 0, 1], [1, 1, 0, 0]], bool)
+RETURNED_BY_FOLDING: dict[str, tuple[Any, onp.ndarray[Any, Any]]] = {
+    "or": (lambda b: (b.at[:-2].min(b[2:]), b | b), BITS),
+    "sum of bools": (lambda b: (b.at[:-2].min(b[2:]), b + b), BITS),
+    "larger one": (lambda b: (b.at[:-2].set(0), quire.numpy.maximum(b, b)), onp.arange(16, dtype="i4").reshape(4, 4)),
+    "selected": (
+        lambda b: (b.at[:-2].set(0), quire.lax.select(b > 3, b, b)),
+        onp.arange(16.0, dtype="f4").reshape(4, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED_BY_FOLDING)
+def test_a_donated_argument_that_iree_returns_as_it_is(name):
+    f, x = RETURNED_BY_FOLDING[name]
+    new, same = quire.jit(f, donate_argnums=0)(quire.device_put(x.copy()))
+    onp.testing.assert_array_equal(onp.asarray(same), x)
+    assert not (onp.asarray(new) == x).all()
+
+
+def test_a_copy_of_another_result_than_the_first():
+    """Of a dispatch that takes no tensor: found by the fuzz, see `Mlir.keep_apart`."""
+    jax = pytest.importorskip("jax")
+
+    def f(m: Any) -> Any:
+        def g(a: Any) -> Any:
+            made = a.at[1:].set(a[:-1])
+            return m.numpy.sum((m.numpy.sum(a) + made) * m.numpy.cos(m.numpy.arange(3, dtype="float16")))
+
+        return m.value_and_grad(g)
+
+    a = onp.array([0.3, -1.25, 2.0], "f2")
+    for got, want in zip(quire.jit(f(quire))(a), jax.jit(f(jax))(a)):
+        onp.testing.assert_allclose(onp.asarray(got), onp.asarray(want), rtol=2e-3)

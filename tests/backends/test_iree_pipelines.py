@@ -20,6 +20,8 @@ from quire.runtime import buffers
 from quire.runtime.executable import Executable
 
 FLAGS = get_target("cpu").flags
+#: Flags with which IREE evaluates constants ahead of time.
+EVALUATING = tuple(f for f in FLAGS if "-opt-const-" not in f)
 X, Y = (np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64) + k for k in (0, 1))
 V = np.arange(3, dtype=np.float32)
 
@@ -36,8 +38,13 @@ PROGRAMS = {
     "sort and sum": (lambda x, y: (qnp.sort(x, axis=1), qnp.sum(y, axis=0)), (X, Y), None),
     "gradient": (quire.grad(lambda x, y: qnp.sum(quire.nn.softmax(x @ y) ** 2)), (X, Y), None),
     "loop": (lambda v: quire.lax.while_loop(lambda c: c[0] < 40, lambda c: c * 1.5 + 1, v), (V,), None),
-    "loop on the host": (
+    "product in a loop": (
         lambda x: quire.lax.while_loop(lambda c: qnp.sum(c) < 1e6, lambda c: c @ c + 1, x),
+        (X,),
+        "FLOW",
+    ),
+    "loop on the host": (
+        lambda x: quire.lax.while_loop(lambda c: qnp.sum(c) < 1e6, lambda c: qnp.fft.fft(qnp.sort(c)).real + 1, x),
         (X,),
         "VALUES",
     ),
@@ -108,10 +115,12 @@ def by_iree(compiler: worker.Compiler, module: bytes) -> Counter[str]:
     return found
 
 
-def by_quire(compiler: worker.Compiler, module: bytes, trusted: bool = False) -> tuple[Counter[str], list[str]]:
+def by_quire(
+    compiler: worker.Compiler, module: bytes, trusted: bool = False, flags: tuple[str, ...] = FLAGS
+) -> tuple[Counter[str], list[str]]:
     """Those of the worker, and the names of the pipelines of its own that it ran."""
     names = {text: name for name, text in vars(worker.pipelines).items() if isinstance(text, str)}
-    invocation, steps = worker.Invocation(compiler, module, FLAGS), list[str]()
+    invocation, steps = worker.Invocation(compiler, module, flags), list[str]()
     run = invocation.run_passes
     invocation.run_passes = lambda text: (steps.append(names[text]), run(text))[1]
     try:
@@ -146,9 +155,9 @@ def test_a_trusted_program_does_not_check_its_arguments(compiler, name):
 def test_a_kernel_that_turns_out_to_be_of_constants_has_its_body(compiler):
     """The compiler evaluates it ahead of time, which it cannot without the body."""
     with pytest.raises(worker.Missed):
-        by_quire(compiler, OF_CONSTANTS.encode() + b"\0")
+        by_quire(compiler, OF_CONSTANTS.encode() + b"\0", flags=EVALUATING)
     service = CompileService(workers=1)
-    output = service.compile(OF_CONSTANTS, FLAGS)
+    output = service.compile(OF_CONSTANTS, EVALUATING)
     service.close()
     device = quire.devices()[0]
     (view,) = Executable.load(output.vmfb, device).execute([buffers.from_numpy(np.arange(4, dtype=np.int32), device)])

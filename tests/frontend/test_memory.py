@@ -263,17 +263,17 @@ def test_waiting_does_not_hinder_donation():
     assert x._host is None
 
 
-def test_the_plan_of_several_allocations():
-    text = """
-  util.func public @main(%arg0: !hal.buffer_view) -> !hal.buffer_view {
-    %c64 = arith.constant 64 : index
-    %c100 = arith.constant 100 : index
-    %r, %t = stream.resource.alloca uninitialized on(#d) : !stream.resource<external>{%c64} => !stream.timepoint
-    %r_0, %t_1 = stream.resource.alloca uninitialized on(#d) : !stream.resource<transient>{%c100} => !stream.timepoint
-    %4 = stream.resource.dealloca on(#d) await(%3) => %r_0 : !stream.resource<transient>{%c100} => !stream.timepoint
-    %r_2, %t_3 = stream.resource.alloca on(#d) await(%2) => !stream.resource<transient>{%c64} => !stream.timepoint
-    util.return %5 : !hal.buffer_view
-  }
+def test_the_allocations_of_a_plan():
+    text = """plan @main
+  buffer constant0: constant, 3072 bytes
+  give constant0[0:3072]
+
+plan @main
+  buffer arg0: argument, 64 bytes
+  buffer result0: result, 64 bytes
+  buffer result1: result, 8 bytes
+  buffer transient: transient, 192 bytes
+  transient: 192 bytes, 128 at least
 """
     found = planned_allocations(text)
-    assert (found.results, found.temporaries) == (64, 100)
+    assert (found.results, found.temporaries) == (72, 192)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from quire.backends.iree import compile_service, system_link_flags
+from quire.ir.errors import CompileError
 from quire.runtime.buffers import aligned_empty, from_numpy, to_numpy
 from quire.runtime.devices import devices
 from quire.runtime.executable import Executable, ExecutionError
@@ -146,21 +147,30 @@ def test_a_program_for_another_device(compiled, vulkan, cpu):
 
 
 def test_a_failing_program_is_an_error(cpu):
-    text = """func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {
+    text = """func.func @main(%a: tensor<4xi32>) -> tensor<4xi32> {
       %c0 = arith.constant 0 : index
-      %c4 = arith.constant 4 : index
-      %n = tensor.dim %a, %c0 : tensor<?xf32>
-      %short = arith.cmpi ult, %n, %c4 : index
-      cf.assert %short, "too long"
-      %0 = stablehlo.add %a, %a : tensor<?xf32>
-      return %0 : tensor<?xf32>
+      %c4 = arith.constant 4 : i32
+      %n = tensor.extract %a[%c0] : tensor<4xi32>
+      %few = arith.cmpi ult, %n, %c4 : i32
+      cf.assert %few, "too many"
+      %0 = stablehlo.add %a, %a : tensor<4xi32>
+      return %0 : tensor<4xi32>
     }"""
     flags = (*cpu.target.flags, "--iree-opt-strip-assertions=false")  # -O3 strips them
     call = Executable.load(compile_service().compile(text, flags).vmfb, cpu).make_call()
-    a, b = (from_numpy(np.ones(n, np.float32), cpu) for n in (3, 4))
-    assert to_numpy(call((a,)), cpu).tolist() == [2] * 3
-    with pytest.raises(ExecutionError, match="'main' failed on CpuDevice.*FAILED_PRECONDITION; too long"):
+    a, b = (from_numpy(np.full(4, n, np.int32), cpu) for n in (3, 4))
+    assert to_numpy(call((a,)), cpu).tolist() == [6] * 4
+    with pytest.raises(ExecutionError, match="'main' failed on CpuDevice.*FAILED_PRECONDITION; too many"):
         call((b,))
+
+
+def test_sizes_are_known_when_a_program_is_compiled(cpu):
+    text = """func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {
+      %0 = stablehlo.add %a, %a : tensor<?xf32>
+      return %0 : tensor<?xf32>
+    }"""
+    with pytest.raises(CompileError, match="NotPlanned: the size of an array is not known before it runs"):
+        compile_service().compile(text, cpu.target.flags)
 
 
 def test_imported_memory_is_used_in_place(cpu, compiled):

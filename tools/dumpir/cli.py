@@ -30,7 +30,7 @@ examples:
   dumpir --list-passes; dumpir --show-pipeline --target cuda; dumpir --list-stages
 
 stages: jaxpr; each pass by its name (the second run of one as name-2); optimized (after the last pass); stablehlo;
-IREE's phases; assembly, ptx or spirv (code: any of them). Groups: transformations
+IREE's phases; plan (memory and order); assembly, ptx or spirv (code: any of them). Groups: transformations
 (what grad, vmap, ... did while the program was traced), passes, iree, all.
 
 exit status: 0 fine; 1 the program is wrong (parse, verification, trace or pass error, the script failed);

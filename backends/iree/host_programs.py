@@ -1,0 +1,334 @@
+"""IREE's host functions as programs to plan (backends/plan): operations on values of known sizes.
+
+A function is taken after pipelines.VALUES: tensors are resources, which are values still (`stream.async.*`).
+
+Imported by the worker, beside which it lies.
+"""
+
+from __future__ import annotations
+
+import mlir_c
+from plan.program import Op, Program, Region
+
+_SAME = frozenset((b"stream.async.clone", b"stream.async.cast", b"stream.async.transfer", b"util.optimization_barrier"))
+_KINDS = (b"*", b"external", b"staging", b"transient", b"variable", b"constant")
+_CALLS = frozenset((b"util.call", b"hal.fence.await", b"util.do_not_optimize"))
+_ENDS = frozenset((b"scf.yield", b"scf.condition"))
+
+
+class NotPlanned(Exception):
+    """The module holds something that the plan does not know."""
+
+
+class HostTypes:
+    """Types and attributes of one context, by their text."""
+
+    def __init__(self, mlir: mlir_c.Mlir, module: int) -> None:
+        self.mlir = mlir
+        self.context = mlir.mlirOperationGetContext(module)
+        self.attributes: dict[bytes, int] = {}
+        self.resource = {kind: self.type(b"!stream.resource<%s>" % kind) for kind in _KINDS}
+        self.resources = frozenset(self.resource.values())
+        self.timepoint = self.type(b"!stream.timepoint")
+        self.index = mlir.mlirIndexTypeGet(self.context)
+        self.stored: list[bytes] = []
+        """The globals that hold resources."""
+
+    def type(self, text: bytes) -> int:
+        return self.mlir.mlirTypeParseGet(self.context, mlir_c.text(text))
+
+    def attribute(self, text: bytes) -> int:
+        found = self.attributes.get(text)
+        if found is None:
+            found = self.attributes[text] = self.mlir.mlirAttributeParseGet(self.context, mlir_c.text(text))
+        return found
+
+    def segments(self, *counts: int) -> int:
+        import ctypes
+
+        return self.mlir.mlirDenseI32ArrayGet(self.context, len(counts), (ctypes.c_int32 * len(counts))(*counts))
+
+    def is_resource(self, value: int) -> bool:
+        return self.mlir.mlirValueGetType(value) in self.resources
+
+    def of_resource(self, op: int) -> bool:
+        """Whether an operation takes, makes or holds resources."""
+        mlir = self.mlir
+        if any(self.is_resource(x) for x in (*mlir.operands(op), *mlir.results(op))):
+            return True
+        return any(self.of_resource(inner) for region in mlir.regions(op) for inner in self.inner(region))
+
+    def inner(self, region: int) -> list[int]:
+        """The operations of a region."""
+        return list(self.mlir.operations(self.mlir.mlirRegionGetFirstBlock(region)))
+
+    def branches_of_selects(self, module: int) -> None:
+        """Branches in which nothing is done, which IREE makes selects of, are branches again."""
+        mlir = self.mlir
+        for op in mlir.in_hosts(module, frozenset((b"arith.select",))):
+            result = mlir.mlirOperationGetResult(op, 0)
+            if not self.is_resource(result):
+                continue
+            condition, *values = mlir.operands(op)
+            location = mlir.mlirOperationGetLocation(op)
+            regions: list[int] = []
+            for value in values:
+                region, block = mlir.mlirRegionCreate(), mlir.mlirBlockCreate(0, None, None)
+                mlir.mlirRegionAppendOwnedBlock(region, block)
+                mlir.create(b"scf.yield", [value], [], {}, last_in=block, location=location)
+                regions.append(region)
+            kind = mlir.mlirValueGetType(result)
+            branch = mlir.create(b"scf.if", [condition], [kind], {}, before=op, regions=regions)
+            mlir.mlirValueReplaceAllUsesOfWith(result, mlir.mlirOperationGetResult(branch, 0))
+            mlir.mlirOperationRemoveFromParent(op)
+            mlir.mlirOperationDestroy(op)
+
+    def type_globals(self, module: int) -> None:
+        """What is stored once and for all is constant."""
+        mlir = self.mlir
+        kind = mlir.mlirTypeAttrGet(self.resource[b"constant"])
+        for op in mlir.named(mlir.first_block(module), b"util.global"):
+            if mlir.symbol(op) in self.stored:
+                mlir.mlirOperationSetAttributeByName(op, mlir_c.text(b"type"), kind)
+
+
+class HostFunction:
+    """A function as a program; `value` says which of MLIR's values is which of the program's."""
+
+    def __init__(self, mlir: mlir_c.Mlir, types: HostTypes, function: int) -> None:
+        self.mlir, self.types, self.function = mlir, types, function
+        name = b"main" if mlir.name(function) == b"util.initializer" else mlir.symbol(function)
+        self.program = Program(name.decode())
+        self.value: dict[int, int] = {}
+        self.affinity: int | None = None
+        """The device on which everything is done."""
+        self.resource_ops: list[int] = []
+        """Those that the plan stands for, in order."""
+        self.block = mlir.first_block(function) or 0
+        if mlir.mlirBlockGetNextInRegion(self.block):
+            raise NotPlanned("a function of several blocks")
+        self.fill(self.program.region, self.block)
+
+    def constant(self, value: int) -> int | None:
+        """The number that a value always is."""
+        mlir = self.mlir
+        if mlir.mlirValueIsABlockArgument(value):
+            return None
+        op = mlir.mlirOpResultGetOwner(value)
+        if mlir.name(op) != b"arith.constant":
+            return None
+        attribute = mlir.attribute(op, b"value")
+        return mlir.mlirIntegerAttrGetValueInt(attribute) if mlir.mlirAttributeIsAInteger(attribute) else None
+
+    def size(self, value: int) -> int:
+        found = self.constant(value)
+        if found is None:
+            raise NotPlanned("the size of an array is not known before it runs")
+        return found
+
+    def define(self, value: int, size: int) -> int:
+        number = self.value[value] = self.program.value(size)
+        return number
+
+    def fill(self, region: Region, block: int) -> None:
+        mlir, types = self.mlir, self.types
+        for op in mlir.operations(block):
+            name = mlir.name(op)
+            if name in _ENDS:
+                continue
+            if name in _CALLS:
+                region.operations.append(Op("host", name="call", handle=op))
+            elif types.of_resource(op):
+                self.affinity = self.affinity or mlir.attribute(op, b"affinity")
+                made = self.op(name, op)
+                if made is not None:
+                    region.operations.append(made)
+                if name not in (b"stream.tensor.import", b"stream.tensor.export", b"util.global.store"):
+                    self.resource_ops.append(op)
+
+    def op(self, name: bytes, op: int) -> Op | None:
+        """One operation on resources."""
+        mlir = self.mlir
+        operands, results = mlir.operands(op), mlir.results(op)
+        at = self.constant
+        if name in _SAME:
+            out: list[int] = []
+            for x, r in zip(operands, results):  # a barrier may hold several, of all types
+                if self.types.is_resource(x):
+                    self.value[r] = self.value[x]
+                    out.append(r)
+            if len(out) != len(results):
+                raise NotPlanned("a barrier on resources and other values")
+            return None
+        if name == b"stream.async.dispatch":
+            return self.dispatch(op, operands, results)
+        if name == b"stream.async.slice":
+            x, _, start, end, size = operands
+            n = self.size(size)
+            del end
+            return Op("slice", (self.value[x],), (self.define(results[0], n),), offset=at(start), handle=op)
+        if name == b"stream.async.update":
+            target, size, start, _, source, _ = operands
+            both = self.value[target], self.value[source]
+            return Op("update", both, (self.define(results[0], self.size(size)),), offset=at(start), handle=op)
+        if name == b"stream.async.copy":
+            target, size, start, _, source, _, begin, _, length = operands
+            both = self.value[target], self.value[source]
+            n = self.size(size)
+            return Op(
+                "copy", both, (self.define(results[0], n),), offset=at(start), source_offset=at(begin),
+                length=at(length), handle=op,
+            )  # fmt: skip
+        if name == b"stream.async.fill":
+            target, size, start, _, length, pattern = operands
+            number = self.define(results[0], self.size(size))
+            return Op(
+                "fill",
+                (self.value[target],),
+                (number,),
+                offset=at(start),
+                length=at(length),
+                pattern=pattern,
+                handle=op,
+            )
+        if name == b"stream.async.splat":
+            pattern, size = operands
+            return Op("splat", (), (self.define(results[0], self.size(size)),), pattern=pattern, handle=op)
+        if name == b"stream.async.alloca":
+            return Op("alloca", (), (self.define(results[0], self.size(operands[0])),), handle=op)
+        if name == b"stream.async.constant":
+            return Op("constant", (), (self.define(results[0], self.size(operands[0])),), handle=op)
+        if name == b"stream.async.load":
+            x, _, start = operands
+            bits = self.bits(results[0])
+            offset = at(start)
+            if offset is None:
+                raise NotPlanned("a scalar at an unknown place")
+            return Op("load", (self.value[x],), (), offset=offset, length=-(-bits // 8), handle=op)
+        if name == b"stream.tensor.import":
+            late = (
+                not mlir.mlirValueIsABlockArgument(operands[0])
+                or mlir.mlirBlockArgumentGetOwner(operands[0]) != self.block
+            )
+            donated = bool(mlir.attribute(op, b"consume")) and self.only_here(op, operands[0])
+            number = self.define(results[0], self.size(operands[-1]))
+            return Op(
+                "import",
+                (),
+                (number,),
+                name=self.name("arg", operands[0], late),
+                donated=donated and not late,
+                late=late,
+                handle=op,
+            )
+        if name == b"stream.tensor.export":
+            return Op("export", (self.value[operands[0]],), (), handle=op)
+        if name == b"util.global.load":
+            self.stored_global(op)
+            # its size is that of its users
+            return self.global_load(op, results[0])
+        if name == b"util.global.store":
+            self.stored_global(op)
+            return Op("store", (self.value[operands[0]],), (), handle=op)
+        if name in (b"scf.for", b"scf.while", b"scf.if", b"scf.index_switch"):
+            return self.nested(name, op, operands, results)
+        raise NotPlanned(f"{name.decode()} on resources")
+
+    def name(self, what: str, value: int, late: bool) -> str:
+        return "" if late else f"{what}{self.mlir.mlirBlockArgumentGetArgNumber(value)}"
+
+    def only_here(self, op: int, view: int) -> bool:
+        """Whether a caller's array is used by its import only, and not handed back as it is."""
+        return all(user == op or self.mlir.name(user) == b"hal.buffer_view.assert" for user, _ in self.mlir.uses(view))
+
+    def stored_global(self, op: int) -> None:
+        symbol = self.mlir.mlirFlatSymbolRefAttrGetValue(self.mlir.attribute(op, b"global"))
+        self.types.stored.append(mlir_c.content(symbol))
+
+    def global_load(self, op: int, result: int) -> Op:
+        """Of a global, whose size only its users tell."""
+        mlir = self.mlir
+        for user, number in mlir.uses(result):
+            name = mlir.name(user)
+            if name in _SAME and name != b"util.optimization_barrier":
+                size = self.size(mlir.mlirOperationGetOperand(user, 1))
+                break
+            if name == b"stream.async.dispatch":
+                size = self.size(self.dispatch_size(user, number))
+                break
+        else:
+            if mlir.uses(result):
+                raise NotPlanned("a constant of unknown size")
+            size = 0
+        symbol = mlir_c.content(mlir.mlirFlatSymbolRefAttrGetValue(mlir.attribute(op, b"global"))).decode()
+        return Op("constant", (), (self.define(result, size),), name=symbol.lstrip("_"), handle=op)
+
+    def counts(self, op: int) -> list[int]:
+        segments = self.mlir.attribute(op, b"operandSegmentSizes")
+        return [self.mlir.mlirDenseI32ArrayGetElement(segments, i) for i in range(7)]
+
+    def dispatch_size(self, op: int, number: int) -> int:
+        """The value of the size of one of a dispatch's operands."""
+        workload, mixed, *_ = self.counts(op)
+        operands = self.mlir.operands(op)
+        before = sum(self.types.is_resource(x) for x in operands[workload:number])
+        return operands[workload + mixed + before]
+
+    def dispatch(self, op: int, operands: list[int], results: list[int]) -> Op:
+        mlir = self.mlir
+        workload, mixed, sizes, starts, ends, lengths, _ = self.counts(op)
+        all_mixed = operands[workload : workload + mixed]
+        resources = [x for x in all_mixed if self.types.is_resource(x)]
+        first = workload + mixed + sizes
+        begin = operands[first : first + starts]
+        length = operands[first + starts + ends : first + starts + ends + lengths]
+        result_sizes = operands[first + starts + ends + lengths :]
+        order = {i: k for k, i in enumerate(i for i, x in enumerate(all_mixed) if self.types.is_resource(x))}
+        ties = mlir.attribute(op, b"tied_operands")
+        tied = [
+            order.get(mlir.mlirIntegerAttrGetValueInt(mlir.mlirArrayAttrGetElement(ties, r)), -1) if ties else -1
+            for r in range(len(results))
+        ]
+        reads = [self.value[x] for x in resources]
+        made = [self.define(r, self.size(n)) for r, n in zip(results, result_sizes)]
+        entry = mlir.mlirArrayAttrGetElement(mlir.attribute(op, b"entry_points"), 0)
+        name = mlir_c.content(mlir.mlirSymbolRefAttrGetLeafReference(entry)).decode()
+        ranges = [(self.constant(a), self.constant(n)) for a, n in zip(begin, length)]
+        return Op("dispatch", reads, made, name=name, ranges=ranges, ties=tied, handle=op)
+
+    def bits(self, value: int) -> int:
+        """The size of a scalar."""
+        mlir = self.mlir
+        kind = mlir.mlirValueGetType(value)
+        if mlir.mlirTypeIsAInteger(kind):
+            return mlir.mlirIntegerTypeGetWidth(kind)
+        if mlir.mlirTypeIsAIndex(kind):
+            return 64
+        return mlir.mlirFloatTypeGetWidth(kind)
+
+    def nested(self, name: bytes, op: int, operands: list[int], results: list[int]) -> Op:
+        """A loop or a branch. What is no resource stays with the host."""
+        mlir = self.mlir
+        kind = {b"scf.for": "for", b"scf.while": "while"}.get(name, "if")
+        initial = [self.value[x] for x in operands if self.types.is_resource(x)]
+        sizes: list[int] = [self.program.sizes[x] for x in initial]
+        regions: list[Region] = []
+        for inner in mlir.regions(op):
+            block = mlir.mlirRegionGetFirstBlock(inner)
+            region = Region()
+            regions.append(region)
+            if not block:
+                continue
+            if mlir.mlirBlockGetNextInRegion(block):
+                raise NotPlanned("a region of several blocks")
+            arguments = [x for x in mlir.arguments(block) if self.types.is_resource(x)]
+            region.arguments = (
+                [self.define(x, n) for x, n in zip(arguments, sizes, strict=True)] if kind != "if" else []
+            )
+            self.fill(region, block)
+            end = mlir.mlirBlockGetTerminator(block)
+            region.yields = [self.value[x] for x in mlir.operands(end) if self.types.is_resource(x)]
+            sizes = [self.program.sizes[x] for x in region.yields]
+        out = sizes if kind != "while" else [self.program.sizes[x] for x in regions[0].yields]
+        made = [self.define(r, n) for r, n in zip([r for r in results if self.types.is_resource(r)], out, strict=True)]
+        return Op(kind, initial, made, regions=regions, handle=op)

@@ -1,0 +1,56 @@
+"""Memory and order of a module's host functions, by a plan of each.
+
+Between pipelines.VALUES and pipelines.COMMANDS each function is taken as a program (host_programs.py), has a plan made and
+proved (backends/plan), and the plan written in its place (plan_writing.py).
+
+Imported by the worker, beside which it lies.
+"""
+
+from __future__ import annotations
+
+import mlir_c
+from host_programs import HostFunction, HostTypes
+from host_programs import NotPlanned as NotPlanned
+from plan import checking, making
+from plan.checking import PlanError as PlanError
+from plan.plan import text
+from plan_writing import Writer
+
+_FUNCTIONS = frozenset((b"util.func", b"util.initializer"))
+
+
+def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64) -> list[str]:
+    """Plan, prove and rewrite all functions of the host; the text of each plan.
+
+    Raises:
+        NotPlanned: an operation is not known, or a size is not constant.
+        checking.PlanError: a plan is not proved; a mistake of this compiler.
+    """
+    types = HostTypes(mlir, module)
+    types.branches_of_selects(module)
+    out: list[str] = []
+    for op in list(mlir.operations(mlir.first_block(module))):
+        if mlir.name(op) in _FUNCTIONS and mlir.first_block(op):
+            if any(types.of_resource(op_inner) for op_inner in mlir.operations(mlir.first_block(op))):
+                out.append(_plan(mlir, types, op, alignment))
+    types.type_globals(module)
+    return out
+
+
+def several_devices(mlir: mlir_c.Mlir, module: int) -> bool:
+    """Whether a module is for more than one device, which the plan does not know yet."""
+    device = mlir.mlirTypeParseGet(mlir.mlirOperationGetContext(module), mlir_c.text(b"!hal.device"))
+    kinds = [
+        mlir.mlirTypeAttrGetValue(mlir.attribute(op, b"type"))
+        for op in mlir.named(mlir.first_block(module), b"util.global")
+    ]
+    return kinds.count(device) > 1
+
+
+def _plan(mlir: mlir_c.Mlir, types: HostTypes, function: int, alignment: int) -> str:
+    taken = HostFunction(mlir, types, function)
+    made = making.make(taken.program, alignment)
+    checking.check(taken.program, made)
+    shown = text(made)
+    Writer(mlir, types, taken, made).write()
+    return shown
