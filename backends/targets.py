@@ -21,6 +21,10 @@ COMMON_FLAGS = (
     "--iree-input-type=stablehlo",
     # IREE's default turns f64 into f32 without a word.
     "--iree-input-demote-f64-to-f32=false",
+    # What depends on constants alone is computed at each call, or folded by quire's passes. IREE's initialisers of it get the
+    # first result of a dispatch for each of several, crash the compiler where they branch, and are evaluated ahead of
+    # time by pipelines with the faults that `backends/iree/pipelines.py` leaves out, which takes a third of a compile.
+    *(f"--iree-opt-const-{what}=false" for what in ("expr-hoisting", "eval")),
 )
 
 

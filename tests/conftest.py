@@ -13,8 +13,13 @@ import pytest
 if "QUIRE_CACHE_DIR" not in os.environ:
     os.environ["QUIRE_CACHE_DIR"] = tempfile.mkdtemp(prefix="quire-test-cache-")
 
-# The oracle's programs are small and run once: they need no optimiser, and the processes of a run share them.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# The oracle's programs are small and run once: they need no optimiser, and the processes of a run share them. The emitters
+# of fusions that are the default make LLVM work three times as long on programs of many equations.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+)
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="quire-test-oracle-")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"

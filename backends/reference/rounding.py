@@ -37,7 +37,9 @@ _SUMS = frozenset(
     "reduce_sum cumsum dot_general conv_general_dilated reduce_window_sum scatter-add scatter-sub select_and_scatter_add "
     "reduce_window reduce".split()
 )
-_PRODUCTS = frozenset("reduce_prod cumprod scatter-mul cumlogsumexp".split())
+_PRODUCTS = frozenset("reduce_prod cumprod scatter-mul".split())
+_OF_TERMS = frozenset("lgamma digamma cumlogsumexp".split())
+"""Functions with results near zero that are differences of terms of the size of 1, or of the operand's elements."""
 
 
 def spread(program: ClosedJaxpr, args: Sequence[Any], results: Sequence[Array]) -> list[Array]:
@@ -97,7 +99,11 @@ class _Noise:
                 return self._sum(eqn, operands, results)
             if p.name in _PRODUCTS:
                 longest = max(x.size for x in operands) / max(1, min(r.size for r in results))
+                if p.name == "cumprod":
+                    longest = operands[0].shape[eqn.params["axis"]]
                 return [self._relative(r, AMPLITUDE * max(1.0, longest) ** 0.5) for r in results]
+            if p.name in _OF_TERMS:
+                return [self._of_terms(operands[0], r) for r in self._function(eqn, operands, AMPLITUDE, False)]
             if p.name in _ARITHMETIC:
                 return [self._arithmetic(p.name, operands, r) for r in results]
             if p.family == "elementwise":
@@ -119,12 +125,26 @@ class _Noise:
         if not dtypes.is_inexact(x.dtype):
             return x
         if x.dtype in (dtypes.float16, dtypes.bfloat16):
-            units = min(units, FUNCTION_AMPLITUDE) / 8
+            # What is used at once is not rounded to bfloat16: noise must reach the next number.
+            units = min(units, FUNCTION_AMPLITUDE) / (4 if x.dtype == dtypes.bfloat16 else 8)
         return self._moved(x, np.abs(x).astype(np.float64) * (_unit(x.dtype) * units))
+
+    def _of_terms(self, operand: Array, x: Array) -> Array:
+        finite = np.abs(operand[np.isfinite(operand)]).astype(np.float64)
+        size = max(1.0, float(finite.max()) if finite.size else 0.0)
+        units = AMPLITUDE / 8 if x.dtype in (dtypes.float16, dtypes.bfloat16) else AMPLITUDE
+        return self._moved(x, _unit(x.dtype) * units * np.maximum(np.abs(x).astype(np.float64), size))
 
     def _arithmetic(self, name: str, operands: Sequence[Array], result: Array) -> Array:
         if name == "convert_element_type":
             narrower = dtypes.is_inexact(operands[0].dtype) and operands[0].dtype.itemsize > result.dtype.itemsize
+            if narrower and result.dtype == dtypes.bfloat16:  # what is converted back at once may not be rounded at all
+                wide = operands[0].astype(np.float64)
+                return np.where(
+                    wide == result,
+                    result,
+                    self._moved(wide, np.abs(wide) * _unit(result.dtype) / 2).astype(result.dtype),
+                )
             return self._where_rounded(result, operands[0] == result, AMPLITUDE / 2) if narrower else result
         exact = _integral(result)
         for x in operands:

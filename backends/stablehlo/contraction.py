@@ -322,6 +322,8 @@ def emit_conv(
         for d, size in zip(spatial, sizes):
             limits[d] = size
         x = hlo.slice(x, [0] * len(limits), limits)
+    if feature_groups == shape[spec.out_spec[1]] > 1:  # for these IREE takes the kernel's element type for the result's
+        x, k = _converted(x, total), _converted(k, total)
     x, k = hlo.no_fill(x), hlo.no_fill(k)
 
     def letters(dims: Sequence[int], first: str) -> str:
@@ -342,6 +344,12 @@ def emit_conv(
         feature_group_count=hlo.i64(feature_groups), batch_group_count=hlo.i64(batch_groups),
         **precision_config(precision),
     )  # fmt: skip
+
+
+def _converted(x: Any, dtype: DType) -> Any:
+    """x as a dtype, behind a barrier if it had another: IREE takes conversions into a convolution."""
+    y = hlo.convert(x, dtype)
+    return x if y is x else hlo.optimization_barrier(y)[0]
 
 
 def _last_features(n: int) -> ct.ConvDimensionNumbers:

@@ -179,10 +179,12 @@ def scan(
     num_carry: int,
     unroll: int,
 ) -> Any:
+    n = num_consts + num_carry
+    if not length:
+        return [*operands[num_consts:n], *(hlo.aval_full(a, 0) for a in ctx.avals_out[num_carry:])]
     kernel = as_kernel(ctx, operands)
     if not isinstance(kernel, str):
         return kernel
-    n = num_consts + num_carry
     consts, carry, xs = operands[:num_consts], list(operands[num_consts:n]), operands[n:]
     y_avals = jaxpr.out_avals[num_carry:]
 

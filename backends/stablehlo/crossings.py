@@ -7,6 +7,9 @@ barrier in all ways but the first keeps the reduction apart.
 Arrays of one shape that elementwise equations connect are read alike and form a component; an equation that moves
 elements (a broadcast, a transpose) leads from one component to another. Two paths that lead from the component of a
 reduction to the same component and place its dimensions differently are a crossing.
+
+So is a path to an array that is reduced in its turn, along dimensions of the first one's result: ``s = sum(x, 0)``,
+``sum(x - s)``. Where s is stored too, it would be added up several times.
 """
 
 from __future__ import annotations
@@ -48,7 +51,13 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
     # For each component, the hot ones that it is made of, and how.
     made_of: dict[Var, dict[Var, Map]] = {}
     found: set[int] = set()
+    steps: dict[tuple[Var, Var], int] = {}
     for i, e in enumerate(jaxpr.eqns):
+        if e.primitive.family == "reductions" and "axes" in e.params:
+            for last in (components.of(operand) for operand in e.inputs if isinstance(operand, Var)):
+                found.update(
+                    steps[last, a] for a, m in made_of.get(last, {}).items() if _reduced_again(m, e.params["axes"])
+                )
         step = _map_of(e)
         if step is None or not isinstance(operand := e.inputs[0], Var):
             continue
@@ -61,7 +70,13 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
             found.add(i)
         else:
             have.update(ways)
+            steps.update(((last, a), i) for a in ways)
     return frozenset(found)
+
+
+def _reduced_again(way: Map, axes: tuple[int, ...]) -> bool:
+    """Whether a reduction along these axes goes over dimensions of the source."""
+    return isinstance(way, Mixed) or any(i in axes for i in way)
 
 
 def _crosses(source: Var, way: Map, last: Var, have: dict[Var, Map]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import iree.compiler.ir as mlir
 import numpy as np
 
 from quire.ir import dtypes
@@ -234,9 +235,23 @@ lowering.add(ew.mulhi_p, mulhi)
 
 def _comparison(direction: str) -> Any:
     def build(x: Any, y: Any) -> Any:
-        return hlo.compare(x, y, direction)
+        return hlo.compare(_rounded(x), _rounded(y), direction)
 
     return direct(build)
+
+
+def _rounded(x: Any) -> Any:
+    """x; bfloat16 numbers as the float32 ones that they are.
+
+    IREE computes them in float32, and does not round what is used in the same dispatch: what is stored, such as a maximum,
+    would be equal to none of the numbers that it was taken from. The bits are rounded.
+    """
+    if x.type != hlo.with_dtype(x, dtypes.bfloat16):
+        return x
+    if isinstance(x.owner, mlir.Block):
+        return hlo.convert(x, dtypes.float32)
+    bits = hlo.convert(hlo.bitcast(x, dtypes.uint16), dtypes.uint32)
+    return hlo.bitcast(hlo.shift_left(bits, hlo.full_like(bits, 16, dtypes.uint32)), dtypes.float32)
 
 
 for _p, _direction in (
@@ -271,6 +286,9 @@ def converted(x: Any, old: Any, new: Any) -> Any:
     """x of dtype `old` as `new`, with JAX's values where StableHLO leaves them open."""
     if old == new:
         return x
+    if old == dtypes.bfloat16:
+        x, old = _rounded(x), dtypes.float32
+        return converted(x, old, new)
     if dtypes.is_complex(old):
         part = dtypes.real_dtype(old)
         if dtypes.is_complex(new):

@@ -156,7 +156,10 @@ def slice(x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequenc
 
 
 def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
+    """pad; IREE makes one of a pad of a pad, with the interior padding of the outer one only."""
     shape = [lo + hi + n + max(n - 1, 0) * i for n, lo, hi, i in zip(shape_of(x), low, high, interior, strict=True)]
+    if origins.is_padded(x, inside=not any(interior)):
+        x = optimization_barrier(x)[0]
     return op1(
         "stablehlo.pad", [x, value], with_shape(x, shape),
         edge_padding_low=i64_array(low), edge_padding_high=i64_array(high), interior_padding=i64_array(interior),
@@ -257,9 +260,17 @@ def clamp(low: Value, x: Value, high: Value) -> Value:
 
 
 def convert(x: Value, dtype: DType) -> Value:
-    """The plain conversion, which is wrong for floats outside an integer's range (see elementwise lowering)."""
+    """The plain conversion, which is wrong for floats outside an integer's range (see elementwise lowering).
+
+    A bool becomes an inexact number by a selection: IREE makes another one of the product of a converted bool, in which
+    false times NaN or infinity is 0.
+    """
     result = with_dtype(x, dtype)
-    return x if result == x.type else op1("stablehlo.convert", [x], result)
+    if result == x.type:
+        return x
+    if dtypes.is_inexact(dtype) and x.type == with_dtype(x, dtypes.bool_):
+        return select(x, full(1, shape_of(x), dtype), full(0, shape_of(x), dtype))
+    return op1("stablehlo.convert", [x], result)
 
 
 def bitcast(x: Value, dtype: DType) -> Value:
@@ -309,7 +320,7 @@ def reduce(
     body: Callable[..., Sequence[Value]],
 ) -> list[Value]:
     """Reduce some operands together; `body` gets the accumulators, then the elements, as scalars."""
-    operands, inits = [no_fill(x) for x in operands], [_no_initialiser(i) for i in inits]
+    operands, inits = [no_fill(x) for x in operands], list(inits)
     shape = shape_of(operands[0])
     out = [n for i, n in enumerate(shape) if i not in dimensions]
     operation = op(
@@ -345,14 +356,6 @@ def no_fill(x: Value) -> Value:
 
 def _is_complex(x: Value) -> bool:
     return isinstance(mlir.RankedTensorType(x.type).element_type, mlir.ComplexType)
-
-
-def _no_initialiser(init: Value) -> Value:
-    """The initial value of a reduction; a complex one made when the program runs.
-
-    IREE computes complex constants once, several in one dispatch, and then takes the first result for each of them.
-    """
-    return complex(optimization_barrier(real(init))[0], imag(init)) if _is_complex(init) else init
 
 
 def _apart(results: list[Value]) -> list[Value]:

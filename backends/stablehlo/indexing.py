@@ -402,4 +402,4 @@ def dynamic_update_slice(ctx: Ctx, x: Value, update: Value, *start_indices: Valu
         return x
     if sizes == shape:
         return update
-    return hlo.dynamic_update_slice(ctx.writable(x), update, _starts(ctx, start_indices, shape, sizes, 2))
+    return hlo.dynamic_update_slice(x, update, _starts(ctx, start_indices, shape, sizes, 2))

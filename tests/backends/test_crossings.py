@@ -64,3 +64,22 @@ def test_numbers_with_passes():
 def test_a_barrier_where_ways_cross(name):
     text = quire.jit(lambda x, y: ALL[name](qnp, x, y)).lower(X, Y).as_text()
     assert ("optimization_barrier" in text) == (name in CROSSED), text
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (33, 17), (3, 4, 5)], ids=str)
+def test_what_is_summed_along_the_dimensions_of_a_stored_sum(shape):
+    x = np.random.default_rng(0).integers(1, 4, shape).astype(np.float32)
+
+    def of(axis: int) -> Case:
+        def f(x):
+            s = qnp.sum(x, axis, keepdims=True)
+            along = [qnp.sum(x * s, b) for b in range(x.ndim)]
+            return [s, qnp.sum(x - s), *along, qnp.max(x - s), qnp.mean(x) - s, qnp.sum(qnp.max(x, axis)[0] - s * 2)]
+
+        return Case(f"axis {axis}", f, [x])
+
+    def log_softmax(x):
+        y, pull = quire.vjp(lambda x: qnp.sum(quire.nn.log_softmax(x, 0)), x)
+        return [y, *pull(0.5 - 0.25 * y)]
+
+    check([*(of(axis) for axis in range(x.ndim)), Case("log softmax", log_softmax, [x], rtol=1e-4, atol=1e-4)])

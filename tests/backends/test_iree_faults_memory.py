@@ -66,7 +66,7 @@ def test_a_copy_that_matters_is_elided(compiler):
     old, _, new = run_by_iree(compiler, BESIDE, X)
     np.testing.assert_array_equal(new[:6], X[::-1][:6])
     assert not np.array_equal(old, X[::-1]), (
-        "iree-stream-elide-async-copies may be ours no more: see backends/iree/copies.py"
+        "iree-stream-elide-async-copies may be ours no more: see docs/architecture.md, 'The plan'"
     )
 
 
@@ -121,7 +121,7 @@ def test_a_splat_of_several_readers_is_left_outside_of_execution(compiler):
     module = quire.jit(gradient).lower(np.zeros((8, 5), np.complex64), np.float32(1)).as_text()
     invocation = worker.Invocation(compiler, module.encode() + b"\0", FLAGS)
     assert invocation.parse(), invocation.diagnostics
-    assert not invocation.run("vm"), "Mlir.separate_uses may go"
+    assert not invocation.run("vm"), "partitioning, which is not run, may be right again"
     assert any("expected to be in an execution region" in text for _, text in invocation.diagnostics)
     invocation.close()
 

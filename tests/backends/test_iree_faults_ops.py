@@ -18,6 +18,7 @@ from quire import lax
 from quire.backends.iree import CompileService
 from quire.backends.targets import get_target
 from quire.ir import dtypes
+from quire.ir.config import config
 from quire.ir.errors import CompileError
 from quire.runtime import buffers
 from quire.runtime.executable import Executable
@@ -172,6 +173,127 @@ def test_reversed_slices_with_strides(dtype):
     check(cases)
 
 
+def test_reversed_slices_of_one_element_a_row():
+    def cases(x: Any) -> list[Any]:
+        return [
+            qnp.flip(x[:, :, :1]), qnp.flip(x[:, :, 1:2], 0), qnp.flip(qnp.sin(x[:, 1:2, 2:3]), (0, 1)), x[::-1, :, 1:2] + 1,
+            qnp.flip(lax.dynamic_slice(x, (0, 0, 1), (3, 4, 1)), 1), x.at[:, :, :1].set(qnp.flip(x[:, :, :1])),
+            quire.vmap(lambda r: r.at[:, 2:3:2].max(qnp.flip(r[:, 2:3:2])))(x), qnp.flip(x[:, 1:2, None, :, None], 0),
+        ]  # fmt: skip
+
+    check([Case("rows", leaves(cases), [array(np.float32, 3, 4, 5)])])
+
+
+# -- padding what is padded ----------------------------------------------------------------------------------------------
+
+PADS = [((0, 0, 1),), ((2, 2, 0),), ((1, 0, 2),), ((-1, 2, 0),), ((0, -1, 1),)]
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bool_, dtypes.complex64, dtypes.complex128], ids=str)
+def test_padding_what_is_padded(dtype):
+    zero = np.zeros((), dtype)
+
+    def padded(x: Any) -> list[Any]:
+        return [lax.pad(lax.pad(x, zero, first), zero, then) for first in PADS for then in PADS]
+
+    with config.override(enable_x64=dtype == dtypes.complex128):
+        check([Case("padded", padded, [array(dtype, 5)])])
+
+
+def test_derivatives_of_slices_with_strides_of_what_is_padded():
+    def pulled(f: Any) -> Any:
+        def g(x: Any) -> Any:
+            y, pull = quire.vjp(f, x)
+            return [*y, *pull([0.5 - 0.25 * v for v in y])]
+
+        return g
+
+    def sliced(x: Any) -> list[Any]:
+        return [lax.pad(x, np.float32(0), ((2, 2, 1), (2, 2, 0)))[:, 3:0:-1]]
+
+    check([Case("twice", pulled(pulled(sliced)), [array(np.float32, 2, 2)])])
+
+
+# -- branches on constants ---------------------------------------------------------------------------------------------
+
+
+def test_branches_that_constants_select():
+    rows = qnp.arange(99.0).reshape(3, 33)
+
+    def several(a: Any) -> list[Any]:
+        sums = lax.scan(lambda c, x: (qnp.tanh(c @ c.T) + x, c.sum()), qnp.eye(3) * 0.3, qnp.arange(4.0))[1]
+        twice = (lambda e: qnp.logaddexp(e, e), lambda e: e, lambda e: qnp.sort(qnp.logaddexp(e, e), 0))
+        return [
+            lax.cond(qnp.sum(sums) > 1, twice[0], twice[1], rows)[-2:],
+            lax.switch(qnp.sum(sums).astype("int32"), twice, rows)[-2:],
+            lax.fori_loop(0, 3, lambda i, c: lax.cond(qnp.sum(c) > i, *twice[:2], c), rows)[-2:],
+            lax.cond(a > 0, twice[0], twice[1], rows)[-2:],
+        ]
+
+    check([Case("several", several, [np.float32(1)])])
+
+
+def test_loops_of_constants_that_give_several_results():
+    def loop(a: Any) -> Any:
+        return lax.fori_loop(1, 0, lambda i, p: (a * 3, a * 2), (a, a))[1]
+
+    def flags(a: Any) -> list[Any]:
+        start = (qnp.zeros((), "int32"), a, qnp.zeros((), "bool"), a)
+        out = lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, a <= a, a <= a, a <= a), start)
+        return [out[0].astype("uint16"), out[2]]
+
+    def fixed(x: Any) -> list[Any]:
+        first, second = lax.scan(
+            lambda c, x: ((c[0] + c[1] * 2, c[1]), c[0]), (qnp.zeros(()), qnp.ones(())), qnp.zeros(3)
+        )[0]
+        return [first + second * 10, *lax.sort((qnp.array([3, 1, 2]), qnp.arange(3)), num_keys=1)]
+
+    check([
+        Case("gradient", lambda a: [quire.grad(loop)(a)], [np.float32(2)]), Case("flags", flags, [np.bool_(True)]),
+        Case("fixed", fixed, [np.float32(2)]),
+    ])  # fmt: skip
+
+
+# -- bfloat16 that is not stored ---------------------------------------------------------------------------------------
+
+
+def test_bfloat16_is_rounded_where_it_is_compared_or_converted():
+    x = np.float32(np.random.default_rng(0).standard_normal(65)).astype(dtypes.bfloat16)
+
+    def composed(x: Any) -> Any:
+        return qnp.tanh(x * x) - x
+
+    def compared(x: Any) -> list[Any]:
+        v = composed(x)
+        return [
+            qnp.sum(v == qnp.max(v)), qnp.sum(v.astype("float32") < qnp.min(v).astype("float32")), qnp.argmax(v),
+            quire.grad(lambda x: qnp.max(composed(x)))(x), quire.grad(lambda x: qnp.min(composed(x)))(x),
+        ]  # fmt: skip
+
+    def parts(y: Any) -> list[Any]:
+        high = (y * 3).astype("bfloat16").astype("float32")
+        return [high * 1, y * 3 - high, (y[0] * 1).astype("bfloat16").astype("float32"), high.astype("int32")]
+
+    found = [np.asarray(v) for v in quire.jit(compared)(x)]
+    assert found[0] >= 1 and found[1] == 0 and not any(np.isnan(v.astype("float32")).any() for v in found[3:])
+    check([Case("parts", parts, [np.float32(x) * np.float32(1.001)], exact=True)])
+
+
+# -- bools as numbers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.complex64], ids=str)
+def test_false_times_what_is_not_finite_is_not_a_number(dtype):
+    x = np.array([np.nan, np.inf, -np.inf, 2]).astype(dtype)
+
+    def products(a: Any, x: Any) -> list[Any]:
+        return [a.astype(dtype) * x, x * (a & ~a), qnp.sum((a + 0).astype(dtype) * x), (a > 5) @ x, ~a * x[:2, None]]
+
+    first, second, *_ = quire.jit(products)(np.zeros(4, bool), x)
+    assert np.isnan(first[:3]).all() and np.isnan(second[:3]).all()
+    check([Case("products", leaves(products), [np.zeros(4, bool), x])])
+
+
 # -- windows of which one fits -----------------------------------------------------------------------------------------
 
 WINDOWS = [
@@ -312,12 +434,17 @@ def service():
     service.close()
 
 
-def by_iree(service: CompileService, module: str, *args: Any) -> list[Any]:
+def by_iree(service: CompileService, module: str, *args: Any, flags: tuple[str, ...] = ()) -> list[Any]:
     """The results of a module that is given to IREE as it is."""
-    output = service.compile(module, get_target("cpu").flags)
+    output = service.compile(module, flags or get_target("cpu").flags)
     device = quire.devices("cpu")[0]
     views = [buffers.from_numpy(a, device, copy=True) for a in args]
     return [buffers.to_numpy(v, device) for v in Executable.load(output.vmfb, device).execute(views)]
+
+
+def hoisting() -> tuple[str, ...]:
+    """The CPU's flags without those that keep constants out of initialisers."""
+    return tuple(f for f in get_target("cpu").flags if "-opt-const-" not in f)
 
 
 GONE = "IREE has mended this fault: {} may go"
@@ -348,6 +475,33 @@ def test_iree_adds_bools_modulo_2(service):
     assert not r.any(), GONE.format("hlo.add's case of bools")
 
 
+FALSE_TIMES_NAN = """func.func @main(%a: tensor<2xi1>, %x: tensor<2xf32>) -> tensor<2xf32> {
+  %c = stablehlo.convert %a : (tensor<2xi1>) -> tensor<2xf32>
+  %r = stablehlo.multiply %c, %x : tensor<2xf32>
+  return %r : tensor<2xf32>
+}"""
+
+
+def test_iree_multiplies_bools_by_selecting(service):
+    (r,) = by_iree(service, FALSE_TIMES_NAN, np.array([False, True]), np.array([np.nan, 2], np.float32))
+    assert r[0] == 0, GONE.format("hlo.convert's case of bools")
+
+
+PADDED_TWICE = """func.func @main(%x: tensor<3xf32>) -> tensor<9xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %p = stablehlo.pad %x, %zero, low = [0], high = [0], interior = [1] : (tensor<3xf32>, tensor<f32>) -> tensor<5xf32>
+  %r = stablehlo.pad %p, %zero, low = [2], high = [2], interior = [0] : (tensor<5xf32>, tensor<f32>) -> tensor<9xf32>
+  return %r : tensor<9xf32>
+}"""
+
+
+def test_iree_forgets_interior_padding_of_what_is_padded(service):
+    (r,) = by_iree(service, PADDED_TWICE, np.array([1, 2, 3], np.float32))
+    assert list(r) == [0, 0, 1, 2, 3, 0, 0, 0, 0], GONE.format("origins.is_padded")
+
+
+HOISTING = "the flag that forbids hoisting in targets.COMMON_FLAGS"
+
 COMPLEX_INITIALISERS = """func.func @main(%a: tensor<7xf32>, %b: tensor<7xf32>) -> (tensor<complex<f32>>, tensor<complex<f32>>) {
   %o = stablehlo.constant dense<1.0> : tensor<f32>
   %n = stablehlo.constant dense<0.0> : tensor<f32>
@@ -362,16 +516,16 @@ COMPLEX_INITIALISERS = """func.func @main(%a: tensor<7xf32>, %b: tensor<7xf32>) 
 }"""
 
 
-def test_iree_takes_the_first_of_several_initialised_constants(service):
-    total, _ = by_iree(service, COMPLEX_INITIALISERS, np.full(7, 2, np.float32), np.zeros(7, np.float32))
-    assert total == 15, GONE.format("hlo._no_initialiser")  # 14 plus the product's initial value
-
-
 REFUSED = {
     "origins.takes_strides": """func.func @main(%x: tensor<4x6xf32>) -> tensor<4x3xf32> {
   %s = stablehlo.slice %x [0:4, 0:6:2] : (tensor<4x6xf32>) -> tensor<4x3xf32>
   %r = stablehlo.reverse %s, dims = [0] : tensor<4x3xf32>
   return %r : tensor<4x3xf32>
+}""",
+    "origins.takes_strides of one element a row": """func.func @main(%x: tensor<2x2x2xf32>) -> tensor<2x2x1xf32> {
+  %s = stablehlo.slice %x [0:2, 0:2, 0:1] : (tensor<2x2x2xf32>) -> tensor<2x2x1xf32>
+  %r = stablehlo.reverse %s, dims = [0] : tensor<2x2x1xf32>
+  return %r : tensor<2x2x1xf32>
 }""",
     "single_windows in hlo.reduce_window": """func.func @main(%x: tensor<5xf32>) -> tensor<1xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -406,6 +560,43 @@ REFUSED = {
 }""",
 }
 """Modules that IREE refuses, by the form that avoids them."""
+BRANCHES_OF_CONSTANTS = """#translation = #iree_codegen.translation_info<pipeline = #iree_codegen.no_pipeline>
+func.func @main() -> tensor<3xf32> {
+  %x = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+  %p = stablehlo.compare GT, %s, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %r = "stablehlo.if"(%p) ({
+    %n = arith.constant 4 : index
+    %y = flow.dispatch @negated::@negated(%x, %n) : (tensor<4xf32>, index) -> tensor<4xf32>
+    stablehlo.return %y : tensor<4xf32>
+  }, {
+    stablehlo.return %x : tensor<4xf32>
+  }) : (tensor<i1>) -> tensor<4xf32>
+  %t = stablehlo.slice %r [1:4] : (tensor<4xf32>) -> tensor<3xf32>
+  return %t : tensor<3xf32>
+}
+stream.executable private @negated {
+  stream.executable.export public @negated workgroups() -> (index, index, index) {
+    %one = arith.constant 1 : index
+    stream.return %one, %one, %one : index, index, index
+  }
+  builtin.module {
+    func.func @negated(%a: !stream.binding, %b: !stream.binding, %n: index) attributes {translation_info = #translation} {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %x = stream.binding.subspan %a[%c0] : !stream.binding -> memref<?xf32>{%n}
+      %y = stream.binding.subspan %b[%c0] : !stream.binding -> memref<?xf32>{%n}
+      scf.for %i = %c0 to %n step %c1 {
+        %v = memref.load %x[%i] : memref<?xf32>
+        %w = arith.negf %v : f32
+        memref.store %w, %y[%i] : memref<?xf32>
+      }
+      return
+    }
+  }
+}"""
+"""IREE crashes in a pass that knows no dispatches in an initialiser's branches."""
 
 
 @pytest.mark.parametrize("form", REFUSED)

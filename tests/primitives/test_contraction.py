@@ -212,6 +212,8 @@ def test_convolution_dtypes():
         p = dtypes.as_dtype(p)
         cases.append(conv_case("wide", (2, 3, 5, 5), (4, 3, 3, 3), dtypes.as_dtype(d), preferred_element_type=p))
     cases.append(conv_case("u8 groups", (2, 4, 5, 5), (4, 2, 3, 3), np.uint8, feature_group_count=2))
+    for d in (dtypes.float16, dtypes.bfloat16):
+        cases.append(conv_case("depthwise", (2, 4, 5, 5), (4, 1, 3, 3), d, feature_group_count=4))
     cases.append(conv_case("cut c64", (2, 3, 5, 5), (4, 3, 3, 3), np.complex64, padding=[(-1, 1), (1, -1)]))
     check(cases)
 

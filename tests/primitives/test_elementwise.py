@@ -89,8 +89,9 @@ def test_floats(x64):
         cases += [case(n, dtype, xy) for n in ("add", "sub", "mul", "div", "rem", "max", "min")]
         cases += [case(n, dtype, xy) for n in ("nextafter", "eq", "ne", "lt", "le", "gt", "ge")]
         for e, m in ((5, 10), (5, 3), (3, 0)):
+            # Without a mantissa the oracle's compiler, set as it is in conftest.py, makes NaN infinite.
             cases.append(case("reduce_precision", dtype, (v,), f=lambda x, e=e, m=m: ew.reduce_precision(x, e, m),
-                              expect=lambda x, e=e, m=m: jl.reduce_precision(x, e, m)))  # fmt: skip
+                              expect=lambda x, e=e, m=m: jl.select(x != x, x, jl.reduce_precision(x, e, m))))  # fmt: skip
         for m in (0, 1):
             cases.append(case("round", dtype, (v,), f=lambda x, m=m: ew.round(x, m),
                               expect=lambda x, m=m: jl.round(x, jl.RoundingMethod(m))))  # fmt: skip

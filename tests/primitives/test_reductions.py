@@ -33,9 +33,10 @@ GROUPS = {"signed": dtypes.ALL[:5], "unsigned": dtypes.ALL[5:9], "inexact": dtyp
 def both(name, dtype, x, *args, exact=False, jax_name=None):
     f, g = getattr(rd, name), getattr(jl, jax_name or name)
     expect = under_jax(lambda a: g(a, *args))
-    return Case(
-        f"{name} {dtype} {x.shape} {args}", lambda a: f(a, *args), (x,), expect, rtol=RTOL.get(dtype), exact=exact
-    )
+    # The oracle rounds each step of a half: near 0 that is more than the relative tolerance.
+    atol = 2e-3 if name == "cumlogsumexp" and dtype.itemsize == 2 else None
+    case = f"{name} {dtype} {x.shape} {args}"
+    return Case(case, lambda a: f(a, *args), (x,), expect, rtol=RTOL.get(dtype), atol=atol, exact=exact)
 
 
 def reduction_cases(dtype):

@@ -19,10 +19,12 @@ from .workers import SECONDS, Pool, Result, Task, together
 if TYPE_CHECKING:
     from .running import Finding, Outcome
 
-BATCH = 6
+BATCH = 16
 #: Of so many batches one is run in another process too; and of so many programs one is compiled alone.
-AGAIN, ALONE = 12, 5
-ROUND = 48
+AGAIN, ALONE = 12, 16
+ROUND = 96
+#: So many seconds a line tells how far a run has come.
+TOLD_EACH = 60.0
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -63,6 +65,7 @@ class Fuzz:
     small: dict[str, tuple[Program, ...]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     again: int = 0
+    told: float = 0.0
 
     @property
     def jax(self) -> bool:
@@ -90,6 +93,13 @@ class Fuzz:
             batches = together([p for p in programs if p.seed % ALONE], self.options.batch)
             self._round([*((p,) for p in alone), *batches])
             first = stop
+            self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        now = time.monotonic()
+        if now > max(self.told, self.start) + TOLD_EACH:
+            self.told = now
+            print(f"{self.outcome.programs} programs in {now - self.start:.0f} s", file=sys.stderr, flush=True)
 
     def _round(self, batches: Sequence[tuple[Program, ...]]) -> None:
         waiting = [self._task(b) for b in reversed(batches)]

@@ -51,7 +51,7 @@ def weighted_sum(api: Any, outputs: Sequence[Any]) -> Any:
     for y in outputs:
         if np.issubdtype(y.dtype, np.inexact):
             y = y.astype(np.promote_types(y.dtype, "float32"))
-            weights = np.cos(np.arange(y.size, dtype="float32")).reshape(y.shape)
+            weights = onp.cos(onp.arange(y.size, dtype="float32")).reshape(y.shape)  # a constant: no code for it
             total = total + np.sum(np.real(y) * weights)
             if np.iscomplexobj(y):
                 total = total + np.sum(np.imag(y) * weights)
