@@ -147,95 +147,82 @@ class HostFunction:
                     self.resource_ops.append(op)
 
     def op(self, name: bytes, op: int) -> Op | None:
-        """One operation on resources."""
-        mlir = self.mlir
-        operands, results = mlir.operands(op), mlir.results(op)
-        at = self.constant
-        if name in _SAME:
-            out: list[int] = []
-            for x, r in zip(operands, results):  # a barrier may hold several, of all types
-                if self.types.is_resource(x):
-                    self.value[r] = self.value[x]
-                    out.append(r)
-            if len(out) != len(results):
-                raise NotPlanned("a barrier on resources and other values")
-            return None
-        if name == b"stream.async.dispatch":
-            return self.dispatch(op, operands, results)
-        if name == b"stream.async.slice":
-            x, _, start, end, size = operands
-            n = self.size(size)
-            del end
-            return Op("slice", (self.value[x],), (self.define(results[0], n),), offset=at(start), handle=op)
-        if name == b"stream.async.update":
-            target, size, start, _, source, _ = operands
-            both = self.value[target], self.value[source]
-            return Op("update", both, (self.define(results[0], self.size(size)),), offset=at(start), handle=op)
-        if name == b"stream.async.copy":
-            target, size, start, _, source, _, begin, _, length = operands
-            both = self.value[target], self.value[source]
-            n = self.size(size)
-            return Op(
-                "copy", both, (self.define(results[0], n),), offset=at(start), source_offset=at(begin),
-                length=at(length), handle=op,
-            )  # fmt: skip
-        if name == b"stream.async.fill":
-            target, size, start, _, length, pattern = operands
-            number = self.define(results[0], self.size(size))
-            return Op(
-                "fill",
-                (self.value[target],),
-                (number,),
-                offset=at(start),
-                length=at(length),
-                pattern=pattern,
-                handle=op,
-            )
-        if name == b"stream.async.splat":
-            pattern, size = operands
-            return Op("splat", (), (self.define(results[0], self.size(size)),), pattern=pattern, handle=op)
-        if name == b"stream.async.alloca":
-            return Op("alloca", (), (self.define(results[0], self.size(operands[0])),), handle=op)
-        if name == b"stream.async.constant":
-            return Op("constant", (), (self.define(results[0], self.size(operands[0])),), handle=op)
-        if name == b"stream.async.load":
-            x, _, start = operands
-            bits = self.bits(results[0])
-            offset = at(start)
-            if offset is None:
-                raise NotPlanned("a scalar at an unknown place")
-            return Op("load", (self.value[x],), (), offset=offset, length=-(-bits // 8), handle=op)
-        if name == b"stream.tensor.import":
-            late = (
-                not mlir.mlirValueIsABlockArgument(operands[0])
-                or mlir.mlirBlockArgumentGetOwner(operands[0]) != self.block
-            )
-            donated = bool(mlir.attribute(op, b"consume")) and self.only_here(op, operands[0])
-            number = self.define(results[0], self.size(operands[-1]))
-            return Op(
-                "import",
-                (),
-                (number,),
-                name=self.name("arg", operands[0], late),
-                donated=donated and not late,
-                late=late,
-                handle=op,
-            )
-        if name == b"stream.tensor.export":
-            return Op("export", (self.value[operands[0]],), (), handle=op)
-        if name == b"util.global.load":
-            self.stored_global(op)
-            # its size is that of its users
-            return self.global_load(op, results[0])
-        if name == b"util.global.store":
-            self.stored_global(op)
-            return Op("store", (self.value[operands[0]],), (), handle=op)
-        if name in (b"scf.for", b"scf.while", b"scf.if", b"scf.index_switch"):
-            return self.nested(name, op, operands, results)
-        raise NotPlanned(f"{name.decode()} on resources")
+        """One operation on resources; None for one that gives its operands again."""
+        take = _TAKEN.get(name)
+        if take is None:
+            raise NotPlanned(f"{name.decode()} on resources")
+        return take(self, op, self.mlir.operands(op), self.mlir.results(op))
 
-    def name(self, what: str, value: int, late: bool) -> str:
-        return "" if late else f"{what}{self.mlir.mlirBlockArgumentGetArgNumber(value)}"
+    def same(self, op: int, operands: list[int], results: list[int]) -> None:
+        """What gives its operands again: a barrier may hold several."""
+        del op
+        if not all(map(self.types.is_resource, results)):
+            raise NotPlanned("a barrier on resources and other values")
+        for x, r in zip(operands, results):
+            self.value[r] = self.value[x]
+
+    def slice(self, op: int, operands: list[int], results: list[int]) -> Op:
+        x, _, start, _, size = operands
+        made = self.define(results[0], self.size(size))
+        return Op("slice", (self.value[x],), (made,), offset=self.constant(start), handle=op)
+
+    def update(self, op: int, operands: list[int], results: list[int]) -> Op:
+        target, size, start, _, source, _ = operands
+        both = self.value[target], self.value[source]
+        made = self.define(results[0], self.size(size))
+        return Op("update", both, (made,), offset=self.constant(start), handle=op)
+
+    def copy(self, op: int, operands: list[int], results: list[int]) -> Op:
+        target, size, start, _, source, _, begin, _, length = operands
+        both = self.value[target], self.value[source]
+        made = self.define(results[0], self.size(size))
+        at = self.constant
+        return Op(
+            "copy", both, (made,), offset=at(start), source_offset=at(begin), length=at(length), handle=op
+        )  # fmt: skip
+
+    def filled(self, op: int, operands: list[int], results: list[int]) -> Op:
+        target, size, start, _, length, pattern = operands
+        made = self.define(results[0], self.size(size))
+        at = self.constant
+        return Op(
+            "fill", (self.value[target],), (made,), offset=at(start), length=at(length), pattern=pattern, handle=op
+        )  # fmt: skip
+
+    def splat(self, op: int, operands: list[int], results: list[int]) -> Op:
+        pattern, size = operands
+        return Op("splat", (), (self.define(results[0], self.size(size)),), pattern=pattern, handle=op)
+
+    def alloca(self, op: int, operands: list[int], results: list[int]) -> Op:
+        return Op("alloca", (), (self.define(results[0], self.size(operands[0])),), handle=op)
+
+    def array(self, op: int, operands: list[int], results: list[int]) -> Op:
+        return Op("constant", (), (self.define(results[0], self.size(operands[0])),), handle=op)
+
+    def load(self, op: int, operands: list[int], results: list[int]) -> Op:
+        x, _, start = operands
+        offset = self.constant(start)
+        if offset is None:
+            raise NotPlanned("a scalar at an unknown place")
+        return Op("load", (self.value[x],), (), offset=offset, length=-(-self.bits(results[0]) // 8), handle=op)
+
+    def imported(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """A caller's array; `late` is one that a function of the host's has made."""
+        mlir, view = self.mlir, operands[0]
+        late = not mlir.mlirValueIsABlockArgument(view) or mlir.mlirBlockArgumentGetOwner(view) != self.block
+        name = "" if late else f"arg{mlir.mlirBlockArgumentGetArgNumber(view)}"
+        donated = not late and bool(mlir.attribute(op, b"consume")) and self.only_here(op, view)
+        made = self.define(results[0], self.size(operands[-1]))
+        return Op("import", (), (made,), name=name, donated=donated, late=late, handle=op)
+
+    def export(self, op: int, operands: list[int], results: list[int]) -> Op:
+        del results
+        return Op("export", (self.value[operands[0]],), (), handle=op)
+
+    def store(self, op: int, operands: list[int], results: list[int]) -> Op:
+        del results
+        self.stored_global(op)
+        return Op("store", (self.value[operands[0]],), (), handle=op)
 
     def only_here(self, op: int, view: int) -> bool:
         """Whether a caller's array is used by its import only, and not handed back as it is."""
@@ -245,9 +232,11 @@ class HostFunction:
         symbol = self.mlir.mlirFlatSymbolRefAttrGetValue(self.mlir.attribute(op, b"global"))
         self.types.stored.append(mlir_c.content(symbol))
 
-    def global_load(self, op: int, result: int) -> Op:
+    def global_load(self, op: int, operands: list[int], results: list[int]) -> Op:
         """Of a global, whose size only its users tell."""
-        mlir = self.mlir
+        del operands
+        mlir, result = self.mlir, results[0]
+        self.stored_global(op)
         for user, number in mlir.uses(result):
             name = mlir.name(user)
             if name in _SAME and name != b"util.optimization_barrier":
@@ -306,10 +295,10 @@ class HostFunction:
             return 64
         return mlir.mlirFloatTypeGetWidth(kind)
 
-    def nested(self, name: bytes, op: int, operands: list[int], results: list[int]) -> Op:
+    def nested(self, op: int, operands: list[int], results: list[int]) -> Op:
         """A loop or a branch. What is no resource stays with the host."""
         mlir = self.mlir
-        kind = {b"scf.for": "for", b"scf.while": "while"}.get(name, "if")
+        kind = {b"scf.for": "for", b"scf.while": "while"}.get(mlir.name(op), "if")
         initial = [self.value[x] for x in operands if self.types.is_resource(x)]
         sizes: list[int] = [self.program.sizes[x] for x in initial]
         regions: list[Region] = []
@@ -332,3 +321,23 @@ class HostFunction:
         out = sizes if kind != "while" else [self.program.sizes[x] for x in regions[0].yields]
         made = [self.define(r, n) for r, n in zip([r for r in results if self.types.is_resource(r)], out, strict=True)]
         return Op(kind, initial, made, regions=regions, handle=op)
+
+
+_TAKEN = {
+    **dict.fromkeys(_SAME, HostFunction.same),
+    b"stream.async.dispatch": HostFunction.dispatch,
+    b"stream.async.slice": HostFunction.slice,
+    b"stream.async.update": HostFunction.update,
+    b"stream.async.copy": HostFunction.copy,
+    b"stream.async.fill": HostFunction.filled,
+    b"stream.async.splat": HostFunction.splat,
+    b"stream.async.alloca": HostFunction.alloca,
+    b"stream.async.constant": HostFunction.array,
+    b"stream.async.load": HostFunction.load,
+    b"stream.tensor.import": HostFunction.imported,
+    b"stream.tensor.export": HostFunction.export,
+    b"util.global.load": HostFunction.global_load,
+    b"util.global.store": HostFunction.store,
+    **dict.fromkeys((b"scf.for", b"scf.while", b"scf.if", b"scf.index_switch"), HostFunction.nested),
+}
+"""How each operation on resources is taken."""

@@ -4,9 +4,8 @@ Most of IREE's passes up to its stream phase are for the host's functions, but w
 most of it, and are not looked at before the operands of dispatches are packed. With their bodies put aside these
 phases take a quarter of the time for a training step.
 
-What a kernel computes is then unknown to the compiler, which matters in two places. Kernels of one signature would be
-taken for one: each gets a mark. And a dispatch of constants would be evaluated ahead of time, by an empty kernel:
-such a dispatch disappears from the module, and `Bodies.missed` tells it.
+What a kernel computes is then unknown to the compiler, which would take kernels of one signature for one: each gets a
+mark. Nothing is evaluated ahead of time (targets.COMMON_FLAGS), which would need the bodies.
 
 Imported by the worker, beside which it lies.
 """
@@ -30,26 +29,22 @@ ONLY_KERNELS = frozenset(
 class Bodies:
     """The kernels' bodies of a module: taken out when it is made, put back by `put_back`.
 
-    Kernels that are dispatched with constants only keep theirs.
-
     Args:
         module: its operation.
 
     Attributes:
-        nothing_else: whether the module has nothing to compute but by its kernels, of something that is no constant.
+        nothing_else: whether the module has nothing to compute but by its kernels.
     """
 
     def __init__(self, mlir: mlir_c.Mlir, module: int) -> None:
         self.mlir, self.module = mlir, module
         self.held: list[list[int]] = []
         """The operations of each function by its mark, without the terminator."""
-        times, constant, names = self.survey()
-        self.nothing_else = bool(times) and not constant and names <= ONLY_KERNELS
-        self.dispatched = {name: times[name] for name in times if name not in constant}
-        for executable in self.executables():
-            if mlir.symbol(executable) not in constant:
-                for function in self.functions(executable):
-                    self.take_out(function)
+        executables = list(self.executables())
+        self.nothing_else = bool(executables) and self.only_kernels()
+        for executable in executables:
+            for function in self.functions(executable):
+                self.take_out(function)
 
     def executables(self) -> Iterator[int]:
         """The module's kernels."""
@@ -94,41 +89,18 @@ class Bodies:
             mlir.mlirBlockInsertOwnedOperationBefore(block, end, op)
         mlir.mlirOperationRemoveDiscardableAttributeByName(function, mlir_c.text(MARK))
 
-    def survey(self) -> tuple[dict[bytes, int], set[bytes], set[bytes]]:
-        """How many times the host dispatches each executable, which of them with constants only, its operations' names.
-
-        Constants are what depends on no argument of a function or of a block. For a module without kernels: nothing.
-        """
-        mlir, times, constant, names = self.mlir, dict[bytes, int](), set[bytes](), set[bytes]()
-        variable = set[int]()
+    def only_kernels(self) -> bool:
+        """Whether the host's functions hold operations of ONLY_KERNELS only."""
+        mlir, others = self.mlir, list[bytes]()
 
         def visit(op: int, _: int | None) -> int:
             name = mlir.name(op)
-            names.add(name)
-            operands = [mlir.mlirOperationGetOperand(op, i) for i in range(mlir.mlirOperationGetNumOperands(op))]
-            depends = any(value in variable or mlir.mlirValueIsABlockArgument(value) for value in operands)
-            if depends or mlir.mlirOperationGetNumRegions(op):
-                variable.update(mlir.mlirOperationGetResult(op, i) for i in range(mlir.mlirOperationGetNumResults(op)))
-            if name == b"flow.dispatch":
-                targets = mlir.attribute(op, b"entry_points")
-                root = mlir_c.content(mlir.mlirSymbolRefAttrGetRootReference(mlir.mlirArrayAttrGetElement(targets, 0)))
-                times[root] = times.get(root, 0) + 1
-                if not depends:
-                    constant.add(root)
-            return 0  # go on
+            if name in ONLY_KERNELS:
+                return 0  # go on
+            others.append(name)
+            return 1  # that will do
 
-        if next(self.executables(), None):
-            for op in mlir.operations(mlir.first_block(self.module)):
-                if mlir.name(op) != b"stream.executable":
-                    mlir.mlirOperationWalk(op, mlir_c.VISIT(visit), None, mlir_c.PRE_ORDER)
-        return times, constant, names
-
-    def missed(self) -> bool:
-        """Whether a dispatch of a kernel without its body is gone: evaluated, maybe, as if it did nothing.
-
-        Then the module must be compiled once more with all bodies in place.
-        """
-        if not self.held:
-            return False
-        now, _, _ = self.survey()
-        return any(now.get(name, 0) != times for name, times in self.dispatched.items())
+        for op in mlir.operations(mlir.first_block(self.module)):
+            if mlir.name(op) != b"stream.executable" and not others:
+                mlir.mlirOperationWalk(op, mlir_c.VISIT(visit), None, mlir_c.PRE_ORDER)
+        return not others

@@ -44,10 +44,10 @@ _VALUES_CLEAN_UP = f"{_hosts('canonicalize', 'cse', 'iree-util-optimize-int-arit
 """Where resources are values still."""
 
 _TIDY = _hosts("canonicalize")
-"""Where resources are written in place.
+"""Where commands write to resources.
 
-Not cse: two operations of equal operands are one value, but two buffers. Nor iree-util-optimize-int-arithmetic: it takes what
-comes from a global for unreachable, and a range's offset that is such in a loop's first turn for that of the others.
+Not iree-util-optimize-int-arithmetic: it takes what comes from a global for unreachable, and a range's offset that is such in a
+loop's first turn for that of the others.
 """
 
 VALUES = ",".join(
@@ -70,7 +70,7 @@ VALUES = ",".join(
         "iree-stream-materialize-builtins",
     )
 )
-"""The stream phase's first part: host tensors to resources, which are values, each with the copies that this takes."""
+"""The stream phase's first part: host tensors to resources, which are values still."""
 
 COMMANDS = ",".join(
     (

@@ -89,10 +89,6 @@ class CompilerError(Exception):
     """An error the compiler's interface reported."""
 
 
-class Missed(Exception):
-    """The compiler may have evaluated a kernel without its body."""
-
-
 class Compiler:
     """libIREECompiler through ctypes."""
 
@@ -167,40 +163,35 @@ class Invocation:
             lib.ireeCompilerInvocationSetCompileToPhase(invocation, to_phase.encode())
         return lib.ireeCompilerInvocationPipeline(invocation, 0)
 
-    def compile(self, aside: bool = True, trusted: bool = False) -> Iterator[bool]:
+    def compile(self, trusted: bool = False) -> Iterator[bool]:
         """All phases, by quire's pipelines: step by step, each gives whether it succeeded.
 
         The forming of dispatches is where IREE 3.13 has made modules that are no longer valid ("does not dominate");
         not noticed, they keep it busy for ever. Verification after that is a tenth to a fifth of a compile: it is
         done in the last phase only.
 
-        With `aside`, what concerns only the host runs with the kernels' bodies put aside. Raises `Missed` if the
-        compiler may have evaluated one without its body: then the module must be compiled anew.
+        What concerns only the host runs with the kernels' bodies put aside.
 
         With `trusted`, the program does not check its arguments' shapes and types, and on the CPU not their memory: a
         call of the HAL each.
         """
         mlir = self.compiler.mlir
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
-        bodies = kernel_bodies.Bodies(mlir, module) if aside else None
+        bodies = kernel_bodies.Bodies(mlir, module)
         yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         self.verify(True)
-        if bodies and bodies.nothing_else:
+        if bodies.nothing_else:
             yield self.run("preprocessing")
             yield self.run_passes(pipelines.FLOW)
         else:
             yield self.run("flow")
-        if bodies and bodies.missed():
-            raise Missed
         self.verify(False)
         if planned.several_devices(mlir, module):
-            if bodies:
-                bodies.put_back()
+            bodies.put_back()
             yield self.run("stream", "flow")
         else:
             yield from self.to_commands(module)
-            if bodies:
-                bodies.put_back()
+            bodies.put_back()
             if trusted:
                 mlir.erase(module, b"hal.buffer_view.assert")
             yield self.run_passes(pipelines.DISPATCHES)
@@ -344,13 +335,7 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
                 steps = invocation.compile_shown(job.get("phase"), job.get("stages_to"))
                 answer["ok"] = invocation.parse() and all(steps)
             else:
-                try:
-                    answer["ok"] = invocation.parse() and all(invocation.compile(trusted=job["trusted"]))
-                except Missed:
-                    invocation.close()
-                    invocation = Invocation(compiler, job["module"], flags)
-                    answer["diagnostics"] = invocation.diagnostics
-                    answer["ok"] = invocation.parse() and all(invocation.compile(False, job["trusted"]))
+                answer["ok"] = invocation.parse() and all(invocation.compile(job["trusted"]))
         if not answer["ok"]:
             return answer
         if job["op"] == "text" or job.get("phase"):

@@ -13,15 +13,11 @@ import pytest
 
 import quire
 import quire.numpy as qnp
-from quire.backends.iree import CompileService, worker
+from quire.backends.iree import worker
 from quire.backends.iree.paths import compiler_library
 from quire.backends.targets import get_target
-from quire.runtime import buffers
-from quire.runtime.executable import Executable
 
 FLAGS = get_target("cpu").flags
-#: Flags with which IREE evaluates constants ahead of time.
-EVALUATING = tuple(f for f in FLAGS if "-opt-const-" not in f)
 X, Y = (np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64) + k for k in (0, 1))
 V = np.arange(3, dtype=np.float32)
 
@@ -54,35 +50,6 @@ PROGRAMS = {
     "matrices": (some_matrix_functions, (np.eye(3, dtype=np.float32),), "VALUES"),
     "results that are arguments": (lambda x, y: (y, x), (X, Y), "VALUES"),
 }
-OF_CONSTANTS = """stream.executable private @k {
-  stream.executable.export public @k workgroups() -> (index, index, index) {
-    %one = arith.constant 1 : index
-    stream.return %one, %one, %one : index, index, index
-  }
-  builtin.module {
-    func.func @k(%a: !stream.binding, %r: !stream.binding) {
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      %c4 = arith.constant 4 : index
-      %seven = arith.constant 7 : i32
-      %x = stream.binding.subspan %a[%c0] : !stream.binding -> memref<4xi32>
-      %y = stream.binding.subspan %r[%c0] : !stream.binding -> memref<4xi32>
-      scf.for %i = %c0 to %c4 step %c1 {
-        %v = memref.load %x[%i] : memref<4xi32>
-        %w = arith.addi %v, %seven : i32
-        memref.store %w, %y[%i] : memref<4xi32>
-      }
-      return
-    }
-  }
-}
-func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
-  %zero = stablehlo.constant dense<0> : tensor<4xi32>
-  %y = stablehlo.multiply %x, %zero : tensor<4xi32>
-  %z = flow.dispatch @k::@k(%y) : (tensor<4xi32>) -> tensor<4xi32>
-  return %z : tensor<4xi32>
-}"""
-"""A kernel whose operand turns out to be a constant while the module is compiled."""
 
 
 @pytest.fixture(scope="module")
@@ -150,15 +117,3 @@ def test_a_trusted_program_does_not_check_its_arguments(compiler, name):
         assert sum(n for line, n in checked.items() if "vm.call" in line and check in line) == len(arguments)
         assert not [line for line in trusted if check in line]
     assert sum(trusted.values()) < sum(checked.values())
-
-
-def test_a_kernel_that_turns_out_to_be_of_constants_has_its_body(compiler):
-    """The compiler evaluates it ahead of time, which it cannot without the body."""
-    with pytest.raises(worker.Missed):
-        by_quire(compiler, OF_CONSTANTS.encode() + b"\0", flags=EVALUATING)
-    service = CompileService(workers=1)
-    output = service.compile(OF_CONSTANTS, EVALUATING)
-    service.close()
-    device = quire.devices()[0]
-    (view,) = Executable.load(output.vmfb, device).execute([buffers.from_numpy(np.arange(4, dtype=np.int32), device)])
-    np.testing.assert_array_equal(buffers.to_numpy(view, device), [7, 7, 7, 7])
