@@ -5,8 +5,8 @@ plan was made. It walks the steps with a memory that says for each byte of each 
 `contents.py`, a byte of which value.
 
 - A copy moves what lies at its source. A fill puts its pattern.
-- A kernel must find at its bindings the contents of its operands; where it writes lie its results afterwards. A place that
-  it writes in place of an operand must hold that operand as a whole.
+- A kernel must find at its bindings the contents of its operands; where it writes lie its results afterwards. Where it
+  writes in place of an operand, or of a part of one, that operand must lie as a whole.
 - What the host reads, what is handed to the caller, and what a branch or a loop hands on, must lie at its place.
 - A loop's turn begins with what is there both before the loop and after a turn, and with its arguments at their places:
   turns are walked until that does not change. What a turn has made is unknown in the next, but for what is carried.
@@ -176,8 +176,7 @@ class _Check:
         wave: list[Step] = []
         for step in steps:
             for place in (*step.ranges, *step.slots):
-                if place.offset < 0 or place.length < 0 or place.offset + place.length > place.buffer.size:
-                    raise PlanError(f"{line(step)}: {place} is not within a buffer of {place.buffer.size} bytes")
+                self.within(step, place)
             if step.kind in FLAT:
                 if wave and wave[-1].wave != step.wave:
                     wave = []
@@ -203,6 +202,11 @@ class _Check:
                 for other, other_written in earlier.touched():
                     if (written or other_written) and place.overlaps(other):
                         raise PlanError(f"{line(step)}: may run together with {line(earlier)}, which is in its way")
+
+    @staticmethod
+    def within(step: Step, place: Range) -> None:
+        if place.offset < 0 or place.length < 0 or place.offset + place.length > place.buffer.size:
+            raise PlanError(f"{line(step)}: {place} is not within a buffer of {place.buffer.size} bytes")
 
     @staticmethod
     def may_write(buffer: Buffer) -> bool:
@@ -255,15 +259,24 @@ class _Check:
             raise PlanError(
                 f"{line(step)}: {len(step.ranges)} bindings for {len(op.operands)} operands, {len(new)} results"
             )
+        wholes: list[tuple[Range, Value]] = []
         for i, (operand, (offset, length)) in enumerate(zip(op.operands, op.ranges)):
-            content = self.contents[operand]
-            if i not in tied and offset is not None and length is not None:
-                content = part(content, offset, length)
-            self.expect(step, memory, step.ranges[i], content, f"operand {i}")
+            content, place = self.contents[operand], step.ranges[i]
+            if offset is not None and length is not None:
+                if place.length != length:
+                    raise PlanError(f"{line(step)}: binding {i} is not of {length} bytes")
+                if i in tied:
+                    place = Range(place.buffer, place.offset - offset, self.program.sizes[operand])
+                    self.within(step, place)
+                else:
+                    content = part(content, offset, length)
+            if i in tied:
+                wholes.append((place, op.results[tied[i]]))
+            self.expect(step, memory, place, content, f"operand {i}")
             if (step.access[i] == READ) != (i not in tied):
                 raise PlanError(f"{line(step)}: binding {i} is {step.access[i]}")
-        for i, r in tied.items():
-            self.write(step, memory, step.ranges[i], op.results[r])
+        for place, result in wholes:
+            self.write(step, memory, place, result)
         for place, r, access in zip(step.ranges[len(op.operands) :], new, step.access[len(op.operands) :]):
             if access == READ:
                 raise PlanError(f"{line(step)}: a result's binding is {access}")

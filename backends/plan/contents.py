@@ -107,6 +107,9 @@ class Contents:
             of[op.results[0]] = part(of[op.operands[0]], op.offset, sizes[op.results[0]])
         elif kind in ("update", "copy", "fill") and op.offset is not None and op.source_offset is not None:
             of[op.results[0]] = self._written(op)
+        elif kind == "dispatch":
+            for result, tie in zip(op.results, op.ties):
+                of[result] = self._made(op, result, tie)
         elif kind in ("for", "while"):
             self._loop(op)
         elif kind == "if":
@@ -118,6 +121,17 @@ class Contents:
         else:
             for result in op.results:
                 of[result] = self.opaque(result)
+
+    def _made(self, op: Op, result: Value, tie: int) -> Content:
+        """Of a kernel's result: what is written in place of a part of an operand leaves the rest as it was."""
+        offset, length = op.ranges[tie] if tie >= 0 else (None, None)
+        if offset is None or length is None:
+            return self.opaque(result)
+        rest = self.of[op.operands[tie]]
+        after = offset + length
+        return joined(
+            (*part(rest, 0, offset), (length, result, offset), *part(rest, after, self.sizes[result] - after))
+        )
 
     def _written(self, op: Op) -> Content:
         """Of update, copy and fill at a known place."""

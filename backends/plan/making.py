@@ -91,18 +91,22 @@ class _Maker:
         self.gifts: dict[int, Value] = {}
         """Of an export, the value in the caller's memory."""
         self.when: dict[int, int] = {}
-        """The points of operations with regions, and of regions' ends."""
+        """The points of operations, and of regions' ends."""
         self.one: list[tuple[Value, Value]] = []
         """Values at one place in any case."""
         self.sets: list[_Set] = []
         self.at: list[tuple[int, int]] = []
         """Of each value its set, by number, and the offset there."""
+        self.now = 0
+        """The point of the operation whose steps are being made."""
         self.scalars = 0
         self.nexts: dict[Value, tuple[Op, tuple[int, ...]]] = {}
         """Of a value at the place of the next turn's argument, the loop and the path of what is made in it."""
         self.pairs: dict[int, list[tuple[_Set, _Set]]] = {}
         """Of a loop, the pairs of places that it exchanges after each turn."""
         self.temporary: list[tuple[Buffer, int]] = []
+        self.until: dict[Buffer, int] = {}
+        """Of buffers that are moved from as if at once with others, the point at which the targets begin to live."""
 
     def make(self) -> Plan:
         self.survey(self.program.region, ())
@@ -142,6 +146,7 @@ class _Maker:
     def survey(self, region: Region, path: tuple[int, ...]) -> None:
         for op in region.operations:
             self.point += 2
+            self.when[id(op)] = self.point
             getattr(self, "see_" + op.kind, self.see_other)(op, self.point, path)
 
     def extend(self) -> None:
@@ -263,7 +268,6 @@ class _Maker:
 
     def enter(self, op: Op, p: int, path: tuple[int, ...]) -> None:
         """The beginning of a loop: its arguments live."""
-        self.when[id(op)] = p
         self.scopes += 1
         self.loop_end[self.scopes] = 0  # known later
         inside = (*path, self.scopes)
@@ -440,7 +444,7 @@ class _Maker:
         used: dict[Buffer, tuple[int, int]] = {}
         for s in self.sets:
             if s.members and s.pin is None and not s.fixed and s.buffer is not None and s.buffer.size:
-                used[s.buffer] = (s.first, s.last)
+                used[s.buffer] = (s.first, max(s.last, self.until.get(s.buffer, 0)))
         used.update({buffer: (point, point + 1) for buffer, point in self.temporary})
         ranges = [r for step in walk(steps) for r in (*step.ranges, *step.slots) if r.buffer.kind == "transient"]
         touched = {r.buffer for r in ranges}
@@ -469,6 +473,7 @@ class _Maker:
         out: list[Step] = []
         for op in region.operations:
             known = len(out)
+            self.now = self.when[id(op)]
             getattr(self, "do_" + op.kind, self.do_nothing)(op, out)
             for step in out[known:]:
                 step.at = op
@@ -484,9 +489,22 @@ class _Maker:
         """
         if source.same(target) or _stays(target.buffer):
             return
-        for at, count in _meant(part(self.contents[value], start, target.length)):
-            to = Range(target.buffer, target.offset + at, count)
-            out.append(Step("copy", [to, Range(source.buffer, source.offset + at, count)]))
+        pieces = [(0, target.length)]
+        if source.overlaps(target):
+            # They lie on the same bytes because these have the content of both: only what is beyond them is missing.
+            shift = target.offset - source.offset
+            length = target.length - abs(shift)
+            low = max(shift, 0)
+            held, wanted = (part(self.contents[value], start + at, length) for at in (low, low - shift))
+            if agree(wanted, held):
+                pieces = [(length, shift)] if shift > 0 else [(0, -shift)]
+            else:
+                source = self.save(source, self.now, out)
+        for first, size in pieces:
+            for at, count in _meant(part(self.contents[value], start + first, size)):
+                at += first
+                to = Range(target.buffer, target.offset + at, count)
+                out.append(Step("copy", [to, Range(source.buffer, source.offset + at, count)]))
 
     def do_host(self, op: Op, out: list[Step]) -> None:
         out.append(Step("host", op=op))
@@ -551,17 +569,13 @@ class _Maker:
         ranges: list[Range] = []
         access: list[str] = []
         for i, (x, (offset, length)) in enumerate(zip(op.operands, op.ranges)):
+            where = x
             if i in tied:
-                place = self.place(op.results[tied[i]])
-                self.bring(x, self.place(x), place, out)
-                ranges.append(place)
-                access.append(BOTH)
-            elif offset is None or length is None:
-                ranges.append(self.place(x))
-                access.append(READ)
-            else:
-                ranges.append(self.place(x, offset, length))
-                access.append(READ)
+                where = op.results[tied[i]]
+                self.bring(x, self.place(x), self.place(where), out)
+            known = offset is not None and length is not None
+            ranges.append(self.place(where, offset, length) if known else self.place(where))
+            access.append(BOTH if i in tied else READ)
         for r, tie in zip(op.results, op.ties):
             if tie < 0:
                 ranges.append(self.place(r))
@@ -617,6 +631,7 @@ class _Maker:
             for at, count in _meant(self.contents[a])
         ]
         waiting = [(a, b) for a, b in waiting if not a.same(b) and not _stays(b.buffer)]
+        self.until.update((source.buffer, max(point + 1, self.until.get(source.buffer, 0))) for source, _ in waiting)
         while waiting:
             for k, (source, target) in enumerate(waiting):
                 if not any(target.overlaps(other) for i, (other, _) in enumerate(waiting) if i != k):

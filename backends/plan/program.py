@@ -7,7 +7,8 @@
     alloca     -                          bytes of any content
     splat      -                          `pattern` again and again
     dispatch   what a kernel reads        what it makes; `ties[r]` is the operand whose memory result r takes, or -1.
-                                          `ranges[i]` is what is read of operand i: offset and length
+                                          `ranges[i]` is what is read of operand i: offset and length; of one that is tied
+                                          what is read and written, and the rest of the result is the operand's
     same       x                          x
     slice      x                          the bytes of x from `offset` on
     update     target, source             target, with source from `offset` on

@@ -56,6 +56,13 @@ class Random:
     def size(self, v: Value) -> int:
         return self.program.sizes[v]
 
+    def some(self, size: int) -> tuple[int, int]:
+        """All bytes of a value, or a part of them."""
+        if self.random.random() < 0.7:
+            return 0, size
+        start = self.random.randrange(size)
+        return start, self.random.randint(1, size - start)
+
     def add_dispatch(self, ops: list[Op], known: list[Value], depth: int) -> None:
         r = self.random
         operands = [r.choice(known) for _ in range(r.randint(1, 3))]
@@ -69,7 +76,7 @@ class Random:
             else:
                 results.append(self.value(r.choice(SIZES)))
                 ties.append(-1)
-        ranges = [(0, self.size(x)) for x in operands]
+        ranges = [self.some(self.size(x)) for x in operands]
         ops.append(Op("dispatch", operands, results, name=f"k{len(self.program.sizes)}", ranges=ranges, ties=ties))
         known += results
 
@@ -221,9 +228,11 @@ class Values:
         self.of[op.results[0]] = (op.pattern * n)[:n]
 
     def dispatch(self, op: Op) -> None:
-        operands = [self.of[x] for x in op.operands]
-        for k, r in enumerate(op.results):
-            self.of[r] = kernel(op.name, k, operands, self.program.sizes[r])
+        operands = [self.of[x][at : at + n] for x, (at, n) in zip(op.operands, op.ranges)]
+        for k, (r, tie) in enumerate(zip(op.results, op.ties)):
+            whole = self.of[op.operands[tie]] if tie >= 0 else b""
+            at, n = op.ranges[tie] if tie >= 0 else (0, self.program.sizes[r])
+            self.of[r] = whole[:at] + kernel(op.name, k, operands, n) + whole[at + n :]
 
     def same(self, op: Op) -> None:
         self.of[op.results[0]] = self.of[op.operands[0]]
@@ -344,7 +353,7 @@ class Bytes:
         places = list(step.ranges[len(op.operands) :])
         for k, (r, tie) in enumerate(zip(op.results, op.ties)):
             place = step.ranges[tie] if tie >= 0 else places.pop(0)
-            self.write(place, kernel(op.name, k, operands, self.program.sizes[r]))
+            self.write(place, kernel(op.name, k, operands, place.length))
 
     def load(self, step: plan.Step) -> None:
         self.out.setdefault(id(step.op), []).append(self.read(step.ranges[0]))
