@@ -160,9 +160,11 @@ def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interio
     shape = [lo + hi + n + max(n - 1, 0) * i for n, lo, hi, i in zip(shape_of(x), low, high, interior, strict=True)]
     if origins.is_padded(x, inside=not any(interior)):
         x = optimization_barrier(x)[0]
-    return op1(
-        "stablehlo.pad", [x, value], with_shape(x, shape),
-        edge_padding_low=i64_array(low), edge_padding_high=i64_array(high), interior_padding=i64_array(interior),
+    return origins.put_into_splat(
+        op1(
+            "stablehlo.pad", [x, value], with_shape(x, shape),
+            edge_padding_low=i64_array(low), edge_padding_high=i64_array(high), interior_padding=i64_array(interior),
+        )
     )  # fmt: skip
 
 
@@ -459,7 +461,7 @@ def dynamic_update_slice(x: Value, update: Value, starts: Sequence[Value]) -> Va
     new = [update, *starts]
     if any(_computed_of(v, x) for v in new):
         new = optimization_barrier(*new)
-    return op1("stablehlo.dynamic_update_slice", [x, *new], x.type)
+    return origins.put_into_splat(op1("stablehlo.dynamic_update_slice", [x, *new], x.type))
 
 
 _COMPUTED_APART = frozenset(("stablehlo.optimization_barrier", "stablehlo.while", "flow.dispatch"))

@@ -32,7 +32,7 @@ from quire.ir.tracing import trace_flat
 from ..host_call import HostCall
 from ..kernels import SERIAL
 from ..targets import Target
-from . import hlo, types
+from . import hlo, origins, types
 from .crossings import crossings
 from .result_storage import store_results
 
@@ -396,7 +396,7 @@ def lower_module(
         reads = Counter(a for e in jaxpr.eqns for a in dict.fromkeys(e.inputs) if isinstance(a, Var))
         sole = frozenset(i for i, v in enumerate(jaxpr.invars) if reads[v] == 1 and v not in jaxpr.outvars)
         state = ModuleLowering(module, target, frozenset(donated), sole, entry=block)
-        with mlir.InsertionPoint(block):
+        with mlir.InsertionPoint(block), origins.apart_from_one_another():
             consts = [
                 None if v.aval.dtype == dtypes.float0 else hlo.constant(np.asarray(c), v.aval.dtype)
                 for c, v in zip(closed.consts, jaxpr.constvars)

@@ -6,7 +6,9 @@ between the two.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import iree.compiler.ir as mlir
@@ -104,3 +106,59 @@ def _is_strided(owner: Any) -> bool:
     while inner < len(shape) and shape[-1 - inner] == 1:
         inner += 1
     return inner < len(shape) and any(n != 1 for n in of[len(of) - inner :])
+
+
+_into_splats: ContextVar[list[Value] | None] = ContextVar("quire_into_splats", default=None)
+"""The pads and updates of the module that is being built."""
+
+
+def put_into_splat(x: Value) -> Value:
+    """x, the result of a pad or of an update of a part, as one of those that `apart_from_one_another` looks at."""
+    found = _into_splats.get()
+    if found is not None:
+        found.append(x)
+    return x
+
+
+@contextlib.contextmanager
+def apart_from_one_another() -> Iterator[None]:
+    """While a module is built: of what is put into equal splats, all but the first comes from a barrier.
+
+    IREE 3.13 makes one splat of equal ones, and one dispatch of several results with what they have in common. Of results
+    put into one splat it writes the first over the splat before it reads this for the others.
+    """
+    found: list[Value] = []
+    token = _into_splats.set(found)
+    try:
+        yield
+    finally:
+        _into_splats.reset(token)
+    seen = set[tuple[Any, ...]]()
+    for x in found:
+        made = x.owner
+        which = 1 if made.name == "stablehlo.pad" else 0  # the padding value; what is updated
+        value = _splat_value(made.operands[which])
+        if value is None and which == 0:
+            continue
+        value = value or made.operands[which]
+        key = (x.type, value)
+        if key in seen:
+            part = 1 - which
+            with mlir.InsertionPoint(made), made.location:
+                kept = mlir.Operation.create(
+                    "stablehlo.optimization_barrier", results=[made.operands[part].type], operands=[made.operands[part]]
+                )
+            made.operands[part] = kept.result
+        seen.add(key)
+
+
+def _splat_value(x: Value) -> Any:
+    """The number of which a value is made, as an attribute; None if it is not of one constant."""
+    while not isinstance(x.owner, mlir.Block) and x.owner.name in _REPEATING:
+        x = x.owner.operands[0]
+    if not _is_splat(x.owner):
+        return None
+    return mlir.DenseElementsAttr(x.owner.attributes["value"]).get_splat_value()
+
+
+_REPEATING = frozenset("stablehlo." + n for n in ("reshape", "broadcast_in_dim"))
