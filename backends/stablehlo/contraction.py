@@ -163,6 +163,9 @@ def emit_dot(
     (lc, rc), (lb, rb) = dimension_numbers
     lhs, rhs = hlo.no_fill(lhs), hlo.no_fill(rhs)
     x, y = hlo.shape_of(lhs), hlo.shape_of(rhs)
+    if math.prod(x[i] for i in lc) == 1:
+        # IREE makes a multiplication of it, which for vectors of one element keeps the operands' dtype.
+        lhs, rhs = hlo.convert(lhs, total), hlo.convert(rhs, total)
     shape = [
         *(x[i] for i in lb),
         *(x[i] for i in ct.dot_free_dims(len(x), lc, lb)),

@@ -15,7 +15,7 @@ from quire.ir.tracing import bind
 from . import reductions as rd
 from ._ops import and_, div_, select
 from ._util import INEXACT, Value, broadcast_shapes, broadcast_to, cast, ensure, no_out
-from .elementwise import as_bool, named, operands
+from .elementwise import as_bool, greater, less, named, operands
 
 Axis = Any
 
@@ -39,7 +39,7 @@ def fmax(x1: Any, x2: Any) -> Value:
     >>> quire.numpy.fmax(1., float("nan")).item()
     1.0
     """
-    return _pick("fmax", ew.max_p, x1, x2)
+    return _pick("fmax", greater, x1, x2)
 
 
 def fmin(x1: Any, x2: Any) -> Value:
@@ -48,21 +48,20 @@ def fmin(x1: Any, x2: Any) -> Value:
     >>> quire.numpy.fmin(1., float("nan")).item()
     1.0
     """
-    return _pick("fmin", ew.min_p, x1, x2)
+    return _pick("fmin", less, x1, x2)
 
 
-def _pick(name: str, p: Any, x1: Any, x2: Any) -> Value:
+def _pick(name: str, before: Callable[..., Value], x1: Any, x2: Any) -> Value:
+    """x1 where it comes before x2 or x2 is NaN. So x2 has the whole derivative where they are equal, as in JAX."""
     try:
         x, y = operands(name, x1, x2)
     except (TypeError, ValueError) as error:
         named(error, name)
         raise
-    both = bind(p, (x, y), {})
-    if ensure(name, x).aval.dtype not in INEXACT:
-        return both
     from .selection import where
 
-    return where(_is_nan(x), y, where(_is_nan(y), x, both))
+    first = before(x, y)
+    return where(first if ensure(name, y).aval.dtype not in INEXACT else ew.or_p.bind(first, _is_nan(y)), x, y)
 
 
 _DOC = """{what} Arguments as those of `{base}`. Follows `numpy.{name}`.

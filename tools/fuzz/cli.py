@@ -123,6 +123,8 @@ class Fuzz:
         if result.ended:
             if len(task.programs) > 1:
                 return [self._task((p,)) for p in task.programs]
+            if task.jax:  # which library was it?
+                return [Task(task.programs, False, compiled=task.compiled, crashed=True)]
             self.outcome.programs += 1
             self._keep(Finding("crashed", f"the process {result.ended}", task.programs))
             return []
@@ -131,6 +133,7 @@ class Fuzz:
             if task.tag != outcome.digest:
                 self._keep(Finding("process", "results differ between two processes", task.programs))
             return []
+        outcome.oracle += task.crashed
         self.outcome.add(outcome)
         for finding in outcome.findings:
             self._keep(finding)

@@ -19,13 +19,18 @@ LIFE = 60
 
 @dataclass(frozen=True)
 class Task:
-    """A batch to run. `tag` is handed back with its result."""
+    """A batch to run. `tag` is handed back with its result.
+
+    Attributes:
+        crashed: whether a process has ended with it, of which JAX may be the cause.
+    """
 
     programs: tuple[Program, ...]
     jax: bool
     twice: bool = True
     compiled: bool = True
     tag: Any = None
+    crashed: bool = False
 
 
 @dataclass
