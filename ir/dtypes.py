@@ -97,14 +97,19 @@ def canonicalize(d: Any) -> DType:
     return dtype if config.options.enable_x64 else _TO_32.get(dtype, dtype)
 
 
+_CODES = frozenset(("i8", "u8"))
+"""Short names that are codes of other dtypes in NumPy."""
 _PYTHON_TYPES: dict[Any, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def as_dtype(d: Any) -> DType:
-    """Any spelling of a dtype (np.float32, "bfloat16", float, a dtype's scalar type) as a NumPy dtype."""
+    """Any spelling of a dtype (np.float32, "bfloat16", float, a dtype's scalar type) as a NumPy dtype.
+
+    NumPy's codes come before the short names: "i8" has 8 bytes.
+    """
     if d in _PYTHON_TYPES:
         return _PYTHON_TYPES[d]
-    if isinstance(d, str) and d in FROM_SHORT:
+    if isinstance(d, str) and d in FROM_SHORT and d not in _CODES:
         return FROM_SHORT[d]
     given: Any = d if isinstance(d, type) else getattr(d, "dtype", d)
     found: DType = np.dtype(given)

@@ -351,7 +351,7 @@ class Bytes:
         assert op is not None
         operands = [self.read(r) for r in step.ranges[: len(op.operands)]]
         places = list(step.ranges[len(op.operands) :])
-        for k, (r, tie) in enumerate(zip(op.results, op.ties)):
+        for k, tie in enumerate(op.ties):
             place = step.ranges[tie] if tie >= 0 else places.pop(0)
             self.write(place, kernel(op.name, k, operands, place.length))
 

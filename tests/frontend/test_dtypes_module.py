@@ -9,6 +9,7 @@ import pytest
 import quire
 import quire.numpy as qnp
 from quire import dlpack, dtypes, errors
+from quire.ir.config import config
 
 jax = pytest.importorskip("jax")
 
@@ -112,3 +113,9 @@ ERRORS = [
 def test_bad_input(f, error, text):
     with pytest.raises(error, match=text):
         f()
+
+
+@pytest.mark.parametrize("code", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "b1", "?"])
+def test_codes_of_dtypes_are_numpys(code):
+    with config.override(enable_x64=True):
+        assert qnp.zeros(2, code).dtype == np.dtype(code)
