@@ -15,7 +15,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` takes longer to import than all else here
     from collections.abc import Iterator
 
+STORED_SOFTMAX = "a softmax of a value that is stored too is restricted to workgroup distributed contexts"
+"""What is wrong with a module for which `stores_what_softmax_reads`, in words that `service.RETRIES` knows."""
 _VISIBILITY = mlir_c.text(b"sym_visibility")
+
+
+def stores_what_softmax_reads(mlir: mlir_c.Mlir, module: int) -> bool:
+    """Whether a dispatch stores what its softmax reads: IREE 3.13 finds no code for it, but only after half of a compile."""
+    for executable in mlir.named(mlir.first_block(module), b"flow.executable"):
+        for inner in mlir.named(mlir.first_block(executable), b"builtin.module"):
+            for function in mlir.named(mlir.first_block(inner), b"func.func"):
+                for softmax in mlir.named(mlir.first_block(function), b"linalg.softmax"):
+                    users = [mlir.name(op) for op, _ in mlir.uses(mlir.mlirOperationGetOperand(softmax, 0))]
+                    if b"iree_tensor_ext.dispatch.tensor.store" in users:
+                        return True
+    return False
 
 
 def split(mlir: mlir_c.Mlir, module: int) -> int:

@@ -100,6 +100,7 @@ class HostFunction:
         name = b"main" if mlir.name(function) == b"util.initializer" else mlir.symbol(function)
         self.program = Program(name.decode())
         self.value: dict[int, int] = {}
+        self.constants: dict[int, int | None] = {}
         self.affinity: int | None = None
         """The device on which everything is done."""
         self.resource_ops: list[int] = []
@@ -111,6 +112,11 @@ class HostFunction:
 
     def constant(self, value: int) -> int | None:
         """The number that a value always is."""
+        if value not in self.constants:
+            self.constants[value] = self.number_of(value)
+        return self.constants[value]
+
+    def number_of(self, value: int) -> int | None:
         mlir = self.mlir
         if mlir.mlirValueIsABlockArgument(value):
             return None

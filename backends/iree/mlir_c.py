@@ -157,24 +157,39 @@ def content(text: Text) -> bytes:
 
 
 class Mlir:
-    """MLIR's C functions of a library, by their names."""
+    """MLIR's C functions of a library, by their names, and what is often asked of operations."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self.functions: dict[str, Callable[..., Any]] = {}
         for name, (result, arguments) in SIGNATURES.items():
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
-            self.functions[name] = function
+            setattr(self, name, function)
+        self.texts: dict[bytes, Text] = {}
+        self.new_context()
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        try:
-            return self.functions[name]
-        except KeyError:
-            raise AttributeError(name) from None
+    def new_context(self) -> None:
+        """Forget the identifiers known, which are the context's: before operations of another one are looked at."""
+        self.names: dict[int, bytes] = {}
+        self.identifiers: dict[bytes, int] = {}
 
     def name(self, op: int) -> bytes:
         """The operation's name, dialect included."""
-        return content(self.mlirIdentifierStr(self.mlirOperationGetName(op)))
+        identifier = self.mlirOperationGetName(op)
+        known = self.names.get(identifier)
+        if known is None:
+            known = self.names[identifier] = content(self.mlirIdentifierStr(identifier))
+        return known
+
+    def identifier(self, context: int, name: bytes) -> int:
+        """A name as the context has it."""
+        known = self.identifiers.get(name)
+        if known is None:
+            known = self.identifiers[name] = self.mlirIdentifierGet(context, text(name))
+        return known
 
     def first_block(self, op: int) -> int | None:
         """The entry block of the operation's first region; None for a declaration."""
@@ -230,11 +245,7 @@ class Mlir:
         """
         location = location or self.mlirOperationGetLocation(before)
         context = self.mlirLocationGetContext(location)
-        named = [
-            NamedAttribute(self.mlirIdentifierGet(context, text(key)), value)
-            for key, value in attributes.items()
-            if value
-        ]
+        named = [NamedAttribute(self.identifier(context, key), value) for key, value in attributes.items() if value]
         state = OperationState(text(name), location)
         # What is added so is memory of the library's own, which it frees.
         self.mlirOperationStateAddResults(state, len(types), (_p * len(types))(*types))
@@ -253,7 +264,8 @@ class Mlir:
 
     def operands(self, op: int) -> list[int]:
         """All of an operation's."""
-        return [self.mlirOperationGetOperand(op, i) for i in range(self.mlirOperationGetNumOperands(op))]
+        get = self.mlirOperationGetOperand
+        return [get(op, i) for i in range(self.mlirOperationGetNumOperands(op))]
 
     def results(self, op: int) -> list[int]:
         """All of an operation's."""
@@ -304,7 +316,10 @@ class Mlir:
 
     def attribute(self, op: int, name: bytes) -> int | None:
         """One of the operation's attributes."""
-        return self.mlirOperationGetAttributeByName(op, text(name))
+        known = self.texts.get(name)
+        if known is None:
+            known = self.texts[name] = text(name)
+        return self.mlirOperationGetAttributeByName(op, known)
 
     def symbol(self, op: int) -> bytes:
         """The name by which an operation is referred to."""

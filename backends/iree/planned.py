@@ -13,14 +13,14 @@ from host_programs import HostFunction, HostTypes
 from host_programs import NotPlanned as NotPlanned
 from plan import checking, making
 from plan.checking import PlanError as PlanError
-from plan.plan import text
+from plan.plan import Plan, text
 from plan_writing import Writer
 
 _FUNCTIONS = frozenset((b"util.func", b"util.initializer"))
 
 
-def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64) -> list[str]:
-    """Plan, prove and rewrite all functions of the host; the text of each plan.
+def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64, shown: bool = False) -> list[str]:
+    """Plan, prove and rewrite all functions of the host; the text of each plan, if it is to be `shown`.
 
     Raises:
         NotPlanned: an operation is not known, or a size is not constant.
@@ -32,7 +32,10 @@ def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64) -> list[str]:
     for op in list(mlir.operations(mlir.first_block(module))):
         if mlir.name(op) in _FUNCTIONS and mlir.first_block(op):
             if any(types.of_resource(op_inner) for op_inner in mlir.operations(mlir.first_block(op))):
-                out.append(_plan(mlir, types, op, alignment))
+                plan, function = _plan(mlir, types, op, alignment)
+                if shown:
+                    out.append(text(plan))
+                Writer(mlir, types, function, plan).write()
     types.type_globals(module)
     return out
 
@@ -47,10 +50,8 @@ def several_devices(mlir: mlir_c.Mlir, module: int) -> bool:
     return kinds.count(device) > 1
 
 
-def _plan(mlir: mlir_c.Mlir, types: HostTypes, function: int, alignment: int) -> str:
+def _plan(mlir: mlir_c.Mlir, types: HostTypes, function: int, alignment: int) -> tuple[Plan, HostFunction]:
     taken = HostFunction(mlir, types, function)
     made = making.make(taken.program, alignment)
     checking.check(taken.program, made)
-    shown = text(made)
-    Writer(mlir, types, taken, made).write()
-    return shown
+    return made, taken

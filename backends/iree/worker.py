@@ -130,6 +130,7 @@ class Invocation:
         self.source_text = module  # the compiler reads it where it is
         self.for_cpu = "--iree-hal-target-backends=llvm-cpu" in flags
         self.invocation = self.source = None
+        compiler.mlir.new_context()
         self.session = lib.ireeCompilerSessionCreate()
         try:
             argv = (ctypes.c_char_p * len(flags))(*[flag.encode() for flag in flags])
@@ -185,6 +186,8 @@ class Invocation:
             yield self.run_passes(pipelines.FLOW)
         else:
             yield self.run("flow")
+            if self.for_cpu and executables.stores_what_softmax_reads(mlir, module):
+                raise CompilerError(executables.STORED_SOFTMAX)
         self.verify(False)
         if planned.several_devices(mlir, module):
             bodies.put_back()
@@ -207,7 +210,7 @@ class Invocation:
         self.verify(True)
         yield self.run_passes(pipelines.VM)
 
-    def to_commands(self, module: int) -> Iterator[bool]:
+    def to_commands(self, module: int, shown: bool = False) -> Iterator[bool]:
         """The stream phase up to the commands on buffers, by a plan of memory and order. Step by step.
 
         What comes out is verified, which takes little while the kernels' bodies are aside.
@@ -215,7 +218,7 @@ class Invocation:
         mlir = self.compiler.mlir
         mlir.keep_apart(module)
         yield self.run_passes(pipelines.VALUES)
-        self.plans = planned.plan_all(mlir, module, 64 if self.for_cpu else 256)
+        self.plans = planned.plan_all(mlir, module, 64 if self.for_cpu else 256, shown)
         yield mlir.mlirOperationVerify(module)
         yield self.run_passes(pipelines.COMMANDS)
         yield mlir.mlirOperationVerify(module)
@@ -229,7 +232,7 @@ class Invocation:
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
         yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         yield self.run("flow")
-        for done in self.to_commands(module):
+        for done in self.to_commands(module, shown=True):
             yield done
             if self.plans and to_phase == "plan":
                 return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import insort
+
 from .plan import FLAT, Buffer, Step
 
 TYPE_CHECKING = False
@@ -9,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FEW = 600
-"""Up to so many blocks two ways of packing are tried."""
+"""Up to so many blocks a second way of packing is tried, where the first wastes some."""
 
 Block = tuple[int, int, int, Buffer]
 """Size, first and last point, and what it is for."""
@@ -17,8 +19,10 @@ Block = tuple[int, int, int, Buffer]
 
 def packed(blocks: Sequence[Block]) -> tuple[int, dict[Buffer, int]]:
     """The size of the block that holds all, and the offset of each."""
-    ways = [_by_size, _by_time] if len(blocks) <= _FEW else [_by_time]
-    return min((way(blocks) for way in ways), key=lambda found: found[0])
+    found = _by_time(blocks)
+    if found[0] > most_alive(blocks) and len(blocks) <= _FEW:
+        found = min(found, _by_size(blocks), key=lambda found: found[0])
+    return found
 
 
 def _by_size(blocks: Sequence[Block]) -> tuple[int, dict[Buffer, int]]:
@@ -30,10 +34,10 @@ def _by_size(blocks: Sequence[Block]) -> tuple[int, dict[Buffer, int]]:
     offsets: dict[Buffer, int] = {}
     peak = 0
     for size, first, last, buffer in sorted(blocks, key=lambda b: (-b[0], b[1])):
-        others = sorted((at, n) for at, n, begin, end in placed if begin <= last and first <= end)
+        others = [(at, n) for at, n, begin, end in placed if begin <= last and first <= end]
         offset = _tightest(others, size)
         offsets[buffer] = offset
-        placed.append((offset, size, first, last))
+        insort(placed, (offset, size, first, last))
         peak = max(peak, offset + size)
     return peak, offsets
 
@@ -59,7 +63,8 @@ def _tightest(others: Sequence[tuple[int, int]], size: int) -> int:
     for at, n in others:
         if size <= at - end < tightest:
             best, tightest = end, at - end
-        end = max(end, at + n)
+        if at + n > end:
+            end = at + n
     return best if best >= 0 else end
 
 

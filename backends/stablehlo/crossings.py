@@ -15,9 +15,12 @@ So is a path to an array that is reduced in its turn, along dimensions of the fi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any, NamedTuple
 
 from quire.ir.jaxpr import Eqn, Jaxpr, Var
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
 FREE_FAMILIES = frozenset(("elementwise", "structural", "indexing"))
@@ -71,6 +74,29 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
         else:
             have.update(ways)
             steps.update(((last, a), i) for a in ways)
+    return frozenset(found)
+
+
+def stored_softmaxes(jaxpr: Jaxpr) -> frozenset[Var]:
+    """Values that a softmax reads, and others too: IREE 3.13 finds no code for a dispatch that computes and stores one.
+
+    A barrier keeps what computes them apart.
+    """
+    largest = {e.outputs[0]: e.inputs[0] for e in jaxpr.eqns if e.primitive is rd.reduce_max_p}
+    if not largest:
+        return frozenset()
+    made = {v: e for e in jaxpr.eqns for v in e.outputs if e.primitive.family in FREE_FAMILIES}
+    spread = {e.outputs[0]: e.inputs[0] for e in jaxpr.eqns if e.primitive is st.broadcast_in_dim_p}
+    differences = {e.outputs[0]: e for e in jaxpr.eqns if e.primitive is ew.sub_p}
+    readers = Counter(a for e in jaxpr.eqns for a in dict.fromkeys(e.inputs) if isinstance(a, Var))
+    readers.update(a for a in jaxpr.outvars if isinstance(a, Var))
+    found: set[Var] = set()
+    for e in jaxpr.eqns:
+        if e.primitive is ew.exp_p and isinstance(d := e.inputs[0], Var) and d in differences:
+            x, m = differences[d].inputs
+            of = largest.get(spread.get(m)) if isinstance(m, Var) else None  # pyright: ignore[reportArgumentType, reportCallIssue]
+            if of is x and isinstance(x, Var) and x in made and readers[x] > 2:
+                found.add(x)
     return frozenset(found)
 
 

@@ -33,7 +33,7 @@ from ..host_call import HostCall
 from ..kernels import SERIAL
 from ..targets import Target
 from . import hlo, origins, types
-from .crossings import crossings
+from .crossings import crossings, stored_softmaxes
 from .result_storage import store_results
 
 LoweringRule = Callable[..., Any]
@@ -280,7 +280,7 @@ def lower_jaxpr(
 
     reads = Counter(a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var))
     reads.update(a for a in jaxpr.outvars if isinstance(a, Var))
-    crossed = crossings(jaxpr)
+    crossed, softmaxes = crossings(jaxpr), stored_softmaxes(jaxpr)
     for i, eqn in enumerate(jaxpr.eqns):
         if eqn.outputs and all(v.aval.dtype == dtypes.float0 for v in eqn.outputs):
             continue
@@ -295,7 +295,7 @@ def lower_jaxpr(
             with module.location(at):
                 out = lower_eqn(module, eqn, operands, at, shared)
         for v, x in zip(eqn.outputs, out, strict=True):
-            env[v] = x
+            env[v] = x if v not in softmaxes else hlo.optimization_barrier(x)[0]
     return [read(a) for a in jaxpr.outvars]
 
 
