@@ -259,7 +259,7 @@ class _Check:
             raise PlanError(
                 f"{line(step)}: {len(step.ranges)} bindings for {len(op.operands)} operands, {len(new)} results"
             )
-        wholes: list[tuple[Range, Value]] = []
+        written: list[tuple[Range, Content]] = []
         for i, (operand, (offset, length)) in enumerate(zip(op.operands, op.ranges)):
             content, place = self.contents[operand], step.ranges[i]
             if offset is not None and length is not None:
@@ -270,13 +270,15 @@ class _Check:
                     self.within(step, place)
                 else:
                     content = part(content, offset, length)
-            if i in tied:
-                wholes.append((place, op.results[tied[i]]))
+            if i in tied:  # beyond the binding lies what lay there
+                made = self.contents[op.results[tied[i]]]
+                start = step.ranges[i].offset - place.offset
+                written.append((step.ranges[i], part(made, start, step.ranges[i].length)))
             self.expect(step, memory, place, content, f"operand {i}")
             if (step.access[i] == READ) != (i not in tied):
                 raise PlanError(f"{line(step)}: binding {i} is {step.access[i]}")
-        for place, result in wholes:
-            self.write(step, memory, place, result)
+        for place, made in written:
+            memory.write(place, made)
         for place, r, access in zip(step.ranges[len(op.operands) :], new, step.access[len(op.operands) :]):
             if access == READ:
                 raise PlanError(f"{line(step)}: a result's binding is {access}")
