@@ -160,6 +160,7 @@ class Mlir:
     """MLIR's C functions of a library, by their names."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
         self.functions: dict[str, Callable[..., Any]] = {}
         for name, (result, arguments) in SIGNATURES.items():
             function = getattr(library, name)

@@ -14,13 +14,17 @@ from host_programs import NotPlanned as NotPlanned
 from plan import checking, making
 from plan.checking import PlanError as PlanError
 from plan.plan import text
+from plan.program import walk
 from plan_writing import Writer
+from user_lines import UserLines
 
 _FUNCTIONS = frozenset((b"util.func", b"util.initializer"))
 
 
-def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64) -> list[str]:
-    """Plan, prove and rewrite all functions of the host; the text of each plan.
+def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64, shown: bool = True) -> list[str]:
+    """Plan, prove and rewrite all functions of the host.
+
+    Gives the text of each plan, with the user's lines, if it is to be shown.
 
     Raises:
         NotPlanned: an operation is not known, or a size is not constant.
@@ -32,9 +36,9 @@ def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64) -> list[str]:
     for op in list(mlir.operations(mlir.first_block(module))):
         if mlir.name(op) in _FUNCTIONS and mlir.first_block(op):
             if any(types.of_resource(op_inner) for op_inner in mlir.operations(mlir.first_block(op))):
-                out.append(_plan(mlir, types, op, alignment))
+                out.append(_plan(mlir, types, op, alignment, shown))
     types.type_globals(module)
-    return out
+    return out if shown else []
 
 
 def several_devices(mlir: mlir_c.Mlir, module: int) -> bool:
@@ -47,10 +51,14 @@ def several_devices(mlir: mlir_c.Mlir, module: int) -> bool:
     return kinds.count(device) > 1
 
 
-def _plan(mlir: mlir_c.Mlir, types: HostTypes, function: int, alignment: int) -> str:
+def _plan(mlir: mlir_c.Mlir, types: HostTypes, function: int, alignment: int, shown: bool) -> str:
     taken = HostFunction(mlir, types, function)
     made = making.make(taken.program, alignment)
     checking.check(taken.program, made)
-    shown = text(made)
+    if shown:
+        lines = UserLines(mlir)
+        for op in walk(taken.program.region):
+            op.where = lines.of_operation(op.handle)
+    written = text(made) if shown else ""
     Writer(mlir, types, taken, made).write()
-    return shown
+    return written

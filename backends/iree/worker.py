@@ -198,7 +198,7 @@ class Invocation:
                 bodies.put_back()
             yield self.run("stream", "flow")
         else:
-            yield from self.to_commands(module)
+            yield from self.to_commands(module, shown=False)
             if bodies:
                 bodies.put_back()
             if trusted:
@@ -216,7 +216,7 @@ class Invocation:
         self.verify(True)
         yield self.run_passes(pipelines.VM)
 
-    def to_commands(self, module: int) -> Iterator[bool]:
+    def to_commands(self, module: int, *, shown: bool) -> Iterator[bool]:
         """The stream phase up to the commands on buffers, by a plan of memory and order. Step by step.
 
         What comes out is verified, which takes little while the kernels' bodies are aside.
@@ -224,7 +224,7 @@ class Invocation:
         mlir = self.compiler.mlir
         mlir.keep_apart(module)
         yield self.run_passes(pipelines.VALUES)
-        self.plans = planned.plan_all(mlir, module, 64 if self.for_cpu else 256)
+        self.plans = planned.plan_all(mlir, module, 64 if self.for_cpu else 256, shown)
         yield mlir.mlirOperationVerify(module)
         yield self.run_passes(pipelines.COMMANDS)
         yield mlir.mlirOperationVerify(module)
@@ -238,7 +238,7 @@ class Invocation:
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
         yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         yield self.run("flow")
-        for done in self.to_commands(module):
+        for done in self.to_commands(module, shown=True):
             yield done
             if self.plans and to_phase == "plan":
                 return

@@ -142,7 +142,10 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def text(plan: Plan) -> str:
-    """The plan, a line a step; `|` marks what may run together with the line before."""
+    """The plan, a line a step, read back by `parsing.py`.
+
+    `|` marks what may run together with the line before; after ``  # `` are the user's lines, where they are known.
+    """
     lines = [f"plan @{plan.name}"]
     for buffer in plan.buffers:
         lines.append(f"  buffer {buffer.name}: {buffer.kind}, {buffer.size} bytes")
@@ -152,7 +155,8 @@ def text(plan: Plan) -> str:
         before: Step | None = None
         for step in steps:
             together = before is not None and step.kind in FLAT and before.kind in FLAT and step.wave == before.wave
-            lines.append(indent + ("| " if together else "") + line(step))
+            where = lines_of(step)
+            lines.append(indent + ("| " if together else "") + line(step) + (f"  # {where}" if where else ""))
             for number, part in enumerate(step.parts):
                 if number:
                     lines.append(indent + "--")
@@ -161,6 +165,12 @@ def text(plan: Plan) -> str:
 
     show(plan.steps, "  ")
     return "\n".join([*lines, ""])
+
+
+def lines_of(step: Step) -> str:
+    """The user's lines that a step comes from, as ``model.py:12,14``; empty where they are not known."""
+    op = step.at or step.op
+    return op.where if op is not None else ""
 
 
 def line(step: Step) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quire.backends.plan import checking, making, plan, program
+from quire.backends.plan import checking, making, parsing, plan, program
 from quire.backends.plan.program import Op, Program, Region, Value
 
 SIZES = (8, 16, 24, 64, 136)
@@ -441,3 +441,51 @@ def test_harmful_changes_are_found() -> None:
             for run in range(4):
                 assert Bytes(p, other, run).out == Values(p, run).out, f"seed {seed}: {plan.text(other)}"
     assert found > 300 and passed > 300
+
+
+@pytest.mark.parametrize("where", ["", "/home/a b/model.py:12,14; other.py:3"])
+def test_the_text_is_read_back(where: str) -> None:
+    kinds: set[str] = set()
+    for seed in range(300):
+        p = Random(seed).program
+        for op in program.walk(p.region):
+            op.where = where
+        made = making.make(p, alternate_from=8)
+        shown = plan.text(made)
+        (read,) = parsing.parse(shown)
+        assert plan.text(read) == shown
+        assert (read.name, read.peak, read.least) == (made.name, made.peak, made.least)
+        assert [(b.name, b.kind, b.size) for b in read.buffers] == [(b.name, b.kind, b.size) for b in made.buffers]
+        for one, other in zip(plan.walk(read.steps), plan.walk(made.steps), strict=True):
+            assert one.kind == other.kind and one.access == other.access and len(one.parts) == len(other.parts)
+            assert plan.lines_of(one) == plan.lines_of(other)
+            for mine, theirs in ((one.ranges, other.ranges), (one.slots, other.slots)):
+                assert list(map(repr, mine)) == list(map(repr, theirs))
+            assert list(map(repr, one.exchanged)) == list(map(repr, other.exchanged))
+            kinds.add(one.kind)
+    assert kinds == {"dispatch", "copy", "fill", "load", "new", "give", "loop", "branch"}
+
+
+def test_several_plans_are_read() -> None:
+    texts = [plan.text(making.make(Random(seed).program)) for seed in range(5)]
+    assert [plan.text(p) for p in parsing.parse("\n".join(texts))] == texts
+    assert parsing.parse("") == []
+
+
+HEAD = "plan @main\n  buffer a: argument, 8 bytes\n"
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("module {\n}", "a plan begins with 'plan @name', not 'module {'"),
+        (HEAD, "line 3 of a plan: expected '  transient: N bytes, N at least', found the end"),
+        (HEAD + "  transient: 0 bytes, 0 at least\n  give b[0:8]\n", "line 4 of a plan: expected a buffer that is listed, not 'b', found '  give b[0:8]'"),
+        (HEAD + "  transient: 0 bytes, 0 at least\n  move a[0:8]\n", "line 4 of a plan: expected a step, found '  move a[0:8]'"),
+        (HEAD + "  transient: 0 bytes, 0 at least\n      give a[0:8]\n", "line 4 of a plan: expected a step, found '      give a[0:8]'"),
+    ],
+)  # fmt: skip
+def test_what_is_no_plan_is_refused(text: str, said: str) -> None:
+    with pytest.raises(parsing.PlanSyntaxError) as error:
+        parsing.parse(text)
+    assert str(error.value) == said
