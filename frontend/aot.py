@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -209,13 +208,11 @@ class Compiled:
         """The memory of one call, as it is planned; the program is compiled half-way once more to see it."""
         program, closed = self.variant.program, self.variant.closed
         made = {i: a.nbytes for (kind, i), a in zip(program.results, program.out_avals) if kind == "result"}
-        stored = sum(math.prod(s) * d.itemsize for s, d in program.executable.stored_results)
         forwarded = sum(a.nbytes for (kind, _), a in zip(program.results, program.out_avals) if kind == "argument")
-        planned = planned_allocations(self.lowered.stages["plan"]) if made else Allocations(0, 0)
-        output = sum(made.values())
+        planned = planned_allocations(self.lowered.stages["plan"], len(program.kept)) if made else Allocations(0, 0)
         return MemoryAnalysis(
-            sum(closed.in_avals[i].nbytes for i in program.kept), output + forwarded,
-            forwarded + max(0, output - stored - planned.results), planned.temporaries, program.vmfb_bytes,
+            sum(closed.in_avals[i].nbytes for i in program.kept), sum(made.values()) + forwarded,
+            forwarded + planned.reused_bytes, planned.temporaries, program.vmfb_bytes,
         )  # fmt: skip
 
 

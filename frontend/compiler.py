@@ -173,7 +173,7 @@ def _planned(closed: ClosedJaxpr, target: Target, name: str, donated: tuple[int,
     results = sum(a.nbytes for a in closed.out_avals)
     try:
         text = stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)["plan"]
-        temporaries = size_text(planned_allocations(text).temporaries)
+        temporaries = size_text(planned_allocations(text, len(closed.in_avals)).temporaries)
     except Exception:  # the error that is being reported is the one to raise
         temporaries = "an unknown number of bytes"
     return f"{size_text(results)} for its results and {temporaries} for intermediate values"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_RESULT = re.compile(r"  buffer \S+: result, (\d+) bytes")
-_ALTERNATING = re.compile(r"  buffer \S+: alternating, (\d+) bytes")
-_TRANSIENT = re.compile(r"  transient: (\d+) bytes")
+from quire.backends.plan.parsing import parse
+from quire.backends.plan.plan import Plan, allocated, walk
+
+_ARGUMENT = re.compile(r"arg(\d+)")
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class MemoryAnalysis:
         output_size_in_bytes: of the results that it computes.
         alias_size_in_bytes: of results that take no new memory: arguments returned unchanged, views, and what is
             written into donated arguments.
-        temp_size_in_bytes: the most that intermediate values take at one time.
+        temp_size_in_bytes: of the memory that is allocated for intermediate values and for scalars that the host reads.
         generated_code_size_in_bytes: of the compiled module, the constants in it included.
     """
 
@@ -40,15 +41,48 @@ class MemoryAnalysis:
 
 @dataclass(frozen=True)
 class Allocations:
-    """What a program allocates: bytes of its results, and the most that it holds beside them at one time."""
+    """What the plan of a program says of one call.
+
+    Attributes:
+        results: bytes that are allocated for results.
+        temporaries: bytes that are allocated beside them.
+        reused: the position, among the program's own arguments, of each one whose memory becomes a result's.
+        reused_bytes: of these together.
+    """
 
     results: int
     temporaries: int
+    reused: tuple[int, ...] = ()
+    reused_bytes: int = 0
 
 
-def planned_allocations(plan: str) -> Allocations:
-    """The allocations in the text of a program's plan (the stage "plan"), in which `main` comes last."""
-    main = plan[plan.rindex("plan @main") :] if "plan @main" in plan else ""
-    results = sum(int(size) for size in _RESULT.findall(main))
-    pairs = sum(int(size) for size in _ALTERNATING.findall(main))
-    return Allocations(results, sum(int(size) for size in _TRANSIENT.findall(main)) + pairs)
+def main_plan(text: str) -> Plan | None:
+    """The plan of the program itself: the last one that is called so; None where nothing is planned.
+
+    Raises:
+        PlanSyntaxError: the text is no plan.
+    """
+    return next((plan for plan in reversed(parse(text)) if plan.name == "main"), None)
+
+
+def argument_number(name: str) -> int | None:
+    """The position of the argument whose buffer has this name."""
+    found = _ARGUMENT.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def planned_allocations(text: str, arguments: int) -> Allocations:
+    """The allocations in the text of a program's plan (the stage "plan").
+
+    After the program's own `arguments` come those that are memory for its results.
+    """
+    main = main_plan(text)
+    if main is None:
+        return Allocations(0, 0)
+    given = dict.fromkeys(
+        step.ranges[0].buffer for step in walk(main.steps) if step.kind == "give" and step.ranges[0].buffer.kind == "argument"
+    )  # fmt: skip
+    numbers = {number: buffer.size for buffer in given if (number := argument_number(buffer.name)) is not None}
+    reused = {number: size for number, size in numbers.items() if number < arguments}
+    results = sum(buffer.size for buffer in main.buffers if buffer.kind == "result")
+    return Allocations(results, allocated(main), tuple(sorted(reused)), sum(reused.values()))

@@ -129,6 +129,21 @@ class Plan:
         self.name, self.buffers, self.steps, self.peak, self.least = name, list(buffers), steps, peak, least
 
 
+STAGED = 16
+"""Bytes for each scalar that the host reads."""
+
+
+def apart(buffer: Buffer) -> int:
+    """From one of two exchanged buffers to the other: they lie in one allocation of twice so many bytes."""
+    return -(-buffer.size // 256) * 256
+
+
+def allocated(plan: Plan) -> int:
+    """The bytes that a run of a plan allocates beside the results' memory: of intermediate values and scalars."""
+    alternating = sum(apart(b) for b in plan.buffers if b.kind == "alternating")
+    return plan.peak + alternating + STAGED * sum(b.kind == "staging" for b in plan.buffers)
+
+
 FLAT = frozenset(("dispatch", "copy", "fill"))
 """Steps of the device; the others are the host's."""
 
