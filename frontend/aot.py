@@ -15,8 +15,9 @@ from quire.passes.cost import estimate
 from quire.runtime.devices import Device
 
 from . import tree_util
-from .compiled_function import TracedFunction, Variant, report_donation
+from .compiled_function import TracedFunction, Variant
 from .compiler import compile_program
+from .donation import report_donation
 from .key_array import KeyDType, PRNGKeyArray
 from .memory_analysis import Allocations, MemoryAnalysis, planned_allocations
 from .spans import span
@@ -104,7 +105,9 @@ class Lowered:
 
         self.traced = traced
         self.target = target
-        self.stages = stages_of(traced.jaxpr, target, name=traced.fun_name, donated=traced.donated)
+        self.stages = stages_of(
+            traced.jaxpr, target, name=traced.fun_name, donated=traced.donated, keep_unused=traced.keep_unused
+        )
 
     @property
     def in_tree(self) -> Any:
@@ -135,7 +138,8 @@ class Lowered:
         """Compile for the device: a callable `Compiled`."""
         t = self.traced
         closed = t.jaxpr
-        report_donation(closed, t.donated, t.names, t.fun_name)
+        if t.donated:
+            report_donation(closed, t.donated, t.names, t.fun_name, keep_unused=t.keep_unused)
         program = compile_program(
             closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused,
             trace_seconds=t.traced.seconds,

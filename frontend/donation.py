@@ -1,0 +1,235 @@
+"""What becomes of donated arguments: which results take their memory, and why others cannot.
+
+`report_donation` warns when a program is compiled, of the arguments that JAX would warn of: no result has a type that would
+fit. `fates` tells of every donated argument what the plan of the program has made of it, for ``dumpir --memory``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quire.backends.plan.lives import Lives, Moment
+from quire.backends.plan.plan import Buffer, Plan, lines_of
+from quire.ir.avals import ShapedArray
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr
+from quire.ir.source import current_source, stack_level, where
+
+
+@dataclass(frozen=True)
+class NotUsable:
+    """A donated argument that no result can use.
+
+    Attributes:
+        name: its path, as ``params['w']``.
+        aval: its type.
+        reason: why, as the rest of a sentence.
+    """
+
+    name: str
+    aval: ShapedArray
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.aval.short()}): {self.reason}"
+
+
+def not_usable(
+    closed: ClosedJaxpr, donated: Sequence[int], names: Sequence[str], *, keep_unused: bool = False
+) -> list[NotUsable]:
+    """The donated arguments whose memory no result can take.
+
+    As in JAX, an argument fits a result of its shape and dtype, or else one of as many elements. Arguments that the program
+    does not need are not part of it, unless `keep_unused`.
+    """
+    if not _unmatched(closed.jaxpr, donated):
+        return []
+    jaxpr = closed.jaxpr
+    if not keep_unused:
+        from quire.passes.dce import dce_eqns
+
+        needed = _read(dce_eqns(jaxpr))
+        donated = [i for i in donated if jaxpr.invars[i] in needed]
+    found = _unmatched(jaxpr, donated)
+    if not found:
+        return []
+    fitting = [i for i in donated if i not in found]
+    return [NotUsable(names[i], jaxpr.invars[i].aval, _reason(jaxpr, i, fitting, names)) for i in found]
+
+
+def _reason(jaxpr: Jaxpr, i: int, fitting: Sequence[int], names: Sequence[str]) -> str:
+    """Why argument i fits no result, when those that do have been given theirs."""
+    aval = jaxpr.invars[i].aval.strong()
+    count = [a.strong() for a in jaxpr.out_avals].count(aval)
+    if count:
+        others = [names[j] for j in fitting if jaxpr.invars[j].aval.strong() == aval]
+        return f"the {'result' if count == 1 else 'results'} of this shape and dtype can take the memory of {_listed(others)}"
+    return "no result has this shape and dtype"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > 4:
+        names = [*names[:3], f"{len(names) - 3} others"]
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
+
+
+def _read(jaxpr: Jaxpr) -> set[Atom]:
+    """What equations read or the program returns."""
+    return {*jaxpr.outvars, *(x for e in jaxpr.eqns for x in e.inputs)}
+
+
+def _unmatched(jaxpr: Jaxpr, donated: Sequence[int]) -> list[int]:
+    """The donated arguments that are left when results have been given to them: by type, then by number of elements."""
+    free = [a.strong() for a in jaxpr.out_avals]
+    left: list[int] = []
+    for i in donated:
+        aval = jaxpr.invars[i].aval.strong()
+        if aval in free:
+            free.remove(aval)
+        else:
+            left.append(i)
+    sizes = [a.size for a in free]
+    out: list[int] = []
+    for i in left:
+        size = jaxpr.invars[i].aval.size
+        if size in sizes:
+            sizes.remove(size)
+        else:
+            out.append(i)
+    return out
+
+
+def report_donation(
+    closed: ClosedJaxpr, donated: Sequence[int], names: Sequence[str], function: str, *, keep_unused: bool = False
+) -> None:
+    """Warn of donated arguments that no result can use, and say why; the warning is of the user's line that calls.
+
+    The message begins as JAX's.
+    """
+    unused = not_usable(closed, donated, names, keep_unused=keep_unused)
+    if unused:
+        warnings.warn(
+            f"Some donated buffers were not usable: {'; '.join(map(str, unused))}. "
+            f"They were given to {function}{where(current_source())}",
+            UserWarning,
+            stacklevel=stack_level(),
+        )
+
+
+# -- what the plan has made of them -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a donated argument's memory.
+
+    Attributes:
+        name: its path.
+        aval: its type.
+        reused: whether a result took it.
+        text: which result, or why none, as a sentence without its subject.
+    """
+
+    name: str
+    aval: ShapedArray
+    reused: bool
+    text: str
+
+
+def fates(
+    plan: Plan | None,
+    closed: ClosedJaxpr,
+    donated: Sequence[int],
+    names: Sequence[str],
+    kept: Sequence[int],
+    results: Sequence[tuple[str, int]],
+) -> list[Fate]:
+    """The fate of each donated argument.
+
+    Args:
+        plan: of the program's main function; None where nothing is computed.
+        kept: the arguments that the program has.
+        results: where each result comes from (`LoweredModule.results`, with arguments as those of the function).
+    """
+    facts = _Facts(plan, kept, results, names) if plan is not None else None
+    out: list[Fate] = []
+    for i in donated:
+        aval = closed.jaxpr.invars[i].aval
+        returned = [k for k, made in enumerate(results) if made == ("argument", i)]
+        if returned:
+            reused, text = True, f"{_result(returned[0])} is the argument itself"
+        elif i not in kept or facts is None:
+            reused, text = False, "the program does not read it"
+        else:
+            reused, text = facts.fate(list(kept).index(i))
+        out.append(Fate(names[i], aval, reused, text))
+    return out
+
+
+def _result(k: int) -> str:
+    return f"result {k}"
+
+
+class _Facts:
+    """What a plan says of arguments and results."""
+
+    def __init__(
+        self, plan: Plan, kept: Sequence[int], results: Sequence[tuple[str, int]], names: Sequence[str]
+    ) -> None:
+        self.plan, self.kept, self.names = plan, list(kept), names
+        self.lives = Lives(plan)
+        self.buffers = {b.name: b for b in plan.buffers if b.kind == "argument"}
+        gifts = [m.step.ranges[0].buffer for m in self.lives.moments if m.step.kind == "give"]
+        made = sorted({k for kind, k in results if kind == "result"})
+        first = {k: n for n, (kind, k) in reversed(list(enumerate(results))) if kind == "result"}
+        # What is handed over comes in the order of the module's results.
+        self.results = [(first[k], b) for k, b in zip(made, gifts)] if len(made) == len(gifts) else []
+
+    def fate(self, position: int) -> tuple[bool, str]:
+        own = self.buffers.get(f"arg{position}")
+        if own is None:
+            return False, "the program does not read it"
+        for k, buffer in self.results:
+            if buffer is own:
+                return True, f"{_result(k)} is written into it"
+        fitting = [(k, b) for k, b in self.results if b.size == own.size]
+        if not fitting:
+            return False, f"no result has its {own.size} bytes"
+        owners = {b: self.names[i] for i in range(len(self.names)) for b in self.buffers.values() if self.of(b) == i}
+        free = [(k, b) for k, b in fitting if b not in owners]
+        if not free:
+            return False, "the results of its size take the memory of " + _listed([owners[b] for _, b in fitting])
+        return False, self.conflict(own, *free[0])
+
+    def of(self, buffer: Buffer) -> int | None:
+        """The function's argument that a buffer is; None for memory that is brought for a result."""
+        number = int(buffer.name.removeprefix("arg")) if buffer.name.removeprefix("arg").isdigit() else len(self.kept)
+        return self.kept[number] if number < len(self.kept) else None
+
+    def conflict(self, own: Buffer, k: int, buffer: Buffer) -> str:
+        """Why a result of its size is not written into an argument."""
+        reads = [m for m in self.lives.moments if self.touches(m, own, written=False)]
+        writes = [m for m in self.lives.moments if self.touches(m, buffer, written=True)]
+        if not reads or not writes:
+            return f"{_result(k)} is not computed from it"
+        last, first = reads[-1], writes[0]
+        if last.number > first.number:
+            return f"{_named(last)} reads it after {_named(first)} has written to {_result(k)}"
+        if last.number == first.number:
+            from quire.passes.fusion.updates import LEAST_BYTES
+
+            small = f", and what is smaller than {LEAST_BYTES} bytes is not updated in place"
+            return f"{_named(first)} reads it while it writes {_result(k)}" + small * (own.size < LEAST_BYTES)
+        return f"{_named(first)}, which makes {_result(k)}, is no update of it"
+
+    def touches(self, moment: Moment, buffer: Buffer, *, written: bool) -> bool:
+        return any(place.buffer is buffer and (writes == written) for place, writes in moment.step.touched())
+
+
+def _named(moment: Moment) -> str:
+    """A step by the kernel's name, or its kind, and the user's line."""
+    step = moment.step
+    lines = lines_of(step)
+    what = step.op.name if step.kind == "dispatch" and step.op is not None else f"a {step.kind}"
+    return what + (f" ({lines})" if lines else "")
