@@ -16,6 +16,8 @@ from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr
 from quire.ir.source import current_source, stack_level, where
 
+from .memory_analysis import roles
+
 
 @dataclass(frozen=True)
 class NotUsable:
@@ -162,7 +164,7 @@ def fates(
         elif i not in kept or facts is None:
             reused, text = False, "the program does not read it"
         else:
-            reused, text = facts.fate(list(kept).index(i))
+            reused, text = facts.fate(i)
         out.append(Fate(names[i], aval, reused, text))
     return out
 
@@ -177,35 +179,34 @@ class _Facts:
     def __init__(
         self, plan: Plan, kept: Sequence[int], results: Sequence[tuple[str, int]], names: Sequence[str]
     ) -> None:
-        self.plan, self.kept, self.names = plan, list(kept), names
+        self.names = names
         self.lives = Lives(plan)
-        self.buffers = {b.name: b for b in plan.buffers if b.kind == "argument"}
-        gifts = [m.step.ranges[0].buffer for m in self.lives.moments if m.step.kind == "give"]
-        made = sorted({k for kind, k in results if kind == "result"})
-        first = {k: n for n, (kind, k) in reversed(list(enumerate(results))) if kind == "result"}
-        # What is handed over comes in the order of the module's results.
-        self.results = [(first[k], b) for k, b in zip(made, gifts)] if len(made) == len(gifts) else []
+        self.arguments: dict[int, Buffer] = {}
+        self.owner: dict[Buffer, int] = {}
+        self.results: list[tuple[int, Buffer]] = []
+        for buffer, known in roles(plan, kept, results).items():
+            for what, number in known:
+                if what == "argument":
+                    self.arguments[number], self.owner[buffer] = buffer, number
+                else:
+                    self.results.append((number, buffer))
 
-    def fate(self, position: int) -> tuple[bool, str]:
-        own = self.buffers.get(f"arg{position}")
+    def fate(self, argument: int) -> tuple[bool, str]:
+        """Whether a result takes an argument's memory, and which, or why none does."""
+        own = self.arguments.get(argument)
         if own is None:
             return False, "the program does not read it"
-        for k, buffer in self.results:
+        fitting = [(k, b) for k, b in self.results if b.size == own.size]
+        for k, buffer in fitting:
             if buffer is own:
                 return True, f"{_result(k)} is written into it"
-        fitting = [(k, b) for k, b in self.results if b.size == own.size]
         if not fitting:
             return False, f"no result has its {own.size} bytes"
-        owners = {b: self.names[i] for i in range(len(self.names)) for b in self.buffers.values() if self.of(b) == i}
-        free = [(k, b) for k, b in fitting if b not in owners]
+        free = [(k, b) for k, b in fitting if b not in self.owner]
         if not free:
-            return False, "the results of its size take the memory of " + _listed([owners[b] for _, b in fitting])
+            taken = [self.names[self.owner[b]] for _, b in fitting]
+            return False, "the results of its size take the memory of " + _listed(taken)
         return False, self.conflict(own, *free[0])
-
-    def of(self, buffer: Buffer) -> int | None:
-        """The function's argument that a buffer is; None for memory that is brought for a result."""
-        number = int(buffer.name.removeprefix("arg")) if buffer.name.removeprefix("arg").isdigit() else len(self.kept)
-        return self.kept[number] if number < len(self.kept) else None
 
     def conflict(self, own: Buffer, k: int, buffer: Buffer) -> str:
         """Why a result of its size is not written into an argument."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quire.backends.plan.parsing import parse
-from quire.backends.plan.plan import Plan, allocated, walk
+from quire.backends.plan.plan import Buffer, Plan, allocated, walk
 
 _ARGUMENT = re.compile(r"arg(\d+)")
 
@@ -86,3 +87,28 @@ def planned_allocations(text: str, arguments: int) -> Allocations:
     reused = {number: size for number, size in numbers.items() if number < arguments}
     results = sum(buffer.size for buffer in main.buffers if buffer.kind == "result")
     return Allocations(results, allocated(main), tuple(sorted(reused)), sum(reused.values()))
+
+
+Role = tuple[str, int]
+"""What a buffer is to the function: ("argument", i) is its i-th argument, ("result", k) its k-th result."""
+
+
+def roles(plan: Plan, kept: Sequence[int], results: Sequence[tuple[str, int]]) -> dict[Buffer, list[Role]]:
+    """What each of a program's buffers is; memory that is an argument's and becomes a result's has two roles.
+
+    Args:
+        plan: of its main function.
+        kept: the function's arguments that the program has.
+        results: where each of the function's results comes from (`LoweredModule.results`).
+    """
+    found: dict[Buffer, list[Role]] = {}
+    for buffer in plan.buffers:
+        number = argument_number(buffer.name) if buffer.kind == "argument" else None
+        if number is not None and number < len(kept):  # those that follow are memory that is brought for results
+            found.setdefault(buffer, []).append(("argument", kept[number]))
+    given = [step.ranges[0].buffer for step in walk(plan.steps) if step.kind == "give"]
+    made = sorted({k for kind, k in results if kind == "result"})
+    if len(made) == len(given):  # they are handed over in the order of the module's results
+        for number, buffer in zip(made, given):
+            found.setdefault(buffer, []).append(("result", results.index(("result", number))))
+    return found

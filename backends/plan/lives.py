@@ -155,11 +155,7 @@ class Lives:
 
     def writes(self, step: Step) -> int:
         """What a step writes as a whole."""
-        if step.kind == "dispatch":
-            return self.union(place for place, access in zip(step.ranges, step.access) if access != READ)
-        if step.kind in ("copy", "fill", "take"):
-            return self.union(step.ranges[:1])
-        return 0
+        return self.union(written(step))
 
     def union(self, places: Iterable[Range]) -> int:
         found = 0
@@ -262,28 +258,30 @@ class Lives:
     def values(self, moment: Moment, among: int) -> list[Held]:
         makers = self.makers(moment)
         out: list[Held] = []
-        last = -2
+        before: tuple[int, Buffer, tuple[int, int]] | None = None
         for piece in self.pieces(moment.pieces & among):
             buffer, start = self.owner[piece]
-            size, maker = self.sizes[piece], makers.get(piece, 0)
-            if last == piece - 1 and out[-1].place.buffer is buffer and out[-1].maker == maker:
+            size, maker = self.sizes[piece], makers.get(piece, (0, 0))
+            if before == (piece - 1, buffer, maker):
                 out[-1].place.length += size
             else:
-                out.append(Held(Range(buffer, start, size), maker))
-            last = piece
+                out.append(Held(Range(buffer, start, size), maker[0]))
+            before = piece, buffer, maker
         return out
 
-    def makers(self, moment: Moment) -> dict[int, int]:
-        """Of each piece, the number of the step that wrote it last, in the order of the text, up to this moment."""
-        found: dict[int, int] = {}
+    def makers(self, moment: Moment) -> dict[int, tuple[int, int]]:
+        """Of each piece, the number of the step that wrote it last, in the order of the text, up to this moment; and which
+        of the ranges that it writes."""
+        found: dict[int, tuple[int, int]] = {}
         self.make(self.plan.steps, moment, found)
         return found
 
-    def make(self, steps: Sequence[Step], until: Moment, found: dict[int, int]) -> bool:
+    def make(self, steps: Sequence[Step], until: Moment, found: dict[int, tuple[int, int]]) -> bool:
         """Notes the makers; whether the moment was among the steps."""
         for step in steps:
-            for piece in self.pieces(self.writes(step)):
-                found[piece] = self.number[id(step)]
+            for which, place in enumerate(written(step)):
+                for piece in self.pieces(self.mask(place)):
+                    found[piece] = self.number[id(step)], which
             if step is until.step:
                 return True
             before = dict(found)
@@ -295,5 +293,12 @@ class Lives:
                         self.make(part, until, found)
                     return True
             for a, b in self.swaps.get(id(step), ()):
-                found[a], found[b] = found.get(b, 0), found.get(a, 0)
+                found[a], found[b] = found.get(b, (0, 0)), found.get(a, (0, 0))
         return False
+
+
+def written(step: Step) -> list[Range]:
+    """The ranges that a step writes as a whole."""
+    if step.kind == "dispatch":
+        return [place for place, access in zip(step.ranges, step.access) if access != READ]
+    return step.ranges[:1] if step.kind in ("copy", "fill", "take") else []
