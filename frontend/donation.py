@@ -218,6 +218,9 @@ class _Facts:
         if last.number > first.number:
             return f"{_named(last)} reads it after {_named(first)} has written to {_result(k)}"
         if last.number == first.number:
+            if first.step.kind == "copy":
+                lines = lines_of(first.step)
+                return f"{_result(k)} begins as a copy of it{f' ({lines})' if lines else ''}: it must stay as it is"
             from quire.passes.fusion.updates import LEAST_BYTES
 
             small = f", and what is smaller than {LEAST_BYTES} bytes is not updated in place"

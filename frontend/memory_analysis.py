@@ -10,6 +10,7 @@ from quire.backends.plan.parsing import parse
 from quire.backends.plan.plan import Buffer, Plan, allocated, walk
 
 _ARGUMENT = re.compile(r"arg(\d+)")
+_RESULT = re.compile(r"result(\d+)")
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class MemoryAnalysis:
         output_size_in_bytes: of the results that it computes.
         alias_size_in_bytes: of results that take no new memory: arguments returned unchanged, views, and what is
             written into donated arguments.
-        temp_size_in_bytes: of the memory that is allocated for intermediate values and for scalars that the host reads.
+        temp_size_in_bytes: of the memory that is allocated for intermediate values, for scalars that the host reads, and for
+            what callbacks are given and give.
         generated_code_size_in_bytes: of the compiled module, the constants in it included.
     """
 
@@ -46,13 +48,15 @@ class Allocations:
 
     Attributes:
         results: bytes that are allocated for results.
-        temporaries: bytes that are allocated beside them.
+        callbacks: bytes that are allocated for what functions of the host's are given and give.
+        temporaries: bytes that are allocated beside results, those of callbacks among them.
         reused: the position, among the program's own arguments, of each one whose memory becomes a result's.
         reused_bytes: of these together.
     """
 
     results: int
     temporaries: int
+    callbacks: int = 0
     reused: tuple[int, ...] = ()
     reused_bytes: int = 0
 
@@ -72,6 +76,13 @@ def argument_number(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def handed_over(plan: Plan) -> list[tuple[Buffer, int]]:
+    """The buffers that are results of a program's module, and which each."""
+    gifts = [step for step in walk(plan.steps) if step.kind == "give" and step.op is not None]
+    numbered = [(step.ranges[0].buffer, _RESULT.fullmatch(step.op.name)) for step in gifts if step.op is not None]
+    return [(buffer, int(found[1])) for buffer, found in numbered if found]
+
+
 def planned_allocations(text: str, arguments: int) -> Allocations:
     """The allocations in the text of a program's plan (the stage "plan").
 
@@ -80,13 +91,14 @@ def planned_allocations(text: str, arguments: int) -> Allocations:
     main = main_plan(text)
     if main is None:
         return Allocations(0, 0)
-    given = dict.fromkeys(
-        step.ranges[0].buffer for step in walk(main.steps) if step.kind == "give" and step.ranges[0].buffer.kind == "argument"
-    )  # fmt: skip
+    given = {buffer for buffer, _ in handed_over(main) if buffer.kind == "argument"}
     numbers = {number: buffer.size for buffer in given if (number := argument_number(buffer.name)) is not None}
     reused = {number: size for number, size in numbers.items() if number < arguments}
-    results = sum(buffer.size for buffer in main.buffers if buffer.kind == "result")
-    return Allocations(results, allocated(main), tuple(sorted(reused)), sum(reused.values()))
+    taken = {step.ranges[0].buffer for step in walk(main.steps) if step.kind == "take"}
+    new = [buffer for buffer in main.buffers if buffer.kind == "result" or buffer in taken]
+    results = sum(buffer.size for buffer in new if _RESULT.fullmatch(buffer.name))
+    callbacks = sum(buffer.size for buffer in new) - results
+    return Allocations(results, allocated(main) + callbacks, callbacks, tuple(sorted(reused)), sum(reused.values()))
 
 
 Role = tuple[str, int]
@@ -106,9 +118,7 @@ def roles(plan: Plan, kept: Sequence[int], results: Sequence[tuple[str, int]]) -
         number = argument_number(buffer.name) if buffer.kind == "argument" else None
         if number is not None and number < len(kept):  # those that follow are memory that is brought for results
             found.setdefault(buffer, []).append(("argument", kept[number]))
-    given = [step.ranges[0].buffer for step in walk(plan.steps) if step.kind == "give"]
-    made = sorted({k for kind, k in results if kind == "result"})
-    if len(made) == len(given):  # they are handed over in the order of the module's results
-        for number, buffer in zip(made, given):
-            found.setdefault(buffer, []).append(("result", results.index(("result", number))))
+    for buffer, number in handed_over(plan):
+        numbers = [k for k, made in enumerate(results) if made == ("result", number)]
+        found.setdefault(buffer, []).extend(("result", k) for k in numbers)
     return found

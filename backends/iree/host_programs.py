@@ -222,7 +222,7 @@ class HostFunction:
                 handle=op,
             )
         if name == b"stream.tensor.export":
-            return Op("export", (self.value[operands[0]],), (), handle=op)
+            return Op("export", (self.value[operands[0]],), (), name=self.returned(results[0]), handle=op)
         if name == b"util.global.load":
             self.stored_global(op)
             # its size is that of its users
@@ -236,6 +236,11 @@ class HostFunction:
 
     def name(self, what: str, value: int, late: bool) -> str:
         return "" if late else f"{what}{self.mlir.mlirBlockArgumentGetArgNumber(value)}"
+
+    def returned(self, view: int) -> str:
+        """Which of the function's results a caller's array is; empty if it is none."""
+        numbers = [number for user, number in self.mlir.uses(view) if self.mlir.name(user) == b"util.return"]
+        return f"result{min(numbers)}" if numbers else ""
 
     def only_here(self, op: int, view: int) -> bool:
         """Whether a caller's array is used by its import only, and not handed back as it is."""

@@ -284,7 +284,7 @@ class Lives:
                     found[piece] = self.number[id(step)], which
             if step is until.step:
                 return True
-            before = dict(found)
+            before = dict(found) if step.kind == "branch" else {}
             for part in step.parts:
                 if self.make(part, until, found):
                     if step.kind == "branch":  # the other branches have not run

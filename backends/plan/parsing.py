@@ -23,7 +23,8 @@ _BINDING = re.compile(rf"(?P<access>ro|wo|rw) (?P<range>{_RANGE})")
 _COPY = re.compile(rf"copy (?P<source>{_RANGE}) -> (?P<target>{_RANGE})(?P<unknown> at an offset of the host's)?")
 _FILL = re.compile(rf"fill (?P<target>{_RANGE}) with (?P<pattern>a host's value|[0-9a-f]*)")
 _NESTED = re.compile(rf"(?P<kind>for|while|if)(?: (?P<slots>{_RANGES})?)?(?:; exchanges (?P<pairs>.*))?")
-_OTHER = re.compile(rf"(?P<kind>load|new|take|give|host)(?: (?P<name>[^\[\]]*))??(?: (?P<ranges>{_RANGES}))?")
+_GIVE = re.compile(rf"give (?P<range>{_RANGE})(?: as (?P<name>.+))?")
+_OTHER = re.compile(rf"(?P<kind>load|new|take|host)(?: (?P<name>[^\[\]]*))??(?: (?P<ranges>{_RANGES}))?")
 
 
 class PlanSyntaxError(ValueError):
@@ -140,6 +141,9 @@ class _Reader:
 
     def other(self, line: str) -> Step | None:
         """What the host does."""
+        if found := _GIVE.fullmatch(line):
+            place = self.range(found["range"])
+            return Step("give", [place], op=Op("export", name=found["name"] or place.buffer.name))
         found = _OTHER.fullmatch(line)
         if found is None:
             return None

@@ -127,6 +127,13 @@ class Plan:
 
     def __init__(self, name: str, buffers: Sequence[Buffer], steps: list[Step], peak: int, least: int) -> None:
         self.name, self.buffers, self.steps, self.peak, self.least = name, list(buffers), steps, peak, least
+        names: set[str] = set()
+        for buffer in self.buffers:  # so that the text says which is which
+            own, number = buffer.name, 0
+            while buffer.name in names:
+                number += 1
+                buffer.name = f"{own}.{number}"
+            names.add(buffer.name)
 
 
 STAGED = 16
@@ -202,4 +209,7 @@ def line(step: Step) -> str:
     if step.kind in ("loop", "branch"):
         exchanged = "".join(f"; exchanges {a} and {b}" for a, b in step.exchanged)
         return f"{step.op.kind if step.op else step.kind} " + ", ".join(map(repr, step.slots)) + exchanged
-    return " ".join(filter(None, (step.kind, name, ", ".join(map(repr, step.ranges)))))
+    places = ", ".join(map(repr, step.ranges))
+    if step.kind == "give":
+        return f"give {places}" + (f" as {name}" if name and name != step.ranges[0].buffer.name else "")
+    return " ".join(filter(None, (step.kind, name if step.kind != "new" else "", places)))

@@ -472,6 +472,17 @@ def test_several_plans_are_read() -> None:
     assert parsing.parse("") == []
 
 
+def test_buffers_of_one_name_are_told_apart() -> None:
+    p = Program()
+    for _ in range(3):
+        p.region.operations.append(Op("import", (), (p.value(8),), name="a"))
+    p.region.operations.append(Op("dispatch", (0, 1, 2), (p.value(8),), name="k", ranges=[(0, 8)] * 3, ties=[-1]))
+    p.region.operations.append(Op("export", (3,), (), name="result0"))
+    shown = plan.text(making.make(p))
+    assert "dispatch k(ro a[0:8], ro a.1[0:8], ro a.2[0:8], wo result0[0:8])" in shown
+    assert plan.text(parsing.parse(shown)[0]) == shown
+
+
 HEAD = "plan @main\n  buffer a: argument, 8 bytes\n"
 
 

@@ -87,6 +87,11 @@ def test_it_is_said_once() -> None:
     assert len(found) == 1
 
 
+def seen_and_set(p):
+    quire.debug.callback(lambda p: None, p)
+    return p.at[3].set(1.0)
+
+
 LARGE = np.ones((64, 128), np.float32)
 FATES: dict[str, tuple[Callable[..., Any], int, tuple[Any, ...], tuple[str, ...]]] = {
     "update": (lambda p, g: p - 0.1 * g, 1, (LARGE, LARGE), ("p: result 0 is written into it",)),
@@ -97,6 +102,7 @@ FATES: dict[str, tuple[Callable[..., Any], int, tuple[Any, ...], tuple[str, ...]
     "small": (lambda p: p * 2, 1, (V,), ("p: * reads it while it writes result 0, and what is smaller than 16384 bytes is not updated in place",)),
     "reversed": (lambda p: p[::-1] + p.T.reshape(64, 128), 1, (LARGE,), ("p: * reads it while it writes result 0",)),
     "read later": (lambda p: (lax.sort(p), p @ p.T @ p), 1, (LARGE,), ("p: gemm_* (*) reads it after sort_* (*:*) has written to result 0",)),
+    "shown to a callback": (seen_and_set, 1, (LARGE,), ("p: result 0 begins as a copy of it (*:*): it must stay as it is",)),
     "computed of others": (lambda p, q: lax.sort(q @ (p.T @ q)), 1, (LARGE, LARGE), ("p: sort_* (*), which makes result 0, is no update of it",)),
 }  # fmt: skip
 

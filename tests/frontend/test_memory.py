@@ -285,8 +285,9 @@ plan @main
   buffer alternating4: alternating, 300 bytes
   buffer scalar1: staging, 1 bytes
   transient: 192 bytes, 128 at least
-  give arg0[0:64]
-  give arg1[0:24]
+  give arg0[0:64] as result2
+  give arg1[0:24] as result3
+  give result0[0:64]
 """
     found = planned_allocations(text.replace("  transient: 192 bytes, 128 at least\n", more), 1)
     # Two places of 300 bytes, aligned to 256, and 16 bytes for a scalar. arg1 is no argument of the program's own.
@@ -324,6 +325,7 @@ ALLOCATING = {
     "returned unchanged": (lambda x: (x, x + 1, qnp.transpose(x.reshape(2, -1))), (S,), ()),
     "donated": (lambda x, y: (x * 2 + y[3], qnp.sum(y)), (np.tile(S, 8), S), (0,)),
     "donated in a loop": (lambda x: lax.fori_loop(0, 5, lambda i, c: c.at[i].set(c[i + 1] * 2), x), (S,), (0,)),
+    "callbacks": (lambda x: quire.pure_callback(np.negative, quire.ShapeDtypeStruct((1024,), "float32"), qnp.sort(x)) + x, (S,), ()),
     "donated in vain": (lambda x: (x - 1, x[::-1]), (S,), (0,)),
 }  # fmt: skip
 

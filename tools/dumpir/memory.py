@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from quire.backends.plan.lives import Held, Lives, Moment
-from quire.backends.plan.plan import FLAT, Buffer, Plan, Range, apart, lines_of
-from quire.donation import fates
+from quire.backends.plan.plan import FLAT, Plan, Range, apart, lines_of
+from quire.donation import Fate, fates
 from quire.ir.avals import ShapedArray
 from quire.ir.errors import size_text
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
-from quire.memory_analysis import Role, main_plan, roles
+from quire.memory_analysis import Role, main_plan, planned_allocations, roles
 from quire.stages import Stages
 
 ROWS = 28
@@ -66,6 +66,7 @@ class Memory:
         least: the least that this block could be in this order; what it is larger by is lost between values.
         held: the most of intermediate values that is held at one time.
         exchanged: of places that loops exchange.
+        callbacks: that functions of the host's are given, or give.
         steps: in order.
         peak: the number of the step that holds the most; 0 where nothing is held.
         values: what is held then.
@@ -83,6 +84,7 @@ class Memory:
     least: int
     held: int
     exchanged: int
+    callbacks: int
     steps: tuple[StepRow, ...]
     peak: int
     values: tuple[Value, ...]
@@ -114,7 +116,9 @@ class _Reader:
         count = len(self.closed.in_avals)
         self.names = list(names) if len(names) == count else [f"argument {i}" for i in range(count)]
         computed = any(kind == "result" for kind, _ in self.lowered.results)
-        self.plan = (main_plan(stages["plan"]) if computed else None) or Plan("main", [], [], 0, 0)
+        plan = stages["plan"] if computed else ""
+        self.plan = main_plan(plan) or Plan("main", [], [], 0, 0)
+        self.callbacks = planned_allocations(plan, len(self.lowered.kept)).callbacks
         self.lives = Lives(self.plan)
         self.roles = roles(self.plan, self.lowered.kept, self.lowered.results)
         self.types = types_by_line(self.closed, stages.result.program)
@@ -128,7 +132,7 @@ class _Reader:
         return Memory(
             self.stages.name, self.stages.target.name, arguments, new, reused,
             sum(b.size for b in of_kind["constant"]), self.plan.peak, self.plan.least, peak.held if peak else 0,
-            sum(map(apart, of_kind["alternating"])), tuple(map(self.row, self.lives.moments)),
+            sum(map(apart, of_kind["alternating"])), self.callbacks, tuple(map(self.row, self.lives.moments)),
             peak.number if peak and peak.held else 0,
             tuple(map(self.value, self.largest_first(self.lives.held(peak)))) if peak and peak.held else (),
             tuple(map(self.value, self.largest_first(self.lives.held_elsewhere(peak)))) if peak and peak.held else (),
@@ -139,15 +143,11 @@ class _Reader:
         """Bytes of arguments, of results in new memory, and of results in arguments' memory."""
         arguments = sum(self.closed.in_avals[i].nbytes for i in self.lowered.kept)
         reused = sum(b.size for b, known in self.roles.items() if {what for what, _ in known} == {"argument", "result"})
-        brought = [b for b in self.plan.buffers if b.kind == "argument" and ("argument") not in self.what(b)]
-        new = sum(b.size for b in self.plan.buffers if b.kind == "result") + sum(b.size for b in brought)
+        new = sum(b.size for b, known in self.roles.items() if {what for what, _ in known} == {"result"})
         returned = [a.nbytes for (kind, _), a in zip(self.lowered.results, self.closed.out_avals) if kind == "argument"]
         return arguments, new, reused + sum(returned)
 
-    def what(self, buffer: Buffer) -> set[str]:
-        return {what for what, _ in self.roles.get(buffer, ())}
-
-    def fates(self):  # noqa: ANN201
+    def fates(self) -> list[Fate]:
         plan = self.plan if self.plan.buffers else None
         kept, results = self.lowered.kept, self.lowered.results
         return fates(plan, self.closed, self.stages.donated, self.names, kept, results)
@@ -260,6 +260,7 @@ def _totals(m: Memory) -> list[str]:
         ("constants", m.constants, ""),
         ("transient", m.transient, said if m.transient else ""),
         ("exchanged", m.exchanged, "two places for each large value that a loop carries" if m.exchanged else ""),
+        ("callbacks", m.callbacks, "what they are given and give" if m.callbacks else ""),
     ]
     rows = [row for row in rows if row[1] or row[0] in ("arguments", "results", "transient")]
     return [f"{what:<10} {size_text(n):>11}  {more}".rstrip() for what, n, more in rows]
