@@ -16,7 +16,7 @@ from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr
 from quire.ir.source import current_source, stack_level, where
 
-from .memory_analysis import roles
+from .memory_analysis import roles, shown_lines
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class _Facts:
             return f"{_named(last)} reads it after {_named(first)} has written to {_result(k)}"
         if last.number == first.number:
             if first.step.kind == "copy":
-                lines = lines_of(first.step)
+                lines = shown_lines(lines_of(first.step))
                 return f"{_result(k)} begins as a copy of it{f' ({lines})' if lines else ''}: it must stay as it is"
             from quire.passes.fusion.updates import LEAST_BYTES
 
@@ -234,6 +234,6 @@ class _Facts:
 def _named(moment: Moment) -> str:
     """A step by the kernel's name, or its kind, and the user's line."""
     step = moment.step
-    lines = lines_of(step)
+    lines = shown_lines(lines_of(step))
     what = step.op.name if step.kind == "dispatch" and step.op is not None else f"a {step.kind}"
     return what + (f" ({lines})" if lines else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,6 +100,16 @@ def planned_allocations(text: str, arguments: int) -> Allocations:
     results = sum(buffer.size for buffer in new if _RESULT.fullmatch(buffer.name))
     callbacks = sum(buffer.size for buffer in new) - results
     return Allocations(results, allocated(main) + callbacks, callbacks, tuple(sorted(reused)), sum(reused.values()))
+
+
+def shown_lines(lines: str) -> str:
+    """The user's lines of a step (`plan.lines_of`), files below the working directory without its path."""
+    out: list[str] = []
+    for part in lines.split("; ") if lines else ():
+        file, _, numbers = part.rpartition(":")
+        near = os.path.relpath(file)
+        out.append(f"{file if near.startswith('..') else near}:{numbers}")
+    return "; ".join(out)
 
 
 Role = tuple[str, int]

@@ -33,21 +33,26 @@ class Moment:
         elsewhere: bytes of values in memory that is or becomes the caller's.
     """
 
-    __slots__ = ("depth", "elsewhere", "held", "number", "pieces", "step", "within")
+    __slots__ = ("after", "depth", "elsewhere", "held", "number", "pieces", "step", "within")
 
     def __init__(self, number: int, step: Step, depth: int, within: int) -> None:
         self.number, self.step, self.depth, self.within = number, step, depth, within
-        self.held = self.elsewhere = self.pieces = 0
+        self.held = self.elsewhere = self.pieces = self.after = 0
 
 
 class Held:
-    """A value, or the part of one, that is held at one moment: where it lies, and the number of the step that made it (0:
-    it was there before)."""
+    """A value, or the part of one, that is held at one moment.
 
-    __slots__ = ("maker", "place")
+    Attributes:
+        place: where it lies.
+        maker: the number of the step that made it; 0: it was there before.
+        scratch: the step itself makes it, and nothing reads it afterwards.
+    """
 
-    def __init__(self, place: Range, maker: int) -> None:
-        self.place, self.maker = place, maker
+    __slots__ = ("maker", "place", "scratch")
+
+    def __init__(self, place: Range, maker: int, scratch: bool) -> None:
+        self.place, self.maker, self.scratch = place, maker, scratch
 
 
 class Lives:
@@ -198,6 +203,7 @@ class Lives:
             moment = self.moments[self.number[id(step)] - 1]
             before = self.before(step, after)
             known = self.known[moment.number]
+            moment.after |= after
             moment.pieces |= (before & known) | (after & (known | self.writes(step))) | self.writes(step)
             after = before
         return after
@@ -258,15 +264,16 @@ class Lives:
     def values(self, moment: Moment, among: int) -> list[Held]:
         makers = self.makers(moment)
         out: list[Held] = []
-        before: tuple[int, Buffer, tuple[int, int]] | None = None
+        before: tuple[int, Buffer, tuple[int, int], bool] | None = None
         for piece in self.pieces(moment.pieces & among):
             buffer, start = self.owner[piece]
             size, maker = self.sizes[piece], makers.get(piece, (0, 0))
-            if before == (piece - 1, buffer, maker):
+            scratch = maker[0] == moment.number and not moment.after >> piece & 1
+            if before == (piece - 1, buffer, maker, scratch):
                 out[-1].place.length += size
             else:
-                out.append(Held(Range(buffer, start, size), maker[0]))
-            before = piece, buffer, maker
+                out.append(Held(Range(buffer, start, size), maker[0], scratch))
+            before = piece, buffer, maker, scratch
         return out
 
     def makers(self, moment: Moment) -> dict[int, tuple[int, int]]:

@@ -12,6 +12,7 @@ import pytest
 
 import quire
 import quire.numpy as qnp
+from quire import lax
 from quire.backends.iree.service import compile_service
 from quire.stages import stages_of
 from quire.tools.dumpir.cli import main
@@ -110,7 +111,9 @@ def test_what_is_held_at_the_peak_and_by_whom(script: str, run: Run) -> None:
 
 def test_the_totals_are_those_of_the_analysis() -> None:
     def f(p, q, n):
-        return p - 0.1 * q, qnp.sort(qnp.cumsum(q)), q, qnp.tile(q, 64), qnp.sum(q[:3])
+        seen = quire.pure_callback(np.negative, quire.ShapeDtypeStruct((3,), np.float32), q[:3])
+        large = lax.while_loop(lambda x: x[0] < 3, lambda x: qnp.sort(x) + x[::-1] + 1, qnp.tile(q, 8))
+        return p - 0.1 * q, qnp.sort(qnp.cumsum(q)), q, qnp.tile(q, 64), qnp.sum(seen) + large[3]
 
     a = np.ones(1 << 13, np.float32)
     lowered = quire.compile(f, donate_argnums=0).lower(a, a, np.ones(3, np.float32))
@@ -119,7 +122,8 @@ def test_the_totals_are_those_of_the_analysis() -> None:
     assert found.arguments == analysis.argument_size_in_bytes == 2 * a.nbytes
     assert found.reused == analysis.alias_size_in_bytes == 2 * a.nbytes
     assert found.results == analysis.output_size_in_bytes - analysis.alias_size_in_bytes == 65 * a.nbytes + 4
-    assert found.transient + found.exchanged == analysis.temp_size_in_bytes
+    assert found.transient + found.exchanged + found.scalars + found.callbacks == analysis.temp_size_in_bytes
+    assert min(found.transient, found.exchanged, found.scalars, found.callbacks) > 0
     assert found.donated == (("p", "f32[8192]", True, "result 0 is written into it"),)
 
 
@@ -152,6 +156,11 @@ def test_every_function_of_a_script(script: str, run: Run) -> None:
     assert text.count(": memory (cpu)") == 2
     copies = [s["name"] for s in first["steps"]]
     assert all("argument 0" not in name for name in copies)  # they have the user's names
+
+
+def test_scratch_memory_is_told_apart(script: str, run: Run) -> None:
+    (found,) = run.data(f"{script}:long", "--args", "f32[1024]")
+    assert {v["bytes"]: v["type"] for v in found["values"]} == {8192: "scratch", 4096: "f32[1024]"}
 
 
 def test_textual_programs(tmp_path: Path, run: Run) -> None:

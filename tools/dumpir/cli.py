@@ -297,7 +297,8 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
 
 def _memory(program, stages, options: argparse.Namespace, screen, folder: Path | None) -> list[dict[str, Any]]:  # noqa: ANN001
     """What one call takes of memory: on the screen, or as a file with all steps."""
-    from .memory import memory_of, text
+    from .memory import memory_of
+    from .memory_text import text
 
     memory = memory_of(stages, program.names)
     if folder is not None:

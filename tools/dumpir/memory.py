@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from quire.backends.plan.lives import Held, Lives, Moment
-from quire.backends.plan.plan import FLAT, Plan, Range, apart, lines_of
+from quire.backends.plan.plan import STAGED, Plan, Range, apart, lines_of
 from quire.donation import Fate, fates
 from quire.ir.avals import ShapedArray
-from quire.ir.errors import size_text
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
-from quire.memory_analysis import Role, main_plan, planned_allocations, roles
+from quire.memory_analysis import Role, main_plan, planned_allocations, roles, shown_lines
 from quire.stages import Stages
 
-ROWS = 28
-"""So many steps are shown at most on one screen."""
-AROUND_PEAK = 6
-"""So many of them before the peak, and as many after it."""
-VALUES = 12
-"""So many values are shown at most of those that are held at the peak."""
-_BAR = 24
 _KERNEL = re.compile(r"(?P<primitive>\w+)(?: at .*?)?: kernel (?P<symbol>\w+):")
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value that is held at the peak: its bytes, its type if that is known, where it lies, what made it and the user's lines."""
+    """A value that is held at the peak: its bytes, its type if that is known (``scratch`` for what only the step itself needs),
+    where it lies, what made it and the user's lines."""
 
     bytes: int
     type: str | None
@@ -66,6 +58,7 @@ class Memory:
         least: the least that this block could be in this order; what it is larger by is lost between values.
         held: the most of intermediate values that is held at one time.
         exchanged: of places that loops exchange.
+        scalars: that the host reads.
         callbacks: that functions of the host's are given, or give.
         steps: in order.
         peak: the number of the step that holds the most; 0 where nothing is held.
@@ -84,6 +77,7 @@ class Memory:
     least: int
     held: int
     exchanged: int
+    scalars: int
     callbacks: int
     steps: tuple[StepRow, ...]
     peak: int
@@ -127,12 +121,15 @@ class _Reader:
 
     def memory(self) -> Memory:
         arguments, new, reused = self.callers_memory()
-        of_kind = {kind: [b for b in self.plan.buffers if b.kind == kind] for kind in ("constant", "alternating")}
+        of_kind = {
+            kind: [b for b in self.plan.buffers if b.kind == kind] for kind in ("constant", "alternating", "staging")
+        }
         peak = self.lives.peak
         return Memory(
             self.stages.name, self.stages.target.name, arguments, new, reused,
             sum(b.size for b in of_kind["constant"]), self.plan.peak, self.plan.least, peak.held if peak else 0,
-            sum(map(apart, of_kind["alternating"])), self.callbacks, tuple(map(self.row, self.lives.moments)),
+            sum(map(apart, of_kind["alternating"])), STAGED * len(of_kind["staging"]), self.callbacks,
+            tuple(map(self.row, self.lives.moments)),
             peak.number if peak and peak.held else 0,
             tuple(map(self.value, self.largest_first(self.lives.held(peak)))) if peak and peak.held else (),
             tuple(map(self.value, self.largest_first(self.lives.held_elsewhere(peak)))) if peak and peak.held else (),
@@ -165,7 +162,7 @@ class _Reader:
         """The user's lines of a step, or of the loop or branch that it is in, as paths from the working directory."""
         while not (found := lines_of(moment.step)) and moment.within:
             moment = self.lives.moments[moment.within - 1]
-        return "; ".join(map(_shown_path, found.split("; "))) if found else ""
+        return shown_lines(found)
 
     def made_by(self, moment: Moment) -> str:
         """What a step is, in a few words."""
@@ -195,14 +192,16 @@ class _Reader:
         size = held.place.length
         if moment is None:
             return Value(size, None, self.place(held.place), 0, "there before", "")
+        kind = "scratch" if held.scratch else self.type_of(moment, size)
         return Value(
-            size, self.type_of(moment, size), self.place(held.place), held.maker, self.made_by(moment), self.lines(moment)
+            size, kind, self.place(held.place), held.maker, self.made_by(moment), self.lines(moment)
         )  # fmt: skip
 
     def type_of(self, moment: Moment, size: int) -> str | None:
-        """The type of a value, if all values of this size that its lines compute have it."""
-        found = {a for key in _keys(lines_of(moment.step)) for a in self.types.get(key, ()) if a.nbytes == size}
-        return next(iter(found)).short() if len({a.short() for a in found}) == 1 else None
+        """The type of a value, if all values of this size that its lines compute have it, or all of the program's."""
+        own = {a.short() for key in _keys(lines_of(moment.step)) for a in self.types.get(key, ()) if a.nbytes == size}
+        found = own or {a.short() for types in self.types.values() for a in types if a.nbytes == size}
+        return next(iter(found)) if len(found) == 1 else None
 
 
 def _keys(lines: str) -> list[str]:
@@ -230,103 +229,3 @@ def types_by_line(*programs: ClosedJaxpr) -> dict[str, set[ShapedArray]]:
     for program in programs:
         see(program.jaxpr)
     return found
-
-
-def _shown_path(lines: str) -> str:
-    """A path below the working directory without it."""
-    file, _, numbers = lines.rpartition(":")
-    near = os.path.relpath(file)
-    return f"{file if near.startswith('..') else near}:{numbers}"
-
-
-# -- as text ----------------------------------------------------------------------------------------------------------
-
-
-def text(memory: Memory, *, whole: bool = False) -> str:
-    """The memory of a program on one screen, or with all steps and values."""
-    lines = [*_totals(memory), "", *_timeline(memory, whole), *_peak(memory, whole), *_donated(memory)]
-    return "\n".join(lines)
-
-
-def _totals(m: Memory) -> list[str]:
-    said = f"in one block; at least {size_text(m.least)} in this order"
-    if m.transient > m.least:
-        said += f", {m.transient / m.least:.3g} times that is taken"
-    if m.held < m.transient:
-        said += f"; {size_text(m.held)} are held at most"
-    rows = [
-        ("arguments", m.arguments, ""),
-        ("results", m.results, f"and {size_text(m.reused)} in arguments' memory" if m.reused else ""),
-        ("constants", m.constants, ""),
-        ("transient", m.transient, said if m.transient else ""),
-        ("exchanged", m.exchanged, "two places for each large value that a loop carries" if m.exchanged else ""),
-        ("callbacks", m.callbacks, "what they are given and give" if m.callbacks else ""),
-    ]
-    rows = [row for row in rows if row[1] or row[0] in ("arguments", "results", "transient")]
-    return [f"{what:<10} {size_text(n):>11}  {more}".rstrip() for what, n, more in rows]
-
-
-def _timeline(m: Memory, whole: bool) -> list[str]:
-    shown = [r for r in m.steps if r.kind in FLAT or r.kind in ("loop", "branch", "load")]
-    chosen = shown if whole else _chosen(shown, m.peak)
-    if not chosen:
-        return ["nothing is computed"]
-    most = max((r.held for r in shown), default=0)
-    lines = [f"{'step':>5}  {'held while it runs':<{_BAR + 12}}  what it is"]
-    numbers = {r.number: i for i, r in enumerate(shown)}
-    last = -1
-    for row in chosen:
-        lines += _left_out(shown[last + 1 : numbers[row.number]])
-        last = numbers[row.number]
-        bar = ("#" * -(-row.held * _BAR // most) if most else "").ljust(_BAR)
-        mark = "*" if row.number == m.peak else " "
-        name = "  " * row.depth + row.name + (f"  ({row.lines})" if row.lines else "")
-        lines.append(f"{row.number:>5}{mark} {bar} {size_text(row.held):>11}  {name}")
-    lines += _left_out(shown[last + 1 :])
-    return lines
-
-
-def _left_out(rows: Sequence[StepRow]) -> list[str]:
-    if not rows:
-        return []
-    count = "1 step" if len(rows) == 1 else f"{len(rows)} steps"
-    return [f"{'...':>5}  {count}, which hold {size_text(max(r.held for r in rows))} at most"]
-
-
-def _chosen(rows: Sequence[StepRow], peak: int) -> list[StepRow]:
-    """The rows for one screen: those around the peak, and of the others those that hold the most."""
-    if len(rows) <= ROWS:
-        return list(rows)
-    at = next((i for i, r in enumerate(rows) if r.number == peak), 0)
-    near = set(range(max(0, at - AROUND_PEAK), min(len(rows), at + AROUND_PEAK + 1)))
-    # Half of the screen: each row that stands alone brings a line for those that are left out before it.
-    far = sorted((i for i in range(len(rows)) if i not in near), key=lambda i: (-rows[i].held, i))
-    chosen = near | set(far[: (ROWS - len(near)) // 2])
-    return [rows[i] for i in sorted(chosen)]
-
-
-def _peak(m: Memory, whole: bool) -> list[str]:
-    if not m.peak:
-        return []
-    lines = ["", f"held at the peak, while step {m.peak} runs: {size_text(m.held)}"]
-    for what, values in (("", m.values), ("in results and donated arguments", m.elsewhere)):
-        if not values:
-            continue
-        if what:
-            lines.append(f"{what}: {size_text(sum(v.bytes for v in values))}")
-        shown = values if whole else values[:VALUES] if not what else values[: VALUES // 2]
-        kinds = max(len(v.type or "") for v in shown)
-        places = max(len(v.place) for v in shown)
-        for v in shown:
-            by = f"by step {v.step}, {v.made_by}" if v.step else v.made_by
-            where = f"  ({v.lines})" if v.lines else ""
-            lines.append(f"  {size_text(v.bytes):>11}  {v.type or '':<{kinds}}  {v.place:<{places}}  {by}{where}")
-        if rest := values[len(shown) :]:
-            lines.append(f"  {size_text(sum(v.bytes for v in rest)):>11}  in {len(rest)} more")
-    return lines
-
-
-def _donated(m: Memory) -> list[str]:
-    if not m.donated:
-        return []
-    return ["", "donated", *(f"  {name} ({kind}): {said}" for name, kind, _, said in m.donated)]
