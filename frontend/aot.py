@@ -142,7 +142,7 @@ class Lowered:
             report_donation(closed, t.donated, t.names, t.fun_name, keep_unused=t.keep_unused)
         program = compile_program(
             closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused,
-            trace_seconds=t.traced.seconds, names=t.names,
+            trace_seconds=t.traced.seconds, names=t.names, out_tree=t.out_tree,
         )  # fmt: skip
         avals = tuple(closed.in_avals)
         signature = Signature(t.names, avals, (None,) * len(avals), (), t.in_tree, ())

@@ -525,7 +525,7 @@ class CompiledFunction:
             def compiled() -> Variant:
                 program = compile_program(
                     closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused,
-                    trace_seconds=traced.seconds, names=names,
+                    trace_seconds=traced.seconds, names=names, out_tree=traced.out_tree,
                 )  # fmt: skip
                 info.compile_seconds = program.seconds
                 info.from_cache = program.cached

@@ -115,11 +115,12 @@ def compile_program(
     keep_unused: bool = False,
     trace_seconds: float | None = None,
     names: Sequence[str] = (),
+    out_tree: Any = None,
 ) -> Program:
     """Compile a closed jaxpr for a device, or load it from the persistent cache.
 
-    `donated` are the arguments whose memory the program may use for its results; `trace_seconds` and the arguments' `names`
-    are told to those who listen for compiled functions (`stages.report`).
+    `donated` are the arguments whose memory the program may use for its results; `trace_seconds`, the arguments' `names` and
+    the results' tree are told to those who listen for compiled functions (`stages.report`).
 
     Raises:
         UnsupportedError: the target cannot do an operation or a dtype.
@@ -135,7 +136,7 @@ def compile_program(
         told = stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)
         if trace_seconds is not None:
             told.seconds[stages.TRACE] = trace_seconds
-        told.names = tuple(names)
+        told.names, told.out_tree = tuple(names), out_tree
         stages.report(told)
     cached = payload is not None
     lowered: Any = None

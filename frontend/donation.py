@@ -146,6 +146,7 @@ def fates(
     names: Sequence[str],
     kept: Sequence[int],
     results: Sequence[tuple[str, int]],
+    result_names: Sequence[str],
 ) -> list[Fate]:
     """The fate of each donated argument.
 
@@ -153,14 +154,15 @@ def fates(
         plan: of the program's main function; None where nothing is computed.
         kept: the arguments that the program has.
         results: where each result comes from (`LoweredModule.results`, with arguments as those of the function).
+        result_names: what each is called.
     """
-    facts = _Facts(plan, kept, results, names) if plan is not None else None
+    facts = _Facts(plan, kept, results, names, result_names) if plan is not None else None
     out: list[Fate] = []
     for i in donated:
         aval = closed.jaxpr.invars[i].aval
         returned = [k for k, made in enumerate(results) if made == ("argument", i)]
         if returned:
-            reused, text = True, f"{_result(returned[0])} is the argument itself"
+            reused, text = True, f"{result_names[returned[0]]} is the argument itself"
         elif i not in kept or facts is None:
             reused, text = False, "the program does not read it"
         else:
@@ -169,17 +171,14 @@ def fates(
     return out
 
 
-def _result(k: int) -> str:
-    return f"result {k}"
-
-
 class _Facts:
     """What a plan says of arguments and results."""
 
     def __init__(
-        self, plan: Plan, kept: Sequence[int], results: Sequence[tuple[str, int]], names: Sequence[str]
-    ) -> None:
-        self.names = names
+        self, plan: Plan, kept: Sequence[int], results: Sequence[tuple[str, int]], names: Sequence[str],
+        result_names: Sequence[str],
+    ) -> None:  # fmt: skip
+        self.names, self.result_names = names, result_names
         self.lives = Lives(plan)
         self.arguments: dict[int, Buffer] = {}
         self.owner: dict[Buffer, int] = {}
@@ -199,7 +198,7 @@ class _Facts:
         fitting = [(k, b) for k, b in self.results if b.size == own.size]
         for k, buffer in fitting:
             if buffer is own:
-                return True, f"{_result(k)} is written into it"
+                return True, f"{self.result_names[k]} is written into it"
         if not fitting:
             return False, f"no result has its {own.size} bytes"
         free = [(k, b) for k, b in fitting if b not in self.owner]
@@ -210,22 +209,23 @@ class _Facts:
 
     def conflict(self, own: Buffer, k: int, buffer: Buffer) -> str:
         """Why a result of its size is not written into an argument."""
+        result = self.result_names[k]
         reads = [m for m in self.lives.moments if self.touches(m, own, written=False)]
         writes = [m for m in self.lives.moments if self.touches(m, buffer, written=True)]
         if not reads or not writes:
-            return f"{_result(k)} is not computed from it"
+            return f"{result} is not computed from it"
         last, first = reads[-1], writes[0]
         if last.number > first.number:
-            return f"{_named(last)} reads it after {_named(first)} has written to {_result(k)}"
+            return f"{_named(last)} reads it after {_named(first)} has written to {result}"
         if last.number == first.number:
             if first.step.kind == "copy":
                 lines = shown_lines(lines_of(first.step))
-                return f"{_result(k)} begins as a copy of it{f' ({lines})' if lines else ''}: it must stay as it is"
+                return f"{result} begins as a copy of it{f' ({lines})' if lines else ''}: it must stay as it is"
             from quire.passes.fusion.updates import LEAST_BYTES
 
             small = f", and what is smaller than {LEAST_BYTES} bytes is not updated in place"
-            return f"{_named(first)} reads it while it writes {_result(k)}" + small * (own.size < LEAST_BYTES)
-        return f"{_named(first)}, which makes {_result(k)}, is no update of it"
+            return f"{_named(first)} reads it while it writes {result}" + small * (own.size < LEAST_BYTES)
+        return f"{_named(first)}, which makes {result}, is no update of it"
 
     def touches(self, moment: Moment, buffer: Buffer, *, written: bool) -> bool:
         return any(place.buffer is buffer and (writes == written) for place, writes in moment.step.touched())

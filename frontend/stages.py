@@ -62,6 +62,7 @@ class Stages(Mapping[str, str]):
         pipeline: the text of the pipeline.
         program: the traced program.
         names: the path of each argument, as ``params['w']``, where they are known.
+        out_tree: the tree of the results, where it is known.
         seconds: the time of what was done so far: trace, stablehlo (lowering), iree, load.
 
     ``stages["optimized"]`` is the program after the last pass, ``stages["code"]`` the target's code under any target.
@@ -94,6 +95,7 @@ class Stages(Mapping[str, str]):
         )
         self.pipeline = str(self.manager)
         self.names: tuple[str, ...] = ()
+        self.out_tree: Any = None
         self.seconds: dict[str, float] = {}
         # A variable keeps its name from pass to pass; off: each text has the names of its own order.
         self.share_names = True

@@ -114,7 +114,8 @@ def test_what_becomes_of_donated_arguments(name: str) -> None:
     program = lowered.stages.lowered
     names = lowered.traced.names
     found = fates(
-        main_plan(lowered.as_text("plan")), lowered.traced.jaxpr, lowered.traced.donated, names, program.kept, program.results
+        main_plan(lowered.as_text("plan")), lowered.traced.jaxpr, lowered.traced.donated, names, program.kept, program.results,
+        [f"result {k}" for k in range(len(program.results))],
     )  # fmt: skip
     said = [f"{x.name}: {x.text}" for x in found]
     assert all(fnmatch.fnmatchcase(text, pattern) for text, pattern in zip(said, expected, strict=True)), said

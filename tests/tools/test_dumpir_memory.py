@@ -51,7 +51,7 @@ def same(x):
     return x
 
 if __name__ == '__main__':
-    f = quire.compile(lambda data: qnp.sort(data['a'])[::-1])
+    f = quire.compile(lambda data: {'out': qnp.sort(data['a'])[::-1]})
     f({'a': np.ones(100, 'f4')})
     f({'a': np.ones(200, 'f4')})
 """
@@ -133,7 +133,7 @@ def test_a_loop_and_what_the_host_reads(script: str, run: Run) -> None:
     assert [r for r in rows if "for loop" in r or "the host reads" in r]
     inner = [r for r in rows if re.search(r"bytes    \S", r)]
     assert any("fft_" in r for r in inner) and any("sort_" in r for r in inner)
-    assert "copy x to result 0" in text and re.search(r"^constants +128 bytes$", text, re.MULTILINE)
+    assert "copy x to result[0]" in text and re.search(r"^constants +128 bytes$", text, re.MULTILINE)
 
 
 def test_a_long_program_is_shortened_on_the_screen_only(script: str, run: Run, tmp_path: Path) -> None:
@@ -156,6 +156,7 @@ def test_every_function_of_a_script(script: str, run: Run) -> None:
     assert text.count(": memory (cpu)") == 2
     copies = [s["name"] for s in first["steps"]]
     assert all("argument 0" not in name for name in copies)  # they have the user's names
+    assert copies[0] == "allocate result['out']" and copies[-1] == "hand over result['out']"
 
 
 def test_scratch_memory_is_told_apart(script: str, run: Run) -> None:
@@ -176,11 +177,11 @@ def test_textual_programs(tmp_path: Path, run: Run) -> None:
 def test_donated_arguments(script: str, run: Run) -> None:
     args = ["--args", "f32[8192]", "f32[8192]", "f32[5]"]
     text = run(f"{script}:step", *args)
-    assert "\ndonated\n  p (f32[8192]): result 0 is written into it\n  q (f32[8192]): " in text
+    assert "\ndonated\n  p (f32[8192]): result[0] is written into it\n  q (f32[8192]): " in text
     assert text.endswith("\n  r (f32[5]): the program does not read it\n")
     (found,) = run.data(f"{script}:step", *args)
     assert found["donated"][0] == {
-        "name": "p", "type": "f32[8192]", "reused": True, "text": "result 0 is written into it",
+        "name": "p", "type": "f32[8192]", "reused": True, "text": "result[0] is written into it",
     }  # fmt: skip
 
 

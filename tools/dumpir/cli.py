@@ -300,7 +300,7 @@ def _memory(program, stages, options: argparse.Namespace, screen, folder: Path |
     from .memory import memory_of
     from .memory_text import text
 
-    memory = memory_of(stages, program.names)
+    memory = memory_of(stages, program.names, program.out_tree)
     if folder is not None:
         path = folder / ("memory.json" if options.json else "memory.txt")
         path.write_text(json.dumps(memory.data(), indent=1) if options.json else text(memory, whole=True) + "\n", "utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 
 from quire.backends.plan.lives import Held, Lives, Moment
 from quire.backends.plan.plan import STAGED, Plan, Range, apart, lines_of
+from quire.compiled_function import result_paths
 from quire.donation import Fate, fates
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
@@ -94,21 +95,25 @@ class Memory:
         return out
 
 
-def memory_of(stages: Stages, names: Sequence[str] = ()) -> Memory:
-    """The memory of a program. `names` are its arguments' paths.
+def memory_of(stages: Stages, names: Sequence[str] = (), out_tree: Any = None) -> Memory:
+    """The memory of a program. `names` are its arguments' paths, `out_tree` is the tree of its results.
 
     Raises:
         CompileError: the target's compiler, or the plan, refuses the program.
     """
-    return _Reader(stages, names).memory()
+    return _Reader(stages, names, out_tree).memory()
 
 
 class _Reader:
-    def __init__(self, stages: Stages, names: Sequence[str]) -> None:
+    def __init__(self, stages: Stages, names: Sequence[str], out_tree: Any) -> None:
         self.stages, self.lowered = stages, stages.lowered
         self.closed: ClosedJaxpr = stages.program
         count = len(self.closed.in_avals)
         self.names = list(names) if len(names) == count else [f"argument {i}" for i in range(count)]
+        paths = result_paths(out_tree) if out_tree is not None else ()
+        count = len(self.closed.out_avals)
+        known = len(paths) == count
+        self.results = [f"result{path}" for path in paths] if known else [f"result {k}" for k in range(count)]
         computed = any(kind == "result" for kind, _ in self.lowered.results)
         plan = stages["plan"] if computed else ""
         self.plan = main_plan(plan) or Plan("main", [], [], 0, 0)
@@ -147,7 +152,7 @@ class _Reader:
     def fates(self) -> list[Fate]:
         plan = self.plan if self.plan.buffers else None
         kept, results = self.lowered.kept, self.lowered.results
-        return fates(plan, self.closed, self.stages.donated, self.names, kept, results)
+        return fates(plan, self.closed, self.stages.donated, self.names, kept, results, self.results)
 
     @staticmethod
     def largest_first(values: Sequence[Held]) -> list[Held]:
@@ -185,7 +190,7 @@ class _Reader:
             return repr(place)
         whole = place.offset == 0 and place.length == place.buffer.size
         part = "" if whole else f"[{place.offset}:{place.offset + place.length}]"
-        return " = ".join(self.names[i] if what == "argument" else f"result {i}" for what, i in known) + part
+        return " = ".join(self.names[i] if what == "argument" else self.results[i] for what, i in known) + part
 
     def value(self, held: Held) -> Value:
         moment = self.lives.moments[held.maker - 1] if held.maker else None
