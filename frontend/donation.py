@@ -7,6 +7,7 @@ fit. `fates` tells of every donated argument what the plan of the program has ma
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,7 +57,7 @@ def not_usable(
     found = _unmatched(jaxpr, donated)
     if not found:
         return []
-    fitting = [i for i in donated if i not in found]
+    fitting = sorted(set(donated) - set(found))
     return [NotUsable(names[i], jaxpr.invars[i].aval, _reason(jaxpr, i, fitting, names)) for i in found]
 
 
@@ -83,20 +84,20 @@ def _read(jaxpr: Jaxpr) -> set[Atom]:
 
 def _unmatched(jaxpr: Jaxpr, donated: Sequence[int]) -> list[int]:
     """The donated arguments that are left when results have been given to them: by type, then by number of elements."""
-    free = [a.strong() for a in jaxpr.out_avals]
+    free = Counter(a.strong() for a in jaxpr.out_avals)
     left: list[int] = []
     for i in donated:
         aval = jaxpr.invars[i].aval.strong()
-        if aval in free:
-            free.remove(aval)
+        if free[aval]:
+            free[aval] -= 1
         else:
             left.append(i)
-    sizes = [a.size for a in free]
+    sizes = Counter(a.size for a in free.elements())
     out: list[int] = []
     for i in left:
         size = jaxpr.invars[i].aval.size
-        if size in sizes:
-            sizes.remove(size)
+        if sizes[size]:
+            sizes[size] -= 1
         else:
             out.append(i)
     return out

@@ -50,6 +50,13 @@ def long(x):
 def same(x):
     return x
 
+def layers(ws, x):
+    def loss(ws, x):
+        for w in ws:
+            x = qnp.tanh(qnp.sort(x @ w))
+        return qnp.sum(x)
+    return quire.grad(loss)(ws, x)
+
 if __name__ == '__main__':
     f = quire.compile(lambda data: {'out': qnp.sort(data['a'])[::-1]})
     f({'a': np.ones(100, 'f4')})
@@ -147,6 +154,20 @@ def test_a_long_program_is_shortened_on_the_screen_only(script: str, run: Run, t
     assert "..." not in whole and len(re.findall(r"^ +\d+[* ] ", whole, re.MULTILINE)) == 120
     run(f"{script}:long", "--args", "f32[1024]", "-o", str(tmp_path), "--json")
     assert json.loads((tmp_path / "memory.json").read_text())["name"] == "long"
+
+
+def test_values_that_are_alike_are_counted(script: str, run: Run, tmp_path: Path) -> None:
+    args = [f"{script}:layers", "--args", "[quire.ShapeDtypeStruct((64, 64), 'f4') for _ in range(20)]", "f32[32,64]"]
+    (found,) = run.data(*args)
+    text = run(*args)
+    (count, line), *_ = re.findall(r"^ +\S+ KiB .* (\d+) values +.*model\.py:(\d+)\)$", text, re.MULTILINE)
+    assert int(count) >= 10 and SCRIPT.splitlines()[int(line) - 1].strip() == "x = qnp.tanh(qnp.sort(x @ w))"
+    shown = text.partition("held at the peak")[2].splitlines()[1:]
+    values = sum(int(n[1]) if (n := re.search(r" (\d+) (?:values|more)", row)) else 1 for row in shown if row.startswith("  "))
+    assert values >= len(found["values"])
+    run(*args, "-o", str(tmp_path))
+    whole = (tmp_path / "memory.txt").read_text()
+    assert " values " not in whole and whole.count("by step ") >= len(found["values"])
 
 
 def test_every_function_of_a_script(script: str, run: Run) -> None:

@@ -203,10 +203,10 @@ class _Reader:
         )  # fmt: skip
 
     def type_of(self, moment: Moment, size: int) -> str | None:
-        """The type of a value, if all values of this size that its lines compute have it, or all of the program's."""
+        """The type of a value: that of all values of this size that its lines compute, or else the program. Or the two there are."""
         own = {a.short() for key in _keys(lines_of(moment.step)) for a in self.types.get(key, ()) if a.nbytes == size}
         found = own or {a.short() for types in self.types.values() for a in types if a.nbytes == size}
-        return next(iter(found)) if len(found) == 1 else None
+        return " or ".join(sorted(found)) if 1 <= len(found) <= 2 else None
 
 
 def _keys(lines: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from quire.backends.plan.plan import FLAT
 from quire.ir.errors import size_text
 
-from .memory import Memory, StepRow
+from .memory import Memory, StepRow, Value
 
 ROWS = 28
 """So many steps are shown at most on one screen."""
@@ -91,16 +91,26 @@ def _peak(m: Memory, whole: bool) -> list[str]:
             continue
         if what:
             lines.append(f"{what}: {size_text(sum(v.bytes for v in values))}")
-        shown = values if whole else values[:VALUES] if not what else values[: VALUES // 2]
-        kinds = max(len(v.type or "") for v in shown)
-        places = max(len(v.place) for v in shown)
-        for v in shown:
-            by = f"by step {v.step}, {v.made_by}" if v.step else v.made_by
+        rows = [(1, v) for v in values] if whole else _alike(values)
+        shown = rows if whole else rows[: VALUES if not what else VALUES // 2]
+        kinds = max(len(v.type or "") for _, v in shown)
+        places = [f"{n} values" if n > 1 else v.place for n, v in shown]
+        width = max(map(len, places))
+        for (n, v), place in zip(shown, places):
+            by = v.made_by if n > 1 or not v.step else f"by step {v.step}, {v.made_by}"
             where = f"  ({v.lines})" if v.lines else ""
-            lines.append(f"  {size_text(v.bytes):>11}  {v.type or '':<{kinds}}  {v.place:<{places}}  {by}{where}")
-        if rest := values[len(shown) :]:
-            lines.append(f"  {size_text(sum(v.bytes for v in rest)):>11}  in {len(rest)} more")
+            lines.append(f"  {size_text(n * v.bytes):>11}  {v.type or '':<{kinds}}  {place:<{width}}  {by}{where}")
+        if rest := rows[len(shown) :]:
+            lines.append(f"  {size_text(sum(n * v.bytes for n, v in rest)):>11}  in {sum(n for n, _ in rest)} more")
     return lines
+
+
+def _alike(values: Sequence[Value]) -> list[tuple[int, Value]]:
+    """How many there are of each value of one size and type that one kernel makes at one line; those that take most first."""
+    found: dict[tuple[int, str | None, str, str], list[Value]] = {}
+    for v in values:
+        found.setdefault((v.bytes, v.type, v.made_by, v.lines), []).append(v)
+    return sorted(((len(same), same[0]) for same in found.values()), key=lambda row: -row[0] * row[1].bytes)
 
 
 def _donated(m: Memory) -> list[str]:
