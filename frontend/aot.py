@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,9 @@ from quire.passes.cost import estimate
 from quire.runtime.devices import Device
 
 from . import tree_util
-from .compiled_function import TracedFunction, Variant, report_donation
+from .compiled_function import TracedFunction, Variant
 from .compiler import compile_program
+from .donation import report_donation
 from .key_array import KeyDType, PRNGKeyArray
 from .memory_analysis import Allocations, MemoryAnalysis, planned_allocations
 from .spans import span
@@ -105,7 +105,9 @@ class Lowered:
 
         self.traced = traced
         self.target = target
-        self.stages = stages_of(traced.jaxpr, target, name=traced.fun_name, donated=traced.donated)
+        self.stages = stages_of(
+            traced.jaxpr, target, name=traced.fun_name, donated=traced.donated, keep_unused=traced.keep_unused
+        )
 
     @property
     def in_tree(self) -> Any:
@@ -136,10 +138,11 @@ class Lowered:
         """Compile for the device: a callable `Compiled`."""
         t = self.traced
         closed = t.jaxpr
-        report_donation(closed, t.donated, t.names, t.fun_name)
+        if t.donated:
+            report_donation(closed, t.donated, t.names, t.fun_name, keep_unused=t.keep_unused)
         program = compile_program(
             closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused,
-            trace_seconds=t.traced.seconds,
+            trace_seconds=t.traced.seconds, names=t.names, out_tree=t.out_tree,
         )  # fmt: skip
         avals = tuple(closed.in_avals)
         signature = Signature(t.names, avals, (None,) * len(avals), (), t.in_tree, ())
@@ -209,13 +212,11 @@ class Compiled:
         """The memory of one call, as it is planned; the program is compiled half-way once more to see it."""
         program, closed = self.variant.program, self.variant.closed
         made = {i: a.nbytes for (kind, i), a in zip(program.results, program.out_avals) if kind == "result"}
-        stored = sum(math.prod(s) * d.itemsize for s, d in program.executable.stored_results)
         forwarded = sum(a.nbytes for (kind, _), a in zip(program.results, program.out_avals) if kind == "argument")
-        planned = planned_allocations(self.lowered.stages["plan"]) if made else Allocations(0, 0)
-        output = sum(made.values())
+        planned = planned_allocations(self.lowered.stages["plan"], len(program.kept)) if made else Allocations(0, 0)
         return MemoryAnalysis(
-            sum(closed.in_avals[i].nbytes for i in program.kept), output + forwarded,
-            forwarded + max(0, output - stored - planned.results), planned.temporaries, program.vmfb_bytes,
+            sum(closed.in_avals[i].nbytes for i in program.kept), sum(made.values()) + forwarded,
+            forwarded + planned.reused_bytes, planned.temporaries, program.vmfb_bytes,
         )  # fmt: skip
 
 

@@ -515,14 +515,17 @@ class CompiledFunction:
                 warnings.warn(f"{self._name} is compiled anew: {info.reason}", stacklevel=3)
             donated = self._donated_leaves(args, kwargs)
             closed = traced.closed()
-            report_donation(closed, donated, names, self._name)
+            if donated:
+                from .donation import report_donation
+
+                report_donation(closed, donated, names, self._name, keep_unused=self._keep_unused)
 
             checks = config.options.debug_nans or config.options.debug_infs  # part of the key
 
             def compiled() -> Variant:
                 program = compile_program(
                     closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused,
-                    trace_seconds=traced.seconds,
+                    trace_seconds=traced.seconds, names=names, out_tree=traced.out_tree,
                 )  # fmt: skip
                 info.compile_seconds = program.seconds
                 info.from_cache = program.cached
@@ -678,22 +681,4 @@ def check_outputs(leaves: Sequence[Any], tree: Any, function: str) -> None:
             ) from None
 
 
-def report_donation(closed: ClosedJaxpr, donated: Sequence[int], names: Sequence[str], function: str) -> None:
-    """Warn of donated buffers that no result can use, and say why."""
-    if not donated:
-        return
-    free: list[ShapedArray] = [a.strong() for a in closed.out_avals]
-    unused: list[str] = []
-    for i in donated:
-        aval = closed.jaxpr.invars[i].aval.strong()
-        if aval in free:
-            free.remove(aval)
-        else:
-            unused.append(f"{names[i]} ({aval.short()}: no result left with this shape and dtype)")
-    if unused:
-        warnings.warn(
-            f"{function}: some donated buffers were not usable: {', '.join(unused)}", UserWarning, stacklevel=4
-        )
-
-
-__all__ = ["CompiledFunction", "TracedFunction", "Variant", "report_donation"]
+__all__ = ["CompiledFunction", "TracedFunction", "Variant"]

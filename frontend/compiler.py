@@ -114,11 +114,13 @@ def compile_program(
     donated: Sequence[int] = (),
     keep_unused: bool = False,
     trace_seconds: float | None = None,
+    names: Sequence[str] = (),
+    out_tree: Any = None,
 ) -> Program:
     """Compile a closed jaxpr for a device, or load it from the persistent cache.
 
-    `donated` are the arguments whose memory the program may use for its results; `trace_seconds` is told to those who
-    listen for compiled functions (`stages.report`).
+    `donated` are the arguments whose memory the program may use for its results; `trace_seconds`, the arguments' `names` and
+    the results' tree are told to those who listen for compiled functions (`stages.report`).
 
     Raises:
         UnsupportedError: the target cannot do an operation or a dtype.
@@ -134,6 +136,7 @@ def compile_program(
         told = stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)
         if trace_seconds is not None:
             told.seconds[stages.TRACE] = trace_seconds
+        told.names, told.out_tree = tuple(names), out_tree
         stages.report(told)
     cached = payload is not None
     lowered: Any = None
@@ -173,7 +176,7 @@ def _planned(closed: ClosedJaxpr, target: Target, name: str, donated: tuple[int,
     results = sum(a.nbytes for a in closed.out_avals)
     try:
         text = stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)["plan"]
-        temporaries = size_text(planned_allocations(text).temporaries)
+        temporaries = size_text(planned_allocations(text, len(closed.in_avals)).temporaries)
     except Exception:  # the error that is being reported is the one to raise
         temporaries = "an unknown number of bytes"
     return f"{size_text(results)} for its results and {temporaries} for intermediate values"

@@ -61,6 +61,8 @@ class Stages(Mapping[str, str]):
         target: what the program is compiled for.
         pipeline: the text of the pipeline.
         program: the traced program.
+        names: the path of each argument, as ``params['w']``, where they are known.
+        out_tree: the tree of the results, where it is known.
         seconds: the time of what was done so far: trace, stablehlo (lowering), iree, load.
 
     ``stages["optimized"]`` is the program after the last pass, ``stages["code"]`` the target's code under any target.
@@ -92,6 +94,8 @@ class Stages(Mapping[str, str]):
             pipeline, target=target, verify_each=verify_each, compare=compare, compare_inputs=compare_inputs
         )
         self.pipeline = str(self.manager)
+        self.names: tuple[str, ...] = ()
+        self.out_tree: Any = None
         self.seconds: dict[str, float] = {}
         # A variable keeps its name from pass to pass; off: each text has the names of its own order.
         self.share_names = True

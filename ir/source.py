@@ -133,6 +133,18 @@ def current_source(depth: int = 1) -> Source | None:
     return None
 
 
+def stack_level() -> int:
+    """The `stacklevel` with which a `warnings.warn` in the calling function names the innermost user frame."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    level = 1
+    while frame is not None:
+        if not is_internal(frame.f_code):
+            return level
+        frame = frame.f_back
+        level += 1
+    return 1
+
+
 def where(source: Source | None) -> str:
     """The position as the end of a message: `` (at file.py:12, in f)``; empty when unknown."""
     if source is None:

@@ -222,13 +222,17 @@ class HostFunction:
         return Op("import", (), (made,), name=name, donated=donated, late=late, handle=op)
 
     def export(self, op: int, operands: list[int], results: list[int]) -> Op:
-        del results
-        return Op("export", (self.value[operands[0]],), (), handle=op)
+        return Op("export", (self.value[operands[0]],), (), name=self.returned(results[0]), handle=op)
 
     def store(self, op: int, operands: list[int], results: list[int]) -> Op:
         del results
         self.stored_global(op)
         return Op("store", (self.value[operands[0]],), (), handle=op)
+
+    def returned(self, view: int) -> str:
+        """Which of the function's results a caller's array is; empty if it is none."""
+        numbers = [number for user, number in self.mlir.uses(view) if self.mlir.name(user) == b"util.return"]
+        return f"result{min(numbers)}" if numbers else ""
 
     def only_here(self, op: int, view: int) -> bool:
         """Whether a caller's array is used by its import only, and not handed back as it is."""

@@ -164,6 +164,7 @@ class Mlir:
         def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
         for name, (result, arguments) in SIGNATURES.items():
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments

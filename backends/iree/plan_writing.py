@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import mlir_c
 from host_programs import HostFunction, HostTypes
-from plan.plan import BOTH, FLAT, READ, Buffer, Plan, Range, Step, walk
+from plan.plan import BOTH, FLAT, READ, STAGED, Buffer, Plan, Range, Step, apart, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` takes longer to import than all else here
@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # `typing` takes longer to import than all else here
 
 _ACCESS = {READ: b"1 : i32", BOTH: b"3 : i32"}
 _LOOPS = frozenset((b"scf.for", b"scf.while"))
-STAGED = 16
-"""Bytes for each scalar that the host reads."""
 
 
 class Writer:
@@ -128,10 +126,10 @@ class Writer:
             self.transient = self.alloca(transient, b"transient", transient.size, place)
         for step in walk(self.plan.steps):
             for one, other in step.exchanged:
-                resource = self.alloca(one, b"transient", 2 * self.apart(one), place)
+                resource = self.alloca(one, b"transient", 2 * apart(one), place)
                 self.memory[other] = self.memory[one]
                 self.pairs.append((resource, self.memory[one][1]))
-                self.base[one], self.base[other] = self.number(0), self.number(self.apart(one))
+                self.base[one], self.base[other] = self.number(0), self.number(apart(one))
         if self.staged:
             size = STAGED * len(self.staged)
             buffers = list(self.staged)
@@ -141,11 +139,6 @@ class Writer:
         for step in self.plan.steps:
             if step.kind == "new":
                 self.write_new(step, place)
-
-    @staticmethod
-    def apart(buffer: Buffer) -> int:
-        """From one of two exchanged buffers to the other."""
-        return -(-buffer.size // 256) * 256
 
     def alloca(self, buffer: Buffer, kind: bytes, size: int, before: int) -> int:
         """A buffer's memory."""

@@ -13,14 +13,18 @@ from host_programs import HostFunction, HostTypes
 from host_programs import NotPlanned as NotPlanned
 from plan import checking, making
 from plan.checking import PlanError as PlanError
-from plan.plan import Plan, text
+from plan.plan import text
+from plan.program import walk
 from plan_writing import Writer
+from user_lines import UserLines
 
 _FUNCTIONS = frozenset((b"util.func", b"util.initializer"))
 
 
-def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64, shown: bool = False) -> list[str]:
-    """Plan, prove and rewrite all functions of the host; the text of each plan, if it is to be `shown`.
+def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64, shown: bool = True) -> list[str]:
+    """Plan, prove and rewrite all functions of the host.
+
+    Gives the text of each plan, with the user's lines, if it is to be shown.
 
     Raises:
         NotPlanned: an operation is not known, or a size is not constant.
@@ -32,12 +36,9 @@ def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64, shown: bool = 
     for op in list(mlir.operations(mlir.first_block(module))):
         if mlir.name(op) in _FUNCTIONS and mlir.first_block(op):
             if any(types.of_resource(op_inner) for op_inner in mlir.operations(mlir.first_block(op))):
-                plan, function = _plan(mlir, types, op, alignment)
-                if shown:
-                    out.append(text(plan))
-                Writer(mlir, types, function, plan).write()
+                out.append(_plan(mlir, types, op, alignment, shown))
     types.type_globals(module)
-    return out
+    return out if shown else []
 
 
 def several_devices(mlir: mlir_c.Mlir, module: int) -> bool:
@@ -50,8 +51,14 @@ def several_devices(mlir: mlir_c.Mlir, module: int) -> bool:
     return kinds.count(device) > 1
 
 
-def _plan(mlir: mlir_c.Mlir, types: HostTypes, function: int, alignment: int) -> tuple[Plan, HostFunction]:
+def _plan(mlir: mlir_c.Mlir, types: HostTypes, function: int, alignment: int, shown: bool) -> str:
     taken = HostFunction(mlir, types, function)
     made = making.make(taken.program, alignment)
     checking.check(taken.program, made)
-    return made, taken
+    if shown:
+        lines = UserLines(mlir)
+        for op in walk(taken.program.region):
+            op.where = lines.of_operation(op.handle)
+    written = text(made) if shown else ""
+    Writer(mlir, types, taken, made).write()
+    return written

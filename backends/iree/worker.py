@@ -193,7 +193,7 @@ class Invocation:
             bodies.put_back()
             yield self.run("stream", "flow")
         else:
-            yield from self.to_commands(module)
+            yield from self.to_commands(module, shown=False)
             bodies.put_back()
             if trusted:
                 mlir.erase(module, b"hal.buffer_view.assert")
@@ -210,7 +210,7 @@ class Invocation:
         self.verify(True)
         yield self.run_passes(pipelines.VM)
 
-    def to_commands(self, module: int, shown: bool = False) -> Iterator[bool]:
+    def to_commands(self, module: int, *, shown: bool) -> Iterator[bool]:
         """The stream phase up to the commands on buffers, by a plan of memory and order. Step by step.
 
         What comes out is verified, which takes little while the kernels' bodies are aside.

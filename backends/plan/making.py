@@ -428,7 +428,8 @@ class _Maker:
                 s.buffer = Buffer(kind, f"{kind}{number}", s.high - s.low)
                 continue
             counts[kind] = counts.get(kind, 0) + 1
-            name = s.pin.name or f"{kind}{counts[kind] - 1}"
+            # What a function of the host's is given is not a result of the program's: those have names.
+            name = s.pin.name or f"{'handed' if kind == 'result' else kind}{counts[kind] - 1}"
             s.buffer = Buffer(kind, name, s.pinned[1], s.pin)
             s.low = s.pinned[0]
 

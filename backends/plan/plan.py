@@ -127,6 +127,28 @@ class Plan:
 
     def __init__(self, name: str, buffers: Sequence[Buffer], steps: list[Step], peak: int, least: int) -> None:
         self.name, self.buffers, self.steps, self.peak, self.least = name, list(buffers), steps, peak, least
+        names: set[str] = set()
+        for buffer in self.buffers:  # so that the text says which is which
+            own, number = buffer.name, 0
+            while buffer.name in names:
+                number += 1
+                buffer.name = f"{own}.{number}"
+            names.add(buffer.name)
+
+
+STAGED = 16
+"""Bytes for each scalar that the host reads."""
+
+
+def apart(buffer: Buffer) -> int:
+    """From one of two exchanged buffers to the other: they lie in one allocation of twice so many bytes."""
+    return -(-buffer.size // 256) * 256
+
+
+def allocated(plan: Plan) -> int:
+    """The bytes that a run of a plan allocates beside the results' memory: of intermediate values and scalars."""
+    alternating = sum(apart(b) for b in plan.buffers if b.kind == "alternating")
+    return plan.peak + alternating + STAGED * sum(b.kind == "staging" for b in plan.buffers)
 
 
 FLAT = frozenset(("dispatch", "copy", "fill"))
@@ -142,7 +164,10 @@ def walk(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def text(plan: Plan) -> str:
-    """The plan, a line a step; `|` marks what may run together with the line before."""
+    """The plan, a line a step, read back by `parsing.py`.
+
+    `|` marks what may run together with the line before; after ``  # `` are the user's lines, where they are known.
+    """
     lines = [f"plan @{plan.name}"]
     for buffer in plan.buffers:
         lines.append(f"  buffer {buffer.name}: {buffer.kind}, {buffer.size} bytes")
@@ -152,7 +177,8 @@ def text(plan: Plan) -> str:
         before: Step | None = None
         for step in steps:
             together = before is not None and step.kind in FLAT and before.kind in FLAT and step.wave == before.wave
-            lines.append(indent + ("| " if together else "") + line(step))
+            where = lines_of(step)
+            lines.append(indent + ("| " if together else "") + line(step) + (f"  # {where}" if where else ""))
             for number, part in enumerate(step.parts):
                 if number:
                     lines.append(indent + "--")
@@ -161,6 +187,12 @@ def text(plan: Plan) -> str:
 
     show(plan.steps, "  ")
     return "\n".join([*lines, ""])
+
+
+def lines_of(step: Step) -> str:
+    """The user's lines that a step comes from, as ``model.py:12,14``; empty where they are not known."""
+    op = step.at or step.op
+    return op.where if op is not None else ""
 
 
 def line(step: Step) -> str:
@@ -177,4 +209,7 @@ def line(step: Step) -> str:
     if step.kind in ("loop", "branch"):
         exchanged = "".join(f"; exchanges {a} and {b}" for a, b in step.exchanged)
         return f"{step.op.kind if step.op else step.kind} " + ", ".join(map(repr, step.slots)) + exchanged
-    return " ".join(filter(None, (step.kind, name, ", ".join(map(repr, step.ranges)))))
+    places = ", ".join(map(repr, step.ranges))
+    if step.kind == "give":
+        return f"give {places}" + (f" as {name}" if name and name != step.ranges[0].buffer.name else "")
+    return " ".join(filter(None, (step.kind, name if step.kind != "new" else "", places)))

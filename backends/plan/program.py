@@ -56,11 +56,14 @@ class Region:
 
 
 class Op:
-    """One operation; see the module for what each kind means."""
+    """One operation; see the module for what each kind means.
+
+    `where` is the user's lines that it comes from, as ``model.py:12,14``, where they have been asked for.
+    """
 
     __slots__ = (
         "donated", "handle", "kind", "late", "length", "name", "offset", "operands", "pattern", "ranges", "regions", "results",
-        "source_offset", "ties",
+        "source_offset", "ties", "where",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +98,7 @@ class Op:
         self.late = late
         self.regions = list(regions)
         self.handle = handle
+        self.where = ""
 
 
 class Program:

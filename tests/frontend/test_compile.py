@@ -145,7 +145,7 @@ def test_donated_arrays_are_gone_and_reported():
     with pytest.raises(RuntimeError, match=r"f32\[100\], has no memory any more: it was donated"):
         x + 1
 
-    with pytest.warns(UserWarning, match=r"donated buffers were not usable: x \(f32\[3\]: no result left with this"):
+    with pytest.warns(UserWarning, match=r"donated buffers were not usable: x \(f32\[3\]\): no result has this"):
         quire.compile(lambda x: x.sum(), donate_argnums=0)(qnp.ones(3))
 
 

@@ -14,6 +14,8 @@ import pytest
 import quire
 import quire.numpy as qnp
 from quire import lax, tree_util
+from quire.backends.plan import plan
+from quire.backends.plan.parsing import parse
 from quire.memory_analysis import planned_allocations
 from quire.runtime import buffers
 
@@ -266,6 +268,7 @@ def test_waiting_does_not_hinder_donation():
 def test_the_allocations_of_a_plan():
     text = """plan @main
   buffer constant0: constant, 3072 bytes
+  transient: 0 bytes, 0 at least
   give constant0[0:3072]
 
 plan @main
@@ -275,5 +278,73 @@ plan @main
   buffer transient: transient, 192 bytes
   transient: 192 bytes, 128 at least
 """
-    found = planned_allocations(text)
-    assert (found.results, found.temporaries) == (72, 192)
+    found = planned_allocations(text, 1)
+    assert (found.results, found.temporaries, found.reused, found.reused_bytes) == (72, 192, (), 0)
+    more = """  buffer arg1: argument, 24 bytes
+  buffer alternating3: alternating, 300 bytes
+  buffer alternating4: alternating, 300 bytes
+  buffer scalar1: staging, 1 bytes
+  transient: 192 bytes, 128 at least
+  give arg0[0:64] as result2
+  give arg1[0:24] as result3
+  give result0[0:64]
+"""
+    found = planned_allocations(text.replace("  transient: 192 bytes, 128 at least\n", more), 1)
+    # Two places of 300 bytes, aligned to 256, and 16 bytes for a scalar. arg1 is no argument of the program's own.
+    assert (found.results, found.temporaries, found.reused, found.reused_bytes) == (72, 192 + 1024 + 16, (0,), 64)
+    assert planned_allocations("", 1).temporaries == 0
+
+
+def test_the_plans_of_real_programs_are_read_back():
+    kinds: set[str] = set()
+    for f, args in ((keeping, (DONATED, KEPT)), (donating, (DONATED, KEPT)), (quire.compile(counted_loop), (S, 3))):
+        text = f.lower(*args).as_text("plan")
+        assert "test_memory.py:" in text
+        read = parse(text)
+        assert "\n".join(plan.text(p) for p in read).strip() == text.strip()
+        kinds.update(s.kind for p in read for s in plan.walk(p.steps))
+    assert kinds == {"new", "dispatch", "copy", "fill", "give", "load", "loop"}
+
+
+def counted_loop(x, n):
+    """The host reads a scalar."""
+
+    def body(c):
+        y, k = c
+        return qnp.sort(qnp.fft.rfft(y).real[:8].repeat(2)) + y, k + 1
+
+    return lax.while_loop(lambda c: c[1] < n, body, (x[:16], 0))
+
+
+S = np.linspace(-1, 1, 1024, dtype=np.float32)
+ALLOCATING = {
+    "intermediate values": (lambda x: qnp.sum(qnp.cumsum(qnp.sort(x))[::-1] * qnp.sort(x)), (S,), ()),
+    "scalars": (counted_loop, (S, np.int32(3)), ()),
+    "several results": (lambda x: (x * 2, qnp.sum(x), x[::-1]), (S,), ()),
+    "a large result": (lambda x: (qnp.tile(x, 32), x[3]), (S,), ()),
+    "returned unchanged": (lambda x: (x, x + 1, qnp.transpose(x.reshape(2, -1))), (S,), ()),
+    "donated": (lambda x, y: (x * 2 + y[3], qnp.sum(y)), (np.tile(S, 8), S), (0,)),
+    "donated in a loop": (lambda x: lax.fori_loop(0, 5, lambda i, c: c.at[i].set(c[i + 1] * 2), x), (S,), (0,)),
+    "callbacks": (lambda x: quire.pure_callback(np.negative, quire.ShapeDtypeStruct((1024,), "float32"), qnp.sort(x)) + x, (S,), ()),
+    "donated in vain": (lambda x: (x - 1, x[::-1]), (S,), (0,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALLOCATING)
+def test_the_analysis_is_what_the_runtime_counts(name):
+    """Programs as short as these run in the calling thread, where each allocation is one of the device's allocator."""
+    f, args, donated = ALLOCATING[name]
+    compiled = quire.compile(f, donate_argnums=donated).lower(*args).compile()
+    x = on_device(args)
+    device = x[0].device
+    memory = compiled.memory_analysis()
+    gc.collect()
+    device.trim()  # what is kept for later calls is not counted when it is taken
+    before = device.memory_stats()["total_bytes_allocated"]
+    result = compiled(*x)
+    counted = device.memory_stats()["total_bytes_allocated"] - before
+    new = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    assert counted == new + memory.temp_size_in_bytes
+    assert sum(a.nbytes for a in tree_util.tree_leaves(result)) == memory.output_size_in_bytes
+    aliased = {"returned unchanged": S.nbytes, "donated": 8 * S.nbytes, "donated in a loop": S.nbytes}
+    assert memory.alias_size_in_bytes == aliased.get(name, 0)

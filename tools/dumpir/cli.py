@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 EPILOG = """\
 input:
@@ -24,6 +26,7 @@ examples:
   dumpir model.py:loss --args 'f32[8]' --diff          what each pass changes
   dumpir model.py:loss --args 'f32[8]' --stage all -o out    a file a stage, down to the assembly
   dumpir model.py:loss --args 'f32[8]' --target vulkan --stage spirv
+  dumpir model.py:step --args 'f32[8]' --memory        which step holds how much memory, and what is held at the peak
   dumpir test.jaxpr --passes 'simplify,cse,dce'        parse, verify, run a pipeline, print
   dumpir model.py:loss --args 'f32[8]' --compare       are passes and compiled program right? where not?
   cat test.jaxpr | dumpir - --passes default --compare the same of textual IR
@@ -73,6 +76,10 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument("--compare", action="store_true", help="run the program as it was traced, after each pass and "
                    "compiled, on the values of --args or random ones; say that all are equal within rounding, or which "
                    "pass, or lowering and IREE, changes which element first (no stages are shown unless named)")  # fmt: skip
+    p.add_argument("--memory", action="store_true", help="show what one call takes of memory: totals, what is held while "
+                   "each step runs, what is held at the peak and which of your lines made it, and what became of donated "
+                   "arguments; no code is made (no stages are shown unless named; -o writes all steps to memory.txt)")  # fmt: skip
+    p.add_argument("--json", action="store_true", help="with --memory: the same as JSON, a list of all programs")
     p.add_argument("--no-verify", action="store_true", help="do not verify the program around each pass")
     p.add_argument("--list-stages", action="store_true", help="list the stages and end")
     p.add_argument("--show-pipeline", action="store_true", help="show the target's default pipeline and end")
@@ -180,11 +187,18 @@ def _run(options: argparse.Namespace) -> int:
     from .inputs import load
 
     _check_pipeline(options)
+    if options.json and not options.memory:
+        raise _UsageError("--json is for --memory")
+    if options.json and (options.stage or options.diff or options.timing or options.compare):
+        raise _UsageError("--json prints nothing but --memory: leave out --stage, --diff, --timing and --compare")
     programs = load(source, options.args, options.script_args)
+    data: list[dict[str, Any]] = []
     for i, program in enumerate(programs):
-        if i and options.output is None:
+        if i and options.output is None and not options.json:
             screen.line("// -----" if program.textual else "")
-        _show(program, options, screen, several=len(programs) > 1)
+        data += _show(program, options, screen, several=len(programs) > 1)
+    if options.json and options.output is None:
+        print(json.dumps(data, indent=1))
     return FINE
 
 
@@ -246,17 +260,20 @@ def _chosen(options: argparse.Namespace, stages, textual: bool) -> list[str]:  #
     return [stage for name in names for stage in groups.get(name, [name])]
 
 
-def _show(program, options: argparse.Namespace, screen, *, several: bool) -> None:  # noqa: ANN001
+def _show(program, options: argparse.Namespace, screen, *, several: bool) -> list[dict[str, Any]]:  # noqa: ANN001
+    """Show one program; gives what --json prints of it."""
     from quire.ir.verifier import verify
 
     if not options.no_verify:
         verify(program.closed)
     stages = _stages(program, options)
-    only_compare = options.compare and not (options.stage or options.diff or options.output)
-    wanted = [] if only_compare else _chosen(options, stages, program.textual)
+    shown = options.stage or options.diff
+    no_stages = not shown and (options.memory or (options.compare and not options.output))
+    wanted = [] if no_stages else _chosen(options, stages, program.textual)
     chosen = [stages.resolve(s) for s in wanted]
     stages.share_names = len(chosen) > 1
     stages.prepare(chosen)
+    folder = None
     if options.output is not None:
         folder = Path(options.output) / program.name if several else Path(options.output)
         for path in stages.write(folder, chosen):
@@ -275,6 +292,23 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> Non
         screen.line(f"{program.name}: {stages.compare_compiled()}")
     if options.timing:
         _timing(program, stages, screen)
+    return _memory(program, stages, options, screen, folder) if options.memory else []
+
+
+def _memory(program, stages, options: argparse.Namespace, screen, folder: Path | None) -> list[dict[str, Any]]:  # noqa: ANN001
+    """What one call takes of memory: on the screen, or as a file with all steps."""
+    from .memory import memory_of
+    from .memory_text import text
+
+    memory = memory_of(stages, program.names, program.out_tree)
+    if folder is not None:
+        path = folder / ("memory.json" if options.json else "memory.txt")
+        path.write_text(json.dumps(memory.data(), indent=1) if options.json else text(memory, whole=True) + "\n", "utf-8")
+        print(path, file=sys.stderr)
+    elif not options.json:
+        screen.heading(f"{program.name}: memory ({stages.target.name})")
+        screen.line(text(memory))
+    return [memory.data()]
 
 
 def _timing(program, stages, screen) -> None:  # noqa: ANN001

@@ -39,6 +39,8 @@ class Program:
     textual: bool = False
     trace_seconds: float | None = None
     values: tuple[Any, ...] | None = None  # of the arguments, where all were given as values
+    names: tuple[str, ...] = ()  # of the arguments, where they are known
+    out_tree: Any = None  # of the results, where it is known
 
 
 # -- textual IR -------------------------------------------------------------------------------------------------------
@@ -91,7 +93,8 @@ def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
         name = stages.name if n == 1 else f"{stages.name}-{n}"
         target = stages.target.name
         programs.append(Program(name, stages.program, target, stages.donated, stages.keep_unused,
-                                trace_seconds=stages.seconds.get(TRACE)))  # fmt: skip
+                                trace_seconds=stages.seconds.get(TRACE), names=stages.names,
+                                out_tree=stages.out_tree))  # fmt: skip
 
     with _as_script(Path(path).absolute(), arguments), stage_sink(collect):
         try:
@@ -172,6 +175,7 @@ def trace_function(path: str, function: str, args: Sequence[str] | None) -> Prog
     return Program(
         traced.fun_name, traced.jaxpr, traced.device.target.name, tuple(traced.donated), traced.keep_unused,
         trace_seconds=traced.traced.seconds, values=_values(positional, keywords, traced.jaxpr),
+        names=traced.names, out_tree=traced.out_tree,
     )  # fmt: skip
 
 
