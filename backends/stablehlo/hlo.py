@@ -156,7 +156,7 @@ def slice(x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequenc
 
 
 def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
-    """pad; IREE makes one of a pad of a pad, with the interior padding of the outer one only."""
+    """pad; IREE makes one of a pad of a pad or of an update, with the interior padding of one of the two only."""
     shape = [lo + hi + n + max(n - 1, 0) * i for n, lo, hi, i in zip(shape_of(x), low, high, interior, strict=True)]
     if origins.is_padded(x, inside=not any(interior)):
         x = optimization_barrier(x)[0]
@@ -389,6 +389,9 @@ def reduce_window(
         operands = [fit_window(x, i, *cut) for x, i in zip(operands, inits)]
         padding = [p if n else (0, 0) for n, p in zip(*cut)]
     operands = [no_fill(x) for x in operands]
+    if math.prod(window_dimensions) == 1 and any(n != 1 for n in window_strides):
+        # IREE computes the operand where the windows are, and of one that is stored too it stores no more than that.
+        operands = optimization_barrier(*operands)
     operation = op(
         "stablehlo.reduce_window", [*operands, *inits], [with_shape(x, out_shape) for x in operands], regions=1,
         window_dimensions=i64_array(window_dimensions), window_strides=i64_array(window_strides),
@@ -461,6 +464,8 @@ def dynamic_update_slice(x: Value, update: Value, starts: Sequence[Value]) -> Va
     new = [update, *starts]
     if any(_computed_of(v, x) for v in new):
         new = optimization_barrier(*new)
+    elif origins.is_padded(update, inside=True):  # as in `pad`
+        new[0] = optimization_barrier(update)[0]
     return origins.put_into_splat(op1("stablehlo.dynamic_update_slice", [x, *new], x.type))
 
 

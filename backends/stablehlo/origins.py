@@ -79,11 +79,13 @@ _SAME_ELEMENTS = frozenset(
 
 
 def is_padded(x: Value, inside: bool) -> bool:
-    """Whether x is the result of a pad, with padding between elements if `inside`."""
+    """Whether x is the result of a pad, with padding between elements if `inside`, or otherwise of an update of a part."""
     while not isinstance(x.owner, mlir.Block) and x.owner.name in _SAME_ELEMENTS:
         x = x.owner.operands[0]
-    if isinstance(x.owner, mlir.Block) or x.owner.name != "stablehlo.pad":
+    if isinstance(x.owner, mlir.Block) or x.owner.name not in ("stablehlo.pad", "stablehlo.dynamic_update_slice"):
         return False
+    if x.owner.name == "stablehlo.dynamic_update_slice":
+        return not inside
     return not inside or any(mlir.DenseI64ArrayAttr(x.owner.attributes["interior_padding"]))
 
 
@@ -96,8 +98,15 @@ def takes_strides(x: Value) -> bool:
 
 
 def _is_strided(owner: Any) -> bool:
-    """Whether an operation is a slice with strides, or one element of each of many rows, which comes to the same."""
-    if owner.name not in ("stablehlo.slice", "stablehlo.dynamic_slice"):
+    """Whether an operation is a slice with strides, or one element of each of many rows, which comes to the same.
+
+    A pad that crops is a slice too.
+    """
+    if owner.name == "stablehlo.pad":
+        edges = (mlir.DenseI64ArrayAttr(owner.attributes[f"edge_padding_{side}"]) for side in ("low", "high"))
+        if not any(n < 0 for edge in edges for n in edge):
+            return False
+    elif owner.name not in ("stablehlo.slice", "stablehlo.dynamic_slice"):
         return False
     if owner.name == "stablehlo.slice" and any(n != 1 for n in mlir.DenseI64ArrayAttr(owner.attributes["strides"])):
         return True

@@ -87,6 +87,22 @@ def test_constants_beside_what_is_computed(dtype):
         check([Case("parts", parts, [x]), Case("loop", leaves(loop), [x])])
 
 
+def test_windows_of_one_element_of_what_is_read_as_a_whole_too():
+    x = np.arange(30, dtype=np.float32).reshape(5, 6)
+
+    def windows(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        def f(x: Any) -> Any:
+            whole = x * 0.5 + 0.25
+            return [whole, lax.reduce_window(whole, np.zeros((), np.float32), lax.add, shape, strides, "VALID")]
+
+        return f
+
+    check([
+        *(Case(f"{w} {s}", windows(w, s), [x]) for w in ((1, 2), (1, 1)) for s in ((2, 1), (1, 2), (3, 3))),
+        Case("one dimension", windows((1,), (2,)), [x[0]]),
+    ])  # fmt: skip
+
+
 def test_products_over_one_element():
     check([
         Case(str(d), lambda x: [x @ x, x[:, None] @ x[None], qnp.vdot(x, x)], [np.full(1, 1.5, d)])
@@ -573,6 +589,38 @@ PADDED_ALIKE = """func.func @main(%m: tensor<2x4xf32>, %p: tensor<f32>, %q: tens
 def test_iree_puts_two_results_into_one_splat(service):
     r, s = by_iree(service, PADDED_ALIKE, np.full((2, 4), 0.125, np.float32), np.float32(1), np.float32(2))
     assert r[1, 0] == s[1, 0], GONE.format("origins.apart_from_one_another")
+
+
+STRIDED_WINDOWS = """func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<2xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %y = stablehlo.add %x, %x : tensor<3xf32>
+  %r = "stablehlo.reduce_window"(%y, %zero) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %c : tensor<f32>
+  }) {window_dimensions = array<i64: 1>, window_strides = array<i64: 2>} : (tensor<3xf32>, tensor<f32>) -> tensor<2xf32>
+  return %y, %r : tensor<3xf32>, tensor<2xf32>
+}"""
+
+
+def test_iree_stores_no_more_than_windows_of_one_element_read(service):
+    y, _ = by_iree(service, STRIDED_WINDOWS, np.array([1, 2, 3], np.float32))
+    assert y[1] != 4, GONE.format("the barrier in hlo.reduce_window")
+
+
+PADDED_UPDATE = """func.func @main(%x: tensor<2xf32>) -> tensor<5xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %z = stablehlo.constant dense<0.0> : tensor<3xf32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %u = stablehlo.dynamic_update_slice %z, %x, %one : (tensor<3xf32>, tensor<2xf32>, tensor<i32>) -> tensor<3xf32>
+  %r = stablehlo.pad %u, %zero, low = [0], high = [0], interior = [1] : (tensor<3xf32>, tensor<f32>) -> tensor<5xf32>
+  return %r : tensor<5xf32>
+}"""
+
+
+def test_iree_forgets_interior_padding_of_what_is_updated(service):
+    (r,) = by_iree(service, PADDED_UPDATE, np.array([1, 2], np.float32))
+    assert list(r) != [0, 0, 1, 0, 2], GONE.format("origins.is_padded of updates")
 
 
 HOISTING = "the flag that forbids hoisting in targets.COMMON_FLAGS"

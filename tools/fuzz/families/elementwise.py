@@ -118,6 +118,8 @@ def convert(b: Builder) -> object:
     x = b.pick()
     floats, ints = b.setting.floats, b.setting.ints
     choices = (*floats, *ints, "bool") if x.kind != "c" else tuple(d for d in floats if d.startswith("complex"))
+    if x.dtype in ("float16", "bfloat16"):
+        choices = floats  # JAX adds in half precision what quire adds in single: whole numbers may be others
     dtype = b.one(*(choices or (x.dtype,)))
     if x.kind == "f" and kind_of(dtype) == "u":
         return b.emit(f"np.abs({{0}}).astype({dtype!r})", x)

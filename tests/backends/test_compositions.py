@@ -1,0 +1,72 @@
+"""Every pair of operations that move elements: what IREE folds of two is what the two do."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as onp
+import pytest
+
+import quire
+import quire.numpy as np
+from quire import lax
+
+from ..helpers import Case, check
+
+ZERO = onp.float32(0)
+
+
+def update(x: Any, at: tuple[Any, Any]) -> Any:
+    """x put into a larger array of zeros."""
+    return lax.dynamic_update_slice(np.zeros((x.shape[0] + 3, x.shape[1] + 2), "float32"), x, at)
+
+
+MOVES: dict[str, Callable[[Any, Any], Any]] = {
+    "pad": lambda x, i: lax.pad(x, ZERO, ((1, 2, 0), (2, 1, 0))),
+    "pad within": lambda x, i: lax.pad(x, ZERO, ((0, 0, 1), (0, 0, 2))),
+    "pad and crop": lambda x, i: lax.pad(x, ZERO, ((1, -1, 1), (-1, 2, 0))),
+    "into zeros": lambda x, i: update(x, (2, 1)),
+    "into zeros, somewhere": lambda x, i: update(x, (i, i)),
+    "own elements": lambda x, i: lax.dynamic_update_slice(x, x[:1, :2] + 1, (i, 0)),
+    "beside zeros": lambda x, i: np.concatenate([np.zeros((2, x.shape[1]), "float32"), x], 0),
+    "twice": lambda x, i: np.concatenate([x, np.ones((x.shape[0], 1), "float32"), x], 1),
+    "every second": lambda x, i: x[::2, 1::2],
+    "reversed": lambda x, i: x[::-1, ::-1],
+    "transposed": lambda x, i: x.T,
+    "part": lambda x, i: lax.dynamic_slice(x, (i, 0), (x.shape[0] - 1, x.shape[1])),
+    "rows": lambda x, i: x[np.array([0, 1, 0]) + i * 0],
+    "added rows": lambda x, i: x.at[np.array([0, 1, 0])].add(x[1]),
+    "sums": lambda x, i: np.sum(x, 0, keepdims=True) + x,
+}
+
+
+def one_after_the_other(names: tuple[str, ...]) -> Callable[[Any, Any], Any]:
+    def f(x: Any, i: Any) -> Any:
+        for name in names:
+            x = MOVES[name](x, i)
+        return [x]
+
+    return f
+
+
+@pytest.mark.parametrize("first", MOVES)
+def test_pairs(first):
+    x, i = onp.random.default_rng(0).standard_normal((4, 3)).astype("float32"), onp.int32(1)
+    check([Case(second, one_after_the_other((first, second)), [x, i]) for second in MOVES])
+
+
+def test_gradients_of_pairs():
+    x, i = onp.random.default_rng(0).standard_normal((4, 3)).astype("float32"), onp.int32(1)
+
+    def gradient(f: Any) -> Any:
+        return lambda x, i: [quire.grad(lambda x: np.sum(f(x, i)[0] ** 3))(x)]
+
+    kinds = ("pad within", "into zeros", "every second", "rows", "part")
+    check(
+        [
+            Case(" ".join(names), gradient(one_after_the_other(names)), [x, i])
+            for names in itertools.product(kinds, kinds)
+        ]
+    )
