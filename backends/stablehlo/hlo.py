@@ -158,7 +158,7 @@ def slice(x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequenc
 def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
     """pad; IREE makes one of a pad of a pad or of an update, with the interior padding of one of the two only."""
     shape = [lo + hi + n + max(n - 1, 0) * i for n, lo, hi, i in zip(shape_of(x), low, high, interior, strict=True)]
-    if origins.is_padded(x, inside=not any(interior)):
+    if origins.is_padded(x, inside=not any(interior)) or origins.is_pooled(x):
         x = optimization_barrier(x)[0]
     return origins.put_into_splat(
         op1(

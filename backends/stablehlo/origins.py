@@ -80,13 +80,28 @@ _SAME_ELEMENTS = frozenset(
 
 def is_padded(x: Value, inside: bool) -> bool:
     """Whether x is the result of a pad, with padding between elements if `inside`, or otherwise of an update of a part."""
+    made = _maker(x)
+    if made is None or made.name not in ("stablehlo.pad", "stablehlo.dynamic_update_slice"):
+        return False
+    if made.name == "stablehlo.dynamic_update_slice":
+        return not inside
+    return not inside or any(mlir.DenseI64ArrayAttr(made.attributes["interior_padding"]))
+
+
+def is_pooled(x: Value) -> bool:
+    """Whether x is the result of a reduction of windows.
+
+    Where the initial value of its sums is another operation's too, IREE finds no code for one that writes into a larger array.
+    """
+    made = _maker(x)
+    return made is not None and made.name == "stablehlo.reduce_window"
+
+
+def _maker(x: Value) -> Any:
+    """The operation that makes the elements of x; None for an argument of a block."""
     while not isinstance(x.owner, mlir.Block) and x.owner.name in _SAME_ELEMENTS:
         x = x.owner.operands[0]
-    if isinstance(x.owner, mlir.Block) or x.owner.name not in ("stablehlo.pad", "stablehlo.dynamic_update_slice"):
-        return False
-    if x.owner.name == "stablehlo.dynamic_update_slice":
-        return not inside
-    return not inside or any(mlir.DenseI64ArrayAttr(x.owner.attributes["interior_padding"]))
+    return None if isinstance(x.owner, mlir.Block) else x.owner
 
 
 def takes_strides(x: Value) -> bool:
