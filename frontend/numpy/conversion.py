@@ -12,8 +12,8 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.runtime.array import Array
 
-from . import _util as u
-from ._util import Value, as_axis, cast, ensure
+from .. import operands as u
+from ..operands import Value, as_axis, cast, ensure
 from .elementwise import as_bool
 from .joining import stack
 from .shapes import moveaxis, ravel

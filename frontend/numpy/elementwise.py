@@ -14,7 +14,7 @@ from quire.ir.tracing import Tracer, bind
 from quire.runtime.array import Array
 
 from ..eager_programs import eager_program
-from ._util import (
+from ..operands import (
     INEXACT,
     SCALARS,
     Value,

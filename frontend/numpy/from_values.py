@@ -16,7 +16,7 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 from quire.runtime.buffers import aligned_copy
 
-from ._util import (
+from ..operands import (
     SCALARS,
     Value,
     cast,

@@ -13,7 +13,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.source import reports_memory
 
-from ._util import (
+from ..operands import (
     Value,
     as_int,
     as_shape,

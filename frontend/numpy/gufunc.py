@@ -12,7 +12,7 @@ import numpy as np
 from quire.ir.avals import aval_of
 from quire.ir.primitives import structural as st
 
-from ._util import Value, as_axis, ensure
+from ..operands import Value, as_axis, ensure
 
 _CORE = r"\((?:\w+(?:,\w+)*)?,?\)"
 _SIGNATURE = re.compile(rf"^{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*$")

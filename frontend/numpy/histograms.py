@@ -12,9 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from . import reductions as rd
-from ._ops import add_, div_, ge_, mul_, select, sub_
-from ._util import (
+from ..operands import (
     Value,
     as_int,
     broadcast_to,
@@ -25,6 +23,8 @@ from ._util import (
     promote_dtypes,
     promote_inexact,
 )
+from . import reductions as rd
+from ._ops import add_, div_, ge_, mul_, select, sub_
 from .creation import filled
 from .from_values import asarray
 from .ranges import linspace

@@ -11,8 +11,8 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
+from ..operands import Value, broadcast_to, cast, ensure, known_shape_operand
 from . import reductions as rd
-from ._util import Value, broadcast_to, cast, ensure, known_shape_operand
 from .parts import round
 from .ranges import linspace
 from .statistics import median

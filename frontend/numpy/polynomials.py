@@ -11,8 +11,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 
-from ._ops import select
-from ._util import (
+from ..operands import (
     Value,
     as_int,
     broadcast_shapes,
@@ -24,6 +23,7 @@ from ._util import (
     promote_inexact,
     weak_where_all_are,
 )
+from ._ops import select
 from .creation import filled, ones
 from .from_values import array
 from .grids import vander
