@@ -460,3 +460,9 @@ def lcm(x1: Any, x2: Any) -> Value:
     divisor = gcd(a, b)
     zero = eq_(divisor, 0)
     return weak_where_all_are(select(zero, 0, mul_(a, floor_divide(b, select(zero, 1, divisor)))), x1, x2)
+
+
+__all__ = [
+    "angle", "bitwise_count", "deg2rad", "degrees", "divmod", "float_power", "floor_divide", "fmod", "gcd", "hypot",
+    "lcm", "log10", "log2", "mod", "pow", "power", "rad2deg", "radians", "reciprocal", "remainder", "sinc", "square",
+]  # fmt: skip

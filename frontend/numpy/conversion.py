@@ -159,3 +159,6 @@ def unpackbits(a: Any, axis: Any = None, count: Any = None, bitorder: str = "big
         bits = st.slice_in_dim(bits, 0, min(keep, 8 * n), axis=len(rest))
         bits = st.pad(bits, np.uint8(0), [(0, 0, 0)] * len(rest) + [(0, max(keep - 8 * n, 0), 0)])
     return moveaxis(bits, -1, d)
+
+
+__all__ = ["astype", "packbits", "unpackbits"]

@@ -160,3 +160,6 @@ def full_like(
     Array([5, 5], dtype=int32)
     """
     return _like("full_like", a, fill_value, dtype, shape, device)
+
+
+__all__ = ["empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]

@@ -254,3 +254,6 @@ def copy(a: Any, order: str | None = None) -> Value:
     """
     x = ensure("copy", a)
     return x.copy() if isinstance(x, Array) and eager_here() else ew.copy_p.bind(x)
+
+
+__all__ = ["array", "asarray", "copy"]

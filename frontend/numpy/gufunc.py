@@ -212,3 +212,6 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Value
             )
         x = out if out.ndim == x.ndim else st.expand_dims(out, (d,))
     return x
+
+
+__all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]

@@ -259,3 +259,6 @@ def histogramdd(
             widths = cast(sub_(e[1:], e[:-1]), x.aval.dtype)
             counts = div_(counts, st.broadcast_in_dim(widths, counts.aval.shape, (i,)))
     return counts, edges
+
+
+__all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]

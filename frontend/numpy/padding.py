@@ -219,3 +219,6 @@ def _by_function(x: Value, widths: list[tuple[int, int]], f: Callable[..., Value
     for axis in range(x.ndim):
         x = apply_along_axis(f, axis, x, widths[axis], axis, keywords)
     return x
+
+
+__all__ = ["pad"]

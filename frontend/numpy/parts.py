@@ -354,3 +354,9 @@ def spacing(x: Any, /) -> Value:
     toward = select(signbit(x), -math.inf, broadcast_to(scalar_like(math.inf, x), aval_of(x).shape))
     step = sub_(ew.nextafter_p.bind(x, toward), x)
     return select(eq_(ew.abs_p.bind(x), math.inf), math.nan, step)
+
+
+__all__ = [
+    "abs", "absolute", "around", "ceil", "conj", "conjugate", "copysign", "fabs", "fix", "floor", "frexp", "heaviside",
+    "imag", "ldexp", "modf", "positive", "real", "rint", "round", "signbit", "spacing", "trunc",
+]  # fmt: skip

@@ -369,3 +369,6 @@ def _least_squares(u: Value, s: Value, vh: Value, b: Value, rcond: float) -> tup
     inverse = select(large, 1 / safe, filled(s.aval.shape, 0, s.aval.dtype))
     coordinates = dot(conj(u.mT), b) * cast(st.reshape(inverse, (s.aval.size, 1)), b.aval.dtype)
     return dot(conj(vh.mT), coordinates), sum_(cast(large, np.dtype(np.int32)))
+
+
+__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots"]

@@ -199,3 +199,6 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     out = multiply(start, exp(multiply(reshape(steps, shape), log(divide(stop, start)))))
     out = cast(out, d)
     return moveaxis(out, 0, axis) if axis != 0 else out
+
+
+__all__ = ["arange", "geomspace", "linspace", "logspace"]

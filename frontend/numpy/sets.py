@@ -390,3 +390,9 @@ def _first_places(x: Value, values: Value) -> Value:
 
     order = argsort(x)
     return cast(order[searchsorted(x[order], values)], _index_dtype())
+
+
+__all__ = [
+    "intersect1d", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values",
+]  # fmt: skip

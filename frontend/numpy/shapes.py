@@ -314,3 +314,10 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
         return u.broadcast_shapes("broadcast_shapes", *[as_shape("broadcast_shapes", s) for s in shapes])
     except TypeError as error:
         raise ValueError(*error.args) from None
+
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
+    "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "rollaxis", "shape", "size", "squeeze",
+    "swapaxes", "transpose",
+]  # fmt: skip

@@ -582,3 +582,9 @@ _BUILT_IN = {
         logical_xor, logaddexp, logaddexp2, negative,
     )
 }  # fmt: skip
+
+
+__all__ = [
+    "add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp", "logaddexp2", "logical_and",
+    "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "subtract", "ufunc",
+]  # fmt: skip

@@ -122,3 +122,6 @@ def _i0() -> Any:
     f = custom_jvp(bessel)
     f.defjvp(bessel_jvp)
     return f
+
+
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]
