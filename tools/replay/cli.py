@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ cache folder.
 exit status: 0 equal; 1 different; 2 wrong use, or a commit whose quire cannot be imported.
 """
 EQUAL, DIFFERENT, USAGE = range(3)
+CUT_OFF = 141
 TARGETS = ("cpu", "vulkan", "cuda")
 
 
@@ -67,6 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run(options, Path(folder), kept)
     except (TreeError, BrokenTreeError) as error:
         return _refused(str(error))
+    except BrokenPipeError:  # `replay ... | head`: what it found is not known to anybody
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CUT_OFF
+    except KeyboardInterrupt:
+        return 130
 
 
 def _refused(why: str) -> int:
