@@ -105,7 +105,9 @@ class Lowered:
 
         self.traced = traced
         self.target = target
-        self.stages = stages_of(traced.jaxpr, target, name=traced.fun_name, donated=traced.donated)
+        self.stages = stages_of(
+            traced.jaxpr, target, name=traced.fun_name, donated=traced.donated, keep_unused=traced.keep_unused
+        )
 
     @property
     def in_tree(self) -> Any:

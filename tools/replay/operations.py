@@ -1,7 +1,8 @@
 """The table of operations: texts of functions of x, y, z and w, each with lists of types that it is lowered for.
 
 A list may name transformations too, each of which gives one more program: grad (of all inexact arguments), jvp, vmap
-and scan (over a first dimension of three), donate (of all arguments). With x64 the whole list is of 64-bit dtypes.
+and scan (over a first dimension of three), donate (of all arguments), keep (arguments that are not used). With x64 the
+whole list is of 64-bit dtypes.
 """
 
 from __future__ import annotations
@@ -160,6 +161,7 @@ _STRUCTURAL: tuple[Operation, ...] = (
     ("x", "f32[4] donate"),
     ("(x, y, x)", "f32[4] f32[5] donate"),
     ("(y, x + 1)", "f32[4] i32[2] donate"),
+    ("x + 1", "f32[4] f32[4] keep donate"),
     ("np.zeros((0, 3)) + x", "f32[3]"),
     ("np.float32(2)", "f32[3]"),
 )  # fmt: skip

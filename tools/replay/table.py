@@ -100,7 +100,7 @@ _STACKED = 3
 _TRANSFORMED: dict[str, Callable[[Function, Sequence[Any]], Function]] = {
     "grad": _grad, "jvp": _jvp, "vmap": _vmap, "scan": _scan,
 }  # fmt: skip
-MODES = (*_TRANSFORMED, "donate", "x64")
+MODES = (*_TRANSFORMED, "donate", "keep", "x64")
 
 
 def _types(text: str) -> list[Any]:
@@ -126,7 +126,9 @@ def _make(text: str, types: str, mode: str, x64: bool) -> Callable[[], Traceable
         else:
             args = typed()
         f: Function = eval(f"lambda {', '.join('xyzw'[: len(args)])}: ({text})", dict(_NAMESPACE))
-        options = {"donate_argnums": tuple(range(len(args)))} if mode == "donate" else {}
+        options: dict[str, Any] = {"donate_argnums": tuple(range(len(args)))} if mode == "donate" else {}
+        if mode == "keep":
+            options = {"keep_unused": True}
         if mode in _TRANSFORMED:
             f = _TRANSFORMED[mode](f, args)
         if mode in ("vmap", "scan"):
