@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from quire.ir import environment
+from quire.ir.environment import Variable
 from quire.ir.errors import UnsupportedError
 
 COMMON_FLAGS = (
@@ -149,11 +151,11 @@ VULKAN_TARGETS = (
 ROCM_TARGETS = ("gfx942", "gfx90a", "gfx1100")
 
 
-def _chosen(variable: str, default: str, allowed: tuple[str, ...]) -> str:
+def _chosen(variable: Variable, default: str, allowed: tuple[str, ...]) -> str:
     """The GPU named by an environment variable; ValueError for one the compiler does not know (it would crash)."""
-    name = os.environ.get(variable) or default
+    name = variable.text() or default
     if name not in allowed:
-        raise ValueError(f"{variable}={name}: unknown GPU; IREE knows {', '.join(allowed)}")
+        raise ValueError(f"{variable.name}={name}: unknown GPU; IREE knows {', '.join(allowed)}")
     return name
 
 
@@ -166,7 +168,7 @@ def vulkan_target(gpu: str | None = None) -> Target:
 
     A family is always named: IREE's default is a small Android baseline without f64 that computes i8 and f16 wrongly.
     """
-    gpu = gpu or _chosen("QUIRE_VULKAN_TARGET", "ampere", VULKAN_TARGETS)
+    gpu = gpu or _chosen(environment.VULKAN_TARGET, "ampere", VULKAN_TARGETS)
     if gpu not in VULKAN_TARGETS:
         raise ValueError(f"unknown Vulkan GPU {gpu!r}; IREE knows {', '.join(VULKAN_TARGETS)}")
     return Target(
@@ -235,7 +237,7 @@ def vulkan_target_of(facts: VulkanFacts) -> Target:
     Raises:
         UnsupportedError: QUIRE_VULKAN_TARGET names a family with subgroups of another size.
     """
-    named = os.environ.get("QUIRE_VULKAN_TARGET")
+    named = environment.VULKAN_TARGET.text()
     family = named or "ampere"
     target = vulkan_target(family)
     if facts.subgroup in (0, *_NAMED_SUBGROUPS[family]):
@@ -258,7 +260,7 @@ def vulkan_target_of(facts: VulkanFacts) -> Target:
 
 def cuda_target(gpu: str | None = None) -> Target:
     """The CUDA target: `gpu`, QUIRE_CUDA_TARGET, or sm_80, whose PTX newer GPUs translate too."""
-    gpu = gpu or _chosen("QUIRE_CUDA_TARGET", "sm_80", CUDA_TARGETS)
+    gpu = gpu or _chosen(environment.CUDA_TARGET, "sm_80", CUDA_TARGETS)
     if gpu not in CUDA_TARGETS:
         raise ValueError(f"unknown CUDA GPU {gpu!r}; IREE knows {', '.join(CUDA_TARGETS)}")
     return Target(
@@ -273,7 +275,7 @@ def cuda_target(gpu: str | None = None) -> Target:
 
 
 def _compile_only() -> tuple[Target, ...]:
-    rocm = _chosen("QUIRE_ROCM_TARGET", "gfx942", ROCM_TARGETS)
+    rocm = _chosen(environment.ROCM_TARGET, "gfx942", ROCM_TARGETS)
     return (
         Target(
             "rocm",

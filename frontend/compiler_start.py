@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from quire.backends.iree.service import compile_service
+from quire.ir import environment
 from quire.runtime.compile_cache import CompileCache
 
 
@@ -16,7 +17,7 @@ def prepare_compiler() -> None:
     needs no compiler, which would take its memory and, just then, a processor. QUIRE_EARLY_COMPILER=0: never before
     a program is compiled.
     """
-    if os.environ.get("QUIRE_EARLY_COMPILER", "1") in ("0", "off", "false"):
+    if not environment.EARLY_COMPILER.is_on(True):
         return
     try:
         cache = CompileCache()  # not the process' own, whose folder the program may still name

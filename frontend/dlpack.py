@@ -8,7 +8,7 @@ from quire.ir import dtypes
 
 from . import numpy as jnp
 from .absent_names import module_getattr
-from .numpy._util import Value
+from .operands import Value
 
 
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Value:

@@ -18,7 +18,7 @@ from .key_array import prng_key as prng_key
 from .numpy import finfo as finfo
 from .numpy import iinfo as iinfo
 from .numpy import issubdtype as _numpy_issubdtype
-from .numpy._util import is_arraylike
+from .operands import is_arraylike
 
 bfloat16 = ml_dtypes.bfloat16
 

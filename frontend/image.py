@@ -15,8 +15,7 @@ from quire.runtime.array import host_value
 from . import lax
 from . import numpy as jnp
 from .absent_names import module_getattr
-from .library import array_of, axis_of, common_inexact, inexact_of
-from .numpy._util import Value, as_shape
+from .operands import Value, array_of, as_axis, as_shape, common_inexact, inexact_of
 
 
 class ResizeMethod(enum.Enum):
@@ -152,7 +151,7 @@ def _resampled(
 
 
 def _new_shape(function: str, image: Value, shape: Any) -> tuple[int, ...]:
-    shape = as_shape(function.removeprefix("quire."), shape)
+    shape = as_shape(function, shape)
     if len(shape) != image.ndim:
         raise ValueError(
             f"{function}: shape {shape} must have as many sizes as the image {image.aval.short()} has dimensions"
@@ -229,7 +228,7 @@ def scale_and_translate(
     shape, kind = _new_shape(name, x, shape), _method(method)
     if kind is ResizeMethod.NEAREST:
         raise ValueError(f"{name}: method 'nearest' is not supported: use quire.image.resize")
-    dims = [axis_of(name, d, x.ndim, "spatial dimension") for d in spatial_dims]
+    dims = [as_axis(name, d, x.ndim, "spatial dimension") for d in spatial_dims]
     scales, moves = common_inexact(name, scale=scale, translation=translation)
     for what, v in (("scale", scales), ("translation", moves)):
         if v.shape != (len(dims),):

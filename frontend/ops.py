@@ -13,8 +13,7 @@ from quire.ir.errors import ConcretizationTypeError
 
 from . import numpy as jnp
 from .absent_names import module_getattr
-from .library import array_of, integer, no_sharding
-from .numpy._util import Value, concrete
+from .operands import Value, array_of, as_int, concrete, no_sharding
 
 _DOC = """{what} of the elements of each segment of an array.
 
@@ -58,7 +57,7 @@ def _number(name: str, segment_ids: Value, num_segments: Any) -> int:
                 "num_segments"
             )
         return int(known.max()) + 1 if known.size else 0
-    n = integer(f"quire.ops.{name}", num_segments, "num_segments")
+    n = as_int(f"quire.ops.{name}", num_segments, "num_segments")
     if n < 0:
         raise ValueError(f"quire.ops.{name}: num_segments must not be negative, got {n}")
     return n
@@ -89,7 +88,7 @@ def _segments(
         method = {"add": "max", "multiply": "min"}.get(how, how) if dtypes.is_bool(x.dtype) else how
         if bucket_size is None:
             return getattr(jnp.full((n, *rest), neutral(x.dtype), x.dtype).at[ids], method)(x, **options)
-        size = integer(f"quire.ops.{name}", bucket_size, "bucket_size")
+        size = as_int(f"quire.ops.{name}", bucket_size, "bucket_size")
         if ids.ndim != 1 or size < 1:
             raise ValueError(
                 f"quire.ops.{name}: bucket_size {size} must be positive, and segment_ids of 1 dimension, got {ids.aval.short()}"

@@ -6,19 +6,13 @@ manager overrides them for the current context only (contextvars: safe for threa
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-
-def _env_bool(name: str, default: bool) -> bool:
-    text = os.environ.get(name)
-    if text is None:
-        return default
-    return text.strip().lower() not in ("", "0", "false", "off", "no")
+from . import environment
 
 
 @dataclass(frozen=True)
@@ -61,22 +55,22 @@ class Options:
 
 def _from_environment() -> Options:
     return Options(
-        enable_x64=_env_bool("QUIRE_ENABLE_X64", False),
-        threefry_partitionable=_env_bool("QUIRE_THREEFRY_PARTITIONABLE", True),
-        numpy_rank_promotion=os.environ.get("QUIRE_NUMPY_RANK_PROMOTION", "allow"),
-        numpy_dtype_promotion=os.environ.get("QUIRE_NUMPY_DTYPE_PROMOTION", "standard"),
-        debug_nans=_env_bool("QUIRE_DEBUG_NANS", False),
-        debug_infs=_env_bool("QUIRE_DEBUG_INFS", False),
-        debug_key_reuse=_env_bool("QUIRE_DEBUG_KEY_REUSE", False),
-        check_tracer_leaks=_env_bool("QUIRE_CHECK_TRACER_LEAKS", False),
-        disable_jit=_env_bool("QUIRE_DISABLE_JIT", False),
-        verify_each=_env_bool("QUIRE_VERIFY_EACH", False),
-        check=_env_bool("QUIRE_CHECK", False),
-        traceback_filtering=_env_bool("QUIRE_TRACEBACK_FILTERING", True),
-        dump_to=os.environ.get("QUIRE_DUMP_TO") or None,
-        log_compiles=_env_bool("QUIRE_LOG_COMPILES", False),
-        explain_cache_misses=_env_bool("QUIRE_EXPLAIN_CACHE_MISSES", False),
-        compile_progress=_env_bool("QUIRE_COMPILE_PROGRESS", True),
+        enable_x64=environment.ENABLE_X64.is_on(False),
+        threefry_partitionable=environment.THREEFRY_PARTITIONABLE.is_on(True),
+        numpy_rank_promotion=environment.NUMPY_RANK_PROMOTION.text() or "allow",
+        numpy_dtype_promotion=environment.NUMPY_DTYPE_PROMOTION.text() or "standard",
+        debug_nans=environment.DEBUG_NANS.is_on(False),
+        debug_infs=environment.DEBUG_INFS.is_on(False),
+        debug_key_reuse=environment.DEBUG_KEY_REUSE.is_on(False),
+        check_tracer_leaks=environment.CHECK_TRACER_LEAKS.is_on(False),
+        disable_jit=environment.DISABLE_JIT.is_on(False),
+        verify_each=environment.VERIFY_EACH.is_on(False),
+        check=environment.CHECK.is_on(False),
+        traceback_filtering=environment.TRACEBACK_FILTERING.is_on(True),
+        dump_to=environment.DUMP_TO.text(),
+        log_compiles=environment.LOG_COMPILES.is_on(False),
+        explain_cache_misses=environment.EXPLAIN_CACHE_MISSES.is_on(False),
+        compile_progress=environment.COMPILE_PROGRESS.is_on(True),
     )
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quire.backends.iree.paths import cache_folder, compiler_folder
+from quire.ir import environment
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -62,9 +63,8 @@ class CompileCache:
 
     def __init__(self, folder: Path | str | None = None, size: int | None = None, enabled: bool | None = None) -> None:
         self.folder = Path(folder) if folder is not None else cache_folder() / "programs"
-        self.size = size if size is not None else parse_size(os.environ.get("QUIRE_CACHE_SIZE") or str(DEFAULT_SIZE))
-        switched_off = os.environ.get("QUIRE_CACHE", "1") in ("0", "off", "false")
-        self.enabled = enabled if enabled is not None else not switched_off
+        self.size = size if size is not None else parse_size(environment.CACHE_SIZE.text() or str(DEFAULT_SIZE))
+        self.enabled = enabled if enabled is not None else environment.CACHE.is_on(True)
         self._lock = threading.Lock()
         self._warned = False
         self._written: int | None = None  # bytes since the folder was measured; None: never measured

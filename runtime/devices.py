@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from quire.backends.targets import Target, VulkanFacts, get_target, vulkan_target_of
+from quire.ir import environment
 from quire.ir.errors import size_text
 from quire.runtime.compile_cache import parse_size
 
@@ -77,7 +78,7 @@ def _host_pool() -> str:
     Without parameters it would keep all memory for ever. With them a freed buffer is kept as long as live and kept
     memory together stay below the bound: QUIRE_POOL_SIZE, or a quarter of the machine's memory.
     """
-    named = os.environ.get("QUIRE_POOL_SIZE")
+    named = environment.POOL_SIZE.text()
     if named:
         size = parse_size(named, "QUIRE_POOL_SIZE")
     else:
@@ -120,7 +121,7 @@ class Device:
     def target(self) -> Target:
         """What programs for this device are compiled for."""
         if self.platform == "vulkan":
-            return _vulkan_target(self._hal_id, os.environ.get("QUIRE_VULKAN_TARGET"))
+            return _vulkan_target(self._hal_id, environment.VULKAN_TARGET.text())
         return get_target(self.platform)
 
     def hal(self, mode: Mode = "sync") -> Any:
@@ -221,7 +222,7 @@ def _cpu_kind() -> str:
 
 
 def _cpu_count() -> int:
-    text = os.environ.get("QUIRE_NUM_CPU_DEVICES") or "1"
+    text = environment.NUM_CPU_DEVICES.text() or "1"
     if not text.isdigit() or int(text) < 1:
         raise ValueError(f"QUIRE_NUM_CPU_DEVICES={text}: expected a number of devices, 1 or more")
     return int(text)
@@ -248,7 +249,7 @@ def default_platform() -> str:
 
     A Vulkan device is used when it is asked for: it may be a software driver, slower than the CPU itself.
     """
-    named = os.environ.get("QUIRE_PLATFORM")
+    named = environment.PLATFORM.text()
     if named:
         _platform_devices(_known(named))
         return named

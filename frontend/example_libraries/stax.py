@@ -37,7 +37,7 @@ from ..nn import (
     standardize,
 )
 from ..nn.initializers import glorot_normal, normal, ones, zeros
-from ..numpy._util import Value
+from ..operands import Value
 
 # The older names of these functions.
 glorot = glorot_normal

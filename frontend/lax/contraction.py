@@ -247,3 +247,10 @@ def conv_general_dilated_local(
     for source, d in zip(now, spec.out_spec):
         order[d] = source
     return st.transpose(out, order)
+
+
+__all__ = [
+    "ConvDimensionNumbers", "Precision", "batch_matmul", "conv", "conv_dimension_numbers", "conv_general_dilated",
+    "conv_general_dilated_local", "conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding", "dot",
+    "dot_general", "padtype_to_pads",
+]  # fmt: skip

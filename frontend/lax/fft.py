@@ -33,3 +33,6 @@ def fft(x: Any, fft_type: Any, fft_lengths: Sequence[int]) -> Any:
     if kind is not ff.FftType.RFFT and not dtypes.is_complex(dtype):
         x = ew.convert_element_type(x, dtypes.complex_dtype(dtype))
     return ff.fft(x, kind, fft_lengths)
+
+
+__all__ = ["FftType", "fft"]

@@ -35,3 +35,6 @@ def rng_bit_generator(
 def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
     """Random numbers uniform in [a, b) without a key: each run gives others. Prefer `quire.random.uniform`."""
     return rn.rng_uniform(a, b, shape)
+
+
+__all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_uniform"]

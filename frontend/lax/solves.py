@@ -229,3 +229,6 @@ def custom_root(
     out = bind_root(rule, operands)
     x = tree_unflatten(tree, out[:n])
     return (x, tree_unflatten(aux_tree, out[n:])) if has_aux else x
+
+
+__all__ = ["custom_linear_solve", "custom_root"]

@@ -10,9 +10,8 @@ from quire.ir.tracing import Tracer
 from .. import numpy as jnp
 from ..custom_derivatives import custom_jvp
 from ..lax import erfc, logistic
-from ..library import array_of, axis_of, common_inexact, float_only, inexact_of, no_bool, real_only
 from ..numpy import tanh as tanh
-from ..numpy._util import Value
+from ..operands import Value, array_of, as_axis, common_inexact, float_only, inexact_of, no_bool, real_only
 
 # Klambauer et al., "Self-Normalizing Neural Networks" (2017), equation 14.
 _SELU_ALPHA = 1.6732632423543772848170429916717
@@ -218,7 +217,7 @@ def glu(x: Any, axis: int = -1) -> Value:
     Array([1.5, 5. ], dtype=float32)
     """
     x = float_only("quire.nn.glu", x)
-    a = axis_of("quire.nn.glu", axis, x.ndim)
+    a = as_axis("quire.nn.glu", axis, x.ndim)
     if x.shape[a] % 2:
         raise ValueError(f"quire.nn.glu: axis {axis} of {x.aval.short()} must have an even size")
     left, right = jnp.split(x, 2, axis=a)

@@ -12,8 +12,7 @@ from quire.ir import dtypes
 
 from .. import lax
 from .. import numpy as jnp
-from ..library import array_of, one_of
-from ..numpy._util import Value
+from ..operands import Value, array_of, one_of
 from .normalization import logsumexp, softmax
 
 _NAME = "quire.nn.dot_product_attention"

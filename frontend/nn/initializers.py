@@ -17,8 +17,7 @@ from quire.ir.dtypes import DType
 from .. import lax, random
 from .. import numpy as jnp
 from ..absent_names import module_getattr
-from ..library import float_dtype, no_sharding, one_of
-from ..numpy._util import Value, as_shape
+from ..operands import Value, as_shape, float_dtype, no_sharding, one_of
 
 Axes = int | Sequence[int]
 _MODULE = "quire.nn.initializers"
@@ -37,7 +36,7 @@ def _initializer(name: str, make: Callable[[Any, tuple[int, ...], DType], Value]
     def init(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Value:
         no_sharding(f"{_MODULE}.{name}", out_sharding)
         dt = float_dtype(f"{_MODULE}.{name}", default if dtype is None else dtype)
-        return make(key, as_shape(f"nn.initializers.{name}", shape), dt)
+        return make(key, as_shape(f"quire.nn.initializers.{name}", shape), dt)
 
     init.__name__ = init.__qualname__ = name
     return init

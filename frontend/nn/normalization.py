@@ -15,8 +15,7 @@ from .. import lax
 from .. import numpy as jnp
 from ..custom_derivatives import custom_jvp
 from ..lax import stop_gradient
-from ..library import array_of, common_inexact, inexact_of, integer, no_bool, one_of
-from ..numpy._util import Value
+from ..operands import Value, array_of, as_int, common_inexact, inexact_of, no_bool, one_of
 
 Axis = int | Sequence[int] | None
 
@@ -219,7 +218,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> V
     """
     name = "quire.nn.one_hot"
     x = array_of(name, x)
-    n = integer(name, num_classes, "num_classes")
+    n = as_int(name, num_classes, "num_classes")
     wanted = dtype if dtype is not None else (np.float64 if config.options.enable_x64 else np.float32)
     if not isinstance(axis, int | np.integer):
         return _one_hot_of_named_axis(name, x, n, wanted, axis)

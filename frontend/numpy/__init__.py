@@ -7,399 +7,106 @@ from numpy.exceptions import ComplexWarning
 from ..absent_names import module_getattr
 from ..array_type import Array as ndarray
 from ..key_array import take_keys
+from . import (
+    arithmetic,
+    constants,
+    conversion,
+    creation,
+    dtype_info,
+    elementwise,
+    from_buffers,
+    from_values,
+    grids,
+    gufunc,
+    histograms,
+    index_tricks,
+    joining,
+    linear,
+    nan_functions,
+    padding,
+    parts,
+    polynomials,
+    predicates,
+    ranges,
+    rearranging,
+    reductions,
+    selection,
+    sets,
+    shapes,
+    signals,
+    sorting,
+    statistics,
+    ufuncs,
+    windows,
+)
 from ._programs import make_programs as _make_programs
-from .arithmetic import (
-    angle,
-    bitwise_count,
-    deg2rad,
-    degrees,
-    divmod,
-    float_power,
-    floor_divide,
-    fmod,
-    gcd,
-    hypot,
-    lcm,
-    log2,
-    log10,
-    mod,
-    pow,
-    power,
-    rad2deg,
-    radians,
-    reciprocal,
-    remainder,
-    sinc,
-    square,
-)
+from .arithmetic import *
 from .array_api import __array_namespace_info__ as __array_namespace_info__
-from .constants import e, euler_gamma, inf, nan, newaxis, pi
-from .conversion import astype, packbits, unpackbits
-from .creation import empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
-from .dtype_info import (
-    array_repr,
-    array_str,
-    bfloat16,
-    bool,
-    bool_,
-    can_cast,
-    cdouble,
-    character,
-    complex64,
-    complex128,
-    complex_,
-    complexfloating,
-    csingle,
-    double,
-    dtype,
-    finfo,
-    flexible,
-    float16,
-    float32,
-    float64,
-    float_,
-    floating,
-    generic,
-    get_printoptions,
-    iinfo,
-    inexact,
-    int8,
-    int16,
-    int32,
-    int64,
-    int_,
-    integer,
-    iscomplexobj,
-    isdtype,
-    isrealobj,
-    isscalar,
-    issubdtype,
-    iterable,
-    load,
-    number,
-    object_,
-    printoptions,
-    promote_types,
-    result_type,
-    save,
-    savez,
-    set_printoptions,
-    signedinteger,
-    single,
-    uint,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    unsignedinteger,
-)
-from .elementwise import (
-    acos,
-    acosh,
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_not,
-    bitwise_right_shift,
-    cbrt,
-    cos,
-    cosh,
-    divide,
-    equal,
-    exp,
-    exp2,
-    expm1,
-    greater,
-    greater_equal,
-    invert,
-    isnan,
-    left_shift,
-    less,
-    less_equal,
-    log,
-    log1p,
-    logical_not,
-    nextafter,
-    not_equal,
-    right_shift,
-    sign,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-    true_divide,
-)
-from .from_buffers import from_dlpack, frombuffer, fromfile, fromiter, fromstring
-from .from_values import array, asarray, copy
-from .grids import eye, fromfunction, identity, indices, meshgrid, tri, tril, triu, vander
-from .gufunc import apply_along_axis, apply_over_axes, vectorize
-from .histograms import bincount, digitize, histogram, histogram2d, histogram_bin_edges, histogramdd
-from .index_tricks import (
-    c_,
-    diag_indices,
-    diag_indices_from,
-    index_exp,
-    ix_,
-    mask_indices,
-    mgrid,
-    ogrid,
-    r_,
-    s_,
-    tril_indices,
-    tril_indices_from,
-    triu_indices,
-    triu_indices_from,
-)
-from .joining import (
-    append,
-    array_split,
-    block,
-    column_stack,
-    concat,
-    concatenate,
-    dsplit,
-    dstack,
-    hsplit,
-    hstack,
-    split,
-    stack,
-    unstack,
-    vsplit,
-    vstack,
-)
-from .linear import cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat
-from .nan_functions import (
-    fmax,
-    fmin,
-    nanargmax,
-    nanargmin,
-    nancumprod,
-    nancumsum,
-    nanmax,
-    nanmean,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
-)
-from .padding import pad
-from .parts import (
-    abs,
-    absolute,
-    around,
-    ceil,
-    conj,
-    conjugate,
-    copysign,
-    fabs,
-    fix,
-    floor,
-    frexp,
-    heaviside,
-    imag,
-    ldexp,
-    modf,
-    positive,
-    real,
-    rint,
-    round,
-    signbit,
-    spacing,
-    trunc,
-)
-from .polynomials import poly, polyadd, polyder, polydiv, polyfit, polyint, polymul, polysub, polyval, roots
-from .predicates import (
-    allclose,
-    array_equal,
-    array_equiv,
-    isclose,
-    iscomplex,
-    isfinite,
-    isin,
-    isinf,
-    isneginf,
-    isposinf,
-    isreal,
-    nan_to_num,
-)
-from .ranges import arange, geomspace, linspace, logspace
-from .rearranging import flip, fliplr, flipud, repeat, resize, roll, rot90, tile, trim_zeros
-from .reductions import (
-    all,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    cumprod,
-    cumsum,
-    cumulative_prod,
-    cumulative_sum,
-    max,
-    mean,
-    min,
-    prod,
-    ptp,
-    std,
-    sum,
-    var,
-)
-from .selection import (
-    argwhere,
-    choose,
-    clip,
-    compress,
-    delete,
-    diag,
-    diagflat,
-    diagonal,
-    extract,
-    fill_diagonal,
-    flatnonzero,
-    insert,
-    nonzero,
-    piecewise,
-    place,
-    put,
-    put_along_axis,
-    ravel_multi_index,
-    select,
-    take,
-    take_along_axis,
-    trace,
-    unravel_index,
-    where,
-)
-from .sets import (
-    intersect1d,
-    setdiff1d,
-    setxor1d,
-    union1d,
-    unique,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from .shapes import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    expand_dims,
-    matrix_transpose,
-    moveaxis,
-    ndim,
-    permute_dims,
-    ravel,
-    reshape,
-    rollaxis,
-    shape,
-    size,
-    squeeze,
-    swapaxes,
-    transpose,
-)
-from .signals import convolve, correlate, gradient, unwrap
-from .sorting import argpartition, argsort, lexsort, partition, searchsorted, sort, sort_complex
-from .statistics import (
-    average,
-    corrcoef,
-    cov,
-    diff,
-    ediff1d,
-    interp,
-    median,
-    nanmedian,
-    nanpercentile,
-    nanquantile,
-    percentile,
-    quantile,
-    trapezoid,
-)
-from .ufuncs import (
-    add,
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    frompyfunc,
-    logaddexp,
-    logaddexp2,
-    logical_and,
-    logical_or,
-    logical_xor,
-    maximum,
-    minimum,
-    multiply,
-    negative,
-    subtract,
-    ufunc,
-)
-from .windows import bartlett, blackman, hamming, hanning, i0, kaiser
+from .constants import *
+from .conversion import *
+from .creation import *
+from .dtype_info import *
+from .elementwise import *
+from .from_buffers import *
+from .from_values import *
+from .grids import *
+from .gufunc import *
+from .histograms import *
+from .index_tricks import *
+from .joining import *
+from .linear import *
+from .nan_functions import *
+from .padding import *
+from .parts import *
+from .polynomials import *
+from .predicates import *
+from .ranges import *
+from .rearranging import *
+from .reductions import *
+from .selection import *
+from .sets import *
+from .shapes import *
+from .signals import *
+from .sorting import *
+from .statistics import *
+from .ufuncs import *
+from .windows import *
 
 __array_api_version__ = "2024.12"
 
-__all__ = [
-    "ComplexWarning", "ndarray",
-    "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin",
-    "angle", "any", "append", "apply_along_axis", "apply_over_axes", "arange", "arccos", "arccosh", "arcsin",
-    "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere", "around",
-    "array", "array_equal", "array_equiv", "array_repr", "array_split", "array_str", "asarray", "asin", "asinh",
-    "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bartlett", "bfloat16",
-    "bincount", "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "blackman", "block", "bool", "bool_", "broadcast_arrays",
-    "broadcast_shapes", "broadcast_to", "c_", "can_cast", "cbrt", "cdouble", "ceil", "character", "choose", "clip",
-    "column_stack", "complex128", "complex64", "complex_", "complexfloating", "compress", "concat", "concatenate",
-    "conj", "conjugate", "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero",
-    "cov", "cross", "csingle", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees",
-    "delete", "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide",
-    "divmod", "dot", "double", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "einsum_path", "empty",
-    "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs",
-    "fill_diagonal", "finfo", "fix", "flatnonzero", "flexible", "flip", "fliplr", "flipud", "float16", "float32",
-    "float64", "float_", "float_power", "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp",
-    "from_dlpack", "frombuffer", "fromfile", "fromfunction", "fromiter", "frompyfunc", "fromstring", "full",
-    "full_like", "gcd", "generic", "geomspace", "get_printoptions", "gradient", "greater", "greater_equal",
-    "hamming", "hanning", "heaviside", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit",
-    "hstack", "hypot", "i0", "identity", "iinfo", "imag", "index_exp", "indices", "inexact", "inf", "inner",
-    "insert", "int16", "int32", "int64", "int8", "int_", "integer", "interp", "intersect1d", "invert", "isclose",
-    "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
-    "isrealobj", "isscalar", "issubdtype", "iterable", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift",
-    "less", "less_equal", "lexsort", "linspace", "load", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "mask_indices", "matmul",
-    "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "mgrid", "min", "minimum", "mod",
-    "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum",
-    "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum",
-    "nanvar", "ndim", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "number", "object_", "ogrid",
-    "ones", "ones_like", "outer", "packbits", "pad", "partition", "percentile", "permute_dims", "pi", "piecewise",
-    "place", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
-    "positive", "pow", "power", "printoptions", "prod", "promote_types", "ptp", "put", "put_along_axis", "quantile",
-    "r_", "rad2deg", "radians", "ravel", "ravel_multi_index", "real", "reciprocal", "remainder", "repeat",
-    "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis", "roots", "rot90", "round", "s_",
-    "save", "savez", "searchsorted", "select", "set_printoptions", "setdiff1d", "setxor1d", "shape", "sign",
-    "signbit", "signedinteger", "sin", "sinc", "single", "sinh", "size", "sort", "sort_complex", "spacing", "split",
-    "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan",
-    "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices",
-    "tril_indices_from", "trim_zeros", "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "ufunc",
-    "uint", "uint16", "uint32", "uint64", "uint8", "union1d", "unique", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unpackbits", "unravel_index", "unsignedinteger", "unstack", "unwrap",
-    "vander", "var", "vdot", "vecdot", "vecmat", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
-]  # fmt: skip
+
+# Each module lists its public names.
+__all__ = ["ComplexWarning", "ndarray"]
+__all__ += arithmetic.__all__
+__all__ += constants.__all__
+__all__ += conversion.__all__
+__all__ += creation.__all__
+__all__ += dtype_info.__all__
+__all__ += elementwise.__all__
+__all__ += from_buffers.__all__
+__all__ += from_values.__all__
+__all__ += grids.__all__
+__all__ += gufunc.__all__
+__all__ += histograms.__all__
+__all__ += index_tricks.__all__
+__all__ += joining.__all__
+__all__ += linear.__all__
+__all__ += nan_functions.__all__
+__all__ += padding.__all__
+__all__ += parts.__all__
+__all__ += polynomials.__all__
+__all__ += predicates.__all__
+__all__ += ranges.__all__
+__all__ += rearranging.__all__
+__all__ += reductions.__all__
+__all__ += selection.__all__
+__all__ += sets.__all__
+__all__ += shapes.__all__
+__all__ += signals.__all__
+__all__ += sorting.__all__
+__all__ += statistics.__all__
+__all__ += ufuncs.__all__
+__all__ += windows.__all__
 
 _make_programs(globals())
 

@@ -10,7 +10,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 
-from ._util import (
+from ..operands import (
     SCALARS,
     Value,
     broadcast_to,

@@ -13,8 +13,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import Tracer, bind
 
 from ..custom_derivatives import custom_jvp
-from ._ops import add_, and_, div_, eq_, lt_, mul_, ne_, no_bool_ints, no_complex, or_, rem_, select, sub_
-from ._util import (
+from ..operands import (
     INEXACT,
     SCALARS,
     Value,
@@ -29,6 +28,7 @@ from ._util import (
     scalar_like,
     weak_where_all_are,
 )
+from ._ops import add_, and_, div_, eq_, lt_, mul_, ne_, no_bool_ints, no_complex, or_, rem_, select, sub_
 from .elementwise import inexact_operand, inexact_operands, named, operands, unwrap
 from .parts import absolute, imag, real
 
@@ -429,7 +429,7 @@ def gcd(x1: Any, x2: Any) -> Value:
     6
     """
     a, b = _integer_operands("gcd", x1, x2)
-    from ._util import concrete_array
+    from ..operands import concrete_array
 
     known_a, known_b = concrete(a), concrete(b)
     if known_a is not None and known_b is not None and not isinstance(a, Tracer) and not isinstance(b, Tracer):
@@ -460,3 +460,9 @@ def lcm(x1: Any, x2: Any) -> Value:
     divisor = gcd(a, b)
     zero = eq_(divisor, 0)
     return weak_where_all_are(select(zero, 0, mul_(a, floor_divide(b, select(zero, 1, divisor)))), x1, x2)
+
+
+__all__ = [
+    "angle", "bitwise_count", "deg2rad", "degrees", "divmod", "float_power", "floor_divide", "fmod", "gcd", "hypot",
+    "lcm", "log10", "log2", "mod", "pow", "power", "rad2deg", "radians", "reciprocal", "remainder", "sinc", "square",
+]  # fmt: skip

@@ -12,8 +12,8 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.runtime.array import Array
 
-from . import _util as u
-from ._util import Value, as_axis, cast, ensure
+from .. import operands as u
+from ..operands import Value, as_axis, cast, ensure
 from .elementwise import as_bool
 from .joining import stack
 from .shapes import moveaxis, ravel
@@ -159,3 +159,6 @@ def unpackbits(a: Any, axis: Any = None, count: Any = None, bitorder: str = "big
         bits = st.slice_in_dim(bits, 0, min(keep, 8 * n), axis=len(rest))
         bits = st.pad(bits, np.uint8(0), [(0, 0, 0)] * len(rest) + [(0, max(keep - 8 * n, 0), 0)])
     return moveaxis(bits, -1, d)
+
+
+__all__ = ["astype", "packbits", "unpackbits"]

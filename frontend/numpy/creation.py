@@ -15,7 +15,7 @@ from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
-from ._util import (
+from ..operands import (
     SCALARS,
     Value,
     as_shape,
@@ -102,7 +102,7 @@ def _full(name: str, shape: tuple[int, ...], value: Any, dtype: DType | None, de
     d, weak = (aval.dtype, aval.weak_type) if dtype is None else (dtype, False)
     if aval.shape:
         value = cast(value, d, weak)
-        from ._util import broadcast_shapes
+        from ..operands import broadcast_shapes
 
         if broadcast_shapes(name, aval.shape, shape) != shape:
             raise ValueError(f"quire.numpy.{name}: fill_value of shape {aval.shape} does not broadcast to {shape}")
@@ -160,3 +160,6 @@ def full_like(
     Array([5, 5], dtype=int32)
     """
     return _like("full_like", a, fill_value, dtype, shape, device)
+
+
+__all__ = ["empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]

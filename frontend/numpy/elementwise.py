@@ -14,7 +14,7 @@ from quire.ir.tracing import Tracer, bind
 from quire.runtime.array import Array
 
 from ..eager_programs import eager_program
-from ._util import (
+from ..operands import (
     INEXACT,
     SCALARS,
     Value,
@@ -400,3 +400,12 @@ def isnan(x: Any, /) -> Value:
     """
     x = ensure("isnan", x)
     return bind(ew.ne_p, (x, x), {})
+
+
+__all__ = [
+    "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh", "atan",
+    "atan2", "atanh", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_right_shift", "cbrt", "cos",
+    "cosh", "divide", "equal", "exp", "exp2", "expm1", "greater", "greater_equal", "invert", "isnan", "left_shift",
+    "less", "less_equal", "log", "log1p", "logical_not", "nextafter", "not_equal", "right_shift", "sign", "sin", "sinh",
+    "sqrt", "tan", "tanh", "true_divide",
+]  # fmt: skip

@@ -82,3 +82,6 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         host = host.copy()
     y = from_numpy(host, ShapedArray(host.shape, d))
     return y if device is None else put_on(y, device)
+
+
+__all__ = ["from_dlpack", "frombuffer", "fromfile", "fromiter", "fromstring"]

@@ -16,7 +16,7 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 from quire.runtime.buffers import aligned_copy
 
-from ._util import (
+from ..operands import (
     SCALARS,
     Value,
     cast,
@@ -254,3 +254,6 @@ def copy(a: Any, order: str | None = None) -> Value:
     """
     x = ensure("copy", a)
     return x.copy() if isinstance(x, Array) and eager_here() else ew.copy_p.bind(x)
+
+
+__all__ = ["array", "asarray", "copy"]

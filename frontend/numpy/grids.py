@@ -13,7 +13,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.source import reports_memory
 
-from ._util import (
+from ..operands import (
     Value,
     as_int,
     as_shape,
@@ -203,3 +203,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
     # Weak exponents leave the dtype of x as it is.
     weak = ew.convert_element_type_p.bind(st.reshape(exponents, (1, n)), new_dtype=dtypes.int32, weak_type=True)
     return power(st.reshape(x, (x.shape[0], 1)), weak)
+
+
+__all__ = ["eye", "fromfunction", "identity", "indices", "meshgrid", "tri", "tril", "triu", "vander"]

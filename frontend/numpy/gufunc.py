@@ -12,7 +12,7 @@ import numpy as np
 from quire.ir.avals import aval_of
 from quire.ir.primitives import structural as st
 
-from ._util import Value, as_axis, ensure
+from ..operands import Value, as_axis, ensure
 
 _CORE = r"\((?:\w+(?:,\w+)*)?,?\)"
 _SIGNATURE = re.compile(rf"^{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*$")
@@ -212,3 +212,6 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Value
             )
         x = out if out.ndim == x.ndim else st.expand_dims(out, (d,))
     return x
+
+
+__all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]

@@ -12,9 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from . import reductions as rd
-from ._ops import add_, div_, ge_, mul_, select, sub_
-from ._util import (
+from ..operands import (
     Value,
     as_int,
     broadcast_to,
@@ -25,6 +23,8 @@ from ._util import (
     promote_dtypes,
     promote_inexact,
 )
+from . import reductions as rd
+from ._ops import add_, div_, ge_, mul_, select, sub_
 from .creation import filled
 from .from_values import asarray
 from .ranges import linspace
@@ -259,3 +259,6 @@ def histogramdd(
             widths = cast(sub_(e[1:], e[:-1]), x.aval.dtype)
             counts = div_(counts, st.broadcast_in_dim(widths, counts.aval.shape, (i,)))
     return counts, edges
+
+
+__all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]

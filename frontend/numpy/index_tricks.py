@@ -10,7 +10,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.primitives import structural as st
 
-from ._util import Value, as_int, ensure, known_shape_operand, promote_dtypes
+from ..operands import Value, as_int, ensure, known_shape_operand, promote_dtypes
 from .creation import filled, ones
 from .from_values import asarray
 from .grids import meshgrid
@@ -258,3 +258,9 @@ def mask_indices(n: Any, mask_func: Callable[..., Any], k: Any = 0, *, size: int
     size_ = as_int("mask_indices", n, "n")
     i, j = nonzero(mask_func(ones((size_, size_)), k), size=size)
     return i, j
+
+
+__all__ = [
+    "c_", "diag_indices", "diag_indices_from", "index_exp", "ix_", "mask_indices", "mgrid", "ogrid", "r_", "s_",
+    "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from",
+]  # fmt: skip

@@ -11,8 +11,8 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
-from . import _util as u
-from ._util import Value, as_axis, as_int, cast, ensure
+from .. import operands as u
+from ..operands import Value, as_axis, as_int, cast, ensure
 from .shapes import atleast_1d, atleast_2d, atleast_3d, ravel
 
 
@@ -292,3 +292,9 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Value, ...]:
         raise ValueError("quire.numpy.unstack: the array has no dimensions")
     d = as_axis("unstack", axis, x.ndim)
     return tuple(st.squeeze(st.slice_in_dim(x, i, i + 1, axis=d), (d,)) for i in range(_shape(x)[d]))
+
+
+__all__ = [
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit", "hstack",
+    "split", "stack", "unstack", "vsplit", "vstack",
+]  # fmt: skip

@@ -12,9 +12,9 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 
+from ..operands import INEXACT, Value, broadcast_shapes, broadcast_to, cast, ensure, no_out
 from . import reductions as rd
 from ._ops import and_, div_, select
-from ._util import INEXACT, Value, broadcast_shapes, broadcast_to, cast, ensure, no_out
 from .elementwise import as_bool, greater, less, named, operands
 
 Axis = Any

@@ -11,8 +11,8 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
+from ..operands import Value, broadcast_to, cast, ensure, known_shape_operand
 from . import reductions as rd
-from ._util import Value, broadcast_to, cast, ensure, known_shape_operand
 from .parts import round
 from .ranges import linspace
 from .statistics import median
@@ -219,3 +219,6 @@ def _by_function(x: Value, widths: list[tuple[int, int]], f: Callable[..., Value
     for axis in range(x.ndim):
         x = apply_along_axis(f, axis, x, widths[axis], axis, keywords)
     return x
+
+
+__all__ = ["pad"]

@@ -13,8 +13,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 
-from ._ops import add_, div_, eq_, ge_, gt_, lt_, mul_, ne_, no_complex, or_, select, sub_
-from ._util import (
+from ..operands import (
     INEXACT,
     Value,
     broadcast_to,
@@ -26,6 +25,7 @@ from ._util import (
     scalar_like,
     weak_where_all_are,
 )
+from ._ops import add_, div_, eq_, ge_, gt_, lt_, mul_, ne_, no_complex, or_, select, sub_
 from .elementwise import inexact_operand, inexact_operands, named
 
 # -- sign and absolute value, complex parts ---------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Value:
     >>> quire.numpy.round(2.345, 1).item()
     2.299999952316284
     """
-    from ._util import as_int, no_out
+    from ..operands import as_int, no_out
 
     no_out("round", out)
     x = ensure("round", a)
@@ -354,3 +354,9 @@ def spacing(x: Any, /) -> Value:
     toward = select(signbit(x), -math.inf, broadcast_to(scalar_like(math.inf, x), aval_of(x).shape))
     step = sub_(ew.nextafter_p.bind(x, toward), x)
     return select(eq_(ew.abs_p.bind(x), math.inf), math.nan, step)
+
+
+__all__ = [
+    "abs", "absolute", "around", "ceil", "conj", "conjugate", "copysign", "fabs", "fix", "floor", "frexp", "heaviside",
+    "imag", "ldexp", "modf", "positive", "real", "rint", "round", "signbit", "spacing", "trunc",
+]  # fmt: skip

@@ -11,8 +11,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 
-from ._ops import select
-from ._util import (
+from ..operands import (
     Value,
     as_int,
     broadcast_shapes,
@@ -24,6 +23,7 @@ from ._util import (
     promote_inexact,
     weak_where_all_are,
 )
+from ._ops import select
 from .creation import filled, ones
 from .from_values import array
 from .grids import vander
@@ -369,3 +369,6 @@ def _least_squares(u: Value, s: Value, vh: Value, b: Value, rcond: float) -> tup
     inverse = select(large, 1 / safe, filled(s.aval.shape, 0, s.aval.dtype))
     coordinates = dot(conj(u.mT), b) * cast(st.reshape(inverse, (s.aval.size, 1)), b.aval.dtype)
     return dot(conj(vh.mT), coordinates), sum_(cast(large, np.dtype(np.int32)))
+
+
+__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots"]

@@ -13,8 +13,8 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 from quire.runtime.array import Array
 
+from ..operands import INEXACT, Value, cast, check_arraylike, ensure, promote_all_shapes, promote_dtypes
 from ._ops import add_, and_, eq_, mul_, or_, select, sub_
-from ._util import INEXACT, Value, cast, check_arraylike, ensure, promote_all_shapes, promote_dtypes
 from .creation import filled
 from .reductions import all as all_
 

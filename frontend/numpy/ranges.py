@@ -16,7 +16,7 @@ from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
-from ._util import (
+from ..operands import (
     Value,
     as_int,
     cast,
@@ -136,7 +136,7 @@ def linspace(
     d = inexact(result_type(start, stop)[0]) if dtype is None else user_dtype("linspace", dtype)
     compute = inexact(dtypes.promote([(result_type(start, stop)[0], False), (d, False)])[0])
     start, stop = cast(start, compute), cast(stop, compute)
-    from ._util import promote_all_shapes
+    from ..operands import promote_all_shapes
 
     start, stop = promote_all_shapes("linspace", start, stop)
     shape = aval_of(start).shape
@@ -199,3 +199,6 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     out = multiply(start, exp(multiply(reshape(steps, shape), log(divide(stop, start)))))
     out = cast(out, d)
     return moveaxis(out, 0, axis) if axis != 0 else out
+
+
+__all__ = ["arange", "geomspace", "linspace", "logspace"]

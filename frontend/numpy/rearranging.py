@@ -15,8 +15,8 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 
-from . import _util as u
-from ._util import Value, as_axes, as_axis, as_int, as_shape, cast, ensure
+from .. import operands as u
+from ..operands import Value, as_axes, as_axis, as_int, as_shape, cast, ensure
 from .creation import filled
 from .ranges import iota
 from .shapes import ravel, swapaxes
@@ -228,3 +228,6 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
         first, last = (used[0] if front else 0, used[-1] + 1 if back else n) if used.size else (0, 0)
         x = st.slice_in_dim(x, int(first), int(last), axis=d)
     return x
+
+
+__all__ = ["flip", "fliplr", "flipud", "repeat", "resize", "roll", "rot90", "tile", "trim_zeros"]

@@ -17,8 +17,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from ._ops import add_, div_, mul_, select, sub_
-from ._util import (
+from ..operands import (
     INEXACT,
     Value,
     as_axes,
@@ -31,6 +30,7 @@ from ._util import (
     no_out,
     user_dtype,
 )
+from ._ops import add_, div_, mul_, select, sub_
 from .creation import filled
 from .elementwise import as_bool
 

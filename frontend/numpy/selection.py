@@ -16,9 +16,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import Tracer, bind
 from quire.runtime.array import Array
 
-from ._ops import add_, lt_, mul_
-from ._ops import select as _choice
-from ._util import (
+from ..operands import (
     Value,
     as_axis,
     as_int,
@@ -37,6 +35,8 @@ from ._util import (
     promote_dtypes,
     user_dtype,
 )
+from ._ops import add_, lt_, mul_
+from ._ops import select as _choice
 from .arithmetic import remainder
 from .creation import filled
 from .elementwise import as_bool, maximum, minimum
@@ -704,7 +704,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     >>> [int(i) for i in quire.numpy.unravel_index(5, (2, 3))]
     [1, 2]
     """
-    from ._util import as_shape
+    from ..operands import as_shape
 
     sizes = as_shape("unravel_index", shape)
     index = ensure("unravel_index", indices)

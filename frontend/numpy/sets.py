@@ -14,8 +14,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
-from ._ops import select
-from ._util import (
+from ..operands import (
     Value,
     as_axis,
     as_int,
@@ -25,6 +24,7 @@ from ._util import (
     known_shape_operand,
     promote_dtypes,
 )
+from ._ops import select
 from .creation import filled
 from .joining import concatenate
 from .predicates import isin
@@ -390,3 +390,9 @@ def _first_places(x: Value, values: Value) -> Value:
 
     order = argsort(x)
     return cast(order[searchsorted(x[order], values)], _index_dtype())
+
+
+__all__ = [
+    "intersect1d", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values",
+]  # fmt: skip

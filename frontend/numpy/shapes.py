@@ -13,9 +13,9 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
+from .. import operands as u
 from ..key_array import is_keys
-from . import _util as u
-from ._util import Value, as_axes, as_axis, as_int, as_shape, ensure
+from ..operands import Value, as_axes, as_axis, as_int, as_shape, ensure
 
 
 def _shape(x: Value) -> tuple[int, ...]:
@@ -314,3 +314,10 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
         return u.broadcast_shapes("broadcast_shapes", *[as_shape("broadcast_shapes", s) for s in shapes])
     except TypeError as error:
         raise ValueError(*error.args) from None
+
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims",
+    "matrix_transpose", "moveaxis", "ndim", "permute_dims", "ravel", "reshape", "rollaxis", "shape", "size", "squeeze",
+    "swapaxes", "transpose",
+]  # fmt: skip

@@ -11,8 +11,8 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
+from ..operands import Value, as_axes, as_axis, cast, ensure, promote_dtypes, promote_inexact, user_dtype
 from ._ops import select
-from ._util import Value, as_axes, as_axis, cast, ensure, promote_dtypes, promote_inexact, user_dtype
 from .arithmetic import remainder
 from .parts import conj
 from .reductions import cumsum
@@ -175,3 +175,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     correction = select(ew.abs_p.bind(jumps) < limit, 0 * wrapped, wrapped - jumps)
     total = cast(cumsum(correction, axis=d), dtype)
     return st.concatenate([st.slice_in_dim(x, 0, 1, axis=d), st.slice_in_dim(x, 1, n, axis=d) + total], d)
+
+
+__all__ = ["convolve", "correlate", "gradient", "unwrap"]

@@ -14,8 +14,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 from quire.runtime.array import Array, host_value
 
-from ._ops import add_, select, sub_
-from ._util import (
+from ..operands import (
     Value,
     as_axis,
     as_int,
@@ -27,6 +26,7 @@ from ._util import (
     promote_dtypes,
     user_dtype,
 )
+from ._ops import add_, select, sub_
 from .creation import filled
 from .ranges import iota
 from .shapes import ravel

@@ -12,9 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from . import reductions as rd
-from ._ops import add_, div_, mul_, select, sub_
-from ._util import (
+from ..operands import (
     Value,
     as_axes,
     as_axis,
@@ -27,6 +25,8 @@ from ._util import (
     promote_dtypes,
     promote_inexact,
 )
+from . import reductions as rd
+from ._ops import add_, div_, mul_, select, sub_
 from .creation import filled
 from .joining import concatenate
 from .linear import dot
@@ -276,7 +276,7 @@ def cov(
         x = concatenate([*promote_dtypes(x, other)], axis=0)
     (x,) = promote_inexact(x)
     if dtype is not None:
-        from ._util import user_dtype
+        from ..operands import user_dtype
 
         x = cast(x, user_dtype("cov", dtype))
     x = cast(x, x.aval.dtype)

@@ -23,9 +23,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from . import arithmetic, elementwise, reductions
-from ._ops import add_, div_, mul_, select
-from ._util import (
+from ..operands import (
     Value,
     as_axes,
     as_axis,
@@ -39,6 +37,8 @@ from ._util import (
     scalar_like,
     user_dtype,
 )
+from . import arithmetic, elementwise, reductions
+from ._ops import add_, div_, mul_, select
 from .elementwise import as_bool
 from .gufunc import vectorize
 from .joining import append
@@ -582,3 +582,9 @@ _BUILT_IN = {
         logical_xor, logaddexp, logaddexp2, negative,
     )
 }  # fmt: skip
+
+
+__all__ = [
+    "add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp", "logaddexp2", "logical_and",
+    "logical_or", "logical_xor", "maximum", "minimum", "multiply", "negative", "subtract", "ufunc",
+]  # fmt: skip

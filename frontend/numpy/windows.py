@@ -9,7 +9,7 @@ from typing import Any
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
-from ._util import Value, as_int, cast, ensure
+from ..operands import Value, as_int, cast, ensure
 from .creation import filled
 from .elementwise import inexact_operand
 from .ranges import iota
@@ -122,3 +122,6 @@ def _i0() -> Any:
     f = custom_jvp(bessel)
     f.defjvp(bessel_jvp)
     return f
+
+
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]

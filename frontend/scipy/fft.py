@@ -15,8 +15,7 @@ from quire.ir.primitives import elementwise as ew
 from .. import lax
 from .. import numpy as qnp
 from ..absent_names import module_getattr
-from ..numpy._util import Value, as_axes, as_axis, cast, promote_inexact
-from ._common import HALF, array
+from ..operands import HALF, Value, array, as_axes, as_axis, cast, promote_inexact
 
 
 def _operand(name: str, x: Any, type_: int, norm: str | None) -> Value:
@@ -95,7 +94,7 @@ def _idct(x: Value, axis: int, norm: str | None) -> Value:
 
 def _one(name: str, x: Any, type_: int, n: int | None, axis: int, norm: str | None) -> Value:
     value = _operand(name, x, type_, norm)
-    d = as_axis(f"fft.{name}", axis, aval_of(value).ndim)
+    d = as_axis(f"quire.scipy.fft.{name}", axis, aval_of(value).ndim)
     value = _resized(name, value, n, d)
     return (_dct if name == "dct" else _idct)(value, d, norm)
 
@@ -107,7 +106,7 @@ def _several(
     ndim = aval_of(value).ndim
     if axes is None:
         axes = range(ndim) if s is None else range(ndim - len(s), ndim)
-    dims = as_axes(f"fft.{name}", tuple(axes), ndim, "axes")
+    dims = as_axes(f"quire.scipy.fft.{name}", tuple(axes), ndim, "axes")
     if s is not None and len(s) != len(dims):
         raise ValueError(f"quire.scipy.fft.{name}: s and axes must have one length, got {tuple(s)} and {tuple(axes)}")
     for i, d in enumerate(dims):

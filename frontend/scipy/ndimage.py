@@ -14,8 +14,7 @@ from quire.ir.primitives import elementwise as ew
 
 from .. import numpy as qnp
 from ..absent_names import module_getattr
-from ..numpy._util import INEXACT, Value, cast, promote_dtypes, promote_inexact
-from ._common import array
+from ..operands import INEXACT, Value, array, cast, promote_dtypes, promote_inexact
 
 _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 

@@ -13,8 +13,7 @@ from .. import lax
 from .. import numpy as qnp
 from ..absent_names import module_getattr
 from ..differentiation import value_and_grad
-from ..numpy._util import INEXACT, Value, cast
-from ._common import array, epsilon
+from ..operands import INEXACT, Value, array, cast, epsilon
 
 _C1, _C2 = 1e-4, 0.9  # of the Wolfe conditions: sufficient decrease and curvature
 

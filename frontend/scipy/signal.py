@@ -13,9 +13,8 @@ from quire.ir import dtypes
 from .. import lax
 from .. import numpy as jnp
 from ..absent_names import module_getattr
-from ..library import array_of, axis_of, common_inexact, inexact_of, integer, one_of
 from ..numpy import fft as _fft
-from ..numpy._util import Value
+from ..operands import Value, array_of, as_axis, as_int, common_inexact, inexact_of, one_of
 
 _MODULE = "quire.scipy.signal"
 _MODES = ("full", "same", "valid")
@@ -167,7 +166,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Val
     x, y = _pair("fftconvolve", in1, in2, mode)
     if axes is None:
         axes = range(x.ndim)
-    dims = tuple(axis_of(name, a, x.ndim, "axes") for a in (axes if isinstance(axes, Sequence | range) else (axes,)))
+    dims = tuple(as_axis(name, a, x.ndim, "axes") for a in (axes if isinstance(axes, Sequence | range) else (axes,)))
     for d in set(range(x.ndim)) - set(dims):
         if x.shape[d] != y.shape[d]:
             raise ValueError(
@@ -222,7 +221,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
         raise NotImplementedError(f"{name}: overwrite_data is not supported, arrays are immutable: use the result")
     one_of(name, type, "type", ("linear", "constant"))
     x = inexact_of(name, data, "data")
-    d = axis_of(name, axis, x.ndim)
+    d = as_axis(name, axis, x.ndim)
     if type == "constant":
         return x - jnp.mean(x, axis=d, keepdims=True)
     n = x.shape[d]
@@ -248,7 +247,7 @@ def _without_line(x: Value) -> Value:
 
 def _window(name: str, window: Any, nperseg: Any, length: int, dtype: Any) -> tuple[Value, int]:
     """The window and its length."""
-    size = None if nperseg is None else integer(name, nperseg, "nperseg")
+    size = None if nperseg is None else as_int(name, nperseg, "nperseg")
     if size is not None and size < 1:
         raise ValueError(f"{name}: nperseg must be positive, got {size}")
     real = dtypes.real_dtype(np.dtype(dtype))
@@ -276,8 +275,8 @@ def _window(name: str, window: Any, nperseg: Any, length: int, dtype: Any) -> tu
 
 def _lengths(name: str, nperseg: int, noverlap: Any, nfft: Any) -> tuple[int, int]:
     """The steps between segments, and the length of the transforms."""
-    overlap = nperseg // 2 if noverlap is None else integer(name, noverlap, "noverlap")
-    length = nperseg if nfft is None else integer(name, nfft, "nfft")
+    overlap = nperseg // 2 if noverlap is None else as_int(name, noverlap, "noverlap")
+    length = nperseg if nfft is None else as_int(name, nfft, "nfft")
     if length < nperseg:
         raise ValueError(f"{name}: nfft {length} must not be less than nperseg {nperseg}")
     if overlap >= nperseg:
@@ -372,7 +371,7 @@ def _spectrum(
     one_of(name, boundary, "boundary", (*_BOUNDARIES, None))
     signals = [inexact_of(name, x)] if y is None else common_inexact(name, x=x, y=y)
     x = signals[0]
-    d = axis_of(name, axis, x.ndim)
+    d = as_axis(name, axis, x.ndim)
     if len({v.ndim for v in signals}) > 1:
         raise ValueError(
             f"{name}: x and y must have one number of dimensions, got {x.aval.short()} and {signals[1].aval.short()}"
@@ -563,11 +562,11 @@ def istft(
     if z.ndim < 2:
         raise ValueError(f"{name}: Zxx must have at least 2 dimensions, got {z.aval.short()}")
     z = z.astype(dtypes.complex_dtype(z.dtype))
-    time, frequency = (axis_of(name, a, z.ndim, w) for a, w in ((time_axis, "time_axis"), (freq_axis, "freq_axis")))
+    time, frequency = (as_axis(name, a, z.ndim, w) for a, w in ((time_axis, "time_axis"), (freq_axis, "freq_axis")))
     if time == frequency:
         raise ValueError(f"{name}: time_axis and freq_axis are both {time}")
     natural = 2 * (z.shape[frequency] - 1) if input_onesided else z.shape[frequency]
-    size = natural if nperseg is None else integer(name, nperseg, "nperseg")
+    size = natural if nperseg is None else as_int(name, nperseg, "nperseg")
     if nfft is None and input_onesided and size == natural + 1:
         nfft = size  # of an odd length
     elif nfft is None:

@@ -9,6 +9,9 @@ An application is a function `programs(xp)` of a library, `quire` or `jax`: one 
 - where it is a step of a training or simulation, does all this with its state donated, and gives JAX's states when the
   state goes from call to call. Donation is what makes a program write in place: the same program without it is not
   compiled as well, because compiling is nearly all of the time that these tests take.
+
+Here and in the applications quire's public names alone are imported with the module: `quire.tools.replay` makes the programs
+under other commits.
 """
 
 from __future__ import annotations
@@ -18,11 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytest
 
 import quire
-from quire.backends import reference
-from quire.ir import dtypes
 
 CALLS = 20
 STEPS = 4
@@ -51,6 +51,8 @@ class Program:
 
 def check(programs: Callable[[Any], Sequence[Program]]) -> None:
     """Run all the programs that `programs` makes of quire and of JAX; all differences are reported together."""
+    import pytest
+
     jax = pytest.importorskip("jax")
     failures: list[str] = []
     for ours, theirs in zip(programs(quire), programs(jax), strict=True):
@@ -62,6 +64,8 @@ def check(programs: Callable[[Any], Sequence[Program]]) -> None:
 
 
 def _problems(ours: Program, theirs: Program, jax: Any) -> list[str]:
+    from quire.backends import reference
+
     given = [np.array(x) for x in quire.tree.leaves(ours.args)]
     kept = quire.tree.map(quire.device_put, ours.args)
     oracle = jax.jit(theirs.f)
@@ -127,6 +131,8 @@ def _differences(
 
 def _difference(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], rtol: float, atol: float) -> str | None:
     """How an array differs, the tolerance being relative to the largest finite magnitude in it."""
+    from quire.ir import dtypes
+
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
     if not got.size:

@@ -291,6 +291,12 @@ def test_complex_and_bool_and_narrow_dtypes_through_a_call():
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_lowered_text_is_that_of_what_is_compiled(keep: bool) -> None:
+    lowered = quire.jit(lambda x, y: x + 1, keep_unused=keep).lower(1.0, 2.0)
+    assert ("%arg1" in lowered.as_text()) is keep
+
+
 def test_as_text_of_the_last_variant():
     f = quire.compile(lambda x: x * 2)
     with pytest.raises(ValueError, match="not compiled yet"):

@@ -12,8 +12,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 from quire.lax import linalg as ll
 
-from .._util import Value, as_axes, as_axis
-from ._util import arrays, epsilon, matrices
+from ...operands import Value, arrays, as_axes, as_axis, epsilon, matrices
 from .solutions import inv
 
 

@@ -23,8 +23,18 @@ from quire.lax import linalg as ll
 from quire.lax import stop_gradient
 from quire.passes.ad.linalg import permute_rows
 
-from .._util import Value, as_axis, broadcast_shapes, broadcast_to
-from ._util import arrays, dagger, epsilon, identity_like, matrices, plain
+from ...operands import (
+    Value,
+    arrays,
+    as_axis,
+    broadcast_shapes,
+    broadcast_to,
+    dagger,
+    epsilon,
+    identity_like,
+    matrices,
+    plain,
+)
 
 
 class SlogdetResult(NamedTuple):

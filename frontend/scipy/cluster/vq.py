@@ -7,8 +7,7 @@ from typing import Any
 from quire.ir.avals import aval_of
 
 from ... import numpy as qnp
-from ...numpy._util import Value, promote_inexact
-from .._common import array
+from ...operands import Value, array, promote_inexact
 
 
 def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Value, Value]:

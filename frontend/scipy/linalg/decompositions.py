@@ -16,8 +16,8 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 from quire.lax import linalg as ll
-from quire.numpy._util import Value
-from quire.numpy.linalg._util import SCIPY, dagger, epsilon, identity_like, matrices, plain
+
+from ...operands import SCIPY, Value, dagger, epsilon, identity_like, matrices, plain
 
 
 def _choice(name: str, argument: str, value: Any, among: tuple[Any, ...]) -> Any:

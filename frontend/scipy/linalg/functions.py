@@ -17,10 +17,9 @@ from quire.differentiation import jvp
 from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
 from quire.lax import cond, fori_loop
-from quire.numpy._util import Value
-from quire.numpy.linalg._util import SCIPY, dagger, epsilon, identity_like, matrices
 from quire.numpy.linalg.solutions import solve_matrices
 
+from ...operands import SCIPY, Value, dagger, epsilon, identity_like, matrices
 from .decompositions import _choice, rsf2csf
 from .solutions import sylvester
 

@@ -11,8 +11,8 @@ import quire.numpy as qnp
 from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
-from quire.numpy._util import Value, promote_dtypes, user_dtype
-from quire.numpy.linalg._util import SCIPY, arrays, plain
+
+from ...operands import SCIPY, Value, arrays, plain, promote_dtypes, user_dtype
 
 _FLOAT = dtypes.float64
 
@@ -199,7 +199,7 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Value:
     n = _size("dft", n)
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"{SCIPY}.dft: scale must be None, 'sqrtn' or 'n', got {scale!r}")
-    out = dtypes.canonicalize(dtypes.complex128) if dtype is None else user_dtype("dft", dtype)
+    out = dtypes.canonicalize(dtypes.complex128) if dtype is None else user_dtype("quire.scipy.linalg.dft", dtype)
     if not dtypes.is_complex(out):
         raise ValueError(f"{SCIPY}.dft: dtype must be complex, got {out}")
     turns = np.outer(np.arange(n), np.arange(n)) % max(n, 1) / max(n, 1)
@@ -261,7 +261,7 @@ def hadamard(n: int, dtype: Any = int) -> Value:
     while bits.any():
         odd ^= bits & 1
         bits = bits >> 1
-    return qnp.asarray((1 - 2 * odd).astype(user_dtype("hadamard", dtype)))
+    return qnp.asarray((1 - 2 * odd).astype(user_dtype("quire.scipy.linalg.hadamard", dtype)))
 
 
 def helmert(n: int, full: bool = False) -> Value:

@@ -16,11 +16,10 @@ from quire.ir.primitives import structural as st
 from quire.lax import fori_loop
 from quire.lax import linalg as ll
 from quire.numpy import linalg as nl
-from quire.numpy._util import Value
-from quire.numpy.linalg._util import SCIPY, dagger, matrices
 from quire.numpy.linalg.solutions import solve_matrices
 from quire.passes.ad.linalg import permute_rows
 
+from ...operands import SCIPY, Value, dagger, matrices
 from .decompositions import _choice
 
 

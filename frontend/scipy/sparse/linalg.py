@@ -17,11 +17,11 @@ import quire.numpy as qnp
 from quire.differentiation import linear_transpose
 from quire.ir import dtypes
 from quire.lax import custom_linear_solve, fori_loop, while_loop
-from quire.numpy._util import Value
 from quire.scipy import linalg as sl
 from quire.tree_util import tree_leaves, tree_map, tree_structure
 
 from ...absent_names import module_getattr
+from ...operands import Value
 
 Tree = Any
 Operator = Callable[[Tree], Tree]

@@ -16,8 +16,7 @@ from quire.ir.primitives import elementwise as ew
 from ... import lax
 from ... import numpy as qnp
 from ...custom_derivatives import custom_jvp
-from ...numpy._util import Value, cast, concrete, inexact, promote_all_shapes
-from .._common import array, operands
+from ...operands import Value, array, cast, concrete, inexact, operands, promote_all_shapes
 
 
 def i0e(x: Any) -> Value:

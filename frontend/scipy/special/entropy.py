@@ -14,8 +14,7 @@ from quire.ir.primitives import structural as st
 from ... import numpy as qnp
 from ...custom_derivatives import custom_jvp
 from ...numpy import reductions as rd
-from ...numpy._util import Value, as_axes, cast
-from .._common import array, operands
+from ...operands import Value, array, as_axes, cast, operands
 
 
 @custom_jvp
@@ -243,7 +242,7 @@ def logsumexp(
         factor = None
     else:
         x, factor = operands("special.logsumexp", a, b, complex_ok=True)
-    axes = as_axes("special.logsumexp", axis, aval_of(x).ndim)
+    axes = as_axes("quire.scipy.special.logsumexp", axis, aval_of(x).ndim)
     mask = None if where is None else qnp.broadcast_to(array("special.logsumexp", where, "where"), aval_of(x).shape)
     size = ew.real(x) if dtypes.is_complex(aval_of(x).dtype) else x
     counted = size if factor is None else qnp.where(factor == 0, -np.inf, size)
@@ -280,7 +279,7 @@ def _softmax_operand(name: str, x: Any) -> Value:
 
 def _shifted(name: str, x: Any, axis: Any) -> tuple[Value, tuple[int, ...]]:
     y = _softmax_operand(name, x)
-    axes = as_axes(name, axis, aval_of(y).ndim)
+    axes = as_axes(f"quire.scipy.{name}", axis, aval_of(y).ndim)
     size = ew.real(y) if dtypes.is_complex(aval_of(y).dtype) else y
     top = ew.stop_gradient(rd.max(size, axis=axes, keepdims=True, initial=-np.inf))
     return y - cast(top, aval_of(y).dtype), axes

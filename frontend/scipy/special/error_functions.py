@@ -14,8 +14,8 @@ from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
 from ...custom_derivatives import custom_jvp
-from ...numpy._util import Value, cast
-from .._common import Chebyshev, float_operands, is_double, operands, widened
+from ...operands import Value, cast, float_operands, is_double, operands, widened
+from .series import Chebyshev
 
 _SQRT2 = math.sqrt(2.0)
 _SQRT_PI = math.sqrt(math.pi)

@@ -16,8 +16,8 @@ from quire.ir.primitives import elementwise as ew
 from ... import numpy as qnp
 from ...custom_derivatives import custom_jvp
 from ...differentiation import jvp
-from ...numpy._util import INEXACT, Value, cast, concrete
-from .._common import Chebyshev, array, horner, is_double, operands, widened
+from ...operands import INEXACT, Value, array, cast, concrete, is_double, operands, widened
+from .series import Chebyshev, horner
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 

@@ -13,8 +13,7 @@ from ... import lax
 from ... import numpy as qnp
 from ...custom_derivatives import custom_jvp
 from ...differentiation import jvp
-from ...numpy._util import Value
-from .._common import epsilon, is_double, operands, widened
+from ...operands import Value, epsilon, is_double, operands, widened
 from .gamma_functions import _gammasgn
 
 _LIMIT = 5000

@@ -12,8 +12,8 @@ from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
 from ...custom_derivatives import custom_jvp
-from ...numpy._util import Value
-from .._common import Chebyshev, epsilon, float_operands, horner, is_double, operands, widened
+from ...operands import Value, epsilon, float_operands, is_double, operands, widened
+from .series import Chebyshev, horner
 
 _GAMMA = float(np.euler_gamma)
 

@@ -8,7 +8,7 @@ from quire.ir.avals import aval_of
 
 from ... import lax
 from ... import numpy as qnp
-from ...numpy._util import Value
+from ...operands import Value
 
 
 def cholesky(matrix: Value) -> Value:

@@ -20,8 +20,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...numpy._util import Value, cast
-from .._common import operands, widened
+from ...operands import Value, cast, operands, widened
 
 Formula = Callable[..., Value]
 

@@ -13,9 +13,8 @@ from quire.ir.avals import aval_of
 from ... import lax
 from ... import numpy as qnp
 from ...numpy import reductions as rd
-from ...numpy._util import INEXACT, Value, as_axis, cast, inexact
 from ...numpy.nan_functions import nanstd
-from .._common import array
+from ...operands import INEXACT, Value, array, as_axis, cast, inexact
 
 
 class ModeResult(NamedTuple):
@@ -41,7 +40,7 @@ def _along_last(name: str, a: Any, axis: Any) -> tuple[Value, int | None]:
     if axis is None:
         return qnp.ravel(x), None
     x = qnp.atleast_1d(x)
-    d = as_axis(f"stats.{name}", axis, aval_of(x).ndim)
+    d = as_axis(f"quire.scipy.stats.{name}", axis, aval_of(x).ndim)
     return qnp.moveaxis(x, d, -1), d
 
 
@@ -165,7 +164,7 @@ def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagat
     x = array("stats.sem", a)
     if axis is None:
         x, axis = qnp.ravel(x), 0
-    d = as_axis("stats.sem", axis, aval_of(x).ndim)
+    d = as_axis("quire.scipy.stats.sem", axis, aval_of(x).ndim)
     if nan_policy == "omit" and aval_of(x).dtype in INEXACT:
         count = rd.sum(~qnp.isnan(x), axis=d, keepdims=keepdims)
         deviation = nanstd(x, axis=d, ddof=ddof, keepdims=keepdims)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...numpy._util import Value
+from ...operands import Value
 from ._family import Family, functions
 
 

@@ -1,10 +1,14 @@
-"""What every function of quire.numpy begins with: checks of its arguments, promotion of dtypes and shapes."""
+"""What every function of the library begins with: its arguments as arrays of one dtype and one shape, numbers, axes.
+
+`name` is the full name of the function as a user writes it, ``quire.nn.relu``; a name without ``quire.`` is one of
+quire.numpy. Errors begin with it.
+"""
 
 from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +19,7 @@ from quire.ir.config import config
 from quire.ir.dtypes import DType
 from quire.ir.errors import ConcretizationTypeError
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import Tracer, current_trace
 from quire.runtime.array import Array, from_numpy, host_value
@@ -22,7 +27,13 @@ from quire.runtime.array import Array, from_numpy, host_value
 Value = Any
 F = TypeVar("F", bound=Callable[..., Any])
 SCALARS = (bool, int, float, complex)
+HALF = (dtypes.float16, dtypes.bfloat16)
 _ARRAYS = (Array, Tracer, np.ndarray, np.generic, bool, int, float, complex)
+
+
+def full_name(name: str) -> str:
+    """The name of a function as a user writes it."""
+    return name if name.startswith("quire.") else f"quire.numpy.{name}"
 
 
 def is_arraylike(x: Any) -> bool:
@@ -36,10 +47,10 @@ def not_arraylike(name: str, x: Any, position: int | str = 0) -> TypeError:
     fix = ""
     why = getattr(x, "why_no_array", None)
     if why is not None:
-        return TypeError(f"quire.numpy.{name}: does not accept dtype {x.dtype} {where}: {why}")
+        return TypeError(f"{full_name(name)}: does not accept dtype {x.dtype} {where}: {why}")
     if isinstance(x, list | tuple):
-        fix = f": convert it first, quire.numpy.{name}(quire.numpy.array(...))"
-    return TypeError(f"quire.numpy.{name}: requires ndarray or scalar arguments, got {type(x)} {where}{fix}")
+        fix = f": convert it first, {full_name(name)}(quire.numpy.array(...))"
+    return TypeError(f"{full_name(name)}: requires ndarray or scalar arguments, got {type(x)} {where}{fix}")
 
 
 def check_arraylike(name: str, *args: Any) -> None:
@@ -48,7 +59,7 @@ def check_arraylike(name: str, *args: Any) -> None:
         if not is_arraylike(x):
             raise not_arraylike(name, x, i)
         if isinstance(x, np.ndarray) and x.dtype.kind in "OSUMmV" and x.dtype not in dtypes.SHORT:
-            raise TypeError(f"quire.numpy.{name}: argument {i} has dtype {x.dtype}, which quire does not have")
+            raise TypeError(f"{full_name(name)}: argument {i} has dtype {x.dtype}, which quire does not have")
 
 
 def ensure(name: str, x: Any, position: int | str = 0) -> Value:
@@ -85,7 +96,7 @@ def known_shape_operand(name: str, x: Any, advice: str) -> Any:
     value = concrete(x)
     if value is None:
         raise ConcretizationTypeError(
-            f"quire.numpy.{name}: the result's shape depends on the values of {aval_of(x).short()}, which are not known "
+            f"{full_name(name)}: the result's shape depends on the values of {aval_of(x).short()}, which are not known "
             f"while {x.owner.name} is traced: {advice}"
         )
     return value
@@ -95,6 +106,19 @@ def eager_here() -> bool:
     """Whether an operation on concrete values is evaluated at once (and not recorded) here."""
     trace = current_trace()
     return trace is None or not trace.staging
+
+
+def array_of(name: str, x: Any, what: str = "x") -> Value:
+    """An argument as an Array or a tracer; TypeError for what is no array and no number."""
+    if hasattr(x, "__jax_array__"):
+        return x.__jax_array__()
+    if not is_arraylike(x):
+        fix = ": convert it first, quire.numpy.array(...)" if isinstance(x, list | tuple) else ""
+        raise TypeError(f"{name}: {what} must be an array or a number, got {type(x).__name__}{fix}")
+    try:
+        return lift(x)
+    except TypeError as error:
+        raise TypeError(f"{name}: {what}: {error}") from None
 
 
 # -- dtypes -----------------------------------------------------------------------------------------------------------
@@ -109,12 +133,12 @@ def user_dtype(name: str, dtype: Any) -> DType:
         result = dtypes.canonicalize(wanted)
     except TypeError as error:
         raise TypeError(
-            f"quire.numpy.{name}: {dtype!r} is not a dtype that quire has: bool, int8..int64, uint8..uint64, float16, "
+            f"{full_name(name)}: {dtype!r} is not a dtype that quire has: bool, int8..int64, uint8..uint64, float16, "
             "bfloat16, float32, float64, complex64, complex128"
         ) from error
     if result != wanted and dtype not in SCALARS:
         warnings.warn(
-            f"quire.numpy.{name}: explicitly requested dtype {wanted} is not available and becomes {result}; "
+            f"{full_name(name)}: explicitly requested dtype {wanted} is not available and becomes {result}; "
             "quire.config.update('enable_x64', True) enables 64-bit dtypes",
             UserWarning,
             stacklevel=3,
@@ -190,6 +214,82 @@ def promote_inexact(*args: Value) -> list[Value]:
     return [cast(x, dtype, weak) for x in args]
 
 
+def inexact_of(name: str, x: Any, what: str = "x", *, weak: bool = False) -> Value:
+    """An argument as a float or complex array; integers and bool become the default float (of weak type if `weak`)."""
+    x = array_of(name, x, what)
+    aval = aval_of(x)
+    return cast(x, inexact(aval.dtype), aval.weak_type or (weak and not dtypes.is_inexact(aval.dtype)))
+
+
+def float_only(name: str, x: Any, what: str = "x") -> Value:
+    """An argument that must be a float or complex array: TypeError for integers and bool."""
+    x = array_of(name, x, what)
+    if not dtypes.is_inexact(aval_of(x).dtype):
+        raise TypeError(
+            f"{name}: {what} must be a float or complex array, got {aval_of(x).short()}: convert it, .astype(float)"
+        )
+    return x
+
+
+def no_bool(name: str, x: Any, what: str = "x") -> Value:
+    """An argument that must be an array of numbers: TypeError for bool."""
+    x = array_of(name, x, what)
+    if dtypes.is_bool(aval_of(x).dtype):
+        raise TypeError(f"{name}: {what} must be numbers, got {aval_of(x).short()}: convert it, .astype(float)")
+    return x
+
+
+def common_inexact(name: str, **arguments: Any) -> list[Value]:
+    """Arguments with the one inexact dtype to which they promote."""
+    return promote_inexact(*(array_of(name, x, what) for what, x in arguments.items()))
+
+
+def real_only(name: str, x: Value, what: str = "x") -> Value:
+    """x; TypeError if it is complex."""
+    if dtypes.is_complex(aval_of(x).dtype):
+        raise TypeError(f"{name}: {what} must be real, got {aval_of(x).short()}")
+    return x
+
+
+def float_dtype(name: str, dtype: Any, *, complex_too: bool = True) -> DType:
+    """A dtype argument as quire stores it, the default float for None; TypeError unless it is inexact."""
+    wanted = dtypes.float64 if dtype is None else None
+    try:
+        wanted = wanted or dtypes.as_dtype(dtype)
+        result = dtypes.canonicalize(wanted)
+    except TypeError:
+        raise TypeError(f"{name}: {dtype!r} is not a dtype that quire has") from None
+    if not (dtypes.is_inexact(result) and (complex_too or not dtypes.is_complex(result))):
+        kinds = "a float or complex dtype" if complex_too else "a float dtype"
+        raise TypeError(f"{name}: dtype must be {kinds}, got {result}")
+    if dtype is not None and dtype not in (float, complex) and result != wanted:
+        warnings.warn(
+            f"{name}: explicitly requested dtype {wanted} is not available and becomes {result}; "
+            "quire.config.update('enable_x64', True) enables 64-bit dtypes",
+            UserWarning,
+            stacklevel=3,
+        )
+    return result
+
+
+def widened(f: Callable[..., Any], *args: Value) -> Any:
+    """``f(*args)``, with float16 and bfloat16 computed in float32 and rounded at the end."""
+    dtype = aval_of(args[0]).dtype
+    if dtype not in HALF:
+        return f(*args)
+    out = f(*(cast(x, dtypes.float32) for x in args))
+    return tuple(cast(x, dtype) for x in out) if isinstance(out, tuple) else cast(out, dtype)
+
+
+def epsilon(x: Value) -> float:
+    """The relative spacing of the numbers of x's dtype (of its parts for a complex x)."""
+    return float(np.finfo(dtypes.real_dtype(aval_of(x).dtype)).eps)
+
+
+def is_double(x: Value) -> bool:
+    return dtypes.real_dtype(aval_of(x).dtype) == dtypes.float64
+
+
 # -- shapes -----------------------------------------------------------------------------------------------------------
 
 
@@ -203,7 +303,7 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         sizes = {s[i] for s in shapes if len(s) >= -i} - {1}
         if len(sizes) > 1:
             raise TypeError(
-                f"quire.numpy.{name}: incompatible shapes for broadcasting: {', '.join(map(str, shapes))}: "
+                f"{full_name(name)}: incompatible shapes for broadcasting: {', '.join(map(str, shapes))}: "
                 "dimensions, aligned at the last, must be equal or 1"
             )
         out.append(sizes.pop() if sizes else 1)
@@ -218,7 +318,7 @@ def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     ranks = {len(s) for s in shapes if s}
     if len(ranks) > 1:
         message = (
-            f"quire.numpy.{name}: operands have different ranks, {', '.join(map(str, shapes))}, and "
+            f"{full_name(name)}: operands have different ranks, {', '.join(map(str, shapes))}, and "
             f"config.numpy_rank_promotion is {mode!r}: write the new dimensions, for example x[None, :]"
         )
         if mode == "raise":
@@ -255,6 +355,9 @@ def broadcast_to(x: Value, shape: tuple[int, ...]) -> Value:
     return st.broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=tuple(range(n - aval.ndim, n)))
 
 
+# -- numbers, axes, options -------------------------------------------------------------------------------------------
+
+
 def as_int(name: str, value: Any, what: str) -> int:
     """An integer argument; TypeError names it."""
     try:
@@ -262,7 +365,7 @@ def as_int(name: str, value: Any, what: str) -> int:
     except TypeError as error:
         if isinstance(error, ConcretizationTypeError):
             raise
-        raise TypeError(f"quire.numpy.{name}: {what} must be an integer, got {value!r}") from None
+        raise TypeError(f"{full_name(name)}: {what} must be an integer, got {value!r}") from None
 
 
 def as_shape(name: str, shape: Any, what: str = "shape") -> tuple[int, ...]:
@@ -276,7 +379,7 @@ def as_shape(name: str, shape: Any, what: str = "shape") -> tuple[int, ...]:
         sizes = shape
     out = tuple([as_int(name, n, f"each size of {what}") for n in sizes])
     if any(n < 0 for n in out):
-        raise ValueError(f"quire.numpy.{name}: {what} {out} has a negative size")
+        raise ValueError(f"{full_name(name)}: {what} {out} has a negative size")
     return out
 
 
@@ -284,7 +387,7 @@ def as_axis(name: str, axis: Any, ndim: int, what: str = "axis") -> int:
     """An axis within [0, ndim), from one in [-ndim, ndim)."""
     a = as_int(name, axis, what)
     if not -ndim <= a < ndim:
-        raise ValueError(f"quire.numpy.{name}: {what} {a} is out of bounds for array of dimension {ndim}")
+        raise ValueError(f"{full_name(name)}: {what} {a} is out of bounds for array of dimension {ndim}")
     return a + ndim if a < 0 else a
 
 
@@ -295,7 +398,7 @@ def as_axes(name: str, axis: Any, ndim: int, what: str = "axis") -> tuple[int, .
     if isinstance(axis, Sequence | np.ndarray) and not isinstance(axis, str):
         axes = tuple([as_axis(name, a, ndim, what) for a in axis])
         if len(set(axes)) != len(axes):
-            raise ValueError(f"quire.numpy.{name}: duplicate value in {what} {tuple(axis)}")
+            raise ValueError(f"{full_name(name)}: duplicate value in {what} {tuple(axis)}")
         return axes
     return (as_axis(name, axis, ndim, what),)
 
@@ -304,8 +407,24 @@ def no_out(name: str, out: Any) -> None:
     """Raise NotImplementedError for an `out` argument: arrays are immutable."""
     if out is not None:
         raise NotImplementedError(
-            f"quire.numpy.{name}: the 'out' argument is not supported, arrays are immutable: use the returned array"
+            f"{full_name(name)}: the 'out' argument is not supported, arrays are immutable: use the returned array"
         )
+
+
+def one_of(name: str, value: Any, what: str, choices: Collection[Any]) -> Any:
+    """The value; ValueError unless it is one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name}: {what} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return value
+
+
+def no_sharding(name: str, out_sharding: Any) -> None:
+    """Raise NotImplementedError for an `out_sharding` argument."""
+    if out_sharding is not None:
+        raise NotImplementedError(f"{name}: out_sharding is not supported, expected None")
+
+
+# -- results ----------------------------------------------------------------------------------------------------------
 
 
 def scalar_like(value: Any, x: Value) -> Any:
@@ -323,3 +442,90 @@ def concrete_array(value: Any, dtype: Any = None) -> Array:
 def members(x: Any) -> list[Value]:
     """The subarrays of an array along its first dimension, or the items of a sequence."""
     return list(x)
+
+
+# -- linear algebra ---------------------------------------------------------------------------------------------------
+
+NUMPY, SCIPY = "quire.numpy.linalg", "quire.scipy.linalg"
+
+
+def plain(name: str, *args: Any, module: str = NUMPY) -> list[Value]:
+    """The arguments as arrays; TypeError for lists and other objects."""
+    out: list[Value] = []
+    for i, x in enumerate(args):
+        if not is_arraylike(x):
+            fix = ": convert it first with quire.numpy.array" if isinstance(x, list | tuple) else ""
+            raise TypeError(
+                f"{module}.{name}: requires ndarray or scalar arguments, got {type(x)} at position {i}{fix}"
+            )
+        out.append(lift(x.__jax_array__() if hasattr(x, "__jax_array__") else x))
+    return out
+
+
+def arrays(name: str, *args: Any, module: str = NUMPY) -> list[Value]:
+    """The arguments as arrays of one inexact dtype."""
+    return [cast(x, x.aval.dtype) for x in promote_inexact(*plain(name, *args, module=module))]
+
+
+def matrices(
+    name: str, *args: Any, square: bool = False, half: Callable[[ShapedArray], bool] | None = None, module: str = NUMPY
+) -> list[Value]:
+    """The arguments as arrays of one dtype of LAPACK; the first must hold matrices (square ones if asked).
+
+    `half`: for which avals of the first the argument's dtype may be float16 or bfloat16 too.
+    """
+    values = arrays(name, *args, module=module)
+    aval = values[0].aval
+    if aval.ndim < 2 or (square and aval.shape[-1] != aval.shape[-2]):
+        kind = "square matrices, shape (..., n, n)" if square else "matrices, shape (..., m, n)"
+        raise ValueError(f"{module}.{name}: the argument must hold {kind}, got {aval.short()}")
+    if half is not None and aval.dtype in (dtypes.float16, dtypes.bfloat16) and half(aval):
+        return values
+    if aval.dtype not in la.LAPACK:
+        raise TypeError(
+            f"{module}.{name}: {aval.dtype} is not supported, the argument must be float32, float64, complex64 or "
+            "complex128: convert it with .astype('float32')"
+        )
+    return values
+
+
+def dagger(x: Value) -> Value:
+    """The matrices transposed and conjugated."""
+    return la.transpose_last(x, conjugate=dtypes.is_complex(x.aval.dtype))
+
+
+def identity_like(x: Value, n: int | None = None) -> Value:
+    """Identity matrices with the leading dimensions and the dtype of x, and its number of rows or n."""
+    *batch, rows, _ = x.aval.shape
+    size = rows if n is None else n
+    return st.broadcast_to(la.eye(size, size, x.aval.dtype), (*batch, size, size))
+
+
+# -- quire.scipy ------------------------------------------------------------------------------------------------------
+
+
+def array(name: str, x: Any, position: int | str = 0) -> Value:
+    """An argument of quire.scipy.`name` as an array."""
+    return ensure(f"quire.scipy.{name}", x, position)
+
+
+def operands(name: str, *args: Any, complex_ok: bool = False, integers: bool = False) -> list[Value]:
+    """The arguments as arrays of one dtype and shape: inexact unless `integers`, and real unless `complex_ok`."""
+    xs = [array(name, x, i) for i, x in enumerate(args)]
+    xs = promote_dtypes(*xs) if integers else promote_inexact(*xs)
+    if not complex_ok and dtypes.is_complex(aval_of(xs[0]).dtype):
+        raise ValueError(f"quire.scipy.{name}: takes real numbers, got {_listed(args)}")
+    return promote_all_shapes(f"quire.scipy.{name}", *xs)
+
+
+def _listed(args: tuple[Any, ...]) -> str:
+    return ", ".join(aval_of(x).short() for x in args)
+
+
+def float_operands(name: str, *args: Any) -> list[Value]:
+    """The arguments as arrays of one shape that are float32 or float64 already, as JAX demands for some functions."""
+    xs = promote_dtypes(*[array(name, x, i) for i, x in enumerate(args)])
+    dtype = aval_of(xs[0]).dtype
+    if dtype not in (dtypes.float32, dtypes.float64):
+        raise TypeError(f"quire.scipy.{name}: takes float32 or float64, got {_listed(args)}: convert it with astype")
+    return promote_all_shapes(f"quire.scipy.{name}", *xs)
