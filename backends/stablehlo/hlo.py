@@ -422,7 +422,11 @@ def gather(
     out_shape: Sequence[int],
     is_sorted: bool = False,
 ) -> Value:
-    """gather; `numbers` is the text of its dimension numbers. IREE does not clamp the indices."""
+    """gather; `numbers` is the text of its dimension numbers. IREE does not clamp the indices.
+
+    Of one element it takes a slice, with the wrong rank where that element is a slice of another shape.
+    """
+    x = optimization_barrier(x)[0] if math.prod(shape_of(x)) == 1 else x
     return op1(
         "stablehlo.gather", [x, indices], with_shape(x, out_shape), slice_sizes=i64_array(slice_sizes),
         dimension_numbers=parse_attr(f"#stablehlo.gather<{numbers}>"), indices_are_sorted=boolean(is_sorted),

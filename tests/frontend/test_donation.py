@@ -59,7 +59,9 @@ def test_what_is_warned_of(name: str) -> None:
     (one,) = found
     assert one.category is UserWarning
     assert one.filename == __file__
-    expected = f"Some donated buffers were not usable: {said}. They were given to step (at {__file__}:{one.lineno}, in warned)"
+    expected = (
+        f"Some donated buffers were not usable: {said}. They were given to step (at {__file__}:{one.lineno}, in warned)"
+    )
     assert str(one.message) == expected
 
 
@@ -75,7 +77,9 @@ def test_jax_warns_of_the_same() -> None:
 
 def test_a_compile_ahead_of_time_warns_too() -> None:
     lowered = quire.compile(lambda x: x.sum(), donate_argnums=0).lower(V)
-    with pytest.warns(UserWarning, match=r"usable: x \(f32\[3\]\): no result .* in test_a_compile_ahead_of_time_warns_too"):
+    with pytest.warns(
+        UserWarning, match=r"usable: x \(f32\[3\]\): no result .* in test_a_compile_ahead_of_time_warns_too"
+    ):
         lowered.compile()
 
 

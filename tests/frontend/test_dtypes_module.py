@@ -115,7 +115,9 @@ def test_bad_input(f, error, text):
         f()
 
 
-@pytest.mark.parametrize("code", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "b1", "?"])
+@pytest.mark.parametrize(
+    "code", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "b1", "?"]
+)
 def test_codes_of_dtypes_are_numpys(code):
     with config.override(enable_x64=True):
         assert qnp.zeros(2, code).dtype == np.dtype(code)

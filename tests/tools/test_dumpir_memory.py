@@ -112,7 +112,9 @@ def test_what_is_held_at_the_peak_and_by_whom(script: str, run: Run) -> None:
     assert text.startswith("// mlp: memory (cpu)\narguments ")
     assert re.search(rf"^ +{peak['number']}\* #+ ", text, re.MULTILINE)
     assert f"held at the peak, while step {peak['number']} runs: " in text
-    assert re.search(r"^ +16 KiB  f32\[32,128\] +transient\[\d+:\d+\] +by step \d+, .*model\.py:9\)$", text, re.MULTILINE)
+    assert re.search(
+        r"^ +16 KiB  f32\[32,128\] +transient\[\d+:\d+\] +by step \d+, .*model\.py:9\)$", text, re.MULTILINE
+    )
     assert len(text.splitlines()) < 50
 
 
@@ -163,7 +165,9 @@ def test_values_that_are_alike_are_counted(script: str, run: Run, tmp_path: Path
     (count, line), *_ = re.findall(r"^ +\S+ KiB .* (\d+) values +.*model\.py:(\d+)\)$", text, re.MULTILINE)
     assert int(count) >= 10 and SCRIPT.splitlines()[int(line) - 1].strip() == "x = qnp.tanh(qnp.sort(x @ w))"
     shown = text.partition("held at the peak")[2].splitlines()[1:]
-    values = sum(int(n[1]) if (n := re.search(r" (\d+) (?:values|more)", row)) else 1 for row in shown if row.startswith("  "))
+    values = sum(
+        int(n[1]) if (n := re.search(r" (\d+) (?:values|more)", row)) else 1 for row in shown if row.startswith("  ")
+    )
     assert values >= len(found["values"])
     run(*args, "-o", str(tmp_path))
     whole = (tmp_path / "memory.txt").read_text()

@@ -303,7 +303,9 @@ def _memory(program, stages, options: argparse.Namespace, screen, folder: Path |
     memory = memory_of(stages, program.names, program.out_tree)
     if folder is not None:
         path = folder / ("memory.json" if options.json else "memory.txt")
-        path.write_text(json.dumps(memory.data(), indent=1) if options.json else text(memory, whole=True) + "\n", "utf-8")
+        path.write_text(
+            json.dumps(memory.data(), indent=1) if options.json else text(memory, whole=True) + "\n", "utf-8"
+        )
         print(path, file=sys.stderr)
     elif not options.json:
         screen.heading(f"{program.name}: memory ({stages.target.name})")
