@@ -24,6 +24,21 @@ def _hosts(*passes: str) -> str:
 
 _GLOBAL_ACCESSES = "iree-util-simplify-global-accesses"
 
+INPUT = ",".join(
+    (
+        "iree-stablehlo-to-iree-input",
+        "reconcile-unrealized-casts",
+        "iree-import-public",
+        "iree-sanitize-module-names",
+        "iree-abi-convert-streamable-ops",
+        "iree-abi-wrap-entry-points{invocation-model=sync}",
+        "inline",
+        _functions("canonicalize", "cse"),
+        "symbol-dce",
+    )
+)
+"""The input and abi phases, where nothing is to be computed but by kernels."""
+
 FLOW = ",".join(
     (
         _functions(

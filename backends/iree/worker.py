@@ -182,7 +182,8 @@ class Invocation:
         yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         self.verify(True)
         if bodies.nothing_else:
-            yield self.run("preprocessing")
+            yield self.run_passes(pipelines.INPUT)
+            yield self.run("preprocessing", "abi")
             yield self.run_passes(pipelines.FLOW)
         else:
             yield self.run("flow")

@@ -29,7 +29,7 @@ def some_matrix_functions(x):
 # name: (function, arguments, the first of quire's pipelines that is used)
 PROGRAMS = {
     "elementwise": (lambda x, y: qnp.tanh(x) * y + 1, (X, Y), "VALUES"),
-    "product": (lambda x, y: qnp.tanh(x @ y), (X, Y), "FLOW"),
+    "product": (lambda x, y: qnp.tanh(x @ y), (X, Y), "INPUT"),
     "product and transpose": (lambda x, y: (x @ y).T[::2] + 1, (X, Y), "VALUES"),
     "sort and sum": (lambda x, y: (qnp.sort(x, axis=1), qnp.sum(y, axis=0)), (X, Y), None),
     "gradient": (quire.grad(lambda x, y: qnp.sum(quire.nn.softmax(x @ y) ** 2)), (X, Y), None),
@@ -37,7 +37,7 @@ PROGRAMS = {
     "product in a loop": (
         lambda x: quire.lax.while_loop(lambda c: qnp.sum(c) < 1e6, lambda c: c @ c + 1, x),
         (X,),
-        "FLOW",
+        "INPUT",
     ),
     "loop on the host": (
         lambda x: quire.lax.while_loop(lambda c: qnp.sum(c) < 1e6, lambda c: qnp.fft.fft(qnp.sort(c)).real + 1, x),
