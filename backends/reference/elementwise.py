@@ -67,7 +67,9 @@ def rem(x: Array, y: Array) -> Array:
     return np.where(y == 0, x, np.fmod(x, safe))
 
 
-def _extremum(real: Callable[..., Array], after: Callable[..., Array]) -> Callable[..., Array]:
+def extremum(real: Callable[..., Array], after: Callable[..., Array]) -> Callable[..., Array]:
+    """The larger or the smaller of two numbers: complex ones by their real, then by their imaginary parts."""
+
     def rule(x: Array, y: Array) -> Array:
         if x.dtype in dtypes.COMPLEX:
             first = np.where(x.real == y.real, after(x.imag, y.imag), after(x.real, y.real))
@@ -111,7 +113,7 @@ def mulhi(x: Array, y: Array) -> Array:
 _HALF_SAFE: dict[Any, Callable[..., Array]] = {
     ew.neg_p: np.negative, ew.sign_p: sign, ew.abs_p: np.abs, ew.floor_p: np.floor, ew.ceil_p: np.ceil,
     ew.add_p: np.add, ew.sub_p: np.subtract, ew.mul_p: np.multiply, ew.div_p: div, ew.rem_p: rem,
-    ew.max_p: _extremum(np.maximum, np.greater), ew.min_p: _extremum(np.minimum, np.less),
+    ew.max_p: extremum(np.maximum, np.greater), ew.min_p: extremum(np.minimum, np.less),
     ew.square_p: np.square, ew.integer_pow_p: integer_pow, ew.round_p: round_, ew.is_finite_p: np.isfinite,
 }  # fmt: skip
 for _p, _f in _HALF_SAFE.items():

@@ -11,7 +11,7 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
-from .reductions import widened
+from .reductions import signed_zeros, widened
 from .rules import reference
 from .scalar_functions import apply_scalar
 
@@ -232,7 +232,16 @@ def _combining(ufunc: Any) -> Callable[..., Any]:
         unique_indices: bool,
         mode: GatherScatterMode,
     ) -> Array:
-        return _scatter(widened(x), indices, widened(updates), dimension_numbers, mode, ufunc.at)
+        x, updates = widened(x), widened(updates)
+        out = _scatter(x, indices, updates, dimension_numbers, mode, ufunc.at)
+        if ufunc in (np.maximum, np.minimum):
+
+            def anywhere(mask: Array) -> Array:
+                more = np.signbit(updates) == (ufunc is np.minimum)
+                return _scatter(mask, indices, (updates == 0) & more, dimension_numbers, mode, np.logical_or.at)
+
+            out = signed_zeros(out, x, ufunc is np.maximum, anywhere)
+        return out
 
     return rule
 

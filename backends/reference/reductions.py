@@ -32,16 +32,31 @@ def reduce_prod(x: Any, *, axes: tuple[int, ...]) -> Any:
     return np.multiply.reduce(x, axis=axes, dtype=x.dtype)
 
 
+def signed_zeros(out: Any, x: Any, largest: bool, anywhere: Callable[[Any], Any]) -> Any:
+    """Extrema with zeros of the sign that they have in IEEE 754: of two zeros the positive one is larger.
+
+    NumPy's reductions take either. `anywhere` tells of a mask like x where it is true among the elements of each extremum.
+    """
+    if x.dtype.kind != "f" or out.all():
+        return out
+    minus = np.signbit(x)
+    winning = anywhere((x == 0) & (~minus if largest else minus))
+    zeros = np.where(winning, 0.0, -0.0) if largest else np.where(winning, -0.0, 0.0)
+    return np.where(out == 0, zeros.astype(out.dtype), out)
+
+
 @reference(rd.reduce_max_p)
 def reduce_max(x: Any, *, axes: tuple[int, ...]) -> Any:
     x = widened(x)
-    return np.maximum.reduce(x, axis=axes, initial=rd.lowest(x.dtype))
+    out = np.maximum.reduce(x, axis=axes, initial=rd.lowest(x.dtype))
+    return signed_zeros(out, x, True, lambda mask: np.logical_or.reduce(mask, axis=axes))
 
 
 @reference(rd.reduce_min_p)
 def reduce_min(x: Any, *, axes: tuple[int, ...]) -> Any:
     x = widened(x)
-    return np.minimum.reduce(x, axis=axes, initial=rd.highest(x.dtype))
+    out = np.minimum.reduce(x, axis=axes, initial=rd.highest(x.dtype))
+    return signed_zeros(out, x, False, lambda mask: np.logical_or.reduce(mask, axis=axes))
 
 
 def _bitwise(ufunc: np.ufunc) -> Callable[..., Any]:
@@ -88,6 +103,14 @@ def _cumulative(accumulate: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
+def _running_extremum(ufunc: np.ufunc) -> Callable[[Any, int], Any]:
+    def accumulate(x: Any, axis: int) -> Any:
+        out = ufunc.accumulate(x, axis)
+        return signed_zeros(out, x, ufunc is np.maximum, lambda mask: np.logical_or.accumulate(mask, axis))
+
+    return accumulate
+
+
 def _log_sum_exp(x: Any, axis: int) -> Any:
     if not dtypes.is_complex(x.dtype):
         return np.logaddexp.accumulate(x, axis)
@@ -102,6 +125,6 @@ def _log_sum_exp(x: Any, axis: int) -> Any:
 
 reference.add(rd.cumsum_p, _cumulative(lambda x, axis: np.cumsum(x, axis, dtype=x.dtype)))
 reference.add(rd.cumprod_p, _cumulative(lambda x, axis: np.cumprod(x, axis, dtype=x.dtype)))
-reference.add(rd.cummax_p, _cumulative(np.maximum.accumulate))
-reference.add(rd.cummin_p, _cumulative(np.minimum.accumulate))
+reference.add(rd.cummax_p, _cumulative(_running_extremum(np.maximum)))
+reference.add(rd.cummin_p, _cumulative(_running_extremum(np.minimum)))
 reference.add(rd.cumlogsumexp_p, _cumulative(_log_sum_exp))

@@ -14,6 +14,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import windows as wd
 
 from .engine import eval_jaxpr
+from .elementwise import extremum
 from .reductions import widened
 from .rules import reference
 from .scalar_functions import apply_scalar
@@ -76,8 +77,8 @@ def _windowed(ufunc: Callable[..., Any], monoid: str) -> Callable[..., Any]:
 
 
 reference.add(wd.reduce_window_sum_p, _windowed(np.add, "add"))
-reference.add(wd.reduce_window_max_p, _windowed(np.maximum, "max"))
-reference.add(wd.reduce_window_min_p, _windowed(np.minimum, "min"))
+reference.add(wd.reduce_window_max_p, _windowed(extremum(np.maximum, np.greater), "max"))
+reference.add(wd.reduce_window_min_p, _windowed(extremum(np.minimum, np.less), "min"))
 
 
 def _picked(x: Any, better: Callable[[Any, Any], Any], params: Params) -> Any:

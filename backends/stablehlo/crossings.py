@@ -19,6 +19,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from quire.ir.jaxpr import Eqn, Jaxpr, Var
+from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
@@ -61,6 +62,13 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
                 found.update(
                     steps[last, a] for a, m in made_of.get(last, {}).items() if _reduced_again(m, e.params["axes"])
                 )
+        if e.primitive is ct.dot_general_p and _is_outer(e):
+            hot_of = [
+                {components.of(a), *made_of.get(components.of(a), ())} & hot if isinstance(a, Var) else set[Var]()
+                for a in e.inputs
+            ]
+            if hot_of[0] & hot_of[1]:
+                found.add(i)
         step = _map_of(e)
         if step is None or not isinstance(operand := e.inputs[0], Var):
             continue
@@ -98,6 +106,12 @@ def stored_softmaxes(jaxpr: Jaxpr) -> frozenset[Var]:
             if of is x and isinstance(x, Var) and x in made and readers[x] > 2:
                 found.add(x)
     return frozenset(found)
+
+
+def _is_outer(e: Eqn) -> bool:
+    """Whether a product of arrays sums nothing: IREE computes its operands with it, each along dimensions of its own."""
+    (contracted, _), _ = e.params["dimension_numbers"]
+    return math.prod(e.inputs[0].aval.shape[d] for d in contracted) == 1
 
 
 def _reduced_again(way: Map, axes: tuple[int, ...]) -> bool:
