@@ -29,8 +29,11 @@ _MOST = 256
 """The most operations that are looked at for one question, so that lowering stays linear in the program."""
 
 
-def _origins(x: Value) -> Iterator[Value | None]:
-    """x and what it is computed from, up to what is stored; None where there is more than is looked at."""
+def _origins(x: Value, moving: frozenset[str] = frozenset()) -> Iterator[Value | None]:
+    """x and what it is computed from, up to what is stored; None where there is more than is looked at.
+
+    `moving` are operations that are looked through, although their results are stored: their first operand counts.
+    """
     pending, seen = [x], set[Any]()
     while pending:
         x = pending.pop()
@@ -42,8 +45,10 @@ def _origins(x: Value) -> Iterator[Value | None]:
         seen.add(x)
         yield x
         owner = x.owner
-        if not _is_stored(owner):
-            pending.extend(list(owner.operands)[: 1 if owner.name in _OF_FIRST else None])
+        moves = not isinstance(owner, mlir.Block) and owner.name in moving
+        if moves or not _is_stored(owner):
+            operands = list(owner.operands)[: 1 if moves or owner.name in _OF_FIRST else None]
+            pending.extend(v for v in operands if 0 not in mlir.RankedTensorType(v.type).shape)
 
 
 def _is_stored(owner: Any) -> bool:
@@ -59,12 +64,17 @@ def is_uniform(x: Value) -> bool:
     """
     if not isinstance(x.owner, mlir.Block) and x.owner.name == "stablehlo.constant":
         return False
-    for v in _origins(x):
+    for v in _origins(x, _FOLDED_OF_EQUAL):
         if v is None:
             return True
-        if _is_stored(v.owner) and not _is_splat(v.owner):
+        looked_through = not isinstance(v.owner, mlir.Block) and v.owner.name in _FOLDED_OF_EQUAL
+        if _is_stored(v.owner) and not looked_through and not _is_splat(v.owner):
             return False
     return True
+
+
+_FOLDED_OF_EQUAL = frozenset("stablehlo." + n for n in ("gather", "sort"))
+"""Operations whose result IREE knows where all elements are equal."""
 
 
 def _is_splat(owner: Any) -> bool:

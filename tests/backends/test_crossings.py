@@ -83,3 +83,23 @@ def test_what_is_summed_along_the_dimensions_of_a_stored_sum(shape):
         return [y, *pull(0.5 - 0.25 * y)]
 
     check([*(of(axis) for axis in range(x.ndim)), Case("log softmax", log_softmax, [x], rtol=1e-4, atol=1e-4)])
+
+
+@pytest.mark.parametrize("spec", ["ab,ad->adb", "ab,cd->cadb", "ab,cb->ac", "ab,ba->ab"])
+def test_products_of_a_sum_with_itself(spec):
+    """One that sums nothing is computed with its operands, each along dimensions of its own."""
+    x = np.random.default_rng(0).standard_normal((3, 3, 3)).astype("float32")
+
+    def product(summed):
+        def f(x):
+            s = summed(x)
+            return [qnp.einsum(spec, s, s)]
+
+        return f
+
+    sums = {
+        "sum": lambda x: qnp.sum(x, 0),
+        "mean": lambda x: qnp.mean(x, 1) * 2,
+        "of sums": lambda x: qnp.cumsum(qnp.sum(x, 2), 0),
+    }
+    check([Case(name, product(summed), [x]) for name, summed in sums.items()])

@@ -156,6 +156,23 @@ def test_bools_add_as_or_and_multiply_as_and():
 # -- sums of equal elements --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int8", "float32", "bfloat16"])
+def test_sums_of_what_is_taken_of_equal_elements(dtype):
+    """IREE knows the elements through gathers, sorts, and pads of nothing."""
+    i = np.array([0, 1, 1])
+
+    def f(i: Any) -> Any:
+        ones, empty = qnp.ones((4, 4, 4), dtype), qnp.zeros((0, 2), dtype)
+        return [
+            qnp.trace(ones), qnp.sum(qnp.take(ones, i, 0), 0), qnp.sum(qnp.sort(ones, 0), 0),
+            qnp.sum(qnp.pad(empty, ((1, 2), (0, 0)), constant_values=3), 0), qnp.prod(qnp.take(ones[0] * 2, i, 0), 0),
+            qnp.sum(qnp.square(qnp.pad(empty, ((0, 3), (0, 0))) + 1)), qnp.sum(qnp.concatenate([empty, ones[0, :3, :2]]), 0),
+        ]  # fmt: skip
+
+    with config.override(enable_x64=True):
+        check([Case("taken", f, [i])])
+
+
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_sums_of_equal_elements_count_each(dtype):
     one = np.ones((), dtype)[()]

@@ -19,7 +19,7 @@ from quire.backends import reference
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.config import config
-from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Literal, nested_jaxprs
 from quire.ir.tracing import close_captured, trace_flat
 from quire.passes.compare import Difference, first_difference, rounding_of
 
@@ -321,8 +321,9 @@ def _compared(run: _Run, got: Sequence[Array], outcome: Outcome, kind: str, what
     explain = rounding_of(run.closed, run.values, run.want)
 
     def by_another_way() -> list[Array]:
-        """JAX's derivatives may come by sums of other terms, whose rounding is that of the array's largest elements."""
-        return [allowed + _unit_of_largest(want) for allowed, want in zip(explain(), run.want)]
+        """JAX's numbers may come by sums of other terms, whose rounding is that of the largest numbers around."""
+        around = max((_size(x) for x in (*run.values, *_numbers(run.closed))), default=0.0)
+        return [allowed + _unit_of_largest(want, around) for allowed, want in zip(explain(), run.want)]
 
     found = first_difference(run.want, got, by_another_way if kind == "reference" else explain)
     if isinstance(found, Difference):
@@ -331,12 +332,30 @@ def _compared(run: _Run, got: Sequence[Array], outcome: Outcome, kind: str, what
     return None
 
 
-def _unit_of_largest(x: Array) -> float:
-    """A few units in the last place of the largest element."""
+def _numbers(program: ClosedJaxpr) -> Iterator[Any]:
+    """The constants of a program and of what is nested in it."""
+    yield from program.consts
+    for eqn in program.jaxpr.eqns:
+        yield from (a.value for a in eqn.inputs if isinstance(a, Literal))
+        for inner in nested_jaxprs(eqn.params):
+            yield from _numbers(inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, []))
+
+
+def _size(x: Any) -> float:
+    """The largest finite element; 0 where it is so large that it must have a meaning of its own."""
+    x = onp.asarray(x)
     if x.dtype == dtypes.float0 or not dtypes.is_inexact(x.dtype) or not x.size:
         return 0.0
     size = onp.abs(x.astype(onp.complex128))
-    return 4 * float(ml_dtypes.finfo(x.dtype).eps) * float(onp.max(size, where=onp.isfinite(size), initial=0.0))
+    largest = float(onp.max(size, where=onp.isfinite(size), initial=0.0))
+    return largest if largest < 1e4 else 0.0
+
+
+def _unit_of_largest(x: Array, around: float) -> float:
+    """A few units in the last place of the largest element, or of the numbers around it."""
+    if x.dtype == dtypes.float0 or not dtypes.is_inexact(x.dtype):
+        return 0.0
+    return 4 * float(ml_dtypes.finfo(x.dtype).eps) * max(_size(x), around)
 
 
 def failure_of(error: BaseException) -> str:
