@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import os
 import sys
 from pathlib import Path
 
+from quire.ir import environment
 from quire.ir.errors import CompileError
 
 _LIBRARY = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
@@ -45,7 +45,7 @@ def system_link_flags() -> tuple[str, ...]:
 
 def cache_folder() -> Path:
     """quire's cache folder: QUIRE_CACHE_DIR, or the user's cache folder."""
-    named = os.environ.get("QUIRE_CACHE_DIR")
+    named = environment.CACHE_DIR.text()
     if named:
         return Path(named).expanduser()
     import platformdirs
@@ -55,5 +55,5 @@ def cache_folder() -> Path:
 
 def reproducer_folder() -> Path:
     """Where failed compiles leave their reproducers: QUIRE_REPRODUCER_DIR, or below the cache folder."""
-    named = os.environ.get("QUIRE_REPRODUCER_DIR")
+    named = environment.REPRODUCER_DIR.text()
     return Path(named).expanduser() if named else cache_folder() / "reproducers"

@@ -33,6 +33,7 @@ from quire.backends.iree.bytecode import without_branch_moves
 from quire.backends.iree.paths import compiler_library
 from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
 from quire.backends.iree.temporary import problem
+from quire.ir import environment
 from quire.ir.errors import CompileError
 
 PHASES = (
@@ -259,7 +260,7 @@ class _Worker:
 
 def default_workers() -> int:
     """How many modules are compiled at once: min(4, processors), or QUIRE_COMPILE_WORKERS."""
-    named = os.environ.get("QUIRE_COMPILE_WORKERS")
+    named = environment.COMPILE_WORKERS.text()
     if named:
         return max(1, int(named))
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -311,7 +312,7 @@ class CompileService:
         if phase is not None and phase not in PHASES:
             raise ValueError(f"IREE has no phase {phase!r}; its phases are {', '.join(PHASES)}")
         if timeout is None:
-            timeout = float(os.environ.get("QUIRE_COMPILE_TIMEOUT") or DEFAULT_TIMEOUT)
+            timeout = float(environment.COMPILE_TIMEOUT.text() or DEFAULT_TIMEOUT)
         data = module.encode() if isinstance(module, str) else bytes(module)
         return self._enqueue(
             _Job("compile", data, tuple(flags), phase, stages, files, timeout, name, Future(), trusted)

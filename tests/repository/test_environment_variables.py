@@ -13,8 +13,6 @@ from quire.tools import environment_table
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("ir", "passes", "backends", "runtime", "frontend")
-# These read by name what is declared.
-BY_NAME = {"backends/iree/paths.py", "backends/iree/service.py"}
 
 
 def test_variables_are_read_by_their_declarations() -> None:
@@ -22,7 +20,7 @@ def test_variables_are_read_by_their_declarations() -> None:
         for file in sorted((ROOT / folder).rglob("*.py")):
             where = file.relative_to(ROOT).as_posix()
             text = file.read_text(encoding="utf-8")
-            if where not in BY_NAME | {"ir/environment.py"}:
+            if where != "ir/environment.py":
                 assert not re.search(r"environ(\.get\(|\[)\s*f?[\"']QUIRE_", text), f"{where} reads a variable by name"
 
 
