@@ -13,8 +13,8 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import windows as wd
 
-from .engine import eval_jaxpr
 from .elementwise import extremum
+from .engine import eval_jaxpr
 from .reductions import widened
 from .rules import reference
 from .scalar_functions import apply_scalar
