@@ -98,7 +98,8 @@ class _Noise:
         if moves and any(loose):
             unit = _unit(dtypes.bfloat16)
             operands = [
-                self._moved(x, np.abs(x).astype(np.float64) * unit) if is_loose else x for x, is_loose in zip(operands, loose)
+                self._moved(x, np.abs(x).astype(np.float64) * unit) if is_loose else x
+                for x, is_loose in zip(operands, loose)
             ]
             try:
                 results = evaluate(eqn.primitive, operands, eqn.params, [v.aval for v in eqn.outputs])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,16 +103,18 @@ _DEPTH = 6
 
 
 def _is_spread(x: Value, depth: int = _DEPTH) -> bool:
-    """Whether x is computed, element by element, from an array of fewer dimensions."""
+    """Whether x is computed, element by element, from an array of fewer dimensions, or from positions."""
     owner = x.owner
     if isinstance(owner, mlir.Block) or not depth:
         return False
     if owner.name == "stablehlo.broadcast_in_dim":
         return bool(hlo.shape_of(owner.operands[0]))
-    shape = hlo.shape_of(x)
+    if owner.name == "stablehlo.iota":
+        return True
+    size = math.prod(hlo.shape_of(x))
     # Operands of a kernel's dispatch are not all tensors: sizes are of type index.
     tensors = [v for v in owner.operands if isinstance(v.type, mlir.RankedTensorType)]
-    return any(_is_spread(v, depth - 1) for v in tensors if hlo.shape_of(v) == shape)
+    return any(_is_spread(v, depth - 1) for v in tensors if math.prod(hlo.shape_of(v)) == size)
 
 
 def _steps(x: Value, axes: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -103,6 +103,17 @@ def test_windows_of_one_element_of_what_is_read_as_a_whole_too():
     ])  # fmt: skip
 
 
+def test_sums_of_products_with_rows_and_positions():
+    """Over several dimensions at once IREE makes one contraction of them, which it cannot translate."""
+    w, v = np.cos(np.arange(12, dtype=np.float32)), np.linspace(0.5, 1, 3, dtype=np.float32)
+    check([
+        Case("rows", lambda v: [qnp.sum(qnp.tile(v, (2, 1)) * w[:6].reshape(2, 3)), v * v], [v]),
+        Case("tiled", lambda v: [qnp.sum(qnp.tile(v, 4).reshape(4, 3) * w.reshape(4, 3))], [v]),
+        Case("positions", lambda v: [qnp.sum(qnp.tri(6, 2, dtype="float32") * w.reshape(6, 2)) + v], [v]),
+        Case("numbers", lambda v: [qnp.sum(lax.broadcasted_iota("float32", (6, 2), 1) * w.reshape(6, 2)) + v], [v]),
+    ])  # fmt: skip
+
+
 def test_products_over_one_element():
     check([
         Case(str(d), lambda x: [x @ x, x[:, None] @ x[None], qnp.vdot(x, x)], [np.full(1, 1.5, d)])
