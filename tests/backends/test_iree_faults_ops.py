@@ -105,7 +105,7 @@ def test_windows_of_one_element_of_what_is_read_as_a_whole_too():
 
 def test_sums_of_products_with_rows_and_positions():
     """Over several dimensions at once IREE makes one contraction of them, which it cannot translate."""
-    w, v = np.cos(np.arange(12, dtype=np.float32)), np.linspace(0.5, 1, 3, dtype=np.float32)
+    w, v = array(np.float32, 12), array(np.float32, 3)
     check([
         Case("rows", lambda v: [qnp.sum(qnp.tile(v, (2, 1)) * w[:6].reshape(2, 3)), v * v], [v]),
         Case("tiled", lambda v: [qnp.sum(qnp.tile(v, 4).reshape(4, 3) * w.reshape(4, 3))], [v]),
