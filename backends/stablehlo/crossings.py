@@ -9,7 +9,8 @@ elements (a broadcast, a transpose) leads from one component to another. Two pat
 reduction to the same component and place its dimensions differently are a crossing.
 
 So is a path to an array that is reduced in its turn, along dimensions of the first one's result: ``s = sum(x, 0)``,
-``sum(x - s)``. Where s is stored too, it would be added up several times.
+``sum(x - s)``. Where s is stored too, it would be added up several times. And so is one to a reduction of the same kind along
+other dimensions, ``s = sum(x, 1)``, ``sum(x - s[:, None], 1)``, where others read s.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from quire.ir.jaxpr import Eqn, Jaxpr, Var
+from quire.ir.primitive import Primitive
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
@@ -52,6 +54,7 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
     hot = {
         components.of(v) for e in jaxpr.eqns if e.primitive.family not in FREE_FAMILIES for v in e.outputs
     }  # fmt: skip
+    stored = _stored_reductions(jaxpr, components)
     # For each component, the hot ones that it is made of, and how.
     made_of: dict[Var, dict[Var, Map]] = {}
     found: set[int] = set()
@@ -60,7 +63,9 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
         if e.primitive.family == "reductions" and "axes" in e.params:
             for last in (components.of(operand) for operand in e.inputs if isinstance(operand, Var)):
                 found.update(
-                    steps[last, a] for a, m in made_of.get(last, {}).items() if _reduced_again(m, e.params["axes"])
+                    steps[last, a]
+                    for a, m in made_of.get(last, {}).items()
+                    if _reduced_again(m, e.params["axes"]) or e.primitive in stored.get(a, ())
                 )
         if e.primitive is ct.dot_general_p and _is_outer(e):
             hot_of = [
@@ -106,6 +111,25 @@ def stored_softmaxes(jaxpr: Jaxpr) -> frozenset[Var]:
             if of is x and isinstance(x, Var) and x in made and readers[x] > 2:
                 found.add(x)
     return frozenset(found)
+
+
+def _stored_reductions(jaxpr: Jaxpr, components: _Components) -> dict[Var, set[Primitive]]:
+    """The reductions of each component whose result more than one equation reads, or the caller.
+
+    One dispatch of two such reductions, the second over what the first is part of, stores both: both begin with the same
+    array of neutral elements, and IREE 3.13 lets the second write over the first.
+    """
+    readers = Counter(a for e in jaxpr.eqns for a in dict.fromkeys(e.inputs) if isinstance(a, Var))
+    readers.update(a for a in jaxpr.outvars if isinstance(a, Var))
+    for e in reversed(jaxpr.eqns):  # an array of the same elements is read with it
+        if e.primitive.family == "structural" and len(e.inputs) == 1 and isinstance(x := e.inputs[0], Var):
+            if x.aval.size == e.outputs[0].aval.size:
+                readers[x] += readers[e.outputs[0]] - 1
+    found: dict[Var, set[Primitive]] = {}
+    for e in jaxpr.eqns:
+        if e.primitive.family == "reductions" and any(readers[v] > 1 for v in e.outputs):
+            found.setdefault(components.of(e.outputs[0]), set()).add(e.primitive)
+    return found
 
 
 def _is_outer(e: Eqn) -> bool:

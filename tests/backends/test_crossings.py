@@ -103,3 +103,43 @@ def test_products_of_a_sum_with_itself(spec):
         "of sums": lambda x: qnp.cumsum(qnp.sum(x, 2), 0),
     }
     check([Case(name, product(summed), [x]) for name, summed in sums.items()])
+
+
+def _twice(axis, keepdims=True):
+    def f(x):
+        s = qnp.sum(x, axis, keepdims=keepdims)
+        y = x + 0.1 * (s if keepdims else qnp.expand_dims(s, axis))
+        return [qnp.sum(y, axis), y, s]
+
+    return f
+
+
+@pytest.mark.parametrize("n", [16, 17, 33])
+def test_sums_of_what_sums_are_part_of(n):
+    """Both sums are stored, and begin with the same zeros: IREE lets the second write over the first."""
+    x = np.random.default_rng(0).uniform(0.5, 2, (15, n, n)).astype("float32")
+
+    def largest(x):
+        m = qnp.max(x, -1, keepdims=True)
+        return [qnp.max((x - m) ** 2, -1), m, x - m]
+
+    def three(x):
+        s = qnp.sum(x, -1, keepdims=True)
+        t = qnp.sum((x - s) ** 2, -1, keepdims=True)
+        return [qnp.sum((x - s) / t, -1), t, s]
+
+    check([
+        *(Case(f"sums {axis} {keep}", _twice(axis, keep), [x]) for axis in (-1, -2, 0) for keep in (True, False)),
+        Case("largest", largest, [x]),
+        Case("three", three, [x]),
+    ])  # fmt: skip
+
+
+def test_gradient_of_a_determinant():
+    a = np.random.default_rng(1).uniform(0.5, 2, (15, 17, 17)).astype("float32")
+
+    def f(a):
+        y, pull = quire.vjp(lambda a: qnp.linalg.det(qnp.eye(17, dtype="float32") + 0.01 * qnp.tanh(a)), a)
+        return [y, *pull(0.5 - 0.25 * y)]
+
+    check([Case("det", f, [a])])

@@ -619,6 +619,23 @@ def test_iree_puts_two_results_into_one_splat(service):
     assert r[1, 0] == s[1, 0], GONE.format("origins.apart_from_one_another")
 
 
+SUM_OF_SUM = """func.func @main(%x: tensor<15x17x17xf32>) -> (tensor<15x17xf32>, tensor<15x17xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2]
+    : (tensor<15x17x17xf32>, tensor<f32>) -> tensor<15x17xf32>
+  %b = stablehlo.broadcast_in_dim %s, dims = [0, 1] : (tensor<15x17xf32>) -> tensor<15x17x17xf32>
+  %y = stablehlo.add %x, %b : tensor<15x17x17xf32>
+  %t = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [2]
+    : (tensor<15x17x17xf32>, tensor<f32>) -> tensor<15x17xf32>
+  return %s, %t : tensor<15x17xf32>, tensor<15x17xf32>
+}"""
+
+
+def test_iree_adds_two_sums_up_in_one_place(service):
+    s, _ = by_iree(service, SUM_OF_SUM, np.ones((15, 17, 17), np.float32))
+    assert (s != 17).any(), GONE.format("crossings._stored_reductions")
+
+
 STRIDED_WINDOWS = """func.func @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %y = stablehlo.add %x, %x : tensor<3xf32>
