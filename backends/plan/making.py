@@ -574,8 +574,10 @@ class _Maker:
             if i in tied:
                 where = op.results[tied[i]]
                 self.bring(x, self.place(x), self.place(where), out)
-            known = offset is not None and length is not None
-            ranges.append(self.place(where, offset, length) if known else self.place(where))
+            if offset is None or length is None:
+                ranges.append(self.place(where))
+            else:
+                ranges.append(self.place(where, offset, length))
             access.append(BOTH if i in tied else READ)
         for r, tie in zip(op.results, op.ties):
             if tie < 0:
