@@ -8,6 +8,7 @@ from typing import Any
 from quire.ir.jaxpr import Eqn
 from quire.ir.primitive import PRIMITIVES, Primitive
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 
 from .rewriter import SPREAD, Rewrite, Rewriter, RuleFunction, Trait, rule
@@ -107,6 +108,14 @@ def moving_of_scalar_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
         return None
     source = r.broadcast_source(e.inputs[0])
     return None if source is None else r.broadcast(source, e.outputs[0].aval)
+
+
+@rule(ix.gather_p, when=(SPREAD,))
+def gather_of_scalar_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
+    """Whatever is taken of equal elements, if none is outside."""
+    if e.params["mode"] is ix.GatherScatterMode.FILL_OR_DROP:
+        return None
+    return moving_of_scalar_broadcast(r, e)
 
 
 # -- operations that do nothing ---------------------------------------------------------------------------------------

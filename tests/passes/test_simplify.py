@@ -236,6 +236,13 @@ def test_programs(before, after):
         assert after in out
 
 
+@pytest.mark.parametrize(("mode", "gathers"), [("clip", 0), ("fill", 1)])
+def test_what_is_taken_of_equal_elements(mode, gathers):
+    jaxpr = quire.make_jaxpr(lambda i: qnp.take(qnp.full((3, 4), 2.5), i, 0, mode=mode))(np.int32([0, 7]))
+    text = to_text(PassManager("inline,simplify,dce", verify_each=True, compare=True).run(jaxpr))
+    assert text.count("gather") == gathers, text
+
+
 def test_every_equation_keeps_the_users_line():
     text = (
         "{ lambda ; a:f32[3] b:f32[3]. let\n"
