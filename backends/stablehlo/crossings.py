@@ -58,15 +58,13 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
     # For each component, the hot ones that it is made of, and how.
     made_of: dict[Var, dict[Var, Map]] = {}
     found: set[int] = set()
-    steps: dict[tuple[Var, Var], int] = {}
+    steps: dict[tuple[Var, Var], set[int]] = {}
     for i, e in enumerate(jaxpr.eqns):
         if e.primitive.family == "reductions" and "axes" in e.params:
             for last in (components.of(operand) for operand in e.inputs if isinstance(operand, Var)):
-                found.update(
-                    steps[last, a]
-                    for a, m in made_of.get(last, {}).items()
-                    if _reduced_again(m, e.params["axes"]) or e.primitive in stored.get(a, ())
-                )
+                for a, m in made_of.get(last, {}).items():
+                    if _reduced_again(m, e.params["axes"]) or e.primitive in stored.get(a, ()):
+                        found |= steps[last, a]
         if e.primitive is ct.dot_general_p and _is_outer(e):
             hot_of = [
                 {components.of(a), *made_of.get(components.of(a), ())} & hot if isinstance(a, Var) else set[Var]()
@@ -86,7 +84,8 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
             found.add(i)
         else:
             have.update(ways)
-            steps.update(((last, a), i) for a in ways)
+            for a in ways:
+                steps.setdefault((last, a), set()).add(i)
     return frozenset(found)
 
 

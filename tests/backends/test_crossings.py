@@ -135,6 +135,16 @@ def test_sums_of_what_sums_are_part_of(n):
     ])  # fmt: skip
 
 
+def test_mean_of_a_log_softmax_and_its_tangent():
+    """Two sums, of the primals and of the tangents, meet before both are spread."""
+    x = np.array([[1, -1], [2, 0]], np.float32)
+
+    def mean(x):
+        return qnp.mean(quire.nn.log_softmax(x, axis=-2), axis=(0, 1), keepdims=True)
+
+    check([Case("mean", lambda x: list(quire.jvp(mean, (x,), (x * 0.5 + 0.25,))), [x])])
+
+
 def test_gradient_of_a_determinant():
     a = np.random.default_rng(1).uniform(0.5, 2, (15, 17, 17)).astype("float32")
 
