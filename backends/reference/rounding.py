@@ -131,6 +131,8 @@ class _Noise:
                 return self._function(eqn, operands, FUNCTION_AMPLITUDE, False)
             if p.family in ("linalg", "fft"):
                 return self._function(eqn, operands, AMPLITUDE, True)
+            if eqn.params.get("update_jaxpr") is not None:  # a function of elements within a scatter
+                return [self._relative(r, AMPLITUDE) for r in results]
         return results
 
     def _uniform(self, like: Array) -> Array:

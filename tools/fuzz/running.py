@@ -325,6 +325,10 @@ def _compared(run: _Run, got: Sequence[Array], outcome: Outcome, kind: str, what
         around = max((_size(x) for x in (*run.values, *_numbers(run.closed))), default=0.0)
         return [allowed + _unit_of_largest(want, around) for allowed, want in zip(explain(), run.want)]
 
+    if kind == "reference":  # what overflows float16 on JAX's way to a derivative need not on another
+        got = [
+            onp.where(onp.isfinite(w) & ~onp.isfinite(g), w, g) if _is_f16(w, g) else g for w, g in zip(run.want, got)
+        ]
     found = first_difference(run.want, got, by_another_way if kind == "reference" else explain)
     if isinstance(found, Difference):
         return Finding(kind, f"by the reference (was) and {what} (is): {found}", (run.program,))
@@ -349,6 +353,10 @@ def _size(x: Any) -> float:
     size = onp.abs(x.astype(onp.complex128))
     largest = float(onp.max(size, where=onp.isfinite(size), initial=0.0))
     return largest if largest < 1e4 else 0.0
+
+
+def _is_f16(*arrays: Array) -> bool:
+    return all(x.dtype == dtypes.float16 for x in arrays) and len({x.shape for x in arrays}) == 1
 
 
 def _unit_of_largest(x: Array, around: float) -> float:
