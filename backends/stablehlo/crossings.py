@@ -19,6 +19,7 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
+from quire.ir import dtypes
 from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import contraction as ct
@@ -126,7 +127,9 @@ def _stored_reductions(jaxpr: Jaxpr, components: _Components) -> dict[Var, set[P
                 readers[x] += readers[e.outputs[0]] - 1
     found: dict[Var, set[Primitive]] = {}
     for e in jaxpr.eqns:
-        if e.primitive.family == "reductions" and any(readers[v] > 1 for v in e.outputs):
+        # What is computed of a complex sum reads its real and its imaginary part, several times each.
+        several = any(readers[v] > 1 or dtypes.is_complex(v.aval.dtype) for v in e.outputs)
+        if e.primitive.family == "reductions" and several:
             found.setdefault(components.of(e.outputs[0]), set()).add(e.primitive)
     return found
 
