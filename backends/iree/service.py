@@ -80,7 +80,10 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
         # No code is found for a dispatch: seen of a softmax with several users, of sums over what is computed from positions,
         # of windows in padded arrays. With less in a dispatch there is.
         (
-            re.compile(r"failed to run translation of source executable|restricted to workgroup distributed contexts"),
+            re.compile(
+                r"failed to run translation of source executable|restricted to workgroup distributed contexts"
+                r"|stored by the dispatch that reduces"
+            ),
             flag,
         )
         for flag in (

@@ -187,8 +187,7 @@ class Invocation:
             yield self.run_passes(pipelines.FLOW)
         else:
             yield self.run("flow")
-            if self.for_cpu and executables.stores_what_softmax_reads(mlir, module):
-                raise CompilerError(executables.STORED_SOFTMAX)
+            self.check_dispatches(module)
         self.verify(False)
         if planned.several_devices(mlir, module):
             bodies.put_back()
@@ -210,6 +209,11 @@ class Invocation:
             yield self.run("hal", "stream")
         self.verify(True)
         yield self.run_passes(pipelines.VM)
+
+    def check_dispatches(self, module: int) -> None:
+        """Raises CompilerError for a dispatch of which IREE would make wrong code, or none."""
+        if self.for_cpu and (wrong := executables.fault(self.compiler.mlir, module)):
+            raise CompilerError(wrong)
 
     def to_commands(self, module: int, *, shown: bool) -> Iterator[bool]:
         """The stream phase up to the commands on buffers, by a plan of memory and order. Step by step.
@@ -233,6 +237,7 @@ class Invocation:
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
         yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         yield self.run("flow")
+        self.check_dispatches(module)
         for done in self.to_commands(module, shown=True):
             yield done
             if self.plans and to_phase == "plan":

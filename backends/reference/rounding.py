@@ -9,6 +9,7 @@ comparisons of them do too; where noise decides a comparison, the results of bot
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,12 +90,12 @@ class _Noise:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.unrounded: dict[int, Array] = {}
+        self.unrounded: dict[int, weakref.ref[Array]] = {}
         """bfloat16 results, by identity, which each of their uses may or may not find rounded."""
 
     def __call__(self, eqn: Eqn, operands: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
         moves = eqn.primitive.name not in _EXACT and eqn.primitive.family not in ("structural", "indexing")
-        loose = [id(x) in self.unrounded for x in operands]
+        loose = [self._is_unrounded(x) for x in operands]
         if moves and any(loose):
             unit = _unit(dtypes.bfloat16)
             operands = [
@@ -108,8 +109,12 @@ class _Noise:
         out = self._results(eqn, operands, results)
         for x, r in zip(out, results, strict=True):
             if x.dtype == dtypes.bfloat16 and (x is not r or any(loose)):
-                self.unrounded[id(x)] = x
+                self.unrounded[id(x)] = weakref.ref(x)
         return out
+
+    def _is_unrounded(self, x: Array) -> bool:
+        known = self.unrounded.get(id(x))
+        return known is not None and known() is x
 
     def _results(self, eqn: Eqn, operands: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
         p = eqn.primitive

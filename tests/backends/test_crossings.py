@@ -128,10 +128,44 @@ def test_sums_of_what_sums_are_part_of(n):
         t = qnp.sum((x - s) ** 2, -1, keepdims=True)
         return [qnp.sum((x - s) / t, -1), t, s]
 
+    def means(x):
+        s, t = qnp.mean(x, -1, keepdims=True), qnp.mean(x * x, -1, keepdims=True)
+        return [qnp.mean(x * s + t, -1), t, s]
+
     check([
+        Case("complex", means, [x + 1j * x[::-1]], rtol=1e-4),
         *(Case(f"sums {axis} {keep}", _twice(axis, keep), [x]) for axis in (-1, -2, 0) for keep in (True, False)),
         Case("largest", largest, [x]),
         Case("three", three, [x]),
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(15, 17, 17), (3, 33, 17), (64, 18)], ids=str)
+def test_chains_of_reductions(shape):
+    """What leads from a reduction to the next is stored too, and each reduction is of another kind."""
+    x = np.random.default_rng(0).uniform(0.1, 1, shape).astype("float32")
+    kinds = {
+        "sum": lambda y, axis: qnp.sum(y, axis, keepdims=True),
+        "prod": lambda y, axis: qnp.prod(1 + 0.01 * y, axis, keepdims=True),
+        "max": lambda y, axis: qnp.max(y, axis, keepdims=True),
+    }
+
+    def chain(names, axis):
+        def f(x):
+            y, kept = x, []
+            for name in names:
+                s = kinds[name](y, axis)
+                m = qnp.sqrt(qnp.abs(s)) / 3
+                y = y * 0.5 - m
+                kept += [s, m, y]
+            return [*kept[len(names) % 3 :: 2], *kept[:3], qnp.sum(y, axis)]
+
+        return f
+
+    check([
+        Case(f"{names} {axis}", chain(names, axis), [x], rtol=1e-3, atol=1e-3)
+        for axis in (0, -1)
+        for names in (("prod", "sum"), ("max", "sum", "sum"), ("sum", "sum", "prod"), ("max", "prod", "sum"), ("sum", "max", "sum"))
     ])  # fmt: skip
 
 

@@ -49,6 +49,25 @@ def normalize(b: Builder) -> object:
     )  # fmt: skip
 
 
+def chain(b: Builder) -> object:
+    """Reductions of what reductions are part of; each of the values on the way may be a result."""
+    y = b.pick("fc", least_ndim=1, nonempty=True)
+    axis = b.rng.randint(-y.ndim, y.ndim - 1)
+    given: object = None
+    for _ in range(b.one(1, 2, 2, 3)):
+        name = b.one("sum", "sum", "mean", "mean" if y.kind == "c" else "max", "sum" if y.kind == "c" else "min")
+        if y.kind == "f" and b.chance(0.2):
+            s = b.emit(f"np.prod(1 + 0.01 * np.tanh({{0}}), axis={axis}, keepdims=True)", y)
+        else:
+            s = b.emit(f"np.{name}({{0}}, axis={axis}, keepdims=True)", y)
+        if b.chance(0.5):
+            s = b.emit(
+                b.one("{0} * 0.5", "np.tanh({0})" if y.kind == "f" else "{0} + 1", "{0} + 1", "{0} * {0} * 0.01"), s
+            )
+        given = y = b.emit(b.one("{0} + {1}", "{0} - {1}", "{0} * {1}", "0.1 * {0} + {1}"), y, s)
+    return b.emit(f"np.sum({{0}}, axis={axis})", y) if b.chance(0.7) else given
+
+
 def argument_of_extremum(b: Builder) -> object:
     x = b.pick("fiu", least_ndim=1, nonempty=True)
     keep = b.one("", ", keepdims=True")
@@ -102,4 +121,15 @@ def scan_associative(b: Builder) -> object:
     return b.emit("lax.associative_scan(lambda p, q: p * 0.5 + q, {0}" + b.one("", ", reverse=True") + ")", x)
 
 
-FAMILY = (reduce, reduce, reduce, normalize, argument_of_extremum, cumulative, cumulative, window, general_reduce)
+FAMILY = (
+    reduce,
+    reduce,
+    reduce,
+    chain,
+    normalize,
+    argument_of_extremum,
+    cumulative,
+    cumulative,
+    window,
+    general_reduce,
+)
