@@ -15,7 +15,7 @@ for _package in ("passes", "backends", "runtime"):
     _source.register_internal(_os.path.join(_os.path.dirname(_here), _package))
 
 
-from .compiler_start import prepare_compiler as _prepare_compiler  # noqa: E402
+from .compiling.compiler_start import prepare_compiler as _prepare_compiler  # noqa: E402
 
 _prepare_compiler()
 
@@ -39,7 +39,6 @@ from . import operators as _operators  # noqa: E402, F401
 from . import random as random  # noqa: E402
 from . import tree as tree  # noqa: E402
 from . import tree_util as tree_util  # noqa: E402
-from .aot import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
 from .api import block_until_ready as block_until_ready  # noqa: E402
 from .api import compile as compile  # noqa: E402
 from .api import default_device as default_device  # noqa: E402
@@ -51,6 +50,7 @@ from .api import make_jaxpr as make_jaxpr  # noqa: E402
 from .array_type import Array as Array  # noqa: E402
 from .callbacks import io_callback as io_callback  # noqa: E402
 from .callbacks import pure_callback as pure_callback  # noqa: E402
+from .compiling.aot import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
 from .custom_derivatives import closure_convert as closure_convert  # noqa: E402
 from .custom_derivatives import custom_gradient as custom_gradient  # noqa: E402
 from .custom_derivatives import custom_jvp as custom_jvp  # noqa: E402

@@ -18,8 +18,8 @@ from quire.runtime.array import Array, device_of, device_view, from_numpy, from_
 from quire.runtime.devices import Device
 
 from . import tree_util
-from .aot import ShapeDtypeStruct
-from .compiled_function import CompiledFunction
+from .compiling.aot import ShapeDtypeStruct
+from .compiling.compiled_function import CompiledFunction
 from .placement import as_device
 
 

@@ -16,7 +16,7 @@ from quire.ir.tracing import Tracer, current_trace, eval_jaxpr, trace_flat
 from quire.passes.ad.rules import Zero
 
 from . import tree_util
-from .arguments import signature_of
+from .compiling.arguments import signature_of
 from .functions import check_callable, name_of
 from .transformations import as_array
 

@@ -59,7 +59,7 @@ class ProgramTable:
     def _compile(
         self, p: Primitive, params: Params, avals: Sequence[ShapedArray], device: Device
     ) -> Callable[[Sequence[Any]], list[Any]]:
-        from .compiler import compile_program
+        from .compiling.compiler import compile_program
 
         invars = [Var(a) for a in avals]
         outvars = [Var(a) for a in p.infer(avals, params)]

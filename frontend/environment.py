@@ -18,7 +18,7 @@ from quire.passes.cache import clear_transforms
 from quire.runtime.array import Array, device_of
 from quire.runtime.devices import devices, local_devices
 
-from .compiled_function import clear_compiled_functions
+from .compiling.compiled_function import clear_compiled_functions
 from .eager import programs
 from .placement import as_device
 from .version import __version__

@@ -79,7 +79,7 @@ def blame(closed: ClosedJaxpr, args: Sequence[Any], device: Device, result: int)
     """
     from quire.passes.manager import PassManager
 
-    from .compiler import compile_program
+    from .compiling.compiler import compile_program
 
     line = where(source_of_result(closed, result))
     end = f"result {result} is computed{line}" if line else f"result {result} is an argument or a constant"

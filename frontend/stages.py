@@ -187,7 +187,7 @@ class Stages(Mapping[str, str]):
             if self._lowered is None:
                 from time import perf_counter
 
-                from .compiler import lower_optimized
+                from .compiling.compiler import lower_optimized
 
                 optimized = self.result.program
                 start = perf_counter()
@@ -198,7 +198,7 @@ class Stages(Mapping[str, str]):
     def _compile(self, **what: Any) -> CompileOutput:
         from quire.backends.iree.service import compile_service
 
-        from .compiler import compile_flags
+        from .compiling.compiler import compile_flags
 
         module = self.lowered.module
         flags = compile_flags(self.target)
@@ -224,7 +224,7 @@ class Stages(Mapping[str, str]):
 
         from quire.runtime.devices import PLATFORMS, devices
 
-        from .compiler import load_compiled
+        from .compiling.compiler import load_compiled
 
         if self.target.name not in PLATFORMS:
             raise RuntimeError(f"target {self.target.name} has no devices: programs for it are compiled only")
@@ -248,7 +248,7 @@ class Stages(Mapping[str, str]):
         from quire.passes.compare import Difference, random_inputs
         from quire.runtime.devices import PLATFORMS, devices
 
-        from .compiler import compile_lowered, lower_optimized
+        from .compiling.compiler import compile_lowered, lower_optimized
         from .result_checks import blame, compared, not_comparable, run
 
         reason = not_comparable(self.program)
@@ -419,8 +419,8 @@ def dump(stages: Stages, folder: str | os.PathLike[str]) -> Path:
 
 #: What `compile(f)`, `.trace`, `.lower` and `.compile` give, by their names in JAX and where they are.
 _AHEAD = {
-    "Wrapped": ("quire.compiled_function", "CompiledFunction"), "Traced": ("quire.aot", "Traced"),
-    "Lowered": ("quire.aot", "Lowered"), "Compiled": ("quire.aot", "Compiled"),
+    "Wrapped": ("quire.compiling.compiled_function", "CompiledFunction"), "Traced": ("quire.compiling.aot", "Traced"),
+    "Lowered": ("quire.compiling.aot", "Lowered"), "Compiled": ("quire.compiling.aot", "Compiled"),
 }  # fmt: skip
 
 

@@ -128,7 +128,7 @@ def vmap(
         ]
 
         def names() -> list[str]:
-            from .arguments import leaf_names
+            from .compiling.arguments import leaf_names
 
             return leaf_names(fun, args, kwargs)
 

@@ -22,8 +22,8 @@ import numpy as np
 from .. import lax, random
 from .. import numpy as jnp
 from ..absent_names import module_getattr
-from ..aot import ShapeDtypeStruct
 from ..api import eval_shape
+from ..compiling.aot import ShapeDtypeStruct
 from ..nn import (
     elu,
     gelu,

@@ -144,8 +144,8 @@ class ufunc:
         return name
 
     def _result_dtype(self, *args: Value) -> DType:
-        from quire.aot import ShapeDtypeStruct
         from quire.api import eval_shape
+        from quire.compiling.aot import ShapeDtypeStruct
 
         scalars = [ShapeDtypeStruct((), a.aval.dtype) for a in args]
         return eval_shape(self._call, *scalars).dtype

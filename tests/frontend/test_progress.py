@@ -84,7 +84,7 @@ def test_nothing_is_written_to_a_file(capsys):
 
 def test_compiling_shows_it(monkeypatch, tmp_path):
     monkeypatch.setattr("quire.progress.AFTER_SECONDS", 0.01)
-    monkeypatch.setattr("quire.compiler.compile_cache", lambda: CompileCache(tmp_path))
+    monkeypatch.setattr("quire.compiling.compiler.compile_cache", lambda: CompileCache(tmp_path))
     with terminal() as read:
         quire.compile(lambda x: x * 3.5 + 1.25)(2.0)
         shown = read()

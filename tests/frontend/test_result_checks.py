@@ -36,7 +36,7 @@ def _check() -> Iterator[None]:
 def sine_is_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of the lowering; its programs are not kept."""
     monkeypatch.setitem(lowering.rules, sin_p, lowering.rules[cos_p])
-    monkeypatch.setattr("quire.compiler.compile_cache", lambda: CompileCache(enabled=False))
+    monkeypatch.setattr("quire.compiling.compiler.compile_cache", lambda: CompileCache(enabled=False))
 
 
 def _model(x: Any) -> dict[str, Any]:

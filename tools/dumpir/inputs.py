@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import quire
-from quire.compiled_function import CompiledFunction
+from quire.compiling.compiled_function import CompiledFunction
 from quire.ir import dtypes
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.parser import parse

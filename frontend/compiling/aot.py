@@ -14,13 +14,13 @@ from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
 from quire.runtime.devices import Device
 
-from . import tree_util
+from .. import tree_util
+from ..key_array import KeyDType, PRNGKeyArray
+from ..spans import span
 from .compiled_function import TracedFunction, Variant
 from .compiler import compile_program
 from .donation import report_donation
-from .key_array import KeyDType, PRNGKeyArray
 from .memory_analysis import Allocations, MemoryAnalysis, planned_allocations
-from .spans import span
 from .variants import Signature, VariantInfo
 
 
@@ -101,7 +101,7 @@ class Lowered:
     """A function lowered to StableHLO for a target."""
 
     def __init__(self, traced: Traced, target: Any) -> None:
-        from .stages import stages_of
+        from ..stages import stages_of
 
         self.traced = traced
         self.target = target
@@ -191,7 +191,7 @@ class Compiled:
                 )
         call, options = self.variant.call, config.options
         if options.debug_nans or options.debug_infs:
-            from .value_checks import checked_call
+            from ..value_checks import checked_call
 
             variant = self.variant
             names = variant.info.signature.names

@@ -32,9 +32,9 @@ from quire.runtime.devices import Device, Mode
 from quire.runtime.executable import Executable, ExecutionError, Length
 from quire.runtime.interruption import LONG_SECONDS
 
-from . import stages
-from .progress import compile_progress
-from .spans import span
+from .. import stages
+from ..progress import compile_progress
+from ..spans import span
 
 # A program that takes less than this is run in the caller's thread: waking a worker costs about as much.
 SYNC_BELOW_SECONDS = 60e-6
