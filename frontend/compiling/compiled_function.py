@@ -30,11 +30,12 @@ from quire.ir.tracing import Tracer, close_captured, current_trace, eval_jaxpr, 
 from quire.runtime.array import Array, device_of, device_view, from_host, from_view, own_device
 from quire.runtime.devices import Device
 
-from .. import key_reuse, tree_util
-from ..placement import as_device
-from ..spans import span
-from ..tracebacks import user_boundary
-from ..transformations import Transformation, note_transformations, recorded_transformations
+from .. import tree_util
+from ..arrays.placement import as_device
+from ..watching import key_reuse
+from ..watching.spans import span
+from ..watching.tracebacks import user_boundary
+from ..watching.transformations import Transformation, note_transformations, recorded_transformations
 from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .compiler import Program, compile_program
 from .interim import InterimVariant
@@ -92,7 +93,7 @@ class Variant:
 
     def check_first_call(self, function: str) -> None:
         """Compare the program with the reference backend at its first call; `function`: its name and line."""
-        from ..result_checks import checked_once
+        from .result_checks import checked_once
 
         plain = self.call
         names = [f"result{p}" for p in result_paths(self.traced.out_tree)]
@@ -537,11 +538,11 @@ class CompiledFunction:
                     )  # fmt: skip
                 variant = Variant(info, traced, closed, program, donated)
                 if config.options.check:
-                    from ..result_checks import defined_at
+                    from .result_checks import defined_at
 
                     variant.check_first_call(f"{self._name}{defined_at(self._f)}")
                 if checks:
-                    from ..value_checks import checked_call
+                    from ..watching.value_checks import checked_call
 
                     variant.call = checked_call(variant.call, closed, donated, self._name, names, tree_util.tree_leaves)
                 return variant
@@ -654,7 +655,7 @@ class CompiledFunction:
             return self.trace(*args, **kwargs).as_text(stage)
         if not self._variants:
             raise ValueError(f"{self._name}.as_text: not compiled yet: call it, or give arguments after the stage")
-        from ..stages import stages_of
+        from .stage_texts import stages_of
 
         variant = self.variants()[-1]
         stages = stages_of(variant.closed, variant.program.device.target, name=self.__name__, donated=variant.donated)

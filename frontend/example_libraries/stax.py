@@ -23,7 +23,8 @@ from .. import lax, random
 from .. import numpy as jnp
 from ..absent_names import module_getattr
 from ..api import eval_shape
-from ..compiling.aot import ShapeDtypeStruct
+from ..arrays.operands import Value
+from ..arrays.shape_struct import ShapeDtypeStruct
 from ..nn import (
     elu,
     gelu,
@@ -37,7 +38,6 @@ from ..nn import (
     standardize,
 )
 from ..nn.initializers import glorot_normal, normal, ones, zeros
-from ..operands import Value
 
 # The older names of these functions.
 glorot = glorot_normal

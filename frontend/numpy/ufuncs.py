@@ -23,7 +23,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_axes,
     as_axis,
@@ -145,7 +145,7 @@ class ufunc:
 
     def _result_dtype(self, *args: Value) -> DType:
         from quire.api import eval_shape
-        from quire.compiling.aot import ShapeDtypeStruct
+        from quire.arrays.shape_struct import ShapeDtypeStruct
 
         scalars = [ShapeDtypeStruct((), a.aval.dtype) for a in args]
         return eval_shape(self._call, *scalars).dtype

@@ -115,7 +115,7 @@ def test_the_environment_turns_it_on_for_cached_programs_too(tmp_path: Any) -> N
     script = (
         "import quire, numpy as np\n"
         "from quire.passes import compare\n"
-        "import quire.result_checks as r\n"
+        "import quire.compiling.result_checks as r\n"
         "n = []\n"
         "r.compared = lambda *a: n.append(1) or compare.Equality(0.0, False)\n"
         "f = quire.jit(lambda x: x + 1)\n"

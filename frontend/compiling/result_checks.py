@@ -23,8 +23,8 @@ from quire.runtime.array import Array, peek
 from quire.runtime.devices import Device
 from quire.runtime.executable import Executable
 
-from . import tree_util
-from .value_checks import without_debug_callbacks
+from .. import tree_util
+from ..watching.value_checks import without_debug_callbacks
 
 Host = np.ndarray[Any, Any]
 Call = Callable[[Sequence[Any]], Any]
@@ -79,7 +79,7 @@ def blame(closed: ClosedJaxpr, args: Sequence[Any], device: Device, result: int)
     """
     from quire.passes.manager import PassManager
 
-    from .compiling.compiler import compile_program
+    from .compiler import compile_program
 
     line = where(source_of_result(closed, result))
     end = f"result {result} is computed{line}" if line else f"result {result} is an argument or a constant"
