@@ -15,7 +15,7 @@ for _package in ("passes", "backends", "runtime"):
     _source.register_internal(_os.path.join(_os.path.dirname(_here), _package))
 
 
-from .compiler_start import prepare_compiler as _prepare_compiler  # noqa: E402
+from .compiling.compiler_start import prepare_compiler as _prepare_compiler  # noqa: E402
 
 _prepare_compiler()
 
@@ -31,40 +31,23 @@ from quire.runtime.devices import local_devices as local_devices  # noqa: E402
 from . import absent_names as _absent_names  # noqa: E402
 from . import ad_checkpoint as ad_checkpoint  # noqa: E402
 from . import debug as debug  # noqa: E402
-from . import eager as _eager  # noqa: E402, F401
 from . import errors as errors  # noqa: E402
 from . import lax as lax  # noqa: E402
 from . import numpy as numpy  # noqa: E402
-from . import operators as _operators  # noqa: E402, F401
 from . import random as random  # noqa: E402
 from . import tree as tree  # noqa: E402
 from . import tree_util as tree_util  # noqa: E402
-from .aot import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
-from .api import block_until_ready as block_until_ready  # noqa: E402
 from .api import compile as compile  # noqa: E402
-from .api import default_device as default_device  # noqa: E402
-from .api import device_get as device_get  # noqa: E402
-from .api import device_put as device_put  # noqa: E402
 from .api import eval_shape as eval_shape  # noqa: E402
 from .api import jit as jit  # noqa: E402
 from .api import make_jaxpr as make_jaxpr  # noqa: E402
-from .array_type import Array as Array  # noqa: E402
-from .callbacks import io_callback as io_callback  # noqa: E402
-from .callbacks import pure_callback as pure_callback  # noqa: E402
-from .custom_derivatives import closure_convert as closure_convert  # noqa: E402
-from .custom_derivatives import custom_gradient as custom_gradient  # noqa: E402
-from .custom_derivatives import custom_jvp as custom_jvp  # noqa: E402
-from .custom_derivatives import custom_vjp as custom_vjp  # noqa: E402
-from .differentiation import grad as grad  # noqa: E402
-from .differentiation import hessian as hessian  # noqa: E402
-from .differentiation import jacfwd as jacfwd  # noqa: E402
-from .differentiation import jacobian as jacobian  # noqa: E402
-from .differentiation import jacrev as jacrev  # noqa: E402
-from .differentiation import jvp as jvp  # noqa: E402
-from .differentiation import linear_transpose as linear_transpose  # noqa: E402
-from .differentiation import linearize as linearize  # noqa: E402
-from .differentiation import value_and_grad as value_and_grad  # noqa: E402
-from .differentiation import vjp as vjp  # noqa: E402
+from .arrays.array_type import Array as Array  # noqa: E402
+from .arrays.placement import block_until_ready as block_until_ready  # noqa: E402
+from .arrays.placement import default_device as default_device  # noqa: E402
+from .arrays.placement import device_get as device_get  # noqa: E402
+from .arrays.placement import device_put as device_put  # noqa: E402
+from .arrays.shape_struct import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
+from .eager import evaluation as _eager  # noqa: E402, F401
 from .environment import clear_caches as clear_caches  # noqa: E402
 from .environment import default_backend as default_backend  # noqa: E402
 from .environment import effects_barrier as effects_barrier  # noqa: E402
@@ -79,32 +62,51 @@ from .environment import process_count as process_count  # noqa: E402
 from .environment import process_index as process_index  # noqa: E402
 from .environment import process_indices as process_indices  # noqa: E402
 from .environment import typeof as typeof  # noqa: E402
-from .option_contexts import check_tracer_leaks as check_tracer_leaks  # noqa: E402
-from .option_contexts import checking_leaks as checking_leaks  # noqa: E402
-from .option_contexts import debug_infs as debug_infs  # noqa: E402
-from .option_contexts import debug_key_reuse as debug_key_reuse  # noqa: E402
-from .option_contexts import debug_nans as debug_nans  # noqa: E402
-from .option_contexts import default_matmul_precision as default_matmul_precision  # noqa: E402
-from .option_contexts import default_prng_impl as default_prng_impl  # noqa: E402
-from .option_contexts import disable_jit as disable_jit  # noqa: E402
-from .option_contexts import enable_checks as enable_checks  # noqa: E402
-from .option_contexts import enable_x64 as enable_x64  # noqa: E402
-from .option_contexts import explain_cache_misses as explain_cache_misses  # noqa: E402
-from .option_contexts import log_compiles as log_compiles  # noqa: E402
-from .option_contexts import numpy_dtype_promotion as numpy_dtype_promotion  # noqa: E402
-from .option_contexts import numpy_rank_promotion as numpy_rank_promotion  # noqa: E402
-from .option_contexts import threefry_partitionable as threefry_partitionable  # noqa: E402
-from .rematerialization import checkpoint as checkpoint  # noqa: E402
-from .rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
-from .rematerialization import remat as remat  # noqa: E402
-from .vectorization import vmap as vmap  # noqa: E402
+from .numpy import key_methods as _key_methods  # noqa: E402, F401
+from .numpy import operators as _operators  # noqa: E402, F401
+from .transforms.custom_derivatives import closure_convert as closure_convert  # noqa: E402
+from .transforms.custom_derivatives import custom_gradient as custom_gradient  # noqa: E402
+from .transforms.custom_derivatives import custom_jvp as custom_jvp  # noqa: E402
+from .transforms.custom_derivatives import custom_vjp as custom_vjp  # noqa: E402
+from .transforms.differentiation import grad as grad  # noqa: E402
+from .transforms.differentiation import hessian as hessian  # noqa: E402
+from .transforms.differentiation import jacfwd as jacfwd  # noqa: E402
+from .transforms.differentiation import jacobian as jacobian  # noqa: E402
+from .transforms.differentiation import jacrev as jacrev  # noqa: E402
+from .transforms.differentiation import jvp as jvp  # noqa: E402
+from .transforms.differentiation import linear_transpose as linear_transpose  # noqa: E402
+from .transforms.differentiation import linearize as linearize  # noqa: E402
+from .transforms.differentiation import value_and_grad as value_and_grad  # noqa: E402
+from .transforms.differentiation import vjp as vjp  # noqa: E402
+from .transforms.rematerialization import checkpoint as checkpoint  # noqa: E402
+from .transforms.rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
+from .transforms.rematerialization import remat as remat  # noqa: E402
+from .transforms.vectorization import vmap as vmap  # noqa: E402
 from .version import __version__ as __version__  # noqa: E402
 from .version import __version_info__ as __version_info__  # noqa: E402
+from .watching.callbacks import io_callback as io_callback  # noqa: E402
+from .watching.callbacks import pure_callback as pure_callback  # noqa: E402
+from .watching.option_contexts import check_tracer_leaks as check_tracer_leaks  # noqa: E402
+from .watching.option_contexts import checking_leaks as checking_leaks  # noqa: E402
+from .watching.option_contexts import debug_infs as debug_infs  # noqa: E402
+from .watching.option_contexts import debug_key_reuse as debug_key_reuse  # noqa: E402
+from .watching.option_contexts import debug_nans as debug_nans  # noqa: E402
+from .watching.option_contexts import default_matmul_precision as default_matmul_precision  # noqa: E402
+from .watching.option_contexts import default_prng_impl as default_prng_impl  # noqa: E402
+from .watching.option_contexts import disable_jit as disable_jit  # noqa: E402
+from .watching.option_contexts import enable_checks as enable_checks  # noqa: E402
+from .watching.option_contexts import enable_x64 as enable_x64  # noqa: E402
+from .watching.option_contexts import explain_cache_misses as explain_cache_misses  # noqa: E402
+from .watching.option_contexts import log_compiles as log_compiles  # noqa: E402
+from .watching.option_contexts import numpy_dtype_promotion as numpy_dtype_promotion  # noqa: E402
+from .watching.option_contexts import numpy_rank_promotion as numpy_rank_promotion  # noqa: E402
+from .watching.option_contexts import threefry_partitionable as threefry_partitionable  # noqa: E402
 
 #: Submodules that are imported when first used.
 _LAZY = (
     "core",
     "custom_batching",
+    "custom_derivatives",
     "dlpack",
     "dtypes",
     "example_libraries",
@@ -115,6 +117,7 @@ _LAZY = (
     "ops",
     "profiler",
     "scipy",
+    "stages",
     "typing",
 )
 __getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY)

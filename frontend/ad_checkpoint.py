@@ -1,6 +1,6 @@
 """`quire.ad_checkpoint`: checkpoint, its policies and names, under JAX's module name."""
 
-from .differentiation import print_saved_residuals
-from .rematerialization import Policy, checkpoint, checkpoint_name, checkpoint_policies, remat
+from .transforms.differentiation import print_saved_residuals
+from .transforms.rematerialization import Policy, checkpoint, checkpoint_name, checkpoint_policies, remat
 
 __all__ = ["Policy", "checkpoint", "checkpoint_name", "checkpoint_policies", "print_saved_residuals", "remat"]

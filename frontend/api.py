@@ -1,26 +1,13 @@
-"""The functions a user calls on functions: compile, make_jaxpr, eval_shape, device_put."""
+"""The functions a user calls on functions: compile, make_jaxpr, eval_shape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, overload
 
-import numpy as np
-
-from quire.ir.avals import aval_of
-from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
-from quire.ir.primitives.elementwise import copy_p
-from quire.ir.source import reports_memory
-from quire.ir.tracing import Tracer
-from quire.runtime.array import Array, device_of, device_view, from_numpy, from_view, host_value, own_device
-from quire.runtime.devices import Device
 
-from . import tree_util
-from .aot import ShapeDtypeStruct
-from .compiled_function import CompiledFunction
-from .placement import as_device
+from .compiling.compiled_function import CompiledFunction
 
 
 @overload
@@ -103,58 +90,4 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return CompiledFunction(lambda *a, **k: f(*a, **k)).eval_shape(*args, **kwargs)
 
 
-@reports_memory
-def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: bool | None = None) -> Any:
-    """Copy a pytree of arrays to a device (the default one when None).
-
-    `device` is a `Device` or the name of a platform. An array that is there already is returned as it is.
-    """
-    target = as_device(device)
-
-    def put(leaf: Any) -> Any:
-        if isinstance(leaf, Tracer):
-            return copy_p.bind(leaf)
-        aval = aval_of(leaf)
-        if type(leaf) is Array:
-            if device_of(leaf) is target:
-                return leaf
-            return from_view(device_view(leaf, target), aval, own_device(target))
-        value = np.array(leaf, dtype=aval.dtype)
-        value.setflags(write=False)
-        array = from_numpy(value, aval, own_device(target))
-        if not target.is_host:
-            device_view(array, target)
-        return array
-
-    leaves, tree = tree_util.flatten_arrays(x)
-    return tree_util.tree_unflatten(tree, [put(leaf) for leaf in leaves])
-
-
-def device_get(x: Any) -> Any:
-    """Copy a pytree of arrays to host memory, as NumPy arrays."""
-    leaves, tree = tree_util.flatten_arrays(x)
-    return tree_util.tree_unflatten(
-        tree, [host_value(leaf) if type(leaf) is Array else np.asarray(leaf) for leaf in leaves]
-    )
-
-
-@contextmanager
-def default_device(device: Device | str | None) -> Generator[None]:
-    """Run programs on this device for a block, where their arguments name no device.
-
-    ``config.update("default_device", device)`` does so for the whole process.
-    """
-    with config.override(default_device=None if device is None else as_device(device)):
-        yield
-
-
-def block_until_ready(x: Any) -> Any:
-    """Wait until every array of a pytree is computed; returns it. (Programs run to their end when they are called.)"""
-    tree_util.flatten_arrays(x)
-    return x
-
-
-__all__ = [
-    "CompiledFunction", "ShapeDtypeStruct", "block_until_ready", "compile", "device_get", "device_put", "eval_shape",
-    "jit", "make_jaxpr",
-]  # fmt: skip
+__all__ = ["compile", "eval_shape", "jit", "make_jaxpr"]

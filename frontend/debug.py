@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .absent_names import module_getattr
-from .callbacks import _check, bind_debug  # pyright: ignore[reportPrivateUsage]
+from .watching.callbacks import _check, bind_debug  # pyright: ignore[reportPrivateUsage]
 
 
 def callback(
@@ -174,7 +174,7 @@ def breakpoint(
 
     Example: ``quire.debug.breakpoint()``.
     """
-    from .debugger import Breakpoint, user_frames
+    from .watching.debugger import Breakpoint, user_frames
 
     if backend not in (None, "cli"):
         raise ValueError(f'debug.breakpoint: backend must be None or "cli", got {backend!r}')

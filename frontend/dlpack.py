@@ -8,7 +8,7 @@ from quire.ir import dtypes
 
 from . import numpy as jnp
 from .absent_names import module_getattr
-from .operands import Value
+from .arrays.operands import Value
 
 
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Value:

@@ -13,12 +13,12 @@ from quire.ir.dtypes import float0 as float0
 from quire.ir.errors import TypePromotionError as TypePromotionError
 
 from .absent_names import module_getattr
-from .key_array import extended as extended
-from .key_array import prng_key as prng_key
+from .arrays.key_array import extended as extended
+from .arrays.key_array import prng_key as prng_key
+from .arrays.operands import is_arraylike
 from .numpy import finfo as finfo
 from .numpy import iinfo as iinfo
 from .numpy import issubdtype as _numpy_issubdtype
-from .operands import is_arraylike
 
 bfloat16 = ml_dtypes.bfloat16
 

@@ -18,9 +18,9 @@ from quire.passes.cache import clear_transforms
 from quire.runtime.array import Array, device_of
 from quire.runtime.devices import devices, local_devices
 
-from .compiled_function import clear_compiled_functions
-from .eager import programs
-from .placement import as_device
+from .arrays.placement import as_device
+from .compiling.compiled_function import clear_compiled_functions
+from .eager.evaluation import programs
 from .version import __version__
 
 F = TypeVar("F", bound=Callable[..., Any])

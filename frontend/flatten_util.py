@@ -10,7 +10,7 @@ import numpy as np
 
 from . import numpy as jnp
 from .absent_names import module_getattr
-from .operands import Value, array_of
+from .arrays.operands import Value, array_of
 from .tree_util import tree_flatten, tree_unflatten
 
 

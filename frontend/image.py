@@ -15,7 +15,7 @@ from quire.runtime.array import host_value
 from . import lax
 from . import numpy as jnp
 from .absent_names import module_getattr
-from .operands import Value, array_of, as_axis, as_shape, common_inexact, inexact_of
+from .arrays.operands import Value, array_of, as_axis, as_shape, common_inexact, inexact_of
 
 
 class ResizeMethod(enum.Enum):

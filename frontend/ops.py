@@ -13,7 +13,7 @@ from quire.ir.errors import ConcretizationTypeError
 
 from . import numpy as jnp
 from .absent_names import module_getattr
-from .operands import Value, array_of, as_int, concrete, no_sharding
+from .arrays.operands import Value, array_of, as_int, concrete, no_sharding
 
 _DOC = """{what} of the elements of each segment of an array.
 

@@ -28,7 +28,7 @@ from quire.ir.source import current_source
 from quire.ir.tracing import EagerEvaluator, hooks
 
 from .absent_names import module_getattr
-from .spans import Active, Recorder, span
+from .watching.spans import Active, Recorder, span
 
 F = TypeVar("F", bound=Callable[..., Any])
 

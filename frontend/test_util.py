@@ -12,7 +12,7 @@ from quire.ir import dtypes
 from quire.ir.avals import aval_of
 
 from . import tree_util
-from .differentiation import jvp, vjp
+from .transforms.differentiation import jvp, vjp
 
 # The step and the relative tolerance of a central difference, by the precision of the arguments.
 _STEP = {2: 5e-2, 4: 5e-3, 8: 1e-5}

@@ -2,7 +2,7 @@
 
 Two representations, made from each other on demand and without a copy where the memory is shared (CPU): a NumPy array
 and a HAL buffer view. This file holds what needs the memory itself: conversions to Python and NumPy, the protocols,
-copies and printing. The operators and methods that compute are attached by `quire` (frontend/operators.py), to this
+copies and printing. The operators and methods that compute are attached by `quire` (frontend/numpy/operators.py), to this
 class and to the tracer alike.
 """
 

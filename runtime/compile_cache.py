@@ -18,6 +18,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -227,13 +228,10 @@ def sources_fingerprint() -> str:
 
     A changed compiler gives other programs: an editable install must not load what an older state compiled.
     """
-    import quire
-
     digest = hashlib.sha256()
-    roots = {Path(root) for root in quire.__path__}
-    for package in ("ir", "passes", "backends", "runtime"):
-        module = __import__(f"quire.{package}", fromlist=["__path__"])
-        roots.update(Path(root) for root in module.__path__)
+    # What is found need not have been imported: no package is asked for what it holds.
+    found = [find_spec(name) for name in ("quire", *(f"quire.{p}" for p in ("ir", "passes", "backends", "runtime")))]
+    roots = {Path(root) for spec in found if spec is not None for root in spec.submodule_search_locations or ()}
     for root in sorted(roots):
         for folder, folders, names in os.walk(root):
             folders[:] = sorted(f for f in folders if not f.startswith((".", "__pycache__")))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from quire.backends import reference
-from quire.compiler import compile_program
+from quire.compiling.compiler import compile_program
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.jaxpr import ClosedJaxpr

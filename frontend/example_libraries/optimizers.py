@@ -21,7 +21,7 @@ from quire.ir import dtypes
 from .. import lax
 from .. import numpy as jnp
 from ..absent_names import module_getattr
-from ..operands import Value, array_of
+from ..arrays.operands import Value, array_of
 from ..tree_util import register_pytree_node, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 Params = Any

@@ -22,8 +22,9 @@ import numpy as np
 from .. import lax, random
 from .. import numpy as jnp
 from ..absent_names import module_getattr
-from ..aot import ShapeDtypeStruct
 from ..api import eval_shape
+from ..arrays.operands import Value
+from ..arrays.shape_struct import ShapeDtypeStruct
 from ..nn import (
     elu,
     gelu,
@@ -37,7 +38,6 @@ from ..nn import (
     standardize,
 )
 from ..nn.initializers import glorot_normal, normal, ones, zeros
-from ..operands import Value
 
 # The older names of these functions.
 glorot = glorot_normal

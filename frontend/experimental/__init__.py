@@ -1,7 +1,7 @@
 """quire.experimental: modules named as those of `jax.experimental`, imported when first used."""
 
 from ..absent_names import module_getattr
-from ..callbacks import io_callback as io_callback
+from ..watching.callbacks import io_callback as io_callback
 
 #: Submodules that are imported when first used.
 _LAZY = ("checkify",)

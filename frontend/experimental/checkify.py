@@ -24,7 +24,7 @@ from quire.ir.tracing import Tracer, trace_flat
 from quire.passes.checkify import checkify_eval
 
 from .. import tree_util
-from ..tracebacks import user_boundary
+from ..watching.tracebacks import user_boundary
 
 #: The class of the errors of one kind.
 ErrorCategory: TypeAlias = type[CheckError]

@@ -3,7 +3,7 @@
 from quire.ir.primitive import PRIMITIVES
 
 from ..absent_names import module_getattr
-from ..key_array import take_keys
+from ..transforms.key_functions import take_keys
 from . import (
     composites,
     contraction,

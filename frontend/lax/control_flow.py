@@ -14,8 +14,8 @@ from quire.ir.config import config
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
-from quire.key_reuse import check_equation
 from quire.tree_util import flatten_arrays, tree_unflatten
+from quire.watching.key_reuse import check_equation
 
 from ._tracing import (
     Traced,
@@ -403,7 +403,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         return _scan("map", f, lambda _, x: ((), f(x)), (), xs, None)[1]
     if operator.index(batch_size) < 1:
         raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")
-    from quire.vectorization import vmap
+    from quire.transforms.vectorization import vmap
 
     leaves, tree = flatten_arrays(xs)
     n = _scan_length("map", leaves, tree, None)

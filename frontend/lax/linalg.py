@@ -33,7 +33,7 @@ from quire.ir.primitives.linalg import tridiagonal_p as tridiagonal_p
 from quire.ir.primitives.linalg import tridiagonal_solve_p as tridiagonal_solve_p
 from quire.passes.ad import linalg as rules
 
-from ..custom_derivatives import custom_jvp
+from ..transforms.custom_derivatives import custom_jvp
 from .elementwise import made_inexact
 from .qdwh import qdwh as qdwh
 

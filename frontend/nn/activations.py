@@ -8,10 +8,10 @@ from typing import Any
 from quire.ir.tracing import Tracer
 
 from .. import numpy as jnp
-from ..custom_derivatives import custom_jvp
+from ..arrays.operands import Value, array_of, as_axis, common_inexact, float_only, inexact_of, no_bool, real_only
 from ..lax import erfc, logistic
 from ..numpy import tanh as tanh
-from ..operands import Value, array_of, as_axis, common_inexact, float_only, inexact_of, no_bool, real_only
+from ..transforms.custom_derivatives import custom_jvp
 
 # Klambauer et al., "Self-Normalizing Neural Networks" (2017), equation 14.
 _SELU_ALPHA = 1.6732632423543772848170429916717

@@ -12,7 +12,7 @@ from quire.ir import dtypes
 
 from .. import lax
 from .. import numpy as jnp
-from ..operands import Value, array_of, one_of
+from ..arrays.operands import Value, array_of, one_of
 from .normalization import logsumexp, softmax
 
 _NAME = "quire.nn.dot_product_attention"

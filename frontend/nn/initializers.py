@@ -17,7 +17,7 @@ from quire.ir.dtypes import DType
 from .. import lax, random
 from .. import numpy as jnp
 from ..absent_names import module_getattr
-from ..operands import Value, as_shape, float_dtype, no_sharding, one_of
+from ..arrays.operands import Value, as_shape, float_dtype, no_sharding, one_of
 
 Axes = int | Sequence[int]
 _MODULE = "quire.nn.initializers"

@@ -13,9 +13,9 @@ from quire.ir.config import config
 
 from .. import lax
 from .. import numpy as jnp
-from ..custom_derivatives import custom_jvp
+from ..arrays.operands import Value, array_of, as_int, common_inexact, inexact_of, no_bool, one_of
 from ..lax import stop_gradient
-from ..operands import Value, array_of, as_int, common_inexact, inexact_of, no_bool, one_of
+from ..transforms.custom_derivatives import custom_jvp
 
 Axis = int | Sequence[int] | None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from numpy.exceptions import ComplexWarning
 
 from ..absent_names import module_getattr
-from ..array_type import Array as ndarray
-from ..key_array import take_keys
+from ..arrays.array_type import Array as ndarray
+from ..transforms.key_functions import take_keys
 from . import (
     arithmetic,
     constants,

@@ -10,13 +10,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 
-from ..operands import (
-    SCALARS,
-    Value,
-    broadcast_to,
-    cast,
-    scalar_like,
-)
+from ..arrays.operands import SCALARS, Value, broadcast_to, cast, scalar_like
 
 _BINARY = {
     "add": ew.add_p, "sub": ew.sub_p, "mul": ew.mul_p, "div": ew.div_p, "rem": ew.rem_p, "eq": ew.eq_p, "ne": ew.ne_p,

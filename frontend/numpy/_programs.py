@@ -1,4 +1,4 @@
-"""Which functions of quire.numpy run as eager programs (see `quire.eager_programs`) when called outside any trace.
+"""Which functions of quire.numpy run as eager programs (see `quire.eager.programs`) when called outside any trace.
 
 Those that are several primitives; the functions call each other as they are, only the public names are programs.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..eager_programs import eager_program
+from ..eager.programs import eager_program
 
 #: The functions by how many of their first arguments are arrays or numbers; the others are static.
 OPERANDS: dict[int, str] = {

@@ -12,8 +12,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import Tracer, bind
 
-from ..custom_derivatives import custom_jvp
-from ..operands import (
+from ..arrays.operands import (
     INEXACT,
     SCALARS,
     Value,
@@ -28,6 +27,7 @@ from ..operands import (
     scalar_like,
     weak_where_all_are,
 )
+from ..transforms.custom_derivatives import custom_jvp
 from ._ops import add_, and_, div_, eq_, lt_, mul_, ne_, no_bool_ints, no_complex, or_, rem_, select, sub_
 from .elementwise import inexact_operand, inexact_operands, named, operands, unwrap
 from .parts import absolute, imag, real
@@ -429,7 +429,7 @@ def gcd(x1: Any, x2: Any) -> Value:
     6
     """
     a, b = _integer_operands("gcd", x1, x2)
-    from ..operands import concrete_array
+    from ..arrays.operands import concrete_array
 
     known_a, known_b = concrete(a), concrete(b)
     if known_a is not None and known_b is not None and not isinstance(a, Tracer) and not isinstance(b, Tracer):

@@ -12,8 +12,9 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.runtime.array import Array
 
-from .. import operands as u
-from ..operands import Value, as_axis, cast, ensure
+from ..arrays import operands as u
+from ..arrays.operands import Value, as_axis, cast, ensure
+from ..arrays.placement import device_put
 from .elementwise import as_bool
 from .joining import stack
 from .shapes import moveaxis, ravel
@@ -43,8 +44,6 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
         out = x.copy()
     if device is None:
         return out
-    from quire.api import device_put
-
     return device_put(out, device)
 
 

@@ -15,16 +15,8 @@ from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
-from ..operands import (
-    SCALARS,
-    Value,
-    as_shape,
-    broadcast_to,
-    cast,
-    eager_here,
-    ensure,
-    user_dtype,
-)
+from ..arrays.operands import SCALARS, Value, as_shape, broadcast_to, cast, eager_here, ensure, user_dtype
+from ..arrays.placement import device_put
 
 
 @reports_memory
@@ -46,16 +38,10 @@ def filled(shape: tuple[int, ...], value: Any, dtype: DType, weak: bool = False)
     return st.broadcast_in_dim_p.bind(scalar, shape=shape, broadcast_dimensions=())
 
 
-def put_on(x: Value, device: Any) -> Value:
-    from quire import device_put  # type: ignore[attr-defined]
-
-    return device_put(x, device)
-
-
 def _fill(name: str, shape: Any, value: Any, dtype: Any, device: Any = None) -> Value:
     d = dtypes.canonicalize(dtypes.float64) if dtype is None else user_dtype(name, dtype)
     x = filled(as_shape(name, shape), value, d)
-    return x if device is None else put_on(x, device)
+    return x if device is None else device_put(x, device)
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
@@ -102,14 +88,14 @@ def _full(name: str, shape: tuple[int, ...], value: Any, dtype: DType | None, de
     d, weak = (aval.dtype, aval.weak_type) if dtype is None else (dtype, False)
     if aval.shape:
         value = cast(value, d, weak)
-        from ..operands import broadcast_shapes
+        from ..arrays.operands import broadcast_shapes
 
         if broadcast_shapes(name, aval.shape, shape) != shape:
             raise ValueError(f"quire.numpy.{name}: fill_value of shape {aval.shape} does not broadcast to {shape}")
         x = broadcast_to(value, shape)
     else:
         x = filled(shape, value, d, weak)
-    return x if device is None else put_on(x, device)
+    return x if device is None else device_put(x, device)
 
 
 def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Value:
@@ -121,7 +107,7 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) ->
     if type(value) not in SCALARS:
         return _full(name, sizes, value, d, device)
     x = filled(sizes, value, d, weak)
-    return x if device is None else put_on(x, device)
+    return x if device is None else device_put(x, device)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:

@@ -10,8 +10,8 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 
-from ..key_array import KeyDType, extended, prng_key
-from ..operands import Value, is_arraylike
+from ..arrays.key_array import KeyDType, extended, prng_key
+from ..arrays.operands import Value, is_arraylike
 from .from_values import asarray
 
 # NumPy's abstract scalar types; `issubdtype` knows bfloat16's place among them.

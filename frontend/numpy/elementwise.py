@@ -13,8 +13,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import Tracer, bind
 from quire.runtime.array import Array
 
-from ..eager_programs import eager_program
-from ..operands import (
+from ..arrays.operands import (
     INEXACT,
     SCALARS,
     Value,
@@ -26,6 +25,7 @@ from ..operands import (
     promote_inexact,
     promote_shapes,
 )
+from ..eager.programs import eager_program
 
 _KIND = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}  # ml_dtypes' floats have kind V
 _SCALAR_KIND = {bool: 0, int: 1, float: 2, complex: 3}

@@ -15,7 +15,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.primitives.fft import FftType
 
 from ..absent_names import module_getattr
-from ..operands import Value, as_axes, as_axis, cast, ensure, user_dtype
+from ..arrays.operands import Value, as_axes, as_axis, cast, ensure, user_dtype
 from ._ops import div_, mul_
 from .from_values import asarray
 from .parts import conj

@@ -12,7 +12,7 @@ from quire.ir.errors import TracerArrayConversionError
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy
 
-from .creation import put_on
+from ..arrays.placement import device_put
 from .from_values import asarray
 
 
@@ -81,7 +81,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     elif copy:
         host = host.copy()
     y = from_numpy(host, ShapedArray(host.shape, d))
-    return y if device is None else put_on(y, device)
+    return y if device is None else device_put(y, device)
 
 
 __all__ = ["from_dlpack", "frombuffer", "fromfile", "fromiter", "fromstring"]

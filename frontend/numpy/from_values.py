@@ -16,15 +16,9 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 from quire.runtime.buffers import aligned_copy
 
-from ..operands import (
-    SCALARS,
-    Value,
-    cast,
-    eager_here,
-    ensure,
-    user_dtype,
-)
-from .creation import filled, put_on
+from ..arrays.operands import SCALARS, Value, cast, eager_here, ensure, user_dtype
+from ..arrays.placement import device_put
+from .creation import filled
 
 
 def array(
@@ -63,7 +57,7 @@ def array(
     ndim = aval_of(x).ndim
     if ndmin > ndim:
         x = st.reshape(x, (1,) * (ndmin - ndim) + aval_of(x).shape)
-    return x if device is None else put_on(x, device)
+    return x if device is None else device_put(x, device)
 
 
 def _array(value: Any, dtype: DType | None, copy: bool | None) -> Value:

@@ -13,7 +13,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.source import reports_memory
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_int,
     as_shape,
@@ -24,7 +24,8 @@ from ..operands import (
     ensure,
     user_dtype,
 )
-from .creation import filled, put_on
+from ..arrays.placement import device_put
+from .creation import filled
 from .ranges import iota
 
 
@@ -47,7 +48,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     else:
         rows, columns = iota((n, m), 0, dtypes.int32), iota((n, m), 1, dtypes.int32)
         x = cast(ew.eq_p.bind(ew.add_p.bind(rows, np.int32(k)), columns), d)
-    return x if device is None else put_on(x, device)
+    return x if device is None else device_put(x, device)
 
 
 def identity(n: int, dtype: Any = None) -> Value:

@@ -12,7 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_int,
     broadcast_to,

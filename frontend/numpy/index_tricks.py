@@ -10,7 +10,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.primitives import structural as st
 
-from ..operands import Value, as_int, ensure, known_shape_operand, promote_dtypes
+from ..arrays.operands import Value, as_int, ensure, known_shape_operand, promote_dtypes
 from .creation import filled, ones
 from .from_values import asarray
 from .grids import meshgrid

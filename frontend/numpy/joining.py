@@ -11,8 +11,8 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
-from .. import operands as u
-from ..operands import Value, as_axis, as_int, cast, ensure
+from ..arrays import operands as u
+from ..arrays.operands import Value, as_axis, as_int, cast, ensure
 from .shapes import atleast_1d, atleast_2d, atleast_3d, ravel
 
 

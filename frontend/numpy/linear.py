@@ -15,7 +15,7 @@ from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_axis,
     broadcast_shapes,

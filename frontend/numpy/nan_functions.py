@@ -12,7 +12,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 
-from ..operands import INEXACT, Value, broadcast_shapes, broadcast_to, cast, ensure, no_out
+from ..arrays.operands import INEXACT, Value, broadcast_shapes, broadcast_to, cast, ensure, no_out
 from . import reductions as rd
 from ._ops import and_, div_, select
 from .elementwise import as_bool, greater, less, named, operands

@@ -11,7 +11,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
-from ..operands import Value, broadcast_to, cast, ensure, known_shape_operand
+from ..arrays.operands import Value, broadcast_to, cast, ensure, known_shape_operand
 from . import reductions as rd
 from .parts import round
 from .ranges import linspace

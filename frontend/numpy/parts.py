@@ -13,7 +13,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 
-from ..operands import (
+from ..arrays.operands import (
     INEXACT,
     Value,
     broadcast_to,
@@ -229,7 +229,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Value:
     >>> quire.numpy.round(2.345, 1).item()
     2.299999952316284
     """
-    from ..operands import as_int, no_out
+    from ..arrays.operands import as_int, no_out
 
     no_out("round", out)
     x = ensure("round", a)

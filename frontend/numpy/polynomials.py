@@ -11,7 +11,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_int,
     broadcast_shapes,

@@ -13,7 +13,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import bind
 from quire.runtime.array import Array
 
-from ..operands import INEXACT, Value, cast, check_arraylike, ensure, promote_all_shapes, promote_dtypes
+from ..arrays.operands import INEXACT, Value, cast, check_arraylike, ensure, promote_all_shapes, promote_dtypes
 from ._ops import add_, and_, eq_, mul_, or_, select, sub_
 from .creation import filled
 from .reductions import all as all_

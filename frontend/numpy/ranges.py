@@ -16,7 +16,7 @@ from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_int,
     cast,
@@ -28,7 +28,8 @@ from ..operands import (
     result_type,
     user_dtype,
 )
-from .creation import filled, put_on
+from ..arrays.placement import device_put
+from .creation import filled
 
 
 def arange(
@@ -73,7 +74,7 @@ def arange(
         x = iota(host.shape, 0, d)
     else:
         x = _arange_traced(values, host, d)
-    return x if device is None else put_on(x, device)
+    return x if device is None else device_put(x, device)
 
 
 @reports_memory
@@ -136,7 +137,7 @@ def linspace(
     d = inexact(result_type(start, stop)[0]) if dtype is None else user_dtype("linspace", dtype)
     compute = inexact(dtypes.promote([(result_type(start, stop)[0], False), (d, False)])[0])
     start, stop = cast(start, compute), cast(stop, compute)
-    from ..operands import promote_all_shapes
+    from ..arrays.operands import promote_all_shapes
 
     start, stop = promote_all_shapes("linspace", start, stop)
     shape = aval_of(start).shape
@@ -163,7 +164,7 @@ def linspace(
     out = cast(out, d)
     if axis != 0:
         out = moveaxis(out, 0, axis)
-    out = out if device is None else put_on(out, device)
+    out = out if device is None else device_put(out, device)
     return (out, delta) if retstep else out
 
 

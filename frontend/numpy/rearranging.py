@@ -15,8 +15,8 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 
-from .. import operands as u
-from ..operands import Value, as_axes, as_axis, as_int, as_shape, cast, ensure
+from ..arrays import operands as u
+from ..arrays.operands import Value, as_axes, as_axis, as_int, as_shape, cast, ensure
 from .creation import filled
 from .ranges import iota
 from .shapes import ravel, swapaxes

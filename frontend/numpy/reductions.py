@@ -17,7 +17,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from ..operands import (
+from ..arrays.operands import (
     INEXACT,
     Value,
     as_axes,

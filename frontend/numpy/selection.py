@@ -16,7 +16,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import Tracer, bind
 from quire.runtime.array import Array
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_axis,
     as_int,
@@ -353,7 +353,7 @@ def take(
     from_end = mode not in ("wrap", "clip")
     if mode == "wrap":
         index, mode = remainder(index, n), "promise_in_bounds"
-    from quire.indexing import get
+    from quire.numpy.indexing import get
 
     return get(
         x, (slice(None),) * d + (cast(index, dtypes.int32) if not dtypes.is_integer(index.aval.dtype) else index,),
@@ -704,7 +704,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     >>> [int(i) for i in quire.numpy.unravel_index(5, (2, 3))]
     [1, 2]
     """
-    from ..operands import as_shape
+    from ..arrays.operands import as_shape
 
     sizes = as_shape("unravel_index", shape)
     index = ensure("unravel_index", indices)

@@ -14,16 +14,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
-from ..operands import (
-    Value,
-    as_axis,
-    as_int,
-    broadcast_to,
-    cast,
-    ensure,
-    known_shape_operand,
-    promote_dtypes,
-)
+from ..arrays.operands import Value, as_axis, as_int, broadcast_to, cast, ensure, known_shape_operand, promote_dtypes
 from ._ops import select
 from .creation import filled
 from .joining import concatenate

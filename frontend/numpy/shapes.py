@@ -13,9 +13,9 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
-from .. import operands as u
-from ..key_array import is_keys
-from ..operands import Value, as_axes, as_axis, as_int, as_shape, ensure
+from ..arrays import operands as u
+from ..arrays.key_array import is_keys
+from ..arrays.operands import Value, as_axes, as_axis, as_int, as_shape, ensure
 
 
 def _shape(x: Value) -> tuple[int, ...]:

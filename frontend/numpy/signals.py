@@ -11,7 +11,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
-from ..operands import Value, as_axes, as_axis, cast, ensure, promote_dtypes, promote_inexact, user_dtype
+from ..arrays.operands import Value, as_axes, as_axis, cast, ensure, promote_dtypes, promote_inexact, user_dtype
 from ._ops import select
 from .arithmetic import remainder
 from .parts import conj

@@ -14,7 +14,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 from quire.runtime.array import Array, host_value
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_axis,
     as_int,

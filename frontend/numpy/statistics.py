@@ -12,7 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_axes,
     as_axis,
@@ -276,7 +276,7 @@ def cov(
         x = concatenate([*promote_dtypes(x, other)], axis=0)
     (x,) = promote_inexact(x)
     if dtype is not None:
-        from ..operands import user_dtype
+        from ..arrays.operands import user_dtype
 
         x = cast(x, user_dtype("cov", dtype))
     x = cast(x, x.aval.dtype)

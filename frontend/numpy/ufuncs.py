@@ -23,7 +23,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
-from ..operands import (
+from ..arrays.operands import (
     Value,
     as_axes,
     as_axis,
@@ -144,8 +144,8 @@ class ufunc:
         return name
 
     def _result_dtype(self, *args: Value) -> DType:
-        from quire.aot import ShapeDtypeStruct
         from quire.api import eval_shape
+        from quire.arrays.shape_struct import ShapeDtypeStruct
 
         scalars = [ShapeDtypeStruct((), a.aval.dtype) for a in args]
         return eval_shape(self._call, *scalars).dtype

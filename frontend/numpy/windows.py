@@ -9,7 +9,7 @@ from typing import Any
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
-from ..operands import Value, as_int, cast, ensure
+from ..arrays.operands import Value, as_int, cast, ensure
 from .creation import filled
 from .elementwise import inexact_operand
 from .ranges import iota
@@ -109,7 +109,7 @@ def i0(x: Any) -> Value:
 @cache
 def _i0() -> Any:
     """i0 with its derivative i1: the composition's own derivative would lose it to cancellation near 0."""
-    from quire.custom_derivatives import custom_jvp
+    from quire.transforms.custom_derivatives import custom_jvp
 
     def bessel(x: Value) -> Value:
         return ew.exp_p.bind(ew.abs_p.bind(x)) * ew.bessel_i0e_p.bind(x)

@@ -15,8 +15,8 @@ from quire.ir.avals import aval_of
 
 from .. import lax
 from .. import numpy as qnp
-from ..custom_derivatives import custom_jvp
-from ..vectorization import vmap
+from ..transforms.custom_derivatives import custom_jvp
+from ..transforms.vectorization import vmap
 from .bits import rademacher, uniform
 from .continuous import exponential, normal, number
 from .keys import as_float, float_dtype, parameters, sampler, shape_of, split, split_raw

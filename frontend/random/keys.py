@@ -1,6 +1,6 @@
 """Keys: made from seeds, split, folded, and taken apart; and what every sampler does with the key it is given.
 
-A key is typed (an array of dtype ``key<fry>``, see `quire.key_array`) or raw (uint32 of shape (2,)). Functions that
+A key is typed (an array of dtype ``key<fry>``, see `quire.arrays.key_array`) or raw (uint32 of shape (2,)). Functions that
 make keys from keys give the kind that they got.
 """
 
@@ -22,8 +22,8 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import random as rn
 from quire.ir.primitives import structural as st
 
-from .. import key_reuse
-from ..key_array import KEY_DTYPE, KeyDType, PRNGKeyArray, is_keys
+from ..arrays.key_array import KEY_DTYPE, KeyDType, PRNGKeyArray, is_keys
+from ..watching import key_reuse
 
 Array = Any
 F = TypeVar("F", bound=Callable[..., Any])

@@ -15,7 +15,7 @@ from quire.ir.primitives import elementwise as ew
 from .. import lax
 from .. import numpy as qnp
 from ..absent_names import module_getattr
-from ..operands import HALF, Value, array, as_axes, as_axis, cast, promote_inexact
+from ..arrays.operands import HALF, Value, array, as_axes, as_axis, cast, promote_inexact
 
 
 def _operand(name: str, x: Any, type_: int, norm: str | None) -> Value:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..absent_names import module_getattr
+from ..arrays.operands import Value
 from ..numpy.statistics import trapezoid as _trapezoid
-from ..operands import Value
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:

@@ -13,7 +13,7 @@ from quire.ir.avals import aval_of
 
 from .. import numpy as qnp
 from ..absent_names import module_getattr
-from ..operands import Value, array, cast, concrete, inexact, promote_inexact
+from ..arrays.operands import Value, array, cast, concrete, inexact, promote_inexact
 
 _METHODS = ("linear", "nearest")
 

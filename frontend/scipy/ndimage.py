@@ -14,7 +14,7 @@ from quire.ir.primitives import elementwise as ew
 
 from .. import numpy as qnp
 from ..absent_names import module_getattr
-from ..operands import INEXACT, Value, array, cast, promote_dtypes, promote_inexact
+from ..arrays.operands import INEXACT, Value, array, cast, promote_dtypes, promote_inexact
 
 _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 

@@ -12,8 +12,8 @@ from quire.ir.avals import aval_of
 from .. import lax
 from .. import numpy as qnp
 from ..absent_names import module_getattr
-from ..differentiation import value_and_grad
-from ..operands import INEXACT, Value, array, cast, epsilon
+from ..arrays.operands import INEXACT, Value, array, cast, epsilon
+from ..transforms.differentiation import value_and_grad
 
 _C1, _C2 = 1e-4, 0.9  # of the Wolfe conditions: sufficient decrease and curvature
 

@@ -13,8 +13,8 @@ from quire.ir import dtypes
 from .. import lax
 from .. import numpy as jnp
 from ..absent_names import module_getattr
+from ..arrays.operands import Value, array_of, as_axis, as_int, common_inexact, inexact_of, one_of
 from ..numpy import fft as _fft
-from ..operands import Value, array_of, as_axis, as_int, common_inexact, inexact_of, one_of
 
 _MODULE = "quire.scipy.signal"
 _MODES = ("full", "same", "valid")

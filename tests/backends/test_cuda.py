@@ -12,7 +12,7 @@ import quire as qr
 import quire.numpy as qnp
 from quire.backends.iree.service import compile_service
 from quire.backends.targets import cuda_target
-from quire.compiler import compile_flags, lower_optimized, run_pipeline
+from quire.compiling.compiler import compile_flags, lower_optimized, run_pipeline
 
 X = np.ones((4, 8), np.float32)
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import quire
-from quire import compiler
 from quire.backends.host_call import HostCall
 from quire.backends.iree import compile_service
 from quire.backends.reference.rule_call import RuleCall
 from quire.backends.stablehlo import host_calls
 from quire.backends.stablehlo.lowering import lower_module, lowering
 from quire.backends.targets import TARGETS
+from quire.compiling import compiler
 from quire.ir import dtypes, errors
 from quire.ir.avals import ShapedArray
 from quire.ir.primitive import PRIMITIVES, primitive

@@ -13,8 +13,8 @@ import pytest
 import quire
 import quire.numpy as qnp
 from quire import lax
-from quire.donation import fates
-from quire.memory_analysis import main_plan
+from quire.compiling.donation import fates
+from quire.compiling.memory_analysis import main_plan
 
 V, W, M = (np.ones(shape, np.float32) for shape in ((3,), (4,), (2, 2)))
 

@@ -5,7 +5,7 @@ import pytest
 
 import quire
 import quire.numpy as qnp
-from quire.eager_programs import Program, _Table, eager_program
+from quire.eager.programs import Program, _Table, eager_program
 
 A = qnp.asarray(np.arange(-6, 6, dtype=np.float32).reshape(3, 4))
 V = qnp.asarray(np.array([1, 2, 3, 4], np.float32))

@@ -129,7 +129,7 @@ def test_named_scopes_in_every_stage():
     text = to_text(qr.make_jaxpr(f)(F(1)), PrintOptions(source=True))
     assert "[outer/inner]" in text
     assert [e.source.scope for e in parse(text).eqns] == ["outer/inner", "outer/twice"]
-    from quire.stages import stages_of
+    from quire.compiling.stage_texts import stages_of
 
     stablehlo = stages_of(qr.make_jaxpr(f)(F(1)), "cpu", options=PrintOptions(source=True))["stablehlo"]
     assert '"outer/inner/' in stablehlo

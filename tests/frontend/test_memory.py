@@ -16,7 +16,7 @@ import quire.numpy as qnp
 from quire import lax, tree_util
 from quire.backends.plan import plan
 from quire.backends.plan.parsing import parse
-from quire.memory_analysis import planned_allocations
+from quire.compiling.memory_analysis import planned_allocations
 from quire.runtime import buffers
 
 N = 503 * 1007  # no multiple of a vector's length

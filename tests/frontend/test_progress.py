@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 import quire
-from quire.progress import compile_progress
 from quire.runtime.compile_cache import CompileCache
+from quire.watching.progress import compile_progress
 
 pty = pytest.importorskip("pty")
 
@@ -83,8 +83,8 @@ def test_nothing_is_written_to_a_file(capsys):
 
 
 def test_compiling_shows_it(monkeypatch, tmp_path):
-    monkeypatch.setattr("quire.progress.AFTER_SECONDS", 0.01)
-    monkeypatch.setattr("quire.compiler.compile_cache", lambda: CompileCache(tmp_path))
+    monkeypatch.setattr("quire.watching.progress.AFTER_SECONDS", 0.01)
+    monkeypatch.setattr("quire.compiling.compiler.compile_cache", lambda: CompileCache(tmp_path))
     with terminal() as read:
         quire.compile(lambda x: x * 3.5 + 1.25)(2.0)
         shown = read()

@@ -14,8 +14,8 @@ import quire
 import quire.numpy as qnp
 from quire import lax
 from quire import random as qr
+from quire.arrays.key_array import KeyDType
 from quire.dtypes import extended, prng_key
-from quire.key_array import KeyDType
 
 jr = jax.random
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import quire as qr
-from quire.recognition import MISMATCH, assembler, recogniser
+from quire.compiling.recognition import MISMATCH, assembler, recogniser
 from quire.tree_util import tree_flatten
 
 

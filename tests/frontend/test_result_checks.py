@@ -36,7 +36,7 @@ def _check() -> Iterator[None]:
 def sine_is_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of the lowering; its programs are not kept."""
     monkeypatch.setitem(lowering.rules, sin_p, lowering.rules[cos_p])
-    monkeypatch.setattr("quire.compiler.compile_cache", lambda: CompileCache(enabled=False))
+    monkeypatch.setattr("quire.compiling.compiler.compile_cache", lambda: CompileCache(enabled=False))
 
 
 def _model(x: Any) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def test_the_environment_turns_it_on_for_cached_programs_too(tmp_path: Any) -> N
     script = (
         "import quire, numpy as np\n"
         "from quire.passes import compare\n"
-        "import quire.result_checks as r\n"
+        "import quire.compiling.result_checks as r\n"
         "n = []\n"
         "r.compared = lambda *a: n.append(1) or compare.Equality(0.0, False)\n"
         "f = quire.jit(lambda x: x + 1)\n"

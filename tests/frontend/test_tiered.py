@@ -7,8 +7,8 @@ import pytest
 
 import quire
 import quire.numpy as qnp
-from quire import compiled_function
-from quire.interim import InterimVariant
+from quire.compiling import compiled_function
+from quire.compiling.interim import InterimVariant
 
 
 @pytest.fixture

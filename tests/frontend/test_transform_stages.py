@@ -8,8 +8,9 @@ import numpy as np
 
 import quire
 import quire.numpy as qnp
+from quire.compiling.stage_texts import stages_of
 from quire.ir.parser import parse
-from quire.stages import stages_of
+from quire.watching.stage_files import write_stages
 
 W, XS = np.ones(3, np.float32), np.ones((4, 3), np.float32)
 
@@ -53,5 +54,5 @@ def test_a_cached_nested_trace_is_shown_again() -> None:
 def test_names_that_occur_again_are_numbered(tmp_path: Any) -> None:
     stages = stages_of(program(lambda x: cubes(x) + quire.grad(lambda y: y.sum())(x), W), "cpu")
     assert "grad of <lambda> (2)" in stages
-    files = stages.write(tmp_path, list(stages)[:2])
+    files = write_stages(stages, tmp_path, list(stages)[:2])
     assert [f.name for f in files] == ["00-before-grad-of-lambda.jaxpr", "01-grad-of-lambda.jaxpr"]

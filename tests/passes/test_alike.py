@@ -12,7 +12,7 @@ import quire
 import quire.numpy as qnp
 from quire.backends.reference.engine import eval_jaxpr
 from quire.backends.targets import TARGETS
-from quire.compiler import lower_optimized
+from quire.compiling.compiler import lower_optimized
 from quire.ir.jaxpr import ClosedJaxpr, Eqn
 from quire.ir.verifier import verify
 from quire.passes.base import PassContext

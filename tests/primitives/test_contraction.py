@@ -283,7 +283,7 @@ def test_preferred_element_type_errors():
     ],
 )
 def test_convolution_errors(x, k, options, message):
-    import quire.eager  # noqa: F401
+    import quire.eager.evaluation  # noqa: F401
 
     options = {"window_strides": (1, 1), "padding": [(0, 0), (0, 0)], **options}
     with pytest.raises((TypeError, ValueError), match=message):

@@ -9,7 +9,7 @@ import quire as qr
 import quire.numpy as qnp
 from quire import lax
 from quire.backends import reference
-from quire.compiler import compile_program
+from quire.compiling.compiler import compile_program
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import control_flow as cf

@@ -14,7 +14,7 @@ import quire
 import quire.numpy as qnp
 from quire import lax
 from quire.backends.iree.service import compile_service
-from quire.stages import stages_of
+from quire.compiling.stage_texts import stages_of
 from quire.tools.dumpir.cli import main
 from quire.tools.dumpir.memory import memory_of
 

@@ -49,7 +49,7 @@ def warm_start(library: Library, entry: Workload) -> dict[str, Any]:
     if library.name != "quire":
         raise ValueError(f"the warm start is measured for quire, not for {library.name}")
     timed = entry.build(library)
-    from quire.spans import Active, Recorder  # noqa: PLC0415  (other libraries' processes must not import quire)
+    from quire.watching.spans import Active, Recorder  # noqa: PLC0415  (other libraries' processes must not import quire)
 
     call = _waits(library, timed, timed.call)
     recorder = Active.recorder = Recorder()

@@ -19,7 +19,7 @@ SECTION = "bench warm start"
 MARK = 0.05
 """The time to stay under, in seconds."""
 STAGES = ("trace", "look up", "load", "run")
-"""The categories of `quire.spans` that a call of a cached program has; passes and lowering run for host functions."""
+"""The categories of `quire.watching.spans` that a call of a cached program has; passes and lowering run for host functions."""
 SAMPLES = 3
 
 

@@ -116,6 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(error: Exception) -> int:
     """Print an error as one message; the exit status that it means."""
+    from quire.compiling.stage_texts import UnknownStageError
     from quire.ir.errors import (
         CompileError,
         MiscompiledError,
@@ -124,7 +125,6 @@ def _report(error: Exception) -> int:
         QuireError,
         UnsupportedError,
     )
-    from quire.stages import UnknownStageError
 
     from .inputs import InputError
 
@@ -224,8 +224,8 @@ def _pipeline(options: argparse.Namespace, target: str, textual: bool) -> str:
 
 
 def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
+    from quire.compiling.stage_texts import stages_of
     from quire.ir.printer import PrintOptions
-    from quire.stages import stages_of
 
     target = options.target or program.target or "cpu"
     limit = options.max_const if options.max_const is not None else None if program.textual else 1024
@@ -241,7 +241,7 @@ def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
 
 def _chosen(options: argparse.Namespace, stages, textual: bool) -> list[str]:  # noqa: ANN001
     """The stages to show, in the order given; groups are their members."""
-    from quire.stages import JAXPR, STABLEHLO
+    from quire.compiling.stage_texts import JAXPR, STABLEHLO
 
     order = list(stages)
     traced = order.index(JAXPR)
@@ -276,7 +276,9 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
     folder = None
     if options.output is not None:
         folder = Path(options.output) / program.name if several else Path(options.output)
-        for path in stages.write(folder, chosen):
+        from quire.watching.stage_files import write_stages
+
+        for path in write_stages(stages, folder, chosen):
             print(path, file=sys.stderr)
     elif options.diff:
         for before, after in zip(chosen, chosen[1:]):
@@ -315,7 +317,7 @@ def _memory(program, stages, options: argparse.Namespace, screen, folder: Path |
 
 def _timing(program, stages, screen) -> None:  # noqa: ANN001
     """The time of each pass and, of a program that is compiled, of its trace, lowering, IREE's phases and loading."""
-    from quire.stages import LOAD
+    from quire.compiling.stage_texts import LOAD
 
     screen.heading(f"{stages.name}: time")
     if program.trace_seconds is not None:
@@ -334,10 +336,10 @@ def _timing(program, stages, screen) -> None:  # noqa: ANN001
 
 def _lists(options: argparse.Namespace, screen) -> None:  # noqa: ANN001
     from quire.backends.targets import TARGETS
+    from quire.compiling.stage_texts import stages_of
     from quire.ir.parser import parse
     from quire.passes.base import options_of, registered_passes
     from quire.passes.manager import default_pipeline
-    from quire.stages import stages_of
 
     target = options.target or "cpu"
     pipeline = default_pipeline(target) if options.passes in (None, "default") else options.passes

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 import quire
-from quire.compiled_function import CompiledFunction
+from quire.compiling.compiled_function import CompiledFunction
+from quire.compiling.stage_texts import TRACE, Stages
 from quire.ir import dtypes
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.parser import parse
-from quire.stages import TRACE, Stages, stage_sink
+from quire.watching.reports import stage_sink
 
 
 class InputError(Exception):

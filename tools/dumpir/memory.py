@@ -9,12 +9,12 @@ from typing import Any
 
 from quire.backends.plan.lives import Held, Lives, Moment
 from quire.backends.plan.plan import STAGED, Plan, Range, apart, lines_of
-from quire.compiled_function import result_paths
-from quire.donation import Fate, fates
+from quire.compiling.compiled_function import result_paths
+from quire.compiling.donation import Fate, fates
+from quire.compiling.memory_analysis import Role, main_plan, planned_allocations, roles, shown_lines
+from quire.compiling.stage_texts import Stages
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
-from quire.memory_analysis import Role, main_plan, planned_allocations, roles, shown_lines
-from quire.stages import Stages
 
 _KERNEL = re.compile(r"(?P<primitive>\w+)(?: at .*?)?: kernel (?P<symbol>\w+):")
 

@@ -169,7 +169,7 @@ def _run_batch(programs: Sequence[Program], outcome: Outcome, jax: bool, twice: 
 
 def _lowered(run: _Run, outcome: Outcome) -> None:
     """The program after the passes gives the same by the reference, and is lowered."""
-    from quire.compiler import lower_optimized, run_pipeline
+    from quire.compiling.compiler import lower_optimized, run_pipeline
     from quire.runtime.devices import devices
 
     target = devices("cpu")[0].target

@@ -11,7 +11,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.lax import linalg as ll
 
-from ...operands import Value, dagger, matrices
+from ...arrays.operands import Value, dagger, matrices
 from .. import elementwise as el
 from .. import selection as se
 from .. import sorting as so

@@ -12,7 +12,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 from quire.lax import linalg as ll
 
-from ...operands import Value, arrays, as_axes, as_axis, epsilon, matrices
+from ...arrays.operands import Value, arrays, as_axes, as_axis, epsilon, matrices
 from .solutions import inv
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import quire.numpy as qnp
 
-from ...operands import Value, as_axis, plain
+from ...arrays.operands import Value, as_axis, plain
 
 
 def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None) -> Value:

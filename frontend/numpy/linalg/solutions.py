@@ -12,7 +12,6 @@ import operator
 from typing import Any, NamedTuple
 
 import quire.numpy as qnp
-from quire.custom_derivatives import custom_jvp
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import elementwise as ew
@@ -22,8 +21,9 @@ from quire.ir.primitives import structural as st
 from quire.lax import linalg as ll
 from quire.lax import stop_gradient
 from quire.passes.ad.linalg import permute_rows
+from quire.transforms.custom_derivatives import custom_jvp
 
-from ...operands import (
+from ...arrays.operands import (
     Value,
     arrays,
     as_axis,

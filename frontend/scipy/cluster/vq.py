@@ -7,7 +7,7 @@ from typing import Any
 from quire.ir.avals import aval_of
 
 from ... import numpy as qnp
-from ...operands import Value, array, promote_inexact
+from ...arrays.operands import Value, array, promote_inexact
 
 
 def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Value, Value]:

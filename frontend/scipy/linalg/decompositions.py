@@ -17,7 +17,7 @@ from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 from quire.lax import linalg as ll
 
-from ...operands import SCIPY, Value, dagger, epsilon, identity_like, matrices, plain
+from ...arrays.operands import SCIPY, Value, dagger, epsilon, identity_like, matrices, plain
 
 
 def _choice(name: str, argument: str, value: Any, among: tuple[Any, ...]) -> Any:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 import quire.numpy as qnp
-from quire.custom_derivatives import custom_jvp
-from quire.differentiation import jvp
 from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
 from quire.lax import cond, fori_loop
 from quire.numpy.linalg.solutions import solve_matrices
+from quire.transforms.custom_derivatives import custom_jvp
+from quire.transforms.differentiation import jvp
 
-from ...operands import SCIPY, Value, dagger, epsilon, identity_like, matrices
+from ...arrays.operands import SCIPY, Value, dagger, epsilon, identity_like, matrices
 from .decompositions import _choice, rsf2csf
 from .solutions import sylvester
 

@@ -12,7 +12,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 
-from ...operands import SCIPY, Value, arrays, plain, promote_dtypes, user_dtype
+from ...arrays.operands import SCIPY, Value, arrays, plain, promote_dtypes, user_dtype
 
 _FLOAT = dtypes.float64
 

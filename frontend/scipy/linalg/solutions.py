@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import quire.numpy as qnp
-from quire.custom_derivatives import custom_jvp
 from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
@@ -18,8 +17,9 @@ from quire.lax import linalg as ll
 from quire.numpy import linalg as nl
 from quire.numpy.linalg.solutions import solve_matrices
 from quire.passes.ad.linalg import permute_rows
+from quire.transforms.custom_derivatives import custom_jvp
 
-from ...operands import SCIPY, Value, dagger, matrices
+from ...arrays.operands import SCIPY, Value, dagger, matrices
 from .decompositions import _choice
 
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 import quire.numpy as qnp
-from quire.differentiation import linear_transpose
 from quire.ir import dtypes
 from quire.lax import custom_linear_solve, fori_loop, while_loop
 from quire.scipy import linalg as sl
+from quire.transforms.differentiation import linear_transpose
 from quire.tree_util import tree_leaves, tree_map, tree_structure
 
 from ...absent_names import module_getattr
-from ...operands import Value
+from ...arrays.operands import Value
 
 Tree = Any
 Operator = Callable[[Tree], Tree]

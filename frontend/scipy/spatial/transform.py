@@ -15,7 +15,7 @@ from quire.ir.primitives import elementwise as ew
 from ... import lax, random
 from ... import numpy as qnp
 from ...absent_names import module_getattr
-from ...operands import Value, array, cast, concrete, epsilon, promote_inexact
+from ...arrays.operands import Value, array, cast, concrete, epsilon, promote_inexact
 
 _NAME = "spatial.transform.Rotation"
 

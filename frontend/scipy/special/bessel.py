@@ -15,8 +15,8 @@ from quire.ir.primitives import elementwise as ew
 
 from ... import lax
 from ... import numpy as qnp
-from ...custom_derivatives import custom_jvp
-from ...operands import Value, array, cast, concrete, inexact, operands, promote_all_shapes
+from ...arrays.operands import Value, array, cast, concrete, inexact, operands, promote_all_shapes
+from ...transforms.custom_derivatives import custom_jvp
 
 
 def i0e(x: Any) -> Value:

@@ -12,9 +12,9 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 from ... import numpy as qnp
-from ...custom_derivatives import custom_jvp
+from ...arrays.operands import Value, array, as_axes, cast, operands
 from ...numpy import reductions as rd
-from ...operands import Value, array, as_axes, cast, operands
+from ...transforms.custom_derivatives import custom_jvp
 
 
 @custom_jvp

@@ -13,8 +13,8 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...custom_derivatives import custom_jvp
-from ...operands import Value, cast, float_operands, is_double, operands, widened
+from ...arrays.operands import Value, cast, float_operands, is_double, operands, widened
+from ...transforms.custom_derivatives import custom_jvp
 from .series import Chebyshev
 
 _SQRT2 = math.sqrt(2.0)

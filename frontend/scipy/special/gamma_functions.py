@@ -14,9 +14,9 @@ from quire.ir.errors import ConcretizationTypeError
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...custom_derivatives import custom_jvp
-from ...differentiation import jvp
-from ...operands import INEXACT, Value, array, cast, concrete, is_double, operands, widened
+from ...arrays.operands import INEXACT, Value, array, cast, concrete, is_double, operands, widened
+from ...transforms.custom_derivatives import custom_jvp
+from ...transforms.differentiation import jvp
 from .series import Chebyshev, horner
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)

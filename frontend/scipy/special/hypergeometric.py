@@ -11,9 +11,9 @@ from quire.ir.primitives import elementwise as ew
 
 from ... import lax
 from ... import numpy as qnp
-from ...custom_derivatives import custom_jvp
-from ...differentiation import jvp
-from ...operands import Value, epsilon, is_double, operands, widened
+from ...arrays.operands import Value, epsilon, is_double, operands, widened
+from ...transforms.custom_derivatives import custom_jvp
+from ...transforms.differentiation import jvp
 from .gamma_functions import _gammasgn
 
 _LIMIT = 5000

@@ -11,8 +11,8 @@ import numpy as np
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...custom_derivatives import custom_jvp
-from ...operands import Value, epsilon, float_operands, is_double, operands, widened
+from ...arrays.operands import Value, epsilon, float_operands, is_double, operands, widened
+from ...transforms.custom_derivatives import custom_jvp
 from .series import Chebyshev, horner
 
 _GAMMA = float(np.euler_gamma)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...operands import Value, epsilon
+from ...arrays.operands import Value, epsilon
 
 
 def horner(x: Value, coefficients: tuple[float, ...]) -> Value:

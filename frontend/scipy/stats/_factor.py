@@ -8,7 +8,7 @@ from quire.ir.avals import aval_of
 
 from ... import lax
 from ... import numpy as qnp
-from ...operands import Value
+from ...arrays.operands import Value
 
 
 def cholesky(matrix: Value) -> Value:

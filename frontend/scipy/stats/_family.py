@@ -20,7 +20,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...operands import Value, cast, operands, widened
+from ...arrays.operands import Value, cast, operands, widened
 
 Formula = Callable[..., Value]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import numpy as qnp
-from ...operands import Value
+from ...arrays.operands import Value
 from ..special.entropy import xlog1py_, xlogy_
 from ._family import Family, functions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quire.ir.primitives import elementwise as ew
 
-from ...operands import Value
+from ...arrays.operands import Value
 from ..special.entropy import xlog1py_, xlogy_
 from ..special.gamma_functions import betaln_
 from ._family import Family, functions

@@ -6,7 +6,7 @@ import math
 
 from quire.ir.primitives import elementwise as ew
 
-from ...operands import Value
+from ...arrays.operands import Value
 from ..special.entropy import xlogy_
 from ._family import Family, functions
 

@@ -10,7 +10,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...operands import Value, array, promote_inexact
+from ...arrays.operands import Value, array, promote_inexact
 from ..special.entropy import xlogy_
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...operands import Value
+from ...arrays.operands import Value
 from ._family import Family, functions
 
 

@@ -13,7 +13,7 @@ from quire.ir.avals import aval_of
 
 from ... import numpy as qnp
 from ... import random, tree_util
-from ...operands import Value, array, promote_inexact
+from ...arrays.operands import Value, array, promote_inexact
 from ..special.entropy import logsumexp
 from ..special.error_functions import ndtr_
 from ._factor import cholesky, inverse, log_determinant, solved

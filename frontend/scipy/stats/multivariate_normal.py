@@ -9,7 +9,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...operands import Value, array, promote_inexact
+from ...arrays.operands import Value, array, promote_inexact
 from ._factor import cholesky, log_determinant, solved
 
 

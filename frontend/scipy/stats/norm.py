@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...operands import Value
+from ...arrays.operands import Value
 from ..special import error_functions as ef
 from ._family import Family, functions
 

@@ -12,9 +12,9 @@ from quire.ir.avals import aval_of
 
 from ... import lax
 from ... import numpy as qnp
+from ...arrays.operands import INEXACT, Value, array, as_axis, cast, inexact
 from ...numpy import reductions as rd
 from ...numpy.nan_functions import nanstd
-from ...operands import INEXACT, Value, array, as_axis, cast, inexact
 
 
 class ModeResult(NamedTuple):

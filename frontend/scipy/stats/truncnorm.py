@@ -9,7 +9,7 @@ import numpy as np
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...operands import Value
+from ...arrays.operands import Value
 from ..special import error_functions as ef
 from ._family import Family, functions, log1mexp
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...operands import Value
+from ...arrays.operands import Value
 from ._family import Family, functions
 
 

@@ -19,7 +19,7 @@ from quire.backends.kernels.target import GPU
 from quire.backends.stablehlo.kernel_calls import kernel_target
 from quire.backends.stablehlo.loop_kernels import expander
 from quire.backends.targets import TARGETS
-from quire.compiler import lower_optimized
+from quire.compiling.compiler import lower_optimized
 from quire.ir.config import config
 from quire.passes.fusion.updates import LEAST_BYTES
 from quire.passes.manager import PassManager, default_pipeline

@@ -18,7 +18,7 @@ from quire.backends.kernels.target import GPU
 from quire.backends.stablehlo.kernel_calls import kernel_target
 from quire.backends.stablehlo.loop_kernels import expander
 from quire.backends.targets import TARGETS
-from quire.compiler import lower_optimized
+from quire.compiling.compiler import lower_optimized
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config

@@ -18,7 +18,7 @@ from quire import lax, random
 from quire import numpy as qnp
 from quire.backends.stablehlo import lower_module
 from quire.backends.targets import get_target
-from quire.compiler import run_pipeline
+from quire.compiling.compiler import run_pipeline
 from quire.ir.config import config
 from tests.helpers import Case, check, run_compiled, trace
 

@@ -128,7 +128,7 @@ def _optimised(lib: Library, jaxpr: Any) -> int:
         return _equations(jaxpr)
     try:
         from quire.backends.targets import TARGETS
-        from quire.compiler import run_pipeline
+        from quire.compiling.compiler import run_pipeline
     except ImportError as error:
         raise Unavailable(str(error)) from error
     return _equations(run_pipeline(jaxpr, TARGETS["cpu"]))

@@ -16,7 +16,8 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
-from quire.ir.jaxpr import Jaxpr
+from quire.ir.jaxpr import Eqn, Jaxpr, nested_jaxprs
+from quire.ir.primitive import Primitive
 from quire.ir.primitives.calls import custom_lin_p
 from quire.ir.source import current_source, where
 from quire.ir.tracing import eval_jaxpr, trace_flat
@@ -27,9 +28,11 @@ from quire.passes.ad.rules import Linear as LinearInput
 from quire.passes.ad.rules import Zero, instantiate
 from quire.passes.ad.transpose import NotLinearError, backward, pullback
 
-from . import key_reuse, tree_util
+from .. import tree_util
+from ..arrays.operands import as_array
+from ..watching import key_reuse
+from ..watching.transformations import appended
 from .functions import check_callable, name_of, partial_positions
-from .transformations import appended, applies, as_array
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ def _trace(
     )
     key_reuse.check_call(jaxpr, [*captured, *leaves])
     return _Traced(jaxpr, captured, *found)
+
+
+def applies(eqns: Sequence[Eqn], p: Primitive) -> bool:
+    """Whether an equation, or one nested in it, applies the primitive."""
+    return any(eqn.primitive is p or any(applies(inner.eqns, p) for inner in nested_jaxprs(eqn.params)) for eqn in eqns)
 
 
 def _is_array(x: Any) -> bool:

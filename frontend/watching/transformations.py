@@ -8,14 +8,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from quire.ir.avals import aval_of
-from quire.ir.jaxpr import Eqn, Jaxpr, Var, nested_jaxprs
-from quire.ir.primitive import Primitive
+from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.tracing import Trace, Tracer, current_trace
 from quire.passes.rebuild import needed
-from quire.runtime.array import Array, from_numpy
 
 
 @dataclass(frozen=True)
@@ -97,20 +92,3 @@ def note_transformations(transformations: Sequence[Transformation]) -> None:
     found = _recorded.get()
     if found is not None:
         found.extend(transformations)
-
-
-def as_array(x: Any) -> Any:
-    """A number or a NumPy array as an Array; inside a trace a scalar stays a literal, with an array's attributes."""
-    if isinstance(x, Array | Tracer):
-        return x
-    aval = aval_of(x)
-    if aval.dtype.itemsize == 0 or not isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
-        return x
-    if current_trace() is not None and not aval.shape:
-        return np.asarray(x, aval.dtype)
-    return from_numpy(np.array(x, aval.dtype), aval)
-
-
-def applies(eqns: Sequence[Eqn], p: Primitive) -> bool:
-    """Whether an equation, or one nested in it, applies the primitive."""
-    return any(eqn.primitive is p or any(applies(inner.eqns, p) for inner in nested_jaxprs(eqn.params)) for eqn in eqns)

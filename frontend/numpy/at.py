@@ -93,13 +93,13 @@ class IndexUpdate:
 
     def divide(self, values: Any, **options: Any) -> Value:
         """x with the selected elements divided (a float array for an integer x)."""
-        from .numpy import divide
+        from . import divide
 
         return divide(self.array, self._factors(values, options))
 
     def power(self, values: Any, **options: Any) -> Value:
         """x with the selected elements raised to powers; for repeated ones the exponents are multiplied."""
-        from .numpy import power
+        from . import power
 
         return power(self.array, self._factors(values, options))
 
@@ -123,7 +123,7 @@ class IndexUpdate:
     sub, mul, div, pow = subtract, multiply, divide, power
 
     def _factors(self, values: Any, options: dict[str, Any]) -> Value:
-        from .numpy import ones_like
+        from . import ones_like
 
         return indexing.update(ones_like(self.array), self.index, values, "multiply", **_checked("divide", options))
 

@@ -12,7 +12,7 @@ import numpy as np
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.runtime.array import Array, from_numpy, host_value
 
-from .eager import own
+from ..arrays.results import own
 from .variants import VariantInfo
 
 

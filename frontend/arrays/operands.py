@@ -82,6 +82,18 @@ def lift(x: Any) -> Value:
     return from_numpy(np.array(x, dtype=aval.dtype), aval)
 
 
+def as_array(x: Any) -> Any:
+    """A number or a NumPy array as an Array; inside a trace a scalar stays a literal, with an array's attributes."""
+    if isinstance(x, Array | Tracer):
+        return x
+    aval = aval_of(x)
+    if aval.dtype.itemsize == 0 or not isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
+        return x
+    if current_trace() is not None and not aval.shape:
+        return np.asarray(x, aval.dtype)
+    return from_numpy(np.array(x, aval.dtype), aval)
+
+
 def concrete(x: Any) -> Any | None:
     """The value as a NumPy array, where it is known: None for a tracer without one."""
     if isinstance(x, Tracer):

@@ -30,15 +30,16 @@ from quire.ir.tracing import Tracer, close_captured, current_trace, eval_jaxpr, 
 from quire.runtime.array import Array, device_of, device_view, from_host, from_view, own_device
 from quire.runtime.devices import Device
 
-from . import key_reuse, tree_util
+from .. import tree_util
+from ..arrays.placement import as_device
+from ..watching import key_reuse
+from ..watching.spans import span
+from ..watching.tracebacks import user_boundary
+from ..watching.transformations import Transformation, note_transformations, recorded_transformations
 from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .compiler import Program, compile_program
 from .interim import InterimVariant
-from .placement import as_device
 from .recognition import MISMATCH, Recogniser, assembler, recogniser
-from .spans import span
-from .tracebacks import user_boundary
-from .transformations import Transformation, note_transformations, recorded_transformations
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 _new = object.__new__
@@ -541,7 +542,7 @@ class CompiledFunction:
 
                     variant.check_first_call(f"{self._name}{defined_at(self._f)}")
                 if checks:
-                    from .value_checks import checked_call
+                    from ..watching.value_checks import checked_call
 
                     variant.call = checked_call(variant.call, closed, donated, self._name, names, tree_util.tree_leaves)
                 return variant
@@ -621,7 +622,7 @@ class CompiledFunction:
 
     @user_boundary
     def trace(self, *args: Any, **kwargs: Any) -> Any:
-        """Trace for the arguments' types, without compiling: a `quire.aot.Traced`.
+        """Trace for the arguments' types, without compiling: a `quire.compiling.aot.Traced`.
 
         Arguments may be arrays or `ShapeDtypeStruct`s.
         """
@@ -641,7 +642,7 @@ class CompiledFunction:
         )  # fmt: skip
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """Trace and lower to StableHLO for the arguments' types: a `quire.aot.Lowered`."""
+        """Trace and lower to StableHLO for the arguments' types: a `quire.compiling.aot.Lowered`."""
         return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
@@ -654,7 +655,7 @@ class CompiledFunction:
             return self.trace(*args, **kwargs).as_text(stage)
         if not self._variants:
             raise ValueError(f"{self._name}.as_text: not compiled yet: call it, or give arguments after the stage")
-        from .stages import stages_of
+        from .stage_texts import stages_of
 
         variant = self.variants()[-1]
         stages = stages_of(variant.closed, variant.program.device.target, name=self.__name__, donated=variant.donated)

@@ -12,7 +12,7 @@ from quire.ir.primitives.calls import checkpoint_p
 from quire.ir.primitives.calls import name as _name
 from quire.ir.tracing import trace_flat
 
-from . import tree_util
+from .. import tree_util
 from .functions import check_callable, name_of, partial_positions
 
 Policy = Callable[..., bool]

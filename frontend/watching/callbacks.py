@@ -13,7 +13,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.primitives import calls
 from quire.ir.tracing import no_trace
 
-from .tree_util import flatten_arrays, tree_unflatten
+from ..tree_util import flatten_arrays, tree_unflatten
 
 VMAP_METHODS = ("sequential", "expand_dims", "broadcast_all", "legacy_vectorized")
 

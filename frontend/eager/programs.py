@@ -23,7 +23,7 @@ from quire.ir.source import out_of_memory
 from quire.ir.tracing import current_trace, trace_flat
 from quire.runtime.array import Array, host_value
 
-from .eager import own
+from ..arrays.results import own
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -17,12 +17,13 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
-from quire.ir.source import current_source, out_of_memory, where
+from quire.ir.source import current_source, where
 from quire.ir.tracing import hooks
-from quire.runtime.array import Array, device_view, from_numpy, from_view, host_value, own_device
+from quire.runtime.array import Array, device_view, from_view, host_value, own_device
 from quire.runtime.devices import Device, devices
 
-from .placement import as_device
+from ..arrays.placement import as_device
+from ..arrays.results import own
 
 # Primitives whose nested programs run as compiled ones; branches of `cond` are evaluated one by one.
 _COMPILED = frozenset(("jit", "while", "bounded_while", "scan"))
@@ -59,7 +60,7 @@ class ProgramTable:
     def _compile(
         self, p: Primitive, params: Params, avals: Sequence[ShapedArray], device: Device
     ) -> Callable[[Sequence[Any]], list[Any]]:
-        from .compiler import compile_program
+        from ..compiling.compiler import compile_program
 
         invars = [Var(a) for a in avals]
         outvars = [Var(a) for a in p.infer(avals, params)]
@@ -83,7 +84,7 @@ class ProgramTable:
             return out
 
         if config.options.check:
-            from .result_checks import checked_once
+            from ..compiling.result_checks import checked_once
 
             names = [f"result {i}" for i in range(len(outvars))]
             return checked_once(run, ClosedJaxpr(jaxpr), device, (), f"{name}{where(current_source())}", names)
@@ -146,25 +147,10 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
 def _checked(p: Primitive, args: Sequence[Any], params: Params, results: list[Any]) -> list[Any]:
     """The results, after `config.debug_nans` and `config.debug_infs` have seen them."""
     if config.checks_values and (config.options.debug_nans or config.options.debug_infs):
-        from .value_checks import check_eager
+        from ..watching.value_checks import check_eager
 
         check_eager(p, args, params, results)
     return results
-
-
-def own(value: np.ndarray[Any, Any], aval: ShapedArray, operands: Sequence[Any]) -> Array:
-    """An Array of a reference result: read-only, and no view of memory that a user may write."""
-    flags = value.flags
-    if not flags.owndata or any([value is x for x in operands]):
-        if any([x.flags.writeable and np.may_share_memory(value, x) for x in operands]):
-            try:
-                value = value.copy()
-            except MemoryError as error:
-                out_of_memory("", error)
-            flags = value.flags
-    if flags.writeable:
-        value.setflags(write=False)
-    return from_numpy(value, aval)
 
 
 hooks.evaluate = evaluate_eagerly

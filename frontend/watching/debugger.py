@@ -17,7 +17,7 @@ from quire.ir.avals import aval_of
 from quire.ir.source import is_internal
 from quire.ir.tracing import Tracer
 
-from . import tree_util
+from .. import tree_util
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from typing import Any
 from quire.ir.avals import aval_of
 from quire.runtime.array import Array
 
-from .key_array import PRNGKeyArray
+from ..arrays.key_array import PRNGKeyArray
 
 Recogniser = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Sequence[Any], tuple[Any, ...]]]
 

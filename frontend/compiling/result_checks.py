@@ -23,8 +23,8 @@ from quire.runtime.array import Array, peek
 from quire.runtime.devices import Device
 from quire.runtime.executable import Executable
 
-from . import tree_util
-from .value_checks import without_debug_callbacks
+from .. import tree_util
+from ..watching.value_checks import without_debug_callbacks
 
 Host = np.ndarray[Any, Any]
 Call = Callable[[Sequence[Any]], Any]

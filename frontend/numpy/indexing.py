@@ -28,9 +28,9 @@ from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, bind
 from quire.runtime.array import Array, from_numpy, host_value
 
-from .numpy.creation import filled
-from .numpy.from_values import array as make_array
-from .operands import Value, broadcast_shapes, broadcast_to, cast, eager_here, result_type
+from ..arrays.operands import Value, broadcast_shapes, broadcast_to, cast, eager_here, result_type
+from .creation import filled
+from .from_values import array as make_array
 
 # -- parsing ------------------------------------------------------------------------------------------------------------
 

@@ -12,10 +12,12 @@ from quire.ir.tracing import trace_flat
 from quire.passes.batching.batch import batch_eval
 from quire.passes.batching.rules import Axis, broadcast_batch, move_dim
 
-from . import key_reuse, tree_util
+from .. import tree_util
+from ..arrays.key_array import PRNGKeyArray, is_keys
+from ..arrays.operands import as_array
+from ..watching import key_reuse
+from ..watching.transformations import appended
 from .functions import check_callable, name_of
-from .key_array import PRNGKeyArray, is_keys
-from .transformations import appended, as_array
 
 
 def _check_axes(value: Any, what: str) -> None:
@@ -128,7 +130,7 @@ def vmap(
         ]
 
         def names() -> list[str]:
-            from .arguments import leaf_names
+            from ..compiling.arguments import leaf_names
 
             return leaf_names(fun, args, kwargs)
 

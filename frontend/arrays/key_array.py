@@ -2,12 +2,11 @@
 
 It wraps the keys' words, ``uint32[..., 2]``. The wrapper is taken off where values enter or leave a traced function
 (`tree_util.flatten_arrays`), so that no jaxpr holds another dtype than numbers; for users' pytrees it is a leaf.
-Functions that only move elements see the words as one more mapped dimension at the end: `lifted`.
+What computes with keys is attached (`quire.numpy.key_methods`): it needs `vmap`.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -16,7 +15,8 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 
-from . import key_reuse, tree_util
+from .. import tree_util
+from ..watching import key_reuse
 
 
 class extended(np.generic):
@@ -46,7 +46,7 @@ class KeyDType:
 
 
 KEY_DTYPE = KeyDType()
-_ADVICE = "keys are used by quire.random only; quire.random.key_data(keys) gives their words"
+ADVICE = "keys are used by quire.random only; quire.random.key_data(keys) gives their words"
 
 
 def is_keys(x: Any) -> bool:
@@ -59,7 +59,7 @@ class PRNGKeyArray:
 
     __slots__ = ("base", "__weakref__")
     # Read by messages about values that are no arrays of numbers.
-    why_no_array = f"it is an array of keys (dtype key<fry>); {_ADVICE}"
+    why_no_array = f"it is an array of keys (dtype key<fry>); {ADVICE}"
     __array_priority__ = 1000
 
     def __init__(self, base: Any) -> None:
@@ -105,11 +105,9 @@ class PRNGKeyArray:
     def __getattr__(self, name: str) -> Any:
         if name in _FORWARDED:
             return getattr(self.base, name)
-        if name in _METHODS:
-            return functools.partial(_method, name, self)
         if name.startswith("_"):
             raise AttributeError(name)
-        raise AttributeError(f"an array of keys (dtype {KEY_DTYPE}) has no attribute {name!r}: {_ADVICE}")
+        raise AttributeError(f"an array of keys (dtype {KEY_DTYPE}) has no attribute {name!r}: {ADVICE}")
 
     def block_until_ready(self) -> PRNGKeyArray:
         """Wait until the keys have been computed; returns the array."""
@@ -140,16 +138,6 @@ class PRNGKeyArray:
     def _row(self, index: Any, words: Any) -> PRNGKeyArray:
         return PRNGKeyArray(key_reuse.sliced(self.base, index, words))
 
-    @property
-    def T(self) -> PRNGKeyArray:
-        """The keys with the dimensions reversed."""
-        return _method("transpose", self)
-
-    @property
-    def at(self) -> KeyIndexHelper:
-        """``keys.at[index].set(other_keys)`` and ``.get()``: updated copies, as of arrays."""
-        return KeyIndexHelper(self)
-
     # -- what keys refuse
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
@@ -159,21 +147,15 @@ class PRNGKeyArray:
         )
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(f"key array cannot be converted to boolean: {_ADVICE}")
+        raise TypeError(f"key array cannot be converted to boolean: {ADVICE}")
 
     def __hash__(self) -> NoReturn:
         raise TypeError("unhashable type: 'PRNGKeyArray': use a tuple of quire.random.key_data(key)")
 
-    def __eq__(self, other: object) -> Any:
-        return _compared("equal", "all", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return _compared("not_equal", "any", self, other)
-
     def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> PRNGKeyArray:
         """The keys themselves, for their own dtype; TypeError for another."""
         if dtype != KEY_DTYPE:
-            raise TypeError(f"astype: an array of keys (dtype {KEY_DTYPE}) has no conversion to {dtype}: {_ADVICE}")
+            raise TypeError(f"astype: an array of keys (dtype {KEY_DTYPE}) has no conversion to {dtype}: {ADVICE}")
         return self
 
     def __repr__(self) -> str:
@@ -197,36 +179,16 @@ _FORWARDED = frozenset(
         "is_ready",
     )
 )
-_METHODS = frozenset(
-    ("reshape", "ravel", "flatten", "transpose", "swapaxes", "squeeze", "copy", "take", "repeat")
-)  # fmt: skip
 
 
 def _is_mask(index: Any) -> bool:
     return isinstance(index, bool) or str(getattr(index, "dtype", "")) == "bool"
 
 
-def _method(name: str, keys: PRNGKeyArray, *args: Any, **kwargs: Any) -> Any:
-    return lifted(lambda x: getattr(x, name)(*args, **kwargs), keys)
-
-
-def _compared(name: str, reduction: str, keys: PRNGKeyArray, other: object) -> Any:
-    from . import numpy as qnp
-
-    if not isinstance(other, PRNGKeyArray):
-        return NotImplemented
-    a, b = keys.base, other.base
-    if keys.ndim < other.ndim:
-        a, b = b, a
-    if b.ndim < a.ndim:
-        b = b.reshape((1,) * (a.ndim - b.ndim) + tuple(b.shape))
-    return getattr(qnp, reduction)(getattr(qnp, name)(a, b), axis=-1)
-
-
 def _refusing(symbol: str) -> Callable[..., NoReturn]:
     def operator(self: PRNGKeyArray, *others: Any) -> NoReturn:
         given = ", ".join(type_text(x) for x in (self, *others))
-        raise TypeError(f"{symbol} does not accept dtypes {given}: {_ADVICE}")
+        raise TypeError(f"{symbol} does not accept dtypes {given}: {ADVICE}")
 
     return operator
 
@@ -246,90 +208,6 @@ for _symbol in ("add sub mul truediv floordiv mod divmod pow and or xor lshift r
     setattr(PRNGKeyArray, f"__r{_symbol}__", _refusing(_symbol))
 for _symbol in "lt le gt ge neg pos abs invert int float complex index".split():
     setattr(PRNGKeyArray, f"__{_symbol}__", _refusing(_symbol))
-
-
-class KeyIndexHelper:
-    """``keys.at``."""
-
-    def __init__(self, keys: PRNGKeyArray) -> None:
-        self.keys = keys
-
-    def __getitem__(self, index: Any) -> KeyIndexUpdate:
-        return KeyIndexUpdate(self.keys, index)
-
-
-class KeyIndexUpdate:
-    """``keys.at[index]``: `set` and `get`."""
-
-    def __init__(self, keys: PRNGKeyArray, index: Any) -> None:
-        self.keys = keys
-        self.index = index
-
-    def set(self, values: Any, **options: Any) -> PRNGKeyArray:
-        """A copy with other keys at the index. Raises TypeError for values that are no keys."""
-        if not isinstance(values, PRNGKeyArray):
-            raise TypeError(f"keys.at[...].set: the values must be keys, got {type_text(values)}: {_ADVICE}")
-        return lifted(lambda x, v: x.at[self.index].set(v, **options), self.keys, values)
-
-    def get(self, **options: Any) -> PRNGKeyArray:
-        """The keys at the index."""
-        return lifted(lambda x: x.at[self.index].get(**options), self.keys)
-
-
-# -- functions of arrays on keys --------------------------------------------------------------------------------------
-
-
-def lifted(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``f(*args, **kwargs)`` of a function that only moves elements, for arguments that hold keys.
-
-    It sees the keys' words as arrays of the keys' shape, mapped along the last dimension.
-    """
-    from .vectorization import vmap
-
-    leaves, tree = tree_util.tree_flatten((args, kwargs))
-    places = [i for i, x in enumerate(leaves) if isinstance(x, PRNGKeyArray)]
-
-    def of_words(*words: Any) -> Any:
-        full = list(leaves)
-        for i, w in zip(places, words):
-            full[i] = w
-        call_args, call_kwargs = tree_util.tree_unflatten(tree, full)
-        return f(*call_args, **call_kwargs)
-
-    out = vmap(of_words, in_axes=-1, out_axes=-1)(*(leaves[i].base for i in places))
-    return tree_util.tree_map(PRNGKeyArray, out)
-
-
-def takes_keys(f: Callable[..., Any], operands: Sequence[int]) -> Callable[..., Any]:
-    """A function that only moves elements, made to take keys too.
-
-    Args:
-        operands: the positions of the arguments of which all elements end up in the result: if any is of keys, all are.
-    """
-
-    @functools.wraps(f)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return f(*args, **kwargs)
-        except TypeError:
-            if not any(isinstance(x, PRNGKeyArray) for x in tree_util.tree_leaves((args, kwargs))):
-                raise
-        moved = tree_util.tree_leaves([args[i] for i in operands if i < len(args)])
-        other = [x for x in moved if not isinstance(x, PRNGKeyArray)]
-        if other:
-            raise TypeError(
-                f"{f.__module__.rsplit('.', 1)[0]}.{f.__name__}: keys do not mix with other arrays, got dtypes "
-                f"{', '.join(type_text(x) for x in moved)}: {_ADVICE}"
-            )
-        return lifted(f, *args, **kwargs)
-
-    return wrapper
-
-
-def take_keys(namespace: dict[str, Any], operands: Sequence[int], *names: str) -> None:
-    """Make functions of a module take keys; see `takes_keys`."""
-    for name in names:
-        namespace[name] = takes_keys(namespace[name], operands)
 
 
 def _unwrap(keys: PRNGKeyArray) -> tuple[tuple[Any, ...], None]:

@@ -10,7 +10,7 @@ from typing import Any
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.source import current_source, where
 
-from . import tree_util
+from .. import tree_util
 
 
 def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:

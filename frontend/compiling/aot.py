@@ -2,55 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quire.ir import dtypes
-from quire.ir.avals import HasAval, ShapedArray, aval_of
+from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
 from quire.runtime.devices import Device
 
-from . import tree_util
+from .. import tree_util
+from ..arrays.shape_struct import shape_struct
+from ..watching.spans import span
 from .compiled_function import TracedFunction, Variant
 from .compiler import compile_program
 from .donation import report_donation
-from .key_array import KeyDType, PRNGKeyArray
 from .memory_analysis import Allocations, MemoryAnalysis, planned_allocations
-from .spans import span
 from .variants import Signature, VariantInfo
-
-
-class ShapeDtypeStruct(HasAval):
-    """A shape and a dtype without values: an argument of `eval_shape`, `trace` and `lower`, and their results."""
-
-    __slots__ = ("aval",)
-
-    def __new__(cls, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> Any:
-        if isinstance(dtype, KeyDType):
-            return PRNGKeyArray(ShapeDtypeStruct((*shape, 2), dtypes.uint32))
-        return super().__new__(cls)
-
-    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False) -> None:
-        self.aval = ShapedArray(tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type)
-
-    def __repr__(self) -> str:
-        weak = ", weak_type=True" if self.aval.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval
-
-    def __hash__(self) -> int:
-        return hash(self.aval)
-
-
-def shape_struct(aval: ShapedArray) -> ShapeDtypeStruct:
-    """The struct of an aval."""
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
 @dataclass(frozen=True)
@@ -101,7 +71,7 @@ class Lowered:
     """A function lowered to StableHLO for a target."""
 
     def __init__(self, traced: Traced, target: Any) -> None:
-        from .stages import stages_of
+        from .stage_texts import stages_of
 
         self.traced = traced
         self.target = target
@@ -191,7 +161,7 @@ class Compiled:
                 )
         call, options = self.variant.call, config.options
         if options.debug_nans or options.debug_infs:
-            from .value_checks import checked_call
+            from ..watching.value_checks import checked_call
 
             variant = self.variant
             names = variant.info.signature.names

@@ -19,10 +19,11 @@ from quire.ir.source import current_source, is_internal, where
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
-from . import numpy as qnp
+from .. import numpy as qnp
+from ..arrays.placement import device_put
 from .at import IndexHelper
+from .conversion import bit_view
 from .indexing import getitem
-from .numpy.conversion import bit_view
 
 _OPERAND = (Array, Tracer, int, float, complex, np.ndarray, np.generic)
 
@@ -223,8 +224,6 @@ def _itself(self: Any, memo: Any = None) -> Any:
 
 def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
     """The array on another device: ``quire.device_put(self, device)``. `stream` must be None."""
-    from .api import device_put
-
     if stream is not None:
         raise NotImplementedError(
             "Array.to_device: the argument stream is not supported, copies are ordered without it"

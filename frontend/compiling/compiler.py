@@ -32,9 +32,10 @@ from quire.runtime.devices import Device, Mode
 from quire.runtime.executable import Executable, ExecutionError, Length
 from quire.runtime.interruption import LONG_SECONDS
 
-from . import stages
-from .progress import compile_progress
-from .spans import span
+from ..watching.progress import compile_progress
+from ..watching.reports import report, wants_reports
+from ..watching.spans import span
+from . import stage_texts
 
 # A program that takes less than this is run in the caller's thread: waking a worker costs about as much.
 SYNC_BELOW_SECONDS = 60e-6
@@ -120,7 +121,7 @@ def compile_program(
     """Compile a closed jaxpr for a device, or load it from the persistent cache.
 
     `donated` are the arguments whose memory the program may use for its results; `trace_seconds`, the arguments' `names` and
-    the results' tree are told to those who listen for compiled functions (`stages.report`).
+    the results' tree are told to those who listen for compiled functions (`reports.report`).
 
     Raises:
         UnsupportedError: the target cannot do an operation or a dtype.
@@ -132,12 +133,12 @@ def compile_program(
     with span(f"look up {name}", "look up"):
         key = _key(closed, target, donated, keep_unused)
         payload = cache.get(key)
-    if stages.wants_reports():
-        told = stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)
+    if wants_reports():
+        told = stage_texts.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)
         if trace_seconds is not None:
-            told.seconds[stages.TRACE] = trace_seconds
+            told.seconds[stage_texts.TRACE] = trace_seconds
         told.names, told.out_tree = tuple(names), out_tree
-        stages.report(told)
+        report(told)
     cached = payload is not None
     lowered: Any = None
     if payload is None:
@@ -175,7 +176,7 @@ def _planned(closed: ClosedJaxpr, target: Target, name: str, donated: tuple[int,
 
     results = sum(a.nbytes for a in closed.out_avals)
     try:
-        text = stages.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)["plan"]
+        text = stage_texts.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)["plan"]
         temporaries = size_text(planned_allocations(text, len(closed.in_avals)).temporaries)
     except Exception:  # the error that is being reported is the one to raise
         temporaries = "an unknown number of bytes"

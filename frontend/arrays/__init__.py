@@ -1,0 +1,1 @@
+"""Arrays as values: their type, arrays of keys, shapes without values, where arrays lie, and operands of functions."""

@@ -1,0 +1,340 @@
+"""The stages of a program as text: jaxpr, after each pass, StableHLO, IREE's phases, the target's code.
+
+`stages_of` gives the stages of one program, each made when it is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from quire.backends.iree.service import PHASES, CompileOutput
+from quire.backends.targets import Target, get_target
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.ir.printer import Names, PrintOptions, to_text
+
+JAXPR, STABLEHLO = "jaxpr", "stablehlo"
+TRACE, LOAD = "trace", "load"
+"""Of `Stages.seconds`, beside the stages that have a text."""
+# The stage of the target's code by IREE backend: its name, and the files of the compiler that hold it.
+_CODE: Mapping[str, tuple[str, re.Pattern[str]]] = {
+    "llvm-cpu": ("assembly", re.compile(r"\.s$")),
+    "cuda": ("ptx", re.compile(r"\.ptx$")),
+    "rocm": ("assembly", re.compile(r"\.(rocmasm|s)$")),
+    "vulkan-spirv": ("spirv", re.compile(r"\.(spirv\.mlir|spvasm)$")),
+    "metal-spirv": ("msl", re.compile(r"\.(metal|msl)$")),
+}
+
+
+_OPTIONS = PrintOptions(max_const=1024)
+
+
+def code_stage(target: Target) -> str | None:
+    """The name of the stage that holds the target's code: ``assembly``, ``ptx``, ``spirv``; None if it has none."""
+    found = _CODE.get(target.backend)
+    return found[0] if found else None
+
+
+def pipeline_of(target: Target) -> str:
+    """The default pipeline of a target."""
+    from quire.passes.manager import default_pipeline
+
+    return default_pipeline(target.name)
+
+
+class Stages(Mapping[str, str]):
+    """The texts of a program's stages by name, in order, each made when it is first asked for.
+
+    Attributes:
+        name: the function's name.
+        target: what the program is compiled for.
+        pipeline: the text of the pipeline.
+        program: the traced program.
+        names: the path of each argument, as ``params['w']``, where they are known.
+        out_tree: the tree of the results, where it is known.
+        seconds: the time of what was done so far: trace, stablehlo (lowering), iree, load.
+
+    ``stages["optimized"]`` is the program after the last pass, ``stages["code"]`` the target's code under any target.
+    """
+
+    def __init__(
+        self,
+        program: ClosedJaxpr,
+        target: Target,
+        pipeline: str,
+        *,
+        name: str = "main",
+        donated: Sequence[int] = (),
+        keep_unused: bool = False,
+        options: PrintOptions = _OPTIONS,
+        verify_each: bool | None = None,
+        compare: bool = False,
+        compare_inputs: Sequence[Any] | None = None,
+    ) -> None:
+        from quire.passes.manager import PassManager
+
+        self.program = program
+        self.target = target
+        self.name = name
+        self.donated = tuple(donated)
+        self.keep_unused = keep_unused
+        self.options = options
+        self.manager = PassManager(
+            pipeline, target=target, verify_each=verify_each, compare=compare, compare_inputs=compare_inputs
+        )
+        self.pipeline = str(self.manager)
+        self.names: tuple[str, ...] = ()
+        self.out_tree: Any = None
+        self.seconds: dict[str, float] = {}
+        # A variable keeps its name from pass to pass; off: each text has the names of its own order.
+        self.share_names = True
+        self._names = Names()
+        self._texts: dict[str, str] = {}
+        self._result: Any = None
+        self._lowered: Any = None
+        self._output: CompileOutput | None = None
+        self._lock = threading.RLock()
+        code = code_stage(target)
+        # What grad, vmap and the others did while the program was traced, innermost first.
+        self._history = _history_stages(program)
+        # A pass may be called as a later stage is (partition has "input"): then the stage is named iree-...
+        self._phases = {(p if p not in self.manager.stages else f"iree-{p}"): p for p in PHASES}
+        self._order = [*self._history, JAXPR, *self.manager.stages, STABLEHLO, *self._phases, *([code] if code else [])]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, stage: object) -> bool:
+        return stage in self._order or stage in ("optimized", "code")
+
+    def resolve(self, stage: str) -> str:
+        """The stage's own name for an alias; KeyError with the nearest name for one there is not."""
+        if stage == "optimized":
+            return (JAXPR, *self.manager.stages)[-1]
+        code = code_stage(self.target)
+        if stage == "code" and code:
+            return code
+        if stage not in self._order:
+            near = difflib.get_close_matches(stage, self._order, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the stages are {', '.join(self._order)}"
+            raise UnknownStageError(f"no stage is named {stage!r} for target {self.target.name}: {hint}")
+        return stage
+
+    def __getitem__(self, stage: str) -> str:
+        stage = self.resolve(stage)
+        with self._lock:
+            text = self._texts.get(stage)
+            if text is None:
+                text = self._texts[stage] = self._make(stage)
+            return text
+
+    def prepare(self, stages: Sequence[str]) -> None:
+        """Make several stages at once: one run of IREE instead of one for each of its phases."""
+        if sum(self.resolve(s) in self._phases for s in stages) > 1:
+            self.compile_all()
+
+    # -- how each is made
+
+    def _make(self, stage: str) -> str:
+        if stage in self._history:
+            return to_text(self._history[stage], self.options, Names())
+        if stage == JAXPR:
+            return self._print(self.program)
+        for i, pass_stage in enumerate(self.manager.stages):
+            # In order, so that names do not depend on which stage is asked for first.
+            if pass_stage == stage:
+                if self.share_names:
+                    self[(JAXPR, *self.manager.stages)[i]]
+                return self._print(self.result.records[i].after)
+        if stage == STABLEHLO:
+            return self.lowered.module.text(locations=self.options.source).rstrip("\n")
+        if stage in self._phases:
+            if self._output is None:
+                return self._compile(phase=self._phases[stage]).text or ""
+            return self._output.stages.get(self._phases[stage], "")
+        # A run of its own: one that writes files has its temporary folder in the text of its phases.
+        return self._code(self._compile(files=True))
+
+    def _print(self, program: ClosedJaxpr) -> str:
+        return to_text(program, self.options, self._names if self.share_names else Names())
+
+    @property
+    def result(self) -> Any:
+        """The `PipelineResult` of the passes."""
+        with self._lock:
+            if self._result is None:
+                self._result = self.manager.run_recorded(self.program)
+            return self._result
+
+    @property
+    def lowered(self) -> Any:
+        """The StableHLO module with what the caller must know."""
+        with self._lock:
+            if self._lowered is None:
+                from time import perf_counter
+
+                from .compiler import lower_optimized
+
+                optimized = self.result.program
+                start = perf_counter()
+                self._lowered = lower_optimized(optimized, self.target, self.name, self.donated, self.keep_unused)
+                self.seconds[STABLEHLO] = perf_counter() - start
+            return self._lowered
+
+    def _compile(self, **what: Any) -> CompileOutput:
+        from quire.backends.iree.service import compile_service
+
+        from .compiler import compile_flags
+
+        module = self.lowered.module
+        flags = compile_flags(self.target)
+        output = compile_service().compile(module.bytecode(), flags, name=self.name, **what)
+        # Printing takes part of the time; a plain compile is a little faster.
+        self.seconds["iree"] = output.seconds
+        return output
+
+    def compile_all(self) -> CompileOutput:
+        """IREE's output with the texts after all its phases."""
+        with self._lock:
+            if self._output is None:
+                self._output = self._compile(stages=True)
+            return self._output
+
+    def load(self) -> None:
+        """Load the program into the runtime, on the target's first device here, to take the time.
+
+        Raises:
+            RuntimeError: there is no such device; the message tells what is missing.
+        """
+        from time import perf_counter
+
+        from quire.runtime.devices import PLATFORMS, devices
+
+        from .compiler import load_compiled
+
+        if self.target.name not in PLATFORMS:
+            raise RuntimeError(f"target {self.target.name} has no devices: programs for it are compiled only")
+        device = devices(self.target.name)[0]
+        device.hal()  # is made once a process, and not for this program
+        output = self.compile_all()
+        start = perf_counter()
+        load_compiled(output, self.lowered, device)
+        self.seconds[LOAD] = perf_counter() - start
+
+    def compare_compiled(self) -> str:
+        """Run the compiled program beside the reference backend, on the inputs on which the passes were compared.
+
+        Returns how far they agree, as a sentence, or why the program was not run.
+
+        Raises:
+            PassError: a pass changes the numbers.
+            MiscompiledError: lowering or IREE does; the message names the result, the element and the user's line.
+        """
+        from quire.ir.errors import MiscompiledError
+        from quire.passes.compare import Difference, random_inputs
+        from quire.runtime.devices import PLATFORMS, devices
+
+        from .compiler import compile_lowered, lower_optimized
+        from .result_checks import blame, compared, not_comparable, run
+
+        reason = not_comparable(self.program)
+        if reason is not None:
+            return f"not compared: {reason}"
+        given = self.manager.compare_inputs
+        args = random_inputs(self.program.in_avals) if given is None else [np.asarray(x) for x in given]
+        passes = f"the {len(self.result.records)} passes" if self.manager.passes else "no passes"
+        try:
+            if self.target.name not in PLATFORMS:
+                raise RuntimeError(f"programs for {self.target.name} are compiled only")
+            device = devices(self.target.name)[0]
+        except RuntimeError as error:
+            return f"equal after {passes}; not run compiled: {error}"
+        lowered = self.lowered
+        if device.target.fingerprint() != self.target.fingerprint():  # the target of a device that is here
+            lowered = lower_optimized(
+                self.result.program, device.target, self.name, self.donated, self.keep_unused
+            )  # fmt: skip
+        executable = compile_lowered(lowered, device)
+        avals = self.program.out_avals
+        got = run(executable, lowered.kept, lowered.results, avals, args)
+        found = compared(self.program, args, got)
+        if isinstance(found, Difference):
+            raise MiscompiledError(
+                f"the compiled program changes the numbers ({passes} do not: it is lowering or IREE): {found}\n"
+                f"  {blame(self.program, args, device, found.result)}"
+            )
+        return f"{found}: {len(avals)} results, after {passes} and compiled for {device}"
+
+    def _code(self, output: CompileOutput) -> str:
+        _, pattern = _CODE[self.target.backend]
+        found = {name: data for name, data in sorted(output.files.items()) if pattern.search(name)}
+        # The compiler's temporary folder has a new name in each run.
+        temporary = re.compile(rf"{re.escape(tempfile.gettempdir())}[/\\]quire-\w+")
+        parts = [temporary.sub(".", data.decode("utf-8", "replace")).rstrip("\n") for data in found.values()]
+        return "\n\n".join(parts) if parts else "(no executable: the program only moves memory)"
+
+    def extension(self, stage: str) -> str:
+        """The file name extension of a stage's text."""
+        if stage == JAXPR or stage in self.manager.stages or stage in self._history:
+            return "jaxpr"
+        return {"plan": "txt", "assembly": "s", "ptx": "ptx", "msl": "metal"}.get(stage, "mlir")
+
+
+def _history_stages(program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
+    """The stages of a program's trace: the function that was transformed first, then each transformation's result.
+
+    They are named as the transformation, ``grad of loss``, with a number where a name occurs again.
+    """
+    stages: dict[str, ClosedJaxpr] = {}
+
+    def put(name: str, jaxpr: Jaxpr) -> None:
+        n = 1
+        while (name if n == 1 else f"{name} ({n})") in stages:
+            n += 1
+        stages[name if n == 1 else f"{name} ({n})"] = ClosedJaxpr(jaxpr)
+
+    for t in program.history:
+        put(f"before {t.name}", t.before)
+        put(t.name, t.after)
+    return stages
+
+
+class UnknownStageError(KeyError, ValueError):
+    """A stage was asked for that the program's target and pipeline do not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def stages_of(
+    closed: ClosedJaxpr,
+    target: Target | str,
+    pipeline: str | None = None,
+    name: str = "main",
+    donated: Sequence[int] = (),
+    *,
+    keep_unused: bool = False,
+    options: PrintOptions = _OPTIONS,
+    verify_each: bool | None = None,
+    compare: bool = False,
+    compare_inputs: Sequence[Any] | None = None,
+) -> Stages:
+    """The stages of a program for a target; `pipeline` defaults to the target's own.
+
+    Raises PassError for a wrong pipeline; a stage raises CompileError or UnsupportedError when it is asked for.
+    """
+    t = get_target(target) if isinstance(target, str) else target
+    text = pipeline_of(t) if pipeline is None else pipeline
+    return Stages(
+        closed, t, text, name=name, donated=donated, keep_unused=keep_unused, options=options,
+        verify_each=verify_each, compare=compare, compare_inputs=compare_inputs,
+    )  # fmt: skip

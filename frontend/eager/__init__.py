@@ -1,0 +1,1 @@
+"""Operations outside any trace: evaluated at once."""
