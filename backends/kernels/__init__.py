@@ -5,19 +5,18 @@ A template returns a :class:`Kernel`; ``kernel.insert(module)`` puts its text in
 translate jaxprs.
 """
 
-from . import bitonic
-from .attention import Rows
-from .builder import KernelBuilder
-from .complex_gemm import complex_dot
-from .conv import Conv, Window, window
-from .cumulative import cumulative
-from .dot import Declined, attention_of, convolution, correlation, dot, reads_in_place, widens
-from .dtypes import DTYPES, DType, dtype_of
-from .epilogue import Epilogue
-from .kernel import EMPTY, REASON, SERIAL, Kernel, KernelChain, Spec
-from .ordering import sort, top_k
-from .scatter import ScatterDims, scatter
-from .target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
+from .core.builder import KernelBuilder
+from .core.dtypes import DTYPES, DType, dtype_of
+from .core.kernel import EMPTY, REASON, SERIAL, Kernel, KernelChain, Spec
+from .core.target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
+from .indexing.scatter import ScatterDims, scatter
+from .ordering.choice import sort, top_k
+from .products.attention import AttentionRows
+from .products.choice import Declined, attention_of, convolution, correlation, dot, reads_in_place, widens
+from .products.complex_gemm import complex_dot
+from .products.convolution import Conv, Window, window
+from .products.epilogue import Epilogue
+from .scans.cumulative import cumulative
 
 __all__ = [
     "CPU_AVX2",
@@ -35,13 +34,12 @@ __all__ = [
     "KernelBuilder",
     "KernelTarget",
     "REASON",
-    "Rows",
+    "AttentionRows",
     "SERIAL",
     "ScatterDims",
     "Spec",
     "Window",
     "attention_of",
-    "bitonic",
     "convolution",
     "correlation",
     "cumulative",

@@ -241,7 +241,7 @@ def _complex_dot_kernel(ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotD
 
 
 def attention(
-    ctx: Ctx, dots: Sequence[Eqn], operands: Sequence[Any], rows: kernels.Rows, others: Sequence[Any]
+    ctx: Ctx, dots: Sequence[Eqn], operands: Sequence[Any], rows: kernels.AttentionRows, others: Sequence[Any]
 ) -> list[Any] | None:
     """Products and the cluster between them by one kernel; None, with the reason recorded, where there is none.
 

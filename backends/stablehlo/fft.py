@@ -14,8 +14,8 @@ from quire.ir.primitives import fft as ff
 from quire.ir.primitives.fft import FftType
 
 from ..kernels import REASON, KernelTarget, Spec
-from ..kernels import fft as kernels
-from ..kernels.fft import Kind
+from ..kernels.fourier import fft as kernels
+from ..kernels.fourier.fft import Kind
 from . import fft_forms, hlo
 from .kernel_calls import call, kernel_target
 from .lowering import Ctx, lowering

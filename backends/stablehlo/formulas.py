@@ -23,8 +23,8 @@ from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 
-from ..kernels import complex_elementwise
-from ..kernels.elements import NotSupported
+from ..kernels.core.kernel import NotSupported
+from ..kernels.fused import complex_elementwise
 from ..targets import Target
 from . import hlo
 from .kernel_calls import call, kernel_target

@@ -14,12 +14,12 @@ from quire.ir.primitives.calls import fusion_p
 from quire.ir.tracing import trace_flat
 from quire.ir.weights import weight
 
-from ..kernels import Epilogue, Rows
-from ..kernels.alike import Part, alike_kernel
-from ..kernels.elements import NotSupported
-from ..kernels.elementwise import elementwise_kernel
-from ..kernels.reductions import Partial, reduction_kernel
-from ..kernels.target import KernelTarget
+from ..kernels import AttentionRows, Epilogue
+from ..kernels.core.kernel import NotSupported
+from ..kernels.core.target import KernelTarget
+from ..kernels.fused.alike import Part, alike_kernel
+from ..kernels.fused.elementwise import elementwise_kernel
+from ..kernels.fused.reductions import Partial, reduction_kernel
 from .contraction import Following, attention, with_epilogue
 from .indexing import indexed
 from .kernel_calls import call, kernel_target, spec
@@ -107,7 +107,7 @@ def _attention(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | st
     made = {e.outputs[0]: cluster.inputs.index(e.outputs[0]) for e in firsts}
     stored = tuple(i for i, v in enumerate(cluster.outputs) if v in body.outvars)
     summed = next(i for i, v in enumerate(cluster.outputs) if v is second.inputs[0])
-    rows = Rows(jaxpr, tuple(made.values()), summed, stored, expander(ctx.target))
+    rows = AttentionRows(jaxpr, tuple(made.values()), summed, stored, expander(ctx.target))
     read = [*(a for e in firsts for a in e.inputs), second.inputs[1]]
     others = [a for a in cluster.inputs if a not in made]
     values = [given.get(a) if isinstance(a, Var) else None for a in (*read, *others)]

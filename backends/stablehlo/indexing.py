@@ -21,12 +21,12 @@ from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMo
 
 from ..kernels import KernelTarget, ScatterDims, Spec
 from ..kernels import scatter as scatter_kernel
-from ..kernels.gather import GatherDims
-from ..kernels.gather import applies as gather_applies
-from ..kernels.gather import gather as gather_kernel
-from ..kernels.index_vectors import ComputedVectors, IndexVectors, StoredVectors
-from ..kernels.scatter import ScatterOp
-from ..kernels.scatter import applies as scatter_applies
+from ..kernels.indexing.gather import GatherDims
+from ..kernels.indexing.gather import applies as gather_applies
+from ..kernels.indexing.gather import gather as gather_kernel
+from ..kernels.indexing.index_vectors import ComputedVectors, IndexVectors, StoredVectors
+from ..kernels.indexing.scatter import ScatterOp
+from ..kernels.indexing.scatter import applies as scatter_applies
 from . import hlo
 from .kernel_calls import call, kernel_target, spec
 from .loop_kernels import expander

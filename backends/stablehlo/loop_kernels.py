@@ -17,8 +17,9 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives.control_flow import scan_p
 
 from ..kernels import REASON
-from ..kernels.elements import Expand, NotSupported
-from ..kernels.loops import loop_kernel
+from ..kernels.core.kernel import NotSupported
+from ..kernels.elements.operations import Expand
+from ..kernels.loops.whole_loops import loop_kernel
 from ..targets import Target
 from . import hlo
 from .kernel_calls import call, kernel_target

@@ -13,7 +13,7 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import random as rn
 
-from ..kernels import random_bits as kernel
+from ..kernels.random import bits as kernel
 from . import hlo
 from .elementwise import spread
 from .host_calls import emit_host_call

@@ -15,8 +15,8 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 
 from ..kernels import cumulative as cumulative_kernel
-from ..kernels.combine import Op
-from ..kernels.cumulative import applies as cumulative_applies
+from ..kernels.elements.combiner import Op
+from ..kernels.scans.cumulative import applies as cumulative_applies
 from . import hlo
 from .kernel_calls import call, kernel_target, spec
 from .lowering import Ctx, lower_jaxpr, lowering

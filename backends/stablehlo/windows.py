@@ -19,8 +19,9 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import windows as wd
 
-from ..kernels import Kernel, KernelTarget, Spec, pooling, pooling_grad
-from ..kernels.windows import Op, Windows
+from ..kernels import Kernel, KernelTarget, Spec
+from ..kernels.windows import pooling, pooling_grad
+from ..kernels.windows.window_loops import Op, Windows
 from . import hlo
 from .indexing import scatter_at
 from .kernel_calls import call, kernel_target, spec

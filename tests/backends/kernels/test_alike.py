@@ -12,10 +12,9 @@ import pytest
 import quire
 import quire.numpy as qnp
 from quire import tree_util
-from quire.backends.kernels.alike import Part, alike_kernel
-from quire.backends.kernels.elements import NotSupported
-from quire.backends.kernels.kernel import Spec
-from quire.backends.kernels.target import GPU
+from quire.backends.kernels.core.kernel import NotSupported, Spec
+from quire.backends.kernels.core.target import GPU
+from quire.backends.kernels.fused.alike import Part, alike_kernel
 from quire.backends.stablehlo.kernel_calls import kernel_target
 from quire.backends.stablehlo.loop_kernels import expander
 from quire.backends.targets import TARGETS

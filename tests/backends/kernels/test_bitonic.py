@@ -7,7 +7,8 @@ import iree.runtime as rt
 import numpy as np
 import pytest
 
-from quire.backends.kernels import CPU_AVX2, DTYPES, GPU, Spec, bitonic
+from quire.backends.kernels import CPU_AVX2, DTYPES, GPU, Spec
+from quire.backends.kernels.ordering import bitonic
 
 
 def _vulkan_missing() -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, DTYPES, Spec, cumulative
-from quire.backends.kernels.cumulative import applies
+from quire.backends.kernels.scans.cumulative import applies
 
 OPS = ("sum", "prod", "max", "min", "logsumexp")
 TOLERANCE = {"f16": 2e-3, "bf16": 1e-2, "f32": 1e-5, "c64": 1e-5, "f64": 1e-13, "c128": 1e-13}

@@ -9,12 +9,12 @@ import pytest
 import quire
 import quire.numpy as qnp
 from quire import lax
-from quire.backends.kernels.builder import KernelBuilder
-from quire.backends.kernels.elements import Elements, NotSupported
-from quire.backends.kernels.elementwise import elementwise_kernel
-from quire.backends.kernels.kernel import Spec
-from quire.backends.kernels.memory import Memory
-from quire.backends.kernels.target import GPU
+from quire.backends.kernels.core.builder import KernelBuilder
+from quire.backends.kernels.core.kernel import NotSupported, Spec
+from quire.backends.kernels.core.target import GPU
+from quire.backends.kernels.elements.memory import Memory
+from quire.backends.kernels.elements.operations import Elements
+from quire.backends.kernels.fused.elementwise import elementwise_kernel
 from quire.backends.stablehlo.kernel_calls import kernel_target
 from quire.backends.stablehlo.loop_kernels import expander
 from quire.backends.targets import TARGETS

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, Spec
-from quire.backends.kernels import fft_plan as plans
-from quire.backends.kernels.fft import LONGEST, Kind, applies, choose, fft
+from quire.backends.kernels.fourier import plan as plans
+from quire.backends.kernels.fourier.fft import LONGEST, Kind, applies, choose, fft
 
 RNG = np.random.default_rng(0)
 C, H, W, R = Kind.COMPLEX, Kind.HALF, Kind.WHOLE, Kind.REAL

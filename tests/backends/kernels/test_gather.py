@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, Spec
-from quire.backends.kernels.gather import GatherDims, applies, gather, result_shape
+from quire.backends.kernels.indexing.gather import GatherDims, applies, gather, result_shape
 from tests.backends.kernels.test_scatter import draw, draw_indices
 
 ROWS = GatherDims((1,), (0,), (0,))

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, Spec, dot, dtype_of
-from quire.backends.kernels.dot import kernel
-from quire.backends.kernels.dots import DotsPlan, dots
-from quire.backends.kernels.gemm import Gemm, Plan
-from quire.backends.kernels.gemm_plan import plan, tile
-from quire.backends.kernels.matrices import product, result_shape
-from quire.backends.kernels.vecmat import VecmatPlan, vecmat
+from quire.backends.kernels.products.choice import kernel
+from quire.backends.kernels.products.dot_products import DotProductsPlan, dot_products
+from quire.backends.kernels.products.gemm import Gemm, Plan
+from quire.backends.kernels.products.matrices import product, result_shape
+from quire.backends.kernels.products.plans import plan, tile
+from quire.backends.kernels.products.vecmat import VecmatPlan, vecmat
 
 NN, NT, TN, TT = ((((1 - a,), (b,)), ((), ())) for a, b in ((0, 0), (0, 1), (1, 0), (1, 1)))
 BATCH = (((2,), (1,)), ((0,), (0,)))
@@ -130,7 +130,7 @@ def all_cases():
             (3, 8, 43),
             dims,
             "f32",
-            dots(p, dtype_of("f32"), DotsPlan(3, 3, 2, 3), CPU_AVX2, specs, "as told"),
+            dot_products(p, dtype_of("f32"), DotProductsPlan(3, 3, 2, 3), CPU_AVX2, specs, "as told"),
         )
     )
     return out

@@ -11,8 +11,8 @@ import pytest
 import quire
 import quire.lax
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, Spec
-from quire.backends.kernels.pooling import applies, pooling
-from quire.backends.kernels.windows import Windows
+from quire.backends.kernels.windows.pooling import applies, pooling
+from quire.backends.kernels.windows.window_loops import Windows
 from tests.backends.kernels.test_scatter import draw
 
 # name -> (operand shape, lengths, strides, padding, dilation, and the distances of elements where they are not 1)

@@ -9,8 +9,8 @@ import pytest
 import quire
 import quire.lax
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, GPU, Spec
-from quire.backends.kernels.pooling_grad import applies, pooling_grad
-from quire.backends.kernels.windows import Op, Windows
+from quire.backends.kernels.windows.pooling_grad import applies, pooling_grad
+from quire.backends.kernels.windows.window_loops import Op, Windows
 from quire.backends.reference.windows import select_and_scatter_add
 from tests.backends.kernels.test_scatter import draw
 

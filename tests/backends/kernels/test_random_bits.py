@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU
-from quire.backends.kernels.random_bits import PIECE, applies, random_bits
+from quire.backends.kernels.random.bits import PIECE, applies, random_bits
 
 # (batch of keys, shape, target): the least sizes, tails, several pieces, several keys
 CASES = [

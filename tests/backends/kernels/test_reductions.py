@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import quire.numpy as qnp
-from quire.backends.kernels.elements import NotSupported
-from quire.backends.kernels.reductions import reduction_kernel
+from quire.backends.kernels.core.kernel import NotSupported
+from quire.backends.kernels.fused.reductions import reduction_kernel
 from quire.backends.stablehlo.kernel_calls import kernel_target
 from quire.backends.stablehlo.loop_kernels import expander
 from quire.backends.targets import TARGETS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, DTYPES, GPU, Spec, radix_sort, sort
+from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, DTYPES, GPU, Spec, sort
+from quire.backends.kernels.ordering import radix_sort
 
 SIZES = [0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000]
 

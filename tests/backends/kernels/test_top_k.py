@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, Spec, radix_top_k, top_k
+from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, Spec, top_k
+from quire.backends.kernels.ordering import radix_top_k
 
 REAL = [name for name, d in DTYPES.items() if d.kind != "complex"]
 

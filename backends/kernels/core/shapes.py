@@ -1,0 +1,46 @@
+"""Arrays as strides, and as rows along one dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .builder import KernelBuilder
+from .target import KernelTarget
+from .values import Value
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of an array of ``shape`` without gaps, whose last dimension is contiguous."""
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An array as rows along one dimension: element i of row (l, t) is at ``(l * n + i) * inner + t``."""
+
+    outer: int
+    n: int
+    inner: int
+
+    @staticmethod
+    def of(shape: Sequence[int], dimension: int) -> Rows:
+        """Rows of ``shape`` along ``dimension`` (counted from the front)."""
+        return Rows(math.prod(shape[:dimension]), shape[dimension], math.prod(shape[dimension + 1 :]))
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return self.outer * self.inner
+
+    def start(self, b: KernelBuilder, row: Value) -> Value:
+        """Flat place of the row's first element."""
+        if self.inner == 1:
+            return row * self.n
+        l, t = b.divmod(row, self.inner)
+        return l * (self.n * self.inner) + t
+
+    def groups(self, target: KernelTarget) -> int:
+        """Workgroups worth starting: none with less than some thousand elements."""
+        return max(1, min(self.count, target.workgroups, self.count * self.n // 2048))

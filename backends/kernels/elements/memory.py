@@ -1,0 +1,78 @@
+"""Arrays in memory as elements: flat, row-major, of any dtype of the IR.
+
+A bool is a byte, a complex number two reals. Vectors are of neighbouring elements or, with a stride, gathered one by
+one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.ir import dtypes
+from quire.ir.dtypes import DType
+
+from ..core.values import Buffer, Operand, Value, vector
+from .operations import Cx, Element, Elements, value_type
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """A flat view of one array: a bool's elements are ``i8``, a complex array has two numbers an element."""
+
+    elements: Elements
+    buffer: Buffer
+    dtype: DType
+
+    @staticmethod
+    def element(dtype: DType) -> str:
+        """The MLIR type under which an array of a dtype is viewed."""
+        return "i8" if dtypes.is_bool(dtype) else value_type(dtype)
+
+    @staticmethod
+    def numbers(dtype: DType) -> int:
+        """Stored numbers of one element."""
+        return 2 if dtypes.is_complex(dtype) else 1
+
+    def load(self, at: Operand, width: int = 0, stride: int = 1) -> Element:
+        """The element at a flat place; with a width, a vector of elements ``stride`` apart."""
+        b = self.elements.b
+        if width and stride != 1:
+            single = [self.elements.parts(self.load(b.index(at) + l * stride), self.dtype) for l in range(width)]
+            return self.elements.joined([b.from_elements(column) for column in zip(*single)])
+        if dtypes.is_complex(self.dtype):
+            at = b.index(at) * 2
+            if not width:
+                return Cx(b.load(self.buffer, at), b.load(self.buffer, at + 1))
+            raw = b.vload(2 * width, self.buffer, at)
+            re, im = (b.shuffle(raw, raw, range(p, 2 * width, 2)) for p in range(2))
+            return Cx(re, im)
+        raw = b.vload(width, self.buffer, at) if width else b.load(self.buffer, at)
+        return b.cmp("ne", raw, 0) if dtypes.is_bool(self.dtype) else raw
+
+    def store(self, x: Element, at: Operand, width: int = 0, stride: int = 1) -> None:
+        """Write an element, or a vector of elements ``stride`` apart."""
+        b = self.elements.b
+        parts = self.elements.parts(x, self.dtype, width)
+        if width and stride != 1:
+            for l in range(width):
+                single = self.elements.joined([b.extract(p, l) for p in parts])
+                self.store(single, b.index(at) + l * stride)
+            return
+        if dtypes.is_bool(self.dtype):
+            parts = [self._byte(parts[0], width)]
+        if dtypes.is_complex(self.dtype):
+            at = b.index(at) * 2
+            if width:
+                b.vstore(b.interleave(*parts), self.buffer, at)
+            else:
+                b.store(parts[0], self.buffer, at)
+                b.store(parts[1], self.buffer, at + 1)
+            return
+        if width:
+            b.vstore(parts[0], self.buffer, at)
+        else:
+            b.store(parts[0], self.buffer, at)
+
+    def _byte(self, x: Value, width: int) -> Value:
+        to = vector(width, "i8") if width else "i8"
+        return self.elements.b.emit(f"arith.extui {x} : {x.type} to {to}", to)

@@ -1,0 +1,5 @@
+"""Fourier transforms of one dimension, of any length.
+
+`plan` splits a length into stages, `butterflies` are small transforms of values, `passes` the stages over memory
+(`memory`), and `fft` the kernels for rows and for columns.
+"""

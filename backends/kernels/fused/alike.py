@@ -1,0 +1,113 @@
+"""Several clusters of elementwise equations that are alike up to their sizes, as one kernel: the leaves of an optimizer.
+
+The parts lie side by side in one range of elements, each filled up to whole vectors, and every workgroup has an equal
+piece of the range: it goes over the parts, and where its piece meets one, over these elements. The loop is written once;
+which memory it reads and writes is picked by the number of the part, and the sizes are operands of the kernel.
+
+The last vector of a part is moved back inside it. Not in place, where the second time would read what the first has
+written, and not where a part is shorter than a vector: there, what is left is computed element by element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.ir.jaxpr import Jaxpr, Var
+from quire.ir.primitives import structural as st
+
+from ..core.builder import KernelBuilder
+from ..core.kernel import NotSupported, Spec
+from ..core.memoized import memoized
+from ..core.target import KernelTarget
+from ..core.values import Buffer, Value
+from ..elements.memory import Memory
+from ..elements.operations import Expand
+from .elementwise import ElementwiseCluster, ElementwiseEmitter, ElementwiseKernel, Place, vector_lanes
+
+#: So many operations are worth a workgroup: more than of one cluster, or four kernels of one workgroup, which a program
+#: may run on the calling thread, would be one of several (8 leaves of 4096, Adam: 70 us of processor time, 125 so).
+WORK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the clusters: its number of elements, and which operands and results of the kernel are its own.
+
+    `operands[i]` and `results[k]` are the numbers of what the i-th input and the k-th output of the clusters' jaxpr are.
+    """
+
+    size: int
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+@memoized(256)
+def alike_kernel(
+    jaxpr: Jaxpr, parts: tuple[Part, ...], operands: tuple[Spec, ...], results: tuple[Spec, ...], in_place: bool,
+    target: KernelTarget, expand: Expand, work: int,
+) -> ElementwiseKernel:  # fmt: skip
+    """The kernel of clusters that all compute what `jaxpr`, that of a largest one, does.
+
+    Its operands and results are shared out by the parts. With `in_place` the first results of each part are its first
+    operands, updated. `work` is an estimate of the operations of one element. Raises :class:`NotSupported` with the
+    reason where there is none.
+    """
+    if target.kind != "cpu":
+        raise NotSupported("elementwise kernels are for CPUs")
+    size = max(p.size for p in parts)
+    cluster = ElementwiseCluster(jaxpr, size)
+    if cluster.broadcasts or any(e.primitive is st.iota_p for e in jaxpr.eqns):
+        raise NotSupported("broadcasts of arrays, or places, in clusters side by side")
+    width = max(1, vector_lanes(cluster, target, work, size))
+    moved = width > 1 and not in_place and all(p.size >= width for p in parts)
+    # A power of two, so that sets of leaves of other sizes often ask for the same text.
+    groups = 1 << (max(1, min(target.workgroups, sum(p.size for p in parts) * work // WORK)).bit_length() - 1)
+    tied = {r: o for p in parts for r, o in zip(p.results, p.operands)} if in_place else {}
+    b = KernelBuilder("alike", operands, results, target, tied=tied, scalars=len(parts))
+
+    read = {a for e in jaxpr.eqns for a in e.inputs}
+    arrays = [(i, v, False) for i, v in enumerate(jaxpr.invars) if v in read]
+    arrays += [(k, v, True) for k, v in enumerate(cluster.outvars)]
+
+    def memory(number: int, i: int, v: Var, is_result: bool) -> Buffer:
+        elem, numbers = Memory.element(v.aval.dtype), Memory.numbers(v.aval.dtype)
+        own = (parts[number].results if is_result else parts[number].operands)[i]
+        if v.aval.size == size > 1:
+            return b.sized(own, is_result, elem, numbers, number)
+        return (b.result if is_result else b.operand)(own, (numbers,), elem)
+
+    cases: list[list[Value | Buffer]] = []
+    end = b.index(0)
+    for k in range(len(parts)):
+        cases.append([b.scalar(k), end, *(memory(k, *a) for a in arrays)])
+        end = end + b.udiv(b.scalar(k) + (width - 1), width) * width
+    share = b.udiv(end + (groups * width - 1), groups * width) * width if groups > 1 else end
+    low = b.workgroup_id() * share if groups > 1 else b.index(0)
+    with b.for_(0, len(parts)) as loop:
+        count, first, *buffers = b.switch(loop.index, cases)
+        assert isinstance(count, Value) and isinstance(first, Value)
+        start = b.smax(low - first, 0)
+        stop = b.smin(low + share - first, count)
+        with b.if_(b.cmp("slt", start, stop)):
+            picked = {(i, is_result): x for (i, _, is_result), x in zip(arrays, buffers) if isinstance(x, Buffer)}
+            emitter = ElementwiseEmitter(cluster, b, expand, lambda i, _, is_result: picked[i, is_result])
+            whole = start
+            if width > 1:
+                whole = stop if moved else start + b.udiv(stop - start, width) * width
+                with b.for_(start, whole, width) as inner:
+                    at = b.smin(inner.index, count - width) if moved else inner.index
+                    emitter.run(Place(at, width))
+            if not moved:
+                with b.for_(whole, stop) as inner:
+                    emitter.run(Place(inner.index, 0))
+    sizes = sorted(p.size for p in parts)
+    of = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
+    if in_place:
+        where += ", updated in place"
+    what = f"{len(jaxpr.eqns)} elementwise equations ({cluster.base})"
+    reason = f"{len(parts)} clusters alike, of {of} elements, side by side: {what}, {where}"
+    return ElementwiseKernel(b.build((groups,), reason), tuple(p.size for p in parts))
+
+
+__all__ = ["Part", "alike_kernel"]

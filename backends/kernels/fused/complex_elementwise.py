@@ -1,0 +1,78 @@
+"""Functions of complex arrays, element by element: real and imaginary parts in vectors of their own.
+
+IREE computes with complex numbers one at a time, which matters where a function is more than a few operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
+from quire.ir.primitive import Primitive
+
+from ..core.builder import KernelBuilder
+from ..core.kernel import Kernel, Spec
+from ..core.target import KernelTarget
+from ..core.values import Buffer, Value
+from ..elements.memory import Memory
+from ..elements.operations import Elements, Expand
+
+#: Fewer elements are not worth a dispatch of their own.
+LEAST = 4096
+#: Elements a workgroup takes at least.
+GRAIN = 8192
+
+
+def applies(operands: Sequence[ShapedArray], target: KernelTarget) -> str | None:
+    """None where :func:`complex_elementwise` takes these operands, else why not."""
+    if target.kind != "cpu":
+        return "the kernel of complex functions is for CPUs"
+    if operands[0].dtype != dtypes.complex64:
+        return "the kernel of complex functions is for complex64"
+    if max(a.size for a in operands) < LEAST:
+        return f"fewer than {LEAST} elements"
+    return None
+
+
+def complex_elementwise(
+    p: Primitive,
+    params: Mapping[str, Any],
+    operands: Sequence[ShapedArray],
+    out: ShapedArray,
+    target: KernelTarget,
+    expand: Expand,
+) -> Kernel:
+    """The kernel of one elementwise primitive; operands are of the result's shape, or scalars.
+
+    Raises ``ValueError`` where :func:`applies` says, ``NotSupported`` for primitives that ``Elements`` does not know.
+    """
+    why = applies(operands, target)
+    if why is not None:
+        raise ValueError(f"{p.name} of {', '.join(a.short() for a in operands)}: {why}")
+    b = KernelBuilder(p.name, [Spec.of(a.shape, a.dtype) for a in operands], [Spec.of(out.shape, out.dtype)], target)
+    elements = Elements(b, expand)
+
+    def view(a: ShapedArray, made: Any) -> Memory:
+        buffer: Buffer = made((a.size * Memory.numbers(a.dtype),), Memory.element(a.dtype))
+        return Memory(elements, buffer, a.dtype)
+
+    sources = [view(a, lambda shape, elem, i=i: b.operand(i, shape, elem)) for i, a in enumerate(operands)]
+    result = view(out, lambda shape, elem: b.result(0, shape, elem))
+    lanes, size = target.lanes(32), out.size
+    scalars = {i: sources[i].load(0) for i, a in enumerate(operands) if not a.shape}
+    steps = -(-size // lanes)
+    groups = max(1, min(target.workgroups, size // GRAIN))
+
+    def step(number: Value) -> None:
+        at = number * lanes
+        if size % lanes:  # the last vector is moved back
+            at = b.smin(at, size - lanes)
+        xs = [scalars[i] if i in scalars else s.load(at, lanes) for i, s in enumerate(sources)]
+        y = elements.apply(p, params, [a.dtype for a in operands], out.dtype, xs)
+        result.store(y, at, lanes)
+
+    with b.distributed(steps, groups) as number:
+        step(number)
+    return b.build((groups,), f"{p.name}: {lanes} complex numbers a vector, {groups} workgroups")

@@ -1,0 +1,364 @@
+"""Clusters of elementwise equations as one kernel: one loop over the elements, in which all of them are computed.
+
+The elements have a flat, row-major index. Operands of the cluster's own size are read at it; of others (broadcasts)
+the place is made of it. Where the trailing dimensions are long, the loop goes over them, and there each operand is
+contiguous or one number; otherwise broadcast operands are gathered lane by lane. A cluster without broadcasts takes the
+number of elements as an operand, so that one executable serves arrays of any size.
+
+The last vector is moved back inside the array: some elements are computed twice, none needs a mask or a loop of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from quire.ir import dtypes
+from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import structural as st
+
+from ..core.builder import KernelBuilder
+from ..core.kernel import Kernel, NotSupported, Spec
+from ..core.memoized import memoized
+from ..core.shapes import row_major
+from ..core.target import KernelTarget
+from ..core.values import Buffer, Operand, Value
+from ..elements.memory import Memory
+from ..elements.operations import Element, Elements, Expand, literal
+
+#: So many operations are worth a workgroup of their own.
+WORK = 1 << 16
+#: Rows of fewer vectors than this are not gone over one by one: broadcast operands are gathered.
+LEAST_VECTORS = 2
+#: Arrays from this size on are computed two vectors at a time, unless that would spill registers.
+LARGE, MODERATE_WORK = 1 << 15, 400
+_IN_DOUBLE = frozenset(
+    (
+        ew.pow_p, ew.zeta_p, ew.polygamma_p, ew.igamma_p, ew.igammac_p, ew.igamma_grad_a_p, ew.random_gamma_grad_p,
+        ew.regularized_incomplete_beta_p,
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ElementwiseKernel:
+    """A kernel, and the index numbers that it takes after its operands."""
+
+    kernel: Kernel
+    scalars: tuple[int, ...]
+
+
+@memoized(256)
+def elementwise_kernel(
+    jaxpr: Jaxpr, shape: tuple[int, ...], target: KernelTarget, expand: Expand, work: int
+) -> ElementwiseKernel:
+    """The kernel of a cluster whose values have as many elements as `shape`, or are scalars.
+
+    Its operands are the jaxpr's inputs, its results the jaxpr's outputs; `work` is an estimate of the operations of one
+    element. Raises :class:`NotSupported` with the reason where there is none.
+    """
+    if target.kind != "cpu":
+        raise NotSupported("elementwise kernels are for CPUs")
+    cluster = ElementwiseCluster(jaxpr, math.prod(shape))
+    width = vector_lanes(cluster, target, work, cluster.size)
+    row = math.gcd(cluster.size, *(x.run for x in cluster.broadcasts.values()))
+    groups = max(1, min(target.workgroups, cluster.size * work // WORK))
+    if row < cluster.size and row >= LEAST_VECTORS * width:
+        return _by_rows(cluster, target, expand, width, row, groups)
+    return _flat(cluster, target, expand, width, groups)
+
+
+@dataclass(frozen=True)
+class _Broadcast:
+    """A broadcast operand: the strides of its dimensions in the shape that it is spread over.
+
+    `run` neighbours, from any multiple of it on, are read one after another, or are all one number.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    run: int
+    contiguous: bool
+
+
+class ElementwiseCluster:
+    """What a cluster computes, and how its broadcasts are read."""
+
+    def __init__(self, jaxpr: Jaxpr, size: int) -> None:
+        self.jaxpr = jaxpr
+        self.size = size
+        self.broadcasts: dict[Var, _Broadcast] = {}  # by the broadcast's result
+        if size == 0:
+            raise NotSupported("arrays without elements")
+        inputs = set(jaxpr.invars)
+        self.outvars = [v for v in jaxpr.outvars if isinstance(v, Var) and v not in inputs and v.aval.size == size]
+        if len(self.outvars) < len(jaxpr.outvars):
+            raise NotSupported("a result of another size, or that is an operand")
+        if any(v.aval.dtype not in dtypes.SHORT for v in (*jaxpr.invars, *self.outvars)):
+            raise NotSupported("a dtype without a kernel form")
+        for e in jaxpr.eqns:
+            if len(e.outputs) != 1 or e.outputs[0].aval.size != size:
+                raise NotSupported(f"{e.primitive.name} of another size")
+            if e.primitive is st.broadcast_in_dim_p and e.inputs[0].aval.size not in (1, size):
+                x = e.inputs[0]
+                if x not in inputs:
+                    raise NotSupported("a broadcast of what the cluster computes")
+                self.broadcasts[e.outputs[0]] = _broadcast(x.aval.shape, e.params["broadcast_dimensions"], e.outputs[0])
+
+    @property
+    def base(self) -> str:
+        """A name for the kernel: the first few primitives."""
+        return "_".join(list(dict.fromkeys(e.primitive.name for e in self.jaxpr.eqns))[:4])
+
+
+def _broadcast(shape: Sequence[int], dims: Sequence[int], out: Var) -> _Broadcast:
+    full = out.aval.shape
+    strides = [0] * len(full)
+    for d, n, stride in zip(dims, shape, row_major(shape)):
+        if n == full[d]:
+            strides[d] = stride if n != 1 else 0
+    run, contiguous = 1, None
+    for d in reversed(range(len(full))):
+        if full[d] == 1:
+            continue
+        if contiguous is None:
+            contiguous = strides[d] == 1
+        if strides[d] != (run if contiguous else 0):
+            break
+        run *= full[d]
+    return _Broadcast(full, tuple(strides), run, bool(contiguous))
+
+
+def vector_lanes(cluster: ElementwiseCluster, target: KernelTarget, work: int, size: int) -> int:
+    """Elements of a vector, of the widest dtype that is read or written; 0 for scalars."""
+    bits, pairs = 32, False
+    for v in (*cluster.jaxpr.invars, *cluster.outvars):
+        bits = max(bits, 8 * dtypes.real_dtype(v.aval.dtype).itemsize)
+        pairs = pairs or dtypes.is_complex(v.aval.dtype)
+    width = target.lanes(bits)
+    wide = bits > 32 or pairs or any(e.primitive in _IN_DOUBLE for e in cluster.jaxpr.eqns)
+    if size >= LARGE and work <= MODERATE_WORK and not wide:
+        width *= 2  # two registers a value: polynomials are chains of operations that wait for each other
+    while width > size:
+        width //= 2
+    return width if width > 1 else 0
+
+
+@dataclass
+class Place:
+    """Where a turn of the loop is: the flat index, and the bases of broadcast operands (None: gathered)."""
+
+    flat: Operand
+    width: int
+    row: Operand | None = None  # the index in the row
+    bases: dict[Var, Operand] = field(default_factory=dict)
+    fixed: dict[Var, Element] = field(default_factory=dict)  # broadcasts that are one number in this row
+
+
+#: The memory of an operand or result of a cluster: its number, the variable, whether it is a result.
+View = Callable[[int, Var, bool], Buffer]
+
+
+def _viewed(cluster: ElementwiseCluster, b: KernelBuilder, sized: bool) -> View:
+    """The kernel's operands and results; `sized`: those of the cluster's size have as many elements as scalar 0 says."""
+
+    def view(i: int, v: Var, is_result: bool) -> Buffer:
+        elem, numbers = Memory.element(v.aval.dtype), Memory.numbers(v.aval.dtype)
+        if sized and v.aval.size == cluster.size:
+            return b.sized(i, is_result, elem, numbers)
+        return (b.result if is_result else b.operand)(i, (v.aval.size * numbers,), elem)
+
+    return view
+
+
+class ElementwiseEmitter:
+    """Computes a cluster at a place."""
+
+    def __init__(self, cluster: ElementwiseCluster, b: KernelBuilder, expand: Expand, view: View) -> None:
+        self.cluster, self.b = cluster, b
+        self.elements = Elements(b, expand)
+        jaxpr = cluster.jaxpr
+        read = {a for e in jaxpr.eqns for a in e.inputs}
+        self.inputs = {v: self._memory(view(i, v, False), v) for i, v in enumerate(jaxpr.invars) if v in read}
+        self.outputs = [self._memory(view(i, v, True), v) for i, v in enumerate(cluster.outvars)]
+        # Operands of one number are read once, before the loop.
+        self.numbers = {v: self.inputs[v].load(0) for v in self.inputs if v.aval.size == 1}
+
+    def _memory(self, buffer: Buffer, v: Var) -> Memory:
+        return Memory(self.elements, buffer, v.aval.dtype)
+
+    def run(self, at: Place) -> None:
+        """Compute and store all results at a place."""
+        env: dict[Any, Element] = dict(self.numbers)
+
+        def read(a: Any) -> Element:
+            if isinstance(a, Literal):
+                return literal(a)
+            if a not in env:
+                env[a] = self.inputs[a].load(at.flat, at.width)
+            return env[a]
+
+        for e in self.cluster.jaxpr.eqns:
+            (v,) = e.outputs
+            if v in self.cluster.broadcasts:
+                env[v] = self._broadcast(e, at)
+            elif e.primitive is st.iota_p:
+                env[v] = self._iota(e, at)
+            elif e.primitive in (st.broadcast_in_dim_p, st.reshape_p):
+                env[v] = read(e.inputs[0])
+            elif e.primitive.family != "elementwise":
+                raise NotSupported(f"{e.primitive.name} in a cluster")
+            else:
+                types = [a.aval.dtype for a in e.inputs]
+                xs = [read(a) for a in e.inputs]
+                env[v] = self.elements.apply(e.primitive, e.params, types, v.aval.dtype, xs)
+        for v, memory in zip(self.cluster.outvars, self.outputs):
+            memory.store(env[v], at.flat, at.width)
+
+    # -- places ----------------------------------------------------------------------------------------------
+
+    def _broadcast(self, e: Eqn, at: Place) -> Element:
+        x, v = e.inputs[0], e.outputs[0]
+        if v in at.fixed:
+            return at.fixed[v]
+        assert isinstance(x, Var)
+        memory, broadcast = self.inputs[x], self.cluster.broadcasts[v]
+        if v in at.bases:
+            assert at.row is not None
+            return memory.load(at.bases[v] + at.row if isinstance(at.bases[v], Value) else at.row, at.width)
+        places = self.place(broadcast, self._indices(at))
+        if not at.width:
+            return memory.load(self.b.cast(places, "index"))
+        single = [
+            self.elements.parts(memory.load(self.b.cast(self.b.extract(places, l), "index")), memory.dtype)
+            for l in range(at.width)
+        ]
+        return self.elements.joined([self.b.from_elements(column) for column in zip(*single)])
+
+    def _indices(self, at: Place) -> Value:
+        """The flat indices at a place, i32: one, or a vector of neighbours."""
+        first = self.b.cast(self.b.index(at.flat), "i32")
+        if not at.width:
+            return first
+        return self.b.broadcast(first, at.width) + self.b.const_vector(range(at.width), "i32")
+
+    def place(self, broadcast: _Broadcast, flat: Value) -> Value:
+        """The place in an operand of a flat index."""
+        place: Value | None = None
+        below = 1  # elements of what follows the dimension
+        merged = 1  # extent of neighbouring dimensions that lie in memory like one
+        first = 0
+        dims = [d for d in reversed(range(len(broadcast.shape))) if broadcast.shape[d] != 1]
+        for k, d in enumerate(dims):
+            stride, extent = broadcast.strides[d], broadcast.shape[d]
+            first, merged = (stride, extent) if merged == 1 else (first, merged * extent)
+            after = broadcast.strides[dims[k + 1]] if k + 1 < len(dims) else None
+            if after is not None and after == first * merged:  # also two that are not in the operand
+                continue
+            if first:
+                index = self.b.udiv(flat, below)
+                if after is not None:
+                    index = self.b.urem(index, merged)
+                term = index * first
+                place = term if place is None else place + term
+            below, merged = below * merged, 1
+        assert place is not None
+        return place
+
+    def _iota(self, e: Eqn, at: Place) -> Element:
+        shape, dim, dtype = e.params["shape"], e.params["dimension"], e.params["dtype"]
+        index = self.b.udiv(self._indices(at), math.prod(shape[dim + 1 :]))
+        if dim and math.prod(shape[:dim]) > 1:
+            index = self.b.urem(index, shape[dim])
+        return self.elements.convert(index, dtypes.int32, dtype)
+
+
+def _builder(cluster: ElementwiseCluster, target: KernelTarget, scalars: int) -> KernelBuilder:
+    jaxpr = cluster.jaxpr
+    operands, results = ([Spec.of(v.aval.shape, v.aval.dtype) for v in vs] for vs in (jaxpr.invars, jaxpr.outvars))
+    return KernelBuilder("elementwise", operands, results, target, scalars=scalars)
+
+
+def _flat(
+    cluster: ElementwiseCluster, target: KernelTarget, expand: Expand, width: int, groups: int
+) -> ElementwiseKernel:
+    """One loop over all elements."""
+    places = any(e.primitive is st.iota_p for e in cluster.jaxpr.eqns)
+    if (places or cluster.broadcasts) and cluster.size >= 1 << 31:
+        raise NotSupported("broadcasts in arrays of more than 2^31 elements")
+    sized = not places and not cluster.broadcasts and width > 0
+    b = _builder(cluster, target, 1 if sized else 0)
+    count: Operand = b.scalar(0) if sized else cluster.size
+    emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, sized))
+    if not width:
+        groups = 1
+        if cluster.size == 1:
+            emitter.run(Place(0, 0))
+        else:
+            with b.for_(0, count) as loop:
+                emitter.run(Place(loop.index, 0))
+    else:
+        groups = groups if cluster.size >= groups * width else 1
+        total = b.index(count)
+        last = total - width
+        share = b.udiv(total + (groups * width - 1), groups * width) * width if groups > 1 else total
+        start = b.workgroup_id() * share if groups > 1 else b.index(0)
+        stop = b.smin(start + share, total) if groups > 1 else total
+        with b.for_(start, stop, width) as loop:
+            emitter.run(Place(b.smin(loop.index, last), width))
+    how = "of any number of elements" if sized else "gathered broadcasts" if cluster.broadcasts else "over all elements"
+    return ElementwiseKernel(_built(cluster, b, groups, how), (cluster.size,) if sized else ())
+
+
+def _by_rows(
+    cluster: ElementwiseCluster, target: KernelTarget, expand: Expand, width: int, row: int, groups: int
+) -> ElementwiseKernel:
+    """A loop over rows of neighbours along which each broadcast operand is contiguous or one number."""
+    rows = cluster.size // row
+    pieces = max(1, min(groups // rows, row // (LEAST_VECTORS * width)))  # parts of a row, where there are few rows
+    part = -(-row // (pieces * width)) * width
+    pieces = -(-row // part)
+    groups = max(1, min(groups, rows * pieces))
+    if cluster.size >= 1 << 31:
+        raise NotSupported("broadcasts in arrays of more than 2^31 elements")
+    b = _builder(cluster, target, 0)
+    emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
+    with b.distributed(rows * pieces, groups) as piece:
+        number = b.udiv(piece, pieces)
+        start = b.urem(piece, pieces) * part if pieces > 1 else b.index(0)
+        stop = b.smin(start + part, b.index(row)) if pieces > 1 else b.index(row)
+        begin = number * row
+        bases: dict[Var, Operand] = {}
+        fixed: dict[Var, Element] = {}
+        at_row = b.cast(begin, "i32")
+        for e in cluster.jaxpr.eqns:
+            broadcast = cluster.broadcasts.get(e.outputs[0])
+            if broadcast is not None:
+                base = b.cast(emitter.place(broadcast, at_row), "index")
+                if broadcast.contiguous:
+                    bases[e.outputs[0]] = base
+                else:
+                    fixed[e.outputs[0]] = emitter.inputs[e.inputs[0]].load(base)  # type: ignore[index]
+        with b.for_(start, stop, width) as loop:
+            i = b.smin(loop.index, b.index(row - width)) if row % width else loop.index
+            emitter.run(Place(begin + i, width, i, bases, fixed))
+    return ElementwiseKernel(_built(cluster, b, groups, f"rows of {row} elements"), ())
+
+
+def _built(cluster: ElementwiseCluster, b: KernelBuilder, groups: int, how: str) -> Kernel:
+    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
+    n = len(cluster.jaxpr.eqns)
+    return b.build((groups,), f"{n} elementwise equations ({cluster.base}): {how}, {where}")
+
+
+__all__ = [
+    "ElementwiseCluster",
+    "ElementwiseKernel",
+    "ElementwiseEmitter",
+    "Place",
+    "elementwise_kernel",
+    "vector_lanes",
+]

@@ -1,0 +1,110 @@
+"""The index space of a reduction cluster, and the level of each of its values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quire.ir.jaxpr import Eqn, Jaxpr, Var
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import reductions as rd
+
+from ..core.kernel import NotSupported
+
+COMBINE: dict[Primitive, Primitive] = {
+    rd.reduce_sum_p: ew.add_p, rd.reduce_prod_p: ew.mul_p, rd.reduce_max_p: ew.max_p, rd.reduce_min_p: ew.min_p,
+    rd.reduce_and_p: ew.and_p, rd.reduce_or_p: ew.or_p,
+}  # fmt: skip
+ARG = (rd.argmax_p, rd.argmin_p)
+
+#: Elementwise primitives that are dearer than reading their result from the first-level cache.
+DEAR = frozenset(
+    (
+        ew.exp_p, ew.exp2_p, ew.expm1_p, ew.log_p, ew.log1p_p, ew.logistic_p, ew.sin_p, ew.cos_p, ew.tan_p, ew.tanh_p,
+        ew.sinh_p, ew.cosh_p, ew.atan2_p, ew.asin_p, ew.acos_p, ew.atan_p, ew.pow_p, ew.erf_p, ew.erfc_p, ew.erf_inv_p,
+        ew.lgamma_p, ew.digamma_p, ew.cbrt_p, ew.div_p, ew.sqrt_p, ew.rsqrt_p,
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Space:
+    """The indices of a cluster as (outer, reduced, inner) counts, and the shapes they come from."""
+
+    shape: tuple[int, ...]
+    first: int
+    last: int
+
+    @staticmethod
+    def of(shape: Sequence[int], axes: Sequence[int]) -> Space:
+        """NotSupported unless the axes are neighbours."""
+        if list(axes) != list(range(axes[0], axes[-1] + 1)):
+            raise NotSupported("the reduced axes are not neighbours")
+        return Space(tuple(shape), axes[0], axes[-1] + 1)
+
+    @property
+    def outer(self) -> int:
+        return math.prod(self.shape[: self.first])
+
+    @property
+    def reduced(self) -> int:
+        return math.prod(self.shape[self.first : self.last])
+
+    @property
+    def inner(self) -> int:
+        return math.prod(self.shape[self.last :])
+
+
+class ReductionCluster:
+    """A cluster's jaxpr with the level of each value, and what is full."""
+
+    def __init__(self, jaxpr: Jaxpr, space: Space) -> None:
+        self.jaxpr = jaxpr
+        self.space = space
+        self.outvars = [v for v in jaxpr.outvars if isinstance(v, Var)]
+        if len(self.outvars) < len(jaxpr.outvars):
+            raise NotSupported("a result that is a literal")
+        self.producer: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outputs}
+        self.level: dict[Var, int] = dict.fromkeys(jaxpr.invars, 0)
+        self.reductions: list[Eqn] = []
+        for e in jaxpr.eqns:
+            level = max((self.level[a] for a in e.inputs if isinstance(a, Var)), default=0)
+            if e.primitive in COMBINE or e.primitive in ARG:
+                if e.inputs[0].aval.shape != space.shape:
+                    raise NotSupported("a reduction of another shape")
+                self.reductions.append(e)
+                level += 1
+            for v in e.outputs:
+                self.level[v] = level
+        self.levels = 1 + max((self.level[v] for v in self.level if self.full(v)), default=0)
+
+    def full(self, a: Any) -> bool:
+        """Whether a value has one number for each index of the space."""
+        return a.aval.shape == self.space.shape
+
+    def kept(self) -> list[Var]:
+        """Full values that a later pass needs and that are dear to compute again."""
+        out: list[Var] = []
+        for e in self.jaxpr.eqns:
+            level = self.level[e.outputs[0]] if e.outputs else 0
+            if not (e.outputs and self.full(e.outputs[0])):
+                continue
+            for a in e.inputs:
+                if isinstance(a, Var) and self.full(a) and a in self.producer and self.level[a] < level:
+                    if a not in out and self._dear(a):
+                        out.append(a)
+        return out
+
+    def _dear(self, a: Var) -> bool:
+        stack, level = [a], self.level[a]
+        while stack:
+            e = self.producer.get(stack.pop())
+            if e is None:
+                continue
+            if e.primitive in DEAR:
+                return True
+            stack += [x for x in e.inputs if isinstance(x, Var) and self.full(x) and self.level[x] == level]
+        return False

@@ -1,0 +1,362 @@
+"""Computing the values of a reduction cluster at a place of its space, and accumulating them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.dtypes import DType
+from quire.ir.jaxpr import Eqn, Literal, Var
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import reductions as rd
+from quire.ir.primitives import structural as st
+
+from ..core.builder import KernelBuilder
+from ..core.kernel import NotSupported
+from ..core.shapes import row_major
+from ..core.values import Buffer, Operand, Value, lanes
+from ..elements.memory import Memory
+from ..elements.operations import HALF, Element, Elements, Expand, literal
+from .reduction_cluster import ARG, COMBINE, ReductionCluster
+
+
+@dataclass
+class Frame:
+    """A place in the space: the flat indices along outer, reduced and inner, and the lanes there (0: a scalar).
+
+    Lanes are neighbours along the rows, or with `across` in neighbouring rows.
+    """
+
+    outer: Operand
+    reduced: Operand
+    inner: Operand
+    width: int
+    level: int
+    values: dict[Any, Element] = field(default_factory=dict)
+    across: bool = False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where a value of an early pass is for later ones: a result's memory, or one row on the stack."""
+
+    memory: Memory
+    on_stack: bool
+    is_result: bool
+
+
+class ReductionEmitter:
+    """Computes a cluster's values at a place.
+
+    `operands` are the numbers of the kernel's operands that the jaxpr's inputs are: by default all, in order. Inputs
+    and outputs in `own` are rows in memory of the workgroup's own; `starts` says where the row at hand begins.
+    """
+
+    def __init__(
+        self, cluster: ReductionCluster, b: KernelBuilder, expand: Expand, operands: Mapping[Var, int] | None = None,
+        own: Mapping[Var, Buffer] | None = None,
+    ) -> None:  # fmt: skip
+        self.cluster = cluster
+        self.b = b
+        self.elements = Elements(b, expand)
+        self.rows: dict[Any, Element] = {}  # reductions and what is computed of them, for the row at hand
+        self.saved: dict[Var, Kept] = {}
+        jaxpr = cluster.jaxpr
+        if operands is None:
+            operands = {v: i for i, v in enumerate(jaxpr.invars)}
+        self.inputs = {v: Memory(self.elements, _flat(b.operand, i, v.aval), v.aval.dtype) for v, i in operands.items()}
+        rows = {v: Memory(self.elements, buffer, v.aval.dtype) for v, buffer in (own or {}).items()}
+        self.starts: dict[Memory, Operand] = dict.fromkeys(rows.values(), 0)
+        self.inputs.update({v: rows[v] for v in jaxpr.invars if v in rows})
+        results = itertools.count()
+        self.outputs = [
+            rows[v] if v in rows else Memory(self.elements, _flat(b.result, next(results), v.aval), v.aval.dtype)
+            for v in jaxpr.outvars
+            if isinstance(v, Var)
+        ]
+
+    # -- values ----------------------------------------------------------------------------------------------
+
+    def value(self, a: Any, at: Frame) -> Element:
+        """A full value at a place, or a row's value."""
+        if isinstance(a, Literal):
+            return literal(a)
+        known = self.rows.get(a)
+        if known is None:
+            known = at.values.get(a)
+        if known is not None:
+            return known
+        if not self.cluster.full(a):
+            out = self.rows[a] = self._row(a, at)
+            return out
+        saved = self.saved.get(a)
+        if saved is not None and at.level > self.cluster.level[a]:
+            out = saved.memory.load(self._kept_place(at, saved), at.width)
+        elif a in self.inputs:
+            out = self.load(a, range(len(a.aval.shape)), at)
+        else:
+            out = self._compute(self.cluster.producer[a], at)
+        at.values[a] = out
+        return out
+
+    def _row(self, a: Var, at: Frame) -> Element:
+        """A scalar, or a value that is the same along the reduced axes: computed once for the row."""
+        e = self.cluster.producer.get(a)
+        if e is None:
+            if a.aval.shape == ():
+                return self.inputs[a].load(0)
+            if a.aval.size != self.cluster.space.outer:
+                raise NotSupported(f"an operand {a.aval.short()} of rows")
+            return self.inputs[a].load(at.outer, at.width if at.across else 0)
+        if e.primitive in (st.broadcast_in_dim_p, st.reshape_p):
+            x = e.inputs[0]
+            if x.aval.shape and x.aval.size != a.aval.size:
+                raise NotSupported(f"{e.primitive.name} to {a.aval.short()}")
+            return self.value(x, at)
+        return self._apply(e, at)
+
+    def _compute(self, e: Eqn, at: Frame) -> Element:
+        if e.primitive is st.broadcast_in_dim_p:
+            x = e.inputs[0]
+            if not isinstance(x, Var) or not x.aval.shape or x in self.cluster.producer or x in self.rows:
+                return self.value(x, at)
+            return self.load(x, e.params["broadcast_dimensions"], at)
+        return self._apply(e, at)
+
+    def _apply(self, e: Eqn, at: Frame) -> Element:
+        if e.primitive.family != "elementwise":
+            raise NotSupported(f"{e.primitive.name} in a cluster")
+        xs = [self.value(a, at) for a in e.inputs]
+        return self.elements.apply(e.primitive, e.params, [a.aval.dtype for a in e.inputs], e.outputs[0].aval.dtype, xs)
+
+    # -- memory ----------------------------------------------------------------------------------------------
+
+    def load(self, a: Var, dims: Sequence[int], at: Frame) -> Element:
+        """An input at a place, its dimensions being these of the space (those of size 1 repeated)."""
+        space, shape = self.cluster.space, a.aval.shape
+        if self.inputs[a] in self.starts:
+            return self.inputs[a].load(self.place(at, self.inputs[a]), at.width)
+        strides = [0] * len(space.shape)
+        for d, n, stride in zip(dims, shape, row_major(shape)):
+            if n == space.shape[d]:
+                strides[d] = stride
+            elif n != 1:
+                raise NotSupported(f"a broadcast of {a.aval.short()}")
+        if at.across:
+            step = _step(space.shape, (0, space.first), strides)
+            if step is None:
+                raise NotSupported(f"{a.aval.short()} has no one stride across rows")
+            place = at.outer * step + self._linear(at.reduced, space.first, space.last, strides)
+            return self.inputs[a].load(place, at.width, step) if step else self.inputs[a].load(place)
+        base = self._linear(at.outer, 0, space.first, strides)
+        along = self._linear(at.reduced, space.first, space.last, strides)
+        inner = self._linear(at.inner, space.last, len(space.shape), strides)
+        row_form = space.inner == 1
+        vector_dims = (space.first, space.last) if row_form else (space.last, len(space.shape))
+        place = base + along + inner if isinstance(base, Value) else along + inner + base
+        if not at.width or not any(strides[slice(*vector_dims)]):
+            return self.inputs[a].load(place)
+        if _step(space.shape, vector_dims, strides) != 1:
+            raise NotSupported(f"{a.aval.short()} is not contiguous along vectors")
+        return self.inputs[a].load(place, at.width)
+
+    def varies(self, x: Var, e: Eqn) -> bool:
+        """Whether a broadcast input is not the same all along the reduced axes."""
+        space = self.cluster.space
+        dims = zip(e.params["broadcast_dimensions"], x.aval.shape)
+        return any(n != 1 for d, n in dims if d >= space.first)
+
+    def _linear(self, index: Operand, first: int, last: int, strides: Sequence[int]) -> Operand:
+        """The flat place of the index of some dimensions."""
+        shape = self.cluster.space.shape
+        if not any(strides[first:last]):
+            return 0
+        step = _step(shape, (first, last), strides)
+        if step is not None:
+            return index * step
+        place: Operand = 0
+        rest = index if isinstance(index, Value) else self.b.index(index)
+        for d in range(last - 1, first - 1, -1):
+            i = self.b.urem(rest, shape[d]) if d > first else rest
+            rest = self.b.udiv(rest, shape[d])
+            if strides[d]:
+                place = i * strides[d] + place
+        return place
+
+    def place(self, at: Frame, memory: Memory | None = None) -> Operand:
+        """The flat place of a frame in an array of the space, or in a row of the workgroup's own."""
+        space = self.cluster.space
+        if memory in self.starts:
+            return self.b.index(self.starts[memory]) + at.reduced
+        outer = at.outer * (space.reduced * space.inner) if not _is_zero(at.outer) else 0
+        along = at.reduced * space.inner if not _is_zero(at.reduced) else 0
+        total = at.inner
+        for part in (along, outer):
+            total = part if _is_zero(total) else total if _is_zero(part) else total + part
+        return total
+
+    def _kept_place(self, at: Frame, kept: Kept) -> Operand:
+        if not kept.on_stack:
+            return self.place(at, kept.memory)
+        return at.reduced * at.width if at.across else at.reduced
+
+    def prepare(self, at: Frame) -> None:
+        """Compute what is the same along the row, or rows, before the loop of a pass."""
+        cluster = self.cluster
+        for e in cluster.jaxpr.eqns:
+            (v, *_) = e.outputs
+            if v in self.rows or cluster.level[v] > at.level:
+                continue
+            if e.primitive is st.broadcast_in_dim_p and cluster.full(v):
+                x = e.inputs[0]
+                if isinstance(x, Var) and x.aval.shape and x in self.inputs and not self.varies(x, e):
+                    self.rows[v] = self.load(x, e.params["broadcast_dimensions"], at)
+                    continue
+            if cluster.full(v) or e.primitive in COMBINE or e.primitive in ARG:
+                for a in e.inputs:
+                    if (
+                        isinstance(a, Var)
+                        and not cluster.full(a)
+                        and (a.aval.shape == () or e.primitive.family == "elementwise")
+                    ):
+                        self.value(a, at)
+            else:
+                self.value(v, at)
+
+    def store_full(self, at: Frame) -> None:
+        """Write the full results of the frame's level, and what later passes read."""
+        stride = self.cluster.space.reduced if at.across else 1
+        for v, kept in self.saved.items():
+            if self.cluster.level[v] == at.level and not kept.is_result:
+                kept.memory.store(self.value(v, at), self._kept_place(at, kept), at.width)
+        outputs = [
+            (memory, self.value(v, at))
+            for v, memory in zip(self.cluster.outvars, self.outputs)
+            if self.cluster.full(v) and self.cluster.level[v] == at.level
+        ]
+        # All are computed before any is written: one may have the place of a kept value that another reads.
+        for memory, x in outputs:
+            memory.store(x, self.place(at, memory), at.width, stride)
+
+
+def _is_zero(x: Operand) -> bool:
+    return isinstance(x, int) and x == 0
+
+
+def _step(shape: Sequence[int], dims: tuple[int, int], strides: Sequence[int]) -> int | None:
+    """The distance of neighbours where some dimensions lie in memory like one."""
+    step = None
+    extent = 1
+    for d in range(dims[1] - 1, dims[0] - 1, -1):
+        if shape[d] == 1:
+            continue
+        if step is None:
+            step = strides[d]
+        elif strides[d] != step * extent:
+            return None
+        extent *= shape[d]
+    return step if step is not None else 0
+
+
+def _flat(view: Callable[..., Any], i: int, aval: Any) -> Any:
+    return view(i, (aval.size * Memory.numbers(aval.dtype),), Memory.element(aval.dtype))
+
+
+class Accumulator:
+    """The running value of one reduction: one element, or a value and its index for argmax and argmin."""
+
+    def __init__(self, emitter: ReductionEmitter, e: Eqn) -> None:
+        self.emitter, self.e = emitter, e
+        self.b, self.elements = emitter.b, emitter.elements
+        self.arg = e.primitive in ARG
+        dtype = e.inputs[0].aval.dtype
+        self.wide = dtypes.float32 if dtype in HALF else dtype
+        self.source = dtype
+        self.out = e.outputs[0].aval.dtype
+        if self.arg and (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
+            raise NotSupported(f"{e.primitive.name} of {dtypes.SHORT[dtype]}")
+        if dtypes.is_complex(dtype) and e.primitive is not rd.reduce_sum_p:
+            raise NotSupported(f"{e.primitive.name} of complex numbers")
+
+    def start(self, width: int) -> list[Value]:
+        """The values before the first element."""
+        parts = self.elements.parts(_identity(self.e.primitive, self.wide), self.wide, width)
+        if self.arg:
+            index = self.elements.parts(2**31 - 1, dtypes.int32, width)
+            return [*parts, *index]
+        return parts
+
+    def add(self, state: Sequence[Value], at: Frame, index: Operand) -> list[Value]:
+        """With the operand's value at a place; `index` is the first lane's along the reduced axes."""
+        x = self.elements.lift(self.emitter.value(self.e.inputs[0], at), self.source, at.width)
+        if self.source in HALF:
+            x = self.elements.convert(x, self.source, dtypes.float32)
+        if not self.arg:
+            return self.merge(state, self.elements.parts(x, self.wide, at.width))
+        i = self.b.cast(self.b.index(index), "i32")
+        if at.width:
+            i = self.b.broadcast(i, at.width)
+            if self.emitter.cluster.space.inner == 1 and not at.across:
+                i = i + self.b.const_vector(range(at.width), "i32")
+        return self.merge(state, [*self.elements.parts(x, self.wide, at.width), i])
+
+    def merge(self, x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
+        """Of two parts of the data."""
+        if not self.arg:
+            both = [self.elements.joined(list(x)), self.elements.joined(list(y))]
+            out = self.elements.apply(COMBINE[self.e.primitive], {}, [self.wide] * 2, self.wide, both)
+            return self.elements.parts(out, self.wide, lanes(x[0].type))
+        (v, i), (w, j) = x, y
+        b = self.b
+        is_float = dtypes.is_float(self.wide)
+        more = "gt" if self.e.primitive is rd.argmax_p else "lt"
+        kind = "o" if is_float else "u" if dtypes.is_unsigned(self.wide) else "s"
+        better = b.cmp(kind + more, w, v)
+        same = b.cmp("oeq" if is_float else "eq", w, v)
+        if is_float:  # NaN is the most extreme of all
+            w_nan, v_nan = b.cmp("uno", w, w), b.cmp("uno", v, v)
+            not_nan = b.cmp("oeq", v, v)
+            better = b.or_(b.and_(better, not_nan), b.and_(w_nan, not_nan))
+            same = b.or_(same, b.and_(w_nan, v_nan))
+        better = b.or_(better, b.and_(same, b.cmp("slt", j, i)))
+        return [b.select(better, w, v), b.select(better, j, i)]
+
+    def across(self, state: Sequence[Value]) -> list[Value]:
+        """All lanes as one."""
+        n = lanes(state[0].type)
+        state = list(state)
+        while n > 1:
+            n //= 2
+            low = [self.b.shuffle(x, x, range(n)) for x in state]
+            high = [self.b.shuffle(x, x, range(n, 2 * n)) for x in state]
+            state = self.merge(low, high)
+        return [self.b.extract(x, 0) for x in state]
+
+    def result(self, state: Sequence[Value]) -> Element:
+        """The reduction's value."""
+        if self.arg:
+            return self.elements.convert(state[1], dtypes.int32, self.out)
+        x = self.elements.joined(list(state))
+        return self.elements.convert(x, self.wide, self.out) if self.wide != self.out else x
+
+
+def _identity(p: Primitive, dtype: DType) -> Any:
+    if p is rd.reduce_sum_p:
+        return 0
+    if p is rd.reduce_prod_p:
+        return 1
+    if dtypes.is_bool(dtype):
+        return p in (rd.reduce_and_p, rd.reduce_min_p)
+    lowest = p in (rd.reduce_max_p, rd.argmax_p)
+    if p in (rd.reduce_and_p, rd.reduce_or_p):
+        return -1 if p is rd.reduce_and_p else 0
+    if dtypes.is_float(dtype):
+        return -math.inf if lowest else math.inf
+    info = np.iinfo(dtype)
+    return int(info.min if lowest else info.max)

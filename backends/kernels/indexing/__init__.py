@@ -1,0 +1,5 @@
+"""Gather and scatter of windows at places that index vectors say.
+
+`gather` copies windows by vectors, `scatter` updates them in the order of the updates. `index_vectors` reads the index
+vectors from memory, or computes them from the equations that the fuse pass has put beside the operation.
+"""

@@ -1,0 +1,401 @@
+"""Scatter: set, add, mul, min, max of windows of updates at indexed places of the operand.
+
+Updates are applied one after the other in the order of the scatter dimensions (of equal places the last write
+wins, sums are deterministic). A window that does not lie inside the operand is left out whole (``drop``) or
+moved inside (``clip``); no index value of any type makes the kernel touch other memory. Loops run over the
+dimensions of the updates in their order; neighbouring window dimensions that are contiguous in both arrays
+become one, and the innermost run is vectorised.
+
+The work is spread over workgroups in one of two ways. Dimensions in which updates cannot meet (batching, and leading
+window dimensions that no index moves) are shared out. Else, each workgroup has a range of an indexed dimension of the
+operand: it goes through all index vectors, and applies the windows that begin there. Where that range is one piece of
+memory, it can copy it before: an operand that has to keep its elements is then copied by all workgroups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+from ..core.builder import KernelBuilder
+from ..core.kernel import Kernel, Spec
+from ..core.shapes import row_major
+from ..core.target import KernelTarget
+from ..core.values import Value
+from ..elements.combiner import Combiner, Op
+from .index_vectors import IndexVectors, OpenedVectors, StoredVectors
+
+ScatterOp = Literal["set", "add", "mul", "min", "max"]
+Mode = Literal["drop", "clip"]
+
+_OPS: dict[str, Op] = {"add": "sum", "mul": "prod", "min": "min", "max": "max"}
+
+#: Updates that are worth a workgroup of their own, and bytes that are read and written.
+GROUP_UPDATES, GROUP_BYTES = 2048, 1 << 16
+#: Passing over a window that begins in another workgroup's range takes as long as so many bytes.
+PASSED_BYTES = 32
+#: The windows of a range are listed before they are applied: so many index vectors at a time.
+LISTED = 512
+
+
+@dataclass(frozen=True)
+class ScatterDims:
+    """StableHLO's scatter dimension numbers (JAX's, whose ``index_vector_dim`` is always the last: None)."""
+
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    scatter_dims_to_operand_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+    index_vector_dim: int | None = None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One loop over the updates: its length and its stride in updates and operand (elements).
+
+    ``role``: a scatter position, a window dimension, or one in which updates cannot meet (free). ``batch`` is the
+    dimension of the index vectors' array that it goes over, if any.
+    """
+
+    size: int
+    update: int
+    operand: int
+    role: Literal["scatter", "window", "free"]
+    batch: int | None = None
+
+
+def applies(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target: KernelTarget) -> str | None:
+    """None where the kernel can do the scatter, else why not."""
+    if target.kind != "cpu":
+        return "the scatter kernel applies updates one after the other: CPUs only"
+    if indices.dtype.kind not in ("int", "uint"):
+        return f"indices must be integers, got {indices.dtype.name}"
+    if operand.dtype != updates.dtype:
+        return f"operand and updates differ: {operand.dtype.name} and {updates.dtype.name}"
+    if not dims.scatter_dims_to_operand_dims:
+        return "no dimension is indexed"
+    sizes = window_sizes(operand, updates, dims)
+    if any(w > d for w, d in zip(sizes, operand.shape)):
+        return f"a window {sizes} is larger than the operand {operand}"
+    return None
+
+
+def window_sizes(operand: Spec, updates: Spec, dims: ScatterDims) -> list[int]:
+    """The size of one window along each dimension of the operand."""
+    single = {*dims.inserted_window_dims, *dims.operand_batching_dims}
+    sizes = iter(updates.shape[d] for d in dims.update_window_dims)
+    return [1 if d in single else next(sizes) for d in range(len(operand.shape))]
+
+
+def scatter(
+    op: ScatterOp,
+    operand: Spec,
+    indices: Spec | IndexVectors,
+    updates: Spec,
+    dims: ScatterDims,
+    target: KernelTarget,
+    *,
+    mode: Mode = "drop",
+    keep: bool = False,
+) -> Kernel:
+    """The kernel with operands (operand, what the indices are made of, updates); its one result is the operand, updated.
+
+    It is updated in place, and ``tied`` says so: an operand that must keep its value (``keep``) has to be copied by
+    whoever calls. Where ``keep`` is given and ``tied`` is empty, the kernel makes the copy. Raises ``ValueError`` where
+    :func:`applies` says so, and ``NotSupported`` where the indices cannot be computed.
+    """
+    if isinstance(indices, Spec):
+        indices = StoredVectors(indices, dims.index_vector_dim)
+    why = applies(operand, indices.spec, updates, dims, target)
+    if why is not None:
+        raise ValueError(f"scatter into {operand}: {why}")
+    operands = [operand, *indices.operands, updates]
+    if updates.size == 0 or operand.size == 0:
+        return Kernel.nothing(f"scatter_{op}", operands, [operand], [0], "no updates")
+    axes = _axes(operand, indices.spec, updates, dims)
+    free = next((i for i, a in enumerate(axes) if a.role != "free"), len(axes))
+    share = _share(operand, updates, dims, axes, target, keep)
+    copies = keep and share is not None and share.whole
+    b = KernelBuilder(f"scatter_{op}", operands, [operand], target, tied={} if copies else {0: 0})
+    writer = _Writer(b, op, operand, indices, updates, dims, mode)
+    if share is None or share.groups == 1 and not copies:
+        shared = math.prod(a.size for a in axes[:free])
+        groups = max(1, min(shared, target.workgroups, updates.size // GROUP_UPDATES))
+        with b.distributed(shared, groups) as number:
+            writer.positions(axes[free:], writer.origin().at(axes[:free], number))
+        how = "in order of the updates"
+    else:
+        groups = share.groups
+        writer.ranges(axes, share, copies)
+        how = f"{groups} ranges of dimension {share.dim}, each in order of the updates"
+    place = "into a copy" if copies else "in place"
+    made = "" if isinstance(indices, StoredVectors) else "; the indices computed here"
+    where = "outside: dropped" if mode == "drop" else "outside: clipped"
+    return b.build((groups,), f"scatter {op} of {updates} {place}, {how}; {where}{made}")
+
+
+@dataclass(frozen=True)
+class Share:
+    """A dimension of the operand, indexed by component ``component``, that workgroups have ranges of.
+
+    ``whole``: a range is one piece of memory, ``row`` elements for each index.
+    """
+
+    dim: int
+    component: int
+    size: int
+    row: int
+    groups: int
+    whole: bool
+
+
+def _share(
+    operand: Spec, updates: Spec, dims: ScatterDims, axes: Sequence[Axis], target: KernelTarget, keep: bool
+) -> Share | None:
+    """The ranges of an indexed dimension that windows have one element of; None where dimensions are free."""
+    if any(a.role == "free" for a in axes):
+        return None
+    sizes = window_sizes(operand, updates, dims)
+    d = min(dims.scatter_dims_to_operand_dims)
+    if sizes[d] != 1 or operand.shape[d] == 1:
+        return None
+    before = math.prod(operand.shape[:d])
+    bytes_ = (updates.size + (operand.size if keep and before == 1 else 0)) * operand.dtype.nbytes
+    passed = updates.size // math.prod(sizes) * PASSED_BYTES
+    groups = min(operand.shape[d], target.workgroups, bytes_ // GROUP_BYTES, bytes_ // passed)
+    row = math.prod(operand.shape[d + 1 :])
+    return Share(d, dims.scatter_dims_to_operand_dims.index(d), operand.shape[d], row, max(1, groups), before == 1)
+
+
+def _axes(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims) -> list[Axis]:
+    """The loops over the updates: free leading ones, scatter positions, then the rest of the window."""
+    strides_u, strides_o = row_major(updates.shape), row_major(operand.shape)
+    vector_dim = len(indices.shape) - 1 if dims.index_vector_dim is None else dims.index_vector_dim
+    shift = {i: i - (i > vector_dim) for i in dims.scatter_indices_batching_dims}
+    batching = {shift[i]: o for i, o in zip(dims.scatter_indices_batching_dims, dims.operand_batching_dims)}
+    single = {*dims.inserted_window_dims, *dims.operand_batching_dims}
+    windows = iter(d for d in range(len(operand.shape)) if d not in single)
+    leading: list[Axis] = []
+    scatter_axes: list[Axis] = []
+    window: list[Axis] = []
+    batch = 0
+    for d, size in enumerate(updates.shape):
+        if d in dims.update_window_dims:
+            o = next(windows)
+            free = o not in dims.scatter_dims_to_operand_dims
+            axis = Axis(size, strides_u[d], strides_o[o], "free" if free else "window")
+            (leading if free and not scatter_axes else window).append(axis)
+        else:
+            o = batching.get(batch)
+            axis = Axis(size, strides_u[d], 0 if o is None else strides_o[o], "scatter" if o is None else "free", batch)
+            batch += 1
+            # A batching dimension separates updates; it may go outside where it already is.
+            (leading if o is not None and not scatter_axes else scatter_axes).append(axis)
+    scatter_axes = [replace(a, role="scatter") for a in scatter_axes]
+    window = [replace(a, role="window") for a in window]
+    keep = [a for a in (*leading, *scatter_axes) if a.size > 1]
+    return keep + _merged([a for a in window if a.size > 1])
+
+
+def _merged(axes: Sequence[Axis]) -> list[Axis]:
+    """Neighbouring window axes that are one contiguous axis in updates and operand become one."""
+    out: list[Axis] = []
+    for axis in axes:
+        last = out[-1] if out else None
+        if last and last.update == axis.update * axis.size and last.operand == axis.operand * axis.size:
+            out[-1] = replace(axis, size=last.size * axis.size)
+        else:
+            out.append(axis)
+    return out
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Flat places in updates and operand, and the index vector's place in each dimension met so far."""
+
+    update: Value
+    operand: Value
+    vector: dict[int, Value] = field(default_factory=dict[int, Value])
+
+    def moved(self, steps: Value, axis: Axis) -> _Place:
+        """The place ``steps`` further along ``axis``."""
+
+        def move(at: Value, stride: int) -> Value:
+            return at + steps * stride if stride else at
+
+        vector = self.vector if axis.batch is None else {**self.vector, axis.batch: steps}
+        return _Place(move(self.update, axis.update), move(self.operand, axis.operand), vector)
+
+    def at(self, axes: Sequence[Axis], number: Value) -> _Place:
+        """The place of a number in the order of these axes' indices."""
+        place, b = self, number.builder
+        for axis in reversed(axes):
+            first = axis is axes[0]
+            place = place.moved(number if first else b.urem(number, axis.size), axis)
+            number = number if first else b.udiv(number, axis.size)
+        return place
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """The inner part of a scatter kernel: from a position of the updates to the elements of its window."""
+
+    b: KernelBuilder
+    op: ScatterOp
+    operand: Spec
+    indices: IndexVectors
+    updates: Spec
+    dims: ScatterDims
+    mode: Mode
+
+    @cached_property
+    def vectors(self) -> OpenedVectors:
+        """The index vectors."""
+        return self.indices.opened(self.b, 1)
+
+    def origin(self) -> _Place:
+        """The first element of everything."""
+        return _Place(self.b.index(0), self.b.index(0))
+
+    # -- all of the operand ----------------------------------------------------------------------------------
+
+    def positions(self, axes: Sequence[Axis], place: _Place) -> None:
+        """Loop over the scatter positions and apply each window."""
+        b = self.b
+        window = [a for a in axes if a.role == "window"]
+        with ExitStack() as loops:
+            for axis in axes:
+                if axis.role != "window":
+                    loop = loops.enter_context(b.for_(0, axis.size))
+                    place = place.moved(loop.index, axis)
+            inside, start, _ = self._start(place)
+            if inside is not None:
+                loops.enter_context(b.if_(inside))
+            self._window(window, replace(place, operand=place.operand + start))
+
+    # -- a range of a dimension ------------------------------------------------------------------------------
+
+    def ranges(self, axes: Sequence[Axis], share: Share, copies: bool) -> None:
+        """This workgroup's range: copied if need be, then updated by the windows that begin in it."""
+        b = self.b
+        size = -(-share.size // share.groups)
+        first = b.smin(b.workgroup_id() * size, b.index(share.size))
+        last = b.smin(first + size, b.index(share.size))
+        if copies:
+            self._copy(first * share.row, last * share.row)
+        scatters = [a for a in axes if a.role != "window"]
+        window = [a for a in axes if a.role == "window"]
+        count = math.prod(a.size for a in scatters)
+        listed = min(LISTED, count)
+        to, of = b.stack((listed + 1,), "i64"), b.stack((listed + 1,), "i64")
+        with b.for_(0, count, listed) as block:
+            stop = b.smin(block.index + listed, b.index(count))
+            # A window that is not of this range is overwritten in the list by the next one.
+            with b.for_(block.index, stop, init=[b.index(0)]) as loop:
+                place = self.origin().at(scatters, loop.index)
+                inside, start, along = self._start(place, share.component)
+                mine = b.cmp("ult", along - first, last - first)
+                mine = mine if inside is None else mine & inside
+                b.store(b.cast(place.operand + start, "i64"), to, loop.carried[0])
+                b.store(b.cast(place.update, "i64"), of, loop.carried[0])
+                loop.yield_(loop.carried[0] + b.cast(b.cast(mine, "i64", signed=False), "index"))
+            with b.for_(0, loop.results[0]) as each:
+                update, at = (b.cast(b.load(x, each.index), "index") for x in (of, to))
+                self._window(window, _Place(update, at))
+
+    def _copy(self, first: Value, last: Value) -> None:
+        """Copy these elements of the operand to the result."""
+        b, words = self.b, self.operand.dtype.words
+        size, word = self.operand.size * words, self.operand.dtype.word
+        source, result = b.operand(0, (size,), word), b.result(0, (size,), word)
+        lanes = b.target.lanes(int(word[1:]))
+        start, stop = first * words, last * words
+        whole = start + b.udiv(stop - start, 4 * lanes) * (4 * lanes)
+        with b.for_(start, whole, 4 * lanes) as loop:
+            values = [b.vload(lanes, source, loop.index + k * lanes) for k in range(4)]
+            for k, x in enumerate(values):
+                b.vstore(x, result, loop.index + k * lanes)
+        with b.for_(whole, stop) as loop:
+            b.store(b.load(source, loop.index), result, loop.index)
+
+    # -- one window ------------------------------------------------------------------------------------------
+
+    def _start(self, place: _Place, component: int = 0) -> tuple[Value | None, Value, Value]:
+        """Read an index vector: whether its window lies inside (None: always), how far from a place it begins, and one
+        of its components, as far as it lies inside."""
+        b, dims, dtype = self.b, self.dims, self.indices.spec.dtype
+        signed = dtype.kind == "int"
+        sizes = window_sizes(self.operand, self.updates, dims)
+        strides = row_major(self.operand.shape)
+        at, along = b.index(0), b.index(0)
+        inside: Value | None = None
+        for k, d in enumerate(dims.scatter_dims_to_operand_dims):
+            index = b.cast(self.vectors.component(self._vector(place), k), "i64", signed=signed)
+            limit = self.operand.shape[d] - sizes[d]
+            if self.mode == "drop":
+                fits = b.cmp("ule", index, limit)  # a negative index is a huge unsigned one
+                inside = fits if inside is None else inside & fits
+            elif signed:
+                index = b.smin(b.smax(index, 0), limit)
+            else:
+                index = b.umin(index, limit)
+            index = b.cast(index, "index")
+            along = index if k == component else along
+            at = at + index * strides[d]
+        return inside, at, along
+
+    def _vector(self, place: _Place) -> list[Value]:
+        """The place of an index vector; dimensions of size 1 have no loop."""
+        rank = len(self.updates.shape) - len(self.dims.update_window_dims)
+        return [place.vector.get(d, self.b.index(0)) for d in range(rank)]
+
+    def _window(self, axes: Sequence[Axis], place: _Place) -> None:
+        b = self.b
+        with ExitStack() as loops:
+            run = 1
+            if axes and axes[-1].update == 1 and axes[-1].operand == 1:
+                run, axes = axes[-1].size, axes[:-1]
+            for axis in axes:
+                loop = loops.enter_context(b.for_(0, axis.size))
+                place = place.moved(loop.index, axis)
+            self._run(run, place)
+
+    def _run(self, length: int, place: _Place) -> None:
+        """``length`` contiguous elements: whole vectors, then ever shorter ones."""
+        b, dtype = self.b, self.operand.dtype
+        lanes = b.target.lanes(dtype.bits if self.op == "set" else max(16, dtype.bits))
+        whole = length // lanes * lanes
+        if whole == lanes:
+            self._elements(lanes, place, 0)
+        elif whole:
+            with b.for_(0, whole, lanes) as loop:
+                self._elements(lanes, place, loop.index)
+        done = whole
+        while done < length:
+            n = 1 << ((length - done).bit_length() - 1)
+            self._elements(n, place, done)
+            done += n
+
+    def _elements(self, n: int, place: _Place, offset: Value | int) -> None:
+        b, dtype = self.b, self.operand.dtype
+        to, at = place.operand + offset, place.update + offset
+        new = len(b.operands) - 1
+        if self.op == "set":
+            words = dtype.words
+            target = b.result(0, (self.operand.size * words,), dtype.word)
+            source = b.operand(new, (self.updates.size * words,), dtype.word)
+            b.vstore(b.vload(n * words, source, at * words), target, to * words)
+            return
+        combiner = Combiner(b, _OPS[self.op], dtype)
+        target = b.result(0, (self.operand.size * dtype.parts,), combiner.memory)
+        source = b.operand(new, (self.updates.size * dtype.parts,), combiner.memory)
+        old, add = combiner.load(n, target, to), combiner.load(n, source, at)
+        combiner.store(combiner.combine(old, add), target, to)
+
+
+__all__ = ["ScatterDims", "ScatterOp", "Share", "applies", "scatter", "window_sizes"]

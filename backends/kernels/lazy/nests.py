@@ -1,0 +1,588 @@
+"""Loop nests: storing lazy arrays to memory, reducing them, contracting two of them.
+
+The innermost loop runs over vectors along one dimension, several of them a turn so that they overlap; what is left of
+the dimension is written out in shorter vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from quire.ir import dtypes
+from quire.ir.dtypes import DType
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import elementwise as ew
+
+from ..core.builder import STACK_BYTES
+from ..core.kernel import NotSupported
+from ..core.values import Value
+from ..elements.memory import Memory
+from ..elements.operations import HALF, Element, Elements, choose, precedes, width_of
+from .nodes import Array, Elementwise, Index, Ix, Node, Reader, Vec, flat
+
+Combine = Callable[[Element, Element], Element]
+
+#: The copy of a strip of a matrix: half of the first-level cache.
+PACK_BYTES = 16384
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some neighbouring vectors of a dimension: where the first begins, and their width (0: a scalar)."""
+
+    start: Ix
+    width: int
+    count: int = 1
+
+
+class Nests:
+    """Emits loop nests. ``work`` adds up the operations of what was emitted, in vectors."""
+
+    def __init__(self, elements: Elements) -> None:
+        self.elements = elements
+        self.b = elements.b
+        self.work = 0.0
+        self.trips = 1.0
+
+    def lanes(self, nodes: Sequence[Node]) -> int:
+        """Elements of a vector for some results."""
+        widest = max((n.dtype.itemsize // (2 if dtypes.is_complex(n.dtype) else 1) for n in nodes), default=4)
+        return self.b.target.lanes(8 * max(4, widest))
+
+    @contextmanager
+    def loops(self, shape: Sequence[int], order: Sequence[int]) -> Iterator[list[Ix]]:
+        """Loops over the dimensions in `order`, a list of indices of all dimensions (0 where there is no loop)."""
+        index = [Ix() for _ in shape]
+        with ExitStack() as stack:
+            for d in order:
+                if shape[d] != 1:
+                    index[d] = Ix.of(stack.enter_context(self.b.for_(0, shape[d])).index)
+            yield index
+
+    def pieces(self, size: int, lanes: int, unroll: int, emit: Callable[[Piece], None]) -> None:
+        """Call `emit` for all of a dimension: in a loop of `unroll` vectors, then for the rest of it."""
+        if size == 1:
+            emit(Piece(Ix(), 0))
+            return
+        whole = size // (lanes * unroll)
+        if whole == 1:
+            emit(Piece(Ix(), lanes, unroll))
+        elif whole:
+            with self.b.for_(0, whole * lanes * unroll, lanes * unroll) as loop:
+                emit(Piece(Ix.of(loop.index), lanes, unroll))
+        at = whole * lanes * unroll
+        vectors = (size - at) // lanes
+        if vectors:
+            emit(Piece(Ix((), at), lanes, vectors))
+        at += vectors * lanes
+        while at < size:
+            n = 1 << ((size - at).bit_length() - 1)
+            emit(Piece(Ix((), at), n if n > 1 else 0))
+            at += n
+
+    # -- stores ----------------------------------------------------------------------------------------------
+
+    def store(self, outs: Sequence[tuple[Node, Array]]) -> None:
+        """Compute nodes of one shape together, each into memory."""
+        outs = [(n, to) for n, to in outs if not self._same_memory(n, to)]
+        if not outs:
+            return
+        shape = outs[0][0].shape
+        known: dict[Node, Node | None] = {}
+        flattened = [flat(n, known) for n, _ in outs]
+        if len(shape) > 1 and all(n is not None for n in flattened) and all(to.contiguous for _, to in outs):
+            outs = [(n, to.viewed((to.size,))) for n, (_, to) in zip(flattened, outs)]  # type: ignore[misc]
+            shape = outs[0][0].shape
+        if not shape:
+            reader = Reader(self.elements)
+            for n, to in outs:
+                to.write(self.elements, reader(n, (), None), (), None)
+            return
+        cost = sum(n.cost + 1 for n, _ in outs)
+        axis = self._vector_axis(shape, [to for _, to in outs], cost)
+        if axis is None:
+            self.work += self.trips * cost * math.prod(shape)
+            with self.loops(shape, range(len(shape))) as index:
+                self._elements(outs, tuple(index), None)
+            return
+        lanes = min(self.lanes([n for n, _ in outs]), 1 << (shape[axis].bit_length() - 1))
+        self.work += self.trips * cost * math.prod(shape) / lanes
+        unroll = max(1, min(4, int(24 // cost), shape[axis] // lanes))
+        with self.loops(shape, [d for d in range(len(shape)) if d != axis]) as index:
+
+            def emit(piece: Piece) -> None:
+                for k in range(piece.count):
+                    at = list(index)
+                    at[axis] = piece.start + k * piece.width
+                    self._elements(outs, tuple(at), Vec(axis, piece.width) if piece.width else None)
+
+            self.pieces(shape[axis], lanes, unroll, emit)
+
+    @staticmethod
+    def _same_memory(node: Node, to: Array) -> bool:
+        return (
+            isinstance(node, Array) and node.memory.buffer is to.memory.buffer
+            and node.base == to.base and node.strides == to.strides
+        )  # fmt: skip
+
+    def _elements(self, outs: Sequence[tuple[Node, Array]], index: Index, vec: Vec | None) -> None:
+        # All is read before anything is written: a result may be an operand's memory.
+        reader = Reader(self.elements)
+        values = [reader(n, index, vec) for n, _ in outs]
+        for x, (_, to) in zip(values, outs):
+            to.write(self.elements, x, index, vec)
+
+    def _vector_axis(self, shape: Sequence[int], to: Sequence[Array], cost: float) -> int | None:
+        """The dimension of vectors: the last long one along which results are contiguous.
+
+        Where there is none, vectors are worth it for what is expensive to compute only.
+        """
+        lanes = self.b.target.lanes(32)
+        along = [d for d in range(len(shape)) if shape[d] > 1 and all(t.strides[d] == 1 for t in to)]
+        if along and shape[along[-1]] >= lanes:
+            return along[-1]
+        long = [d for d in range(len(shape)) if shape[d] >= lanes]
+        if long and cost > 16:
+            return long[-1]
+        return along[-1] if along else None
+
+    # -- reductions ------------------------------------------------------------------------------------------
+
+    def reduce(self, p: Primitive, x: Node, axes: Sequence[int], to: Array | None) -> Element | None:
+        """Combine a node over some dimensions, into memory, or to an element if nothing is left of its shape."""
+        e, dtype = self.elements, x.dtype
+        wide = dtypes.float32 if dtype in HALF and p in (ew.add_p, ew.mul_p) else dtype
+
+        def combine(a: Element, b: Element) -> Element:
+            return e.apply(p, {}, (wide, wide), wide, (a, b))
+
+        def read(reader: Reader, index: Index, vec: Vec | None) -> Element:
+            width = vec.width if vec is not None else 0
+            return e.convert(e.lift(reader(x, index, vec), dtype, width), dtype, wide)
+
+        identity = _identity(p, wide)
+        kept = [d for d in range(len(x.shape)) if d not in axes]
+        axis = self._reduced_vector_axis(x, axes, to)
+        lanes = min(self.lanes([x]), 1 << (x.shape[axis].bit_length() - 1))
+        self.work += self.trips * (x.cost + 1) * x.size / lanes
+        outer = [d for d in kept if d != axis]
+        inner = [d for d in axes if d != axis]
+        with self.loops(x.shape, outer) as index:
+            if axis in axes:
+                total = self._across(x, index, axis, inner, lanes, identity, wide, combine, read)
+                out = e.convert(total, wide, dtype)
+                if to is None:
+                    return out
+                to.write(e, out, tuple(index[d] for d in kept), None)
+                return None
+            assert to is not None
+            place = kept.index(axis)
+
+            def emit(piece: Piece) -> None:
+                starts = [piece.start + k * piece.width for k in range(piece.count)]
+                vec = Vec(axis, piece.width) if piece.width else None
+                init = [v for _ in starts for v in e.parts(identity, wide, piece.width)]
+
+                def step(at: list[Ix], totals: list[Element]) -> list[Element]:
+                    out: list[Element] = []
+                    for start, total in zip(starts, totals):
+                        at[axis] = start
+                        out.append(combine(total, read(Reader(e), tuple(at), vec)))
+                    return out
+
+                for start, total in zip(starts, self._folded(x.shape, inner, index, init, len(starts), step)):
+                    at = [index[d] for d in kept]
+                    at[place] = start
+                    to.write(e, e.convert(total, wide, dtype), tuple(at), Vec(place, piece.width) if vec else None)
+
+            unroll = max(1, min(4, int(24 // (x.cost + 1)), x.shape[axis] // lanes))
+            self.pieces(x.shape[axis], lanes, unroll, emit)
+        return None
+
+    def _folded(
+        self, shape: Sequence[int], dims: Sequence[int], index: Sequence[Ix], init: Sequence[Value], count: int,
+        step: Callable[[list[Ix], list[Element]], list[Element]],
+    ) -> list[Element]:  # fmt: skip
+        """`step` for all indices of some dimensions, with `count` totals that go from one to the next."""
+        e = self.elements
+        n = len(init) // count
+
+        def joined(values: Sequence[Value]) -> list[Element]:
+            return [e.joined(values[k * n : k * n + n]) for k in range(count)]
+
+        def nest(at: list[Ix], dims: Sequence[int], values: Sequence[Value]) -> list[Value]:
+            if not dims:
+                out = step(list(at), joined(values))
+                return [v for x in out for v in ([x.re, x.im] if hasattr(x, "re") and n == 2 else [x])]  # type: ignore[union-attr, list-item]
+            d, rest = dims[0], dims[1:]
+            if shape[d] <= 4 and not rest:  # short: written out
+                for i in range(shape[d]):
+                    at[d] = Ix((), i)
+                    values = nest(at, rest, values)
+                return list(values)
+            with self.b.for_(0, shape[d], 1, list(values)) as loop:
+                at[d] = Ix.of(loop.index)
+                loop.yield_(*nest(at, rest, loop.carried))
+            return loop.results
+
+        return joined(nest(list(index), list(dims), list(init)))
+
+    def _across(
+        self, x: Node, index: list[Ix], axis: int, inner: Sequence[int], lanes: int, identity: Element, wide: DType,
+        combine: Combine, read: Callable[[Reader, Index, Vec | None], Element],
+    ) -> Element:  # fmt: skip
+        """All elements along a vectorised dimension and some others combined."""
+        e, size = self.elements, x.shape[axis]
+        unroll = max(1, min(4, size // lanes, int(24 // (x.cost + 1)) or 1))
+        whole = size // (lanes * unroll) * lanes * unroll
+        vec = Vec(axis, lanes) if lanes > 1 else None
+        init = [v for _ in range(unroll) for v in e.parts(identity, wide, lanes if lanes > 1 else 0)]
+        rest: list[Piece] = []
+        at = whole
+        while at < size:
+            n = min(lanes, 1 << ((size - at).bit_length() - 1))
+            rest.append(Piece(Ix((), at), n if n > 1 else 0))
+            at += n
+
+        def along(at: list[Ix], totals: list[Element]) -> list[Element]:
+            def step(here: list[Ix], totals: list[Element]) -> list[Element]:
+                start = here[axis]
+                out: list[Element] = []
+                for k, total in enumerate(totals):
+                    here[axis] = start + k * lanes
+                    out.append(combine(total, read(Reader(e), tuple(here), vec)))
+                return out
+
+            values = [v for t in totals for v in e.parts(t, wide)]
+            if whole == lanes * unroll:
+                at[axis] = Ix()
+                totals = step(list(at), totals)
+            elif whole:
+                with self.b.for_(0, whole, lanes * unroll, values) as loop:
+                    at[axis] = Ix.of(loop.index)
+                    n = len(values) // unroll
+                    out = step(list(at), [e.joined(loop.carried[k * n : k * n + n]) for k in range(unroll)])
+                    loop.yield_(*(v for t in out for v in e.parts(t, wide)))
+                totals = [e.joined(loop.results[k * n : k * n + n]) for k in range(unroll)]
+            for piece in rest:
+                at[axis] = piece.start
+                item = read(Reader(e), tuple(at), Vec(axis, piece.width) if piece.width else None)
+                totals = [combine(totals[0], self._padded(item, identity, wide, lanes)), *totals[1:]]
+            return totals
+
+        totals = self._folded(x.shape, inner, index, init, unroll, along)
+        total = totals[0]
+        for t in totals[1:]:
+            total = combine(total, t)
+        return self.combined_lanes(total, wide, combine)
+
+    def _padded(self, x: Element, identity: Element, dtype: DType, lanes: int) -> Element:
+        """A short vector, or a scalar, as one of all lanes, the others neutral."""
+        width = width_of(x)
+        if lanes <= 1 or width == lanes:
+            return x
+        e, b = self.elements, self.b
+        out: list[Value] = []
+        for v, n in zip(e.parts(x, dtype), e.parts(identity, dtype, max(width, 1) if width else 0)):
+            if not width:
+                wide = e.parts(identity, dtype, lanes)[len(out)]
+                out.append(b.emit(f"vector.insert {v}, {wide}[0] : {v.type} into {wide.type}", wide.type))
+            else:
+                out.append(b.shuffle(v, n, [*range(width), *[width] * (lanes - width)]))
+        return e.joined(out)
+
+    def combined_lanes(self, x: Element, dtype: DType, combine: Combine) -> Element:
+        """All lanes of a vector combined, by halves."""
+        width = width_of(x)
+        while width > 1:
+            half = width // 2
+            parts = self.elements.parts(x, dtype)
+            low, high = (
+                self.elements.joined([self.b.shuffle(p, p, range(k, k + half)) for p in parts]) for k in (0, half)
+            )
+            x, width = combine(low, high), half
+        if width_of(x):
+            x = self.elements.joined([self.b.extract(p, 0) for p in self.elements.parts(x, dtype)])
+        return x
+
+    def _reduced_vector_axis(self, x: Node, axes: Sequence[int], to: Array | None) -> int:
+        lanes = self.b.target.lanes(32)
+        long = [d for d in range(len(x.shape)) if x.shape[d] >= lanes]
+        if long:
+            return long[-1]
+        return max(axes, key=lambda d: x.shape[d]) if to is None or not x.shape else len(x.shape) - 1
+
+    # -- positions of extremes -------------------------------------------------------------------------------
+
+    def arg(self, order: Primitive, x: Node, axis: int, index_dtype: DType, to: Array | None) -> Element | None:
+        """The position of the first largest (`order` gt) or smallest (lt) element along a dimension."""
+        e, b = self.elements, self.b
+        kept = [d for d in range(len(x.shape)) if d != axis]
+        place = "i64" if index_dtype.itemsize == 8 else "i32"
+        vector_axis = kept[-1] if kept and x.shape[kept[-1]] > 1 else None
+        size = 1 if vector_axis is None else x.shape[vector_axis]
+        lanes = min(self.lanes([x]), 1 << (size.bit_length() - 1))
+        self.work += self.trips * (x.cost + 4) * x.size / lanes
+        results: list[Element] = []
+        with self.loops(x.shape, [d for d in kept if d != vector_axis]) as index:
+
+            def emit(piece: Piece) -> None:
+                for k in range(piece.count):
+                    vec = None if vector_axis is None or not piece.width else Vec(vector_axis, piece.width)
+                    at = list(index)
+                    if vector_axis is not None:
+                        at[vector_axis] = piece.start + k * piece.width
+                    at[axis] = Ix()
+                    width = piece.width
+                    first = e.lift(Reader(e)(x, tuple(at), vec), x.dtype, width)
+                    number = e.lift(0, dtypes.int64 if place == "i64" else dtypes.int32, width)
+                    assert isinstance(first, Value) and isinstance(number, Value)
+                    with b.for_(1, x.shape[axis], 1, [first, number]) as loop:
+                        here = list(at)
+                        here[axis] = Ix.of(loop.index)
+                        item = e.lift(Reader(e)(x, tuple(here), vec), x.dtype, width)
+                        wins = precedes(self.elements, x.dtype, order, item, loop.carried[0])
+                        new = e.lift(b.cast(loop.index, place), x.dtype, width)
+                        best, where = choose(b, wins, item, loop.carried[0]), choose(b, wins, new, loop.carried[1])
+                        assert isinstance(best, Value) and isinstance(where, Value)
+                        loop.yield_(best, where)
+                    found = e.convert(loop.results[1], dtypes.int64 if place == "i64" else dtypes.int32, index_dtype)
+                    if to is None:
+                        results.append(found)
+                        return
+                    out = None if vec is None else Vec(kept.index(vec.axis), vec.width)
+                    to.write(e, found, tuple(at[d] for d in kept), out)
+
+            self.pieces(size, lanes, 1, emit)
+        return results[0] if results else None
+
+    # -- contractions ----------------------------------------------------------------------------------------
+
+    def contract(self, x: Node, y: Node, batch: int, free_x: int, free_y: int, to: Array) -> None:
+        """``to[b, m, n] = sum of x[b, m, k] * y[b, n, k] over k``: operands viewed with their dimensions in this order.
+
+        Vectors run along the last n; blocks of rows m and vectors n are held in registers.
+        """
+        e, b = self.elements, self.b
+        dtype = to.dtype
+        wide = dtypes.float32 if dtype in HALF else dtype
+        shape = to.shape
+        inner = x.shape[batch + free_x :]
+        axis = len(shape) - 1
+        lanes = min(self.lanes([to]), 1 << (shape[axis].bit_length() - 1))
+        self.work += self.trips * to.size * math.prod(inner) / lanes
+        row = batch + free_x - 1 if free_x else None
+        rows = 1 if row is None else shape[row]
+        height = 6 if rows >= 18 or rows == 6 else min(rows, 4)
+        vectors = 8 if height == 1 else 4 if height == 2 else 2
+        if shape[axis] < vectors * lanes:
+            vectors = max(1, shape[axis] // lanes)
+        outer = [d for d in range(len(shape)) if d not in (axis, row)]
+        if height == 1 and wide == dtype and len(inner) == 1 and shape[axis] >= 8 * lanes:
+            with self.loops(shape, [d for d in range(len(shape)) if d != axis]) as index:
+                self._streamed(x, y, batch, free_x, free_y, to, index, inner[0], lanes)
+            return
+
+        packed = self._pack_size(y, rows, inner, vectors * lanes) if wide == dtype else 0
+        pack: Array | None = None
+        if packed:
+            buffer = self.b.stack((packed * vectors * lanes * Memory.numbers(dtype),), Memory.element(dtype))
+            pack = Array((packed, lanes * vectors), dtype, Memory(e, buffer, dtype), (lanes * vectors, 1))
+
+        def block(index: list[Ix], row_at: Ix, count: int, piece: Piece) -> None:
+            vec = Vec(axis, piece.width) if piece.width else None
+            starts = [piece.start + k * piece.width for k in range(piece.count)]
+            init = [v for _ in range(count * len(starts)) for v in e.parts(0, wide, piece.width)]
+            full = [*shape, *inner]
+            dims = list(range(len(shape), len(full)))
+
+            def step(at: list[Ix], totals: list[Element]) -> list[Element]:
+                k = at[len(shape) :]
+                readers = Reader(e)
+                y_vec = None if vec is None else Vec(batch + free_y - 1, vec.width)
+                columns = []
+                for start in starts:
+                    n = [*at[batch + free_x : axis], start]
+                    columns.append(self._wide(readers(y, (*at[:batch], *n, *k), y_vec), y.dtype, wide))
+                out: list[Element] = []
+                for r in range(count):
+                    m = list(at[batch : batch + free_x])
+                    if row is not None:
+                        m[-1] = row_at + r
+                    left = self._wide(readers(x, (*at[:batch], *m, *k), None), x.dtype, wide)
+                    for j, column in enumerate(columns):
+                        product = e.apply(ew.mul_p, {}, (wide, wide), wide, (left, column))
+                        out.append(e.apply(ew.add_p, {}, (wide, wide), wide, (totals[r * len(columns) + j], product)))
+                return out
+
+            # Loops over k carry the block.
+            extended = [*index, *(Ix() for _ in inner)]
+            totals = self._folded(full, dims, extended, init, count * len(starts), step)
+            for r in range(count):
+                for j, start in enumerate(starts):
+                    place = list(index)
+                    if row is not None:
+                        place[row] = row_at + r
+                    place[axis] = start
+                    to.write(e, e.convert(totals[r * len(starts) + j], wide, dtype), tuple(place), vec)
+
+        with self.loops(shape, outer) as index:
+
+            def strip(piece: Piece) -> None:
+                if pack is not None and piece.width == lanes and piece.count == vectors:
+                    self._packed(x, y, batch, free_x, free_y, to, index, inner[0], piece, pack, height)
+                    return
+                whole = rows // height * height
+                if whole == height:
+                    block(index, Ix(), height, piece)
+                elif whole:
+                    with b.for_(0, whole, height) as loop:
+                        block(index, Ix.of(loop.index), height, piece)
+                if whole < rows:
+                    block(index, Ix((), whole), rows - whole, piece)
+
+            self.pieces(shape[axis], lanes, vectors, strip)
+
+    def _pack_size(self, y: Node, rows: int, inner: Sequence[int], columns: int) -> int:
+        """How many rows of a strip of columns are copied together before they are used; 0: none."""
+        size = y.dtype.itemsize * columns
+        if rows < 8 or len(inner) != 1 or inner[0] < 32:
+            return 0
+        room = (PACK_BYTES if self.b.stack_bytes + PACK_BYTES <= STACK_BYTES else 0) // size
+        return min(inner[0], room)
+
+    def _packed(
+        self, x: Node, y: Node, batch: int, free_x: int, free_y: int, to: Array, index: Sequence[Ix], size: int,
+        piece: Piece, pack: Array, height: int,
+    ) -> None:  # fmt: skip
+        """A strip of columns of a product, from copies of the strip of y that lie together in the cache."""
+        e, b, dtype = self.elements, self.b, to.dtype
+        axis, row = len(to.shape) - 1, batch + free_x - 1
+        rows, depth = to.shape[row], pack.shape[0]
+        vec, y_vec = Vec(axis, piece.width), Vec(batch + free_y - 1, piece.width)
+        starts = [piece.start + j * piece.width for j in range(piece.count)]
+
+        def place(r: Ix, start: Ix) -> Index:
+            at = list(index)
+            at[row], at[axis] = r, start
+            return tuple(at)
+
+        def block(first: Ix, k: Ix, count: int, deep: int, fresh: bool) -> None:
+            pairs = [(r, j) for r in range(count) for j in range(len(starts))]
+            init = [
+                v for r, j in pairs
+                for v in e.parts(0 if fresh else to.read(Reader(e), place(first + r, starts[j]), vec), dtype, piece.width)
+            ]  # fmt: skip
+            n = Memory.numbers(dtype)
+            turns = 2 if deep % 2 == 0 else 1
+            with b.for_(0, deep, turns, init) as loop:
+                totals: list[Element] = [e.joined(loop.carried[i * n : i * n + n]) for i in range(len(pairs))]
+                for turn in range(turns):
+                    reader, at = Reader(e), Ix.of(loop.index) + turn
+                    columns = [
+                        reader(pack, (at, Ix((), j * piece.width)), Vec(1, piece.width)) for j in range(len(starts))
+                    ]
+                    for i, (r, j) in enumerate(pairs):
+                        m = (*index[:batch], *index[batch : batch + free_x - 1], first + r, k + at)
+                        left = self._wide(reader(x, m, None), x.dtype, dtype)
+                        item = e.apply(ew.mul_p, {}, (dtype, dtype), dtype, (left, columns[j]))
+                        totals[i] = e.apply(ew.add_p, {}, (dtype, dtype), dtype, (totals[i], item))
+                loop.yield_(*(v for t in totals for v in e.parts(t, dtype)))
+            for i, (r, j) in enumerate(pairs):
+                to.write(e, e.joined(loop.results[i * n : i * n + n]), place(first + r, starts[j]), vec)
+
+        def part(k: Ix, deep: int, fresh: bool) -> None:
+            with b.for_(0, deep) as loop:
+                at, reader = Ix.of(loop.index), Reader(e)
+                for j, start in enumerate(starts):
+                    columns = (*index[:batch], *index[batch + free_x : axis], start)
+                    item = self._wide(reader(y, (*columns, k + at), y_vec), y.dtype, dtype)
+                    pack.write(e, item, (at, Ix((), j * piece.width)), Vec(1, piece.width))
+            whole = rows // height * height
+            if whole:
+                with b.for_(0, whole, height) as loop:
+                    block(Ix.of(loop.index), k, height, deep, fresh)
+            if whole < rows:
+                block(Ix((), whole), k, rows - whole, deep, fresh)
+
+        part(Ix(), depth, True)
+        whole = size // depth * depth
+        if whole > depth:
+            with b.for_(depth, whole, depth) as loop:
+                part(Ix.of(loop.index), depth, False)
+        if whole < size:
+            part(Ix((), whole), size - whole, False)
+
+    def _streamed(
+        self, x: Node, y: Node, batch: int, free_x: int, free_y: int, to: Array, index: Sequence[Ix], size: int, lanes: int
+    ) -> None:  # fmt: skip
+        """One row of a product, by some rows of y at a time: memory is read in order, the row stays in the cache."""
+        e, b, dtype = self.elements, self.b, to.dtype
+        axis = len(to.shape) - 1
+
+        def rows(k: Ix, count: int, first: bool) -> None:
+            reader = Reader(e)
+            left = [
+                self._wide(reader(x, (*index[: batch + free_x], k + r), None), x.dtype, dtype) for r in range(count)
+            ]
+
+            def emit(piece: Piece) -> None:
+                for j in range(piece.count):
+                    start = piece.start + j * piece.width
+                    vec = Vec(axis, piece.width) if piece.width else None
+                    place = (*index[:axis], start)
+                    here = Reader(e)
+                    total: Element | None = None if first else here(to, place, vec)
+                    columns = (*index[:batch], *index[batch + free_x : axis], start)
+                    y_vec = None if vec is None else Vec(batch + free_y - 1, vec.width)
+                    for r in range(count):
+                        item = self._wide(here(y, (*columns, k + r), y_vec), y.dtype, dtype)
+                        product = e.apply(ew.mul_p, {}, (dtype, dtype), dtype, (left[r], item))
+                        total = (
+                            product if total is None else e.apply(ew.add_p, {}, (dtype, dtype), dtype, (total, product))
+                        )
+                    assert total is not None
+                    to.write(e, total, place, vec)
+
+            self.pieces(to.shape[axis], lanes, 2, emit)
+
+        block = 8
+        rows(Ix(), min(block, size), True)
+        whole = size // block * block
+        if whole > block:
+            with b.for_(block, whole, block) as loop:
+                rows(Ix.of(loop.index), block, False)
+        if block < size and whole < size:
+            rows(Ix((), whole), size - whole, False)
+
+    def _wide(self, x: Element, dtype: DType, wide: DType) -> Element:
+        return self.elements.convert(self.elements.lift(x, dtype, width_of(x)), dtype, wide)
+
+
+def _identity(p: Primitive, dtype: DType) -> Element:
+    """The neutral element of a reduction."""
+    if p is ew.add_p:
+        return -0.0 if dtypes.is_float(dtype) else 0
+    if p is ew.mul_p:
+        return 1
+    if p in (ew.or_p, ew.xor_p):
+        return 0
+    if p is ew.and_p:
+        return True if dtypes.is_bool(dtype) else -1
+    if dtypes.is_complex(dtype):
+        raise NotSupported("extremes of complex numbers")
+    if dtypes.is_bool(dtype):
+        return p is ew.min_p
+    if dtypes.is_float(dtype):
+        return -math.inf if p is ew.max_p else math.inf
+    import numpy as np
+
+    return int(np.iinfo(dtype).min if p is ew.max_p else np.iinfo(dtype).max)
+
+
+def product(x: Node, y: Node) -> Node:
+    """The elementwise product of two nodes of one shape."""
+    return Elementwise(x.shape, x.dtype, ew.mul_p, {}, (x, y))

@@ -1,0 +1,405 @@
+"""Lazy arrays and the loop nests that compute them: the fusion of quire's kernels.
+
+A :class:`Node` says what an array's elements are: read from memory, an operation on the elements of other nodes, or
+those of another node at other places. Nothing is computed until a nest of loops (nests.py) stores nodes to memory or
+reduces one; then every element is an expression of the elements it is made of, and no array in between exists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from quire.ir import dtypes
+from quire.ir.dtypes import DType
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import elementwise as ew
+
+from ..core.builder import KernelBuilder
+from ..core.kernel import NotSupported
+from ..core.shapes import row_major
+from ..core.values import Operand, Value
+from ..elements.memory import Memory
+from ..elements.operations import Element, Elements, width_of
+
+# -- places -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ix:
+    """An index: a sum of values times numbers, and a number. Equal sums are equal indices."""
+
+    terms: tuple[tuple[Value, int], ...] = ()
+    const: int = 0
+
+    @staticmethod
+    def of(x: Operand | Ix) -> Ix:
+        """A value or number as an index."""
+        if isinstance(x, Ix):
+            return x
+        return Ix(((x, 1),)) if isinstance(x, Value) else Ix((), int(x))
+
+    def __add__(self, other: Ix | int) -> Ix:
+        if isinstance(other, int):
+            return Ix(self.terms, self.const + other)
+        if not other.terms:
+            return Ix(self.terms, self.const + other.const)
+        total: dict[Value, int] = dict(self.terms)
+        for v, c in other.terms:
+            total[v] = total.get(v, 0) + c
+        terms = tuple(sorted(((v, c) for v, c in total.items() if c), key=lambda t: t[0].name))
+        return Ix(terms, self.const + other.const)
+
+    def __mul__(self, n: int) -> Ix:
+        return Ix(tuple((v, c * n) for v, c in self.terms), self.const * n) if n else Ix()
+
+    def emit(self, b: KernelBuilder) -> Value | int:
+        """The index as an operand."""
+        out: Value | None = None
+        for v, c in self.terms:
+            out = v * c if out is None else out + v * c
+        return self.const if out is None else out + self.const
+
+
+ZERO = Ix()
+Index = tuple[Ix, ...]
+
+
+@dataclass(frozen=True)
+class Vec:
+    """Which elements a read takes: `width` ones `step` apart along a dimension."""
+
+    axis: int
+    width: int
+    step: int = 1
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An array of a shape and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes whose elements its elements are made of."""
+        return ()
+
+    @property
+    def cost(self) -> float:
+        """Operations an element, roughly: what it costs to compute it again."""
+        return sum(x.cost for x in self.inputs)
+
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        """The elements at a place."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Reads nodes at places of one loop iteration; what was read stays known."""
+
+    elements: Elements
+    seen: dict[Any, Element] = field(default_factory=dict[Any, Element])
+
+    def __call__(self, node: Node, index: Index, vec: Vec | None) -> Element:
+        key = (node, index, vec)
+        found = self.seen.get(key)
+        if found is None:
+            found = self.seen[key] = node.read(self, index, vec)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Number(Node):
+    """A scalar: a number, or an element of the kernel."""
+
+    element: Element
+
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        return self.element
+
+
+@dataclass(frozen=True, eq=False)
+class Array(Node):
+    """An array in memory. ``owner`` tells the carried array that it is, if it is one."""
+
+    memory: Memory
+    strides: tuple[int, ...]
+    base: Ix = ZERO
+    owner: object = None
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it is row-major without gaps."""
+        return all(n == 1 or s == t for n, s, t in zip(self.shape, self.strides, row_major(self.shape)))
+
+    def place(self, index: Index) -> Ix:
+        """The flat place of an element."""
+        at = self.base
+        for i, s in zip(index, self.strides):
+            at = at + i * s
+        return at
+
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        at = self.place(index).emit(reader.elements.b)
+        if vec is None:
+            return self.memory.load(at)
+        stride = self.strides[vec.axis] * vec.step
+        return self.memory.load(at) if stride == 0 else self.memory.load(at, vec.width, stride)
+
+    def write(self, elements: Elements, x: Element, index: Index, vec: Vec | None) -> None:
+        """Store elements at a place."""
+        at = self.place(index).emit(elements.b)
+        if vec is None:
+            self.memory.store(x, at)
+        else:
+            self.memory.store(x, at, vec.width, self.strides[vec.axis] * vec.step)
+
+    def part(self, starts: Sequence[Ix], shape: tuple[int, ...]) -> Array:
+        """The part from some places on."""
+        return Array(shape, self.dtype, self.memory, self.strides, self.place(tuple(starts)), self.owner)
+
+    def viewed(self, shape: tuple[int, ...]) -> Array:
+        """A contiguous array in another shape."""
+        return Array(shape, self.dtype, self.memory, row_major(shape), self.base, self.owner)
+
+
+# Operations an element; 1 where nothing is said.
+_COSTS: dict[Primitive, float] = {
+    p: 12.0
+    for p in (
+        ew.exp_p, ew.exp2_p, ew.expm1_p, ew.log_p, ew.log1p_p, ew.logistic_p, ew.tanh_p, ew.sin_p, ew.cos_p, ew.tan_p,
+        ew.asin_p, ew.acos_p, ew.atan_p, ew.sinh_p, ew.cosh_p, ew.asinh_p, ew.acosh_p, ew.atanh_p, ew.pow_p, ew.cbrt_p,
+        ew.erf_p, ew.atan2_p,
+    )
+} | {ew.div_p: 4.0, ew.sqrt_p: 4.0, ew.rsqrt_p: 5.0, ew.rem_p: 8.0}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise(Node):
+    """An elementwise primitive; operands have the node's shape or are scalars."""
+
+    primitive: Primitive
+    params: Mapping[str, Any]
+    operands: tuple[Node, ...]
+    own_cost: float = field(init=False, default=1.0)
+
+    def __post_init__(self) -> None:
+        # Shared operands are counted once more: what is used twice is cheap, or in memory.
+        object.__setattr__(self, "own_cost", _COSTS.get(self.primitive, 1.0) + sum(x.cost for x in self.operands))
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.operands
+
+    @property
+    def cost(self) -> float:
+        return self.own_cost
+
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        xs = [reader(x, index if x.shape else (), vec if x.shape else None) for x in self.operands]
+        in_dtypes = [x.dtype for x in self.operands]
+        return reader.elements.apply(self.primitive, self.params, in_dtypes, self.dtype, xs)
+
+
+@dataclass(frozen=True, eq=False)
+class View(Node):
+    """Another node at other places: source dimension d is at ``offset[d] + step[d] * index[axis[d]]``.
+
+    ``axis[d]`` is None where the index does not depend on the view's.
+    """
+
+    source: Node
+    axis: tuple[int | None, ...]
+    step: tuple[int, ...]
+    offset: tuple[Ix, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.source,)
+
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        at = tuple(o if a is None else o + index[a] * s for a, s, o in zip(self.axis, self.step, self.offset))
+        inner = None
+        if vec is not None:
+            for d, (a, s) in enumerate(zip(self.axis, self.step)):
+                if a == vec.axis:
+                    inner = Vec(d, vec.width, vec.step * s)
+        return reader(self.source, at, inner)
+
+
+@dataclass(frozen=True, eq=False)
+class Iota(Node):
+    """The index along a dimension."""
+
+    dimension: int
+
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        b, e = reader.elements.b, reader.elements
+        at = index[self.dimension].emit(b)
+        number: Element = at if isinstance(at, int) else b.cast(at, "i32")
+        if vec is not None and vec.axis == self.dimension:
+            lifted = e.lift(number, dtypes.int32, vec.width)
+            assert isinstance(lifted, Value)
+            number = lifted + b.const_vector([k * vec.step for k in range(vec.width)], "i32")
+        return e.convert(e.lift(number, dtypes.int32, width_of(number)), dtypes.int32, self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(Node):
+    """Elements of a source at places that other elements say.
+
+    ``starts[d]`` is a node of index numbers whose index is ``batch`` of the view's dimensions, or None; ``window[d]`` is
+    the view's dimension along which source dimension d runs, or None. Places are clamped to ``limits``.
+    """
+
+    source: Node
+    starts: tuple[Node | None, ...]
+    batch: tuple[int, ...]
+    window: tuple[int | None, ...]
+    limits: tuple[int, ...]
+    #: Where indices are out of bounds: None, moved inside; a number, it.
+    fill: Element | None = None
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.source, *(s for s in self.starts if s is not None))
+
+    @property
+    def cost(self) -> float:
+        return 6.0 + sum(x.cost for x in self.inputs)
+
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        if vec is not None and vec.axis in self.batch:
+            single = [
+                reader.elements.parts(
+                    reader(self, tuple(i + k * vec.step if d == vec.axis else i for d, i in enumerate(index)), None),
+                    self.dtype,
+                )
+                for k in range(vec.width)
+            ]
+            return reader.elements.joined([reader.elements.b.from_elements(c) for c in zip(*single)])
+        e, b = reader.elements, reader.elements.b
+        at: list[Ix] = []
+        inner, inside = None, None
+        for d, (start, w, limit) in enumerate(zip(self.starts, self.window, self.limits)):
+            place = ZERO if w is None else index[w]
+            if start is not None:
+                number = e.lift(reader(start, tuple(index[k] for k in self.batch), None), start.dtype)
+                assert isinstance(number, Value)
+                wide = b.cast(number, "i64", signed=not dtypes.is_unsigned(start.dtype))
+                clamped = b.smin(b.smax(wide, 0), limit)
+                if self.fill is not None:
+                    fits = b.cmp("eq", clamped, wide)
+                    inside = fits if inside is None else inside & fits
+                place = place + Ix.of(b.cast(clamped, "index"))
+            at.append(place)
+            if vec is not None and w == vec.axis:
+                inner = Vec(d, vec.width, vec.step)
+        out = reader(self.source, tuple(at), inner)
+        if inside is None:
+            return out
+        width = width_of(out)
+        parts = e.parts(out, self.dtype, width)
+        other = e.parts(self.fill, self.dtype, width)  # type: ignore[arg-type]
+        return e.joined([b.select(inside, p, q) for p, q in zip(parts, other)])
+
+
+# -- views ------------------------------------------------------------------------------------------------------------
+
+
+def view(
+    source: Node,
+    shape: tuple[int, ...],
+    axis: Sequence[int | None],
+    step: Sequence[int] | None = None,
+    offset: Sequence[Ix] | None = None,
+) -> Node:
+    """A view; of memory it is memory with other strides."""
+    steps = tuple(step or (1,) * len(axis))
+    offsets = tuple(offset or (ZERO,) * len(axis))
+    if not source.shape:
+        return View(shape, source.dtype, source, (), (), ())
+    if isinstance(source, Array) and all(a is None or list(axis).count(a) == 1 for a in axis):
+        strides = [0] * len(shape)
+        for a, s, k in zip(axis, steps, source.strides):
+            if a is not None:
+                strides[a] = s * k
+        return Array(shape, source.dtype, source.memory, tuple(strides), source.place(offsets), source.owner)
+    if isinstance(source, View):
+        inner_axis = tuple(None if a is None else axis[a] for a in source.axis)
+        inner_step = tuple(1 if a is None else s * steps[a] for a, s in zip(source.axis, source.step))
+        inner_offset = tuple(
+            o if a is None else o + offsets[a] * s for a, s, o in zip(source.axis, source.step, source.offset)
+        )
+        return View(shape, source.dtype, source.source, inner_axis, inner_step, inner_offset)
+    return View(shape, source.dtype, source, tuple(axis), steps, offsets)
+
+
+def leaves(node: Node, same: bool = True) -> Iterator[tuple[object, bool]]:
+    """The carried arrays that a node reads: (owner, whether only the element at the very place that is computed)."""
+    seen: set[tuple[Node, bool]] = set()
+    pending = [(node, same)]
+    while pending:
+        x, same = pending.pop()
+        if (x, same) in seen:
+            continue
+        seen.add((x, same))
+        if isinstance(x, Array):
+            if x.owner is not None:
+                yield x.owner, same and x.contiguous and x.shape == getattr(x.owner, "shape", None)
+        else:
+            inner = same and isinstance(x, Elementwise)
+            pending += [(y, inner) for y in x.inputs]
+
+
+def flat(node: Node, known: dict[Node, Node | None]) -> Node | None:
+    """The node as one of one dimension, where that is only another name for the same elements."""
+    if node in known:
+        return known[node]
+    out: Node | None = None
+    if not node.shape:
+        out = node
+    elif isinstance(node, Array):
+        out = node.viewed((node.size,)) if node.contiguous else None
+    elif isinstance(node, View) and not node.source.shape:
+        out = View((node.size,), node.dtype, node.source, (), (), ())
+    elif isinstance(node, Elementwise):
+        operands = [flat(x, known) for x in node.operands]
+        if all(x is not None for x in operands):
+            out = Elementwise((node.size,), node.dtype, node.primitive, node.params, tuple(operands))  # type: ignore[arg-type]
+    known[node] = out
+    return out
+
+
+__all__ = [
+    "Array",
+    "Callable",
+    "Elementwise",
+    "Gather",
+    "Index",
+    "Iota",
+    "Ix",
+    "Node",
+    "NotSupported",
+    "Number",
+    "Reader",
+    "Vec",
+    "View",
+    "ZERO",
+    "flat",
+    "leaves",
+    "view",
+]

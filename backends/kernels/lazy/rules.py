@@ -1,0 +1,473 @@
+"""How primitives that are not elementwise are done on lazy arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.dtypes import DType
+from quire.ir.jaxpr import Eqn
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import contraction as ct
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import indexing as ix
+from quire.ir.primitives import random as rn
+from quire.ir.primitives import reductions as rd
+from quire.ir.primitives import structural as st
+
+from ..core.kernel import NotSupported
+from ..core.values import Value
+from ..elements.operations import HALF, Element, bits_of, is_number, threefry
+from ..registers.rules import REDUCTIONS
+from .nests import product
+from .nodes import ZERO, Array, Elementwise, Gather, Index, Iota, Ix, Node, Number, Reader, Vec, View, view
+from .programs import KEEPS_BUILT, Built, Program, rule
+
+# -- structure --------------------------------------------------------------------------------------------------------
+
+
+@rule(st.broadcast_in_dim_p)
+def broadcast_in_dim(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    shape, where = tuple(eqn.params["shape"]), eqn.params["broadcast_dimensions"]
+    axis = [None if n == 1 and shape[d] != 1 else d for n, d in zip(x.shape, where)]
+    return [view(x, shape, axis)]
+
+
+@rule(st.reshape_p)
+def reshape(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    return [reshaped(program, x, tuple(eqn.params["new_sizes"]))]
+
+
+@rule(st.squeeze_p)
+def squeeze(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    return [reshaped(program, x, eqn.outputs[0].aval.shape)]
+
+
+def reshaped(program: Program, x: Node, shape: tuple[int, ...]) -> Node:
+    """A node in another shape of the same size."""
+    if not x.shape or [n for n in x.shape if n != 1] == [n for n in shape if n != 1]:
+        places = iter(d for d, n in enumerate(shape) if n != 1)
+        out = view(x, shape, [None if n == 1 else next(places) for n in x.shape])
+        return out if shape else Number((), x.dtype, program.element(out))
+    if isinstance(x, View) and not x.source.shape:
+        return View(shape, x.dtype, x.source, (), (), ())
+    array = program.in_memory(x)
+    if not array.contiguous:
+        to = program.temp(x.shape, x.dtype)
+        program.write(array, to)
+        array = to
+    return array.viewed(shape)
+
+
+@rule(st.transpose_p)
+def transpose(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    order = eqn.params["permutation"]
+    return [view(x, tuple(x.shape[d] for d in order), [order.index(d) for d in range(len(order))])]
+
+
+@rule(st.slice_p)
+def slice_(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    start = eqn.params["start_indices"]
+    offset = [Ix((), s) for s in start]
+    return [view(x, eqn.outputs[0].aval.shape, range(len(start)), eqn.params["strides"], offset)]
+
+
+@rule(st.split_p)
+def split(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    d, at = eqn.params["axis"], 0
+    out: list[Node] = []
+    for v in eqn.outputs:
+        offset = [Ix((), at) if k == d else ZERO for k in range(len(x.shape))]
+        out.append(view(x, v.aval.shape, range(len(x.shape)), None, offset))
+        at += v.aval.shape[d]
+    return out
+
+
+@rule(st.rev_p)
+def rev(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    turned = eqn.params["dimensions"]
+    step = [-1 if d in turned else 1 for d in range(len(x.shape))]
+    offset = [Ix((), n - 1) if d in turned else ZERO for d, n in enumerate(x.shape)]
+    return [view(x, x.shape, range(len(x.shape)), step, offset)]
+
+
+@rule(st.iota_p)
+def iota(program: Program, eqn: Eqn) -> list[Node]:
+    aval = eqn.outputs[0].aval
+    return [Iota(aval.shape, aval.dtype, eqn.params["dimension"])]
+
+
+@rule(st.optimization_barrier_p)
+def optimization_barrier(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
+    return list(xs)
+
+
+@rule(st.concatenate_p)
+def concatenate(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
+    d = eqn.params["dimension"]
+
+    def fill(to: Array, reads: Sequence[Node]) -> None:
+        at = 0
+        for x in reads:
+            starts = tuple(Ix((), at) if k == d else ZERO for k in range(len(to.shape)))
+            program.nests.store([(x, to.part(starts, x.shape))])
+            at += x.shape[d]
+
+    aval = eqn.outputs[0].aval
+    return [Built(aval.shape, aval.dtype, None, tuple(xs), fill)]
+
+
+@rule(st.pad_p)
+def pad(program: Program, eqn: Eqn, x: Node, value: Node) -> list[Node]:
+    config = eqn.params["padding_config"]
+    aval = eqn.outputs[0].aval
+    if any(low < 0 or high < 0 for low, high, _ in config):
+        starts = [max(0, -(low // (gap + 1))) if low < 0 else 0 for low, _, gap in config]
+        if any(gap for _, _, gap in config):
+            raise NotSupported("pad with negative and interior padding")
+        sizes = [n + min(low, 0) + min(high, 0) for n, (low, high, _) in zip(x.shape, config)]
+        x = view(x, tuple(sizes), range(len(sizes)), None, [Ix((), s) for s in starts])
+        config = tuple((max(low, 0), max(high, 0), 0) for low, high, _ in config)
+    filler = View(aval.shape, aval.dtype, value, (), (), ())
+    dense = all(gap == 0 or n == 1 for n, (_, _, gap) in zip(x.shape, config))
+    first = tuple(low for low, _, _ in config)
+
+    def fill(to: Array, reads: Sequence[Node]) -> None:
+        strides = tuple(s * (gap + 1) for s, (_, _, gap) in zip(to.strides, config))
+        part = to.part([Ix((), low) for low in first], x.shape)
+        part = Array(x.shape, x.dtype, to.memory, strides, part.base, to.owner)
+        program.nests.store([(reads[0], part)])
+
+    return [Built(aval.shape, aval.dtype, filler, (x,), fill, (first, x.shape) if dense else None)]
+
+
+@dataclass(frozen=True, eq=False)
+class Random(Node):
+    """One of the two results of threefry2x32; both are computed together."""
+
+    operands: tuple[Node, ...]
+    result: int
+    key: object
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.operands
+
+    @property
+    def cost(self) -> float:
+        return 40.0 + sum(x.cost for x in self.operands)
+
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        at = (self.key, index, vec)
+        if at not in reader.seen:
+            xs = [reader(x, index if x.shape else (), vec if x.shape else None) for x in self.operands]
+            reader.seen[at] = threefry(reader.elements, xs)  # type: ignore[assignment]
+        return reader.seen[at][self.result]  # type: ignore[index]
+
+
+@rule(rn.threefry2x32_p)
+def threefry2x32(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
+    aval, key = eqn.outputs[0].aval, object()
+    nodes = [Random(aval.shape, aval.dtype, tuple(xs), k, key) for k in range(2)]
+    return [n if n.shape else Number((), n.dtype, program.element(n)) for n in nodes]
+
+
+@dataclass(frozen=True, eq=False)
+class Bits(Node):
+    """Random bits of one key for each index of the first dimensions."""
+
+    keys: tuple[Node, Node]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.keys
+
+    @property
+    def cost(self) -> float:
+        return 40.0
+
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        e, b = reader.elements, reader.elements.b
+        batch = len(self.keys[0].shape)
+        if vec is not None and vec.axis < batch:
+            raise NotSupported("vectors of several keys")
+        place = ZERO
+        for d in range(batch, len(self.shape)):
+            place = place + index[d] * math.prod(self.shape[d + 1 :])
+        at = place.emit(b)
+        number: Element = at if isinstance(at, int) else b.cast(at, "i32")
+        if vec is not None:
+            stride = vec.step * math.prod(self.shape[vec.axis + 1 :])
+            lifted = e.lift(number, dtypes.uint32, vec.width)
+            assert isinstance(lifted, Value)
+            number = lifted + b.const_vector([k * stride for k in range(vec.width)], "i32")
+        keys = [reader(k, index[:batch], None) for k in self.keys]
+        return bits_of(e, [*keys, 0, number], self.dtype)
+
+
+@rule(rn.random_bits_p)
+def random_bits(program: Program, eqn: Eqn, k1: Node, k2: Node) -> list[Node]:
+    aval = eqn.outputs[0].aval
+    node = Bits(aval.shape, aval.dtype, (program.steady(k1), program.steady(k2)))
+    return [node if node.shape else Number((), node.dtype, program.element(node))]
+
+
+# -- reductions -------------------------------------------------------------------------------------------------------
+
+
+def _reduction(p: Primitive) -> Any:
+    def apply(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+        v, axes = eqn.outputs[0], eqn.params["axes"]
+        if not axes:
+            return [x]
+        if not v.aval.shape:
+            element = program.nests.reduce(p, x, axes, None)
+            assert element is not None
+            return [Number((), x.dtype, element)]
+        to = program.wanted(v)
+        program.nests.reduce(p, x, axes, to)
+        return [to]
+
+    return apply
+
+
+for _p, _op in REDUCTIONS.items():
+    rule(_p)(_reduction(_op))
+
+
+def _arg(order: Primitive) -> Any:
+    def apply(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+        v, (axis,), index_dtype = eqn.outputs[0], eqn.params["axes"], eqn.params["index_dtype"]
+        if dtypes.is_complex(x.dtype):
+            raise NotSupported("the position of an extreme of complex numbers")
+        if not v.aval.shape:
+            element = program.nests.arg(order, x, axis, index_dtype, None)
+            assert element is not None
+            return [Number((), index_dtype, element)]
+        to = program.wanted(v)
+        program.nests.arg(order, x, axis, index_dtype, to)
+        return [to]
+
+    return apply
+
+
+rule(rd.argmax_p)(_arg(ew.gt_p))
+rule(rd.argmin_p)(_arg(ew.lt_p))
+
+
+@rule(ct.dot_general_p)
+def dot_general(program: Program, eqn: Eqn, x: Node, y: Node) -> list[Node]:
+    (cx, cy), (bx, by) = eqn.params["dimension_numbers"]
+    v = eqn.outputs[0]
+    dtype = v.aval.dtype
+    free_x = [d for d in range(len(x.shape)) if d not in cx and d not in bx]
+    free_y = [d for d in range(len(y.shape)) if d not in cy and d not in by]
+    # Operands are read once for each row or column of the other: no arithmetic in between.
+    if free_y:
+        x = program.steady(x)
+    if free_x:
+        y = program.steady(y)
+
+    def ordered(node: Node, dims: Sequence[int]) -> Node:
+        out = view(node, tuple(node.shape[d] for d in dims), [list(dims).index(d) for d in range(len(dims))])
+        return converted(out, dtype if dtype not in HALF else out.dtype)
+
+    a, b = ordered(x, [*bx, *free_x, *cx]), ordered(y, [*by, *free_y, *cy])
+    batch, fx, fy = len(bx), len(free_x), len(free_y)
+    if not cx:
+        left = view(a, v.aval.shape, range(batch + fx))
+        right = view(b, v.aval.shape, [*range(batch), *range(batch + fx, batch + fx + fy)])
+        return [converted(product(left, right), dtype)]
+    if not free_y and free_x:  # a matrix times a vector: rows are summed
+        b_at = [*range(batch), *range(batch + fx, batch + fx + len(cx))]
+        rows = product(a, view(b, a.shape, b_at))
+    elif not free_y:
+        rows = product(a, b)
+    elif _along(b, batch + fy - 1) or not _along(b, len(b.shape) - 1):
+        to = program.wanted(v)
+        program.nests.contract(a, b, batch, fx, fy, to)
+        return [to]
+    else:  # both are contiguous along what is summed
+        full = (*v.aval.shape, *(x.shape[d] for d in cx))
+        inner = range(len(v.aval.shape), len(full))
+        left = view(a, full, [*range(batch + fx), *inner])
+        right = view(b, full, [*range(batch), *range(batch + fx, batch + fx + fy), *inner])
+        rows = product(left, right)
+    axes = list(range(len(rows.shape) - len(cx), len(rows.shape)))
+    if not v.aval.shape:
+        element = program.nests.reduce(ew.add_p, rows, axes, None)
+        assert element is not None
+        return [Number((), dtype, element)]
+    to = program.wanted(v)
+    program.nests.reduce(ew.add_p, rows, axes, to)
+    return [to]
+
+
+def _along(node: Node, d: int) -> bool:
+    """Whether neighbours along a dimension are neighbours in memory."""
+    while not isinstance(node, Array):
+        if isinstance(node, View):
+            found = [k for k, a in enumerate(node.axis) if a == d]
+            if not found:
+                return True
+            node, d = node.source, found[0]
+        elif isinstance(node, Elementwise):
+            same = [x for x in node.operands if x.shape]
+            if not same:
+                return True
+            node = same[0]
+        else:
+            return True
+    return node.strides[d] == 1
+
+
+def converted(x: Node, dtype: DType) -> Node:
+    """A node in another dtype."""
+    if x.dtype == dtype:
+        return x
+    params = {"new_dtype": dtype, "weak_type": False}
+    return Elementwise(x.shape, dtype, ew.convert_element_type_p, params, (x,))
+
+
+# -- indexing ---------------------------------------------------------------------------------------------------------
+
+
+def start(program: Program, x: Node, limit: int) -> Ix:
+    """A scalar index clamped to [0, limit]."""
+    e = program.element(x)
+    if is_number(e):
+        return Ix((), min(max(int(e), 0), limit))  # type: ignore[arg-type]
+    assert isinstance(e, Value)
+    if limit == 0:
+        return ZERO
+    b = program.b
+    if dtypes.is_unsigned(x.dtype):
+        return Ix.of(b.cast(b.umin(b.cast(e, "i64", signed=False), limit), "index"))
+    return Ix.of(b.cast(b.smin(b.smax(b.cast(e, "i64"), 0), limit), "index"))
+
+
+@rule(ix.dynamic_slice_p)
+def dynamic_slice(program: Program, eqn: Eqn, x: Node, *starts: Node) -> list[Node]:
+    sizes = tuple(eqn.params["slice_sizes"])
+    offset = [start(program, s, n - m) for s, n, m in zip(starts, x.shape, sizes)]
+    return [view(x, sizes, range(len(sizes)), None, offset)]
+
+
+@rule(ix.dynamic_update_slice_p)
+def dynamic_update_slice(program: Program, eqn: Eqn, x: Node, update: Node, *starts: Node) -> list[Node]:
+    at = [start(program, s, n - m) for s, n, m in zip(starts, x.shape, update.shape)]
+    update = program.lazy(update)
+
+    def fill(to: Array, reads: Sequence[Node]) -> None:
+        program.nests.store([(reads[0], to.part(at, update.shape))])
+
+    known = all(not i.terms for i in at)
+    region = (tuple(i.const for i in at), update.shape) if known else None
+    return [Built(x.shape, x.dtype, x, (update,), fill, region)]
+
+
+KEEPS_BUILT.add(ix.dynamic_update_slice_p)
+
+
+@rule(ix.gather_p)
+def gather(program: Program, eqn: Eqn, x: Node, indices: Node) -> list[Node]:
+    p, shape = eqn.params, eqn.outputs[0].aval.shape
+    d, sizes = p["dimension_numbers"], p["slice_sizes"]
+    if math.prod(indices.shape) == 0:
+        raise NotSupported("a gather of nothing")
+    indices = program.steady(indices)
+    batch = tuple(k for k in range(len(shape)) if k not in d.offset_dims)
+    rank = len(indices.shape) - 1
+
+    def component(k: int) -> Node:
+        return view(indices, indices.shape[:-1], [*range(rank), None], None, [*[ZERO] * rank, Ix((), k)])
+
+    starts: list[Node | None] = [None] * len(x.shape)
+    for k, to in enumerate(d.start_index_map):
+        starts[to] = component(k)
+    for to, k in zip(d.operand_batching_dims, d.start_indices_batching_dims):
+        starts[to] = Iota(indices.shape[:-1], dtypes.int32, k)
+    gone = {*d.collapsed_slice_dims, *d.operand_batching_dims}
+    offsets = iter(d.offset_dims)
+    window = tuple(None if k in gone else next(offsets) for k in range(len(x.shape)))
+    limits = tuple(n - s for n, s in zip(x.shape, sizes))
+    fill: Element | None = None
+    if p["mode"] is ix.GatherScatterMode.FILL_OR_DROP:
+        number = ix.fill_scalar(p["fill_value"], x.dtype)
+        fill = np.asarray(number).astype(np.float64).item() if x.dtype in HALF else np.asarray(number).item()
+    if not rank:  # one place: a slice
+        if any(dtypes.is_unsigned(s.dtype) for s in starts if s is not None):
+            raise NotSupported("a gather at unsigned indices")
+    node = Gather(shape, x.dtype, program.lazy(x), tuple(starts), batch, window, limits, fill)
+    return [node if shape else Number((), x.dtype, Reader(program.elements)(node, (), None))]
+
+
+_SCATTERS: dict[Primitive, Primitive | None] = {
+    ix.scatter_p: None, ix.scatter_add_p: ew.add_p, ix.scatter_sub_p: ew.sub_p, ix.scatter_mul_p: ew.mul_p,
+    ix.scatter_min_p: ew.min_p, ix.scatter_max_p: ew.max_p,
+}  # fmt: skip
+
+
+@rule(*_SCATTERS)
+def scatter(program: Program, eqn: Eqn, x: Node, indices: Node, updates: Node) -> list[Node]:
+    p = eqn.params
+    if p.get("update_jaxpr") is not None:
+        raise NotSupported("a scatter with a function of its own")
+    combine, d = _SCATTERS[eqn.primitive], p["dimension_numbers"]
+    indices, updates = program.lazy(indices), program.lazy(updates)
+    if updates.size == 0:
+        return [x]
+    if dtypes.is_unsigned(indices.dtype) and indices.dtype.itemsize == 8:
+        raise NotSupported("a scatter at 64-bit unsigned indices")
+    drop = p["mode"] is not ix.GatherScatterMode.CLIP
+    batch = [k for k in range(len(updates.shape)) if k not in d.update_window_dims]
+    window_of = dict(zip(ix.window_dims(len(x.shape), d), d.update_window_dims))
+    sizes = [updates.shape[window_of[k]] if k in window_of else 1 for k in range(len(x.shape))]
+    e, b = program.elements, program.b
+
+    def fill(to: Array, reads: Sequence[Node]) -> None:
+        places, new = reads
+        shape = [updates.shape[k] for k in batch]
+        with program.nests.loops(shape, range(len(shape))) as at:
+            offset: list[Ix] = [ZERO] * len(x.shape)
+            inside: Value | None = None
+            for k, target in enumerate(d.scatter_dims_to_operand_dims):
+                number = e.lift(Reader(e)(places, (*at, Ix((), k)), None), indices.dtype)
+                assert isinstance(number, Value)
+                wide = b.cast(number, "i64", signed=not dtypes.is_unsigned(indices.dtype))
+                limit = x.shape[target] - sizes[target]
+                clamped = b.smin(b.smax(wide, 0), limit)
+                if drop:
+                    fits = b.cmp("eq", clamped, wide)
+                    inside = fits if inside is None else inside & fits
+                offset[target] = Ix.of(b.cast(clamped, "index"))
+            for target, k in zip(d.operand_batching_dims, d.scatter_indices_batching_dims):
+                offset[target] = at[k]
+            part = to.part(offset, tuple(sizes))
+            axis: list[int | None] = []
+            first: list[Ix] = []
+            for k in range(len(updates.shape)):
+                if k in batch:
+                    axis.append(None)
+                    first.append(at[batch.index(k)])
+                else:
+                    axis.append(next(o for o, u in window_of.items() if u == k))
+                    first.append(ZERO)
+            item = view(new, tuple(sizes), axis, None, first)
+            if combine is not None:
+                item = Elementwise(tuple(sizes), x.dtype, combine, {}, (part, item))
+            if inside is None:
+                program.nests.store([(item, part)])
+            else:
+                with b.if_(inside):
+                    program.nests.store([(item, part)])
+
+    return [Built(x.shape, x.dtype, x, (indices, updates), fill)]
+
+
+KEEPS_BUILT.update(_SCATTERS)

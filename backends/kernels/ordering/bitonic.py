@@ -1,0 +1,321 @@
+"""Sort and top_k on GPUs: a bitonic network over (keys, place), workgroups of threads.
+
+The place is the last key, so that the order is strict and the sort stable. Rows of up to :data:`BLOCK`
+elements are sorted by one workgroup in its shared memory. Longer rows are padded to a power of two in global
+memory: blocks are sorted in shared memory, and each doubling of the sorted length takes one dispatch a step
+while partners are further apart than a block, then one dispatch that ends it in shared memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from ..core.builder import KernelBuilder
+from ..core.kernel import EMPTY, Kernel, KernelChain, Spec, Step
+from ..core.shapes import Rows
+from ..core.target import KernelTarget
+from ..core.values import Buffer, Operand, Value
+from ..elements.keys import Key, keys_of
+from .radix_sort import Order, load_key, load_words, store_words, word_view
+
+#: Elements a workgroup sorts in its shared memory, if they fit.
+BLOCK = 1024
+
+#: Workgroups in one dimension that every driver takes.
+GRID = 65535
+
+
+@dataclass(frozen=True)
+class Network:
+    """What is sorted: padded rows of ``length`` elements with their keys, and how blocks are cut."""
+
+    operands: tuple[Spec, ...]
+    rows: Rows
+    keys: tuple[Key, ...]
+    order: Order
+    target: KernelTarget
+
+    @property
+    def length(self) -> int:
+        """Elements of a padded row: a power of two."""
+        return 1 << max(1, (self.rows.n - 1).bit_length())
+
+    @property
+    def elements(self) -> list[str]:
+        """Types of what an element consists of: its keys and its place."""
+        return [*("i64" if key.bits == 64 else "i32" for key in self.keys), "i32"]
+
+    @property
+    def block(self) -> int:
+        """Elements of a block."""
+        size = sum(int(e[1:]) // 8 for e in self.elements)
+        return min(self.length, BLOCK, 1 << (self.target.shared_bytes // size).bit_length() - 1)
+
+    @property
+    def specs(self) -> list[Spec]:
+        """The arrays of padded rows in global memory."""
+        return [Spec.of((self.rows.count * self.length,), e) for e in self.elements]
+
+
+Finish = Callable[[KernelBuilder, Value, Value, Value], None]
+
+
+def applies(operands: Sequence[Spec], num_keys: int, target: KernelTarget) -> str | None:
+    """None where the network can sort ``operands``, else why not."""
+    if target.kind != "gpu":
+        return "the network is for GPUs"
+    if math.prod(operands[0].shape) >= 2**30:
+        return "places are 32-bit"
+    return None
+
+
+def sort(
+    operands: Sequence[Spec], dimension: int, num_keys: int, target: KernelTarget, *, descending: bool = False
+) -> Kernel | KernelChain:
+    """As :func:`quire.backends.kernels.ordering.choice.sort`, for GPUs."""
+    why = applies(operands, num_keys, target)
+    if why is not None:
+        raise ValueError(f"sort of {operands[0]}: {why}")
+    rows = Rows.of(operands[0].shape, dimension)
+    if rows.count * rows.n == 0 or rows.n == 1:
+        forward = range(len(operands))
+        return Kernel.nothing("sort", operands, operands, forward, "at most one element a row: nothing moves")
+    keys = [key for i, spec in enumerate(operands[:num_keys]) for key in keys_of(i, spec.dtype)]
+    network = Network(tuple(operands), rows, tuple(keys), Order(descending), target)
+
+    def finish(b: KernelBuilder, row: Value, i: Value, place: Value) -> None:
+        start = rows.start(b, row)
+        for o, spec in enumerate(operands):
+            source, to = word_view(b, o, spec), word_view(b, o, spec, result=True)
+            values = load_words(b, source, spec, start + place * rows.inner)
+            store_words(b, values, to, start + i * rows.inner)
+
+    return _run(network, list(operands), rows.n, finish, f"sort of {rows.count} rows of {rows.n}")
+
+
+def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel | KernelChain:
+    """As :func:`quire.backends.kernels.ordering.choice.top_k`, for GPUs."""
+    why = applies([operand], 1, target)
+    if why is None and operand.dtype.kind == "complex":
+        why = "complex numbers have no order"
+    if why is None and not (operand.shape and 0 <= k <= operand.shape[-1]):
+        why = f"k must be between 0 and the length of the last axis, got {k}"
+    if why is not None:
+        raise ValueError(f"top_k of {operand}: {why}")
+    rows = Rows(math.prod(operand.shape[:-1]), operand.shape[-1], 1)
+    shape = (*operand.shape[:-1], k)
+    results = [Spec(shape, operand.dtype), Spec.of(shape, "i32")]
+    if results[0].size == 0:
+        return Kernel.nothing("top_k", [operand], results, [EMPTY, EMPTY], "no results")
+    order = Order(descending=True, total=True)
+    network = Network((operand,), rows, tuple(keys_of(0, operand.dtype)), order, target)
+
+    def finish(b: KernelBuilder, row: Value, i: Value, place: Value) -> None:
+        values = load_words(b, word_view(b, 0, operand), operand, row * rows.n + place)
+        store_words(b, values, word_view(b, 0, results[0], result=True), row * k + i)
+        b.store(b.cast(place, "i32"), b.result(1, (results[1].size,)), row * k + i)
+
+    return _run(network, results, k, finish, f"top {k} of {rows.count} rows of {rows.n}")
+
+
+def _run(net: Network, results: list[Spec], count: int, finish: Finish, what: str) -> Kernel | KernelChain:
+    if net.block == net.length:
+        return _one_block(net, results, count, finish, what)
+    n, arrays = len(net.operands), len(net.specs)
+    sort_blocks, step, merge = _sort_blocks(net), _step(net), _merge(net)
+    steps = [Step(sort_blocks, tuple(range(n)))]
+    last = n  # number of the first array
+
+    def then(kernel: Kernel, *scalars: int) -> None:
+        nonlocal last
+        steps.append(Step(kernel, tuple(range(last, last + arrays)), scalars))
+        last += arrays
+
+    size = 2 * net.block
+    while size <= net.length:
+        distance = size // 2
+        while distance >= net.block:
+            then(step, size, distance)
+            distance //= 2
+        then(merge, size)
+        size *= 2
+    final = _finish(net, results, count, finish, what)
+    steps.append(Step(final, (*range(n), last + arrays - 1)))
+    picked = tuple(range(last + arrays, last + arrays + len(results)))
+    reason = f"{what}: bitonic network, {len(steps)} dispatches"
+    return KernelChain(tuple(steps), net.operands, tuple(results), picked, reason)
+
+
+@contextmanager
+def _pieces(b: KernelBuilder, count: int):
+    """Each of ``count`` pieces of work, spread over the workgroups."""
+    with b.for_(b.workgroup_id(), count, min(count, GRID)) as loop:
+        yield loop.index
+
+
+@contextmanager
+def _threads(b: KernelBuilder, count: int):
+    """Each of ``count`` elements, spread over the threads of the workgroup, and a barrier after."""
+    with b.for_(b.thread_id(), count, b.target.threads) as loop:
+        yield loop.index
+    b.barrier()
+
+
+def _less(b: KernelBuilder, x: Sequence[Value], y: Sequence[Value]) -> Value:
+    """Lexicographic order."""
+    less = b.cmp("slt", x[-1], y[-1])
+    for p, q in reversed(list(zip(x[:-1], y[:-1]))):
+        less = b.cmp("slt", p, q) | (b.cmp("eq", p, q) & less)
+    return less
+
+
+def _exchange(
+    b: KernelBuilder,
+    arrays: Sequence[Buffer],
+    base: Operand,
+    pair: Value,
+    size: Value,
+    distance: Value,
+    at: Value,
+) -> None:
+    """Bring one pair into the order of its half: ``at`` is where the memory's first element is in its row."""
+    inside = pair & (distance - 1)
+    low = (pair - inside) * 2 + inside
+    ascending = b.cmp("eq", (at + low) & size, 0)
+    low = low + base
+    high = low + distance
+    x = [b.load(a, low) for a in arrays]
+    y = [b.load(a, high) for a in arrays]
+    wrong = b.cmp("eq", _less(b, y, x), ascending)
+    with b.if_(wrong):
+        for a, p, q in zip(arrays, x, y):
+            b.store(q, a, low)
+            b.store(p, a, high)
+
+
+def _merge_down(
+    b: KernelBuilder, shared: Sequence[Buffer], size: Value, first: Value, steps: Operand, at: Value
+) -> None:
+    """The steps of one size with distances ``first``, ``first / 2``, ... in shared memory."""
+    with b.for_(0, steps) as loop:
+        distance = first >> loop.index
+        with _threads(b, shared[0].shape[0] // 2) as pair:
+            _exchange(b, shared, 0, pair, size, distance, at)
+
+
+def _load_block(b: KernelBuilder, net: Network, shared: Sequence[Buffer], row: Value, at: Value) -> None:
+    """Keys and places of one block of a row into shared memory, padded at the end of the row."""
+    start = net.rows.start(b, row)
+    with _threads(b, net.block) as i:
+        place = at + i
+        with ExitStack() as guard:
+            padded = net.length > net.rows.n
+            real = b.cmp("ult", place, net.rows.n)
+            branch = guard.enter_context(b.if_(real, net.elements[:-1])) if padded else None
+            keys = []
+            for key, elem in zip(net.keys, net.elements):
+                word = load_key(b, net.operands[key.operand], key, start + place * net.rows.inner)
+                keys.append(b.cast(net.order.signed(b, key.dtype, word), elem))
+            if branch is not None:
+                branch.yield_(*keys)
+                branch.else_()
+                branch.yield_(*(b.const((1 << (int(e[1:]) - 1)) - 1, e) for e in net.elements[:-1]))
+        values = branch.results if branch is not None else keys
+        for memory, value in zip(shared, [*values, b.cast(place, "i32")]):
+            b.store(value, memory, i)
+
+
+def _sort_block(b: KernelBuilder, net: Network, shared: Sequence[Buffer], at: Value) -> None:
+    """All sizes up to the block, in shared memory; odd blocks of a row end up descending."""
+    levels = net.block.bit_length() - 1
+    with b.for_(0, levels) as level:
+        half = b.shl(b.index(1), level.index)
+        _merge_down(b, shared, half * 2, half, level.index + 1, at)
+
+
+def _one_block(net: Network, results: list[Spec], count: int, finish: Finish, what: str) -> Kernel:
+    b = KernelBuilder("bitonic", net.operands, results, net.target)
+    shared = [b.shared((net.block,), e) for e in net.elements]
+    with _pieces(b, net.rows.count) as row:
+        _load_block(b, net, shared, row, b.index(0))
+        _sort_block(b, net, shared, b.index(0))
+        with _threads(b, count) as i:
+            finish(b, row, i, b.cast(b.load(shared[-1], i), "index"))
+    return b.build((min(net.rows.count, GRID),), f"{what}: bitonic network in one workgroup a row")
+
+
+def _copy(
+    b: KernelBuilder,
+    net: Network,
+    sources: Sequence[Buffer],
+    targets: Sequence[Buffer],
+    a: Operand,
+    z: Operand,
+):
+    """A block from ``sources`` at ``a`` to ``targets`` at ``z``."""
+    with _threads(b, net.block) as i:
+        for source, target in zip(sources, targets):
+            b.store(b.load(source, i + a), target, i + z)
+
+
+def _sort_blocks(net: Network) -> Kernel:
+    b = KernelBuilder("bitonic_blocks", net.operands, net.specs, net.target)
+    shared = [b.shared((net.block,), e) for e in net.elements]
+    blocks = net.length // net.block
+    with _pieces(b, net.rows.count * blocks) as piece:
+        row, number = b.divmod(piece, blocks)
+        at = number * net.block
+        _load_block(b, net, shared, row, at)
+        _sort_block(b, net, shared, at)
+        _copy(b, net, shared, [b.result(i) for i in range(len(shared))], 0, piece * net.block)
+    return b.build((min(net.rows.count * blocks, GRID),), "bitonic network: blocks")
+
+
+def _in_place(net: Network, name: str, scalars: int) -> KernelBuilder:
+    tied = {i: i for i in range(len(net.specs))}
+    return KernelBuilder(name, net.specs, net.specs, net.target, tied=tied, scalars=scalars)
+
+
+def _step(net: Network) -> Kernel:
+    b = _in_place(net, "bitonic_step", 2)
+    share = net.block // 2  # pairs of one workgroup
+    pieces = net.rows.count * net.length // 2 // share
+    size, distance = b.scalar(0), b.scalar(1)
+    arrays = [b.operand(i) for i in range(len(net.specs))]
+    with _pieces(b, pieces) as piece:
+        row, number = b.divmod(piece, net.length // 2 // share)
+        with _threads(b, share) as i:
+            _exchange(b, arrays, row * net.length, number * share + i, size, distance, b.index(0))
+    return b.build((min(pieces, GRID),), "bitonic network: one step through global memory")
+
+
+def _merge(net: Network) -> Kernel:
+    b = _in_place(net, "bitonic_merge", 1)
+    shared = [b.shared((net.block,), e) for e in net.elements]
+    blocks = net.length // net.block
+    arrays = [b.operand(i) for i in range(len(net.specs))]
+    with _pieces(b, net.rows.count * blocks) as piece:
+        at = b.urem(piece, blocks) * net.block
+        _copy(b, net, arrays, shared, piece * net.block, 0)
+        half = net.block // 2
+        _merge_down(b, shared, b.scalar(0), b.index(half), net.block.bit_length() - 1, at)
+        _copy(b, net, shared, arrays, 0, piece * net.block)
+    return b.build((min(net.rows.count * blocks, GRID),), "bitonic network: last steps of one size")
+
+
+def _finish(net: Network, results: list[Spec], count: int, finish: Finish, what: str) -> Kernel:
+    places = net.specs[-1]
+    b = KernelBuilder("bitonic_finish", [*net.operands, places], results, net.target)
+    memory = b.operand(len(net.operands))
+    share = 4 * net.target.threads
+    shares = -(-count // share)
+    with _pieces(b, net.rows.count * shares) as piece:
+        row, number = b.divmod(piece, shares)
+        with _threads(b, share) as thread:
+            i = number * share + thread
+            with b.if_(b.cmp("ult", i, count)):
+                finish(b, row, i, b.cast(b.load(memory, row * net.length + i), "index"))
+    return b.build((min(net.rows.count * shares, GRID),), what)

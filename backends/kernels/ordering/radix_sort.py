@@ -1,0 +1,296 @@
+"""Stable sort of N operands along one dimension by the first ``num_keys`` of them, in JAX's order.
+
+Rows (all other dimensions) are spread over workgroups; within a row:
+
+- up to :func:`rank_max` elements: the rank of each element is counted with vectors, and every operand is
+  stored at its rank;
+- one operand of one part: radix passes move the values themselves. The digit is taken from the canonical key
+  while the original bits travel, so -0, 0 and NaN payloads come out as they went in, in stable order;
+- one key of up to 32 bits: the same, with the element's place in the lower half of a 64-bit word;
+- else: for each key from the last to the first, radix passes over (key, place).
+
+Other operands are gathered by the place at the end. Cost: O(n) passes for any input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..core.builder import KernelBuilder
+from ..core.dtypes import DType
+from ..core.kernel import Kernel, Spec
+from ..core.shapes import Rows
+from ..core.target import KernelTarget
+from ..core.values import Buffer, Value, vector
+from ..elements.keys import Key, fold_back, keys_of, merged, ordered, unfold
+from .radix_passes import Digits, Lane, clear, count, passes
+
+#: The longest rows sorted by counting ranks (n*n/lanes compares; radix costs some 2 us a row in any case).
+RANK_MAX = 128
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which way keys go; sort makes -0 and 0 equal and NaNs too, top_k takes IEEE's total order."""
+
+    descending: bool = False
+    total: bool = False
+
+    def signed(self, b: KernelBuilder, dtype: DType, word: Value) -> Value:
+        """The key of an element's bits under signed comparison."""
+        return ordered(b, dtype, word, signed=True, descending=self.descending, total=self.total)
+
+    def of_form(self, b: KernelBuilder, dtype: DType, form: Value) -> Value:
+        """The unsigned key of an unfolded element."""
+        return merged(b, dtype, form, descending=self.descending, total=self.total)
+
+
+def applies(shape: Sequence[int], target: KernelTarget) -> str | None:
+    """None where the kernel can sort rows of ``shape``, else why not."""
+    if target.kind != "cpu":
+        return "the radix kernel is for CPUs; GPUs take the network of bitonic.py"
+    if max(shape, default=0) >= 2**31:
+        return "places are 32-bit"
+    return None
+
+
+def sort(
+    operands: Sequence[Spec], dimension: int, num_keys: int, target: KernelTarget, *, descending: bool = False
+) -> Kernel:
+    """The kernel that sorts ``operands`` (all of one shape) along ``dimension``; results as the operands.
+
+    Ties keep their order, also when ``descending``. Raises ``ValueError`` where :func:`applies` says so.
+    """
+    shape = operands[0].shape
+    why = applies(shape, target)
+    if why is not None:
+        raise ValueError(f"sort of {operands[0]}: {why}")
+    rows = Rows.of(shape, dimension)
+    if rows.count * rows.n == 0 or rows.n == 1:
+        forward = range(len(operands))
+        return Kernel.nothing("sort", operands, operands, forward, "at most one element a row: nothing moves")
+    order = Order(descending)
+    keys = [key for i, spec in enumerate(operands[:num_keys]) for key in keys_of(i, spec.dtype)]
+    if rows.n <= rank_max(keys, target):
+        return _rank_sort(operands, rows, keys, target, order)
+    if len(operands) == 1 and len(keys) == 1:
+        return _radix_values(operands[0], rows, keys[0], target, order)
+    return _radix_places(operands, rows, keys, target, order)
+
+
+def word_view(b: KernelBuilder, i: int, spec: Spec, *, result: bool = False) -> Buffer:
+    """All words of an operand or result, flat."""
+    view = b.result if result else b.operand
+    return view(i, (spec.size * spec.dtype.words,), spec.dtype.word)
+
+
+def load_words(b: KernelBuilder, memory: Buffer, spec: Spec, at: Value) -> list[Value]:
+    """The words of the element at flat place ``at``."""
+    words = spec.dtype.words
+    return [b.load(memory, at * words + w) for w in range(words)]
+
+
+def store_words(b: KernelBuilder, values: Sequence[Value], memory: Buffer, at: Value) -> None:
+    """Write the words of the element at flat place ``at``."""
+    for w, value in enumerate(values):
+        b.store(value, memory, at * len(values) + w)
+
+
+def load_key(b: KernelBuilder, spec: Spec, key: Key, at: Value) -> Value:
+    """The bits of one key of the element at flat place ``at``."""
+    memory = b.operand(key.operand, (spec.size * spec.dtype.parts,), key.word)
+    return b.load(memory, at * spec.dtype.parts + key.part)
+
+
+def count_buffer(b: KernelBuilder, digits: Sequence[Digits]) -> Buffer:
+    """The histograms of one workgroup for any one of several keys, on its stack."""
+    return b.stack((max(d.passes * d.buckets for d in digits),), "i32")
+
+
+# -- up to rank_max elements ---------------------------------------------------------------------------------
+
+
+def rank_max(keys: Sequence[Key], target: KernelTarget) -> int:
+    """The longest rows whose ranks are counted: up to 16 vectors, which are unrolled."""
+    return min(RANK_MAX, 16 * target.lanes(_rank_bits(keys)))
+
+
+def _rank_bits(keys: Sequence[Key]) -> int:
+    """The common width in which the keys are compared."""
+    return max(32, *(key.bits for key in keys))
+
+
+def rank_keys(b: KernelBuilder, keys: Sequence[Key], n: int) -> tuple[list[Buffer], int]:
+    """Stack arrays for the keys of a row, of one width, padded to whole vectors; and the lanes."""
+    bits = _rank_bits(keys)
+    lanes = b.target.lanes(bits)
+    padded = -(-n // lanes) * lanes
+    return [b.stack((padded,), f"i{bits}") for _ in keys], lanes
+
+
+def fill_rank_keys(
+    b: KernelBuilder,
+    arrays: Sequence[Buffer],
+    keys: Sequence[Key],
+    operands: Sequence[Spec],
+    rows: Rows,
+    start: Value,
+    order: Order,
+) -> None:
+    """Load the signed keys of one row."""
+    for array, key in zip(arrays, keys):
+        with b.for_(0, rows.n) as loop:
+            word = load_key(b, operands[key.operand], key, start + loop.index * rows.inner)
+            value = order.signed(b, key.dtype, word)
+            b.store(b.cast(value, array.elem), array, loop.index)
+        for i in range(rows.n, array.shape[0]):
+            b.store((1 << (int(array.elem[1:]) - 1)) - 1, array, i)  # never before a real element
+
+
+def rank(b: KernelBuilder, arrays: Sequence[Buffer], lanes: int, i: Value) -> Value:
+    """How many elements of the row come before element ``i``, by key and then by place."""
+    elem = arrays[0].elem
+    mine = [b.broadcast(b.load(array, i), lanes) for array in arrays]
+    place = b.broadcast(b.cast(i, elem), lanes)
+    before = b.const(0, vector(lanes, elem))
+    for j in range(0, arrays[0].shape[0], lanes):
+        less = b.cmp("slt", b.const_vector(range(j, j + lanes), elem), place)
+        for array, key in reversed(list(zip(arrays, mine))):
+            other = b.vload(lanes, array, j)
+            less = b.cmp("slt", other, key) | (b.cmp("eq", other, key) & less)
+        before = before + b.cast(less, elem, signed=False)
+    return b.cast(b.reduce("add", before), "index")
+
+
+def _rank_sort(operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order) -> Kernel:
+    b = KernelBuilder("sort_rank", operands, operands, target)
+    groups = rows.groups(target)
+    sources = [word_view(b, i, spec) for i, spec in enumerate(operands)]
+    targets = [word_view(b, i, spec, result=True) for i, spec in enumerate(operands)]
+    arrays, lanes = rank_keys(b, keys, rows.n)
+    with b.distributed(rows.count, groups) as row:
+        start = rows.start(b, row)
+        fill_rank_keys(b, arrays, keys, operands, rows, start, order)
+        with b.for_(0, rows.n) as loop:
+            to = start + rank(b, arrays, lanes, loop.index) * rows.inner
+            at = start + loop.index * rows.inner
+            for spec, source, destination in zip(operands, sources, targets):
+                store_words(b, load_words(b, source, spec, at), destination, to)
+    return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: short rows, ranks counted with vectors")
+
+
+# -- radix ---------------------------------------------------------------------------------------------------
+
+
+def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, order: Order) -> Kernel:
+    groups = rows.groups(target)
+    memory = Spec.of((groups * 2 * rows.n,), f"u{key.bits}")
+    b = KernelBuilder("sort_radix", [spec], [spec], target, scratch=[memory])
+    source, destination = word_view(b, 0, spec), word_view(b, 0, spec, result=True)
+    digits = Digits.of(key.bits, rows.n)
+    counts = count_buffer(b, [digits])
+    lane = Lane(b.result(1), b.workgroup_id() * (2 * rows.n))
+
+    def key_of(word: Value) -> Value:
+        return order.of_form(b, key.dtype, word)
+
+    with b.distributed(rows.count, groups) as row:
+        start = rows.start(b, row)
+        clear(b, counts, digits)
+        with b.for_(0, rows.n) as loop:
+            word = unfold(b, key.dtype, b.load(source, start + loop.index * rows.inner))
+            b.store(word, lane.memory, lane.base + loop.index)
+            count(b, counts, key_of(word), digits)
+        side = passes(b, [lane], rows.n, counts, digits, key_of, b.index(0))
+        vectors = target.lanes(key.bits) if rows.inner == 1 else 1
+        whole = rows.n // vectors * vectors
+        if vectors > 1:
+            with b.for_(0, whole, vectors) as loop:
+                words = b.vload(vectors, lane.memory, lane.base + side + loop.index)
+                b.vstore(fold_back(b, key.dtype, words), destination, start + loop.index)
+        else:
+            whole = 0
+        with b.for_(whole, rows.n) as loop:
+            word = b.load(lane.memory, lane.base + side + loop.index)
+            b.store(fold_back(b, key.dtype, word), destination, start + loop.index * rows.inner)
+    return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: radix, {digits.passes} passes on values")
+
+
+def _radix_places(
+    operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order
+) -> Kernel:
+    groups = rows.groups(target)
+    packed = len(keys) == 1 and keys[0].bits <= 32
+    n = rows.n
+    scratch = [Spec.of((groups * 2 * n,), "u64")]
+    if not packed:
+        scratch.append(Spec.of((groups * 2 * n,), "u32"))
+    b = KernelBuilder("sort_places", operands, operands, target, scratch=scratch)
+    sources = [word_view(b, i, spec) for i, spec in enumerate(operands)]
+    targets = [word_view(b, i, spec, result=True) for i, spec in enumerate(operands)]
+    digits = [Digits.of(key.bits, n) for key in keys]
+    counts = count_buffer(b, digits)
+    base = b.workgroup_id() * (2 * n)
+    lanes = [Lane(b.result(len(operands) + i), base) for i in range(len(scratch))]
+
+    with b.distributed(rows.count, groups) as row:
+        start = rows.start(b, row)
+        side: Value = b.index(0)
+        for k in reversed(range(len(keys))):
+            side = sort_by(b, operands, rows, start, keys[k], lanes, digits[k], counts, side, k == len(keys) - 1, order)
+        direct = keys[0].dtype.parts == 1  # the last key sorted by is still there, in order: no gather for it
+        with b.for_(0, n) as loop:
+            here = base + side + loop.index
+            head = b.load(lanes[0].memory, here)
+            place = place_of(b, head if packed else b.load(lanes[1].memory, here), packed)
+            to = start + loop.index * rows.inner
+            at = start + place * rows.inner
+            for i, spec in enumerate(operands):
+                if i == 0 and direct:
+                    form = b.cast(head >> 32 if packed else head, spec.dtype.word)
+                    values = [fold_back(b, spec.dtype, form)]
+                else:
+                    values = load_words(b, sources[i], spec, at)
+                store_words(b, values, targets[i], to)
+    how = "key and place in one word" if packed else f"{len(keys)} keys with places"
+    return b.build((groups,), f"sort of {rows.count} rows of {n}: radix, {how}")
+
+
+def place_of(b: KernelBuilder, word: Value, packed: bool) -> Value:
+    return b.cast(b.cast(word, "i32") if packed else word, "index", signed=False)
+
+
+def sort_by(
+    b: KernelBuilder,
+    operands: Sequence[Spec],
+    rows: Rows,
+    start: Value,
+    key: Key,
+    lanes: Sequence[Lane],
+    digits: Digits,
+    counts: Buffer,
+    side: Value,
+    first: bool,
+    order: Order,
+) -> Value:
+    """Bring the row's places (identity when ``first``) into stable order by one key."""
+    packed = len(lanes) == 1
+
+    def key_of(word: Value) -> Value:
+        bits = b.cast(word >> 32 if packed else word, key.word)
+        return order.of_form(b, key.dtype, bits)
+
+    clear(b, counts, digits)
+    with b.for_(0, rows.n) as loop:
+        here = lanes[0].base + side + loop.index
+        place = loop.index if first else place_of(b, b.load(lanes[1].memory, here), False)
+        bits = load_key(b, operands[key.operand], key, start + place * rows.inner)
+        word = b.cast(unfold(b, key.dtype, bits), "i64", signed=False)
+        if packed:
+            word = (word << 32) | b.cast(place, "i64")
+        elif first:
+            b.store(b.cast(place, "i32"), lanes[1].memory, here)
+        b.store(word, lanes[0].memory, here)
+        count(b, counts, key_of(word), digits)
+    return passes(b, lanes, rows.n, counts, digits, key_of, side)

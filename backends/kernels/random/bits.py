@@ -1,0 +1,86 @@
+"""Random bits: Threefry 2x32 of the numbers 0, 1, 2, ... under each of some keys, a few vectors at a time.
+
+The 20 rounds depend on each other, so several independent vectors go through them together and hide each other's
+latency. Rotations are two shifts and an or; the counters are made from the loop's index and are never in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.builder import KernelBuilder
+from ..core.dtypes import dtype_of
+from ..core.kernel import Kernel, Spec
+from ..core.target import KernelTarget
+from ..core.values import Value
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+#: Vectors that go through the rounds together: more would not stay in 16 registers.
+TOGETHER = 4
+
+#: Elements of one piece: what a workgroup takes at a time.
+PIECE = 1 << 14
+
+
+def applies(size: int, itemsize: int, target: KernelTarget) -> str | None:
+    """None where the kernel can make ``size`` elements for each key, else why not."""
+    if target.kind != "cpu":
+        return "the random bits kernel is for CPUs"
+    if itemsize != 4:
+        return "the random bits kernel makes 32 bits an element"
+    if size < TOGETHER * target.lanes(32):
+        return "fewer elements for a key than a few vectors hold"
+    return None
+
+
+def random_bits(batch: Sequence[int], shape: Sequence[int], dtype: Any, target: KernelTarget) -> Kernel:
+    """The kernel of ``shape`` bits for each of the keys whose words are two operands of shape ``[prod(batch)]``.
+
+    Raises ``ValueError`` where :func:`applies` says.
+    """
+    size, keys = math.prod(shape), math.prod(batch)
+    why = applies(size, dtype_of(dtype).nbytes, target)
+    if why is not None:
+        raise ValueError(f"random_bits of shape {tuple(shape)}: {why}")
+    result = Spec.of((*batch, *shape), dtype)
+    b = KernelBuilder("random_bits", [Spec.of((keys,), dtype)] * 2, [result], target)
+    words = [b.operand(i) for i in range(2)]
+    out = b.result(0, (keys * size,), "i32")
+    lanes = target.lanes(32)
+    step = TOGETHER * lanes
+    pieces = -(-size // PIECE)
+    groups = max(1, min(keys * pieces, target.workgroups))
+    places = [b.const_vector(range(v * lanes, (v + 1) * lanes), "i32") for v in range(TOGETHER)]
+    with b.distributed(keys * pieces, groups) as piece:
+        key, part = (piece, b.index(0)) if pieces == 1 else (b.udiv(piece, pieces), b.urem(piece, pieces))
+        k = [b.broadcast(b.load(w, key), lanes) for w in words]
+        base = key * size
+        start = part * PIECE
+        # The last step is moved back inside: a few elements are made twice, none needs a mask.
+        last = b.index(size - step)
+        with b.for_(start, b.smin(start + PIECE, b.index(size)), step) as loop:
+            at = b.smin(loop.index, last)
+            counter = b.broadcast(b.cast(at, "i32"), lanes)
+            bits = threefry(b, k, [counter + p for p in places])
+            for v, x in enumerate(bits):
+                b.vstore(x, out, base + at + v * lanes)
+    return b.build((groups,), f"random bits: {TOGETHER} vectors of {lanes} counters together")
+
+
+def threefry(b: KernelBuilder, key: Sequence[Value], counters: Sequence[Value]) -> list[Value]:
+    """The exclusive or of the two words of the hash of (0, counter), for several vectors of counters."""
+    k0, k1 = key
+    keys = (k0, k1, b.xor(b.xor(k0, k1), 0x1BD11BDA))
+    xs = [k0] * len(counters)
+    ys = [b.add(c, k1) for c in counters]
+    for i in range(5):
+        for r in ROTATIONS[i % 2]:
+            xs = [b.add(x, y) for x, y in zip(xs, ys)]
+            ys = [b.xor(x, b.or_(b.shl(y, r), b.shrl(y, 32 - r))) for x, y in zip(xs, ys)]
+        later = b.add(keys[(i + 2) % 3], i + 1)
+        xs = [b.add(x, keys[(i + 1) % 3]) for x in xs]
+        ys = [b.add(y, later) for y in ys]
+    return [b.xor(x, y) for x, y in zip(xs, ys)]

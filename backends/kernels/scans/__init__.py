@@ -1,0 +1,1 @@
+"""Cumulative sums, products, maxima, minima and logsumexps along one dimension (`cumulative`)."""

@@ -1,0 +1,47 @@
+"""The kernels' shelves import each other as the table of docs/kernels.md says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = ROOT / "backends" / "kernels"
+
+
+def documented() -> dict[str, set[str]]:
+    """What each shelf may import: what its line of the table names, and what those may import."""
+    section = (ROOT / "docs" / "kernels.md").read_text().split("\n## Shelves\n")[1].split("\n## ")[0]
+    allowed: dict[str, set[str]] = {}
+    for shelf, imports in re.findall(r"^\| `(\w+)/` \|[^|]*\|([^|]*)\|$", section, re.MULTILINE):
+        named = set(re.findall(r"`(\w+)`", imports))
+        assert named <= set(allowed), f"{shelf} is above a shelf that it imports"
+        allowed[shelf] = named.union(*(allowed[n] for n in named))
+    return allowed
+
+
+def imported(file: Path) -> set[str]:
+    """The other shelves that a file on a shelf imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == 2:
+            found.update([node.module.split(".")[0]] if node.module else [a.name for a in node.names])
+    return found
+
+
+def test_shelves_import_as_documented() -> None:
+    allowed = documented()
+    shelves = {folder.name for folder in KERNELS.iterdir() if (folder / "__init__.py").exists()}
+    assert set(allowed) == shelves
+    wrong = [
+        f"{file.relative_to(ROOT)} imports {other}"
+        for shelf in sorted(shelves)
+        for file in sorted((KERNELS / shelf).glob("*.py"))
+        for other in sorted(imported(file) - allowed[shelf])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_file_is_on_a_shelf() -> None:
+    assert [file.name for file in KERNELS.glob("*.py")] == ["__init__.py"]
