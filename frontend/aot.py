@@ -21,6 +21,7 @@ from .donation import report_donation
 from .key_array import KeyDType, PRNGKeyArray
 from .memory_analysis import Allocations, MemoryAnalysis, planned_allocations
 from .spans import span
+from .transformations import Transformation
 from .variants import Signature, VariantInfo
 
 
@@ -72,6 +73,11 @@ class Traced:
         return self.traced.closed()
 
     @property
+    def transformations(self) -> tuple[Transformation, ...]:
+        """What grad, vmap, ... did while the function was traced, innermost first."""
+        return self.traced.transformations
+
+    @property
     def out_tree(self) -> Any:
         return self.traced.out_tree
 
@@ -106,12 +112,18 @@ class Lowered:
         self.traced = traced
         self.target = target
         self.stages = stages_of(
-            traced.jaxpr, target, name=traced.fun_name, donated=traced.donated, keep_unused=traced.keep_unused
-        )
+            traced.jaxpr, target, name=traced.fun_name, donated=traced.donated, keep_unused=traced.keep_unused,
+            transformations=traced.transformations,
+        )  # fmt: skip
 
     @property
     def in_tree(self) -> Any:
         return self.traced.in_tree
+
+    @property
+    def transformations(self) -> tuple[Transformation, ...]:
+        """What grad, vmap, ... did while the function was traced, innermost first."""
+        return self.traced.transformations
 
     @property
     def out_tree(self) -> Any:
@@ -142,7 +154,7 @@ class Lowered:
             report_donation(closed, t.donated, t.names, t.fun_name, keep_unused=t.keep_unused)
         program = compile_program(
             closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused,
-            trace_seconds=t.traced.seconds, names=t.names, out_tree=t.out_tree,
+            trace_seconds=t.traced.seconds, names=t.names, out_tree=t.out_tree, transformations=t.transformations,
         )  # fmt: skip
         avals = tuple(closed.in_avals)
         signature = Signature(t.names, avals, (None,) * len(avals), (), t.in_tree, ())
