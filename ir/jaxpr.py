@@ -1,4 +1,4 @@
-"""The data structures of the IR: variables, literals, equations, jaxprs. Immutable after building.
+"""The data structures of the IR: variables, literals, equations, jaxprs. Immutable: to write to one raises.
 
 A jaxpr is a function in A-normal form: each equation binds the outputs of one primitive applied to variables and
 literals. Equality is structural, up to the names of variables and without source positions.
@@ -7,7 +7,7 @@ literals. Equality is structural, up to the names of variables and without sourc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 import numpy as np
 
@@ -22,32 +22,53 @@ Effects: TypeAlias = frozenset[Effect]
 NO_EFFECTS: Effects = frozenset()
 
 
-class Var:
+class _Frozen:
+    """Base of what is never written to after it was built; `__init__` writes by the slots' own descriptors."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be set: the IR is immutable, build a new one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: the IR is immutable")
+
+
+def _setter(cls: type, name: str) -> Callable[[Any, Any], None]:
+    """What writes a slot of an object that is being built: as fast as an assignment can be that is none."""
+    return cls.__dict__[name].__set__
+
+
+class Var(_Frozen):
     """A variable of a jaxpr; compared by identity, named when printed."""
 
     __slots__ = ("aval",)
     aval: Any
 
     def __init__(self, aval: AbstractValue) -> None:
-        self.aval = aval
+        _var_aval(self, aval)
 
     def __repr__(self) -> str:
         return f"Var({self.aval.short()})"
 
 
-class Literal:
+_var_aval = _setter(Var, "aval")
+
+
+class Literal(_Frozen):
     """A scalar constant written in place. `value` is a NumPy scalar array of shape () and the aval's dtype."""
 
     __slots__ = ("value", "aval", "_key")
     value: np.ndarray[Any, Any]
     aval: ShapedArray
+    _key: tuple[bytes, ShapedArray]
 
     def __init__(self, value: Any, aval: ShapedArray) -> None:
         array = np.asarray(value, dtype=aval.dtype)
         assert array.shape == (), "literals are scalars"
-        self.value = array
-        self.aval = aval
-        self._key = (array.tobytes(), aval)
+        _literal_value(self, array)
+        _literal_aval(self, aval)
+        _literal_key(self, (array.tobytes(), aval))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Literal) and self._key == other._key
@@ -64,11 +85,13 @@ class Literal:
         return self.value.item() if self.aval.weak_type else self.value[()]
 
 
+_literal_value, _literal_aval, _literal_key = (_setter(Literal, n) for n in ("value", "aval", "_key"))
+
 Atom: TypeAlias = Var | Literal
 Params: TypeAlias = Mapping[str, Any]
 
 
-class Eqn:
+class Eqn(_Frozen):
     """One application of a primitive: ``outputs = primitive[params] inputs``."""
 
     __slots__ = ("primitive", "inputs", "outputs", "params", "effects", "source")
@@ -88,12 +111,12 @@ class Eqn:
         effects: Effects = NO_EFFECTS,
         source: Source | None = None,
     ) -> None:
-        self.primitive = primitive
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
-        self.params = params
-        self.effects = effects
-        self.source = source
+        _eqn_primitive(self, primitive)
+        _eqn_inputs(self, tuple(inputs))
+        _eqn_outputs(self, tuple(outputs))
+        _eqn_params(self, params)
+        _eqn_effects(self, effects)
+        _eqn_source(self, source)
 
     def replace(
         self,
@@ -119,7 +142,12 @@ class Eqn:
         return eqn_to_str(self)
 
 
-class Jaxpr:
+_eqn_primitive, _eqn_inputs, _eqn_outputs, _eqn_params, _eqn_effects, _eqn_source = (
+    _setter(Eqn, n) for n in ("primitive", "inputs", "outputs", "params", "effects", "source")
+)
+
+
+class Jaxpr(_Frozen):
     """``{ lambda constvars ; invars. let eqns in outvars }``."""
 
     __slots__ = ("constvars", "invars", "eqns", "outvars", "effects", "_hash", "__weakref__")
@@ -128,6 +156,7 @@ class Jaxpr:
     eqns: tuple[Eqn, ...]
     outvars: tuple[Atom, ...]
     effects: Effects
+    _hash: int | None  # found out when it is first asked for
 
     def __init__(
         self,
@@ -136,16 +165,17 @@ class Jaxpr:
         eqns: Sequence[Eqn],
         outvars: Sequence[Atom],
     ) -> None:
-        self.constvars = tuple(constvars)
-        self.invars = tuple(invars)
-        self.eqns = tuple(eqns)
-        self.outvars = tuple(outvars)
+        set_field = object.__setattr__
+        set_field(self, "constvars", tuple(constvars))
+        set_field(self, "invars", tuple(invars))
+        set_field(self, "eqns", tuple(eqns))
+        set_field(self, "outvars", tuple(outvars))
         effects: set[Effect] = set()
         for eqn in self.eqns:
             if eqn.effects:
                 effects |= eqn.effects
-        self.effects = frozenset(effects)
-        self._hash: int | None = None
+        set_field(self, "effects", frozenset(effects))
+        set_field(self, "_hash", None)
 
     @property
     def in_avals(self) -> list[ShapedArray]:
@@ -162,7 +192,7 @@ class Jaxpr:
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(
+            found = hash(
                 (
                     tuple(v.aval for v in self.constvars),
                     tuple(v.aval for v in self.invars),
@@ -170,6 +200,8 @@ class Jaxpr:
                     tuple((e.primitive.name, tuple(v.aval for v in e.outputs)) for e in self.eqns),
                 )
             )
+            object.__setattr__(self, "_hash", found)
+            return found
         return self._hash
 
     def __repr__(self) -> str:
@@ -178,23 +210,17 @@ class Jaxpr:
         return jaxpr_to_str(self)
 
 
-class ClosedJaxpr:
-    """A jaxpr together with the values of its constvars.
+class ClosedJaxpr(_Frozen):
+    """A jaxpr together with the values of its constvars."""
 
-    `history` holds, for dumps, what happened while the program was traced (grad, vmap, ...): objects with a `name`, and
-    the jaxprs `before` and `after`. It is no part of the program's identity, and passes drop it.
-    """
-
-    __slots__ = ("jaxpr", "consts", "history", "__weakref__")
+    __slots__ = ("jaxpr", "consts", "__weakref__")
     jaxpr: Jaxpr
     consts: tuple[Any, ...]
-    history: tuple[Any, ...]
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
         assert len(jaxpr.constvars) == len(consts), "one value for each constvar"
-        self.jaxpr = jaxpr
-        self.consts = tuple(consts)
-        self.history = ()
+        object.__setattr__(self, "jaxpr", jaxpr)
+        object.__setattr__(self, "consts", tuple(consts))
 
     @property
     def in_avals(self) -> list[ShapedArray]:

@@ -16,6 +16,7 @@ from quire.runtime.devices import Device
 from .. import tree_util
 from ..arrays.shape_struct import shape_struct
 from ..watching.spans import span
+from ..watching.transformations import Transformation
 from .compiled_function import TracedFunction, Variant
 from .compiler import compile_program
 from .donation import report_donation
@@ -40,6 +41,11 @@ class Traced:
     def jaxpr(self) -> ClosedJaxpr:
         """The program; captured arrays are its constants."""
         return self.traced.closed()
+
+    @property
+    def transformations(self) -> tuple[Transformation, ...]:
+        """What grad, vmap, ... did while the function was traced, innermost first."""
+        return self.traced.transformations
 
     @property
     def out_tree(self) -> Any:
@@ -76,12 +82,18 @@ class Lowered:
         self.traced = traced
         self.target = target
         self.stages = stages_of(
-            traced.jaxpr, target, name=traced.fun_name, donated=traced.donated, keep_unused=traced.keep_unused
-        )
+            traced.jaxpr, target, name=traced.fun_name, donated=traced.donated, keep_unused=traced.keep_unused,
+            transformations=traced.transformations,
+        )  # fmt: skip
 
     @property
     def in_tree(self) -> Any:
         return self.traced.in_tree
+
+    @property
+    def transformations(self) -> tuple[Transformation, ...]:
+        """What grad, vmap, ... did while the function was traced, innermost first."""
+        return self.traced.transformations
 
     @property
     def out_tree(self) -> Any:
@@ -112,7 +124,7 @@ class Lowered:
             report_donation(closed, t.donated, t.names, t.fun_name, keep_unused=t.keep_unused)
         program = compile_program(
             closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused,
-            trace_seconds=t.traced.seconds, names=t.names, out_tree=t.out_tree,
+            trace_seconds=t.traced.seconds, names=t.names, out_tree=t.out_tree, transformations=t.transformations,
         )  # fmt: skip
         avals = tuple(closed.in_avals)
         signature = Signature(t.names, avals, (None,) * len(avals), (), t.in_tree, ())

@@ -71,9 +71,7 @@ class TracedFunction:
         return ClosedJaxpr(self.jaxpr, ())
 
     def closed(self) -> ClosedJaxpr:
-        closed = close_captured(self.jaxpr, self.captured)
-        closed.history = self.transformations
-        return closed
+        return close_captured(self.jaxpr, self.captured)
 
 
 class Variant:
@@ -527,6 +525,7 @@ class CompiledFunction:
                 program = compile_program(
                     closed, device, name=self.__name__, donated=donated, keep_unused=self._keep_unused,
                     trace_seconds=traced.seconds, names=names, out_tree=traced.out_tree,
+                    transformations=traced.transformations,
                 )  # fmt: skip
                 info.compile_seconds = program.seconds
                 info.from_cache = program.cached
@@ -658,7 +657,10 @@ class CompiledFunction:
         from .stage_texts import stages_of
 
         variant = self.variants()[-1]
-        stages = stages_of(variant.closed, variant.program.device.target, name=self.__name__, donated=variant.donated)
+        stages = stages_of(
+            variant.closed, variant.program.device.target, name=self.__name__, donated=variant.donated,
+            transformations=variant.traced.transformations,
+        )  # fmt: skip
         return stages[stage]
 
 

@@ -35,6 +35,7 @@ from quire.runtime.interruption import LONG_SECONDS
 from ..watching.progress import compile_progress
 from ..watching.reports import report, wants_reports
 from ..watching.spans import span
+from ..watching.transformations import Transformation
 from . import stage_texts
 
 # A program that takes less than this is run in the caller's thread: waking a worker costs about as much.
@@ -117,11 +118,12 @@ def compile_program(
     trace_seconds: float | None = None,
     names: Sequence[str] = (),
     out_tree: Any = None,
+    transformations: Sequence[Transformation] = (),
 ) -> Program:
     """Compile a closed jaxpr for a device, or load it from the persistent cache.
 
-    `donated` are the arguments whose memory the program may use for its results; `trace_seconds`, the arguments' `names` and
-    the results' tree are told to those who listen for compiled functions (`reports.report`).
+    `donated` are the arguments whose memory the program may use for its results; `trace_seconds`, the arguments' `names`,
+    the results' tree and the trace's `transformations` are told to those who listen for compiled functions (`reports.report`).
 
     Raises:
         UnsupportedError: the target cannot do an operation or a dtype.
@@ -134,7 +136,9 @@ def compile_program(
         key = _key(closed, target, donated, keep_unused)
         payload = cache.get(key)
     if wants_reports():
-        told = stage_texts.stages_of(closed, target, None, name, donated, keep_unused=keep_unused)
+        told = stage_texts.stages_of(
+            closed, target, None, name, donated, keep_unused=keep_unused, transformations=transformations
+        )
         if trace_seconds is not None:
             told.seconds[stage_texts.TRACE] = trace_seconds
         told.names, told.out_tree = tuple(names), out_tree

@@ -19,6 +19,8 @@ from quire.backends.targets import Target, get_target
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.printer import Names, PrintOptions, to_text
 
+from ..watching.transformations import Transformation
+
 JAXPR, STABLEHLO = "jaxpr", "stablehlo"
 TRACE, LOAD = "trace", "load"
 """Of `Stages.seconds`, beside the stages that have a text."""
@@ -56,6 +58,7 @@ class Stages(Mapping[str, str]):
         target: what the program is compiled for.
         pipeline: the text of the pipeline.
         program: the traced program.
+        transformations: what grad, vmap, ... did while it was traced, innermost first.
         names: the path of each argument, as ``params['w']``, where they are known.
         out_tree: the tree of the results, where it is known.
         seconds: the time of what was done so far: trace, stablehlo (lowering), iree, load.
@@ -72,6 +75,7 @@ class Stages(Mapping[str, str]):
         name: str = "main",
         donated: Sequence[int] = (),
         keep_unused: bool = False,
+        transformations: Sequence[Transformation] = (),
         options: PrintOptions = _OPTIONS,
         verify_each: bool | None = None,
         compare: bool = False,
@@ -84,6 +88,7 @@ class Stages(Mapping[str, str]):
         self.name = name
         self.donated = tuple(donated)
         self.keep_unused = keep_unused
+        self.transformations = tuple(transformations)
         self.options = options
         self.manager = PassManager(
             pipeline, target=target, verify_each=verify_each, compare=compare, compare_inputs=compare_inputs
@@ -101,8 +106,7 @@ class Stages(Mapping[str, str]):
         self._output: CompileOutput | None = None
         self._lock = threading.RLock()
         code = code_stage(target)
-        # What grad, vmap and the others did while the program was traced, innermost first.
-        self._history = _history_stages(program)
+        self._history = _history_stages(self.transformations)
         # A pass may be called as a later stage is (partition has "input"): then the stage is named iree-...
         self._phases = {(p if p not in self.manager.stages else f"iree-{p}"): p for p in PHASES}
         self._order = [*self._history, JAXPR, *self.manager.stages, STABLEHLO, *self._phases, *([code] if code else [])]
@@ -289,7 +293,7 @@ class Stages(Mapping[str, str]):
         return {"plan": "txt", "assembly": "s", "ptx": "ptx", "msl": "metal"}.get(stage, "mlir")
 
 
-def _history_stages(program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
+def _history_stages(transformations: Sequence[Transformation]) -> dict[str, ClosedJaxpr]:
     """The stages of a program's trace: the function that was transformed first, then each transformation's result.
 
     They are named as the transformation, ``grad of loss``, with a number where a name occurs again.
@@ -302,7 +306,7 @@ def _history_stages(program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
             n += 1
         stages[name if n == 1 else f"{name} ({n})"] = ClosedJaxpr(jaxpr)
 
-    for t in program.history:
+    for t in transformations:
         put(f"before {t.name}", t.before)
         put(t.name, t.after)
     return stages
@@ -323,6 +327,7 @@ def stages_of(
     donated: Sequence[int] = (),
     *,
     keep_unused: bool = False,
+    transformations: Sequence[Transformation] = (),
     options: PrintOptions = _OPTIONS,
     verify_each: bool | None = None,
     compare: bool = False,
@@ -335,6 +340,6 @@ def stages_of(
     t = get_target(target) if isinstance(target, str) else target
     text = pipeline_of(t) if pipeline is None else pipeline
     return Stages(
-        closed, t, text, name=name, donated=donated, keep_unused=keep_unused, options=options,
-        verify_each=verify_each, compare=compare, compare_inputs=compare_inputs,
+        closed, t, text, name=name, donated=donated, keep_unused=keep_unused, transformations=transformations,
+        options=options, verify_each=verify_each, compare=compare, compare_inputs=compare_inputs,
     )  # fmt: skip

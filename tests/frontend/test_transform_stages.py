@@ -28,12 +28,13 @@ def cubes(x: Any) -> Any:
     return quire.grad(lambda y: (y**3).sum())(x)
 
 
-def program(f: Any, *args: Any) -> Any:
-    return quire.jit(f).trace(*args).jaxpr
+def stages_for(f: Any, *args: Any) -> Any:
+    traced = quire.jit(f).trace(*args)
+    return stages_of(traced.jaxpr, "cpu", transformations=traced.transformations)
 
 
 def test_transformations_are_stages() -> None:
-    stages = stages_of(program(lambda w, x: quire.grad(mean_loss)(w, x) + cubes(w), W, XS), "cpu")
+    stages = stages_for(lambda w, x: quire.grad(mean_loss)(w, x) + cubes(w), W, XS)
     assert list(stages)[:7] == [
         "before vmap of loss", "vmap of loss", "before grad of mean_loss", "grad of mean_loss",
         "before grad of <lambda>", "grad of <lambda>", "jaxpr",
@@ -47,12 +48,12 @@ def test_transformations_are_stages() -> None:
 
 def test_a_cached_nested_trace_is_shown_again() -> None:
     for _ in range(2):
-        stages = stages_of(program(lambda x: cubes(x) * 2, W), "cpu")
+        stages = stages_for(lambda x: cubes(x) * 2, W)
         assert "grad of <lambda>" in stages
 
 
 def test_names_that_occur_again_are_numbered(tmp_path: Any) -> None:
-    stages = stages_of(program(lambda x: cubes(x) + quire.grad(lambda y: y.sum())(x), W), "cpu")
+    stages = stages_for(lambda x: cubes(x) + quire.grad(lambda y: y.sum())(x), W)
     assert "grad of <lambda> (2)" in stages
     files = write_stages(stages, tmp_path, list(stages)[:2])
     assert [f.name for f in files] == ["00-before-grad-of-lambda.jaxpr", "01-grad-of-lambda.jaxpr"]

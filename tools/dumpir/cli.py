@@ -232,6 +232,7 @@ def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
     return stages_of(
         program.closed, target, _pipeline(options, target, program.textual), program.name, program.donated,
         keep_unused=program.keep_unused or program.textual,
+        transformations=program.transformations,
         options=PrintOptions(source=options.source, width=options.width, max_const=limit),
         verify_each=not options.no_verify,
         compare=options.compare,

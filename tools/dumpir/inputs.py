@@ -22,6 +22,7 @@ from quire.ir import dtypes
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.parser import parse
 from quire.watching.reports import stage_sink
+from quire.watching.transformations import Transformation
 
 
 class InputError(Exception):
@@ -42,6 +43,7 @@ class Program:
     values: tuple[Any, ...] | None = None  # of the arguments, where all were given as values
     names: tuple[str, ...] = ()  # of the arguments, where they are known
     out_tree: Any = None  # of the results, where it is known
+    transformations: tuple[Transformation, ...] = ()  # what grad, vmap, ... did while it was traced
 
 
 # -- textual IR -------------------------------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
         target = stages.target.name
         programs.append(Program(name, stages.program, target, stages.donated, stages.keep_unused,
                                 trace_seconds=stages.seconds.get(TRACE), names=stages.names,
-                                out_tree=stages.out_tree))  # fmt: skip
+                                out_tree=stages.out_tree, transformations=stages.transformations))  # fmt: skip
 
     with _as_script(Path(path).absolute(), arguments), stage_sink(collect):
         try:
@@ -176,7 +178,7 @@ def trace_function(path: str, function: str, args: Sequence[str] | None) -> Prog
     return Program(
         traced.fun_name, traced.jaxpr, traced.device.target.name, tuple(traced.donated), traced.keep_unused,
         trace_seconds=traced.traced.seconds, values=_values(positional, keywords, traced.jaxpr),
-        names=traced.names, out_tree=traced.out_tree,
+        names=traced.names, out_tree=traced.out_tree, transformations=traced.transformations,
     )  # fmt: skip
 
 
