@@ -82,17 +82,12 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def only_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-
-
-def statements(node: ast.AST) -> Iterator[ast.AST]:
+def nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes below, but what only a type checker reads: imports inside functions are among them."""
-    for child in ast.iter_child_nodes(node):
-        if only_for_types(child):
-            continue
+    for_types = isinstance(tree, ast.If) and ast.unparse(tree.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    for child in tree.orelse if for_types else ast.iter_child_nodes(tree):
         yield child
-        yield from statements(child)
+        yield from nodes(child)
 
 
 def imports_of(name: str) -> set[str]:
@@ -100,7 +95,7 @@ def imports_of(name: str) -> set[str]:
     file = modules()[name]
     package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
     found: set[str] = set()
-    for node in statements(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
