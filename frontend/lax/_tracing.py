@@ -7,6 +7,7 @@ from typing import Any
 
 import optree
 
+from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.primitives.elementwise import convert_element_type
@@ -76,8 +77,6 @@ def common_consts(traced: Sequence[Traced]) -> tuple[list[Any], list[ClosedJaxpr
 
 def promote_weak(values: Sequence[Any], avals_out: Sequence[ShapedArray]) -> list[Any] | None:
     """The values with weakly typed ones converted to the dtype that comes back for them; None if nothing changes."""
-    from quire.ir import dtypes
-
     out, changed = list(values), False
     if len(out) != len(avals_out):
         return None

@@ -17,6 +17,7 @@ from quire.ir.primitives import structural as st
 from quire.tree_util import flatten_arrays, tree_unflatten
 from quire.watching.key_reuse import check_equation
 
+from ..transforms.vectorization import vmap
 from ._tracing import (
     Traced,
     check_callable,
@@ -403,7 +404,6 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         return _scan("map", f, lambda _, x: ((), f(x)), (), xs, None)[1]
     if operator.index(batch_size) < 1:
         raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")
-    from quire.transforms.vectorization import vmap
 
     leaves, tree = flatten_arrays(xs)
     n = _scan_length("map", leaves, tree, None)

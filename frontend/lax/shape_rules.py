@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.tracing import trace_flat
 
 from . import contraction
 from .contraction import ConvDimensionNumbers, Precision, conv_dimension_numbers, padtype_to_pads
@@ -28,8 +29,6 @@ def dtype(x: Any) -> np.dtype[Any]:
 
 
 def _shape_of(f: Callable[..., Any], *shapes: Sequence[int]) -> Shape:
-    from quire.ir.tracing import trace_flat
-
     avals = [ShapedArray(tuple(int(n) for n in s), np.dtype(np.float32)) for s in shapes]
     jaxpr, _, _ = trace_flat(lambda *xs: [f(*xs)], avals, name="shape")
     return jaxpr.out_avals[0].shape

@@ -12,6 +12,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import Tracer, bind
 
+from .. import lax
 from ..arrays.operands import (
     INEXACT,
     SCALARS,
@@ -20,6 +21,7 @@ from ..arrays.operands import (
     cast,
     check_arraylike,
     concrete,
+    concrete_array,
     ensure,
     promote_dtypes,
     promote_shapes,
@@ -29,8 +31,10 @@ from ..arrays.operands import (
 )
 from ..transforms.custom_derivatives import custom_jvp
 from ._ops import add_, and_, div_, eq_, lt_, mul_, ne_, no_bool_ints, no_complex, or_, rem_, select, sub_
-from .elementwise import inexact_operand, inexact_operands, named, operands, unwrap
+from .creation import filled
+from .elementwise import greater, inexact_operand, inexact_operands, named, operands, unwrap
 from .parts import absolute, imag, real
+from .reductions import any as any_
 
 # -- division ---------------------------------------------------------------------------------------------------------
 
@@ -176,8 +180,6 @@ def power(x1: Any, x2: Any, /) -> Value:
                     f"{aval_of(x).short()} to a float dtype"
                 )
             if x2 == 0:
-                from .creation import filled
-
                 return filled(aval_of(x).shape, 1, aval_of(x).dtype, aval_of(x).weak_type)
             return ew.integer_pow_p.bind(x, y=x2)
         if dtypes.is_integer(aval_of(x2).dtype) and aval_of(x1).dtype in INEXACT and type(x2) is not int:
@@ -201,8 +203,6 @@ pow = power
 
 def _integer_power(x: Value, y: Value) -> Value:
     """x ** y of integers by repeated squaring: six steps hold every power that does not overflow."""
-    from .creation import filled
-
     aval = aval_of(x)
     shape = max(aval.shape, aval_of(y).shape, key=len)
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
@@ -283,8 +283,6 @@ def logaddexp(x1: Any, x2: Any, /) -> Value:
 @custom_jvp
 def _logaddexp(x: Value, y: Value) -> Value:
     if dtypes.is_complex(aval_of(x).dtype):
-        from .elementwise import greater
-
         larger = select(greater(ew.real(x), ew.real(y)), x, y)
         smaller = select(greater(ew.real(x), ew.real(y)), y, x)
         out = add_(larger, ew.log1p_p.bind(ew.exp_p.bind(sub_(smaller, larger))))
@@ -429,7 +427,6 @@ def gcd(x1: Any, x2: Any) -> Value:
     6
     """
     a, b = _integer_operands("gcd", x1, x2)
-    from ..arrays.operands import concrete_array
 
     known_a, known_b = concrete(a), concrete(b)
     if known_a is not None and known_b is not None and not isinstance(a, Tracer) and not isinstance(b, Tracer):
@@ -438,10 +435,6 @@ def gcd(x1: Any, x2: Any) -> Value:
 
 
 def _euclid(a: Value, b: Value) -> Value:
-    from quire import lax  # type: ignore[attr-defined]
-
-    from .reductions import any as any_
-
     def step(pair: tuple[Value, Value]) -> tuple[Value, Value]:
         a, b = pair
         done = eq_(b, 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 from quire.ir.primitives import elementwise as ew
 
-from . import indexing
+from . import divide, indexing, ones_like, power
 
 Value = Any
 
@@ -93,14 +93,10 @@ class IndexUpdate:
 
     def divide(self, values: Any, **options: Any) -> Value:
         """x with the selected elements divided (a float array for an integer x)."""
-        from . import divide
-
         return divide(self.array, self._factors(values, options))
 
     def power(self, values: Any, **options: Any) -> Value:
         """x with the selected elements raised to powers; for repeated ones the exponents are multiplied."""
-        from . import power
-
         return power(self.array, self._factors(values, options))
 
     def min(self, values: Any, **options: Any) -> Value:
@@ -123,8 +119,6 @@ class IndexUpdate:
     sub, mul, div, pow = subtract, multiply, divide, power
 
     def _factors(self, values: Any, options: dict[str, Any]) -> Value:
-        from . import ones_like
-
         return indexing.update(ones_like(self.array), self.index, values, "multiply", **_checked("divide", options))
 
     def _update(self, values: Any, how: str, options: dict[str, Any]) -> Value:

@@ -15,7 +15,17 @@ from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
-from ..arrays.operands import SCALARS, Value, as_shape, broadcast_to, cast, eager_here, ensure, user_dtype
+from ..arrays.operands import (
+    SCALARS,
+    Value,
+    as_shape,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    eager_here,
+    ensure,
+    user_dtype,
+)
 from ..arrays.placement import device_put
 
 
@@ -88,7 +98,6 @@ def _full(name: str, shape: tuple[int, ...], value: Any, dtype: DType | None, de
     d, weak = (aval.dtype, aval.weak_type) if dtype is None else (dtype, False)
     if aval.shape:
         value = cast(value, d, weak)
-        from ..arrays.operands import broadcast_shapes
 
         if broadcast_shapes(name, aval.shape, shape) != shape:
             raise ValueError(f"quire.numpy.{name}: fill_value of shape {aval.shape} does not broadcast to {shape}")

@@ -19,6 +19,7 @@ from quire.runtime.buffers import aligned_copy
 from ..arrays.operands import SCALARS, Value, cast, eager_here, ensure, user_dtype
 from ..arrays.placement import device_put
 from .creation import filled
+from .joining import stack
 
 
 def array(
@@ -206,8 +207,6 @@ def _not_number(value: Any) -> Any:
 
 
 def _stack_traced(value: Any, dtype: DType | None) -> Value:
-    from .joining import stack
-
     if isinstance(value, list | tuple):
         rows = [_stack_traced(v, dtype) for v in value]
         if not rows:

@@ -25,7 +25,9 @@ from ..arrays.operands import (
     user_dtype,
 )
 from ..arrays.placement import device_put
+from .arithmetic import power
 from .creation import filled
+from .joining import stack
 from .ranges import iota
 
 
@@ -157,8 +159,6 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     <BLANKLINE>
            [[0, 1]]], dtype=int32)
     """
-    from .joining import stack
-
     d = dtypes.canonicalize(dtypes.int64) if dtype is None else user_dtype("indices", dtype)
     shape = as_shape("indices", dimensions, "dimensions")
     out = []
@@ -190,8 +190,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
            [4, 2, 1],
            [9, 3, 1]], dtype=int32)
     """
-    from .arithmetic import power
-
     x = ensure("vander", x)
     if x.ndim != 1:
         raise ValueError(f"quire.numpy.vander: x must be 1-dimensional, got {aval_of(x).short()}")

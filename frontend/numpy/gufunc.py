@@ -13,6 +13,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import structural as st
 
 from ..arrays.operands import Value, as_axis, ensure
+from ..transforms.vectorization import vmap
 
 _CORE = r"\((?:\w+(?:,\w+)*)?,?\)"
 _SIGNATURE = re.compile(rf"^{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*$")
@@ -62,8 +63,6 @@ def vectorize(
 
     @functools.wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
-        from quire.transforms.vectorization import vmap
-
         error = f"vectorize of {getattr(pyfunc, '__name__', 'a function')}"
         mapped_names = [k for k in kwargs if k not in excluded]
         if mapped_names:  # by name, after the positional ones
@@ -169,8 +168,6 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
     >>> quire.numpy.apply_along_axis(quire.numpy.sum, 1, quire.numpy.array([[1, 2], [3, 4]]))
     Array([3, 7], dtype=int32)
     """
-    from quire.transforms.vectorization import vmap
-
     x = ensure("apply_along_axis", arr, "arr")
     d = as_axis("apply_along_axis", axis, x.ndim)
 

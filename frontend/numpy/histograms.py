@@ -27,6 +27,7 @@ from . import reductions as rd
 from ._ops import add_, div_, ge_, mul_, select, sub_
 from .creation import filled
 from .from_values import asarray
+from .joining import stack
 from .ranges import linspace
 from .selection import where
 from .shapes import ravel
@@ -191,7 +192,6 @@ def histogram2d(
         several = 1
     if several not in (1, 2):
         bins = [asarray(bins)] * 2
-    from .joining import stack
 
     counts, edges = histogramdd(stack(promote_dtypes(u, v), 1), bins, range, weights, density)
     return counts, edges[0], edges[1]

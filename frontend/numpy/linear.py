@@ -27,6 +27,10 @@ from ..arrays.operands import (
     user_dtype,
 )
 from .creation import filled
+from .elementwise import multiply
+from .joining import stack
+from .reductions import sum as sum_
+from .selection import diagonal
 from .shapes import moveaxis, ravel
 
 DimensionPairs = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -128,8 +132,6 @@ def dot(
     x, y = _operands("dot", a, b)
     nx, ny = x.aval.ndim, y.aval.ndim
     if nx == 0 or ny == 0:
-        from .elementwise import multiply
-
         out = multiply(x, y)
         return out if preferred_element_type is None else cast(out, user_dtype("dot", preferred_element_type))
     if x.aval.shape[-1] != y.aval.shape[max(ny - 2, 0)]:
@@ -240,8 +242,6 @@ def outer(a: Any, b: Any, out: None = None) -> Value:
     Array([[3, 4],
            [6, 8]], dtype=int32)
     """
-    from .elementwise import multiply
-
     no_out("outer", out)
     x, y = _operands("outer", a, b)
     return multiply(st.reshape(x, (x.aval.size, 1)), st.reshape(y, (1, y.aval.size)))
@@ -253,8 +253,6 @@ def kron(a: Any, b: Any) -> Value:
     >>> quire.numpy.kron(quire.numpy.array([1, 10]), quire.numpy.array([1, 2]))
     Array([ 1,  2, 10, 20], dtype=int32)
     """
-    from .elementwise import multiply
-
     x, y = _operands("kron", a, b)
     n = max(x.aval.ndim, y.aval.ndim)
     sx = (1,) * (n - x.aval.ndim) + x.aval.shape
@@ -315,8 +313,6 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     >>> quire.numpy.cross(quire.numpy.array([1, 0, 0]), quire.numpy.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
     """
-    from .joining import stack
-
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = _operands("cross", a, b)
@@ -423,8 +419,6 @@ def _einsum_step(names: list[str], output: str, values: list[Value], precision: 
 
 def _diagonals(name: str, value: Value) -> tuple[str, Value]:
     """Repeated indices of one operand as diagonals."""
-    from .selection import diagonal
-
     for c in dict.fromkeys(name):
         while name.count(c) > 1:
             i = name.index(c)
@@ -435,8 +429,6 @@ def _diagonals(name: str, value: Value) -> tuple[str, Value]:
 
 
 def _single(name: str, value: Value, output: str) -> Value:
-    from .reductions import sum as sum_
-
     gone = tuple(i for i, c in enumerate(name) if c not in output)
     if gone:
         value = sum_(

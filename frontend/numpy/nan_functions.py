@@ -16,6 +16,7 @@ from ..arrays.operands import INEXACT, Value, broadcast_shapes, broadcast_to, ca
 from . import reductions as rd
 from ._ops import and_, div_, select
 from .elementwise import as_bool, greater, less, named, operands
+from .selection import where
 
 Axis = Any
 
@@ -58,7 +59,6 @@ def _pick(name: str, before: Callable[..., Value], x1: Any, x2: Any) -> Value:
     except (TypeError, ValueError) as error:
         named(error, name)
         raise
-    from .selection import where
 
     first = before(x, y)
     return where(first if ensure(name, y).aval.dtype not in INEXACT else ew.or_p.bind(first, _is_nan(y)), x, y)

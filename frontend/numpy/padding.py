@@ -13,6 +13,7 @@ from quire.ir.primitives import structural as st
 
 from ..arrays.operands import Value, broadcast_to, cast, ensure, known_shape_operand
 from . import reductions as rd
+from .gufunc import apply_along_axis
 from .parts import round
 from .ranges import linspace
 from .statistics import median
@@ -213,8 +214,6 @@ def _statistics(
 
 
 def _by_function(x: Value, widths: list[tuple[int, int]], f: Callable[..., Value], keywords: dict[str, Any]) -> Value:
-    from .gufunc import apply_along_axis
-
     x = _constant(x, widths, ensure("pad", 0))
     for axis in range(x.ndim):
         x = apply_along_axis(f, axis, x, widths[axis], axis, keywords)

@@ -16,16 +16,19 @@ from quire.ir.tracing import bind
 from ..arrays.operands import (
     INEXACT,
     Value,
+    as_int,
     broadcast_to,
     cast,
     check_arraylike,
     ensure,
+    no_out,
     promote_inexact,
     promote_shapes,
     scalar_like,
     weak_where_all_are,
 )
 from ._ops import add_, div_, eq_, ge_, gt_, lt_, mul_, ne_, no_complex, or_, select, sub_
+from .creation import filled
 from .elementwise import inexact_operand, inexact_operands, named
 
 # -- sign and absolute value, complex parts ---------------------------------------------------------------------------
@@ -86,7 +89,6 @@ def imag(val: Any, /) -> Value:
     aval = aval_of(x)
     if dtypes.is_complex(aval.dtype):
         return ew.imag_p.bind(x)
-    from .creation import filled
 
     return filled(aval.shape, 0, aval.dtype, aval.weak_type)
 
@@ -131,8 +133,6 @@ def signbit(x: Any, /) -> Value:
     if dtypes.is_complex(dtype):
         raise TypeError("quire.numpy.signbit: complex numbers have no sign bit")
     if dtypes.is_bool(dtype) or dtypes.is_unsigned(dtype):
-        from .creation import filled
-
         return filled(aval_of(x).shape, False, dtypes.bool_)
     if dtypes.is_float(dtype):
         x = ew.bitcast_convert_type_p.bind(x, new_dtype=_BITS[dtype.itemsize])
@@ -229,8 +229,6 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Value:
     >>> quire.numpy.round(2.345, 1).item()
     2.299999952316284
     """
-    from ..arrays.operands import as_int, no_out
-
     no_out("round", out)
     x = ensure("round", a)
     places = as_int("round", decimals, "decimals")

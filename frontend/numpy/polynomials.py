@@ -11,6 +11,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 
+from .. import lax
 from ..arrays.operands import (
     Value,
     as_int,
@@ -37,6 +38,7 @@ from .reductions import argmin
 from .reductions import sum as sum_
 from .shapes import atleast_1d
 from .signals import convolve
+from .sorting import argsort
 
 
 def _vector(name: str, x: Any, what: str = "p") -> Value:
@@ -59,8 +61,6 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
     >>> quire.numpy.polyval(quire.numpy.array([1., 0., 2.]), 3.).item()
     11.0
     """
-    from quire import lax  # type: ignore[attr-defined]
-
     p, x = ensure("polyval", p), ensure("polyval", x, "x")
     c, at = promote_dtypes(p, x)
     if c.ndim == 0:
@@ -268,8 +268,6 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Value:
 
 
 def _zeros_last(x: Value) -> Value:
-    from .sorting import argsort
-
     return x[argsort(cast(x == 0, np.dtype(np.int32)))]
 
 

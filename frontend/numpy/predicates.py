@@ -10,13 +10,18 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 from quire.runtime.array import Array
 
 from ..arrays.operands import INEXACT, Value, cast, check_arraylike, ensure, promote_all_shapes, promote_dtypes
 from ._ops import add_, and_, eq_, mul_, or_, select, sub_
 from .creation import filled
+from .dtype_info import finfo
+from .from_values import asarray
 from .reductions import all as all_
+from .reductions import any as any_
+from .sorting import searchsorted, sort
 
 
 def isfinite(x: Any, /) -> Value:
@@ -146,8 +151,6 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Value:
     True
     """
     if isinstance(a1, list | tuple | np.ndarray) or isinstance(a2, list | tuple | np.ndarray):
-        from .from_values import asarray
-
         a1, a2 = asarray(a1), asarray(a2)
     x, y = ensure("array_equal", a1), ensure("array_equal", a2)
     if x.aval.shape != y.aval.shape:
@@ -199,7 +202,6 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
             nan_to_num(ew.real_p.bind(x), copy, nan, posinf, neginf),
             nan_to_num(ew.imag_p.bind(x), copy, nan, posinf, neginf),
         )
-    from .dtype_info import finfo
 
     info = finfo(dtype)
     high = dtype.type(info.max) if posinf is None else posinf
@@ -225,12 +227,8 @@ def isin(
     >>> quire.numpy.isin(quire.numpy.array([1, 2, 3]), quire.numpy.array([2]))
     Array([False,  True, False], dtype=bool)
     """
-    from .reductions import any as any_
-    from .sorting import searchsorted, sort
-
     x, t = ensure("isin", element, "element"), ensure("isin", test_elements, "test_elements")
     x, t = promote_dtypes(x, t)
-    from quire.ir.primitives import structural as st
 
     n = t.aval.size
     t = st.reshape(t, (n,))

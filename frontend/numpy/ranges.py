@@ -24,12 +24,18 @@ from ..arrays.operands import (
     ensure,
     inexact,
     known_shape_operand,
+    promote_all_shapes,
     promote_inexact,
     result_type,
     user_dtype,
 )
 from ..arrays.placement import device_put
+from . import arithmetic as ar
+from .arithmetic import power
 from .creation import filled
+from .elementwise import divide, exp, log, multiply, subtract
+from .joining import concatenate
+from .shapes import expand_dims, moveaxis, reshape
 
 
 def arange(
@@ -125,11 +131,6 @@ def linspace(
     >>> quire.numpy.linspace(0, 1, 3)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    from . import arithmetic as ar
-    from .elementwise import divide, multiply, subtract
-    from .joining import concatenate
-    from .shapes import expand_dims, moveaxis
-
     num = as_int("linspace", num, "num")
     if num < 0:
         raise ValueError(f"quire.numpy.linspace: num must be non-negative, got {num}")
@@ -137,7 +138,6 @@ def linspace(
     d = inexact(result_type(start, stop)[0]) if dtype is None else user_dtype("linspace", dtype)
     compute = inexact(dtypes.promote([(result_type(start, stop)[0], False), (d, False)])[0])
     start, stop = cast(start, compute), cast(stop, compute)
-    from ..arrays.operands import promote_all_shapes
 
     start, stop = promote_all_shapes("linspace", start, stop)
     shape = aval_of(start).shape
@@ -176,8 +176,6 @@ def logspace(
     >>> quire.numpy.logspace(0, 2, 3, base=2.)
     Array([1., 2., 4.], dtype=float32)
     """
-    from .arithmetic import power
-
     d = None if dtype is None else user_dtype("logspace", dtype)
     out = power(base, linspace(start, stop, num, endpoint=endpoint, dtype=None, axis=axis))
     return out if d is None else cast(out, d)
@@ -189,13 +187,10 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     >>> quire.numpy.geomspace(1, 4, 3).round(4)
     Array([1., 2., 4.], dtype=float32)
     """
-    from .elementwise import divide, exp, log, multiply
-
     d = inexact(result_type(start, stop)[0]) if dtype is None else user_dtype("geomspace", dtype)
     start, stop = promote_inexact(ensure("geomspace", start, "start"), ensure("geomspace", stop, "stop"))
     steps = linspace(0, 1, num, endpoint=endpoint, dtype=aval_of(start).dtype)
     shape = (-1,) + (1,) * max(aval_of(start).ndim, aval_of(stop).ndim)
-    from .shapes import moveaxis, reshape
 
     out = multiply(start, exp(multiply(reshape(steps, shape), log(divide(stop, start)))))
     out = cast(out, d)

@@ -17,9 +17,12 @@ from quire.ir.primitives import structural as st
 
 from ..arrays import operands as u
 from ..arrays.operands import Value, as_axes, as_axis, as_int, as_shape, cast, ensure
+from .arithmetic import remainder
 from .creation import filled
 from .ranges import iota
+from .reductions import cumsum
 from .shapes import ravel, swapaxes
+from .sorting import searchsorted
 
 
 def _shape(x: Value) -> tuple[int, ...]:
@@ -79,8 +82,6 @@ def repeat(
             index = np.concatenate([index, np.full(max(0, total_repeat_length - index.size), max(n - 1, 0), np.int32)])
             index = index[:total_repeat_length]
         return _take_rows(x, u.lift(index), d)
-    from .reductions import cumsum
-    from .sorting import searchsorted
 
     assert total_repeat_length is not None
     ends = cumsum(u.broadcast_to(cast(ensure("repeat", repeats), dtypes.int32), (n,)))
@@ -184,7 +185,6 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Value:
             if k:
                 x = st.concatenate([st.slice_in_dim(x, n - k, n, axis=d), st.slice_in_dim(x, 0, n - k, axis=d)], d)
             continue
-        from .arithmetic import remainder
 
         start = ew.sub_p.bind(np.int32(n), cast(remainder(s, n), dtypes.int32))
         x = ix.dynamic_slice_in_dim(st.concatenate([x, x], d), start, n, axis=d)

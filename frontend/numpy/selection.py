@@ -20,6 +20,7 @@ from ..arrays.operands import (
     Value,
     as_axis,
     as_int,
+    as_shape,
     broadcast_shapes,
     broadcast_to,
     cast,
@@ -39,14 +40,16 @@ from ._ops import add_, lt_, mul_
 from ._ops import select as _choice
 from .arithmetic import remainder
 from .creation import filled
-from .elementwise import as_bool, maximum, minimum
+from .elementwise import add, as_bool, maximum, minimum
 from .from_values import asarray
 from .grids import eye
-from .joining import concatenate
+from .indexing import get
+from .joining import concatenate, stack
 from .ranges import iota
+from .rearranging import resize
 from .reductions import cumsum
 from .reductions import sum as sum_
-from .shapes import ravel, reshape
+from .shapes import moveaxis, ravel, reshape
 from .sorting import searchsorted
 
 # -- conditions -----------------------------------------------------------------------------------------------------------
@@ -255,8 +258,6 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Valu
     Array([[0, 1],
            [1, 0]], dtype=int32)
     """
-    from .joining import stack
-
     x = ensure("argwhere", a)
     if x.aval.ndim == 0:
         return filled((sum_(as_bool(x)).item(), 0), 0, dtypes.canonicalize(dtypes.int64))
@@ -353,7 +354,6 @@ def take(
     from_end = mode not in ("wrap", "clip")
     if mode == "wrap":
         index, mode = remainder(index, n), "promise_in_bounds"
-    from quire.numpy.indexing import get
 
     return get(
         x, (slice(None),) * d + (cast(index, dtypes.int32) if not dtypes.is_integer(index.aval.dtype) else index,),
@@ -466,8 +466,6 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     if values.aval.size == 0:
         raise ValueError("quire.numpy.put: no values to put")
     if values.aval.size != index.aval.size:
-        from .rearranging import resize
-
         values = resize(values, (index.aval.size,))
     if mode == "wrap":
         index, mode = remainder(index, x.aval.size), None
@@ -584,7 +582,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     places = np.where(places < 0, places + n, places).reshape(-1)
     if scalar:
         # NumPy moves the first axis of the values to the axis of insertion where the index is a number.
-        from .shapes import moveaxis
 
         v = moveaxis(v, 0, d)
         places = np.repeat(places, v.aval.shape[d])
@@ -641,8 +638,6 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     >>> quire.numpy.diagonal(quire.numpy.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
     """
-    from .shapes import moveaxis
-
     x = ensure("diagonal", a)
     if x.aval.ndim < 2:
         raise ValueError(f"quire.numpy.diagonal: requires an array of at least two dimensions, got {x.aval.short()}")
@@ -687,8 +682,6 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     n = min(x.aval.shape)
     steps = np.arange(n, dtype=np.int32)
     if v.aval.ndim:
-        from .rearranging import resize
-
         v = resize(ravel(v), (n,))
     return x.at[(steps,) * x.aval.ndim].set(v)
 
@@ -704,8 +697,6 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     >>> [int(i) for i in quire.numpy.unravel_index(5, (2, 3))]
     [1, 2]
     """
-    from ..arrays.operands import as_shape
-
     sizes = as_shape("unravel_index", shape)
     index = ensure("unravel_index", indices)
     if not dtypes.is_integer(index.aval.dtype):
@@ -755,7 +746,6 @@ def ravel_multi_index(
         raise ValueError(f"quire.numpy.ravel_multi_index: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
     strides = np.cumprod([1, *(sizes[:0:-1] if order == "C" else sizes[:-1])])
     strides = strides[::-1] if order == "C" else strides
-    from .elementwise import add
 
     terms = [mul_(cast(i, d), d.type(s)) for i, s in zip(indices, strides)]
     return functools.reduce(add, terms, filled((), 0, d))

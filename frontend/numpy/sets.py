@@ -25,7 +25,7 @@ from .reductions import cumsum
 from .reductions import sum as sum_
 from .selection import nonzero
 from .shapes import moveaxis, ravel
-from .sorting import lexsort
+from .sorting import argsort, lexsort, searchsorted
 
 _ADVICE = "give size=n, the number of elements of the result"
 
@@ -377,8 +377,6 @@ def intersect1d(
 
 def _first_places(x: Value, values: Value) -> Value:
     """Where each of some values, all present, first occurs in a vector."""
-    from .sorting import argsort, searchsorted
-
     order = argsort(x)
     return cast(order[searchsorted(x[order], values)], _index_dtype())
 

@@ -11,6 +11,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
+from .. import lax
 from ..arrays.operands import Value, as_axes, as_axis, cast, ensure, promote_dtypes, promote_inexact, user_dtype
 from ._ops import select
 from .arithmetic import remainder
@@ -72,8 +73,6 @@ def _vectors(name: str, a: Any, v: Any, mode: str, preferred: Any) -> list[Value
 
 def _slide(x: Value, y: Value, mode: str, precision: Any, preferred: Any) -> Value:
     """The products of y with every window of x."""
-    from quire import lax  # type: ignore[attr-defined]
-
     n = y.aval.size
     padding = {"valid": (0, 0), "same": (n // 2, n - n // 2 - 1), "full": (n - 1, n - 1)}[mode]
     out = lax.conv_general_dilated(

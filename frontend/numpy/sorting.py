@@ -28,7 +28,9 @@ from ..arrays.operands import (
 )
 from ._ops import add_, select, sub_
 from .creation import filled
+from .elementwise import less, less_equal
 from .ranges import iota
+from .reductions import sum as sum_
 from .shapes import ravel
 
 
@@ -205,8 +207,6 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
 
 def _before(x: Value, v: Value, side: str) -> Value:
     """Whether elements of the sorted vector come before the values; NaN after everything else."""
-    from .elementwise import less, less_equal
-
     smaller = less(x, v) if side == "left" else less_equal(x, v)
     if not dtypes.is_float(x.aval.dtype):
         return smaller
@@ -217,8 +217,6 @@ def _before(x: Value, v: Value, side: str) -> Value:
 
 
 def _count_smaller(x: Value, values: Value, side: str) -> Value:
-    from .reductions import sum as sum_
-
     shape = (*values.aval.shape, x.aval.shape[0])
     wide = st.broadcast_in_dim(values, shape, tuple(range(values.aval.ndim)))
     before = _before(broadcast_to(x, shape), wide, side)

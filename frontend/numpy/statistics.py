@@ -24,15 +24,18 @@ from ..arrays.operands import (
     no_out,
     promote_dtypes,
     promote_inexact,
+    user_dtype,
 )
 from . import reductions as rd
 from ._ops import add_, div_, mul_, select, sub_
+from .arithmetic import remainder
 from .creation import filled
+from .elementwise import greater, less, multiply
 from .joining import concatenate
 from .linear import dot
-from .selection import where
-from .shapes import moveaxis, ravel
-from .sorting import searchsorted, sort
+from .selection import diag, take_along_axis, where
+from .shapes import moveaxis, ravel, squeeze
+from .sorting import argsort, searchsorted, sort
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
@@ -142,8 +145,6 @@ def _quantile(
 
 def _pick(values: Value, positions: Value, n: int) -> Value:
     """Along the first axis of `values`, the elements at positions of shape (k, *rest)."""
-    from .selection import take_along_axis
-
     return take_along_axis(values, positions, axis=0, mode="clip") if n else values
 
 
@@ -276,8 +277,6 @@ def cov(
         x = concatenate([*promote_dtypes(x, other)], axis=0)
     (x,) = promote_inexact(x)
     if dtype is not None:
-        from ..arrays.operands import user_dtype
-
         x = cast(x, user_dtype("cov", dtype))
     x = cast(x, x.aval.dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
@@ -311,7 +310,6 @@ def cov(
     other = ew.conj_p.bind(weighted) if dtypes.is_complex(x.aval.dtype) else weighted
     out = dot(centered, st.transpose(other, (1, 0)))
     out = div_(out, x.aval.dtype.type(factor)) if isinstance(factor, int) else div_(out, cast(factor, x.aval.dtype))
-    from .shapes import squeeze
 
     return squeeze(out)
 
@@ -325,7 +323,6 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> V
     c = cov(x, y, rowvar, dtype=dtype)
     if c.aval.ndim == 0:
         return div_(c, c)
-    from .selection import diag
 
     deviation = ew.sqrt_p.bind(ew.real(diag(c)))
     deviation = cast(deviation, c.aval.dtype)
@@ -412,7 +409,6 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     else:
         (values,), steps = promote_inexact(values), ensure("trapezoid", dx, "dx")
     values = moveaxis(values, axis, -1)
-    from .elementwise import multiply
 
     middle = mul_(add_(values[..., 1:], values[..., :-1]), 0.5)
     return rd.sum(multiply(steps, middle), axis=-1)
@@ -441,11 +437,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     (heights,) = promote_inexact(heights)
     v, points = ensure("interp", v), ensure("interp", points)
     if period is not None:
-        from .arithmetic import remainder
-
         cycle = absolute_scalar(period, points)
         v, points = remainder(v, cycle), remainder(points, cycle)
-        from .sorting import argsort
 
         order = argsort(points)
         points, heights = points[order], heights[order]
@@ -463,8 +456,6 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         ratio = div_(sub_(v, x0), select(tiny, 1.0, width))
         out = select(tiny, f0, add_(f0, mul_(cast(ratio, heights.aval.dtype), sub_(f1, f0))))
     if period is None:
-        from .elementwise import greater, less
-
         outside = ((left, 0, "left", less), (right, -1, "right", greater))
         for given, end, name, beyond in outside:
             if isinstance(given, str):

@@ -23,6 +23,8 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
+from .. import lax
+from ..api import eval_shape
 from ..arrays.operands import (
     Value,
     as_axes,
@@ -37,11 +39,13 @@ from ..arrays.operands import (
     scalar_like,
     user_dtype,
 )
+from ..arrays.shape_struct import ShapeDtypeStruct
 from . import arithmetic, elementwise, reductions
 from ._ops import add_, div_, mul_, select
 from .elementwise import as_bool
 from .gufunc import vectorize
 from .joining import append
+from .ranges import arange
 from .selection import take
 from .shapes import moveaxis, ravel
 
@@ -144,9 +148,6 @@ class ufunc:
         return name
 
     def _result_dtype(self, *args: Value) -> DType:
-        from quire.api import eval_shape
-        from quire.arrays.shape_struct import ShapeDtypeStruct
-
         scalars = [ShapeDtypeStruct((), a.aval.dtype) for a in args]
         return eval_shape(self._call, *scalars).dtype
 
@@ -196,8 +197,6 @@ class ufunc:
         return (self._reduce or self._folded)(x, **keywords)
 
     def _folded(self, x: Value, *, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Value:
-        from quire import lax  # type: ignore[attr-defined]
-
         name = f"{self.__name__}.reduce"
         to = self._result_dtype(x, x) if dtype is None else user_dtype(name, dtype)
         if isinstance(axis, tuple):
@@ -245,8 +244,6 @@ class ufunc:
         return (self._accumulate or self._scanned)(x, axis=as_axis(name, axis, x.ndim), dtype=dtype)
 
     def _scanned(self, x: Value, *, axis: int, dtype: Any) -> Value:
-        from quire import lax  # type: ignore[attr-defined]
-
         to = self._result_dtype(x, x) if dtype is None else user_dtype(f"{self.__name__}.accumulate", dtype)
         rows = cast(moveaxis(x, axis, 0), to)
         if not rows.aval.size:
@@ -287,10 +284,6 @@ class ufunc:
 
     def _segments(self, rows: Value, starts: Value) -> Value:
         """`reduceat` along the first axis: one walk over the rows, in which each enters the slices that hold it."""
-        from quire import lax  # type: ignore[attr-defined]
-
-        from .ranges import arange
-
         n, wide = rows.aval.shape[0], (starts.aval.shape[0],) + (1,) * (rows.ndim - 1)
         begin = st.reshape(cast(starts, dtypes.int32), wide)
         end = st.reshape(append(cast(starts, dtypes.int32)[1:], np.int32(n)), wide)
@@ -342,10 +335,6 @@ class ufunc:
         return (self._at or self._updated)(ensure(name, a), indices, *args)
 
     def _updated(self, x: Value, indices: Any, *args: Value) -> Value:
-        from quire import lax  # type: ignore[attr-defined]
-
-        from .ranges import arange
-
         to = self._result_dtype(x, *args)
         n = x.aval.size
         where = st.reshape(arange(n, dtype=np.int32), x.aval.shape).at[indices].get(mode="fill", fill_value=n)
@@ -472,8 +461,6 @@ def _cumulative(f: Callable[..., Value], p: Primitive | None = None) -> Any:
     """`accumulate` of an associative function: by its primitive, or in a logarithmic number of steps."""
 
     def apply(x: Value, *, axis: int, dtype: Any) -> Value:
-        from quire import lax  # type: ignore[attr-defined]
-
         if f in _LOGICAL:
             x = as_bool(x)
         elif f in _LOGARITHMS:

@@ -10,6 +10,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
 from ..arrays.operands import Value, as_int, cast, ensure
+from ..transforms.custom_derivatives import custom_jvp
 from .creation import filled
 from .elementwise import inexact_operand
 from .ranges import iota
@@ -109,7 +110,6 @@ def i0(x: Any) -> Value:
 @cache
 def _i0() -> Any:
     """i0 with its derivative i1: the composition's own derivative would lose it to cancellation near 0."""
-    from quire.transforms.custom_derivatives import custom_jvp
 
     def bessel(x: Value) -> Value:
         return ew.exp_p.bind(ew.abs_p.bind(x)) * ew.bessel_i0e_p.bind(x)

@@ -22,6 +22,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import random as rn
 from quire.ir.primitives import structural as st
 
+from .. import numpy as qnp
 from ..arrays.key_array import KEY_DTYPE, KeyDType, PRNGKeyArray, is_keys
 from ..watching import key_reuse
 
@@ -257,8 +258,6 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     >>> quire.random.wrap_key_data(quire.random.PRNGKey(0)).dtype
     key<fry>
     """
-    from .. import numpy as qnp
-
     _check_impl("wrap_key_data", dtype if impl is None else impl)
     if is_keys(key_bits_array):
         raise TypeError("quire.random.wrap_key_data: expected the words of keys (uint32), got keys")

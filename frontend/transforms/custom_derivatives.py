@@ -10,7 +10,9 @@ from typing import Any, cast
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives.calls import custom_jvp_call_p, custom_vjp_call_p
+from quire.ir.primitives.elementwise import convert_element_type
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, current_trace, eval_jaxpr, trace_flat
 from quire.passes.ad.rules import Zero
@@ -247,8 +249,6 @@ class _JvpRule:
 
 
 def _as_dtype(x: Any, aval: ShapedArray) -> Any:
-    from quire.ir.primitives.elementwise import convert_element_type
-
     return x if aval_of(x).dtype == aval.dtype else convert_element_type(x, aval.dtype)
 
 
@@ -326,8 +326,6 @@ class custom_jvp(_Custom):
 
 
 def _closed(jaxpr: Any) -> Any:
-    from quire.ir.jaxpr import ClosedJaxpr
-
     return ClosedJaxpr(jaxpr, ())
 
 

@@ -18,6 +18,7 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import Eqn, Jaxpr, nested_jaxprs
 from quire.ir.primitive import Primitive
+from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import custom_lin_p
 from quire.ir.source import current_source, where
 from quire.ir.tracing import eval_jaxpr, trace_flat
@@ -33,6 +34,7 @@ from ..arrays.operands import as_array
 from ..watching import key_reuse
 from ..watching.transformations import appended
 from .functions import check_callable, name_of, partial_positions
+from .vectorization import vmap
 
 
 @dataclass(frozen=True)
@@ -500,8 +502,6 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
 def _basis(leaves: Sequence[Any]) -> list[list[Any]]:
     """For each leaf the rows of the identity over all leaves: arrays [n, *shape]."""
-    from quire.ir.primitives import structural as st
-
     avals = [aval_of(x) for x in leaves]
     total = sum(a.size for a in avals)
     rows: list[Any] = []
@@ -516,8 +516,6 @@ def _basis(leaves: Sequence[Any]) -> list[list[Any]]:
 
 def _split_last(x: Any, avals: Sequence[ShapedArray], axis: int) -> list[Any]:
     """Cut dimension `axis` of x, which runs over the elements of all avals, into a piece for each."""
-    from quire.ir.primitives import structural as st
-
     shape = aval_of(x).shape
     pieces: list[Any] = []
     start = 0
@@ -538,8 +536,6 @@ def jacfwd(
     The result has the output's tree, each leaf with the argument's tree below it; an array of output shape + input
     shape.
     """
-    from .vectorization import vmap
-
     what = f"jacfwd of {name_of(fun)}"
 
     check_callable(fun, "jacfwd")
@@ -580,8 +576,6 @@ def jacrev(
     allow_int: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian by reverse mode, one row at a time (all batched): good for few outputs. See `jacfwd`."""
-    from .vectorization import vmap
-
     what = f"jacrev of {name_of(fun)}"
 
     check_callable(fun, "jacrev")

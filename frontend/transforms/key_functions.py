@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import tree_util
 from ..arrays.key_array import ADVICE, PRNGKeyArray, type_text
+from .vectorization import vmap
 
 
 def lifted(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -15,8 +16,6 @@ def lifted(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     It sees the keys' words as arrays of the keys' shape, mapped along the last dimension.
     """
-    from ..transforms.vectorization import vmap
-
     leaves, tree = tree_util.tree_flatten((args, kwargs))
     places = [i for i, x in enumerate(leaves) if isinstance(x, PRNGKeyArray)]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.axes import named_axis
 from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 from quire.passes.batching.batch import batch_eval
@@ -15,6 +16,7 @@ from quire.passes.batching.rules import Axis, broadcast_batch, move_dim
 from .. import tree_util
 from ..arrays.key_array import PRNGKeyArray, is_keys
 from ..arrays.operands import as_array
+from ..compiling.arguments import leaf_names
 from ..watching import key_reuse
 from ..watching.transformations import appended
 from .functions import check_callable, name_of
@@ -130,8 +132,6 @@ def vmap(
         ]
 
         def names() -> list[str]:
-            from ..compiling.arguments import leaf_names
-
             return leaf_names(fun, args, kwargs)
 
         size = _mapped_size(leaves, axes, names, axis_size, name)
@@ -211,6 +211,4 @@ def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: st
 
 
 def _named_axis(axis: Axis) -> Any:
-    from quire.ir.axes import named_axis
-
     return named_axis(axis.name, axis.size)
