@@ -7,12 +7,13 @@ translate jaxprs.
 
 from .core.builder import KernelBuilder
 from .core.dtypes import DTYPES, DType, dtype_of
+from .core.errors import NoKernel
 from .core.kernel import EMPTY, REASON, SERIAL, Kernel, KernelChain, Spec
 from .core.target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
 from .indexing.scatter import ScatterDims, scatter
 from .ordering.choice import sort, top_k
 from .products.attention import AttentionRows
-from .products.choice import Declined, attention_of, convolution, correlation, dot, reads_in_place, widens
+from .products.choice import attention_of, convolution, correlation, dot, reads_in_place, widens
 from .products.complex_gemm import complex_dot
 from .products.convolution import Conv, Window, window
 from .products.epilogue import Epilogue
@@ -24,7 +25,6 @@ __all__ = [
     "CPU_BASELINE",
     "Conv",
     "DTYPES",
-    "Declined",
     "DType",
     "EMPTY",
     "Epilogue",
@@ -33,6 +33,7 @@ __all__ = [
     "KernelChain",
     "KernelBuilder",
     "KernelTarget",
+    "NoKernel",
     "REASON",
     "AttentionRows",
     "SERIAL",

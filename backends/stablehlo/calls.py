@@ -12,6 +12,7 @@ from quire.ir.source import where
 from . import hlo
 from .fusions import as_kernel
 from .host_calls import emit_host_call
+from .kernel_calls import chosen
 from .loop_kernels import update_as_kernel
 from .lowering import Ctx, lower_jaxpr, lowering
 
@@ -33,10 +34,10 @@ def checkpoint(
 
 @lowering(calls.fusion_p)
 def fusion(ctx: Ctx, *operands: Any, kind: str, jaxpr: ClosedJaxpr, **_: Any) -> Any:
-    kernel = update_as_kernel(ctx, operands) if kind == "update" else as_kernel(ctx, operands)
-    if not isinstance(kernel, str):
-        return kernel
-    ctx.chose(f"no kernel: {kernel}")
+    make = update_as_kernel if kind == "update" else as_kernel
+    results = chosen(ctx, lambda target: make(ctx, operands, target))
+    if results is not None:
+        return results
     return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), operands, ctx.source)
 
 

@@ -8,7 +8,7 @@ f16 and bf16 would be summed in their own precision; convolutions with features 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,9 @@ from quire.ir.jaxpr import Eqn
 from quire.ir.primitives import contraction as ct
 
 from .. import kernels
+from ..kernels import Kernel, KernelChain, KernelTarget, NoKernel, Spec
 from . import hlo, types
-from .kernel_calls import call, kernel_target
+from .kernel_calls import call, chosen
 from .lowering import Ctx, lowering
 from .single_windows import single_windows
 
@@ -144,13 +145,17 @@ def with_epilogue(ctx: Ctx, lhs: Any, rhs: Any, following: Following) -> list[An
     return _conv_kernel(ctx, lhs, rhs, Geometry.of(p), total, following)
 
 
-def _called(ctx: Ctx, chosen: Any, lhs: Any, rhs: Any, following: Following | None) -> list[Any] | None:
-    """The results of the kernel that was chosen, or None; the reason is recorded."""
-    if isinstance(chosen, kernels.Declined):
-        ctx.chose(f"StableHLO: {chosen.reason}" if following is None else f"no epilogue: {chosen.reason}")
-        return None
-    ctx.chose(f"kernel {chosen.name}: {chosen.reason}")
-    return call(ctx, chosen, [lhs, rhs, *(() if following is None else following.operands)])
+def _by_kernel(
+    ctx: Ctx, make: Callable[[KernelTarget], list[Any]], following: Following | None = None
+) -> list[Any] | None:
+    """The results that `make` has of a kernel, or None; the reason is recorded."""
+    return chosen(ctx, make, "StableHLO" if following is None else "no epilogue")
+
+
+def _called(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Any]) -> list[Any]:
+    """The results of a kernel; that it was chosen, and why, is recorded."""
+    ctx.chose(f"kernel {kernel.name}: {kernel.reason}")
+    return call(ctx, kernel, operands)
 
 
 # -- dot_general ------------------------------------------------------------------------------------------------------------
@@ -206,37 +211,40 @@ def _dot_kernel(
     following: Following | None = None,
 ) -> list[Any] | None:  # fmt: skip
     """The product, and what follows, by a kernel; None where there is none or StableHLO is the better form."""
-    target = kernel_target(ctx.target)
-    if target is None or dtypes.is_complex(total):
+    if dtypes.is_complex(total):
         return None
-    _, batch = dimension_numbers
-    lhs, left = _before_transpose(lhs, batch[0])
-    rhs, right = _before_transpose(rhs, batch[1])
-    x, y = (kernels.Spec.of(a.shape, _element(v)) for a, v in zip(ctx.avals_in, (lhs, rhs)))
-    sums = kernels.dtype_of(total)
-    if kernels.widens(x, y, sums, dimension_numbers):
-        lhs, x = hlo.convert(lhs, total), kernels.Spec.of(x.shape, total)
-    epilogue = None if following is None else following.epilogue
-    chosen = kernels.dot(x, y, sums, dimension_numbers, target, (left, right), epilogue)
-    return _called(ctx, chosen, lhs, rhs, following)
+
+    def make(target: KernelTarget) -> list[Any]:
+        _, batch = dimension_numbers
+        left, left_order = _before_transpose(lhs, batch[0])
+        right, right_order = _before_transpose(rhs, batch[1])
+        x, y = (Spec.of(a.shape, _element(v)) for a, v in zip(ctx.avals_in, (left, right)))
+        sums = kernels.dtype_of(total)
+        if kernels.widens(x, y, sums, dimension_numbers):
+            left, x = hlo.convert(left, total), Spec.of(x.shape, total)
+        epilogue, others = (None, ()) if following is None else (following.epilogue, following.operands)
+        kernel = kernels.dot(x, y, sums, dimension_numbers, target, (left_order, right_order), epilogue)
+        return _called(ctx, kernel, [left, right, *others])
+
+    return _by_kernel(ctx, make, following)
 
 
 def _complex_dot_kernel(ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotDimensionNumbers, total: DType) -> Any:
     """The product of complex matrices by a kernel, which reads them row by row; None where there is none."""
-    target = kernel_target(ctx.target)
-    if target is None:
-        return None
     (lc, rc), (lb, rb) = dimension_numbers
     x, y = (a.shape for a in ctx.avals_in)
     left, right = ct.dot_free_dims(len(x), lc, lb), ct.dot_free_dims(len(y), rc, rb)
     b, m, k, n = (
         math.prod(shape[d] for d in dims) for shape, dims in ((x, lb), (x, left), (x, lc), (y, right))
     )  # fmt: skip
-    chosen = kernels.complex_dot(kernels.Spec.of((b, m, k), total), kernels.Spec.of((b, k, n), total), target)
-    if not isinstance(chosen, kernels.Declined):
-        lhs = hlo.reshape(hlo.transpose(lhs, [*lb, *left, *lc]), (b, m, k))
-        rhs = hlo.reshape(hlo.transpose(rhs, [*rb, *rc, *right]), (b, k, n))
-    found = _called(ctx, chosen, lhs, rhs, None)
+
+    def make(target: KernelTarget) -> list[Any]:
+        kernel = kernels.complex_dot(Spec.of((b, m, k), total), Spec.of((b, k, n), total), target)
+        one = hlo.reshape(hlo.transpose(lhs, [*lb, *left, *lc]), (b, m, k))
+        other = hlo.reshape(hlo.transpose(rhs, [*rb, *rc, *right]), (b, k, n))
+        return _called(ctx, kernel, [one, other])
+
+    found = _by_kernel(ctx, make)
     return None if found is None else hlo.reshape(found[0], ctx.avals_out[0].shape)
 
 
@@ -248,29 +256,27 @@ def attention(
     `dots` are the products that the cluster reads, then the one that reads it; `operands` both of the former, and the
     right one of the latter.
     """
-    target = kernel_target(ctx.target)
     numbers = [e.params["dimension_numbers"] for e in dots]
     given = [(a.aval, batch) for e, (_, sides) in zip(dots, numbers) for a, batch in zip(e.inputs, sides)]
     del given[-2]  # the last product's left operand is the cluster's rows
-    if target is None or not all(a.size and dtypes.is_float(a.dtype) for a, _ in given):
-        ctx.chose("no attention kernel: operands that are no floats, or empty")
-        return None
     read = [_before_transpose(x, batch) for x, (_, batch) in zip(operands, given)]
     out = dots[-1].outputs[0].aval
-    chosen = kernels.attention_of(
-        tuple(kernels.Spec.of(a.shape, a.dtype) for a, _ in given),
-        tuple(order for _, order in read),
-        tuple(numbers),
-        rows,
-        kernels.dtype_of(dots[0].outputs[0].aval.dtype),
-        kernels.Spec.of(out.shape, out.dtype),
-        target,
-    )
-    if isinstance(chosen, kernels.Declined):
-        ctx.chose(f"no attention kernel: {chosen.reason}")
-        return None
-    ctx.chose(f"kernel {chosen.name}: {chosen.reason}")
-    return call(ctx, chosen, [*(x for x, _ in read), *others])
+
+    def make(target: KernelTarget) -> list[Any]:
+        if not all(a.size and dtypes.is_float(a.dtype) for a, _ in given):
+            raise NoKernel("operands that are no floats, or empty")
+        kernel = kernels.attention_of(
+            tuple(Spec.of(a.shape, a.dtype) for a, _ in given),
+            tuple(order for _, order in read),
+            tuple(numbers),
+            rows,
+            kernels.dtype_of(dots[0].outputs[0].aval.dtype),
+            Spec.of(out.shape, out.dtype),
+            target,
+        )
+        return _called(ctx, kernel, [*(x for x, _ in read), *others])
+
+    return chosen(ctx, make, "no attention kernel")
 
 
 def _before_transpose(x: Any, batch: Sequence[int]) -> tuple[Any, tuple[int, ...] | None]:
@@ -443,9 +449,8 @@ def _conv_kernel(
 
     None where there is none or StableHLO is the better form.
     """
-    target = kernel_target(ctx.target)
     n = len(g.strides)
-    if target is None or dtypes.is_complex(total) or not n:
+    if dtypes.is_complex(total) or not n:
         return None
     x, k, out = hlo.shape_of(lhs), hlo.shape_of(rhs), ctx.avals_out[0]
     spec = g.spec
@@ -464,34 +469,41 @@ def _conv_kernel(
         pads.append((pad[0], pad[1]))
     last, inner = n + 1, tuple(range(1, n + 1))
     epilogue = None if following is None else following.epilogue
-    chosen: Any
     if by_sums:
         layout = ct.ConvDimensionNumbers((last, 0, *inner), (last, 0, *inner), (n, last, *range(n)))
         features, batch = x[spec.lhs_spec[1]], x[spec.lhs_spec[0]]
-        chosen = kernels.correlation(
-            kernels.Spec.of((features, *(w.size for w in windows), batch), elements[0]),
-            kernels.Spec.of((features, *taps, k[spec.rhs_spec[0]]), elements[1]),
-            kernels.Spec.of((*sizes, batch, k[spec.rhs_spec[0]]), elements[2]),
-            tuple(windows), target, epilogue,
-        )  # fmt: skip
+        filled, filters, sums = (
+            Spec.of((features, *(w.size for w in windows), batch), elements[0]),
+            Spec.of((features, *taps, k[spec.rhs_spec[0]]), elements[1]),
+            Spec.of((*sizes, batch, k[spec.rhs_spec[0]]), elements[2]),
+        )
+
+        def kernel(target: KernelTarget) -> Kernel | KernelChain:
+            return kernels.correlation(filled, filters, sums, tuple(windows), target, epilogue)
+
     else:
         layout = _last_features(n)
         features = x[spec.lhs_spec[1]]
         c = kernels.Conv(x[spec.lhs_spec[0]], features, k[spec.rhs_spec[0]], g.groups, tuple(windows))
-        chosen = kernels.convolution(c, kernels.dtype_of(elements[0]), elements[2], target, epilogue)
-    if following is not None and tuple(layout.out_spec) != tuple(spec.out_spec):
-        chosen = kernels.Declined("the result is in another layout than the kernel's")
-    if isinstance(chosen, kernels.Declined):
-        return _called(ctx, chosen, lhs, rhs, following)
-    lhs = relayout(lhs, spec.lhs_spec, layout.lhs_spec)
-    rhs = relayout(rhs, spec.rhs_spec, layout.rhs_spec)
-    if any(p != (0, 0) for p in pads) or any(i > 1 for i in interior):
-        low, high, holes = ([0] * (n + 2) for _ in range(3))
-        for d, (lo, hi), i in zip(layout.lhs_spec[2:], pads, interior):
-            low[d], high[d], holes[d] = lo, hi, i - 1
-        zero = hlo.constant(0, np.dtype(kernels.dtype_of(elements[0]).numpy()))
-        lhs = hlo.pad(lhs, zero, low, high, holes)
-    results = _called(ctx, chosen, lhs, rhs, following)
+
+        def kernel(target: KernelTarget) -> Kernel | KernelChain:
+            return kernels.convolution(c, kernels.dtype_of(elements[0]), elements[2], target, epilogue)
+
+    def make(target: KernelTarget) -> list[Any]:
+        if following is not None and tuple(layout.out_spec) != tuple(spec.out_spec):
+            raise NoKernel("the result is in another layout than the kernel's")
+        made = kernel(target)
+        padded = relayout(lhs, spec.lhs_spec, layout.lhs_spec)
+        packed = relayout(rhs, spec.rhs_spec, layout.rhs_spec)
+        if any(p != (0, 0) for p in pads) or any(i > 1 for i in interior):
+            low, high, holes = ([0] * (n + 2) for _ in range(3))
+            for d, (lo, hi), i in zip(layout.lhs_spec[2:], pads, interior):
+                low[d], high[d], holes[d] = lo, hi, i - 1
+            zero = hlo.constant(0, np.dtype(kernels.dtype_of(elements[0]).numpy()))
+            padded = hlo.pad(padded, zero, low, high, holes)
+        return _called(ctx, made, [padded, packed, *(() if following is None else following.operands)])
+
+    results = _by_kernel(ctx, make, following)
     if following is not None or results is None:
         return results
     return [relayout(from_computed(results[0], total, out.dtype), layout.out_spec, spec.out_spec)]

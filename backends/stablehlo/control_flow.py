@@ -18,6 +18,7 @@ from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from quire.ir.primitives import control_flow as cf
 
+from ..kernels import NoKernel
 from . import hlo
 from .loop_kernels import as_kernel, explained
 from .lowering import SOME_TRIPS, Ctx, lower_jaxpr, lowering
@@ -105,7 +106,7 @@ def while_(
     ctx: Ctx, *operands: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int
 ) -> Any:
     kernel = as_kernel(ctx, operands)
-    if not isinstance(kernel, str):
+    if not isinstance(kernel, NoKernel):
         return kernel
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
@@ -129,7 +130,7 @@ def while_(
             new[k] = hlo.select(always, new[k], carry[n + k])
         return [step, *new]
 
-    return emit_while([*counter, *init], test, body, reason=kernel)[n:]
+    return emit_while([*counter, *init], test, body, reason=kernel.reason)[n:]
 
 
 @lowering(cf.bounded_while_p)
@@ -143,7 +144,7 @@ def bounded_while(
     max_steps: int,
 ) -> Any:
     kernel = as_kernel(ctx, operands)
-    if not isinstance(kernel, str):
+    if not isinstance(kernel, NoKernel):
         return kernel
     cond_consts, rest = operands[:cond_nconsts], operands[cond_nconsts:]
     body_consts, init = rest[:body_nconsts], rest[body_nconsts:]
@@ -161,7 +162,7 @@ def bounded_while(
             new[k] = hlo.select(always, new[k], carry[k])
         return [hlo.add(i, hlo.constant(1, INDEX)), *new]
 
-    return emit_while([hlo.constant(0, INDEX), *init], test, body, reason=kernel)[1:]
+    return emit_while([hlo.constant(0, INDEX), *init], test, body, reason=kernel.reason)[1:]
 
 
 # -- scan -----------------------------------------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def scan(
     if not length:
         return [*operands[num_consts:n], *(hlo.aval_full(a, 0) for a in ctx.avals_out[num_carry:])]
     kernel = as_kernel(ctx, operands)
-    if not isinstance(kernel, str):
+    if not isinstance(kernel, NoKernel):
         return kernel
     consts, carry, xs = operands[:num_consts], list(operands[num_consts:n]), operands[n:]
     y_avals = jaxpr.out_avals[num_carry:]
@@ -198,7 +199,7 @@ def scan(
         looped = 0
     ys: list[list[Any]] = [[] for _ in y_avals]
     if looped:
-        carry, stacked = _scan_loop(apply, carry, xs, y_avals, length, looped, unroll, reverse, kernel)
+        carry, stacked = _scan_loop(apply, carry, xs, y_avals, length, looped, unroll, reverse, kernel.reason)
         for pieces, y in zip(ys, stacked):
             pieces.append(y)
     order = range(looped, length)

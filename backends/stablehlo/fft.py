@@ -13,21 +13,20 @@ from quire.ir.avals import ShapedArray
 from quire.ir.primitives import fft as ff
 from quire.ir.primitives.fft import FftType
 
-from ..kernels import REASON, KernelTarget, Spec
+from ..kernels import REASON, KernelTarget, NoKernel, Spec
 from ..kernels.fourier import fft as kernels
 from ..kernels.fourier.fft import Kind
 from . import fft_forms, hlo
-from .kernel_calls import call, kernel_target
+from .kernel_calls import attempt, call
 from .lowering import Ctx, lowering
 
 
-def _declined(x: ShapedArray, out: ShapedArray, count: int, target: KernelTarget | None) -> str | None:
-    """Why the last `count` dimensions are not transformed by kernels; None if they are."""
-    if target is None:
-        return "the target has no kernels"
+def _checked(x: ShapedArray, out: ShapedArray, count: int, target: KernelTarget) -> KernelTarget:
+    """The target, whose kernels can transform the last `count` dimensions. Raises NoKernel."""
     widest = Spec.of(max(x.shape, out.shape), dtypes.complex_dtype(dtypes.real_dtype(out.dtype)))
-    reasons = (kernels.applies(widest, d, target) for d in range(x.ndim - count, x.ndim))
-    return next((r for r in reasons if r is not None), None)
+    for d in range(x.ndim - count, x.ndim):
+        kernels.check(widest, d, target)
+    return target
 
 
 def _real_operand(z: Any) -> Any | None:
@@ -74,11 +73,10 @@ def fft(ctx: Ctx, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]) ->
     out = ctx.avals_out[0]
     if not out.size or not ctx.avals_in[0].size:
         return hlo.full(0, out.shape, out.dtype)
-    target = kernel_target(ctx.target)
-    why = _declined(ctx.avals_in[0], out, len(fft_lengths), target)
-    if why is not None or target is None:
+    target = attempt(ctx, lambda target: _checked(ctx.avals_in[0], out, len(fft_lengths), target))
+    if isinstance(target, NoKernel):
         result = fft_forms.transform(x, out, fft_type, fft_lengths, ctx.target.backend == "llvm-cpu")
-        result.owner.attributes[REASON] = mlir.StringAttr.get(f"no kernel: {why}")
+        result.owner.attributes[REASON] = mlir.StringAttr.get(f"no kernel: {target.reason}")
         return result
     transforms = _Transforms(ctx, target, dtypes.real_dtype(out.dtype))
     *others, last = range(out.ndim - len(fft_lengths), out.ndim)

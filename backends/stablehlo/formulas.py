@@ -23,11 +23,11 @@ from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 
-from ..kernels.core.kernel import NotSupported
+from ..kernels.core.errors import NoKernel
 from ..kernels.fused import complex_elementwise
 from ..targets import Target
 from . import hlo
-from .kernel_calls import call, kernel_target
+from .kernel_calls import attempt, call
 from .lowering import FORMULAS, Ctx, LoweringRule, formula_of, lowering, traced_rule
 
 HALF = (dtypes.float16, dtypes.bfloat16)
@@ -273,18 +273,17 @@ def by_dtype(
 
 def _complex_kernel(ctx: Ctx, p: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any | None:
     """A function of complex arrays as a kernel, where there is one."""
-    target = kernel_target(ctx.target)
-    if target is None or complex_elementwise.applies(ctx.avals_in, target) is not None:
-        return None
 
     def expand(p: Primitive, in_dtypes: Sequence[DType], params: Mapping[str, Any]) -> Any:
         return formula_of(p, [ShapedArray((), d) for d in in_dtypes], params, ctx.target)
 
-    try:
-        kernel = complex_elementwise.complex_elementwise(p, params, ctx.avals_in, ctx.avals_out[0], target, expand)
-    except NotSupported:
-        return None
-    return call(ctx, kernel, operands)[0]
+    kernel = attempt(
+        ctx,
+        lambda target: complex_elementwise.complex_elementwise(
+            p, params, ctx.avals_in, ctx.avals_out[0], target, expand
+        ),
+    )
+    return None if isinstance(kernel, NoKernel) else call(ctx, kernel, operands)[0]
 
 
 def _through_float32(ctx: Ctx, operands: tuple[Any, ...], rule: LoweringRule | None, params: dict[str, Any]) -> Any:

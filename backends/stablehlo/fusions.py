@@ -15,39 +15,32 @@ from quire.ir.tracing import trace_flat
 from quire.ir.weights import weight
 
 from ..kernels import AttentionRows, Epilogue
-from ..kernels.core.kernel import NotSupported
+from ..kernels.core.errors import NoKernel
 from ..kernels.core.target import KernelTarget
 from ..kernels.fused.alike import Part, alike_kernel
 from ..kernels.fused.elementwise import elementwise_kernel
 from ..kernels.fused.reductions import Partial, reduction_kernel
 from .contraction import Following, attention, with_epilogue
 from .indexing import indexed
-from .kernel_calls import call, kernel_target, spec
+from .kernel_calls import call, spec
 from .loop_kernels import expander
 from .lowering import Ctx, lower_jaxpr
 
 
-def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
-    """A fusion equation as one kernel: its results, or why there is none."""
-    target = kernel_target(ctx.target)
-    if target is None:
-        return "the target has no kernels"
+def as_kernel(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> list[Any]:
+    """The results of a fusion equation as one kernel. Raises NoKernel."""
     p = ctx.eqn.params
-    try:
-        if p["kind"] == "contraction":
-            return _contraction(ctx, p["jaxpr"].jaxpr, operands)
-        if p["kind"] == "attention":
-            return _attention(ctx, p["jaxpr"].jaxpr, operands)
-        if p["kind"] == "indexing":
-            return indexed(ctx, p["jaxpr"].jaxpr, operands, target)
-        if p["kind"] == "elementwise":
-            return _elementwise(ctx, operands, target)
-        if p["kind"] == "alike":
-            return _alike(ctx, operands, target)
-        found = reduction_kernel(p["jaxpr"].jaxpr, p["space"], p["axes"], target, expander(ctx.target))
-    except NotSupported as reason:
-        return str(reason)
-
+    if p["kind"] == "contraction":
+        return _contraction(ctx, p["jaxpr"].jaxpr, operands)
+    if p["kind"] == "attention":
+        return _attention(ctx, p["jaxpr"].jaxpr, operands)
+    if p["kind"] == "indexing":
+        return indexed(ctx, p["jaxpr"].jaxpr, operands, target)
+    if p["kind"] == "elementwise":
+        return _elementwise(ctx, operands, target)
+    if p["kind"] == "alike":
+        return _alike(ctx, operands, target)
+    found = reduction_kernel(p["jaxpr"].jaxpr, p["space"], p["axes"], target, expander(ctx.target))
     results = call(ctx, found.kernel, list(operands))
     return [
         x if part is None else _combined(ctx, x, part, v.aval)
@@ -55,7 +48,7 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
     ]
 
 
-def _contraction(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:
+def _contraction(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any]:
     """A contraction with its epilogue as one kernel."""
     (e,) = (e for e in body.eqns if e.primitive.family == "contraction")
     rest = [other for other in body.eqns if other is not e]
@@ -65,7 +58,9 @@ def _contraction(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | 
     inner = Ctx(ctx.module, e, [a.aval for a in e.inputs], [v.aval for v in e.outputs], e.source or ctx.source)
     lhs, rhs = (given[a] for a in e.inputs if isinstance(a, Var))
     found = with_epilogue(inner, lhs, rhs, Following(epilogue, [given[v] for v in read]))
-    return "no epilogue" if found is None else found
+    if found is None:
+        raise NoKernel("no epilogue")
+    return found
 
 
 def _elementwise(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> list[Any]:
@@ -97,7 +92,7 @@ def _alike(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> list[Any]
     return call(ctx, found.kernel, list(operands), found.scalars)
 
 
-def _attention(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:
+def _attention(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any]:
     """Products, the reduction of their rows and the product that sums over those as one kernel."""
     (cluster,) = (e for e in body.eqns if e.primitive is fusion_p)
     firsts = [e for e in body.eqns if e.outputs[0] in cluster.inputs]
@@ -112,10 +107,10 @@ def _attention(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any] | st
     others = [a for a in cluster.inputs if a not in made]
     values = [given.get(a) if isinstance(a, Var) else None for a in (*read, *others)]
     if any(x is None for x in values):
-        return "operands that are literals"
+        raise NoKernel("operands that are literals")
     found = attention(ctx, (*firsts, second), values[: len(read)], rows, values[len(read) :])
     if found is None:
-        return "no attention kernel"
+        raise NoKernel("no attention kernel")
     made_by_it = [*(cluster.outputs[i] for i in stored), second.outputs[0]]
     return [found[made_by_it.index(v)] for v in body.outvars if isinstance(v, Var)]
 

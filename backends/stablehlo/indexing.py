@@ -19,16 +19,14 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
-from ..kernels import KernelTarget, ScatterDims, Spec
+from ..kernels import KernelTarget, NoKernel, ScatterDims, Spec
 from ..kernels import scatter as scatter_kernel
 from ..kernels.indexing.gather import GatherDims
-from ..kernels.indexing.gather import applies as gather_applies
 from ..kernels.indexing.gather import gather as gather_kernel
 from ..kernels.indexing.index_vectors import ComputedVectors, IndexVectors, StoredVectors
 from ..kernels.indexing.scatter import ScatterOp
-from ..kernels.indexing.scatter import applies as scatter_applies
 from . import hlo
-from .kernel_calls import call, kernel_target, spec
+from .kernel_calls import attempt, call, chosen, spec
 from .loop_kernels import expander
 from .lowering import Ctx, lowering
 from .reductions import jaxpr_body, monoid_body
@@ -90,8 +88,8 @@ def _unsliced(x: Value) -> Value:
 
 def _gather_as_kernel(
     ctx: Ctx, x: Value, made_of: Sequence[Value], indices: IndexVectors, target: KernelTarget
-) -> Value | str:
-    """The gather that an equation is as a kernel of the operand and what its indices are made of, or why not."""
+) -> Value:
+    """The gather that an equation is as a kernel of the operand and what its indices are made of. Raises NoKernel."""
     p = ctx.eqn.params
     d: GatherDimensionNumbers = p["dimension_numbers"]
     dims = GatherDims(
@@ -99,17 +97,14 @@ def _gather_as_kernel(
         d.start_indices_batching_dims,
     )  # fmt: skip
     aval = ctx.avals_in[0]
-    why = gather_applies(spec(aval), indices.spec, dims, p["slice_sizes"], target)
-    if why is not None:
-        return why
     mode = "fill" if p["mode"] is GatherScatterMode.FILL_OR_DROP else "clip"
     fill = ix.fill_scalar(p["fill_value"], aval.dtype)
     kernel = gather_kernel(spec(aval), indices, dims, p["slice_sizes"], target, mode=mode, fill=fill)
     return call(ctx, kernel, [x, *made_of])[0]
 
 
-def indexed(ctx: Ctx, body: Jaxpr, operands: Sequence[Value], target: KernelTarget) -> list[Value] | str:
-    """A gather or scatter and what computes its index vectors as one kernel: its result, or why there is none."""
+def indexed(ctx: Ctx, body: Jaxpr, operands: Sequence[Value], target: KernelTarget) -> list[Value]:
+    """A gather or scatter and what computes its index vectors as one kernel. Raises NoKernel."""
     *made, e = body.eqns
     leaves = body.invars[1 : len(body.invars) - len(e.inputs) + 2]
     indices = ComputedVectors(Jaxpr((), leaves, made, [e.inputs[1]]), expander(ctx.target))
@@ -118,10 +113,8 @@ def indexed(ctx: Ctx, body: Jaxpr, operands: Sequence[Value], target: KernelTarg
     )
     x, made_of, rest = operands[0], operands[1 : len(leaves) + 1], operands[len(leaves) + 1 :]
     if e.primitive is ix.gather_p:
-        out = _gather_as_kernel(inner, x, made_of, indices, target)
-    else:
-        out = _scatter_as_kernel(inner, x, made_of, indices, rest[0], scatter_op(e), target)
-    return out if isinstance(out, str) else [out]
+        return [_gather_as_kernel(inner, x, made_of, indices, target)]
+    return [_scatter_as_kernel(inner, x, made_of, indices, rest[0], scatter_op(e), target)]
 
 
 @lowering(ix.gather_p)
@@ -141,12 +134,9 @@ def gather(
     (aval, index_aval), out = ctx.avals_in, ctx.avals_out[0]
     if out.size == 0:
         return hlo.aval_full(out, 0)
-    target = kernel_target(ctx.target)
-    if target is not None:
-        made = _gather_as_kernel(ctx, x, [indices], StoredVectors(spec(index_aval)), target)
-        if not isinstance(made, str):
-            return made
-        ctx.chose(f"no kernel: {made}")
+    made = chosen(ctx, lambda target: _gather_as_kernel(ctx, x, [indices], StoredVectors(spec(index_aval)), target))
+    if made is not None:
+        return made
     last = _last_starts(aval.shape, slice_sizes, d.start_index_map, index_aval.dtype)
     start = clamped(indices, last, index_aval.dtype, index_dtype(max(aval.shape, default=0)))
     fields = [
@@ -188,12 +178,11 @@ def scatter_at(
     """
     (n,) = hlo.shape_of(flat)
     (m,) = hlo.shape_of(positions)
-    target = kernel_target(ctx.target)
-    if op is not None and target is not None:
-        specs = [Spec.of([n], dtype), Spec.of([m, 1], index_dtype(n + 1)), Spec.of([m], dtype)]
+    if op is not None:
+        operand, places, new = Spec.of([n], dtype), Spec.of([m, 1], index_dtype(n + 1)), Spec.of([m], dtype)
         dims = ScatterDims((), (0,), (0,))
-        if scatter_applies(specs[0], specs[1], specs[2], dims, target) is None:
-            kernel = scatter_kernel(op, specs[0], specs[1], specs[2], dims, target)
+        kernel = attempt(ctx, lambda target: scatter_kernel(op, operand, places, new, dims, target))
+        if not isinstance(kernel, NoKernel):
             return call(ctx, kernel, [flat, hlo.reshape(positions, [m, 1]), values])[0]
     # Fused into the scatter, the producers of positions and values would need more stack than IREE allows.
     positions, values = hlo.optimization_barrier(hlo.reshape(positions, [m, 1]), values)
@@ -260,10 +249,13 @@ def _scatter_as_kernel(
     updates: Value,
     op: ScatterOp | None,
     target: KernelTarget,
-) -> Value | str:
-    """The scatter that an equation is as a kernel of the operand, what its indices are made of and updates, or why not."""
+) -> Value:
+    """The scatter that an equation is as a kernel of the operand, what its indices are made of and updates.
+
+    Raises NoKernel.
+    """
     if op is None:
-        return "the combination is a function of the program"
+        raise NoKernel("the combination is a function of the program")
     p = ctx.eqn.params
     d: ScatterDimensionNumbers = p["dimension_numbers"]
     dims = ScatterDims(
@@ -271,9 +263,6 @@ def _scatter_as_kernel(
         d.scatter_indices_batching_dims,
     )  # fmt: skip
     operand, new = spec(ctx.avals_in[0]), spec(ctx.avals_in[2])
-    why = scatter_applies(operand, indices.spec, new, dims, target)
-    if why is not None:
-        return why
     mode = "clip" if p["mode"] is GatherScatterMode.CLIP else "drop"
     kernel = scatter_kernel(op, operand, indices, new, dims, target, mode=mode, keep=ctx.is_kept(x))
     return call(ctx, kernel, [x, *made_of, updates])[0]
@@ -301,12 +290,12 @@ def _scatter(
     aval, index_aval, update_aval = ctx.avals_in
     if aval.size == 0 or update_aval.size == 0:
         return x
-    target = kernel_target(ctx.target)
-    if target is not None:
-        made = _scatter_as_kernel(ctx, x, [indices], StoredVectors(spec(index_aval)), updates, op, target)
-        if not isinstance(made, str):
-            return made
-        ctx.chose(f"no kernel: {made}")
+    made = chosen(
+        ctx,
+        lambda target: _scatter_as_kernel(ctx, x, [indices], StoredVectors(spec(index_aval)), updates, op, target),
+    )
+    if made is not None:
+        return made
     flat = update_positions(indices, aval.shape, update_aval.shape, d, mode, index_aval.dtype)
     m = update_aval.size
     out = scatter_at(

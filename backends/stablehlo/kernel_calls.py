@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from quire.ir.avals import ShapedArray
 
-from ..kernels import Kernel, KernelChain, KernelTarget, Spec
+from ..kernels import Kernel, KernelChain, KernelTarget, NoKernel, Spec
 from ..targets import Target
 from .lowering import Ctx
 
 Value = Any
+T = TypeVar("T")
 
 _GPUS = ("vulkan-spirv", "cuda")
 
 
-def kernel_target(target: Target) -> KernelTarget | None:
-    """How kernels are formed for a target; None where there are none."""
-    if not target.kernels:
+def attempt(ctx: Ctx, make: Callable[[KernelTarget], T]) -> T | NoKernel:
+    """What `make` makes for the equation's target, or why it makes no kernel.
+
+    Here, and in `chosen`, the choice between a kernel and StableHLO is made: nobody else catches `NoKernel`.
+    """
+    try:
+        return make(kernel_target(ctx.target))
+    except NoKernel as no:
+        return no
+
+
+def chosen(ctx: Ctx, make: Callable[[KernelTarget], T], otherwise: str = "no kernel") -> T | None:
+    """As `attempt`, but None where there is no kernel, with the reason recorded beside the equation."""
+    made = attempt(ctx, make)
+    if isinstance(made, NoKernel):
+        ctx.chose(f"{otherwise}: {made.reason}")
         return None
+    return made
+
+
+def kernel_target(target: Target) -> KernelTarget:
+    """How kernels are formed for a target. Raises NoKernel where there are none."""
+    if not target.kernels:
+        raise NoKernel("the target has no kernels")
     if target.backend in _GPUS:
         return KernelTarget(kind="gpu", vector_bytes=16)
     return KernelTarget(vector_bytes=target.vector_bytes or 16, workgroups=4 * target.workers)

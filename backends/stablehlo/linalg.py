@@ -14,6 +14,7 @@ from quire.ir.avals import ShapedArray
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import linalg as la
 
+from ..kernels import NoKernel
 from . import linalg_forms
 from .host_calls import emit_host_call
 from .loop_kernels import straight_as_kernel
@@ -43,8 +44,8 @@ def _rule(p: Primitive) -> Callable[..., Any]:
                 raise ctx.unsupported(p.name, "it needs LAPACK, which only the cpu target calls")
             if p is la.eig_p and _is_small(p, ctx.avals_in):
                 jaxpr = FORMULAS[form](ctx.target, p, ctx.avals_in, params)
-                results = straight_as_kernel(ctx, jaxpr, operands) if jaxpr is not None else ""
-                if not isinstance(results, str):
+                results = straight_as_kernel(ctx, jaxpr, operands) if jaxpr is not None else None
+                if results is not None and not isinstance(results, NoKernel):
                     return results if p.multiple_results else results[0]
             return form(ctx, *operands, **params)
         function = RuleCall(p, tuple(params.items()), tuple(a.strong() for a in ctx.avals_out))

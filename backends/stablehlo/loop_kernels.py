@@ -16,13 +16,12 @@ from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives.control_flow import scan_p
 
-from ..kernels import REASON
-from ..kernels.core.kernel import NotSupported
+from ..kernels import REASON, KernelTarget, NoKernel
 from ..kernels.elements.operations import Expand
 from ..kernels.loops.whole_loops import loop_kernel
 from ..targets import Target
 from . import hlo
-from .kernel_calls import call, kernel_target
+from .kernel_calls import attempt, call
 from .lowering import Ctx, formula_of
 
 
@@ -44,16 +43,16 @@ def explained(operation: Any, reason: str) -> None:
     operation.attributes[REASON] = mlir.StringAttr.get(f"no kernel: {reason}")
 
 
-def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
+def as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | NoKernel:
     """A loop equation as one kernel: its results, or why there is none."""
-    return _as_kernel(ctx, ctx.eqn, operands)
+    return attempt(ctx, lambda target: _as_kernel(ctx, ctx.eqn, operands, target))
 
 
-def update_as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
-    """An update of donated arguments (see `quire.passes.fusion.updates`) as a kernel that writes into them."""
-    target = kernel_target(ctx.target)
-    if target is None:
-        return "the target has no kernels"
+def update_as_kernel(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> list[Any]:
+    """An update of donated arguments (see `quire.passes.fusion.updates`) as a kernel that writes into them.
+
+    Raises NoKernel.
+    """
     closed: ClosedJaxpr = ctx.eqn.params["jaxpr"]
     jaxpr, n = closed.jaxpr, len(closed.jaxpr.outvars)
     # The loop that runs once: what is updated is its state.
@@ -65,18 +64,15 @@ def update_as_kernel(ctx: Ctx, operands: Sequence[Any]) -> list[Any] | str:
     inputs = [*ctx.eqn.inputs[n:], *ctx.eqn.inputs[:n]]
     eqn = Eqn(scan_p, inputs, ctx.eqn.outputs, params, ctx.eqn.effects, ctx.source)
     donated = frozenset(ctx.eqn.inputs[:n])
-    try:
-        kernel = loop_kernel(eqn, target, expander(ctx.target), donated, in_memory=False)
-    except NotSupported as reason:
-        return str(reason)
+    kernel = loop_kernel(eqn, target, expander(ctx.target), donated, in_memory=False)
     if len(kernel.tied) < n:
-        return "not all of it can be updated in place"
+        raise NoKernel("not all of it can be updated in place")
     kernel = replace(kernel, reason=kernel.reason.replace("scan of 1 steps", "update of donated arguments"))
     given = {a: x for a, x in zip(inputs, [*operands[n:], *operands[:n]]) if not isinstance(a, Literal)}
     return call(ctx, kernel, list(given.values()))
 
 
-def straight_as_kernel(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any] | str:
+def straight_as_kernel(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any] | NoKernel:
     """A small program as one kernel: the loop that runs it once. Its results, or why there is none.
 
     For what is hundreds of operations on few numbers each: IREE takes seconds to form dispatches of them.
@@ -87,21 +83,16 @@ def straight_as_kernel(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[
     }  # fmt: skip
     inputs = [Var(v.aval) for v in jaxpr.invars]
     outputs = [Var(a) for a in scan_p.infer([v.aval for v in inputs], params)]
-    results = _as_kernel(ctx, Eqn(scan_p, inputs, outputs, params, scan_p.effects(params), ctx.source), operands)
-    if isinstance(results, str):
+    eqn = Eqn(scan_p, inputs, outputs, params, scan_p.effects(params), ctx.source)
+    results = attempt(ctx, lambda target: _as_kernel(ctx, eqn, operands, target))
+    if isinstance(results, NoKernel):
         return results
     return [hlo.reshape(x, a.aval.shape) for x, a in zip(results, jaxpr.outvars)]
 
 
-def _as_kernel(ctx: Ctx, eqn: Eqn, operands: Sequence[Any]) -> list[Any] | str:
-    target = kernel_target(ctx.target)
-    if target is None:
-        return "the target has no kernels"
+def _as_kernel(ctx: Ctx, eqn: Eqn, operands: Sequence[Any], target: KernelTarget) -> list[Any]:
     free = frozenset(a for a, x in zip(eqn.inputs, operands) if isinstance(a, Var) and a.aval.shape and ctx.is_spent(x))
-    try:
-        kernel = loop_kernel(eqn, target, expander(ctx.target), free)
-    except NotSupported as reason:
-        return str(reason)
+    kernel = loop_kernel(eqn, target, expander(ctx.target), free)
     given: dict[Any, Any] = {}
     for a, x in zip(eqn.inputs, operands):
         if not isinstance(a, Literal):

@@ -13,11 +13,12 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import random as rn
 
-from ..kernels.random import bits as kernel
+from ..kernels import NoKernel
+from ..kernels.random import bits
 from . import hlo
 from .elementwise import spread
 from .host_calls import emit_host_call
-from .kernel_calls import call, kernel_target
+from .kernel_calls import attempt, call
 from .lowering import Ctx, lowering
 
 U32, U64 = dtypes.uint32, dtypes.uint64
@@ -56,10 +57,9 @@ def random_bits(ctx: Ctx, k1: Any, k2: Any, *, shape: tuple[int, ...], dtype: An
     full = (*batch, *shape)
     if not math.prod(full):
         return hlo.full(0, full, dtype)
-    target = kernel_target(ctx.target)
-    if target is not None and kernel.applies(size, dtype.itemsize, target) is None:
-        made = kernel.random_bits(batch, shape, dtype, target)
-        return call(ctx, made, [hlo.reshape(k, [math.prod(batch)]) for k in (k1, k2)])[0]
+    kernel = attempt(ctx, lambda target: bits.random_bits(batch, shape, dtype, target))
+    if not isinstance(kernel, NoKernel):
+        return call(ctx, kernel, [hlo.reshape(k, [math.prod(batch)]) for k in (k1, k2)])[0]
     low = hlo.reshape(hlo.iota((size,), 0, U32), shape)
     inner = tuple(range(len(batch), len(full)))
     k1, k2 = (hlo.broadcast(k, full, tuple(range(len(batch)))) for k in (k1, k2))

@@ -14,11 +14,11 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 
+from ..kernels import Kernel, NoKernel
 from ..kernels import cumulative as cumulative_kernel
 from ..kernels.elements.combiner import Op
-from ..kernels.scans.cumulative import applies as cumulative_applies
 from . import hlo
-from .kernel_calls import call, kernel_target, spec
+from .kernel_calls import attempt, call, spec
 from .lowering import Ctx, lower_jaxpr, lowering
 from .structural import signed_dtype
 
@@ -227,18 +227,22 @@ def scan_by_window(x: Value, axis: int, reverse: bool, init: Value, combine: Com
 _KERNEL_OPS: dict[str, Op] = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
+def _cumulative_kernel(ctx: Ctx, op: Op, axis: int, reverse: bool) -> Kernel | NoKernel:
+    operand = spec(ctx.avals_in[0])
+    return attempt(ctx, lambda target: cumulative_kernel(op, operand, axis, target, reverse=reverse))
+
+
 def _cumulative(monoid: str) -> Callable[..., Value]:
     def rule(ctx: Ctx, x: Value, *, axis: int, reverse: bool) -> Value:
         aval = ctx.avals_in[0]
         dtype = aval.dtype
         if aval.size == 0 or aval.shape[axis] == 1:
             return x
-        target = kernel_target(ctx.target)
-        operation = _KERNEL_OPS[monoid]
         # The kernel orders complex numbers with -0 below 0, unlike JAX.
-        ordered = monoid in ("max", "min") and dtypes.is_complex(dtype)
-        if target is not None and not ordered and cumulative_applies(operation, spec(aval).dtype, target) is None:
-            return call(ctx, cumulative_kernel(operation, spec(aval), axis, target, reverse=reverse), [x])[0]
+        if monoid not in ("max", "min") or not dtypes.is_complex(dtype):
+            kernel = _cumulative_kernel(ctx, _KERNEL_OPS[monoid], axis, reverse)
+            if not isinstance(kernel, NoKernel):
+                return call(ctx, kernel, [x])[0]
         if dtypes.is_complex(dtype):
             init = rd.identity_of(monoid, dtype)
             return scan_by_doubling(x, dtype, axis, reverse, init, monoid_body(monoid, dtype))
@@ -286,9 +290,9 @@ def cumlogsumexp(ctx: Ctx, x: Value, *, axis: int, reverse: bool) -> Value:
     dtype = ctx.avals_in[0].dtype
     if ctx.avals_in[0].size == 0:
         return x
-    target, operand = kernel_target(ctx.target), spec(ctx.avals_in[0])
-    if target is not None and cumulative_applies("logsumexp", operand.dtype, target) is None:
-        return call(ctx, cumulative_kernel("logsumexp", operand, axis, target, reverse=reverse), [x])[0]
+    kernel = _cumulative_kernel(ctx, "logsumexp", axis, reverse)
+    if not isinstance(kernel, NoKernel):
+        return call(ctx, kernel, [x])[0]
     if dtypes.is_complex(dtype):
 
         def combine(a: Value, b: Value) -> Value:

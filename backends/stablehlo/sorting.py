@@ -19,7 +19,7 @@ from quire.ir.primitives import sorting as so
 
 from .. import kernels
 from . import hlo
-from .kernel_calls import call, kernel_target, spec
+from .kernel_calls import attempt, call, spec
 from .lowering import Ctx, lowering
 
 Value = Any
@@ -151,9 +151,10 @@ def sort(ctx: Ctx, *operands: Value, dimension: int, is_stable: bool, num_keys: 
     if aval.size == 0 or aval.shape[dimension] == 1:
         return list(operands)
     _check_size(ctx)
-    target = kernel_target(ctx.target)
-    if target is not None:
-        return call(ctx, kernels.sort([spec(a) for a in ctx.avals_in], dimension, num_keys, target), operands)
+    specs = [spec(a) for a in ctx.avals_in]
+    kernel = attempt(ctx, lambda target: kernels.sort(specs, dimension, num_keys, target))
+    if not isinstance(kernel, kernels.NoKernel):
+        return call(ctx, kernel, operands)
     rows = Rows(aval.shape, dimension)
     matrices = [rows.matrix(x) for x in operands]
     keys = [k for x, a in zip(matrices[:num_keys], ctx.avals_in) for k in order_keys(x, a.dtype)]
@@ -169,9 +170,9 @@ def top_k(ctx: Ctx, x: Value, *, k: int, axis: int) -> list[Value]:
     _check_size(ctx)
     rows = Rows(aval.shape, axis)
     matrix = rows.matrix(x)
-    target = kernel_target(ctx.target)
-    if target is not None:
-        kernel = kernels.top_k(kernels.Spec.of((rows.count, rows.n), aval.dtype), k, target)
+    operand = kernels.Spec.of((rows.count, rows.n), aval.dtype)
+    kernel = attempt(ctx, lambda target: kernels.top_k(operand, k, target))
+    if not isinstance(kernel, kernels.NoKernel):
         return [rows.array(out) for out in call(ctx, kernel, [matrix])]
     key, dtype = order_key(matrix, aval.dtype, total=True)
     if dtypes.is_bool(aval.dtype):

@@ -24,13 +24,12 @@ from ..kernels.windows import pooling, pooling_grad
 from ..kernels.windows.window_loops import Op, Windows
 from . import hlo
 from .indexing import scatter_at
-from .kernel_calls import call, kernel_target, spec
+from .kernel_calls import call, chosen, spec
 from .lowering import Ctx, lower_jaxpr, lowering
 from .reductions import arg_body, jaxpr_body, monoid_body, wide
 from .structural import signed_dtype
 
 Value = Any
-Applies = Callable[[Spec, Windows, KernelTarget], str | None]
 Template = Callable[[Op, Spec, Windows, KernelTarget], Kernel]
 
 
@@ -50,10 +49,9 @@ def _check_width(ctx: Ctx) -> None:
 def _windowed(monoid: str) -> Callable[..., Value]:
     def rule(ctx: Ctx, x: Value, **params: Any) -> Value:
         dtype, shape = ctx.avals_in[0].dtype, ctx.avals_out[0].shape
-        kernel = _as_kernel(ctx, ctx.avals_in[0], pooling.applies, pooling.pooling, monoid, params)
-        if not isinstance(kernel, str):
+        kernel = _as_kernel(ctx, ctx.avals_in[0], pooling.pooling, monoid, params)
+        if kernel is not None:
             return call(ctx, kernel, [x])[0]
-        ctx.chose(f"no kernel: {kernel}")
         if dtypes.is_complex(dtype) and monoid == "add":
             part = dtypes.real_dtype(dtype)
             return hlo.complex(_sum(hlo.real(x), part, shape, params), _sum(hlo.imag(x), part, shape, params))
@@ -77,19 +75,15 @@ _OPS: dict[str, Op] = {"add": "sum", "max": "max", "min": "min"}
 
 
 def _as_kernel(
-    ctx: Ctx, operand: ShapedArray, applies: Applies, template: Template, monoid: str, params: dict[str, Any]
-) -> Kernel | str:
-    """The kernel of a template for the windows of an operand, or why there is none."""
-    target = kernel_target(ctx.target)
-    if target is None:
-        return "the target has no kernels"
+    ctx: Ctx, operand: ShapedArray, template: Template, monoid: str, params: dict[str, Any]
+) -> Kernel | None:
+    """The kernel of a template for the windows of an operand; None, with the reason recorded, where there is none."""
     ones = (1,) * operand.ndim
     windows = Windows(
         params["window_dimensions"], params["window_strides"], params["padding"], params.get("window_dilation", ones),
         params.get("base_dilation", ones),
     )  # fmt: skip
-    shape = spec(operand)
-    return applies(shape, windows, target) or template(_OPS[monoid], shape, windows, target)
+    return chosen(ctx, lambda target: template(_OPS[monoid], spec(operand), windows, target))
 
 
 def _sum(x: Value, dtype: DType, shape: Sequence[int], params: dict[str, Any]) -> Value:
@@ -134,10 +128,9 @@ def select_and_scatter_add(ctx: Ctx, source: Value, x: Value, *, select_prim: st
         return hlo.aval_full(aval, 0)
     work = wide(aval.dtype)
     monoid = "max" if select_prim == "ge" else "min"
-    kernel = _as_kernel(ctx, aval, pooling_grad.applies, pooling_grad.pooling_grad, monoid, params)
-    if not isinstance(kernel, str):
+    kernel = _as_kernel(ctx, aval, pooling_grad.pooling_grad, monoid, params)
+    if kernel is not None:
         return hlo.convert(call(ctx, kernel, [source, x])[0], aval.dtype)
-    ctx.chose(f"no kernel: {kernel}")
     at = _extreme_at(ctx, x, aval.dtype, select_prim, params)
     values = hlo.reshape(hlo.convert(source, work), hlo.shape_of(at))
     zeros = hlo.full(0, [aval.size], work)

@@ -45,3 +45,19 @@ def test_shelves_import_as_documented() -> None:
 
 def test_every_file_is_on_a_shelf() -> None:
     assert [file.name for file in KERNELS.glob("*.py")] == ["__init__.py"]
+
+
+def test_that_there_is_no_kernel_is_caught_in_one_place() -> None:
+    """Besides it: what keeps the exception, what adds to its reason, and the loop over the ways to cut a loop."""
+    caught = {
+        file.relative_to(ROOT / "backends").as_posix()
+        for file in (ROOT / "backends").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ExceptHandler) and node.type is not None and "NoKernel" in ast.unparse(node.type)
+    }
+    assert caught == {
+        "stablehlo/kernel_calls.py",
+        "kernels/core/errors.py",
+        "kernels/core/memoized.py",
+        "kernels/loops/whole_loops.py",
+    }

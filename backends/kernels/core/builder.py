@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from .arithmetic import ArithMixin
-from .kernel import Kernel, NotSupported, Spec
+from .errors import NoKernel
+from .kernel import Kernel, Spec
 from .target import KernelTarget
 from .values import Buffer, Operand, Value, element, index_list, is_float, lanes, vector, width
 
@@ -202,9 +203,9 @@ class KernelBuilder(ArithMixin):
         return Value(self, f"%s{i}", "index")
 
     def check_length(self) -> None:
-        """Raise :class:`NotSupported` past :data:`MOST_LINES`: one equation alone can be far too long."""
+        """Raise :class:`NoKernel` past :data:`MOST_LINES`: one equation alone can be far too long."""
         if self.lines > MOST_LINES:
-            raise NotSupported(f"its text would be more than {MOST_LINES} operations")
+            raise NoKernel(f"its text would be more than {MOST_LINES} operations")
 
     @property
     def lines(self) -> int:
@@ -295,10 +296,10 @@ class KernelBuilder(ArithMixin):
         return self._zero
 
     def stack(self, shape: Sequence[int], elem: str) -> Buffer:
-        """Memory of this workgroup's own (CPU: stack). Raises ``ValueError`` past :data:`STACK_BYTES`."""
+        """Memory of this workgroup's own (CPU: stack). Raises :class:`NoKernel` past :data:`STACK_BYTES`."""
         self._stack += max(1, math.prod(shape) * width(elem) // 8)
         if self._stack > STACK_BYTES:
-            raise ValueError(f"kernel {self.base}: more than {STACK_BYTES} bytes of stack")
+            raise NoKernel(f"kernel {self.base}: more than {STACK_BYTES} bytes of stack")
         buffer = Buffer(self._name(), tuple(shape), elem)
         # Whole cache lines; the generic form, since the other does not take the attribute.
         attributes = "<{alignment = 64 : i64, operandSegmentSizes = array<i32: 0, 0>}>"

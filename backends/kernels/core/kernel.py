@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from iree.compiler import ir
 
 from .dtypes import DType, dtype_of
-
-
-class NotSupported(Exception):
-    """What a kernel cannot do; the message is the reason that is printed."""
+from .errors import NoKernel
 
 
 @dataclass(frozen=True)
@@ -89,11 +86,11 @@ class Kernel:
     ) -> Kernel:
         """Name ``text``, in which ``@KERNEL`` stands for the symbol, by its content.
 
-        Raises :class:`NotSupported` for more buffers than IREE binds to an executable.
+        Raises :class:`NoKernel` for more buffers than IREE binds to an executable.
         """
         bindings = len(operands) + len(results) - len(tied)
         if bindings > MOST_BINDINGS:
-            raise NotSupported(f"{bindings} arrays are more than the {MOST_BINDINGS} that a dispatch can be given")
+            raise NoKernel(f"{bindings} arrays are more than the {MOST_BINDINGS} that a dispatch can be given")
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         name = f"{re.sub(r'[^A-Za-z0-9_]', '_', base)}_{digest}"
         text = text.replace("@KERNEL", f"@{name}")

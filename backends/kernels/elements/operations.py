@@ -27,7 +27,7 @@ from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import dtype_of
-from ..core.kernel import NotSupported
+from ..core.errors import NoKernel
 from ..core.values import Value, lanes, vector
 from .loops import while_loop
 from .trigonometry import cosine, sine
@@ -61,7 +61,7 @@ def value_type(dtype: DType) -> str:
     if dtypes.is_bool(dtype):
         return "i1"
     if dtype not in dtypes.SHORT:
-        raise NotSupported(f"a kernel has no element type for {dtype}")
+        raise NoKernel(f"a kernel has no element type for {dtype}")
     return dtype_of(dtypes.real_dtype(dtype)).scalar
 
 
@@ -128,7 +128,7 @@ class Elements:
         out_dtype: DType,
         xs: Sequence[Element],
     ) -> Element:
-        """One elementwise primitive. Raises :class:`NotSupported` for others."""
+        """One elementwise primitive. Raises :class:`NoKernel` for others."""
         if p in _SAME:
             return xs[0]
         if p is st.broadcast_in_dim_p or p is st.reshape_p:  # in formulas, whose arrays are scalars here
@@ -154,10 +154,10 @@ class Elements:
             if out is not None:
                 return out
         if p.family != "elementwise":  # others are traced operations too, but not on single elements
-            raise NotSupported(p.name)
+            raise NoKernel(p.name)
         jaxpr = self.expand(p, tuple(in_dtypes), params)
         if jaxpr is None:
-            raise NotSupported(f"{p.name} of {dtypes.SHORT[dtype]}")
+            raise NoKernel(f"{p.name} of {dtypes.SHORT[dtype]}")
         if p in _BRANCHING and dtype == dtypes.float32 and self.b.target.vector_bytes >= 32:  # with AVX2 there is FMA
             x = self.lift(xs[0], dtype, width)
             assert isinstance(x, Value)
@@ -180,7 +180,7 @@ class Elements:
             else:
                 in_dtypes = [a.aval.dtype for a in eqn.inputs]
                 if len(eqn.outputs) != 1:
-                    raise NotSupported(f"{eqn.primitive.name} inside a formula")
+                    raise NoKernel(f"{eqn.primitive.name} inside a formula")
                 out = [self.apply(eqn.primitive, eqn.params, in_dtypes, eqn.outputs[0].aval.dtype, args)]
             env.update(zip(eqn.outputs, out, strict=True))
         return [read(a) for a in jaxpr.outvars]
@@ -212,9 +212,9 @@ class Elements:
 
     def _bitcast(self, x: Value | Cx, old: DType, new: DType) -> Value:
         if isinstance(x, Cx) or dtypes.is_complex(new) or old.itemsize != new.itemsize:
-            raise NotSupported(f"bitcast_convert_type from {dtypes.SHORT[old]} to {dtypes.SHORT[new]}")
+            raise NoKernel(f"bitcast_convert_type from {dtypes.SHORT[old]} to {dtypes.SHORT[new]}")
         if dtypes.is_bool(old) or dtypes.is_bool(new):
-            raise NotSupported("bitcast_convert_type of bool")
+            raise NoKernel("bitcast_convert_type of bool")
         return self.b.bitcast(x, value_type(new))
 
     # -- conversions -----------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from typing import Any
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import dtype_of
+from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
 from ..core.values import Value
@@ -74,17 +75,16 @@ class Form:
         return f"{self.name}{', pairs as complex numbers' if self.paired else ''}, {length}"
 
 
-def applies(operand: Spec, dim: int, target: KernelTarget) -> str | None:
-    """None where :func:`fft` can transform dimension ``dim`` of the operand, else why not."""
+def check(operand: Spec, dim: int, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless :func:`fft` can transform dimension ``dim`` of the operand."""
     if target.kind != "cpu":
-        return "the fft kernel is for CPUs"
+        raise NoKernel("the fft kernel is for CPUs")
     if operand.dtype.name not in ("f32", "f64", "c64", "c128"):
-        return f"the fft kernel has no {operand.dtype.name}"
+        raise NoKernel(f"the fft kernel has no {operand.dtype.name}")
     if operand.size * 4 >= 1 << 31:
-        return "the fft kernel has places of 32 bits"
+        raise NoKernel("the fft kernel has places of 32 bits")
     if operand.shape[dim] > LONGEST:
-        return f"the fft kernel is for lengths up to {LONGEST}"
-    return None
+        raise NoKernel(f"the fft kernel is for lengths up to {LONGEST}")
 
 
 def _factored(n: int, least: int, widest: int) -> tuple[int, tuple[int, ...]]:
@@ -142,11 +142,9 @@ def fft(
         length: of the real result of ``Kind.REAL`` (which is an inverse); else that of the operand.
         inverse: exp(+2 pi i j k / n), and a factor 1/n.
 
-    Raises ``ValueError`` where :func:`applies` says.
+    Raises :class:`NoKernel`.
     """
-    why = applies(operand, dim, target)
-    if why is not None:
-        raise ValueError(f"fft of {operand}: {why}")
+    check(operand, dim, target)
     size = operand.shape[dim]
     n = length if kind is Kind.REAL else size
     out_size = n // 2 + 1 if kind is Kind.HALF else n

@@ -16,7 +16,8 @@ from quire.ir.jaxpr import Jaxpr, Var
 from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
-from ..core.kernel import NotSupported, Spec
+from ..core.errors import NoKernel
+from ..core.kernel import Spec
 from ..core.memoized import memoized
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value
@@ -49,15 +50,15 @@ def alike_kernel(
     """The kernel of clusters that all compute what `jaxpr`, that of a largest one, does.
 
     Its operands and results are shared out by the parts. With `in_place` the first results of each part are its first
-    operands, updated. `work` is an estimate of the operations of one element. Raises :class:`NotSupported` with the
+    operands, updated. `work` is an estimate of the operations of one element. Raises :class:`NoKernel` with the
     reason where there is none.
     """
     if target.kind != "cpu":
-        raise NotSupported("elementwise kernels are for CPUs")
+        raise NoKernel("elementwise kernels are for CPUs")
     size = max(p.size for p in parts)
     cluster = ElementwiseCluster(jaxpr, size)
     if cluster.broadcasts or any(e.primitive is st.iota_p for e in jaxpr.eqns):
-        raise NotSupported("broadcasts of arrays, or places, in clusters side by side")
+        raise NoKernel("broadcasts of arrays, or places, in clusters side by side")
     width = max(1, vector_lanes(cluster, target, work, size))
     moved = width > 1 and not in_place and all(p.size >= width for p in parts)
     # A power of two, so that sets of leaves of other sizes often ask for the same text.

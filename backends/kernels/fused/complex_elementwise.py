@@ -13,6 +13,7 @@ from quire.ir.avals import ShapedArray
 from quire.ir.primitive import Primitive
 
 from ..core.builder import KernelBuilder
+from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value
@@ -25,15 +26,14 @@ LEAST = 4096
 GRAIN = 8192
 
 
-def applies(operands: Sequence[ShapedArray], target: KernelTarget) -> str | None:
-    """None where :func:`complex_elementwise` takes these operands, else why not."""
+def check(operands: Sequence[ShapedArray], target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless :func:`complex_elementwise` takes these operands."""
     if target.kind != "cpu":
-        return "the kernel of complex functions is for CPUs"
+        raise NoKernel("the kernel of complex functions is for CPUs")
     if operands[0].dtype != dtypes.complex64:
-        return "the kernel of complex functions is for complex64"
+        raise NoKernel("the kernel of complex functions is for complex64")
     if max(a.size for a in operands) < LEAST:
-        return f"fewer than {LEAST} elements"
-    return None
+        raise NoKernel(f"fewer than {LEAST} elements")
 
 
 def complex_elementwise(
@@ -46,11 +46,9 @@ def complex_elementwise(
 ) -> Kernel:
     """The kernel of one elementwise primitive; operands are of the result's shape, or scalars.
 
-    Raises ``ValueError`` where :func:`applies` says, ``NotSupported`` for primitives that ``Elements`` does not know.
+    Raises :class:`NoKernel`, also for primitives that ``Elements`` does not know.
     """
-    why = applies(operands, target)
-    if why is not None:
-        raise ValueError(f"{p.name} of {', '.join(a.short() for a in operands)}: {why}")
+    check(operands, target)
     b = KernelBuilder(p.name, [Spec.of(a.shape, a.dtype) for a in operands], [Spec.of(out.shape, out.dtype)], target)
     elements = Elements(b, expand)
 

@@ -21,7 +21,8 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
-from ..core.kernel import Kernel, NotSupported, Spec
+from ..core.errors import NoKernel
+from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
@@ -58,10 +59,10 @@ def elementwise_kernel(
     """The kernel of a cluster whose values have as many elements as `shape`, or are scalars.
 
     Its operands are the jaxpr's inputs, its results the jaxpr's outputs; `work` is an estimate of the operations of one
-    element. Raises :class:`NotSupported` with the reason where there is none.
+    element. Raises :class:`NoKernel` with the reason where there is none.
     """
     if target.kind != "cpu":
-        raise NotSupported("elementwise kernels are for CPUs")
+        raise NoKernel("elementwise kernels are for CPUs")
     cluster = ElementwiseCluster(jaxpr, math.prod(shape))
     width = vector_lanes(cluster, target, work, cluster.size)
     row = math.gcd(cluster.size, *(x.run for x in cluster.broadcasts.values()))
@@ -92,20 +93,20 @@ class ElementwiseCluster:
         self.size = size
         self.broadcasts: dict[Var, _Broadcast] = {}  # by the broadcast's result
         if size == 0:
-            raise NotSupported("arrays without elements")
+            raise NoKernel("arrays without elements")
         inputs = set(jaxpr.invars)
         self.outvars = [v for v in jaxpr.outvars if isinstance(v, Var) and v not in inputs and v.aval.size == size]
         if len(self.outvars) < len(jaxpr.outvars):
-            raise NotSupported("a result of another size, or that is an operand")
+            raise NoKernel("a result of another size, or that is an operand")
         if any(v.aval.dtype not in dtypes.SHORT for v in (*jaxpr.invars, *self.outvars)):
-            raise NotSupported("a dtype without a kernel form")
+            raise NoKernel("a dtype without a kernel form")
         for e in jaxpr.eqns:
             if len(e.outputs) != 1 or e.outputs[0].aval.size != size:
-                raise NotSupported(f"{e.primitive.name} of another size")
+                raise NoKernel(f"{e.primitive.name} of another size")
             if e.primitive is st.broadcast_in_dim_p and e.inputs[0].aval.size not in (1, size):
                 x = e.inputs[0]
                 if x not in inputs:
-                    raise NotSupported("a broadcast of what the cluster computes")
+                    raise NoKernel("a broadcast of what the cluster computes")
                 self.broadcasts[e.outputs[0]] = _broadcast(x.aval.shape, e.params["broadcast_dimensions"], e.outputs[0])
 
     @property
@@ -210,7 +211,7 @@ class ElementwiseEmitter:
             elif e.primitive in (st.broadcast_in_dim_p, st.reshape_p):
                 env[v] = read(e.inputs[0])
             elif e.primitive.family != "elementwise":
-                raise NotSupported(f"{e.primitive.name} in a cluster")
+                raise NoKernel(f"{e.primitive.name} in a cluster")
             else:
                 types = [a.aval.dtype for a in e.inputs]
                 xs = [read(a) for a in e.inputs]
@@ -288,7 +289,7 @@ def _flat(
     """One loop over all elements."""
     places = any(e.primitive is st.iota_p for e in cluster.jaxpr.eqns)
     if (places or cluster.broadcasts) and cluster.size >= 1 << 31:
-        raise NotSupported("broadcasts in arrays of more than 2^31 elements")
+        raise NoKernel("broadcasts in arrays of more than 2^31 elements")
     sized = not places and not cluster.broadcasts and width > 0
     b = _builder(cluster, target, 1 if sized else 0)
     count: Operand = b.scalar(0) if sized else cluster.size
@@ -323,7 +324,7 @@ def _by_rows(
     pieces = -(-row // part)
     groups = max(1, min(groups, rows * pieces))
     if cluster.size >= 1 << 31:
-        raise NotSupported("broadcasts in arrays of more than 2^31 elements")
+        raise NoKernel("broadcasts in arrays of more than 2^31 elements")
     b = _builder(cluster, target, 0)
     emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
     with b.distributed(rows * pieces, groups) as piece:

@@ -12,7 +12,7 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 
-from ..core.kernel import NotSupported
+from ..core.errors import NoKernel
 
 COMBINE: dict[Primitive, Primitive] = {
     rd.reduce_sum_p: ew.add_p, rd.reduce_prod_p: ew.mul_p, rd.reduce_max_p: ew.max_p, rd.reduce_min_p: ew.min_p,
@@ -40,9 +40,9 @@ class Space:
 
     @staticmethod
     def of(shape: Sequence[int], axes: Sequence[int]) -> Space:
-        """NotSupported unless the axes are neighbours."""
+        """NoKernel unless the axes are neighbours."""
         if list(axes) != list(range(axes[0], axes[-1] + 1)):
-            raise NotSupported("the reduced axes are not neighbours")
+            raise NoKernel("the reduced axes are not neighbours")
         return Space(tuple(shape), axes[0], axes[-1] + 1)
 
     @property
@@ -66,7 +66,7 @@ class ReductionCluster:
         self.space = space
         self.outvars = [v for v in jaxpr.outvars if isinstance(v, Var)]
         if len(self.outvars) < len(jaxpr.outvars):
-            raise NotSupported("a result that is a literal")
+            raise NoKernel("a result that is a literal")
         self.producer: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outputs}
         self.level: dict[Var, int] = dict.fromkeys(jaxpr.invars, 0)
         self.reductions: list[Eqn] = []
@@ -74,7 +74,7 @@ class ReductionCluster:
             level = max((self.level[a] for a in e.inputs if isinstance(a, Var)), default=0)
             if e.primitive in COMBINE or e.primitive in ARG:
                 if e.inputs[0].aval.shape != space.shape:
-                    raise NotSupported("a reduction of another shape")
+                    raise NoKernel("a reduction of another shape")
                 self.reductions.append(e)
                 level += 1
             for v in e.outputs:

@@ -18,7 +18,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
-from ..core.kernel import NotSupported
+from ..core.errors import NoKernel
 from ..core.shapes import row_major
 from ..core.values import Buffer, Operand, Value, lanes
 from ..elements.memory import Memory
@@ -112,12 +112,12 @@ class ReductionEmitter:
             if a.aval.shape == ():
                 return self.inputs[a].load(0)
             if a.aval.size != self.cluster.space.outer:
-                raise NotSupported(f"an operand {a.aval.short()} of rows")
+                raise NoKernel(f"an operand {a.aval.short()} of rows")
             return self.inputs[a].load(at.outer, at.width if at.across else 0)
         if e.primitive in (st.broadcast_in_dim_p, st.reshape_p):
             x = e.inputs[0]
             if x.aval.shape and x.aval.size != a.aval.size:
-                raise NotSupported(f"{e.primitive.name} to {a.aval.short()}")
+                raise NoKernel(f"{e.primitive.name} to {a.aval.short()}")
             return self.value(x, at)
         return self._apply(e, at)
 
@@ -131,7 +131,7 @@ class ReductionEmitter:
 
     def _apply(self, e: Eqn, at: Frame) -> Element:
         if e.primitive.family != "elementwise":
-            raise NotSupported(f"{e.primitive.name} in a cluster")
+            raise NoKernel(f"{e.primitive.name} in a cluster")
         xs = [self.value(a, at) for a in e.inputs]
         return self.elements.apply(e.primitive, e.params, [a.aval.dtype for a in e.inputs], e.outputs[0].aval.dtype, xs)
 
@@ -147,11 +147,11 @@ class ReductionEmitter:
             if n == space.shape[d]:
                 strides[d] = stride
             elif n != 1:
-                raise NotSupported(f"a broadcast of {a.aval.short()}")
+                raise NoKernel(f"a broadcast of {a.aval.short()}")
         if at.across:
             step = _step(space.shape, (0, space.first), strides)
             if step is None:
-                raise NotSupported(f"{a.aval.short()} has no one stride across rows")
+                raise NoKernel(f"{a.aval.short()} has no one stride across rows")
             place = at.outer * step + self._linear(at.reduced, space.first, space.last, strides)
             return self.inputs[a].load(place, at.width, step) if step else self.inputs[a].load(place)
         base = self._linear(at.outer, 0, space.first, strides)
@@ -163,7 +163,7 @@ class ReductionEmitter:
         if not at.width or not any(strides[slice(*vector_dims)]):
             return self.inputs[a].load(place)
         if _step(space.shape, vector_dims, strides) != 1:
-            raise NotSupported(f"{a.aval.short()} is not contiguous along vectors")
+            raise NoKernel(f"{a.aval.short()} is not contiguous along vectors")
         return self.inputs[a].load(place, at.width)
 
     def varies(self, x: Var, e: Eqn) -> bool:
@@ -280,9 +280,9 @@ class Accumulator:
         self.source = dtype
         self.out = e.outputs[0].aval.dtype
         if self.arg and (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
-            raise NotSupported(f"{e.primitive.name} of {dtypes.SHORT[dtype]}")
+            raise NoKernel(f"{e.primitive.name} of {dtypes.SHORT[dtype]}")
         if dtypes.is_complex(dtype) and e.primitive is not rd.reduce_sum_p:
-            raise NotSupported(f"{e.primitive.name} of complex numbers")
+            raise NoKernel(f"{e.primitive.name} of complex numbers")
 
     def start(self, width: int) -> list[Value]:
         """The values before the first element."""

@@ -23,7 +23,8 @@ from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitive import Primitive
 
 from ..core.builder import STACK_BYTES, KernelBuilder
-from ..core.kernel import Kernel, NotSupported, Spec
+from ..core.errors import NoKernel
+from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
 from ..core.target import KernelTarget
 from ..core.values import Operand, Value
@@ -63,16 +64,13 @@ def reduction_kernel(
 ) -> ReductionKernel:
     """The kernel of a cluster whose full values have `shape` and whose reductions go over `axes`.
 
-    Its operands are the jaxpr's inputs, its results the jaxpr's outputs. Raises :class:`NotSupported` with the reason
+    Its operands are the jaxpr's inputs, its results the jaxpr's outputs. Raises :class:`NoKernel` with the reason
     where there is none.
     """
     if target.kind != "cpu":
-        raise NotSupported("reduction kernels are for CPUs")
+        raise NoKernel("reduction kernels are for CPUs")
     cluster = ReductionCluster(jaxpr, Space.of(shape, axes))
-    try:
-        return (_columns if cluster.space.inner > 1 else _rows)(cluster, target, expand)
-    except ValueError as error:  # too much stack
-        raise NotSupported(str(error)) from error
+    return (_columns if cluster.space.inner > 1 else _rows)(cluster, target, expand)
 
 
 # -- rows ---------------------------------------------------------------------------------------------------------------
@@ -106,7 +104,7 @@ def _builder(
     jaxpr = cluster.jaxpr
     for v in (*jaxpr.invars, *jaxpr.outvars):
         if not isinstance(v, Var) or v.aval.size == 0 or v.aval.dtype not in dtypes.SHORT:
-            raise NotSupported("an array without elements, or a dtype without a kernel form")
+            raise NoKernel("an array without elements, or a dtype without a kernel form")
     results = [
         Spec.of(v.aval.shape if part is None else part.shape, v.aval.dtype) for v, part in zip(jaxpr.outvars, partial)
     ]
@@ -146,7 +144,7 @@ def _short_rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand)
     space = cluster.space
     width = vector_lanes(cluster, target, space.outer, 1)
     if space.outer < width or space.reduced < 2:
-        raise NotSupported(f"{space.outer} rows of {space.reduced} elements")
+        raise NoKernel(f"{space.outer} rows of {space.reduced} elements")
     partial = (None,) * len(cluster.outvars)
     b = _builder(cluster, "short", target, partial)
     emitter = ReductionEmitter(cluster, b, expand)
@@ -200,7 +198,7 @@ def keep(emitter: ReductionEmitter, cluster: ReductionCluster) -> None:
             size = cluster.space.reduced * Memory.numbers(v.aval.dtype)
             nbytes = cluster.space.reduced * v.aval.dtype.itemsize
             if nbytes > bytes_left:
-                raise NotSupported("its rows are too long to be kept between passes")
+                raise NoKernel("its rows are too long to be kept between passes")
             bytes_left -= nbytes
             buffer = emitter.b.stack((size,), Memory.element(v.aval.dtype))
             memory, on_stack = Memory(emitter.elements, buffer, v.aval.dtype), True
@@ -329,10 +327,10 @@ STRIP = 8
 def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> ReductionKernel:
     space = cluster.space
     if not _is_single(cluster):
-        raise NotSupported("several passes over columns")
+        raise NoKernel("several passes over columns")
     width = vector_lanes(cluster, target, space.inner, 1)
     if space.inner < width:
-        raise NotSupported(f"columns of {space.inner} neighbours")
+        raise NoKernel(f"columns of {space.inner} neighbours")
     numbers = sum(
         2 if e.primitive in ARG or dtypes.is_complex(e.inputs[0].aval.dtype) else 1 for e in cluster.reductions
     )

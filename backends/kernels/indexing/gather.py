@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
+from ..core.errors import NoKernel
 from ..core.kernel import EMPTY, Kernel, Spec
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
@@ -70,20 +71,19 @@ def result_shape(indices: Spec, dims: GatherDims, sizes: Sequence[int]) -> tuple
     return tuple(next(window) if d in dims.offset_dims else next(batch) for d in range(rank))
 
 
-def applies(operand: Spec, indices: Spec, dims: GatherDims, sizes: Sequence[int], target: KernelTarget) -> str | None:
-    """None where the kernel can do the gather, else why not."""
+def check(operand: Spec, indices: Spec, dims: GatherDims, sizes: Sequence[int], target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless the kernel can do the gather."""
     if target.kind != "cpu":
-        return "the gather kernel is for CPUs"
+        raise NoKernel("the gather kernel is for CPUs")
     if indices.dtype.kind not in ("int", "uint"):
-        return f"indices must be integers, got {indices.dtype.name}"
+        raise NoKernel(f"indices must be integers, got {indices.dtype.name}")
     if any(n > size for n, size in zip(sizes, operand.shape)):
-        return f"a window {tuple(sizes)} is larger than the operand {operand}"
+        raise NoKernel(f"a window {tuple(sizes)} is larger than the operand {operand}")
     if operand.size == 0 or math.prod(result_shape(indices, dims, sizes)) == 0:
-        return None
+        return
     run = _axes(operand, indices, dims, sizes)[-1]
     if run.size * operand.dtype.nbytes < LEAST_BYTES:
-        return f"runs of less than {LEAST_BYTES} bytes"
-    return None
+        raise NoKernel(f"runs of less than {LEAST_BYTES} bytes")
 
 
 def gather(
@@ -99,13 +99,11 @@ def gather(
     """The kernel of the operand and what the indices are made of; a window that is not wholly inside is ``fill``, or
     moved inside.
 
-    Raises ``ValueError`` where :func:`applies` says so, and ``NotSupported`` where the indices cannot be computed.
+    Raises :class:`NoKernel`, also where the indices cannot be computed.
     """
     if isinstance(indices, Spec):
         indices = StoredVectors(indices)
-    why = applies(operand, indices.spec, dims, sizes, target)
-    if why is not None:
-        raise ValueError(f"gather from {operand}: {why}")
+    check(operand, indices.spec, dims, sizes, target)
     operands = [operand, *indices.operands]
     result = Spec(result_shape(indices.spec, dims, sizes), operand.dtype)
     if result.size == 0 or operand.size == 0:
@@ -274,4 +272,4 @@ def _scaled(index: Value, stride: int) -> Value | int:
     return index * stride if stride else 0
 
 
-__all__ = ["GatherDims", "applies", "gather", "result_shape"]
+__all__ = ["GatherDims", "gather", "result_shape"]

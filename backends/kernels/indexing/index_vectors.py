@@ -10,7 +10,8 @@ from quire.ir.jaxpr import Jaxpr
 from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
-from ..core.kernel import NotSupported, Spec
+from ..core.errors import NoKernel
+from ..core.kernel import Spec
 from ..core.shapes import row_major
 from ..core.values import Buffer, Value
 from ..elements.memory import Memory
@@ -86,7 +87,7 @@ class _Stored:
 class ComputedVectors:
     """Index vectors that the one output of a jaxpr is: elementwise equations, broadcasts, iotas and unit dimensions.
 
-    A concatenation of single components may be the last equation. Raises :class:`NotSupported` when it is opened and
+    A concatenation of single components may be the last equation. Raises :class:`NoKernel` when it is opened and
     something else is in it.
     """
 
@@ -116,7 +117,7 @@ class ComputedVectors:
         rank = len(self.spec.shape)
         parts = last.primitive is st.concatenate_p and last.params["dimension"] == rank - 1
         if parts and any(a.aval.shape[-1] != 1 for a in last.inputs):
-            raise NotSupported("index vectors joined of other index vectors")
+            raise NoKernel("index vectors joined of other index vectors")
         outvars = last.inputs if parts else self.jaxpr.outvars
         eqns = self.jaxpr.eqns[:-1] if parts else self.jaxpr.eqns
         nodes = Program(elements).run(Jaxpr((), self.jaxpr.invars, eqns, outvars), args)
@@ -124,7 +125,7 @@ class ComputedVectors:
         while pending:
             x = pending.pop()
             if not isinstance(x, Array | Elementwise | Iota | Number | View):
-                raise NotSupported("indices that are not computed element by element")
+                raise NoKernel("indices that are not computed element by element")
             pending += x.inputs
         return _Computed(elements, nodes)
 

@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import Literal
 
 from ..core.builder import KernelBuilder
+from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
@@ -69,20 +70,19 @@ class Axis:
     batch: int | None = None
 
 
-def applies(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target: KernelTarget) -> str | None:
-    """None where the kernel can do the scatter, else why not."""
+def check(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless the kernel can do the scatter."""
     if target.kind != "cpu":
-        return "the scatter kernel applies updates one after the other: CPUs only"
+        raise NoKernel("the scatter kernel applies updates one after the other: CPUs only")
     if indices.dtype.kind not in ("int", "uint"):
-        return f"indices must be integers, got {indices.dtype.name}"
+        raise NoKernel(f"indices must be integers, got {indices.dtype.name}")
     if operand.dtype != updates.dtype:
-        return f"operand and updates differ: {operand.dtype.name} and {updates.dtype.name}"
+        raise NoKernel(f"operand and updates differ: {operand.dtype.name} and {updates.dtype.name}")
     if not dims.scatter_dims_to_operand_dims:
-        return "no dimension is indexed"
+        raise NoKernel("no dimension is indexed")
     sizes = window_sizes(operand, updates, dims)
     if any(w > d for w, d in zip(sizes, operand.shape)):
-        return f"a window {sizes} is larger than the operand {operand}"
-    return None
+        raise NoKernel(f"a window {sizes} is larger than the operand {operand}")
 
 
 def window_sizes(operand: Spec, updates: Spec, dims: ScatterDims) -> list[int]:
@@ -106,14 +106,12 @@ def scatter(
     """The kernel with operands (operand, what the indices are made of, updates); its one result is the operand, updated.
 
     It is updated in place, and ``tied`` says so: an operand that must keep its value (``keep``) has to be copied by
-    whoever calls. Where ``keep`` is given and ``tied`` is empty, the kernel makes the copy. Raises ``ValueError`` where
-    :func:`applies` says so, and ``NotSupported`` where the indices cannot be computed.
+    whoever calls. Where ``keep`` is given and ``tied`` is empty, the kernel makes the copy. Raises
+    :class:`NoKernel`, also where the indices cannot be computed.
     """
     if isinstance(indices, Spec):
         indices = StoredVectors(indices, dims.index_vector_dim)
-    why = applies(operand, indices.spec, updates, dims, target)
-    if why is not None:
-        raise ValueError(f"scatter into {operand}: {why}")
+    check(operand, indices.spec, updates, dims, target)
     operands = [operand, *indices.operands, updates]
     if updates.size == 0 or operand.size == 0:
         return Kernel.nothing(f"scatter_{op}", operands, [operand], [0], "no updates")
@@ -398,4 +396,4 @@ class _Writer:
         combiner.store(combiner.combine(old, add), target, to)
 
 
-__all__ = ["ScatterDims", "ScatterOp", "Share", "applies", "scatter", "window_sizes"]
+__all__ = ["ScatterDims", "ScatterOp", "Share", "scatter", "window_sizes"]

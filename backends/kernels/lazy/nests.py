@@ -17,7 +17,7 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 
 from ..core.builder import STACK_BYTES
-from ..core.kernel import NotSupported
+from ..core.errors import NoKernel
 from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.operations import HALF, Element, Elements, choose, precedes, width_of
@@ -573,7 +573,7 @@ def _identity(p: Primitive, dtype: DType) -> Element:
     if p is ew.and_p:
         return True if dtypes.is_bool(dtype) else -1
     if dtypes.is_complex(dtype):
-        raise NotSupported("extremes of complex numbers")
+        raise NoKernel("extremes of complex numbers")
     if dtypes.is_bool(dtype):
         return p is ew.min_p
     if dtypes.is_float(dtype):

@@ -18,7 +18,7 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 
 from ..core.builder import KernelBuilder
-from ..core.kernel import NotSupported
+from ..core.errors import NoKernel
 from ..core.shapes import row_major
 from ..core.values import Operand, Value
 from ..elements.memory import Memory
@@ -393,7 +393,7 @@ __all__ = [
     "Iota",
     "Ix",
     "Node",
-    "NotSupported",
+    "NoKernel",
     "Number",
     "Reader",
     "Vec",

@@ -18,7 +18,8 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
 from quire.ir.primitive import Primitive
 
-from ..core.kernel import NotSupported, Spec
+from ..core.errors import NoKernel
+from ..core.kernel import Spec
 from ..core.shapes import row_major
 from ..elements.memory import Memory
 from ..elements.operations import CALLS, Element, Elements, called, literal
@@ -158,7 +159,7 @@ class Program:
         for eqn in jaxpr.eqns:
             self.b.check_length()
             if eqn.effects:
-                raise NotSupported(f"{eqn.primitive.name} has an effect")
+                raise NoKernel(f"{eqn.primitive.name} has an effect")
             nodes: list[Node] = []
             for a in eqn.inputs:
                 node = read(a)
@@ -186,10 +187,10 @@ class Program:
         if found is not None:
             return found(self, eqn, *nodes)
         if len(eqn.outputs) != 1 or eqn.primitive.multiple_results:
-            raise NotSupported(eqn.primitive.name)
+            raise NoKernel(eqn.primitive.name)
         aval = eqn.outputs[0].aval
         if any(x.shape not in ((), aval.shape) for x in nodes):
-            raise NotSupported(eqn.primitive.name)
+            raise NoKernel(eqn.primitive.name)
         node = Elementwise(aval.shape, aval.dtype, eqn.primitive, eqn.params, tuple(nodes))
         if not aval.shape:
             return [Number((), aval.dtype, self.element(node))]

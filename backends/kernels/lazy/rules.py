@@ -20,7 +20,7 @@ from quire.ir.primitives import random as rn
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
-from ..core.kernel import NotSupported
+from ..core.errors import NoKernel
 from ..core.values import Value
 from ..elements.operations import HALF, Element, bits_of, is_number, threefry
 from ..registers.rules import REDUCTIONS
@@ -129,7 +129,7 @@ def pad(program: Program, eqn: Eqn, x: Node, value: Node) -> list[Node]:
     if any(low < 0 or high < 0 for low, high, _ in config):
         starts = [max(0, -(low // (gap + 1))) if low < 0 else 0 for low, _, gap in config]
         if any(gap for _, _, gap in config):
-            raise NotSupported("pad with negative and interior padding")
+            raise NoKernel("pad with negative and interior padding")
         sizes = [n + min(low, 0) + min(high, 0) for n, (low, high, _) in zip(x.shape, config)]
         x = view(x, tuple(sizes), range(len(sizes)), None, [Ix((), s) for s in starts])
         config = tuple((max(low, 0), max(high, 0), 0) for low, high, _ in config)
@@ -195,7 +195,7 @@ class Bits(Node):
         e, b = reader.elements, reader.elements.b
         batch = len(self.keys[0].shape)
         if vec is not None and vec.axis < batch:
-            raise NotSupported("vectors of several keys")
+            raise NoKernel("vectors of several keys")
         place = ZERO
         for d in range(batch, len(self.shape)):
             place = place + index[d] * math.prod(self.shape[d + 1 :])
@@ -244,7 +244,7 @@ def _arg(order: Primitive) -> Any:
     def apply(program: Program, eqn: Eqn, x: Node) -> list[Node]:
         v, (axis,), index_dtype = eqn.outputs[0], eqn.params["axes"], eqn.params["index_dtype"]
         if dtypes.is_complex(x.dtype):
-            raise NotSupported("the position of an extreme of complex numbers")
+            raise NoKernel("the position of an extreme of complex numbers")
         if not v.aval.shape:
             element = program.nests.arg(order, x, axis, index_dtype, None)
             assert element is not None
@@ -379,7 +379,7 @@ def gather(program: Program, eqn: Eqn, x: Node, indices: Node) -> list[Node]:
     p, shape = eqn.params, eqn.outputs[0].aval.shape
     d, sizes = p["dimension_numbers"], p["slice_sizes"]
     if math.prod(indices.shape) == 0:
-        raise NotSupported("a gather of nothing")
+        raise NoKernel("a gather of nothing")
     indices = program.steady(indices)
     batch = tuple(k for k in range(len(shape)) if k not in d.offset_dims)
     rank = len(indices.shape) - 1
@@ -402,7 +402,7 @@ def gather(program: Program, eqn: Eqn, x: Node, indices: Node) -> list[Node]:
         fill = np.asarray(number).astype(np.float64).item() if x.dtype in HALF else np.asarray(number).item()
     if not rank:  # one place: a slice
         if any(dtypes.is_unsigned(s.dtype) for s in starts if s is not None):
-            raise NotSupported("a gather at unsigned indices")
+            raise NoKernel("a gather at unsigned indices")
     node = Gather(shape, x.dtype, program.lazy(x), tuple(starts), batch, window, limits, fill)
     return [node if shape else Number((), x.dtype, Reader(program.elements)(node, (), None))]
 
@@ -417,13 +417,13 @@ _SCATTERS: dict[Primitive, Primitive | None] = {
 def scatter(program: Program, eqn: Eqn, x: Node, indices: Node, updates: Node) -> list[Node]:
     p = eqn.params
     if p.get("update_jaxpr") is not None:
-        raise NotSupported("a scatter with a function of its own")
+        raise NoKernel("a scatter with a function of its own")
     combine, d = _SCATTERS[eqn.primitive], p["dimension_numbers"]
     indices, updates = program.lazy(indices), program.lazy(updates)
     if updates.size == 0:
         return [x]
     if dtypes.is_unsigned(indices.dtype) and indices.dtype.itemsize == 8:
-        raise NotSupported("a scatter at 64-bit unsigned indices")
+        raise NoKernel("a scatter at 64-bit unsigned indices")
     drop = p["mode"] is not ix.GatherScatterMode.CLIP
     batch = [k for k in range(len(updates.shape)) if k not in d.update_window_dims]
     window_of = dict(zip(ix.window_dims(len(x.shape), d), d.update_window_dims))

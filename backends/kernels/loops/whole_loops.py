@@ -18,7 +18,8 @@ from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from quire.ir.primitives import control_flow as cf
 
 from ..core.builder import KernelBuilder
-from ..core.kernel import Kernel, NotSupported, Spec
+from ..core.errors import NoKernel
+from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
@@ -102,7 +103,7 @@ def loop_kernel(
 
     Its operands are the equation's that are no literals, in their order; its results the equation's. Carried arrays
     whose initial values are in `free` are updated in their memory: nobody else reads these. Raises
-    :class:`NotSupported` with the reason where there is no kernel; without `in_memory`, also where the state does not
+    :class:`NoKernel` with the reason where there is no kernel; without `in_memory`, also where the state does not
     fit into registers.
     """
     atoms = list(dict.fromkeys(a for a in eqn.inputs if isinstance(a, Var)))
@@ -118,20 +119,20 @@ def _loop_kernel(
     (eqn,) = jaxpr.eqns
     free = frozenset[Atom](jaxpr.invars[i] for i in free_inputs)
     if target.kind != "cpu":
-        raise NotSupported("loop kernels are for CPUs")
+        raise NoKernel("loop kernels are for CPUs")
     for a in (*eqn.inputs, *eqn.outputs):
         if a.aval.size == 0:
-            raise NotSupported("an array has no elements")
+            raise NoKernel("an array has no elements")
         if a.aval.dtype not in dtypes.SHORT:
-            raise NotSupported(f"dtype {a.aval.dtype}")
+            raise NoKernel(f"dtype {a.aval.dtype}")
     why = "its state has too many elements for registers"
     for plan in plans(eqn, target):
         try:
             return _build(eqn, plan, target, expand, free)
-        except NotSupported as reason:
+        except NoKernel as reason:
             why = str(reason)
     if not in_memory:
-        raise NotSupported(why)
+        raise NoKernel(why)
     return _in_memory(eqn, target, expand, why)
 
 
@@ -170,7 +171,7 @@ def _program(
     steps = eqn.params.get("length", 32)
     seconds = program.nests.work / max(1, steps) / VECTORS_PER_SECOND
     if seconds > STEP_SECONDS / target.workgroups * 4:
-        raise NotSupported(f"a step has work for all processors (some {seconds * 1e6:.0f} us for one)")
+        raise NoKernel(f"a step has work for all processors (some {seconds * 1e6:.0f} us for one)")
     places = {
         k: atoms.index(a)
         for k, (a, x) in enumerate(zip(init, out))
@@ -223,18 +224,18 @@ def _build(eqn: Eqn, plan: Plan, target: KernelTarget, expand: Expand, free: fro
                 for a in carried(eqn)) if plan.lanes else sum(a.size for a in carried(eqn))  # fmt: skip
     if plan.lanes is None:
         if inner > MOST_CARRIED:
-            raise NotSupported("its state has too many elements for registers")
+            raise NoKernel("its state has too many elements for registers")
         _emit(eqn, unique, Interpreter(elements, None), None)
         return b.build((1,), f"{_name(eqn)}: one kernel, its state of {inner} numbers in registers")
     size = math.prod(plan.lanes)
     if not plan.distributed:
         chunks = chunks_of(size, lanes)
         if inner * len(chunks) > MOST_CARRIED:
-            raise NotSupported("its state has too many elements for registers")
+            raise NoKernel("its state has too many elements for registers")
         _emit(eqn, unique, Interpreter(elements, Space(plan.lanes, tuple(chunks))), plan.lanes)
         return b.build((1,), f"{_name(eqn)}: one kernel, its state of {inner * len(chunks)} vectors in registers")
     if inner > MOST_DISTRIBUTED:
-        raise NotSupported("its state has too many elements for registers")
+        raise NoKernel("its state has too many elements for registers")
     vectors = max(1, min(4, 14 // (inner + 1), size // lanes))
     each = vectors * lanes
     # The last piece is moved back inside: some lanes are computed twice, none needs a mask. Not in place, where the
@@ -299,4 +300,4 @@ def _emit(eqn: Eqn, operands: Sequence[Any], it: Interpreter, lanes: tuple[int, 
         it.store(it.in_registers(x), to)
 
 
-__all__ = ["LOOPS", "NotSupported", "Plan", "carried", "chunks_of", "loop_kernel", "plans"]
+__all__ = ["LOOPS", "NoKernel", "Plan", "carried", "chunks_of", "loop_kernel", "plans"]

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
+from ..core.errors import NoKernel
 from ..core.kernel import EMPTY, Kernel, KernelChain, Spec, Step
 from ..core.shapes import Rows
 from ..core.target import KernelTarget
@@ -63,22 +64,19 @@ class Network:
 Finish = Callable[[KernelBuilder, Value, Value, Value], None]
 
 
-def applies(operands: Sequence[Spec], num_keys: int, target: KernelTarget) -> str | None:
-    """None where the network can sort ``operands``, else why not."""
+def check(operands: Sequence[Spec], num_keys: int, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless the network can sort ``operands``."""
     if target.kind != "gpu":
-        return "the network is for GPUs"
+        raise NoKernel("the network is for GPUs")
     if math.prod(operands[0].shape) >= 2**30:
-        return "places are 32-bit"
-    return None
+        raise NoKernel("places are 32-bit")
 
 
 def sort(
     operands: Sequence[Spec], dimension: int, num_keys: int, target: KernelTarget, *, descending: bool = False
 ) -> Kernel | KernelChain:
     """As :func:`quire.backends.kernels.ordering.choice.sort`, for GPUs."""
-    why = applies(operands, num_keys, target)
-    if why is not None:
-        raise ValueError(f"sort of {operands[0]}: {why}")
+    check(operands, num_keys, target)
     rows = Rows.of(operands[0].shape, dimension)
     if rows.count * rows.n == 0 or rows.n == 1:
         forward = range(len(operands))
@@ -98,13 +96,11 @@ def sort(
 
 def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel | KernelChain:
     """As :func:`quire.backends.kernels.ordering.choice.top_k`, for GPUs."""
-    why = applies([operand], 1, target)
-    if why is None and operand.dtype.kind == "complex":
-        why = "complex numbers have no order"
-    if why is None and not (operand.shape and 0 <= k <= operand.shape[-1]):
-        why = f"k must be between 0 and the length of the last axis, got {k}"
-    if why is not None:
-        raise ValueError(f"top_k of {operand}: {why}")
+    check([operand], 1, target)
+    if operand.dtype.kind == "complex":
+        raise NoKernel("complex numbers have no order")
+    if not operand.shape or not 0 <= k <= operand.shape[-1]:
+        raise NoKernel(f"k must be between 0 and the length of the last axis, got {k} for {operand}")
     rows = Rows(math.prod(operand.shape[:-1]), operand.shape[-1], 1)
     shape = (*operand.shape[:-1], k)
     results = [Spec(shape, operand.dtype), Spec.of(shape, "i32")]

@@ -14,7 +14,7 @@ def sort(
 ) -> Kernel | KernelChain:
     """Stable sort of ``operands`` (one shape) along ``dimension`` by the first ``num_keys``, in JAX's order.
 
-    The results are as the operands. Raises ``ValueError`` for what the target's template does not take.
+    The results are as the operands. Raises :class:`NoKernel` for what the target's template does not take.
     """
     template = bitonic if target.kind == "gpu" else radix_sort
     return template.sort(operands, dimension, num_keys, target, descending=descending)
@@ -23,7 +23,7 @@ def sort(
 def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel | KernelChain:
     """The k largest along the last axis and their places (i32), largest first, ties by place.
 
-    Raises ``ValueError`` for what the target's template does not take.
+    Raises :class:`NoKernel` for what the target's template does not take.
     """
     template = bitonic if target.kind == "gpu" else radix_top_k
     return template.top_k(operand, k, target)

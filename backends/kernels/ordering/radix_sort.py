@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
+from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.shapes import Rows
 from ..core.target import KernelTarget
@@ -46,13 +47,12 @@ class Order:
         return merged(b, dtype, form, descending=self.descending, total=self.total)
 
 
-def applies(shape: Sequence[int], target: KernelTarget) -> str | None:
-    """None where the kernel can sort rows of ``shape``, else why not."""
+def check(shape: Sequence[int], target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless the kernel can sort rows of ``shape``."""
     if target.kind != "cpu":
-        return "the radix kernel is for CPUs; GPUs take the network of bitonic.py"
+        raise NoKernel("the radix kernel is for CPUs; GPUs take the network of bitonic.py")
     if max(shape, default=0) >= 2**31:
-        return "places are 32-bit"
-    return None
+        raise NoKernel("places are 32-bit")
 
 
 def sort(
@@ -60,12 +60,10 @@ def sort(
 ) -> Kernel:
     """The kernel that sorts ``operands`` (all of one shape) along ``dimension``; results as the operands.
 
-    Ties keep their order, also when ``descending``. Raises ``ValueError`` where :func:`applies` says so.
+    Ties keep their order, also when ``descending``. Raises :class:`NoKernel`.
     """
     shape = operands[0].shape
-    why = applies(shape, target)
-    if why is not None:
-        raise ValueError(f"sort of {operands[0]}: {why}")
+    check(shape, target)
     rows = Rows.of(shape, dimension)
     if rows.count * rows.n == 0 or rows.n == 1:
         forward = range(len(operands))

@@ -17,6 +17,7 @@ import math
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
+from ..core.errors import NoKernel
 from ..core.kernel import EMPTY, Kernel, Spec
 from ..core.shapes import Rows
 from ..core.target import KernelTarget
@@ -44,27 +45,24 @@ _ORDER = Order(descending=True, total=True)
 _ASCENDING = Order(total=True)
 
 
-def applies(operand: Spec, k: int, target: KernelTarget) -> str | None:
-    """None where the kernel can take the k largest of the rows of ``operand``, else why not."""
+def check(operand: Spec, k: int, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless the kernel can take the k largest of the rows of ``operand``."""
     if target.kind != "cpu":
-        return "the top_k kernel is for CPUs"
+        raise NoKernel("the top_k kernel is for CPUs")
     if operand.dtype.kind == "complex":
-        return "complex numbers have no order"
+        raise NoKernel("complex numbers have no order")
     if not operand.shape or not 0 <= k <= operand.shape[-1]:
-        return f"k must be between 0 and the length of the last axis, got {k} for {operand}"
+        raise NoKernel(f"k must be between 0 and the length of the last axis, got {k} for {operand}")
     if operand.shape[-1] >= 2**31:
-        return "places are 32-bit"
-    return None
+        raise NoKernel("places are 32-bit")
 
 
 def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel:
     """The kernel with results values ``[..., k]`` (operand's dtype) and places ``i32[..., k]``.
 
-    Raises ``ValueError`` where :func:`applies` says so.
+    Raises :class:`NoKernel`.
     """
-    why = applies(operand, k, target)
-    if why is not None:
-        raise ValueError(f"top_k of {operand}: {why}")
+    check(operand, k, target)
     rows = Rows(math.prod(operand.shape[:-1]), operand.shape[-1], 1)
     results = [
         Spec((*operand.shape[:-1], k), operand.dtype),

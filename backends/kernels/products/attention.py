@@ -22,7 +22,8 @@ from quire.ir.jaxpr import Jaxpr, Var
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType, dtype_of
-from ..core.kernel import Kernel, NotSupported, Spec
+from ..core.errors import NoKernel
+from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
 from ..core.values import Value
 from ..elements.operations import Expand
@@ -73,7 +74,7 @@ class AttentionRows:
         """The output of a number."""
         v = self.jaxpr.outvars[number]
         if not isinstance(v, Var):
-            raise NotSupported("rows that are a literal")
+            raise NoKernel("rows that are a literal")
         return v
 
 
@@ -107,7 +108,7 @@ def attention(
     others, as in ``specs``; results the rows that are stored, and what the second product makes.
 
     ``products`` are the first ones and the second one, ``specs`` those of their operands and of the second one's result.
-    Sums have the dtype ``total``. Raises :class:`NotSupported`.
+    Sums have the dtype ``total``. Raises :class:`NoKernel`.
     """
     return _Writer(products, rows, total, specs, target).build()
 
@@ -177,25 +178,25 @@ class _Writer:
     def _check(self, total: DType, operands: Sequence[Spec], out: Spec, target: KernelTarget) -> None:
         firsts, second, rows = self.firsts, self.second, self.rows
         if target.kind != "cpu":
-            raise NotSupported("attention kernels are for CPUs")
+            raise NoKernel("attention kernels are for CPUs")
         for scores in (dtype_of(v.aval.dtype) for v in rows.scores):
             if total.kind != "float" or total.bits < 32 or scores != total or out.dtype != total:
-                raise NotSupported(f"sums in {total.name} of {scores.name} scores and {out.dtype.name} results")
+                raise NoKernel(f"sums in {total.name} of {scores.name} scores and {out.dtype.name} results")
         result = dtype_of(rows.output(rows.summed).aval.dtype)
         if result.kind != "float" or any(s.dtype.kind != "float" or s.dtype.bits > total.bits for s in operands):
-            raise NotSupported("operands of other kinds than the sums")
+            raise NoKernel("operands of other kinds than the sums")
         if self.queries < FEWEST_ROWS:
-            raise NotSupported(f"{self.queries} rows are not worth packing the right operands for")
+            raise NoKernel(f"{self.queries} rows are not worth packing the right operands for")
         if self.keys < LEAST_VECTORS * target.lanes(total.bits) // 2:
-            raise NotSupported(f"rows of {self.keys} elements")
+            raise NoKernel(f"rows of {self.keys} elements")
         batches = math.prod(self.space[:-2])
         forms = [(p.m, p.n, p.outer, p.batches) for p in firsts]
         whole = all(form == (self.queries, self.keys, (), batches) for form in forms)
         if not whole or (second.m, second.k, second.outer, second.batches) != (self.queries, self.keys, (), batches):
             products = " and ".join(map(str, (*firsts, second)))
-            raise NotSupported(f"products {products} of other forms than rows by columns")
+            raise NoKernel(f"products {products} of other forms than rows by columns")
         if second.out.column != 1:
-            raise NotSupported("a result that is not stored by rows")
+            raise NoKernel("a result that is not stored by rows")
 
     def build(self) -> Kernel:
         """The finished kernel."""

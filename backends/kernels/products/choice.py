@@ -6,11 +6,11 @@ Every rule here was measured; ``docs/kernels.md`` has the figures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 
 from ..core.dtypes import DType
-from ..core.kernel import Kernel, KernelChain, NotSupported, Spec
+from ..core.errors import NoKernel, no_kernel_of
+from ..core.kernel import Kernel, KernelChain, Spec
+from ..core.memoized import memoized
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
 from .attention import AttentionRows, attention
@@ -34,13 +34,6 @@ LEAST_CONVOLUTION = 1 << 13
 LEAST_ATTENTION = 1 << 18
 
 
-@dataclass(frozen=True)
-class Declined:
-    """A contraction that is not made a kernel, and why."""
-
-    reason: str
-
-
 Order = tuple[int, ...]
 
 
@@ -52,8 +45,8 @@ def dot(
     target: KernelTarget,
     orders: tuple[Order | None, Order | None] = (None, None),
     epilogue: Epilogue | None = None,
-) -> Kernel | Declined:
-    """The kernel of a dot_general that sums in ``total``, or why it is left to StableHLO.
+) -> Kernel:
+    """The kernel of a dot_general that sums in ``total``. Raises :class:`NoKernel` where it is left to StableHLO.
 
     Operands are of the dtype ``total`` or a narrower one of its kind. ``lhs`` and ``rhs`` are what the contraction
     is of; with an entry in ``orders`` the kernel's operand is the array whose transposition that is. The result has
@@ -64,7 +57,7 @@ def dot(
     return _dot(lhs, rhs, total, numbers, target, orders, epilogue)
 
 
-@lru_cache(maxsize=1024)
+@memoized(1024)
 def _dot(
     lhs: Spec,
     rhs: Spec,
@@ -73,14 +66,13 @@ def _dot(
     target: KernelTarget,
     orders: tuple[Order | None, Order | None],
     epilogue: Epilogue | None,
-) -> Kernel | Declined:
-    unable = _unable(lhs.dtype, rhs.dtype, total, target)
-    if unable is not None:
-        return Declined(unable)
+) -> Kernel:
+    _check_sums(lhs.dtype, rhs.dtype, total, target)
     problem = product(lhs.shape, rhs.shape, dimension_numbers, orders)
-    why = declined(problem)
-    if why is not None:
-        return Declined(f"{problem}: {why}")
+    if problem.flops < LEAST_FLOPS:
+        raise NoKernel(f"{problem}: fewer than {LEAST_FLOPS} operations")
+    if problem.m == problem.n == 1:
+        raise NoKernel(f"{problem}: sums of rows, which the compiler does well")
     out = Spec.of(result_shape(lhs.shape, rhs.shape, dimension_numbers), total)
     return kernel(problem, total, (_stored(lhs, orders[0]), _stored(rhs, orders[1]), out), target, epilogue)
 
@@ -98,10 +90,10 @@ def widens(lhs: Spec, rhs: Spec, total: DType, dimension_numbers: DimensionNumbe
     if lhs.dtype == total or lhs.size * total.nbytes > WIDENED_BYTES:
         return False
     p = product(lhs.shape, rhs.shape, dimension_numbers)
-    return declined(p) is None and min(p.m, p.n) >= 16
+    return p.flops >= LEAST_FLOPS and min(p.m, p.n) >= 16
 
 
-@lru_cache(maxsize=128)
+@memoized(128)
 def attention_of(
     operands: tuple[Spec, ...],
     orders: tuple[Order | None, ...],
@@ -110,10 +102,11 @@ def attention_of(
     total: DType,
     out: Spec,
     target: KernelTarget,
-) -> Kernel | Declined:
-    """The kernel of products, the cluster ``rows`` of their rows and the product of those, or why there is none.
+) -> Kernel:
+    """The kernel of products, the cluster ``rows`` of their rows and the product of those.
 
     ``operands`` are both of each first product and the right one of the second, and ``orders`` as in :func:`dot`.
+    Raises :class:`NoKernel`.
     """
     shapes = [spec.shape for spec in operands]
     *firsts, last = dimension_numbers
@@ -123,12 +116,10 @@ def attention_of(
     ]
     products.append(product(rows.scores[0].aval.shape, shapes[-1], last, (None, orders[-1])))
     if sum(p.flops for p in products) < LEAST_ATTENTION:
-        return Declined(f"{products[0]}: fewer than {LEAST_ATTENTION} operations")
+        raise NoKernel(f"{products[0]}: fewer than {LEAST_ATTENTION} operations")
     specs = [_stored(spec, order) for spec, order in zip(operands, orders)]
-    try:
+    with no_kernel_of(str(products[0])):
         return attention(products, rows, total, [*specs, out], target)
-    except (NotSupported, ValueError) as reason:  # ValueError: too much stack
-        return Declined(f"{products[0]}: {reason}")
 
 
 def reads_in_place(shape: Sequence[int], order: Order, fixed: Sequence[int]) -> bool:
@@ -142,10 +133,10 @@ def reads_in_place(shape: Sequence[int], order: Order, fixed: Sequence[int]) -> 
 
 def kernel(
     problem: Product, total: DType, specs: Sequence[Spec], target: KernelTarget, epilogue: Epilogue | None = None
-) -> Kernel | Declined:
+) -> Kernel:
     """The kernel of a product in its best form; ``specs`` are those of the operands and the result.
 
-    Only products in tiles have epilogues.
+    Raises :class:`NoKernel`: only products in tiles have epilogues.
     """
     operands = [specs[i].dtype for i in problem.operands]
     what = f"{problem} {' @ '.join(sorted({d.name for d in operands}))}"
@@ -153,12 +144,12 @@ def kernel(
         by_dots = dot_products_plan(turned, total.nbytes, target)
         if by_dots is not None:
             if epilogue is not None:
-                return Declined(f"{what}: dot products have no epilogue")
+                raise NoKernel(f"{what}: dot products have no epilogue")
             return dot_products(turned, total, by_dots, target, specs, f"{what}: {by_dots}")
         by_rows = vecmat_plan(turned, total.nbytes, target)
         if by_rows is not None and turned.out.column == 1:
             if epilogue is not None:
-                return Declined(f"{what}: added rows have no epilogue")
+                raise NoKernel(f"{what}: added rows have no epilogue")
             return vecmat(turned, total, by_rows, target, specs, f"{what}: {by_rows}")
     if problem.out.column != 1 or (problem.n == 1 and problem.out.row == 1):
         problem = problem.swapped()
@@ -166,61 +157,49 @@ def kernel(
     chosen = plan(problem, (left, right), total.nbytes, target)
     if epilogue is None:
         return Gemm(problem, total, chosen, target, specs).build(f"{what}: {chosen}")
-    try:
+    with no_kernel_of(f"{what}: no {epilogue}"):
         return Gemm(problem, total, chosen, target, specs, epilogue).build(f"{what}: {chosen}, {epilogue}")
-    except NotSupported as reason:
-        return Declined(f"{what}: no {epilogue}: {reason}")
 
 
-def declined(p: Product) -> str | None:
-    """Why a product is left to StableHLO; None for one that becomes a kernel."""
-    if p.flops < LEAST_FLOPS:
-        return f"fewer than {LEAST_FLOPS} operations"
-    if p.m == p.n == 1:
-        return "sums of rows, which the compiler does well"
-    return None
-
-
-def _unable(lhs: DType, rhs: DType, total: DType, target: KernelTarget) -> str | None:
+def _check_sums(lhs: DType, rhs: DType, total: DType, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless products of these operands are summed in ``total`` by kernels."""
     if target.kind != "cpu":
-        return "the contraction kernels are for CPUs"
+        raise NoKernel("the contraction kernels are for CPUs")
     if total.kind not in ("float", "int") or total.bits < 32:
-        return f"no kernel sums in {total.name}"
+        raise NoKernel(f"no kernel sums in {total.name}")
     for operand in (lhs, rhs):
         if operand.kind != total.kind or operand.bits > total.bits:
-            return f"no kernel sums {operand.name} in {total.name}"
-    return None
+            raise NoKernel(f"no kernel sums {operand.name} in {total.name}")
 
 
-@lru_cache(maxsize=512)
+@memoized(512)
 def convolution(
     c: Conv, operand: DType, total: DType, target: KernelTarget, epilogue: Epilogue | None = None
-) -> KernelChain | Declined:
-    """The kernels of a convolution (features last) of a padded input and a filter, or why it is left to StableHLO."""
-    why = _unable(operand, operand, total, target)
-    if why is None and c.groups > 1 and (c.group_features < 4 or c.group_outputs < target.lanes(total.bits)):
-        why = "few features in a group, which the compiler does well"
-    if why is None and c.flops < LEAST_CONVOLUTION:
-        why = f"fewer than {LEAST_CONVOLUTION} operations"
-    if why is not None:
-        return Declined(f"{c}: {why}")
-    try:
-        return conv(c, operand, total, target, epilogue)
-    except NotSupported as reason:
-        return Declined(f"{c}: no {epilogue}: {reason}")
+) -> KernelChain:
+    """The kernels of a convolution (features last) of a padded input and a filter.
+
+    Raises :class:`NoKernel` where it is left to StableHLO.
+    """
+    with no_kernel_of(str(c)):
+        _check_sums(operand, operand, total, target)
+        if c.groups > 1 and (c.group_features < 4 or c.group_outputs < target.lanes(total.bits)):
+            raise NoKernel("few features in a group, which the compiler does well")
+        if c.flops < LEAST_CONVOLUTION:
+            raise NoKernel(f"fewer than {LEAST_CONVOLUTION} operations")
+        with no_kernel_of(f"no {epilogue}"):
+            return conv(c, operand, total, target, epilogue)
 
 
-@lru_cache(maxsize=512)
+@memoized(512)
 def correlation(
     lhs: Spec, rhs: Spec, out: Spec, windows: tuple[Window, ...], target: KernelTarget,
     epilogue: Epilogue | None = None,
-) -> Kernel | Declined:  # fmt: skip
+) -> Kernel:  # fmt: skip
     """The kernel of a convolution with a large window and a small result, as the gradient of a filter is.
 
     Operands are the padded ``[i, ..., b]`` and ``[i, ..., o]``, the result is ``[..., b, o]``: the sum over i and the
-    window is that of a matrix product, one for each place of the result.
+    window is that of a matrix product, one for each place of the result. Raises :class:`NoKernel`.
     """
-    why = _unable(lhs.dtype, rhs.dtype, out.dtype, target)
     n = len(windows)
     ls, rs, os = row_major(lhs.shape), row_major(rhs.shape), row_major(out.shape)
     places = [(w.out, ls[1 + d] * w.stride, 0, os[d]) for d, w in enumerate(windows)]
@@ -231,6 +210,8 @@ def correlation(
         [(rhs.shape[n + 1], 0, 1, 1)],
         [(lhs.shape[0], ls[0], rs[0], 0), *taps],
     )
-    if why is None and p.flops < LEAST_CONVOLUTION:
-        why = f"fewer than {LEAST_CONVOLUTION} operations"
-    return Declined(f"{p}: {why}") if why else kernel(p, out.dtype, (lhs, rhs, out), target, epilogue)
+    with no_kernel_of(str(p)):
+        _check_sums(lhs.dtype, rhs.dtype, out.dtype, target)
+        if p.flops < LEAST_CONVOLUTION:
+            raise NoKernel(f"fewer than {LEAST_CONVOLUTION} operations")
+    return kernel(p, out.dtype, (lhs, rhs, out), target, epilogue)

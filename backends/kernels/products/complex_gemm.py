@@ -8,13 +8,12 @@ real product's.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from ..core.dtypes import DTYPES
+from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
+from ..core.memoized import memoized
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
-from .choice import Declined
 from .gemm import Gemm
 from .matrices import Product, Strides
 from .plans import plan
@@ -23,11 +22,11 @@ from .plans import plan
 LEAST_FLOPS = 1 << 13
 
 
-@lru_cache(maxsize=512)
-def complex_dot(lhs: Spec, rhs: Spec, target: KernelTarget) -> Kernel | Declined:
-    """The kernel of ``[b, m, k] @ [b, k, n]`` of complex numbers, or why it is left to StableHLO."""
+@memoized(512)
+def complex_dot(lhs: Spec, rhs: Spec, target: KernelTarget) -> Kernel:
+    """The kernel of ``[b, m, k] @ [b, k, n]`` of complex numbers. Raises :class:`NoKernel`."""
     if target.kind != "cpu":
-        return Declined("the contraction kernels are for CPUs")
+        raise NoKernel("the contraction kernels are for CPUs")
     (batches, m, k), n = lhs.shape, rhs.shape[2]
     real = DTYPES["f32" if lhs.dtype.name == "c64" else "f64"]
     out = Spec((batches, m, n), lhs.dtype)
@@ -39,6 +38,6 @@ def complex_dot(lhs: Spec, rhs: Spec, target: KernelTarget) -> Kernel | Declined
     )  # fmt: skip
     what = f"complex {batches} x {m}x{k} @ {k}x{n} {lhs.dtype.name}"
     if problem.flops < LEAST_FLOPS:
-        return Declined(f"{what}: fewer than {LEAST_FLOPS} real operations")
+        raise NoKernel(f"{what}: fewer than {LEAST_FLOPS} real operations")
     chosen = plan(problem, (False, True), real.nbytes, target)
     return Gemm(problem, real, chosen, target, (lhs, rhs, out), pairs=True).build(f"{what}: {chosen}")

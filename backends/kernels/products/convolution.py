@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
-from ..core.kernel import Kernel, KernelChain, NotSupported, Spec, Step
+from ..core.errors import NoKernel
+from ..core.kernel import Kernel, KernelChain, Spec, Step
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
 from ..core.values import Operand, Value
@@ -236,7 +237,7 @@ class _Writer:
         if epilogue is None:
             self.result = self.b.result(0, (result.size,))
         elif c.groups > 1:
-            raise NotSupported("groups of features")
+            raise NoKernel("groups of features")
         else:
             size, groups = (plan.mr, self.nr), math.prod(plan.groups)
             self.epilogue = EpilogueWriter(self.b, epilogue, total, c.out_features, size, groups)

@@ -16,7 +16,8 @@ from quire.ir.jaxpr import Jaxpr
 
 from ..core.builder import STACK_BYTES, KernelBuilder
 from ..core.dtypes import DType
-from ..core.kernel import NotSupported, Spec
+from ..core.errors import NoKernel
+from ..core.kernel import Spec
 from ..core.values import Operand, Value
 from ..elements.operations import Expand
 from ..fused.reduction_cluster import ReductionCluster, Space
@@ -58,7 +59,7 @@ class Epilogue:
 class EpilogueWriter:
     """Writes the results of tiles of ``rows`` x ``width`` sums, for an array of ``columns`` neighbouring elements a row.
 
-    Raises :class:`NotSupported` while it is made, or by `store`, where there is no kernel of the epilogue.
+    Raises :class:`NoKernel` while it is made, or by `store`, where there is no kernel of the epilogue.
     """
 
     def __init__(
@@ -127,4 +128,4 @@ def _first_column(shape: Sequence[int], columns: int) -> int:
     for first in range(len(shape), -1, -1):
         if math.prod(shape[first:]) == columns:
             return first
-    raise NotSupported(f"columns of {columns} elements, which are no dimensions of the result")
+    raise NoKernel(f"columns of {columns} elements, which are no dimensions of the result")

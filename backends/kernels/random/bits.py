@@ -12,6 +12,7 @@ from typing import Any
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import dtype_of
+from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
 from ..core.values import Value
@@ -25,26 +26,23 @@ TOGETHER = 4
 PIECE = 1 << 14
 
 
-def applies(size: int, itemsize: int, target: KernelTarget) -> str | None:
-    """None where the kernel can make ``size`` elements for each key, else why not."""
+def check(size: int, itemsize: int, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless the kernel can make ``size`` elements for each key."""
     if target.kind != "cpu":
-        return "the random bits kernel is for CPUs"
+        raise NoKernel("the random bits kernel is for CPUs")
     if itemsize != 4:
-        return "the random bits kernel makes 32 bits an element"
+        raise NoKernel("the random bits kernel makes 32 bits an element")
     if size < TOGETHER * target.lanes(32):
-        return "fewer elements for a key than a few vectors hold"
-    return None
+        raise NoKernel("fewer elements for a key than a few vectors hold")
 
 
 def random_bits(batch: Sequence[int], shape: Sequence[int], dtype: Any, target: KernelTarget) -> Kernel:
     """The kernel of ``shape`` bits for each of the keys whose words are two operands of shape ``[prod(batch)]``.
 
-    Raises ``ValueError`` where :func:`applies` says.
+    Raises :class:`NoKernel`.
     """
     size, keys = math.prod(shape), math.prod(batch)
-    why = applies(size, dtype_of(dtype).nbytes, target)
-    if why is not None:
-        raise ValueError(f"random_bits of shape {tuple(shape)}: {why}")
+    check(size, dtype_of(dtype).nbytes, target)
     result = Spec.of((*batch, *shape), dtype)
     b = KernelBuilder("random_bits", [Spec.of((keys,), dtype)] * 2, [result], target)
     words = [b.operand(i) for i in range(2)]

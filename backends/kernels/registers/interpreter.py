@@ -22,7 +22,7 @@ from quire.ir.jaxpr import Eqn, Jaxpr, Literal
 from quire.ir.primitive import Primitive
 
 from ..core.builder import KernelBuilder
-from ..core.kernel import NotSupported
+from ..core.errors import NoKernel
 from ..core.values import Operand, Value, like, vector
 from ..elements.memory import Memory
 from ..elements.operations import CALLS, Element, Elements, called, is_number, literal, width_of
@@ -181,14 +181,14 @@ class Interpreter:
         """One equation's outputs."""
         self.b.check_length()
         if eqn.effects:
-            raise NotSupported(f"{eqn.primitive.name} has an effect")
+            raise NoKernel(f"{eqn.primitive.name} has an effect")
         if eqn.primitive in CALLS:
             return self.run(called(eqn.params), args)
         found = RULES.get(eqn.primitive)
         if found is not None:
             return found(self, eqn, *args)
         if eqn.primitive.family != "elementwise":
-            raise NotSupported(eqn.primitive.name)
+            raise NoKernel(eqn.primitive.name)
         return [self.elementwise(eqn, [self.in_registers(x) for x in args])]
 
     # -- forms -----------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class Interpreter:
             return x
         shape = full_shape(x.shape, x.lane, self.space)
         if math.prod(shape) > MOST_ELEMENTS:
-            raise NotSupported(f"{dtypes.SHORT[x.dtype]}{list(x.shape)} has too many elements for registers")
+            raise NoKernel(f"{dtypes.SHORT[x.dtype]}{list(x.shape)} has too many elements for registers")
         data = objects(shape)
         for index in np.ndindex(shape):
             at, width, stride = self.place(x, index)
@@ -229,7 +229,7 @@ class Interpreter:
         to = replace(to, lane=lane)
         data: Any = np.broadcast_to(tile.data, full_shape(tile.shape, lane, self.space))
         if data.size > 4 * MOST_ELEMENTS:
-            raise NotSupported(f"{dtypes.SHORT[tile.dtype]}{list(tile.shape)} has too many elements for registers")
+            raise NoKernel(f"{dtypes.SHORT[tile.dtype]}{list(tile.shape)} has too many elements for registers")
         for index in np.ndindex(data.shape):
             at, width, stride = self.place(to, index)
             to.memory.store(self.elements.lift(data[index], tile.dtype, width), at, width, stride)
@@ -240,9 +240,9 @@ class Interpreter:
             return tile
         first, count = lane
         if tile.lane is not None:
-            raise NotSupported("two dimensions of one array would be the lanes")
+            raise NoKernel("two dimensions of one array would be the lanes")
         if self.space is None or math.prod(tile.shape[first : first + count]) != self.space.size:
-            raise NotSupported("an array has another size along the lanes")  # joined to others, for one
+            raise NoKernel("an array has another size along the lanes")  # joined to others, for one
         rest = (*tile.data.shape[:first], -1, *tile.data.shape[first + count :])
         merged = tile.data.shape[first : first + count]
         if math.prod(merged) == 1:
@@ -250,7 +250,7 @@ class Interpreter:
         space = self.space
         assert space is not None
         if space.partial or space.size > MOST_ELEMENTS:
-            raise NotSupported("single elements would be put into lanes")
+            raise NoKernel("single elements would be put into lanes")
         flat = np.broadcast_to(
             tile.data, (*tile.data.shape[:first], *tile.shape[first : first + count], *tile.data.shape[first + count :])
         ).reshape(rest)
@@ -274,7 +274,7 @@ class Interpreter:
         space, (first, count) = self.space, tile.lane
         assert space is not None
         if space.partial or space.size > 64:
-            raise NotSupported("lanes would be used one by one")
+            raise NoKernel("lanes would be used one by one")
         shape = (*tile.data.shape[:first], space.size, *tile.data.shape[first + 1 :])
         data = objects(shape)
         source = np.broadcast_to(
@@ -299,7 +299,7 @@ class Interpreter:
         if not lanes:
             return list(tiles), None
         if len(lanes) > 1:
-            raise NotSupported("operands have different dimensions as lanes")
+            raise NoKernel("operands have different dimensions as lanes")
         lane = lanes.pop()
         return [t if not t.shape else self.in_lanes(t, lane) for t in tiles], lane
 
@@ -308,14 +308,14 @@ class Interpreter:
     def elementwise(self, eqn: Eqn, tiles: Sequence[RegisterArray]) -> RegisterArray:
         """An elementwise equation."""
         if len(eqn.outputs) != 1 or eqn.primitive.multiple_results:
-            raise NotSupported(f"{eqn.primitive.name}")
+            raise NoKernel(f"{eqn.primitive.name}")
         aval = eqn.outputs[0].aval
         in_dtypes = [a.aval.dtype for a in eqn.inputs]
         out = self.map(
             lambda *xs: self.elements.apply(eqn.primitive, eqn.params, in_dtypes, aval.dtype, xs), tiles, aval.dtype
         )
         if out.shape != aval.shape:
-            raise NotSupported(f"{eqn.primitive.name}")
+            raise NoKernel(f"{eqn.primitive.name}")
         return out
 
     def map(self, f: Callable[..., Element], tiles: Sequence[RegisterArray], dtype: DType) -> RegisterArray:
@@ -328,14 +328,14 @@ class Interpreter:
             out[index] = f(*(a[index] for a in arrays))
             self.b.check_length()
         if shape and not out.shape:
-            raise NotSupported("a scalar stands for an array")
+            raise NoKernel("a scalar stands for an array")
         return RegisterArray(shape, dtype, out, lane)
 
     def full(self, tile: RegisterArray) -> Any:
         """The tile's data with no axis shortened."""
         shape = full_shape(tile.shape, tile.lane, self.space)
         if math.prod(shape) > 4 * MOST_ELEMENTS:
-            raise NotSupported(f"{dtypes.SHORT[tile.dtype]}{list(tile.shape)} has too many elements for registers")
+            raise NoKernel(f"{dtypes.SHORT[tile.dtype]}{list(tile.shape)} has too many elements for registers")
         return np.broadcast_to(tile.data, shape)
 
     def lane_numbers(self, chunk: Chunk, elem: str) -> Value:
@@ -357,7 +357,7 @@ class Interpreter:
         if lane is not None:
             tile = self.in_lanes(tile, lane)
         elif tile.lane is not None:
-            raise NotSupported("an array's lanes differ between iterations")
+            raise NoKernel("an array's lanes differ between iterations")
         out: list[Value] = []
         data = self.full(tile)
         for index in np.ndindex(data.shape):
@@ -385,7 +385,7 @@ class Interpreter:
         """A tile of values that are not there, to find out what is done with them."""
         data = objects(full_shape(shape, lane, self.space))
         if data.size > 4 * MOST_ELEMENTS:
-            raise NotSupported(f"{dtypes.SHORT[dtype]}{list(shape)} has too many elements for registers")
+            raise NoKernel(f"{dtypes.SHORT[dtype]}{list(shape)} has too many elements for registers")
         for index in np.ndindex(data.shape):
             lifted = self.elements.parts(0, dtype, self.width_at(index, lane))
             data[index] = self.elements.joined([Value(self.b, "%none", v.type) for v in lifted])

@@ -17,7 +17,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
-from ..core.kernel import NotSupported
+from ..core.errors import NoKernel
 from ..core.values import Operand, Value
 from ..elements.operations import Element, is_number
 from . import rules as rules
@@ -95,7 +95,7 @@ def while_loop(
         it.any_of_own = False
         t = it.in_registers(going)
         if t.lane is not None:
-            raise NotSupported("the condition differs between lanes")
+            raise NoKernel("the condition differs between lanes")
         condition = it.elements.lift(t.scalar, dtypes.bool_)
         assert isinstance(condition, Value)
         loop.condition(condition, *loop.before)
@@ -192,7 +192,7 @@ def scan(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
     if length > UNROLLED and not stacks and all(isinstance(x, Stored) for x in xs):
         return scan_into(it, eqn, args, [])
     if length > 4 * UNROLLED:
-        raise NotSupported(f"a scan of {length} steps over arrays in registers")
+        raise NoKernel(f"a scan of {length} steps over arrays in registers")
     rows: list[list[Array]] = []
     order = range(length - 1, -1, -1) if p["reverse"] else range(length)
     for i in order:
@@ -202,7 +202,7 @@ def scan(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
     if p["reverse"]:
         rows.reverse()
     if stacks and not rows:
-        raise NotSupported("a scan of no steps")
+        raise NoKernel("a scan of no steps")
     stacked = [
         _stacked(it, [it.in_registers(row[k]) for row in rows]) for k in range(len(eqn.outputs) - p["num_carry"])
     ]
@@ -212,10 +212,10 @@ def scan(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
 def _row(it: Interpreter, x: Array, i: int) -> Array:
     if isinstance(x, Stored):
         if x.lane is not None and x.lane[0] == 0:
-            raise NotSupported("lanes are taken one by one")
+            raise NoKernel("lanes are taken one by one")
         return x.row(it.elements, i)
     if x.lane is not None and x.lane[0] == 0:
-        raise NotSupported("lanes are taken one by one")
+        raise NoKernel("lanes are taken one by one")
     lane = x.lane and (x.lane[0] - 1, x.lane[1])
     k = i if x.data.shape[0] > 1 else 0
     return RegisterArray(x.shape[1:], x.dtype, x.data[k : k + 1].reshape(x.data.shape[1:]), lane)
@@ -240,7 +240,7 @@ def scan_into(it: Interpreter, eqn: Eqn, args: Sequence[Array], ys_to: Sequence[
         return it.run(body, [*consts, *carry, *(x.row(it.elements, i) for x in xs if isinstance(x, Stored))])
 
     if not all(isinstance(x, Stored) for x in xs):
-        raise NotSupported("a scan over arrays in registers")
+        raise NoKernel("a scan over arrays in registers")
     forms = stable_forms(it, init, lambda carry: step(b.index(0), carry)[: p["num_carry"]])
     with b.for_(0, length, 1, flatten(it, init, forms)) as loop:
         i = b.index(length - 1) - loop.index if p["reverse"] else loop.index
@@ -257,7 +257,7 @@ def cond(it: Interpreter, eqn: Eqn, index: Array, *args: Array) -> list[Array]:
     branches = [c.jaxpr for c in eqn.params["branches"]]
     t = it.in_registers(index)
     if t.lane is not None:
-        raise NotSupported("branches differ between lanes")
+        raise NoKernel("branches differ between lanes")
     if len(branches) == 1 or is_number(t.scalar):
         k = 0 if len(branches) == 1 else min(max(int(t.scalar), 0), len(branches) - 1)  # type: ignore[arg-type]
         return it.run(branches[k], args)

@@ -22,7 +22,7 @@ from quire.ir.primitives import random as rn
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
-from ..core.kernel import NotSupported
+from ..core.errors import NoKernel
 from ..core.values import Value, like
 from ..elements.operations import HALF, Element, bits_of, choose, is_number, precedes, threefry, width_of
 from .interpreter import Array, Interpreter, RegisterArray, Stored, axis_of, moved, objects, rule
@@ -49,7 +49,7 @@ def broadcast_in_dim(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]
         if any(
             where[first + k] != where[first] + k or shape[where[first + k]] != t.shape[first + k] for k in range(count)
         ):
-            raise NotSupported("an array is repeated within its lanes")
+            raise NoKernel("an array is repeated within its lanes")
     sizes = [1] * (len(shape) - (lane[1] - 1 if lane else 0))
     for d, to in enumerate(where):
         sizes[axis_of(to, lane)] = t.data.shape[axis_of(d, t.lane)]
@@ -68,7 +68,7 @@ def reshaped(it: Interpreter, t: RegisterArray, new: tuple[int, ...]) -> Registe
         if math.prod(new[:first]) == before and math.prod(new[first:last]) == it.space.size:
             data = it.full(t).reshape((*new[:first], -1, *new[last:]))
             return RegisterArray(new, t.dtype, data, (first, last - first))
-    raise NotSupported("a reshape mixes lanes and other dimensions")
+    raise NoKernel("a reshape mixes lanes and other dimensions")
 
 
 @rule(st.reshape_p)
@@ -95,7 +95,7 @@ def transpose(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
     first, count = t.lane
     at = order.index(first)
     if tuple(order[at : at + count]) != tuple(range(first, first + count)):
-        raise NotSupported("the dimensions of the lanes are transposed")
+        raise NoKernel("the dimensions of the lanes are transposed")
     axes = [axis_of(d, t.lane) for d in order if not first < d < first + count]
     return [RegisterArray(shape, t.dtype, t.data.transpose(axes), (at, count))]
 
@@ -107,7 +107,7 @@ def slice_(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
     shape = eqn.outputs[0].aval.shape
     for d, (lo, hi, step) in enumerate(zip(start, stop, strides)):
         if _in_lane(d, x.lane) and (lo, hi, step) != (0, x.shape[d], 1):
-            raise NotSupported("lanes are sliced")
+            raise NoKernel("lanes are sliced")
     if isinstance(x, Stored):
         base = moved(it.b, x.base, sum(lo * s for lo, s in zip(start, x.strides)), 1)
         return [replace(x, shape=shape, base=base, strides=tuple(a * s for a, s in zip(x.strides, strides)))]
@@ -123,7 +123,7 @@ def slice_(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
 def split(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
     d, t = eqn.params["axis"], it.in_registers(x)
     if _in_lane(d, t.lane):
-        raise NotSupported("lanes are split")
+        raise NoKernel("lanes are split")
     ends = list(itertools.accumulate(eqn.params["sizes"]))
     pieces = np.split(it.full(t), ends[:-1], axis_of(d, t.lane))
     return [RegisterArray(v.aval.shape, t.dtype, p, t.lane) for v, p in zip(eqn.outputs, pieces)]
@@ -133,7 +133,7 @@ def split(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
 def rev(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
     t = it.in_registers(x)
     if any(_in_lane(d, t.lane) for d in eqn.params["dimensions"]):
-        raise NotSupported("lanes are reversed")
+        raise NoKernel("lanes are reversed")
     axes = tuple(axis_of(d, t.lane) for d in eqn.params["dimensions"])
     return [RegisterArray(t.shape, t.dtype, np.flip(t.data, axes), t.lane)]
 
@@ -143,7 +143,7 @@ def concatenate(it: Interpreter, eqn: Eqn, *xs: Array) -> list[RegisterArray]:
     tiles, lane = it.same_lanes([it.in_registers(x) for x in xs])
     d = eqn.params["dimension"]
     if _in_lane(d, lane):
-        raise NotSupported("arrays are joined along the lanes")
+        raise NoKernel("arrays are joined along the lanes")
     data = np.concatenate([it.full(t) for t in tiles], axis_of(d, lane))
     return [RegisterArray(eqn.outputs[0].aval.shape, tiles[0].dtype, data, lane)]
 
@@ -156,7 +156,7 @@ def pad(it: Interpreter, eqn: Eqn, x: Array, value: Array) -> list[RegisterArray
         if (low, high, interior) == (0, 0, 0):
             continue
         if _in_lane(d, t.lane):
-            raise NotSupported("lanes are padded")
+            raise NoKernel("lanes are padded")
         axis, n = axis_of(d, t.lane), t.shape[d]
         size = eqn.outputs[0].aval.shape[d]
         out = objects((*data.shape[:axis], size, *data.shape[axis + 1 :]))
@@ -174,7 +174,7 @@ def tile(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
     t = it.in_registers(x)
     reps = eqn.params["reps"]
     if any(r != 1 and _in_lane(d, t.lane) for d, r in enumerate(reps)):
-        raise NotSupported("lanes are repeated")
+        raise NoKernel("lanes are repeated")
     data = it.full(t)
     counts = [1] * data.ndim
     for d, r in enumerate(reps):
@@ -206,7 +206,7 @@ def iota(it: Interpreter, eqn: Eqn) -> list[RegisterArray]:
             data[index] = it.elements.convert(number, dtypes.int32, dtype)
         return [RegisterArray(shape, dtype, data, lane)]
     if shape[d] > 256:
-        raise NotSupported(f"iota of {shape[d]} numbers")
+        raise NoKernel(f"iota of {shape[d]} numbers")
     data = objects([n if k == d else 1 for k, n in enumerate(shape)])
     number = float if dtypes.is_float(dtype) else int
     for i in range(shape[d]):
@@ -266,9 +266,9 @@ def reduced(it: Interpreter, t: RegisterArray, axes: Sequence[int], dtype: DType
         return RegisterArray(shape, dtype, data, lane)
     assert lane is not None and it.space is not None
     if len(over) != lane[1]:
-        raise NotSupported("a reduction over some of the lanes' dimensions")
+        raise NoKernel("a reduction over some of the lanes' dimensions")
     if it.space.partial and not it.any_of_own:
-        raise NotSupported("a reduction over the elements that are spread")
+        raise NoKernel("a reduction over the elements that are spread")
     axis = lane[0] - sum(d < lane[0] for d in inner)
     chunks = [k.width for k in it.space.chunks]
     items = np.moveaxis(np.broadcast_to(data, (*data.shape[:axis], len(chunks), *data.shape[axis + 1 :])), axis, 0)
@@ -286,7 +286,7 @@ def _reduction(p: Primitive) -> Any:
         if wide != dtype:
             t = it.map(lambda e: it.elements.convert(e, dtype, wide), [t], wide)
         if any(t.shape[d] == 0 for d in axes):
-            raise NotSupported("a reduction of no elements")
+            raise NoKernel("a reduction of no elements")
         out = reduced(it, t, axes, wide, lambda a, b: it.elements.apply(p, {}, (wide, wide), wide, (a, b)))
         if wide != dtype:
             out = it.map(lambda e: it.elements.convert(e, wide, dtype), [out], dtype)
@@ -307,7 +307,7 @@ def _arg(order: Primitive) -> Any:
     def apply(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
         t, (d,), index_dtype = it.in_registers(x), eqn.params["axes"], eqn.params["index_dtype"]
         if dtypes.is_complex(t.dtype) or _in_lane(d, t.lane):
-            raise NotSupported("the position of an extreme of complex numbers, or among lanes")
+            raise NoKernel("the position of an extreme of complex numbers, or among lanes")
         axis = axis_of(d, t.lane)
         items = np.moveaxis(it.full(t), axis, 0)
         out = objects(items.shape[1:])
@@ -336,7 +336,7 @@ def _cumulative(p: Primitive) -> Any:
     def apply(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
         t, d = it.in_registers(x), eqn.params["axis"]
         if _in_lane(d, t.lane):
-            raise NotSupported("a cumulative operation along the lanes")
+            raise NoKernel("a cumulative operation along the lanes")
         axis = axis_of(d, t.lane)
         data = np.moveaxis(it.full(t).copy(), axis, 0)
         steps = range(t.shape[d])
@@ -431,7 +431,7 @@ def dot_general(it: Interpreter, eqn: Eqn, x: Array, y: Array) -> list[RegisterA
         if t.lane is not None:
             lane = (to[t.lane[0]], t.lane[1])
             if any(to[t.lane[0] + k] != lane[0] + k for k in range(lane[1])):
-                raise NotSupported("the dimensions of the lanes are parted")
+                raise NoKernel("the dimensions of the lanes are parted")
         ordered = sorted((d for d in to if t.lane is None or not t.lane[0] < d < sum(t.lane)), key=lambda d: to[d])
         data = t.data.transpose([axis_of(d, t.lane) for d in ordered])
         rest = [1] * (len(sizes) - (lane[1] - 1 if lane else 0))
@@ -441,14 +441,14 @@ def dot_general(it: Interpreter, eqn: Eqn, x: Array, y: Array) -> list[RegisterA
         return it.map(lambda e: it.elements.convert(e, t.dtype, wide), [out], wide)
 
     if math.prod(sizes) // (it.space.size if it.space and (a.lane or b.lane) else 1) > MOST_PRODUCTS:
-        raise NotSupported("a contraction has too many products for registers")
+        raise NoKernel("a contraction has too many products for registers")
     pair = (wide, wide)
     products = it.map(
         lambda p, q: it.elements.apply(ew.mul_p, {}, pair, wide, (p, q)), [aligned(a, to_a), aligned(b, to_b)], wide
     )
     axes = range(len(shape), len(sizes))
     if any(n == 0 for n in sizes):
-        raise NotSupported("a contraction of no elements")
+        raise NoKernel("a contraction of no elements")
     out = reduced(it, products, list(axes), wide, lambda p, q: it.elements.apply(ew.add_p, {}, pair, wide, (p, q)))
     if wide != aval.dtype:
         out = it.map(lambda e: it.elements.convert(e, wide, aval.dtype), [out], aval.dtype)
@@ -462,7 +462,7 @@ def start_index(it: Interpreter, x: Array, limit: int) -> Value | int:
     """A scalar index clamped to [0, limit]: a number, or an index value."""
     t = it.in_registers(x)
     if t.lane is not None:
-        raise NotSupported("an index differs between lanes")
+        raise NoKernel("an index differs between lanes")
     e = t.scalar
     if is_number(e):
         return min(max(int(e), 0), limit)  # type: ignore[arg-type]
@@ -480,7 +480,7 @@ def dynamic_slice(it: Interpreter, eqn: Eqn, x: Array, *starts: Array) -> list[A
     sizes = tuple(eqn.params["slice_sizes"])
     for d, n in enumerate(sizes):
         if _in_lane(d, x.lane) and n != x.shape[d]:
-            raise NotSupported("lanes are sliced")
+            raise NoKernel("lanes are sliced")
     if isinstance(x, Stored):
         base = x.base
         for d, (s, n) in enumerate(zip(starts, sizes)):
@@ -504,7 +504,7 @@ def dynamic_slice(it: Interpreter, eqn: Eqn, x: Array, *starts: Array) -> list[A
 def _picked(it: Interpreter, items: Any, at: Value, n: int, choices: int, x: RegisterArray) -> Any:
     """``items[at : at + n]`` of the first axis, by a chain of selects."""
     if choices > 32:
-        raise NotSupported("a slice at a variable index of an array in registers")
+        raise NoKernel("a slice at a variable index of an array in registers")
     out = objects((n, *items.shape[1:]))
     tests = [it.b.cmp("eq", at, k) for k in range(1, choices)]
     for index in np.ndindex(out.shape):
@@ -523,7 +523,7 @@ def dynamic_update_slice(it: Interpreter, eqn: Eqn, x: Array, update: Array, *st
     (t, u), lane = it.same_lanes([it.in_registers(x), it.in_registers(update)])
     for d in range(len(t.shape)):
         if _in_lane(d, lane) and u.shape[d] != t.shape[d]:
-            raise NotSupported("lanes are updated in part")
+            raise NoKernel("lanes are updated in part")
     data, new = it.full(t).copy(), it.full(u)
     at = [start_index(it, s, n - m) for s, n, m in zip(starts, t.shape, u.shape)]
     by_axis: list[Value | int] = [0] * data.ndim
@@ -532,7 +532,7 @@ def dynamic_update_slice(it: Interpreter, eqn: Eqn, x: Array, update: Array, *st
             by_axis[axis_of(d, lane)] = index
     places = [[p] if isinstance(p, int) else range(n - m + 1) for p, n, m in zip(by_axis, data.shape, new.shape)]
     if math.prod(map(len, places)) * new.size > 4 * MOST_PRODUCTS:
-        raise NotSupported("an update at a variable index of an array in registers")
+        raise NoKernel("an update at a variable index of an array in registers")
     for place in itertools.product(*places):
         test: Value | None = None
         for p, index in zip(place, by_axis):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
+from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.shapes import Rows
 from ..core.target import KernelTarget
@@ -25,26 +26,22 @@ from ..elements.combiner import Combiner, Op, State
 STRIP = 512
 
 
-def applies(op: Op, dtype: DType, target: KernelTarget) -> str | None:
-    """None where the kernel can do ``op`` on ``dtype``, else why not."""
+def check(op: Op, dtype: DType, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless the kernel can do ``op`` on ``dtype``."""
     if target.kind != "cpu":
-        return "the cumulative kernels are for CPUs"
+        raise NoKernel("the cumulative kernels are for CPUs")
     if dtype.kind == "bool":
-        return "bool has no cumulative operations"
+        raise NoKernel("bool has no cumulative operations")
     if op == "logsumexp" and dtype.kind != "float":
-        return "logsumexp is for real floats"
-    return None
+        raise NoKernel("logsumexp is for real floats")
 
 
 def cumulative(op: Op, operand: Spec, dimension: int, target: KernelTarget, *, reverse: bool = False) -> Kernel:
     """The kernel of a cumulative operation along ``dimension``; the result has the operand's shape and dtype.
 
-    ``reverse`` accumulates from the last element to the first. Raises ``ValueError`` where :func:`applies`
-    says.
+    ``reverse`` accumulates from the last element to the first. Raises :class:`NoKernel`.
     """
-    why = applies(op, operand.dtype, target)
-    if why is not None:
-        raise ValueError(f"cumulative {op} of {operand}: {why}")
+    check(op, operand.dtype, target)
     rows = Rows.of(operand.shape, dimension)
     if operand.size == 0:
         return Kernel.nothing(f"cum{op}", [operand], [operand], [0], "no elements")

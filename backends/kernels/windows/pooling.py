@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..core.builder import KernelBuilder
+from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value, width
-from .window_loops import GROUP_ELEMENTS, MOST_STRIDE, ROW_BYTES, Op, WindowLoops, Windows, declined, vector_lanes
+from .window_loops import GROUP_ELEMENTS, MOST_STRIDE, ROW_BYTES, Op, WindowLoops, Windows, check_windows, vector_lanes
 
 #: Vectors of channels that go over a window together.
 TOGETHER = 8
@@ -27,28 +28,25 @@ TOGETHER = 8
 BLOCK = 512
 
 
-def applies(operand: Spec, windows: Windows, target: KernelTarget) -> str | None:
-    """None where the kernel can do the windows, else why not."""
-    why = declined(operand, windows, target)
-    if why is not None:
-        return why
+def check(operand: Spec, windows: Windows, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless the kernel can do the windows."""
+    check_windows(operand, windows, target)
     dims, inner = windows.channels(operand.shape)
     if any(windows.dilation[d] > 1 and windows.apart(d) > 1 for d in range(dims)):
-        return "gaps in the windows and between the elements"
+        raise NoKernel("gaps in the windows and between the elements")
     lanes = vector_lanes(operand.dtype, target)
     if inner >= lanes:
-        return None
+        return
     if windows.apart(dims - 1) > 1:
-        apart = windows.strides[dims - 1] == 1 and windows.apart(dims - 1) <= MOST_STRIDE
-        return None if apart else "strides, or large gaps, between the elements of a row"
-    return "rows shorter than a vector" if windows.results(operand.shape)[dims - 1] < lanes // inner else None
+        if windows.strides[dims - 1] != 1 or windows.apart(dims - 1) > MOST_STRIDE:
+            raise NoKernel("strides, or large gaps, between the elements of a row")
+    elif windows.results(operand.shape)[dims - 1] < lanes // inner:
+        raise NoKernel("rows shorter than a vector")
 
 
 def pooling(op: Op, operand: Spec, windows: Windows, target: KernelTarget) -> Kernel:
-    """The kernel of one operand. Raises ``ValueError`` where :func:`applies` says so."""
-    why = applies(operand, windows, target)
-    if why is not None:
-        raise ValueError(f"pooling of {operand}: {why}")
+    """The kernel of one operand. Raises :class:`NoKernel`."""
+    check(operand, windows, target)
     result = Spec(windows.results(operand.shape), operand.dtype)
     b = KernelBuilder(f"pooling_{op}", [operand], [result], target)
     pool = _Pool(b, op, operand, result.shape, windows)
@@ -178,4 +176,4 @@ class _Pool(WindowLoops):
         return start, [[i - start for i in range(*end)] for end in ends]
 
 
-__all__ = ["applies", "pooling"]
+__all__ = ["pooling"]

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..core.builder import KernelBuilder
+from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value, lanes, vector, width
-from .window_loops import GROUP_ELEMENTS, ROW_BYTES, Op, Range, WindowLoops, Windows, declined, vector_lanes
+from .window_loops import GROUP_ELEMENTS, ROW_BYTES, Op, Range, WindowLoops, Windows, check_windows, vector_lanes
 
 #: Vectors of channels that go over a window together, each with its numbers.
 TOGETHER = 4
@@ -34,20 +35,17 @@ LEAST_WINDOWS = 8
 Block = tuple[Value, Value]
 
 
-def applies(operand: Spec, windows: Windows, target: KernelTarget) -> str | None:
-    """None where the kernel can do the windows, else why not."""
+def check(operand: Spec, windows: Windows, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless the kernel can do the windows."""
     dims, inner = windows.channels(operand.shape)
     if any(windows.dilation[d] > 1 or windows.apart(d) > 1 for d in range(dims)):
-        return "gaps in the windows or between the elements"
-    why = declined(operand, windows, target)
-    if why is not None:
-        return why
+        raise NoKernel("gaps in the windows or between the elements")
+    check_windows(operand, windows, target)
     if operand.dtype.kind != "float":
-        return "the kernel of pooling's gradient is for floats"
+        raise NoKernel("the kernel of pooling's gradient is for floats")
     lanes = vector_lanes(operand.dtype, target)
     if inner < lanes and _row_block(operand, windows, dims - 1, inner, lanes // inner) < lanes // inner:
-        return f"windows of {windows.lengths[dims - 1]} along a row"
-    return None
+        raise NoKernel(f"windows of {windows.lengths[dims - 1]} along a row")
 
 
 def _row_block(operand: Spec, windows: Windows, last: int, inner: int, places: int) -> int:
@@ -62,12 +60,9 @@ def _row_block(operand: Spec, windows: Windows, last: int, inner: int, places: i
 def pooling_grad(op: Op, operand: Spec, windows: Windows, target: KernelTarget) -> Kernel:
     """The kernel of (values of the windows, the array that they select in); sums of 16-bit floats are float32.
 
-    ``op`` is max or min. The first element wins a tie, the first NaN wins over numbers. Raises ``ValueError`` where
-    :func:`applies` says so.
+    ``op`` is max or min. The first element wins a tie, the first NaN wins over numbers. Raises :class:`NoKernel`.
     """
-    why = applies(operand, windows, target)
-    if why is not None:
-        raise ValueError(f"gradient of pooling of {operand}: {why}")
+    check(operand, windows, target)
     values = Spec(windows.results(operand.shape), operand.dtype)
     result = Spec.of(operand.shape, operand.dtype.accumulator)
     b = KernelBuilder(f"pooling_{op}_grad", [values, operand], [result], target)
@@ -419,4 +414,4 @@ class _Rows(_Grad):
         return self.interleaved(phases, self.inner)
 
 
-__all__ = ["applies", "pooling_grad"]
+__all__ = ["pooling_grad"]

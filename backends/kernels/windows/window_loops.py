@@ -14,6 +14,7 @@ from typing import Literal
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
+from ..core.errors import NoKernel
 from ..core.kernel import Spec
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
@@ -80,28 +81,27 @@ class Windows:
         return dims, math.prod(shape[dims:])
 
 
-def declined(operand: Spec, windows: Windows, target: KernelTarget) -> str | None:
-    """Why no template over windows takes these, None if one may."""
+def check_windows(operand: Spec, windows: Windows, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` where no template over windows takes these."""
     if target.kind != "cpu":
-        return "the pooling kernel is for CPUs"
+        raise NoKernel("the pooling kernel is for CPUs")
     if operand.dtype.kind == "complex":
-        return "the pooling kernel takes no complex numbers"
+        raise NoKernel("the pooling kernel takes no complex numbers")
     if operand.size < LEAST_ELEMENTS or math.prod(windows.results(operand.shape)) == 0:
-        return f"fewer than {LEAST_ELEMENTS} elements"
+        raise NoKernel(f"fewer than {LEAST_ELEMENTS} elements")
     if windows.size > MOST_ELEMENTS:
-        return f"windows of more than {MOST_ELEMENTS} elements"
+        raise NoKernel(f"windows of more than {MOST_ELEMENTS} elements")
     if any(lo < 0 or hi < 0 for lo, hi in windows.padding):
-        return "negative padding"
+        raise NoKernel("negative padding")
     dims, inner = windows.channels(operand.shape)
     if not dims:
-        return "windows of one element"
+        raise NoKernel("windows of one element")
     if inner >= vector_lanes(operand.dtype, target):
-        return None
+        return
     if windows.strides[dims - 1] > MOST_STRIDE:
-        return f"a stride of more than {MOST_STRIDE} along rows"
+        raise NoKernel(f"a stride of more than {MOST_STRIDE} along rows")
     if windows.reach(dims - 1) * inner > MOST_REACH:
-        return f"windows over more than {MOST_REACH} elements of a row"
-    return None
+        raise NoKernel(f"windows over more than {MOST_REACH} elements of a row")
 
 
 def vector_lanes(dtype: DType, target: KernelTarget) -> int:
@@ -293,7 +293,7 @@ __all__ = [
     "Range",
     "WindowLoops",
     "Windows",
-    "declined",
+    "check_windows",
     "least",
     "vector_lanes",
 ]

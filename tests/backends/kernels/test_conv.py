@@ -15,7 +15,7 @@ from quire.backends.kernels import (
     CPU_AVX512,
     CPU_BASELINE,
     Conv,
-    Declined,
+    NoKernel,
     Spec,
     convolution,
     dtype_of,
@@ -159,7 +159,6 @@ def test_other_vector_widths(bundle, target):
             pads[name].append(pad)
         c = Conv(shape[0], shape[-1], taps[-1], groups, tuple(windows))
         chains[name] = convolution(c, dtype_of("f32"), dtype_of("f32"), target)
-        assert not isinstance(chains[name], Declined)
         module.add(chains[name])
     module.compile()
     for number, name in enumerate(names):
@@ -181,8 +180,8 @@ def test_a_window_asks_for_the_padding_it_reads():
 
 def test_what_is_left_to_stablehlo():
     small = Conv(1, 2, 2, 1, (window(4, 3, 4, 1, 1, 1, 1)[0],))
-    assert convolution(small, dtype_of("f32"), dtype_of("f32"), CPU_AVX2).reason == (
-        "3 window, 2 to 2 features, 1 x 4: fewer than 8192 operations"
-    )
-    assert "no kernel sums in c64" in convolution(small, dtype_of("c64"), dtype_of("c64"), CPU_AVX2).reason
+    with pytest.raises(NoKernel, match="^3 window, 2 to 2 features, 1 x 4: fewer than 8192 operations$"):
+        convolution(small, dtype_of("f32"), dtype_of("f32"), CPU_AVX2)
+    with pytest.raises(NoKernel, match="no kernel sums in c64"):
+        convolution(small, dtype_of("c64"), dtype_of("c64"), CPU_AVX2)
     assert Spec.of(small.out_shape, "f32").size == 8

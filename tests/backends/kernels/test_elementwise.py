@@ -10,7 +10,8 @@ import quire
 import quire.numpy as qnp
 from quire import lax
 from quire.backends.kernels.core.builder import KernelBuilder
-from quire.backends.kernels.core.kernel import NotSupported, Spec
+from quire.backends.kernels.core.errors import NoKernel
+from quire.backends.kernels.core.kernel import Spec
 from quire.backends.kernels.core.target import GPU
 from quire.backends.kernels.elements.memory import Memory
 from quire.backends.kernels.elements.operations import Elements
@@ -189,7 +190,7 @@ def test_every_elementwise_primitive_that_joins_a_cluster_has_a_form():
                             for i, a in enumerate(avals)
                         ]  # fmt: skip
                         e.apply(p, params, [a.dtype for a in avals], out.dtype, xs)
-                    except NotSupported as reason:
+                    except NoKernel as reason:
                         missing.append(f"{p.name} of {name}: {reason}")
     assert not [m for m in missing if "bitcast" not in m]
 
@@ -213,12 +214,12 @@ def test_reasons_where_there_is_no_kernel():
     target, expand = kernel_target(TARGETS["cpu"]), expander(TARGETS["cpu"])
     assert target is not None
     empty = trace(lambda x: x + 1, [array(0)]).jaxpr
-    with pytest.raises(NotSupported, match="arrays without elements"):
+    with pytest.raises(NoKernel, match="arrays without elements"):
         elementwise_kernel(empty, (0,), target, expand, 1)
     total = trace(lambda x: qnp.sum(x), [array(4)]).jaxpr
-    with pytest.raises(NotSupported, match="another size"):
+    with pytest.raises(NoKernel, match="another size"):
         elementwise_kernel(total, (4,), target, expand, 1)
-    with pytest.raises(NotSupported, match="CPUs"):
+    with pytest.raises(NoKernel, match="CPUs"):
         elementwise_kernel(trace(lambda x: x + 1, [array(4)]).jaxpr, (4,), GPU, expand, 1)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, Spec
+from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, NoKernel, Spec
 from quire.backends.kernels.fourier import plan as plans
-from quire.backends.kernels.fourier.fft import LONGEST, Kind, applies, choose, fft
+from quire.backends.kernels.fourier.fft import LONGEST, Kind, choose, fft
 
 RNG = np.random.default_rng(0)
 C, H, W, R = Kind.COMPLEX, Kind.HALF, Kind.WHOLE, Kind.REAL
@@ -104,8 +104,7 @@ def test_choices():
     ],
 )  # fmt: skip
 def test_what_does_not_apply(spec, dim, target, why):
-    assert why in applies(spec, dim, target)
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(NoKernel, match=why):
         fft(spec, dim, C, target)
 
 

@@ -16,6 +16,7 @@ from quire.backends.kernels import (
     EMPTY,
     Kernel,
     KernelBuilder,
+    NoKernel,
     ScatterDims,
     Spec,
     cumulative,
@@ -207,7 +208,7 @@ def test_builder_errors():
     b = KernelBuilder("k", [spec], [spec], CPU_AVX2)
     with pytest.raises(ValueError, match=r"a view \(5,\) x f32 is larger than f32\[4\]"):
         b.operand(0, (5,))
-    with pytest.raises(ValueError, match="more than 32768 bytes of stack"):
+    with pytest.raises(NoKernel, match="more than 32768 bytes of stack"):
         b.stack((10_000,), "f32")
     with pytest.raises(TypeError, match="expected i32, got f32"):
         b.const(1, "i32") + b.const(1.0, "f32")

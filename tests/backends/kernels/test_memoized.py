@@ -6,7 +6,7 @@ import pytest
 import quire
 import quire.numpy as qnp
 from quire.backends.kernels.core.builder import KernelBuilder
-from quire.backends.kernels.core.kernel import NotSupported
+from quire.backends.kernels.core.errors import NoKernel
 from quire.backends.kernels.core.memoized import memoized
 
 
@@ -17,12 +17,12 @@ def test_a_result_is_kept_for_equal_arguments_and_so_is_the_reason_of_none():
     def kernel(x: int, *, width: int = 0) -> str:
         calls.append((x, width))
         if x < 0:
-            raise NotSupported("negative")
+            raise NoKernel("negative")
         return f"kernel {x}"
 
     assert [kernel(1), kernel(1), kernel(1, width=2)] == ["kernel 1"] * 3
     for _ in range(2):
-        with pytest.raises(NotSupported, match="negative"):
+        with pytest.raises(NoKernel, match="negative"):
             kernel(-1)
     assert calls == [(1, 0), (1, 2), (-1, 0)]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import quire.numpy as qnp
-from quire.backends.kernels.core.kernel import NotSupported
+from quire.backends.kernels.core.errors import NoKernel
 from quire.backends.kernels.fused.reductions import reduction_kernel
 from quire.backends.stablehlo.kernel_calls import kernel_target
 from quire.backends.stablehlo.loop_kernels import expander
@@ -151,7 +151,7 @@ def test_the_reason_names_the_passes(name, passes):
 def test_few_short_rows_are_left_to_the_compiler():
     program = trace(lambda x: qnp.sum(x * x, 1), [array(3, 5)])
     (e,) = PassManager("inline,simplify,fuse{least-elements=1}").run(program).jaxpr.eqns
-    with pytest.raises(NotSupported, match="3 rows of 5 elements"):
+    with pytest.raises(NoKernel, match="3 rows of 5 elements"):
         reduction_kernel(
             e.params["jaxpr"].jaxpr, e.params["space"], e.params["axes"], kernel_target(TARGETS["cpu"]),
             expander(TARGETS["cpu"]),
