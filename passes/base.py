@@ -41,10 +41,12 @@ class PassContext:
     Attributes:
         target: the target the program is compiled for (`quire.backends.targets.Target`); None if unknown.
         counters: how often each rule fired, by name; passes add to it.
+        donated: the numbers of the program's arguments whose memory it may use for its results.
         nested: results for nested jaxprs by (pass, id): one that occurs often is transformed once. Keeps them alive.
     """
 
     target: Any = None
+    donated: tuple[int, ...] = ()
     counters: Counter[str] = dataclasses.field(default_factory=lambda: Counter[str]())
     nested: dict[Any, Any] = dataclasses.field(default_factory=lambda: dict[Any, Any]())
 

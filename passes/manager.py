@@ -29,7 +29,8 @@ _DEFAULT = "drop-weak-types,inline,canonicalize-literals,simplify,cse,hoist,simp
 
 DEFAULT_PIPELINES: Mapping[str, str] = MappingProxyType(
     {
-        "cpu": _DEFAULT + ",fuse",
+        # What is alike is merged when it is known of each leaf whether it is updated in place.
+        "cpu": _DEFAULT + ",fuse,updates,merge-alike",
         "vulkan": _DEFAULT,
         "cuda": _DEFAULT,
         "rocm": _DEFAULT,
@@ -100,6 +101,7 @@ class PassManager:
     Args:
         pipeline: its text, or the passes.
         target: the target compiled for, seen by passes.
+        donated: the numbers of the arguments whose memory the program may use, seen by passes.
         verify_each: check the program before the pipeline and after each pass; default `config.verify_each`.
         observers: called with the `PassRecord` after each pass.
         compare: evaluate the program as it was and after each pass with the reference backend, on random inputs or
@@ -111,6 +113,7 @@ class PassManager:
         pipeline: str | Sequence[Pass],
         *,
         target: Any = None,
+        donated: Sequence[int] = (),
         verify_each: bool | None = None,
         observers: Sequence[Callable[[PassRecord], None]] = (),
         compare: bool = False,
@@ -118,6 +121,7 @@ class PassManager:
     ) -> None:
         self.passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else tuple(pipeline)
         self.target = target
+        self.donated = tuple(donated)
         self.verify_each = verify_each
         self.observers = tuple(observers)
         self.compare = compare
@@ -145,7 +149,7 @@ class PassManager:
         if check:
             verify(program)
         for p in self.passes:
-            program = self._apply(p, program, PassContext(self.target), check)
+            program = self._apply(p, program, PassContext(self.target, self.donated), check)
         return program
 
     @collection_put_off()
@@ -163,7 +167,7 @@ class PassManager:
             want = evaluate(program, args)
             explain = rounding_of(program, args, want)
         for p, stage in zip(self.passes, self.stages):
-            context = PassContext(self.target)
+            context = PassContext(self.target, self.donated)
             start = time.perf_counter()
             after = self._apply(p, program, context, False)
             seconds = time.perf_counter() - start

@@ -19,13 +19,13 @@ import numpy as np
 
 from quire.backends.iree.service import CompileOutput, compile_service, retry_flags
 from quire.backends.targets import Target
-from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.errors import size_text
 from quire.ir.identity import identity
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.tracing import hooks
+from quire.passes.arguments import without_unused_arguments
 from quire.passes.cost import Cost, estimate, has_unknown_trips
 from quire.runtime.compile_cache import cache_key, compile_cache
 from quire.runtime.devices import Device, Mode
@@ -67,11 +67,11 @@ class Program:
     vmfb_bytes: int
 
 
-def run_pipeline(closed: ClosedJaxpr, target: Target) -> ClosedJaxpr:
+def run_pipeline(closed: ClosedJaxpr, target: Target, donated: Sequence[int] = ()) -> ClosedJaxpr:
     """The target's default pipeline of passes."""
     from quire.passes.manager import PassManager, default_pipeline
 
-    return PassManager(default_pipeline(target.name), target=target).run(closed)
+    return PassManager(default_pipeline(target.name), target=target, donated=donated).run(closed)
 
 
 def _load_reference(*what: Any) -> list[Any]:
@@ -84,14 +84,6 @@ def _load_reference(*what: Any) -> list[Any]:
 
 if hooks.reference is None:
     hooks.reference = _load_reference
-
-
-def used_arguments(closed: ClosedJaxpr) -> tuple[int, ...]:
-    """The inputs that an equation reads or that are returned; not the tangents of integers, which have no elements."""
-    used: set[Any] = set(closed.jaxpr.outvars)
-    for eqn in closed.jaxpr.eqns:
-        used.update(eqn.inputs)
-    return tuple(i for i, v in enumerate(closed.jaxpr.invars) if v in used and v.aval.dtype != dtypes.float0)
 
 
 def _key(closed: ClosedJaxpr, target: Target, donated: Sequence[int], keep_unused: bool) -> str:
@@ -267,7 +259,7 @@ def load_lowering() -> None:
 def _lower(closed: ClosedJaxpr, target: Target, name: str, donated: Sequence[int], keep_unused: bool) -> LoweredProgram:
     load_lowering()
     with span(f"passes {name}", "passes"):
-        optimized = run_pipeline(closed, target)
+        optimized = run_pipeline(closed, target, donated)
     with span(f"lower {name}", "lower"):
         return lower_optimized(optimized, target, name, donated, keep_unused)
 
@@ -277,31 +269,14 @@ def lower_optimized(
 ) -> LoweredProgram:
     """Lower a program to StableHLO after the passes; arguments that it does not use are left out."""
     from quire.backends.stablehlo import lower_module
-    from quire.passes.base import PassContext
-    from quire.passes.fusion.alike import MergeAlike
-    from quire.passes.fusion.updates import updates_in_place
 
-    kept = tuple(range(len(optimized.jaxpr.invars))) if keep_unused else used_arguments(optimized)
+    program, kept = without_unused_arguments(optimized, keep_unused)
     position = {i: k for k, i in enumerate(kept)}
-    pruned = ClosedJaxpr(
-        type(optimized.jaxpr)(
-            optimized.jaxpr.constvars,
-            [optimized.jaxpr.invars[i] for i in kept],
-            optimized.jaxpr.eqns,
-            optimized.jaxpr.outvars,
-        ),
-        optimized.consts,
-    )
     written = [position[i] for i in donated if i in position]
-    if written and target.kernels:
-        pruned = updates_in_place(pruned, written)
-    if target.kernels:
-        # After it: which leaves are updated in place is found out for each.
-        pruned = MergeAlike().apply(pruned, PassContext(target))
-    module = lower_module(pruned, target, name=name, donated=written)
-    # ("argument", i) counts the arguments of the whole function, not of the pruned one.
+    module = lower_module(program, target, name=name, donated=written)
+    # ("argument", i) counts the arguments of the whole function, not of the one that is lowered.
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
-    return LoweredProgram(module, kept, results, estimate(pruned.jaxpr), has_unknown_trips(pruned.jaxpr), name)
+    return LoweredProgram(module, kept, results, estimate(program.jaxpr), has_unknown_trips(program.jaxpr), name)
 
 
 def compile_flags(target: Target) -> tuple[str, ...]:

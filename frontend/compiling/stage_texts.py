@@ -1,4 +1,4 @@
-"""The stages of a program as text: jaxpr, after each pass, StableHLO, IREE's phases, the target's code.
+"""The stages of a program as text: jaxpr, after each pass, what is lowered, StableHLO, IREE's phases, the target's code.
 
 `stages_of` gives the stages of one program, each made when it is asked for.
 """
@@ -18,10 +18,11 @@ from quire.backends.iree.service import PHASES, CompileOutput
 from quire.backends.targets import Target, get_target
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.printer import Names, PrintOptions, to_text
+from quire.passes.arguments import without_unused_arguments
 
 from ..watching.transformations import Transformation
 
-JAXPR, STABLEHLO = "jaxpr", "stablehlo"
+JAXPR, OPTIMIZED, STABLEHLO = "jaxpr", "optimized", "stablehlo"
 TRACE, LOAD = "trace", "load"
 """Of `Stages.seconds`, beside the stages that have a text."""
 # The stage of the target's code by IREE backend: its name, and the files of the compiler that hold it.
@@ -63,7 +64,8 @@ class Stages(Mapping[str, str]):
         out_tree: the tree of the results, where it is known.
         seconds: the time of what was done so far: trace, stablehlo (lowering), iree, load.
 
-    ``stages["optimized"]`` is the program after the last pass, ``stages["code"]`` the target's code under any target.
+    ``stages["optimized"]`` is what is lowered: the program after the last pass, without the arguments that it does not use
+    (unless `keep_unused`). ``stages["code"]`` the target's code under any target.
     """
 
     def __init__(
@@ -91,8 +93,9 @@ class Stages(Mapping[str, str]):
         self.transformations = tuple(transformations)
         self.options = options
         self.manager = PassManager(
-            pipeline, target=target, verify_each=verify_each, compare=compare, compare_inputs=compare_inputs
-        )
+            pipeline, target=target, donated=self.donated, verify_each=verify_each, compare=compare,
+            compare_inputs=compare_inputs,
+        )  # fmt: skip
         self.pipeline = str(self.manager)
         self.names: tuple[str, ...] = ()
         self.out_tree: Any = None
@@ -109,7 +112,9 @@ class Stages(Mapping[str, str]):
         self._history = _history_stages(self.transformations)
         # A pass may be called as a later stage is (partition has "input"): then the stage is named iree-...
         self._phases = {(p if p not in self.manager.stages else f"iree-{p}"): p for p in PHASES}
-        self._order = [*self._history, JAXPR, *self.manager.stages, STABLEHLO, *self._phases, *([code] if code else [])]
+        self._order = [
+            *self._history, JAXPR, *self.manager.stages, OPTIMIZED, STABLEHLO, *self._phases, *([code] if code else []),
+        ]  # fmt: skip
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._order)
@@ -118,12 +123,10 @@ class Stages(Mapping[str, str]):
         return len(self._order)
 
     def __contains__(self, stage: object) -> bool:
-        return stage in self._order or stage in ("optimized", "code")
+        return stage in self._order or stage == "code"
 
     def resolve(self, stage: str) -> str:
         """The stage's own name for an alias; KeyError with the nearest name for one there is not."""
-        if stage == "optimized":
-            return (JAXPR, *self.manager.stages)[-1]
         code = code_stage(self.target)
         if stage == "code" and code:
             return code
@@ -159,6 +162,10 @@ class Stages(Mapping[str, str]):
                 if self.share_names:
                     self[(JAXPR, *self.manager.stages)[i]]
                 return self._print(self.result.records[i].after)
+        if stage == OPTIMIZED:
+            if self.share_names:
+                self[(JAXPR, *self.manager.stages)[-1]]
+            return self._print(without_unused_arguments(self.result.program, self.keep_unused)[0])
         if stage == STABLEHLO:
             return self.lowered.module.text(locations=self.options.source).rstrip("\n")
         if stage in self._phases:
@@ -288,7 +295,7 @@ class Stages(Mapping[str, str]):
 
     def extension(self, stage: str) -> str:
         """The file name extension of a stage's text."""
-        if stage == JAXPR or stage in self.manager.stages or stage in self._history:
+        if stage in (JAXPR, OPTIMIZED) or stage in self.manager.stages or stage in self._history:
             return "jaxpr"
         return {"plan": "txt", "assembly": "s", "ptx": "ptx", "msl": "metal"}.get(stage, "mlir")
 

@@ -21,6 +21,7 @@ from .elementwise import elementwise_clusters
 from .graph import Graph, Order
 from .indexing import with_indices
 from .order import replaced
+from .updates import UpdatesInPlace
 
 
 @register_pass
@@ -76,4 +77,4 @@ class Fuse(Pass):
         return merge(parted) if clusters or more or count else indexed
 
 
-__all__ = ["Fuse", "MergeAlike"]
+__all__ = ["Fuse", "MergeAlike", "UpdatesInPlace"]

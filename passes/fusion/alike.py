@@ -1,8 +1,7 @@
 """Clusters that are alike and wait for nothing of each other, as one: an optimizer has the same equations for each leaf.
 
 `merge-alike` makes one `fusion` equation of kind "alike" of several elementwise clusters, or updates, whose equations are
-these; a backend computes them side by side. It comes after the pipeline and after `updates`, which says what is done in
-place.
+these; a backend computes them side by side. It comes after `updates`, which says what is done in place.
 
 Which ones may be one is told by stages: the most clusters, of those that have others like them, on a way from an equation to
 the program's end. A cluster that another one waits for has a larger stage, so those of one stage do not wait for each

@@ -1,4 +1,4 @@
-"""Updates of donated arguments: elementwise results that may be written where a donated argument lies.
+"""updates: elementwise results that may be written where a donated argument lies.
 
 `p - rate * g` with a donated `p` needs no memory of its own, if every other reader of `p` has finished by then. This is
 what is proved here, for any order and any fusion of the other equations that respects what depends on what:
@@ -23,6 +23,8 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import fusion_p
 
+from ..base import Pass, PassContext, register_pass
+
 #: Smaller arguments are not worth a kernel.
 LEAST_BYTES = 1 << 14
 #: The most operands and results that a kernel has together.
@@ -42,26 +44,39 @@ _STORED = frozenset(
 _KEPT_APART = frozenset((ew.copy_p, ew.stop_gradient_p))
 
 
-def updates_in_place(program: ClosedJaxpr, donated: Sequence[int]) -> ClosedJaxpr:
-    """The program with its updates of donated arguments as `fusion` equations of kind "update", at its end."""
-    jaxpr = program.jaxpr
-    arguments = [jaxpr.invars[i] for i in donated]
-    if not any(v.aval.nbytes >= LEAST_BYTES for v in arguments):
-        return program
-    holders = _holders(jaxpr, arguments)
-    if holders:
-        # A fusion that computes the result with others stays whole, unless this makes an update in place.
-        apart = _Finder(_taken_apart(jaxpr, holders), arguments)
-        places = {v for u in apart.updates() for v in u.places}
-        holders = {i for i in holders if _saves_memory(jaxpr.eqns[i], places)}
-        jaxpr = _taken_apart(jaxpr, holders)
-    updates = _Finder(jaxpr, arguments).updates()
-    if not updates:
-        return program
-    taken = {i for u in updates for i in u.eqns}
-    eqns = [e for i, e in enumerate(jaxpr.eqns) if i not in taken]
-    eqns += [_equation(jaxpr, u) for u in updates]
-    return ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars), program.consts)
+@register_pass
+@dataclass(frozen=True)
+class UpdatesInPlace(Pass):
+    """Make `fusion` equations of kind "update", at the program's end, of results that may take a donated argument's memory.
+
+    Arguments of fewer than `least_bytes` bytes are not worth a kernel.
+    """
+
+    name = "updates"
+    least_bytes: int = LEAST_BYTES
+
+    def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
+        if context.target is not None and not getattr(context.target, "kernels", False):
+            return program
+        jaxpr = program.jaxpr
+        arguments = [v for v in (jaxpr.invars[i] for i in context.donated) if v.aval.nbytes >= self.least_bytes]
+        if not arguments:
+            return program
+        holders = _holders(jaxpr, arguments)
+        if holders:
+            # A fusion that computes the result with others stays whole, unless this makes an update in place.
+            apart = _Finder(_taken_apart(jaxpr, holders), arguments)
+            places = {v for u in apart.updates() for v in u.places}
+            holders = {i for i in holders if _saves_memory(jaxpr.eqns[i], places)}
+            jaxpr = _taken_apart(jaxpr, holders)
+        updates = _Finder(jaxpr, arguments).updates()
+        if not updates:
+            return program
+        context.counters["arguments updated"] += sum(len(u.places) for u in updates)
+        taken = {i for u in updates for i in u.eqns}
+        eqns = [e for i, e in enumerate(jaxpr.eqns) if i not in taken]
+        eqns += [_equation(jaxpr, u) for u in updates]
+        return ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars), program.consts)
 
 
 def _holders(jaxpr: Jaxpr, arguments: Sequence[Var]) -> set[int]:
@@ -134,7 +149,7 @@ class _Finder:
         self.jaxpr = jaxpr
         self.eqns = jaxpr.eqns
         self.returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
-        self.donated = [v for v in donated if v.aval.nbytes >= LEAST_BYTES and v not in self.returned]
+        self.donated = [v for v in donated if v not in self.returned]
         self.maker = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.outputs}
         self.readers: dict[Var, list[int]] = {}
         for i, e in enumerate(jaxpr.eqns):
@@ -316,4 +331,4 @@ class _Finder:
         return e.primitive is fusion_p or e.primitive.family not in ("calls", "control_flow", "linalg", "indexing")
 
 
-__all__ = ["updates_in_place"]
+__all__ = ["UpdatesInPlace"]

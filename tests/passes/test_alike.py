@@ -17,7 +17,6 @@ from quire.ir.jaxpr import ClosedJaxpr, Eqn
 from quire.ir.verifier import verify
 from quire.passes.base import PassContext
 from quire.passes.fusion.alike import MOST_ARRAYS, MergeAlike
-from quire.passes.fusion.updates import updates_in_place
 from quire.passes.manager import PassManager, default_pipeline
 
 R = np.random.default_rng(0)
@@ -48,9 +47,11 @@ def lists(count: int, shapes: Sequence[tuple[int, ...]]) -> list[list[np.ndarray
 
 
 def merged(f: Callable[..., Any], *args: Any, donated: Sequence[int] = ()) -> ClosedJaxpr:
-    """The program after the pipeline, its updates in place, and what is alike merged; numbers are compared around it."""
-    closed = PassManager(default_pipeline("cpu"), target=TARGETS["cpu"]).run(quire.make_jaxpr(f)(*args))
-    closed = updates_in_place(closed, donated) if donated else closed
+    """The program after the pipeline, whose last pass merges what is alike; numbers are compared around that pass."""
+    pipeline = default_pipeline("cpu")
+    assert pipeline.endswith(",updates,merge-alike")
+    before = PassManager(pipeline.removesuffix(",merge-alike"), target=TARGETS["cpu"], donated=donated)
+    closed = before.run(quire.make_jaxpr(f)(*args))
     out = MergeAlike().apply(closed, PassContext(TARGETS["cpu"]))
     verify(out)
     values = quire.tree_util.tree_leaves(args)

@@ -35,6 +35,9 @@ def plain(tree, *, by=1.0):
 def nothing():
     return ew.sin(0.5)
 
+def unused(x, n):
+    return ew.sin(x)
+
 def bad(x):
     if x > 0:
         return x
@@ -77,16 +80,36 @@ def test_a_script_shows_every_compiled_function(script):
     found = sections(run.stdout)
     assert [h for h in found if ": jaxpr" in h] == ["loss: jaxpr (cpu)", "loss-2: jaxpr (cpu)"]
     assert "f32[4,3]" in found["loss-2: jaxpr (cpu)"]
-    jaxpr, optimized = parse(found["loss: jaxpr (cpu)"]), parse(found["loss: fuse (cpu)"])
+    jaxpr, optimized = parse(found["loss: jaxpr (cpu)"]), parse(found["loss: optimized (cpu)"])
     verify(jaxpr)
     assert len(jaxpr.eqns) == 5 and len(optimized.eqns) == 3
     assert "stablehlo.reduce" in found["loss: stablehlo (cpu)"]
 
 
+def test_optimized_is_what_is_lowered(script):
+    """Updates in place and merged clusters are passes, and arguments that nothing reads are gone."""
+    program = "{ lambda ; a:f32[64,64] b:f32[3] c:f32[64,64]. let d:f32[64,64] = add a c in (d,) }"
+    run = dumpir("-", "--passes", "default", "--donate", "0", "--stage", "updates", "stablehlo", stdin=program)
+    assert "kind=update" in run.stdout and "iree.abi.consume" in run.stdout
+    found = sections(
+        dumpir(f"{script}:unused", "--args", "f32[3]", "i32[]", "--stage", "merge-alike", "optimized").stdout
+    )
+    assert found["unused: merge-alike (cpu)"].startswith("{ lambda ; a:f32[3] b:i32[]. let")
+    assert found["unused: optimized (cpu)"].startswith("{ lambda ; a:f32[3]. let")
+    assert "+{ lambda ; a:f32[3]. let" in dumpir(f"{script}:unused", "--args", "f32[3]", "i32[]", "--diff").stdout
+
+
+def test_donated_arguments_must_be_there(script):
+    assert (
+        "--donate 1: stdin takes 1 argument(s), numbered from 0"
+        in dumpir("-", "--donate", "1", stdin=PROGRAM, status=2).stderr
+    )
+
+
 def test_one_function_with_types(script):
     run = dumpir(f"{script}:loss", "--args", "f32[8,3]", "f32[8,3]", "--source")
     found = sections(run.stdout)
-    assert list(found) == [f"loss: {stage} (cpu)" for stage in ("jaxpr", "fuse", "stablehlo")]
+    assert list(found) == [f"loss: {stage} (cpu)" for stage in ("jaxpr", "optimized", "stablehlo")]
     assert "the script ran" not in run.stderr
     program = parse(found["loss: jaxpr (cpu)"])
     assert [e.source.line for e in program.eqns] == [11, 11, 11, 12, 12]
@@ -328,7 +351,7 @@ def test_compare_names_where_the_compiled_program_is_wrong(tmp_path):
     path.write_text(PLANTED)
     said = dumpir(f"{path}:model", "--args", "np.ones((3, 3))", "--compare", status=3, env={"QUIRE_CACHE": "0"}).stderr
     assert (
-        "the compiled program changes the numbers (the 9 passes do not: it is lowering or IREE): result 1 at index"
+        "the compiled program changes the numbers (the 11 passes do not: it is lowering or IREE): result 1 at index"
         in said
     )
     assert "9 of 9 elements differ, by " in said

@@ -10,7 +10,10 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .inputs import Program
 
 EPILOG = """\
 input:
@@ -32,7 +35,8 @@ examples:
   cat test.jaxpr | dumpir - --passes default --compare the same of textual IR
   dumpir --list-passes; dumpir --show-pipeline --target cuda; dumpir --list-stages
 
-stages: jaxpr; each pass by its name (the second run of one as name-2); optimized (after the last pass); stablehlo;
+stages: jaxpr; each pass by its name (the second run of one as name-2); optimized (what is lowered: after the last
+pass, without the arguments that it does not use); stablehlo;
 IREE's phases; plan (memory and order); assembly, ptx or spirv (code: any of them). Groups: transformations
 (what grad, vmap, ... did while the program was traced), passes, iree, all.
 
@@ -67,6 +71,8 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument("--passes", "-p", metavar="PIPELINE", help="passes to run, or 'default' (the target's pipeline); "
                    "textual IR has none by default")  # fmt: skip
     p.add_argument("--target", "-t", help="compile for this target (default: the function's device, or cpu)")
+    p.add_argument("--donate", nargs="+", type=int, metavar="N", help="the numbers of the arguments whose memory the "
+                   "program may use (default: those that the function gives away; none of textual IR)")  # fmt: skip
     p.add_argument("--diff", "-d", action="store_true", help="show the difference between successive stages "
                    "(default: of all passes)")  # fmt: skip
     p.add_argument("-o", "--output", metavar="DIR", help="write a file for each stage, in a folder for each function")
@@ -191,7 +197,7 @@ def _run(options: argparse.Namespace) -> int:
         raise _UsageError("--json is for --memory")
     if options.json and (options.stage or options.diff or options.timing or options.compare):
         raise _UsageError("--json prints nothing but --memory: leave out --stage, --diff, --timing and --compare")
-    programs = load(source, options.args, options.script_args)
+    programs = [_with_donated(p, options.donate) for p in load(source, options.args, options.script_args)]
     data: list[dict[str, Any]] = []
     for i, program in enumerate(programs):
         if i and options.output is None and not options.json:
@@ -200,6 +206,16 @@ def _run(options: argparse.Namespace) -> int:
     if options.json and options.output is None:
         print(json.dumps(data, indent=1))
     return FINE
+
+
+def _with_donated(program: Program, donated: Sequence[int] | None) -> Program:
+    if donated is None:
+        return program
+    count = len(program.closed.in_avals)
+    for i in donated:
+        if not 0 <= i < count:
+            raise _UsageError(f"--donate {i}: {program.name} takes {count} argument(s), numbered from 0")
+    return dataclasses.replace(program, donated=tuple(donated))
 
 
 def _check_pipeline(options: argparse.Namespace) -> None:

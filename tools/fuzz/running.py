@@ -175,7 +175,7 @@ def _lowered(run: _Run, outcome: Outcome) -> None:
     target = devices("cpu")[0].target
     donated = [i for i, a in enumerate(run.program.args) if a.donated]
     try:
-        optimized = run_pipeline(run.closed, target)
+        optimized = run_pipeline(run.closed, target, donated)
         got = reference.eval_jaxpr(optimized, *run.program.values())
         lower_optimized(optimized, target, "main", donated)
     except Exception as error:
