@@ -9,10 +9,10 @@ from typing import Any
 
 from quire.backends.plan.lives import Held, Lives, Moment
 from quire.backends.plan.plan import STAGED, Plan, Range, apart, lines_of
-from quire.compiling.compiled_function import result_paths
 from quire.compiling.donation import Fate, fates
 from quire.compiling.memory_analysis import Role, main_plan, planned_allocations, roles, shown_lines
 from quire.compiling.stage_texts import Stages
+from quire.compiling.tracing import result_paths
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
 
