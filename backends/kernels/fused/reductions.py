@@ -30,7 +30,7 @@ from ..core.target import KernelTarget
 from ..core.values import Operand, Value
 from ..elements.memory import Memory
 from ..elements.operations import HALF, Expand
-from .reduction_cluster import ARG, COMBINE, ReductionCluster, Space
+from .reduction_cluster import ARG, ReductionCluster, Space
 from .reduction_values import Accumulator, Frame, Kept, ReductionEmitter
 from .short_rows import keep_columns, several_rows
 
@@ -377,4 +377,4 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {where}"), partial)
 
 
-__all__ = ["ARG", "COMBINE", "Partial", "ReductionKernel", "keep", "passes_over", "reduction_kernel", "vector_lanes"]
+__all__ = ["Partial", "ReductionKernel", "keep", "passes_over", "reduction_kernel", "vector_lanes"]

@@ -150,7 +150,9 @@ class _Pool(WindowLoops):
                 combined: list[Value] = []
                 for offsets in phases:
                     xs = [self.strided(row, t * stride + k * inner, places, stride, inner) for k in offsets]
-                    combined.append(functools.reduce(self.combine, xs) if xs else self.identity(lanes))
+                    # A sum starts with 0 also where there is no padding.
+                    start = [] if xs and self.op != "sum" else [self.identity(lanes)]
+                    combined.append(functools.reduce(self.combine, start + xs))
                 return self.interleaved(combined, inner)
 
             if apart == 1:
