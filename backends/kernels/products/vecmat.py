@@ -60,8 +60,6 @@ def vecmat(
         number, part = b.divmod(piece, plan.parts)
         left, right, result = p.origins(b, number)
         column = part * width
-        if plan.parts * width != p.n:
-            column = b.smin(column, p.n - width)
         source, sums = right + column, result + column
         add_rows(sums, source, numbers(left, first), True, p.rhs.row)
         with b.for_(first, p.k, plan.rows) as k:

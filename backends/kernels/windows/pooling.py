@@ -53,7 +53,7 @@ def pooling(op: Op, operand: Spec, windows: Windows, target: KernelTarget) -> Ke
     dims, inner = windows.channels(operand.shape)
     channels = inner >= pool.lanes
     pieces, make = pool.channels(dims, inner) if channels else pool.rows(dims - 1, inner)
-    groups = max(1, min(pieces, target.workgroups, result.size * windows.size // GROUP_ELEMENTS))
+    groups = target.groups(result.size * windows.size, GROUP_ELEMENTS, pieces)
     with b.distributed(pieces, groups) as piece:
         make(piece)
     how = f"vectors of {inner} channels" if channels else "rows, combined on the stack"
