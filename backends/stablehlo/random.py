@@ -13,16 +13,14 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import random as rn
 
-from ..kernels import NoKernel
 from ..kernels.random import bits
 from . import hlo
 from .elementwise import spread
 from .host_calls import emit_host_call
-from .kernel_calls import attempt, call
+from .kernel_calls import call, chosen
 from .lowering import Ctx, lowering
 
 U32, U64 = dtypes.uint32, dtypes.uint64
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def _like(x: Any, value: int, dtype: Any = U32) -> Any:
@@ -35,10 +33,10 @@ def _rotate(x: Any, bits: int) -> Any:
 
 def threefry(k1: Any, k2: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     """20 rounds of Threefry 2x32 on four values of one shape."""
-    keys = (k1, k2, hlo.xor(hlo.xor(k1, k2), _like(k1, 0x1BD11BDA)))
+    keys = (k1, k2, hlo.xor(hlo.xor(k1, k2), _like(k1, rn.PARITY)))
     x1, x2 = hlo.add(x1, k1), hlo.add(x2, k2)
     for i in range(5):
-        for r in _ROTATIONS[i % 2]:
+        for r in rn.ROTATIONS[i % 2]:
             x1 = hlo.add(x1, x2)
             x2 = hlo.xor(x1, _rotate(x2, r))
         x1 = hlo.add(x1, keys[(i + 1) % 3])
@@ -57,8 +55,8 @@ def random_bits(ctx: Ctx, k1: Any, k2: Any, *, shape: tuple[int, ...], dtype: An
     full = (*batch, *shape)
     if not math.prod(full):
         return hlo.full(0, full, dtype)
-    kernel = attempt(ctx, lambda target: bits.random_bits(batch, shape, dtype, target))
-    if not isinstance(kernel, NoKernel):
+    kernel = chosen(ctx, lambda target: bits.random_bits(batch, shape, dtype, target))
+    if kernel is not None:
         return call(ctx, kernel, [hlo.reshape(k, [math.prod(batch)]) for k in (k1, k2)])[0]
     low = hlo.reshape(hlo.iota((size,), 0, U32), shape)
     inner = tuple(range(len(batch), len(full)))

@@ -23,7 +23,8 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
 from ..core.errors import NoKernel
-from ..core.values import Value, like
+from ..core.values import Value
+from ..elements.monoids import REDUCTIONS, start_of
 from ..elements.operations import HALF, Element, bits_of, choose, is_number, precedes, threefry, width_of
 from .interpreter import Array, Interpreter, RegisterArray, Stored, axis_of, moved, objects, rule
 
@@ -40,6 +41,7 @@ def _in_lane(d: int, lane: tuple[int, int] | None) -> bool:
 
 @rule(st.broadcast_in_dim_p)
 def broadcast_in_dim(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The same elements, with axes of one where they are repeated. Raises NoKernel for repeated lanes."""
     shape, where = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     t = it.in_registers(x)
     lane = None
@@ -73,11 +75,13 @@ def reshaped(it: Interpreter, t: RegisterArray, new: tuple[int, ...]) -> Registe
 
 @rule(st.reshape_p)
 def reshape(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """See :func:`reshaped`."""
     return [reshaped(it, it.in_registers(x), tuple(eqn.params["new_sizes"]))]
 
 
 @rule(st.squeeze_p)
 def squeeze(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
+    """The same elements without dimensions of one."""
     gone = eqn.params["dimensions"]
     if isinstance(x, Stored) and not any(_in_lane(d, x.lane) for d in gone):
         keep = [d for d in range(len(x.shape)) if d not in gone]
@@ -88,6 +92,7 @@ def squeeze(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
 
 @rule(st.transpose_p)
 def transpose(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The elements with their axes in another order; lanes stay neighbours."""
     order, t = eqn.params["permutation"], it.in_registers(x)
     shape = tuple(t.shape[d] for d in order)
     if t.lane is None:
@@ -102,6 +107,7 @@ def transpose(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
 
 @rule(st.slice_p)
 def slice_(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
+    """Some of the elements; lanes are taken whole."""
     start, stop = eqn.params["start_indices"], eqn.params["limit_indices"]
     strides = eqn.params["strides"] or (1,) * len(start)
     shape = eqn.outputs[0].aval.shape
@@ -121,6 +127,7 @@ def slice_(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
 
 @rule(st.split_p)
 def split(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The elements of each part; lanes are taken whole."""
     d, t = eqn.params["axis"], it.in_registers(x)
     if _in_lane(d, t.lane):
         raise NoKernel("lanes are split")
@@ -131,6 +138,7 @@ def split(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
 
 @rule(st.rev_p)
 def rev(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The elements in reverse order, but not along lanes."""
     t = it.in_registers(x)
     if any(_in_lane(d, t.lane) for d in eqn.params["dimensions"]):
         raise NoKernel("lanes are reversed")
@@ -140,6 +148,7 @@ def rev(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
 
 @rule(st.concatenate_p)
 def concatenate(it: Interpreter, eqn: Eqn, *xs: Array) -> list[RegisterArray]:
+    """The elements of all operands side by side, but not along lanes."""
     tiles, lane = it.same_lanes([it.in_registers(x) for x in xs])
     d = eqn.params["dimension"]
     if _in_lane(d, lane):
@@ -150,6 +159,7 @@ def concatenate(it: Interpreter, eqn: Eqn, *xs: Array) -> list[RegisterArray]:
 
 @rule(st.pad_p)
 def pad(it: Interpreter, eqn: Eqn, x: Array, value: Array) -> list[RegisterArray]:
+    """The elements with others around and between them, but not along lanes."""
     t, filler = it.in_registers(x), it.in_registers(value).scalar
     shape, data = list(t.shape), it.full(t)
     for d, (low, high, interior) in enumerate(eqn.params["padding_config"]):
@@ -171,6 +181,7 @@ def pad(it: Interpreter, eqn: Eqn, x: Array, value: Array) -> list[RegisterArray
 
 @rule(st.tile_p)
 def tile(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The elements repeated, but not along lanes."""
     t = it.in_registers(x)
     reps = eqn.params["reps"]
     if any(r != 1 and _in_lane(d, t.lane) for d, r in enumerate(reps)):
@@ -185,11 +196,13 @@ def tile(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
 
 @rule(st.optimization_barrier_p)
 def optimization_barrier(it: Interpreter, eqn: Eqn, *xs: Array) -> list[Array]:
+    """The operands: a kernel is one piece already."""
     return list(xs)
 
 
 @rule(st.iota_p)
 def iota(it: Interpreter, eqn: Eqn) -> list[RegisterArray]:
+    """Numbers known while the kernel is built; along lanes, vectors of places. Raises NoKernel for many numbers."""
     shape, d, dtype = tuple(eqn.params["shape"]), eqn.params["dimension"], eqn.outputs[0].aval.dtype
     space = it.space
     count = 0 if space is None else len(space.shape)
@@ -246,18 +259,24 @@ def _across(it: Interpreter, combine: Combine, chunks: Sequence[Element], dtype:
     return _tree(combine, scalars)
 
 
-def reduced(it: Interpreter, t: RegisterArray, axes: Sequence[int], dtype: DType, combine: Combine) -> RegisterArray:
-    """A tile combined over some dimensions."""
+def reduced(it: Interpreter, t: RegisterArray, axes: Sequence[int], dtype: DType, p: Primitive) -> RegisterArray:
+    """An array combined over some dimensions by an elementwise primitive."""
+
+    def combine(x: Element, y: Element) -> Element:
+        return it.elements.apply(p, {}, (dtype, dtype), dtype, (x, y))
+
     lane = t.lane
     inner = [d for d in axes if not _in_lane(d, lane)]
     over = [d for d in axes if _in_lane(d, lane)]
     data = t.data
-    for d in sorted(inner, reverse=True):
-        axis = axis_of(d, lane)
+    for number, d in enumerate(sorted(inner, reverse=True)):
+        axis, start = axis_of(d, lane), number == 0
         items = np.moveaxis(np.broadcast_to(data, (*data.shape[:axis], t.shape[d], *data.shape[axis + 1 :])), axis, 0)
         out = objects(items.shape[1:])
         for index in np.ndindex(out.shape):
-            out[index] = _tree(combine, [items[(k, *index)] for k in range(t.shape[d])])
+            out[index] = _tree(
+                combine, [*(items[(k, *index)] for k in range(t.shape[d])), *(start_of(p, dtype) if start else ())]
+            )
         data = out
     rest = [d for d in range(len(t.shape)) if d not in axes]
     shape = tuple(t.shape[d] for d in rest)
@@ -275,7 +294,8 @@ def reduced(it: Interpreter, t: RegisterArray, axes: Sequence[int], dtype: DType
     out = objects(items.shape[1:])
     for index in np.ndindex(out.shape):
         lifted = [it.elements.lift(items[(k, *index)], dtype, w) for k, w in enumerate(chunks)]
-        out[index] = _across(it, combine, lifted, dtype)
+        total = _across(it, combine, lifted, dtype)
+        out[index] = total if inner else _tree(combine, [total, *start_of(p, dtype)])
     return RegisterArray(shape, dtype, out)
 
 
@@ -287,7 +307,7 @@ def _reduction(p: Primitive) -> Any:
             t = it.map(lambda e: it.elements.convert(e, dtype, wide), [t], wide)
         if any(t.shape[d] == 0 for d in axes):
             raise NoKernel("a reduction of no elements")
-        out = reduced(it, t, axes, wide, lambda a, b: it.elements.apply(p, {}, (wide, wide), wide, (a, b)))
+        out = reduced(it, t, axes, wide, p)
         if wide != dtype:
             out = it.map(lambda e: it.elements.convert(e, wide, dtype), [out], dtype)
         return [out]
@@ -295,10 +315,6 @@ def _reduction(p: Primitive) -> Any:
     return apply
 
 
-REDUCTIONS: dict[Primitive, Primitive] = {
-    rd.reduce_sum_p: ew.add_p, rd.reduce_prod_p: ew.mul_p, rd.reduce_max_p: ew.max_p, rd.reduce_min_p: ew.min_p,
-    rd.reduce_and_p: ew.and_p, rd.reduce_or_p: ew.or_p, rd.reduce_xor_p: ew.xor_p,
-}  # fmt: skip
 for _p, _op in REDUCTIONS.items():
     rule(_p)(_reduction(_op))
 
@@ -343,11 +359,11 @@ def _cumulative(p: Primitive) -> Any:
         order = list(reversed(steps)) if eqn.params["reverse"] else list(steps)
         wide = dtypes.float32 if t.dtype in HALF and p in (ew.add_p, ew.mul_p) else t.dtype
         for index in np.ndindex(data.shape[1:]):
-            total: Element | None = None
+            total = start_of(p, wide)
             for k in order:
                 item = it.elements.convert(data[(k, *index)], t.dtype, wide)
-                total = item if total is None else it.elements.apply(p, {}, (wide, wide), wide, (total, item))
-                data[(k, *index)] = it.elements.convert(total, wide, t.dtype)
+                total = [it.elements.apply(p, {}, (wide, wide), wide, (total[0], item)) if total else item]
+                data[(k, *index)] = it.elements.convert(total[0], wide, t.dtype)
         return [RegisterArray(t.shape, t.dtype, np.moveaxis(data, 0, axis), t.lane)]
 
     return apply
@@ -364,6 +380,7 @@ for _p, _op in {
 
 @rule(rn.threefry2x32_p)
 def threefry2x32(it: Interpreter, eqn: Eqn, *xs: Array) -> list[RegisterArray]:
+    """The hash of each element."""
     tiles = [it.in_registers(x) for x in xs]
     pairs: dict[Any, tuple[Element, Element]] = {}
 
@@ -378,6 +395,7 @@ def threefry2x32(it: Interpreter, eqn: Eqn, *xs: Array) -> list[RegisterArray]:
 
 @rule(rn.random_bits_p)
 def random_bits(it: Interpreter, eqn: Eqn, k1: Array, k2: Array) -> list[RegisterArray]:
+    """The hashes of the elements' flat places under one key, or a key for each of some dimensions."""
     shape, dtype = tuple(eqn.params["shape"]), eqn.outputs[0].aval.dtype
     counter = objects(())
     counter[()] = 0
@@ -410,6 +428,7 @@ def random_bits(it: Interpreter, eqn: Eqn, k1: Array, k2: Array) -> list[Registe
 
 @rule(ct.dot_general_p)
 def dot_general(it: Interpreter, eqn: Eqn, x: Array, y: Array) -> list[RegisterArray]:
+    """Sums of products, all written out. Raises NoKernel past :data:`MOST_PRODUCTS`."""
     (cx, cy), (bx, by) = eqn.params["dimension_numbers"]
     aval = eqn.outputs[0].aval
     wide = dtypes.float32 if aval.dtype in HALF else aval.dtype
@@ -449,7 +468,7 @@ def dot_general(it: Interpreter, eqn: Eqn, x: Array, y: Array) -> list[RegisterA
     axes = range(len(shape), len(sizes))
     if any(n == 0 for n in sizes):
         raise NoKernel("a contraction of no elements")
-    out = reduced(it, products, list(axes), wide, lambda p, q: it.elements.apply(ew.add_p, {}, pair, wide, (p, q)))
+    out = reduced(it, products, list(axes), wide, ew.add_p)
     if wide != aval.dtype:
         out = it.map(lambda e: it.elements.convert(e, wide, aval.dtype), [out], aval.dtype)
     return [out]
@@ -477,6 +496,7 @@ def start_index(it: Interpreter, x: Array, limit: int) -> Value | int:
 
 @rule(ix.dynamic_slice_p)
 def dynamic_slice(it: Interpreter, eqn: Eqn, x: Array, *starts: Array) -> list[Any]:
+    """Elements picked by comparisons, or a part of an array in memory. Raises NoKernel for parts of lanes."""
     sizes = tuple(eqn.params["slice_sizes"])
     for d, n in enumerate(sizes):
         if _in_lane(d, x.lane) and n != x.shape[d]:
@@ -520,6 +540,7 @@ def _picked(it: Interpreter, items: Any, at: Value, n: int, choices: int, x: Reg
 
 @rule(ix.dynamic_update_slice_p)
 def dynamic_update_slice(it: Interpreter, eqn: Eqn, x: Array, update: Array, *starts: Array) -> list[RegisterArray]:
+    """Elements replaced by comparisons. Raises NoKernel for parts of lanes, and for too many places."""
     (t, u), lane = it.same_lanes([it.in_registers(x), it.in_registers(update)])
     for d in range(len(t.shape)):
         if _in_lane(d, lane) and u.shape[d] != t.shape[d]:
@@ -551,4 +572,4 @@ def dynamic_update_slice(it: Interpreter, eqn: Eqn, x: Array, update: Array, *st
     return [RegisterArray(t.shape, t.dtype, data, lane)]
 
 
-__all__ = ["REDUCTIONS", "like", "start_index"]
+__all__ = ["start_index"]
