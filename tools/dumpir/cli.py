@@ -267,11 +267,13 @@ def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
 
 def _chosen(options: argparse.Namespace, stages, textual: bool) -> list[str]:  # noqa: ANN001
     """The stages to show, in the order given; groups are their members."""
-    from quire.stages import JAXPR, STABLEHLO
+    from quire.stages import JAXPR, OPTIMIZED, STABLEHLO
 
     order = list(stages)
     traced = order.index(JAXPR)
     passes = order[traced + 1 : order.index(STABLEHLO)]
+    if stages.keep_unused:  # what is lowered is what the last pass gave
+        passes.remove(OPTIMIZED)
     groups = {
         "all": order, "transformations": order[:traced], "passes": [JAXPR, *passes],
         "iree": order[order.index(STABLEHLO) + 1 :],
