@@ -19,7 +19,9 @@ def check(path: Path, mark: str, printed: str, update: bool) -> None:
         return
     if not update:
         difference = "\n".join(difflib.unified_diff(expected, got, "expected", "printed", lineterm=""))
-        raise AssertionError(f"{path.name} prints something else (pytest {path.parent} --update accepts it):\n{difference}")
+        raise AssertionError(
+            f"{path.name} prints something else (pytest {path.parent} --update accepts it):\n{difference}"
+        )
     while given and not given[-1].strip():
         given.pop()
     path.write_text("\n".join([*given, "", *(f"{mark} {line}".rstrip() for line in got)]) + "\n", encoding="utf-8")
