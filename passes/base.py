@@ -147,6 +147,7 @@ def pass_to_str(p: Pass) -> str:
 
 
 def option_to_str(value: Any) -> str:
+    """An option's value as a pipeline's text has it: ``true``, ``none``, ``0|2``."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
