@@ -42,8 +42,11 @@ DEFAULT_PIPELINES: Mapping[str, str] = MappingProxyType(
 
 
 def default_pipeline(target: str) -> str:
-    """The default pipeline of a target, by its name."""
-    return DEFAULT_PIPELINES.get(target, _DEFAULT)
+    """The default pipeline of a target, by its name.
+
+    A target that is registered elsewhere updates and merges too: both passes leave programs alone where it has no kernels.
+    """
+    return DEFAULT_PIPELINES.get(target, _DEFAULT + ",updates,merge-alike")
 
 
 @dataclasses.dataclass(frozen=True)
