@@ -34,6 +34,7 @@ def wide(dtype: DType) -> DType:
 
 
 def is_nan(x: Value) -> Value:
+    """Where x is NaN."""
     return hlo.compare(x, x, "NE")
 
 

@@ -366,7 +366,7 @@ class CompiledFunction:
             names = self._names(args, kwargs)
             given = ", ".join(f"{n} on {device_of(x)}" for n, x in zip(names, leaves) if type(x) is Array)
             raise ValueError(
-                f"{self._name}: the arguments live on different devices: {given}{where(current_source(3))}. Move them to "
+                f"{self._name}: the arguments live on different devices: {given}{where(current_source())}. Move them to "
                 "one with quire.device_put(x, device)"
             )
         if found:

@@ -256,8 +256,9 @@ class Stages(Mapping[str, str]):
         reason = not_comparable(self.program)
         if reason is not None:
             return f"not compared: {reason}"
-        given = self.manager.compare_inputs
-        args = random_inputs(self.program.in_avals) if given is None else [np.asarray(x) for x in given]
+        program: ClosedJaxpr = self.result.reference
+        given = self.manager.compare_inputs if program is self.program else None
+        args = random_inputs(program.in_avals) if given is None else [np.asarray(x) for x in given]
         passes = f"the {len(self.result.records)} passes" if self.manager.passes else "no passes"
         try:
             if self.target.name not in PLATFORMS:
@@ -269,13 +270,13 @@ class Stages(Mapping[str, str]):
         if device.target.fingerprint() != self.target.fingerprint():  # the target of a device that is here
             lowered = lower_optimized(replace(self.request, target=device.target), self.result.program)
         executable = compile_lowered(lowered, device)
-        avals = self.program.out_avals
+        avals = program.out_avals
         got = run(executable, lowered.kept, lowered.results, avals, args)
-        found = compared(self.program, args, got)
+        found = compared(program, args, got)
         if isinstance(found, Difference):
             raise MiscompiledError(
                 f"the compiled program changes the numbers ({passes} do not: it is lowering or IREE): {found}\n"
-                f"  {blame(self.program, args, device, found.result)}"
+                f"  {blame(program, args, device, found.result)}"
             )
         return f"{found}: {len(avals)} results, after {passes} and compiled for {device}"
 

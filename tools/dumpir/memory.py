@@ -107,7 +107,7 @@ def memory_of(stages: Stages, names: Sequence[str] = (), out_tree: Any = None) -
 class _Reader:
     def __init__(self, stages: Stages, names: Sequence[str], out_tree: Any) -> None:
         self.stages, self.lowered = stages, stages.lowered
-        self.closed: ClosedJaxpr = stages.program
+        self.closed: ClosedJaxpr = stages.result.reference  # the traced program, or what a transformation made of it
         count = len(self.closed.in_avals)
         self.names = list(names) if len(names) == count else [f"argument {i}" for i in range(count)]
         paths = result_paths(out_tree) if out_tree is not None else ()
