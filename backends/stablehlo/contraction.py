@@ -165,18 +165,28 @@ def _called(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Any]) -> 
 def emit_dot(
     lhs: Any, rhs: Any, dimension_numbers: ct.DotDimensionNumbers, total: DType, precision: ct.PrecisionPair = None
 ) -> Any:
-    """One stablehlo.dot_general that sums in `total`."""
+    """One stablehlo.dot_general that sums in `total`; four, of the parts, for complex numbers.
+
+    IREE makes four of it as well, after it has put dimensions of one element into the operands. It computes an operand's parts
+    for that, and where it then finds them equal to parts that others read, it takes one for the other.
+    """
+    if dtypes.is_complex(total):
+        part = dtypes.real_dtype(total)
+        x, y = ((hlo.real(v), hlo.imag(v)) for v in (hlo.convert(lhs, total), hlo.convert(rhs, total)))
+
+        def product(a: Any, b: Any) -> Any:
+            return emit_dot(a, b, dimension_numbers, part, precision)
+
+        return hlo.complex(
+            hlo.subtract(product(x[0], y[0]), product(x[1], y[1])), hlo.add(product(x[0], y[1]), product(x[1], y[0]))
+        )
     (lc, rc), (lb, rb) = dimension_numbers
     lhs, rhs = hlo.no_fill(lhs), hlo.no_fill(rhs)
     x, y = hlo.shape_of(lhs), hlo.shape_of(rhs)
+    free = ct.dot_free_dims(len(x), lc, lb), ct.dot_free_dims(len(y), rc, rb)
+    shape = [*(x[i] for i in lb), *(x[i] for i in free[0]), *(y[i] for i in free[1])]
     if math.prod(x[i] for i in lc) == 1:
-        # IREE makes a multiplication of it, which for vectors of one element keeps the operands' dtype.
-        lhs, rhs = hlo.convert(lhs, total), hlo.convert(rhs, total)
-    shape = [
-        *(x[i] for i in lb),
-        *(x[i] for i in ct.dot_free_dims(len(x), lc, lb)),
-        *(y[i] for i in ct.dot_free_dims(len(y), rc, rb)),
-    ]
+        return _outer(lhs, rhs, (lb, rb), free, shape, total)
     numbers = hlo.parse_attr(
         f"#stablehlo.dot<lhs_batching_dimensions = {list(lb)}, rhs_batching_dimensions = {list(rb)}, "
         f"lhs_contracting_dimensions = {list(lc)}, rhs_contracting_dimensions = {list(rc)}>"
@@ -185,6 +195,24 @@ def emit_dot(
         "stablehlo.dot_general", [lhs, rhs], types.tensor_type(tuple(shape), total),
         dot_dimension_numbers=numbers, **precision_config(precision),
     )  # fmt: skip
+
+
+def _outer(
+    lhs: Any, rhs: Any, batch: Sequence[Sequence[int]], free: Sequence[Sequence[int]], shape: Sequence[int], total: DType
+) -> Any:  # fmt: skip
+    """A product that sums nothing, as a multiplication.
+
+    IREE makes one of it too, which for vectors of one element keeps the operands' dtype.
+    """
+    n_batch, n_left = len(batch[0]), len(free[0])
+    spread: list[Any] = []
+    for operand, b, f, start in ((lhs, batch[0], free[0], n_batch), (rhs, batch[1], free[1], n_batch + n_left)):
+        order = [*b, *f]
+        summed = [i for i in range(len(hlo.shape_of(operand))) if i not in order]
+        moved = hlo.transpose(hlo.convert(operand, total), [*order, *summed])
+        kept = hlo.reshape(moved, hlo.shape_of(moved)[: len(order)])
+        spread.append(hlo.broadcast(kept, shape, [*range(n_batch), *range(start, start + len(f))]))
+    return hlo.multiply(*spread)
 
 
 @lowering(ct.dot_general_p)

@@ -112,6 +112,10 @@ def _is_spread(x: Value, depth: int = _DEPTH) -> bool:
         return bool(hlo.shape_of(owner.operands[0]))
     if owner.name == "stablehlo.iota":
         return True
+    if owner.name in ("stablehlo.case", "stablehlo.if"):  # of branches that give the same IREE takes it
+        number = mlir.OpResult(x).result_number
+        given = [list(region.blocks[0].operations)[-1].operands[number] for region in owner.regions]
+        return any(_is_spread(v, depth - 1) for v in given)
     size = math.prod(hlo.shape_of(x))
     # Operands of a kernel's dispatch are not all tensors: sizes are of type index.
     tensors = [v for v in owner.operands if isinstance(v.type, mlir.RankedTensorType)]

@@ -112,7 +112,32 @@ def test_sums_of_products_with_rows_and_positions():
         Case("tiled", lambda v: [qnp.sum(qnp.tile(v, 4).reshape(4, 3) * w.reshape(4, 3))], [v]),
         Case("positions", lambda v: [qnp.sum(qnp.tri(6, 2, dtype="float32") * w.reshape(6, 2)) + v], [v]),
         Case("numbers", lambda v: [qnp.sum(lax.broadcasted_iota("float32", (6, 2), 1) * w.reshape(6, 2)) + v], [v]),
+        Case("branches", rows_of_branches, [np.ones((8, 8), np.float32), np.bool_(True)]),
     ])  # fmt: skip
+
+
+def rows_of_branches(x, p):
+    """Both branches give the same rows."""
+    rows = qnp.broadcast_to(x[None], (8, 8, 8))
+    y = lax.cond(p, lambda y: (rows, y), lambda y: (rows, qnp.fft.fft(y).real), x)
+    return [qnp.sum(y[0] * np.cos(np.arange(512, dtype="float32")).reshape(8, 8, 8)), y[1]]
+
+
+def test_parts_of_complex_products_that_others_read():
+    """IREE takes one of a dispatch's results for another where two pairs of them are equal."""
+    rng = np.random.default_rng(0)
+    a = (rng.standard_normal(3) + 1j * rng.standard_normal(3)).astype(np.complex64)
+
+    def f(a):
+        b = a * (qnp.mean(a, keepdims=True) + 1)
+        c = qnp.tile(0.1 * b + qnp.sum(b, keepdims=True) * 0.5, (2, 1))
+        return b, c, c @ b
+
+    def with_cotangents(a):
+        y, pull = quire.vjp(f, a)
+        return [*y, *pull(tuple(0.5 - 0.25 * v for v in y))]
+
+    check([Case("tiled", with_cotangents, [a], rtol=1e-4, atol=1e-5)])
 
 
 def test_products_over_one_element():

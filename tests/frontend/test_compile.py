@@ -318,3 +318,96 @@ def test_no_warning_on_an_ordinary_program():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert float(quire.compile(lambda x: x + 1)(1.0)) == 2.0
+
+
+# -- one way
+
+
+def test_a_miss_takes_the_steps_trace_lower_compile(monkeypatch):
+    """What a call compiles is what `lower` shows, and what `lower().compile()` compiles."""
+    from quire.compiling import aot
+
+    modules = []
+    compile_program = aot.compile_program
+
+    def recorded(request, device, lowering):
+        modules.append(lowering().module.text())
+        return compile_program(request, device, lowering)
+
+    monkeypatch.setattr(aot, "compile_program", recorded)
+
+    def f(x, y, unused):
+        return {"z": qnp.sin(x) @ x + y[0], "y": y}
+
+    x, rest = np.ones((5, 5), np.float32), ((qnp.float32(2), 3), np.ones(2))
+    first = quire.compile(f, donate_argnums=0)(qnp.asarray(x), *rest)
+    lowered = quire.compile(f, donate_argnums=0).lower(x, *rest)
+    text = lowered.as_text()
+    ahead = lowered.compile()(qnp.asarray(x), *rest)
+    np.testing.assert_array_equal(first["z"], ahead["z"])
+    assert [m.rstrip("\n") for m in modules] == [text, text] and "stablehlo.dot_general" in text
+    assert lowered.program() is lowered.stages.lowered, "lowered once"
+
+
+def test_lower_for_another_target_compiles_for_that():
+    lowered = quire.jit(lambda x: qnp.sin(x)).trace(np.ones(3, np.float32)).lower(backend="vmvx")
+    assert lowered.request.target.name == "vmvx"
+    with pytest.raises(RuntimeError, match="target vmvx has no devices: programs for it are lowered only"):
+        lowered.compile()
+
+
+def test_a_function_compiled_twice_is_traced_once():
+    traces = []
+
+    def f(x):
+        traces.append(1)
+        return x * 2
+
+    x = np.ones(3, np.float32)
+    for _ in range(4):
+        np.testing.assert_array_equal(quire.jit(f)(x), 2 * x)
+    assert len(traces) == 1
+    first, second = quire.jit(f), quire.jit(f)
+    second(x), second(x)
+    assert first.cache_info().currsize == second.cache_info().currsize == 1
+    quire.jit(f, donate_argnums=0)(qnp.asarray(x))
+    assert len(traces) == 2, "other options, another program"
+    first.clear_cache()
+    second(x)
+    assert len(traces) == 3, "what one forgets, the other has forgotten"
+    quire.clear_caches()
+    first(x)
+    assert len(traces) == 4
+
+
+def test_what_is_compiled_of_a_function_goes_with_it():
+    import gc
+    import weakref
+
+    def make():
+        def f(x):
+            return x + 1
+
+        assert float(quire.jit(f)(1.0)) == 2.0
+        return weakref.ref(f)
+
+    gone = make()
+    gc.collect()
+    assert gone() is None
+
+
+def test_callables_that_are_equal_are_not_taken_for_each_other():
+    class Scaled:
+        def __init__(self, by):
+            self.by = by
+
+        def __eq__(self, other):
+            return True
+
+        def __hash__(self):
+            return 0
+
+        def __call__(self, x):
+            return x * self.by
+
+    assert float(quire.jit(Scaled(2.0))(3.0)) == 6.0 and float(quire.jit(Scaled(5.0))(3.0)) == 15.0
