@@ -13,14 +13,12 @@ from .rules import reference
 
 Array = np.ndarray[Any, Any]
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-
 
 def _threefry(k1: Array, k2: Array, x1: Array, x2: Array) -> tuple[Array, Array]:
-    keys = (k1, k2, k1 ^ k2 ^ np.uint32(0x1BD11BDA))
+    keys = (k1, k2, k1 ^ k2 ^ np.uint32(rn.PARITY))
     x1, x2 = x1 + k1, x2 + k2
     for i in range(5):
-        for r in _ROTATIONS[i % 2]:
+        for r in rn.ROTATIONS[i % 2]:
             x1 = x1 + x2
             x2 = (x2 << np.uint32(r)) | (x2 >> np.uint32(32 - r))
             x2 = x1 ^ x2

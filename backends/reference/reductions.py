@@ -103,6 +103,10 @@ def _cumulative(accumulate: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
+def _running_sum(x: Any, axis: int) -> Any:
+    return np.cumsum(x, axis, dtype=x.dtype) + x.dtype.type(0)  # a sum starts with 0: none is -0
+
+
 def _running_extremum(ufunc: np.ufunc) -> Callable[[Any, int], Any]:
     def accumulate(x: Any, axis: int) -> Any:
         out = ufunc.accumulate(x, axis)
@@ -123,7 +127,7 @@ def _log_sum_exp(x: Any, axis: int) -> Any:
     return np.moveaxis(out, 0, axis)
 
 
-reference.add(rd.cumsum_p, _cumulative(lambda x, axis: np.cumsum(x, axis, dtype=x.dtype)))
+reference.add(rd.cumsum_p, _cumulative(_running_sum))
 reference.add(rd.cumprod_p, _cumulative(lambda x, axis: np.cumprod(x, axis, dtype=x.dtype)))
 reference.add(rd.cummax_p, _cumulative(_running_extremum(np.maximum)))
 reference.add(rd.cummin_p, _cumulative(_running_extremum(np.minimum)))

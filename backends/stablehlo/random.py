@@ -22,7 +22,6 @@ from .kernel_calls import attempt, call
 from .lowering import Ctx, lowering
 
 U32, U64 = dtypes.uint32, dtypes.uint64
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def _like(x: Any, value: int, dtype: Any = U32) -> Any:
@@ -35,10 +34,10 @@ def _rotate(x: Any, bits: int) -> Any:
 
 def threefry(k1: Any, k2: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     """20 rounds of Threefry 2x32 on four values of one shape."""
-    keys = (k1, k2, hlo.xor(hlo.xor(k1, k2), _like(k1, 0x1BD11BDA)))
+    keys = (k1, k2, hlo.xor(hlo.xor(k1, k2), _like(k1, rn.PARITY)))
     x1, x2 = hlo.add(x1, k1), hlo.add(x2, k2)
     for i in range(5):
-        for r in _ROTATIONS[i % 2]:
+        for r in rn.ROTATIONS[i % 2]:
             x1 = hlo.add(x1, x2)
             x2 = hlo.xor(x1, _rotate(x2, r))
         x1 = hlo.add(x1, keys[(i + 1) % 3])

@@ -26,6 +26,12 @@ class RandomAlgorithm(enum.IntEnum):
         return self.name
 
 
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""By how many bits the rounds of Threefry 2x32 rotate: four rounds of the one row, four of the other, and so on."""
+PARITY = 0x1BD11BDA
+"""What the third key word of Threefry is, beside the exclusive or of the first two."""
+
+
 @primitive("threefry2x32", multiple_results=True)
 def threefry2x32_p(
     key1: ShapedArray, key2: ShapedArray, x1: ShapedArray, x2: ShapedArray

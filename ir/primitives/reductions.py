@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..dtypes import DType
 from ..jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, subst_eqn
 from ..primitive import Primitive, primitive
 from ..tracing import Tracer, trace_flat
+from . import elementwise as ew
 from .common import ANY, BITS, INEXACT, NUMBER, canonical_axes, check_axes, check_dtype
 
 Value = Any
@@ -251,7 +253,10 @@ def highest(dtype: DType) -> Any:
 
 
 def identity_of(monoid: str, dtype: DType) -> Any:
-    """The neutral value of add, mul, max, min, and, or, xor as a NumPy scalar of the dtype."""
+    """The neutral value of add, mul, max, min, and, or, xor as a NumPy scalar of the dtype.
+
+    Of add it is 0 and not -0, as in JAX: a sum of several -0 is 0.
+    """
     if monoid == "max":
         return lowest(dtype)
     if monoid == "min":
@@ -261,11 +266,39 @@ def identity_of(monoid: str, dtype: DType) -> Any:
     return np.asarray(1 if monoid == "mul" else 0).astype(dtype)[()]
 
 
-_MONOID_DTYPES = {"add": NUMBER, "mul": NUMBER, "max": ANY, "min": ANY, "and": BITS, "or": BITS, "xor": BITS}
-_MONOID_REDUCTIONS = {
-    "add": reduce_sum_p, "mul": reduce_prod_p, "max": reduce_max_p, "min": reduce_min_p,
-    "and": reduce_and_p, "or": reduce_or_p, "xor": reduce_xor_p,
+@dataclass(frozen=True)
+class Monoid:
+    """An associative operation with a neutral value, which reductions, scans, windows and scatters combine elements by.
+
+    Attributes:
+        combine: the operation on two elements; its name is the monoid's.
+        reduction: the operation along axes.
+        dtypes: of the elements.
+    """
+
+    combine: Primitive
+    reduction: Primitive
+    dtypes: tuple[DType, ...]
+
+    @property
+    def name(self) -> str:
+        """add, mul, max, min, and, or, xor."""
+        return self.combine.name
+
+    def neutral(self, dtype: DType) -> Any:
+        """What an empty reduction is, and each reduction starts with, as a NumPy scalar."""
+        return identity_of(self.name, dtype)
+
+
+MONOIDS: dict[str, Monoid] = {
+    m.name: m
+    for m in (
+        Monoid(ew.add_p, reduce_sum_p, NUMBER), Monoid(ew.mul_p, reduce_prod_p, NUMBER),
+        Monoid(ew.max_p, reduce_max_p, ANY), Monoid(ew.min_p, reduce_min_p, ANY),
+        Monoid(ew.and_p, reduce_and_p, BITS), Monoid(ew.or_p, reduce_or_p, BITS), Monoid(ew.xor_p, reduce_xor_p, BITS),
+    )
 }  # fmt: skip
+"""All monoids by name."""
 
 
 def scalar_jaxpr(
@@ -299,9 +332,9 @@ def monoid_of(jaxpr: ClosedJaxpr) -> str | None:
     if len(inner.eqns) != 1 or len(inner.invars) != 2:
         return None
     (eqn,) = inner.eqns
-    if eqn.primitive.name not in _MONOID_DTYPES or list(inner.outvars) != list(eqn.outputs):
+    if eqn.primitive.name not in MONOIDS or list(inner.outvars) != list(eqn.outputs):
         return None
-    if set(eqn.inputs) != set(inner.invars) or inner.in_avals[0].dtype not in _MONOID_DTYPES[eqn.primitive.name]:
+    if set(eqn.inputs) != set(inner.invars) or inner.in_avals[0].dtype not in MONOIDS[eqn.primitive.name].dtypes:
         return None
     return eqn.primitive.name
 
@@ -345,7 +378,7 @@ def reduce(
         and aval_of(inits[0]).dtype == avals[0].dtype
         and is_identity(monoid, inits[0], avals[0].dtype)
     ):
-        return [_MONOID_REDUCTIONS[monoid].bind(operands[0], axes=dims)]
+        return [MONOIDS[monoid].reduction.bind(operands[0], axes=dims)]
     return reduce_p.bind(*operands, *inits, jaxpr=jaxpr, dimensions=dims)
 
 

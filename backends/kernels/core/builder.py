@@ -482,6 +482,14 @@ class KernelBuilder(ArithMixin):
         """Wait for all threads of the workgroup and make their writes visible (GPU)."""
         self._line("gpu.barrier")
 
+    def moved_inside(self, at: Value, width: int, size: int) -> Value:
+        """Where ``width`` elements from place ``at`` on, of ``size`` in all, begin so that none lies beyond the end.
+
+        ``at`` goes by steps of the width: its last value is moved back where the size is no multiple of it. Some elements
+        are then computed twice, and none needs a mask or a loop of its own. Not for what is updated in place.
+        """
+        return self.smin(at, size - width) if size % width else at
+
     @contextmanager
     def distributed(self, count: int, groups: int) -> Iterator[Value]:
         """Loop over ``count`` independent pieces, in ``groups`` contiguous shares, one a workgroup."""

@@ -10,6 +10,9 @@ from .builder import KernelBuilder
 from .target import KernelTarget
 from .values import Value
 
+#: Workgroups have so many elements at least, of rows that are gone over once or a few times.
+GROUP_ELEMENTS = 2048
+
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """The strides, in elements, of an array of ``shape`` without gaps, whose last dimension is contiguous."""
@@ -43,4 +46,4 @@ class Rows:
 
     def groups(self, target: KernelTarget) -> int:
         """Workgroups worth starting: none with less than some thousand elements."""
-        return max(1, min(self.count, target.workgroups, self.count * self.n // 2048))
+        return target.groups(self.count * self.n, GROUP_ELEMENTS, self.count)

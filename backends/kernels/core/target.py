@@ -27,6 +27,11 @@ class KernelTarget:
         """Vector registers of a CPU: 32 with AVX-512, 16 with earlier x86 vectors."""
         return 32 if self.vector_bytes >= 64 else 16
 
+    def groups(self, work: int, least: int, pieces: int | None = None) -> int:
+        """How many workgroups share some work: each has ``least`` of it or more, and one of the ``pieces`` or more."""
+        most = self.workgroups if pieces is None else min(pieces, self.workgroups)
+        return max(1, min(most, work // least))
+
     def lanes(self, bits: int) -> int:
         """Elements of ``bits`` bits in one vector register."""
         return max(1, self.vector_bytes * 8 // bits)

@@ -11,12 +11,17 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from quire.ir.primitives.reductions import identity_of
+
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.values import Buffer, Value, lanes, vector, width
 from .keys import from_ordered, ordered
 
 Op = Literal["sum", "prod", "max", "min", "logsumexp"]
+
+#: The IR's names of the monoids whose numbers are combined as they are.
+_MONOIDS = {"sum": "add", "prod": "mul"}
 
 #: One accumulated vector: its values, or for complex products and extremes real and imaginary parts.
 State = list[Value]
@@ -47,18 +52,13 @@ class Combiner:
 
     def identity(self, n: int) -> State:
         """The state of no elements."""
-        bits = width(self.elem)
-        number: float = {
-            "sum": 0 if self.dtype.kind in ("int", "uint", "bool") else -0.0,
-            "prod": 1,
-            "max": -(1 << (bits - 1)),
-            "min": (1 << (bits - 1)) - 1,
-            "logsumexp": -math.inf,
-        }[self.op]
-        state = [self.b.const(number, vector(n, self.elem))]
-        if self.dtype.parts == 2:
-            state.append(self.b.const(0.0 if self.op == "prod" else number, vector(n, self.elem)))
-        return state
+        if self.ordering:  # of the keys
+            bits = width(self.elem)
+            parts: list[float] = [-(1 << (bits - 1)) if self.op == "max" else (1 << (bits - 1)) - 1] * self.dtype.parts
+        else:
+            number = -math.inf if self.op == "logsumexp" else identity_of(_MONOIDS[self.op], self.dtype.numpy()).item()
+            parts = [number.real, number.imag] if self.dtype.parts == 2 else [number]
+        return [self.b.const(part, vector(n, self.elem)) for part in parts]
 
     def load(self, n: int, memory: Buffer, at: Value, count: int | None = None) -> State:
         """The states of ``n`` elements from flat ``at`` on; lanes from ``count`` on are the identity."""

@@ -29,6 +29,7 @@ from ..core.builder import KernelBuilder
 from ..core.dtypes import dtype_of
 from ..core.errors import NoKernel
 from ..core.values import Value, lanes, vector
+from . import threefry as rounds
 from .loops import while_loop
 from .trigonometry import cosine, sine
 
@@ -303,9 +304,6 @@ def choose(b: KernelBuilder, condition: Value | Cx, x: Element, y: Element) -> E
     return b.select(condition, x, y)
 
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-
-
 def precedes(e: Elements, dtype: DType, order: Primitive, x: Element, than: Element) -> Value:
     """Whether x goes before an element met earlier in an argmax (`order`: gt) or argmin (lt); NaN goes first."""
     pair, flag = (dtype, dtype), dtypes.bool_
@@ -324,15 +322,7 @@ def threefry(e: Elements, xs: Sequence[Element]) -> tuple[Value, Value]:
     width = max(map(width_of, xs))
     k1, k2, x1, x2 = (e.lift(x, dtypes.uint32, width) for x in xs)
     assert isinstance(k1, Value) and isinstance(k2, Value) and isinstance(x1, Value) and isinstance(x2, Value)
-    keys = (k1, k2, k1 ^ k2 ^ 0x1BD11BDA)
-    x1, x2 = x1 + k1, x2 + k2
-    for i in range(5):
-        for r in _ROTATIONS[i % 2]:
-            x1 = x1 + x2
-            x2 = x1 ^ ((x2 << r) | (x2 >> (32 - r)))
-        x1 = x1 + keys[(i + 1) % 3]
-        x2 = x2 + keys[(i + 2) % 3] + (i + 1)
-    return x1, x2
+    return rounds.threefry(e.b, (k1, k2), [x1 + k1], [x2 + k2])[0]
 
 
 def bits_of(e: Elements, xs: Sequence[Element], dtype: DType) -> Value:

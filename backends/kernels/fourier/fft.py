@@ -265,9 +265,7 @@ class _Fft:
             else:
                 blocks = -(-p.inner // form.width)
                 outer, block = (b.udiv(piece, blocks), b.urem(piece, blocks))
-                column = block * form.width
-                if p.inner % form.width:
-                    column = b.smin(column, p.inner - form.width)
+                column = b.moved_inside(block * form.width, form.width, p.inner)
                 start = outer * (size * p.inner) + column
             ends.append(Interleaved(b, self.buffers[i], start, parts, self.lanes, p.inner, swaps[i], scales[i]))
         return ends[0], ends[1]
@@ -277,8 +275,8 @@ class _Fft:
         p, b, n = self.p, self.b, self.lanes
         count = p.outer * p.inner
         first = piece * n
-        if count >= n and count % n:
-            first = b.smin(first, count - n)
+        if count >= n:
+            first = b.moved_inside(first, n, count)
         mask = b.const(1, f"vector<{n}xi1>") if count >= n else b.mask(n, count)
         lane = b.broadcast(b.cast(first, "i32"), n) + b.const_vector(range(n), "i32")
         outer, inner = b.udiv(lane, p.inner), b.urem(lane, p.inner)

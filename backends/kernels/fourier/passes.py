@@ -232,7 +232,7 @@ class Passes:
                 element(b.index(0))
             else:
                 with b.for_(0, s, n) as loop:
-                    element(b.smin(loop.index, s - n) if s % n else loop.index)
+                    element(b.moved_inside(loop.index, n, s))
 
         self._each_p(stage, group)
 
@@ -245,9 +245,7 @@ class Passes:
         area = dst
         shuffled = r & (r - 1) == 0 and taken == n
         with b.for_(0, stage.step, taken) as loop:
-            f = loop.index
-            if stage.step % taken:
-                f = b.smin(f, stage.step - taken)
+            f = b.moved_inside(loop.index, taken, stage.step)
             out = f * r
             results: list[list[Value]] = [[], []]
 

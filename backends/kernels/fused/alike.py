@@ -62,7 +62,7 @@ def alike_kernel(
     width = max(1, vector_lanes(cluster, target, work, size))
     moved = width > 1 and not in_place and all(p.size >= width for p in parts)
     # A power of two, so that sets of leaves of other sizes often ask for the same text.
-    groups = 1 << (max(1, min(target.workgroups, sum(p.size for p in parts) * work // WORK)).bit_length() - 1)
+    groups = 1 << (target.groups(sum(p.size for p in parts) * work, WORK).bit_length() - 1)
     tied = {r: o for p in parts for r, o in zip(p.results, p.operands)} if in_place else {}
     b = KernelBuilder("alike", operands, results, target, tied=tied, scalars=len(parts))
 

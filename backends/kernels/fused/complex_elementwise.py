@@ -61,12 +61,10 @@ def complex_elementwise(
     lanes, size = target.lanes(32), out.size
     scalars = {i: sources[i].load(0) for i, a in enumerate(operands) if not a.shape}
     steps = -(-size // lanes)
-    groups = max(1, min(target.workgroups, size // GRAIN))
+    groups = target.groups(size, GRAIN)
 
     def step(number: Value) -> None:
-        at = number * lanes
-        if size % lanes:  # the last vector is moved back
-            at = b.smin(at, size - lanes)
+        at = b.moved_inside(number * lanes, lanes, size)
         xs = [scalars[i] if i in scalars else s.load(at, lanes) for i, s in enumerate(sources)]
         y = elements.apply(p, params, [a.dtype for a in operands], out.dtype, xs)
         result.store(y, at, lanes)

@@ -66,7 +66,7 @@ def elementwise_kernel(
     cluster = ElementwiseCluster(jaxpr, math.prod(shape))
     width = vector_lanes(cluster, target, work, cluster.size)
     row = math.gcd(cluster.size, *(x.run for x in cluster.broadcasts.values()))
-    groups = max(1, min(target.workgroups, cluster.size * work // WORK))
+    groups = target.groups(cluster.size * work, WORK)
     if row < cluster.size and row >= LEAST_VECTORS * width:
         return _by_rows(cluster, target, expand, width, row, groups)
     return _flat(cluster, target, expand, width, groups)
@@ -344,7 +344,7 @@ def _by_rows(
                 else:
                     fixed[e.outputs[0]] = emitter.inputs[e.inputs[0]].load(base)  # type: ignore[index]
         with b.for_(start, stop, width) as loop:
-            i = b.smin(loop.index, b.index(row - width)) if row % width else loop.index
+            i = b.moved_inside(loop.index, width, row)
             emitter.run(Place(begin + i, width, i, bases, fixed))
     return ElementwiseKernel(_built(cluster, b, groups, f"rows of {row} elements"), ())
 

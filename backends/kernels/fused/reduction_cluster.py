@@ -13,12 +13,10 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 
 from ..core.errors import NoKernel
+from ..elements.monoids import REDUCTIONS
 
-COMBINE: dict[Primitive, Primitive] = {
-    rd.reduce_sum_p: ew.add_p, rd.reduce_prod_p: ew.mul_p, rd.reduce_max_p: ew.max_p, rd.reduce_min_p: ew.min_p,
-    rd.reduce_and_p: ew.and_p, rd.reduce_or_p: ew.or_p,
-}  # fmt: skip
-ARG = (rd.argmax_p, rd.argmin_p)
+#: Positions of extremes, and the operation that finds the extreme.
+ARG: dict[Primitive, Primitive] = {rd.argmax_p: ew.max_p, rd.argmin_p: ew.min_p}
 
 #: Elementwise primitives that are dearer than reading their result from the first-level cache.
 DEAR = frozenset(
@@ -72,7 +70,7 @@ class ReductionCluster:
         self.reductions: list[Eqn] = []
         for e in jaxpr.eqns:
             level = max((self.level[a] for a in e.inputs if isinstance(a, Var)), default=0)
-            if e.primitive in COMBINE or e.primitive in ARG:
+            if e.primitive in REDUCTIONS or e.primitive in ARG:
                 if e.inputs[0].aval.shape != space.shape:
                     raise NoKernel("a reduction of another shape")
                 self.reductions.append(e)

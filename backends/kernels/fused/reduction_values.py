@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from quire.ir import dtypes
-from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Literal, Var
-from quire.ir.primitive import Primitive
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
@@ -22,8 +17,9 @@ from ..core.errors import NoKernel
 from ..core.shapes import row_major
 from ..core.values import Buffer, Operand, Value, lanes
 from ..elements.memory import Memory
+from ..elements.monoids import REDUCTIONS, neutral
 from ..elements.operations import HALF, Element, Elements, Expand, literal
-from .reduction_cluster import ARG, COMBINE, ReductionCluster
+from .reduction_cluster import ARG, ReductionCluster
 
 
 @dataclass
@@ -218,7 +214,7 @@ class ReductionEmitter:
                 if isinstance(x, Var) and x.aval.shape and x in self.inputs and not self.varies(x, e):
                     self.rows[v] = self.load(x, e.params["broadcast_dimensions"], at)
                     continue
-            if cluster.full(v) or e.primitive in COMBINE or e.primitive in ARG:
+            if cluster.full(v) or e.primitive in REDUCTIONS or e.primitive in ARG:
                 for a in e.inputs:
                     if (
                         isinstance(a, Var)
@@ -275,6 +271,7 @@ class Accumulator:
         self.emitter, self.e = emitter, e
         self.b, self.elements = emitter.b, emitter.elements
         self.arg = e.primitive in ARG
+        self.combine = ARG[e.primitive] if self.arg else REDUCTIONS[e.primitive]
         dtype = e.inputs[0].aval.dtype
         self.wide = dtypes.float32 if dtype in HALF else dtype
         self.source = dtype
@@ -286,7 +283,7 @@ class Accumulator:
 
     def start(self, width: int) -> list[Value]:
         """The values before the first element."""
-        parts = self.elements.parts(_identity(self.e.primitive, self.wide), self.wide, width)
+        parts = self.elements.parts(neutral(self.combine, self.wide), self.wide, width)
         if self.arg:
             index = self.elements.parts(2**31 - 1, dtypes.int32, width)
             return [*parts, *index]
@@ -310,7 +307,7 @@ class Accumulator:
         """Of two parts of the data."""
         if not self.arg:
             both = [self.elements.joined(list(x)), self.elements.joined(list(y))]
-            out = self.elements.apply(COMBINE[self.e.primitive], {}, [self.wide] * 2, self.wide, both)
+            out = self.elements.apply(self.combine, {}, [self.wide] * 2, self.wide, both)
             return self.elements.parts(out, self.wide, lanes(x[0].type))
         (v, i), (w, j) = x, y
         b = self.b
@@ -344,19 +341,3 @@ class Accumulator:
             return self.elements.convert(state[1], dtypes.int32, self.out)
         x = self.elements.joined(list(state))
         return self.elements.convert(x, self.wide, self.out) if self.wide != self.out else x
-
-
-def _identity(p: Primitive, dtype: DType) -> Any:
-    if p is rd.reduce_sum_p:
-        return 0
-    if p is rd.reduce_prod_p:
-        return 1
-    if dtypes.is_bool(dtype):
-        return p in (rd.reduce_and_p, rd.reduce_min_p)
-    lowest = p in (rd.reduce_max_p, rd.argmax_p)
-    if p in (rd.reduce_and_p, rd.reduce_or_p):
-        return -1 if p is rd.reduce_and_p else 0
-    if dtypes.is_float(dtype):
-        return -math.inf if lowest else math.inf
-    info = np.iinfo(dtype)
-    return int(info.min if lowest else info.max)

@@ -30,7 +30,7 @@ from ..core.target import KernelTarget
 from ..core.values import Operand, Value
 from ..elements.memory import Memory
 from ..elements.operations import HALF, Expand
-from .reduction_cluster import ARG, COMBINE, ReductionCluster, Space
+from .reduction_cluster import ARG, ReductionCluster, Space
 from .reduction_values import Accumulator, Frame, Kept, ReductionEmitter
 from .short_rows import keep_columns, several_rows
 
@@ -120,7 +120,7 @@ def _rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> Re
     width = vector_lanes(cluster, target, space.reduced, LEAST_VECTORS)
     if space.reduced < LEAST_VECTORS * width:
         return _short_rows(cluster, target, expand)
-    wanted = max(1, min(target.workgroups, space.outer * space.reduced // WORK))
+    wanted = target.groups(space.outer * space.reduced, WORK)
     if space.outer == 1 and wanted > 1 and _is_single(cluster) and _may_share(cluster):
         return _long_row(cluster, target, expand, width, wanted)
     partial = (None,) * len(cluster.outvars)
@@ -150,13 +150,9 @@ def _short_rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand)
     emitter = ReductionEmitter(cluster, b, expand)
     keep_columns(emitter, cluster, width)
     blocks = -(-space.outer // width)
-    groups = max(1, min(target.workgroups, space.outer * space.reduced // WORK, blocks))
+    groups = target.groups(space.outer * space.reduced, WORK, blocks)
     with b.distributed(blocks, groups) as block:
-        row: Operand = block * width
-        # The last rows are moved back inside: some are computed twice, none needs a mask.
-        if space.outer % width:
-            row = b.smin(row, b.index(space.outer - width))
-        several_rows(emitter, row, width)
+        several_rows(emitter, b.moved_inside(block * width, width, space.outer), width)
     where = f"{groups} workgroups" if groups > 1 else "one workgroup"
     reason = f"{_name(cluster)} with its neighbours: {width} rows of {space.reduced} elements at once, {where}"
     return ReductionKernel(b.build((groups,), reason), partial)
@@ -338,7 +334,7 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
     strip = vectors * width
     strips = -(-space.inner // strip)
     pieces = space.outer * strips
-    wanted = max(1, min(target.workgroups, space.outer * space.reduced * space.inner // WORK))
+    wanted = target.groups(space.outer * space.reduced * space.inner, WORK)
     shares = max(1, min(wanted // pieces, space.reduced // 32)) if _may_share(cluster) else 1
     rows = -(-space.reduced // shares)
     shares = -(-space.reduced // rows)
@@ -377,4 +373,4 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {where}"), partial)
 
 
-__all__ = ["ARG", "COMBINE", "Partial", "ReductionKernel", "keep", "passes_over", "reduction_kernel", "vector_lanes"]
+__all__ = ["Partial", "ReductionKernel", "keep", "passes_over", "reduction_kernel", "vector_lanes"]

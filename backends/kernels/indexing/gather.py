@@ -116,7 +116,7 @@ def gather(
     piece = max(1, min(words, PIECE_BYTES * 8 // int(operand.dtype.word[1:])))
     pieces = -(-words // piece)
     count = math.prod(a.size for a in outer) * pieces
-    groups = max(1, min(count, target.workgroups, result.size * operand.dtype.nbytes // GROUP_BYTES))
+    groups = target.groups(result.size * operand.dtype.nbytes, GROUP_BYTES, count)
     b = KernelBuilder("gather", operands, [result], target)
     writer = _Writer(b, operand, result, dims, tuple(sizes), indices, mode, _words(fill, operand.dtype))
     with b.distributed(count, groups) as number:

@@ -123,7 +123,7 @@ def scatter(
     writer = _Writer(b, op, operand, indices, updates, dims, mode)
     if share is None or share.groups == 1 and not copies:
         shared = math.prod(a.size for a in axes[:free])
-        groups = max(1, min(shared, target.workgroups, updates.size // GROUP_UPDATES))
+        groups = target.groups(updates.size, GROUP_UPDATES, shared)
         with b.distributed(shared, groups) as number:
             writer.positions(axes[free:], writer.origin().at(axes[:free], number))
         how = "in order of the updates"

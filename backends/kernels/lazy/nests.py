@@ -20,6 +20,7 @@ from ..core.builder import STACK_BYTES
 from ..core.errors import NoKernel
 from ..core.values import Value
 from ..elements.memory import Memory
+from ..elements.monoids import neutral
 from ..elements.operations import HALF, Element, Elements, choose, precedes, width_of
 from .nodes import Array, Elementwise, Index, Ix, Node, Reader, Vec, flat
 
@@ -163,7 +164,9 @@ class Nests:
             width = vec.width if vec is not None else 0
             return e.convert(e.lift(reader(x, index, vec), dtype, width), dtype, wide)
 
-        identity = _identity(p, wide)
+        if dtypes.is_complex(wide) and p in (ew.max_p, ew.min_p):
+            raise NoKernel("extremes of complex numbers")
+        identity = neutral(p, wide)
         kept = [d for d in range(len(x.shape)) if d not in axes]
         axis = self._reduced_vector_axis(x, axes, to)
         lanes = min(self.lanes([x]), 1 << (x.shape[axis].bit_length() - 1))
@@ -560,27 +563,6 @@ class Nests:
 
     def _wide(self, x: Element, dtype: DType, wide: DType) -> Element:
         return self.elements.convert(self.elements.lift(x, dtype, width_of(x)), dtype, wide)
-
-
-def _identity(p: Primitive, dtype: DType) -> Element:
-    """The neutral element of a reduction."""
-    if p is ew.add_p:
-        return -0.0 if dtypes.is_float(dtype) else 0
-    if p is ew.mul_p:
-        return 1
-    if p in (ew.or_p, ew.xor_p):
-        return 0
-    if p is ew.and_p:
-        return True if dtypes.is_bool(dtype) else -1
-    if dtypes.is_complex(dtype):
-        raise NoKernel("extremes of complex numbers")
-    if dtypes.is_bool(dtype):
-        return p is ew.min_p
-    if dtypes.is_float(dtype):
-        return -math.inf if p is ew.max_p else math.inf
-    import numpy as np
-
-    return int(np.iinfo(dtype).min if p is ew.max_p else np.iinfo(dtype).max)
 
 
 def product(x: Node, y: Node) -> Node:

@@ -22,8 +22,8 @@ from quire.ir.primitives import structural as st
 
 from ..core.errors import NoKernel
 from ..core.values import Value
+from ..elements.monoids import REDUCTIONS
 from ..elements.operations import HALF, Element, bits_of, is_number, threefry
-from ..registers.rules import REDUCTIONS
 from .nests import product
 from .nodes import ZERO, Array, Elementwise, Gather, Index, Iota, Ix, Node, Number, Reader, Vec, View, view
 from .programs import KEEPS_BUILT, Built, Program, rule

@@ -42,6 +42,8 @@ MOST_DISTRIBUTED = 24
 VECTORS_PER_SECOND = 2e9
 #: The longest step of a loop that is left to one of two processors; less where there are more.
 STEP_SECONDS = 800e-6
+#: The least work of a workgroup, in operations of a step of the loop.
+GROUP_WORK = 20000
 #: Arrays from so many bytes on are updated in the memory of their initial value.
 TIED_BYTES = 4096
 #: The most lanes that one workgroup has altogether.
@@ -241,7 +243,7 @@ def _build(eqn: Eqn, plan: Plan, target: KernelTarget, expand: Expand, free: fro
     # The last piece is moved back inside: some lanes are computed twice, none needs a mask. Not in place, where the
     # second time would read what the first has written.
     pieces = size // each if tied else -(-size // each)
-    groups = max(1, min(pieces, target.workgroups, size * _work(eqn) // 20000))
+    groups = target.groups(size * _work(eqn), GROUP_WORK, pieces)
 
     def emit(chunks: Sequence[Chunk]) -> None:
         _emit(eqn, unique, Interpreter(elements, Space(plan.lanes or (), tuple(chunks), True)), plan.lanes)

@@ -139,7 +139,7 @@ class _Writer:
         self.line = self.right[0].strips * self.right[0].width
         self.blocks = -(-self.queries // self.mr)
         batches = self.firsts[0].batches
-        wanted = max(1, min(target.workgroups, sum(p.flops for p in products) // GROUP_FLOPS))
+        wanted = target.groups(sum(p.flops for p in products), GROUP_FLOPS)
         parts = max(1, min(-(-wanted // batches), self.queries // LEAST_ROWS))
         self.share = -(-self.blocks // parts)
         self.parts = -(-self.blocks // self.share)
@@ -211,9 +211,7 @@ class _Writer:
                 self._pack(i, start, packed[i])
             first = part * self.share
             with b.for_(first, b.smin(first + self.share, b.index(self.blocks))) as loop:
-                row = loop.index * mr
-                if self.queries % mr:
-                    row = b.smin(row, self.queries - mr)
+                row = b.moved_inside(loop.index * mr, mr, self.queries)
                 for i, p in enumerate(self.firsts):
                     self._scores(i, origins[i][0] + row * p.lhs.row, packed[i], block)
                 line = number * self.queries + row

@@ -23,8 +23,11 @@ from ..core.target import KernelTarget
 from ..core.values import Operand, Value
 from .epilogue import Epilogue, EpilogueWriter
 from .packing import copy_rows
-from .plans import UNROLL, tile
+from .plans import GROUP_FLOPS, UNROLL, tile
 from .register_tile import Level, Source, Tile
+
+#: A workgroup's least share of a filter that is packed, in elements.
+PACKED_ELEMENTS = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def _plan(c: Conv, total: DType, target: KernelTarget) -> _Plan:
     mr, nv = tile(max(1, width), c.group_outputs, lanes, target)
     lines = c.batch * math.prod(w.out for w in c.windows[:-1])
     strips = c.groups * -(-c.group_outputs // (nv * lanes))
-    wanted = max(1, min(target.workgroups, c.flops >> 19))
+    wanted = target.groups(c.flops, GROUP_FLOPS)
     # Neighbouring lines share input: a workgroup takes a run of them, and all strips unless the filter is large.
     large = c.taps * c.group_features * c.out_features * total.nbytes > FILTER_BYTES
     columns = min(strips, wanted if large else -(-wanted // lines))
@@ -177,7 +180,7 @@ def _pack(c: Conv, filter_: Spec, packed: Spec, target: KernelTarget) -> Kernel:
     elem, lanes = packed.dtype.scalar, target.lanes(packed.dtype.bits)
     source, destination = b.operand(0, (filter_.size,)), b.result(0, (packed.size,))
     pieces = groups * strips
-    workgroups = max(1, min(pieces, target.workgroups, packed.size >> 14))
+    workgroups = target.groups(packed.size, PACKED_ELEMENTS, pieces)
     with b.distributed(pieces, workgroups) as piece:
         group, strip = b.divmod(piece, strips)
         column = strip * nr

@@ -85,12 +85,7 @@ def dot_products(
         at = p.origins(b, number)
         first = part * share
         with b.for_(first, b.smin(first + share, b.index(blocks))) as block:
-            row = block.index * mr
-            if p.m % mr:
-                row = b.smin(row, p.m - mr)
+            row = b.moved_inside(block.index * mr, mr, p.m)
             with b.for_(0, -(-p.n // nr)) as strip:
-                column = strip.index * nr
-                if p.n % nr:
-                    column = b.smin(column, p.n - nr)
-                tile(row, column, at)
+                tile(row, b.moved_inside(strip.index * nr, nr, p.n), at)
     return b.build((plan.groups,), reason)

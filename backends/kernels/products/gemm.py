@@ -234,7 +234,7 @@ class Gemm:
 
     def _row(self, block: Value) -> Value:
         row = block * self.plan.mr
-        return self.b.smin(row, self.p.m - self.plan.mr) if self.row_tail else row
+        return self.b.moved_inside(row, self.plan.mr, self.p.m)
 
     def _column(self, strip: Value) -> Value:
         column = strip * self.nr

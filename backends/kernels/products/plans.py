@@ -70,7 +70,7 @@ def dot_products_plan(p: Product, total_bytes: int, target: KernelTarget) -> Dot
     nr = _ceil(p.n, _ceil(p.n, 3))
     mr = min(p.m, {1: 8, 2: 4, 3: 3}[nr])
     blocks = _ceil(p.m, mr)
-    wanted = max(1, min(target.workgroups, p.flops // GROUP_FLOPS))
+    wanted = target.groups(p.flops, GROUP_FLOPS)
     parts = min(blocks, _ceil(wanted, p.batches))
     return DotProductsPlan(mr, nr, parts, min(wanted, p.batches * parts))
 
@@ -81,7 +81,7 @@ def vecmat_plan(p: Product, total_bytes: int, target: KernelTarget) -> VecmatPla
     if p.outer or p.m != 1 or p.rhs.column != 1 or p.n < 4 * lanes or p.n * p.k * total_bytes <= CACHED_BYTES:
         return None
     # Few, wide parts: rows of a part should be long runs of memory.
-    wanted = max(1, min(target.workgroups // 4, p.flops // GROUP_FLOPS))
+    wanted = target.groups(p.flops, GROUP_FLOPS, target.workgroups // 4)
     parts = max(1, min(_ceil(wanted, p.batches), p.n // (4 * lanes)))
     # Parts overlap where the columns do not divide: elements are added in place, so an overlap would be counted twice.
     share = _ceil(_ceil(p.n, parts), lanes)
@@ -136,7 +136,7 @@ def _part(k: int, longest: int, multiple: int = UNROLL) -> int:
 
 def _split(p: Product, chosen: Plan, strips: int, blocks: int, target: KernelTarget) -> Plan:
     """The plan with its products split for the workgroups: by columns first, which shares what is packed."""
-    wanted = max(1, min(target.workgroups, p.flops // GROUP_FLOPS))
+    wanted = target.groups(p.flops, GROUP_FLOPS)
     parts = _ceil(wanted, p.batches)
 
     def cost(columns: int) -> float:

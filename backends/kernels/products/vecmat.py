@@ -43,17 +43,14 @@ def vecmat(
 
     def add_rows(sums_at: Value, source: Value, numbers: list[Value], first: bool, row: int) -> None:
         with b.for_(0, width, lanes) as loop:
-            total_ = None if first else b.vload(lanes, out, sums_at + loop.index)
+            added = b.const(0, kind) if first else b.vload(lanes, out, sums_at + loop.index)
             for i, x in enumerate(numbers):
                 y = b.cast(b.vload(lanes, rhs, source + i * row + loop.index), elem)
-                if total_ is None:
-                    total_ = x * y
-                elif is_float(elem):
-                    total_ = b.emit(f"vector.fma {x}, {y}, {total_} : {kind}", kind)
+                if is_float(elem):
+                    added = b.emit(f"vector.fma {x}, {y}, {added} : {kind}", kind)
                 else:
-                    total_ = x * y + total_
-            assert total_ is not None
-            b.vstore(total_, out, sums_at + loop.index)
+                    added = x * y + added
+            b.vstore(added, out, sums_at + loop.index)
 
     def numbers(at: Value, count: int) -> list[Value]:
         return [b.broadcast(b.cast(b.load(lhs, at + i * p.lhs.column), elem), lanes) for i in range(count)]
@@ -63,8 +60,6 @@ def vecmat(
         number, part = b.divmod(piece, plan.parts)
         left, right, result = p.origins(b, number)
         column = part * width
-        if plan.parts * width != p.n:
-            column = b.smin(column, p.n - width)
         source, sums = right + column, result + column
         add_rows(sums, source, numbers(left, first), True, p.rhs.row)
         with b.for_(first, p.k, plan.rows) as k:

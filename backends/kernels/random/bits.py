@@ -15,9 +15,7 @@ from ..core.dtypes import dtype_of
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
-from ..core.values import Value
-
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+from ..elements.threefry import threefry
 
 #: Vectors that go through the rounds together: more would not stay in 16 registers.
 TOGETHER = 4
@@ -62,23 +60,8 @@ def random_bits(batch: Sequence[int], shape: Sequence[int], dtype: Any, target: 
         with b.for_(start, b.smin(start + PIECE, b.index(size)), step) as loop:
             at = b.smin(loop.index, last)
             counter = b.broadcast(b.cast(at, "i32"), lanes)
-            bits = threefry(b, k, [counter + p for p in places])
-            for v, x in enumerate(bits):
-                b.vstore(x, out, base + at + v * lanes)
+            counters = [b.add(counter + p, k[1]) for p in places]
+            hashes = threefry(b, (k[0], k[1]), [k[0]] * TOGETHER, counters)
+            for v, (high, low) in enumerate(hashes):
+                b.vstore(b.xor(high, low), out, base + at + v * lanes)
     return b.build((groups,), f"random bits: {TOGETHER} vectors of {lanes} counters together")
-
-
-def threefry(b: KernelBuilder, key: Sequence[Value], counters: Sequence[Value]) -> list[Value]:
-    """The exclusive or of the two words of the hash of (0, counter), for several vectors of counters."""
-    k0, k1 = key
-    keys = (k0, k1, b.xor(b.xor(k0, k1), 0x1BD11BDA))
-    xs = [k0] * len(counters)
-    ys = [b.add(c, k1) for c in counters]
-    for i in range(5):
-        for r in ROTATIONS[i % 2]:
-            xs = [b.add(x, y) for x, y in zip(xs, ys)]
-            ys = [b.xor(x, b.or_(b.shl(y, r), b.shrl(y, 32 - r))) for x, y in zip(xs, ys)]
-        later = b.add(keys[(i + 2) % 3], i + 1)
-        xs = [b.add(x, keys[(i + 1) % 3]) for x in xs]
-        ys = [b.add(y, later) for y in ys]
-    return [b.xor(x, y) for x, y in zip(xs, ys)]

@@ -24,6 +24,7 @@ from quire.ir.primitives import structural as st
 
 from ..core.errors import NoKernel
 from ..core.values import Value, like
+from ..elements.monoids import REDUCTIONS, start_of
 from ..elements.operations import HALF, Element, bits_of, choose, is_number, precedes, threefry, width_of
 from .interpreter import Array, Interpreter, RegisterArray, Stored, axis_of, moved, objects, rule
 
@@ -246,18 +247,24 @@ def _across(it: Interpreter, combine: Combine, chunks: Sequence[Element], dtype:
     return _tree(combine, scalars)
 
 
-def reduced(it: Interpreter, t: RegisterArray, axes: Sequence[int], dtype: DType, combine: Combine) -> RegisterArray:
-    """A tile combined over some dimensions."""
+def reduced(it: Interpreter, t: RegisterArray, axes: Sequence[int], dtype: DType, p: Primitive) -> RegisterArray:
+    """An array combined over some dimensions by an elementwise primitive."""
+
+    def combine(x: Element, y: Element) -> Element:
+        return it.elements.apply(p, {}, (dtype, dtype), dtype, (x, y))
+
     lane = t.lane
     inner = [d for d in axes if not _in_lane(d, lane)]
     over = [d for d in axes if _in_lane(d, lane)]
     data = t.data
-    for d in sorted(inner, reverse=True):
-        axis = axis_of(d, lane)
+    for number, d in enumerate(sorted(inner, reverse=True)):
+        axis, start = axis_of(d, lane), number == 0
         items = np.moveaxis(np.broadcast_to(data, (*data.shape[:axis], t.shape[d], *data.shape[axis + 1 :])), axis, 0)
         out = objects(items.shape[1:])
         for index in np.ndindex(out.shape):
-            out[index] = _tree(combine, [items[(k, *index)] for k in range(t.shape[d])])
+            out[index] = _tree(
+                combine, [*(items[(k, *index)] for k in range(t.shape[d])), *(start_of(p, dtype) if start else ())]
+            )
         data = out
     rest = [d for d in range(len(t.shape)) if d not in axes]
     shape = tuple(t.shape[d] for d in rest)
@@ -275,7 +282,8 @@ def reduced(it: Interpreter, t: RegisterArray, axes: Sequence[int], dtype: DType
     out = objects(items.shape[1:])
     for index in np.ndindex(out.shape):
         lifted = [it.elements.lift(items[(k, *index)], dtype, w) for k, w in enumerate(chunks)]
-        out[index] = _across(it, combine, lifted, dtype)
+        total = _across(it, combine, lifted, dtype)
+        out[index] = total if inner else _tree(combine, [total, *start_of(p, dtype)])
     return RegisterArray(shape, dtype, out)
 
 
@@ -287,7 +295,7 @@ def _reduction(p: Primitive) -> Any:
             t = it.map(lambda e: it.elements.convert(e, dtype, wide), [t], wide)
         if any(t.shape[d] == 0 for d in axes):
             raise NoKernel("a reduction of no elements")
-        out = reduced(it, t, axes, wide, lambda a, b: it.elements.apply(p, {}, (wide, wide), wide, (a, b)))
+        out = reduced(it, t, axes, wide, p)
         if wide != dtype:
             out = it.map(lambda e: it.elements.convert(e, wide, dtype), [out], dtype)
         return [out]
@@ -295,10 +303,6 @@ def _reduction(p: Primitive) -> Any:
     return apply
 
 
-REDUCTIONS: dict[Primitive, Primitive] = {
-    rd.reduce_sum_p: ew.add_p, rd.reduce_prod_p: ew.mul_p, rd.reduce_max_p: ew.max_p, rd.reduce_min_p: ew.min_p,
-    rd.reduce_and_p: ew.and_p, rd.reduce_or_p: ew.or_p, rd.reduce_xor_p: ew.xor_p,
-}  # fmt: skip
 for _p, _op in REDUCTIONS.items():
     rule(_p)(_reduction(_op))
 
@@ -343,11 +347,11 @@ def _cumulative(p: Primitive) -> Any:
         order = list(reversed(steps)) if eqn.params["reverse"] else list(steps)
         wide = dtypes.float32 if t.dtype in HALF and p in (ew.add_p, ew.mul_p) else t.dtype
         for index in np.ndindex(data.shape[1:]):
-            total: Element | None = None
+            total = start_of(p, wide)
             for k in order:
                 item = it.elements.convert(data[(k, *index)], t.dtype, wide)
-                total = item if total is None else it.elements.apply(p, {}, (wide, wide), wide, (total, item))
-                data[(k, *index)] = it.elements.convert(total, wide, t.dtype)
+                total = [it.elements.apply(p, {}, (wide, wide), wide, (total[0], item)) if total else item]
+                data[(k, *index)] = it.elements.convert(total[0], wide, t.dtype)
         return [RegisterArray(t.shape, t.dtype, np.moveaxis(data, 0, axis), t.lane)]
 
     return apply
@@ -449,7 +453,7 @@ def dot_general(it: Interpreter, eqn: Eqn, x: Array, y: Array) -> list[RegisterA
     axes = range(len(shape), len(sizes))
     if any(n == 0 for n in sizes):
         raise NoKernel("a contraction of no elements")
-    out = reduced(it, products, list(axes), wide, lambda p, q: it.elements.apply(ew.add_p, {}, pair, wide, (p, q)))
+    out = reduced(it, products, list(axes), wide, ew.add_p)
     if wide != aval.dtype:
         out = it.map(lambda e: it.elements.convert(e, wide, aval.dtype), [out], aval.dtype)
     return [out]
@@ -551,4 +555,4 @@ def dynamic_update_slice(it: Interpreter, eqn: Eqn, x: Array, update: Array, *st
     return [RegisterArray(t.shape, t.dtype, data, lane)]
 
 
-__all__ = ["REDUCTIONS", "like", "start_index"]
+__all__ = ["like", "start_index"]

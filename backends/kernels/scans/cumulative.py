@@ -17,7 +17,7 @@ from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
-from ..core.shapes import Rows
+from ..core.shapes import GROUP_ELEMENTS, Rows
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value, width
 from ..elements.combiner import Combiner, Op, State
@@ -81,7 +81,7 @@ def _strips(scan: Scan, lanes: int) -> Kernel:
     strip = min(STRIP, rows.inner) // lanes * lanes
     strips = -(-rows.inner // strip)
     pieces = rows.outer * strips
-    groups = max(1, min(pieces, b.target.workgroups, rows.outer * rows.n * rows.inner // 2048))
+    groups = b.target.groups(rows.outer * rows.n * rows.inner, GROUP_ELEMENTS, pieces)
     state = [b.stack((strip,), combiner.elem) for _ in combiner.identity(1)]
     with b.distributed(pieces, groups) as piece:
         l, s = b.divmod(piece, strips)
@@ -109,7 +109,7 @@ def _in_register(scan: Scan, lanes: int) -> Kernel:
     b, combiner, rows, reverse = scan.b, scan.combiner, scan.rows, scan.reverse
     length = rows.n * rows.inner
     whole, tail = length // lanes, length % lanes
-    groups = max(1, min(rows.outer, b.target.workgroups, rows.outer * length // 2048))
+    groups = b.target.groups(rows.outer * length, GROUP_ELEMENTS, rows.outer)
 
     def shifted(state: State, by: int) -> State:
         pairs = zip(state, combiner.identity(lanes))

@@ -53,7 +53,7 @@ def pooling(op: Op, operand: Spec, windows: Windows, target: KernelTarget) -> Ke
     dims, inner = windows.channels(operand.shape)
     channels = inner >= pool.lanes
     pieces, make = pool.channels(dims, inner) if channels else pool.rows(dims - 1, inner)
-    groups = max(1, min(pieces, target.workgroups, result.size * windows.size // GROUP_ELEMENTS))
+    groups = target.groups(result.size * windows.size, GROUP_ELEMENTS, pieces)
     with b.distributed(pieces, groups) as piece:
         make(piece)
     how = f"vectors of {inner} channels" if channels else "rows, combined on the stack"
@@ -150,7 +150,9 @@ class _Pool(WindowLoops):
                 combined: list[Value] = []
                 for offsets in phases:
                     xs = [self.strided(row, t * stride + k * inner, places, stride, inner) for k in offsets]
-                    combined.append(functools.reduce(self.combine, xs) if xs else self.identity(lanes))
+                    # A sum starts with 0 also where there is no padding.
+                    start = [] if xs and self.op != "sum" else [self.identity(lanes)]
+                    combined.append(functools.reduce(self.combine, start + xs))
                 return self.interleaved(combined, inner)
 
             if apart == 1:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from quire.ir.primitives.reductions import identity_of
+
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.errors import NoKernel
@@ -109,15 +111,6 @@ def vector_lanes(dtype: DType, target: KernelTarget) -> int:
     return target.lanes(width(dtype.accumulator))
 
 
-def least(top: bool, dtype: DType) -> float:
-    """The least number of a dtype as it is combined, or the largest (``top``)."""
-    if dtype.kind == "float":
-        return math.inf if top else -math.inf
-    if dtype.kind == "int":
-        return (1 << (dtype.bits - 1)) - 1 if top else -(1 << (dtype.bits - 1))
-    return ((1 << dtype.bits) - 1 if dtype.kind == "uint" else 1) if top else 0
-
-
 @dataclass(frozen=True)
 class Range:
     """Where a window is along a dimension: the operand's element at its first place (it may be in the padding), how far
@@ -151,7 +144,7 @@ class WindowLoops:
     def identity(self, n: int) -> Value:
         """What the padding counts as."""
         t = vector(n, self.dtype.accumulator)
-        return self.b.const(0 if self.op == "sum" else least(self.op == "min", self.dtype), t)
+        return self.b.const(identity_of("add" if self.op == "sum" else self.op, self.dtype.numpy()).item(), t)
 
     # -- windows ---------------------------------------------------------------------------------------------
 
@@ -294,6 +287,5 @@ __all__ = [
     "WindowLoops",
     "Windows",
     "check_windows",
-    "least",
     "vector_lanes",
 ]
