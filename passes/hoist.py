@@ -34,8 +34,8 @@ _TRANSCENDENTAL = frozenset(
         ew.erfc_p, ew.erf_inv_p, ew.lgamma_p, ew.digamma_p, ew.atan2_p, ew.cbrt_p,
     )
 )  # fmt: skip
-# Equations that are there because of their place, and loops that might never end.
-_STAY = frozenset(("copy", "optimization_barrier", "rng_uniform", "while", "bounded_while"))
+# They might never end.
+_ENDLESS = (control_flow.while_p, control_flow.bounded_while_p)
 
 
 @register_pass
@@ -98,7 +98,8 @@ class _Part:
         known: dict[Var, Atom] = dict(zip(self.consts, self.values, strict=True))
         invariant: dict[Var, Eqn] = {}
         for eqn in self.eqns:
-            if eqn.effects or eqn.primitive.name in _STAY or not any(isinstance(a, Var) for a in eqn.inputs):
+            p = eqn.primitive
+            if eqn.effects or p.apart or p in _ENDLESS or not any(isinstance(a, Var) for a in eqn.inputs):
                 continue
             if all(not isinstance(a, Var) or a in known or a in invariant for a in eqn.inputs):
                 invariant.update((v, eqn) for v in eqn.outputs)

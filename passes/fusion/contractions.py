@@ -10,7 +10,7 @@ from quire.ir.jaxpr import Atom, Eqn, Var
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import structural as st
 
-from .clusters import KEPT_APART, Cluster
+from .clusters import Cluster
 from .graph import Graph, Group, Order
 
 SEEDS = (ct.dot_general_p, ct.conv_general_dilated_p)
@@ -117,7 +117,7 @@ class _Growing:
             return False
         if e.primitive is st.broadcast_in_dim_p:
             return self._broadcast_fits(e)
-        if e.primitive.family != "elementwise" or e.primitive in KEPT_APART:
+        if e.primitive.family != "elementwise" or e.primitive.apart:
             return False
         return all(self._full(a) or not a.aval.shape for a in e.inputs)
 

@@ -13,7 +13,6 @@ from quire.ir.primitives.calls import fusion_p
 from quire.ir.weights import weight
 
 from ..dce import dce_eqns
-from .clusters import KEPT_APART
 from .elementwise import has_form
 
 #: The equations that windows are read or written by, all of operands (array, indices, ...).
@@ -106,7 +105,7 @@ def _fits(m: Eqn, most: int) -> bool:
         return True
     if p in (st.reshape_p, st.squeeze_p):
         return [n for n in m.inputs[0].aval.shape if n != 1] == [n for n in out.shape if n != 1]
-    return p.family == "elementwise" and p not in KEPT_APART and has_form(p, m.inputs[0].aval.dtype)
+    return p.family == "elementwise" and not p.apart and has_form(p, m.inputs[0].aval.dtype)
 
 
 __all__ = ["with_indices"]
