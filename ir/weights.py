@@ -9,6 +9,11 @@ from __future__ import annotations
 from . import dtypes
 from .jaxpr import Eqn
 
+#: From this weight on, computing an element again is dearer than reading it from the first-level cache.
+DEARER_THAN_A_READ = 4
+#: From this weight on a primitive is a function like exp, whose result is worth its memory however often it is read.
+FUNCTION = 12
+
 
 def weight(eqn: Eqn) -> int:
     """The operations of one element."""
@@ -16,4 +21,4 @@ def weight(eqn: Eqn) -> int:
     return p.complex_weight if eqn.inputs and dtypes.is_complex(eqn.inputs[-1].aval.dtype) else p.weight
 
 
-__all__ = ["weight"]
+__all__ = ["DEARER_THAN_A_READ", "FUNCTION", "weight"]

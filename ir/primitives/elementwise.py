@@ -87,7 +87,7 @@ mul_p = elementwise(
     commutative=True, numpy="multiply",
 )  # fmt: skip
 div_p = elementwise(
-    "div", 2, NUMBER, "Quotient ``x / y``; integers round toward zero, x / 0 is -1 (all bits set).", weight=3,
+    "div", 2, NUMBER, "Quotient ``x / y``; integers round toward zero, x / 0 is -1 (all bits set).", weight=4,
     complex_weight=30, rounding="nearest",
 )  # fmt: skip
 rem_p = elementwise("rem", 2, REAL, "Remainder with the sign of x; x for integer y = 0.", weight=8)
@@ -137,12 +137,14 @@ def square_p(x: ShapedArray) -> ShapedArray:
 
 
 def _function(
-    name: str, doc: str, weight: int, numpy: str = "", *, operands: tuple[DType, ...] = INEXACT, nearest: bool = False
-) -> Primitive:
+    name: str, doc: str, weight: int, numpy: str = "", *, operands: tuple[DType, ...] = INEXACT, nearest: bool = False,
+    complex_weight: int | None = None,
+) -> Primitive:  # fmt: skip
     """A function of one number, which is approximated unless it is the `nearest` to the exact value."""
     return elementwise(
-        name, 1, operands, doc, weight=weight, rounding="nearest" if nearest else "approximate", numpy=numpy
-    )
+        name, 1, operands, doc, weight=weight, complex_weight=complex_weight,
+        rounding="nearest" if nearest else "approximate", numpy=numpy,
+    )  # fmt: skip
 
 
 exp_p = _function("exp", "Exponential e^x.", 12, "exp")
@@ -150,7 +152,7 @@ exp2_p = _function("exp2", "2^x.", 30, "exp2")
 expm1_p = _function("expm1", "e^x - 1, accurate near 0.", 20, "expm1")
 log_p = _function("log", "Natural logarithm.", 18, "log")
 log1p_p = _function("log1p", "log(1 + x), accurate near 0.", 20, "log1p")
-logistic_p = _function("logistic", "The logistic sigmoid 1 / (1 + e^-x).", 16)
+logistic_p = _function("logistic", "The logistic sigmoid 1 / (1 + e^-x).", 16, complex_weight=60)
 sin_p = _function("sin", "Sine of x in radians.", 40, "sin")
 cos_p = _function("cos", "Cosine of x in radians.", 40, "cos")
 tan_p = _function("tan", "Tangent of x in radians.", 60, "tan")
@@ -159,12 +161,12 @@ acos_p = _function("acos", "Inverse cosine, in radians.", 20, "arccos")
 atan_p = _function("atan", "Inverse tangent, in radians.", 25, "arctan")
 sinh_p = _function("sinh", "Hyperbolic sine.", 40, "sinh")
 cosh_p = _function("cosh", "Hyperbolic cosine.", 30, "cosh")
-tanh_p = _function("tanh", "Hyperbolic tangent.", 16, "tanh")
+tanh_p = _function("tanh", "Hyperbolic tangent.", 16, "tanh", complex_weight=60)
 asinh_p = _function("asinh", "Inverse hyperbolic sine.", 40, "arcsinh")
 acosh_p = _function("acosh", "Inverse hyperbolic cosine.", 40, "arccosh")
 atanh_p = _function("atanh", "Inverse hyperbolic tangent.", 25, "arctanh")
-sqrt_p = _function("sqrt", "Square root.", 3, "sqrt", nearest=True)
-rsqrt_p = _function("rsqrt", "Reciprocal square root.", 4)
+sqrt_p = _function("sqrt", "Square root.", 4, "sqrt", nearest=True)
+rsqrt_p = _function("rsqrt", "Reciprocal square root.", 5)
 cbrt_p = _function("cbrt", "Cube root.", 40, "cbrt", operands=FLOAT)
 erf_p = _function("erf", "The error function.", 20, operands=FLOAT)
 erfc_p = _function("erfc", "1 - erf(x).", 30, operands=FLOAT)

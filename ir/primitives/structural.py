@@ -46,7 +46,7 @@ def reshape_p(x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
     return x.update(shape=new_sizes)
 
 
-@primitive("transpose")
+@primitive("transpose", weight=0)
 def transpose_p(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
     """Reorder the dimensions: dimension i of the result is dimension ``permutation[i]`` of x."""
     if sorted(permutation) != list(range(x.ndim)):
@@ -56,7 +56,7 @@ def transpose_p(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
     return x.update(shape=tuple(x.shape[i] for i in permutation))
 
 
-@primitive("squeeze")
+@primitive("squeeze", weight=0)
 def squeeze_p(x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
     """Remove `dimensions`, which have size 1."""
     check_axes("squeeze", x.ndim, dimensions)
@@ -116,7 +116,7 @@ def pad_p(
     return x.update(shape=shape, weak_type=x.weak_type and padding_value.weak_type)
 
 
-@primitive("slice")
+@primitive("slice", weight=0)
 def slice_p(
     x: ShapedArray, *, start_indices: tuple[int, ...], limit_indices: tuple[int, ...], strides: tuple[int, ...] | None
 ) -> ShapedArray:

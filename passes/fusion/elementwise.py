@@ -26,7 +26,7 @@ MOST_WEIGHT = 1500
 #: Arrays that one kernel reads and writes: IREE's limit is 32.
 MOST_ARRAYS = 28
 #: Clusters of so many operations are kernels: IREE takes long to form dispatches of them.
-LEAST_WEIGHT = 48
+LEAST_WEIGHT = 50
 #: So many equations of small arrays are a kernel too, also if they are several updates that are alike (see `alike`).
 LEAST_EQNS, SMALL = 8, 1 << 16
 
