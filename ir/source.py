@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
+
 from .errors import OutOfMemoryError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,7 +65,9 @@ def register_internal(folder: str) -> None:
 
 register_internal(os.path.dirname(__file__))
 
-# Frames of the standard library between the user's code and ours (functools.wraps, contextlib) are not the user's.
+# Neither NumPy's frames between the user's code and ours (np.sort of a traced value), nor those of the standard library
+# (functools.wraps, contextlib), are the user's.
+register_internal(os.path.dirname(np.__file__))
 for _module in ("functools", "contextlib"):
     _internal_prefixes.append(os.path.abspath(getattr(sys.modules[_module], "__file__", "") or "?"))
 

@@ -13,9 +13,11 @@ A pass is a frozen dataclass: its fields are its options, in text, in Python and
         def apply(self, program, context): ...
 
 The contract: a program that keeps the IR's rules (`quire.ir.verifier`) gives one that keeps them, with the same
-inputs and results, every equation with the source of the one it stands for. A pipeline is text:
-``"inline,simplify,cse,dce,fuse{max-inputs=8},dce"``. Other packages add passes through the entry point group
-`quire.passes`: the entry's name is the pass's, its value the class.
+inputs and results, every equation with the source of the one it stands for. Transformations (`keeps_results` is False:
+jvp, vmap, ...) give another program, with inputs and results that their docstrings tell. A pipeline is text:
+``"inline,simplify,cse,dce,fuse{max-inputs=8},dce"``; an option of several values has ``|``
+between them. Other packages add passes through the entry point group `quire.passes`: the entry's name is the pass's, its
+value the class.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class Pass:
     """Base of passes. Subclasses are frozen dataclasses with a `name`, options as fields, and `apply`."""
 
     name: ClassVar[str] = ""
+    keeps_results: ClassVar[bool] = True
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
         """The transformed program."""
@@ -139,17 +142,18 @@ def pass_to_str(p: Pass) -> str:
         value = getattr(p, f.name)
         default: Any = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
         if value != default:
-            options.append(f"{name}={_option_to_str(value)}")
+            options.append(f"{name}={option_to_str(value)}")
     return p.name + (f"{{{','.join(options)}}}" if options else "")
 
 
-def _option_to_str(value: Any) -> str:
+def option_to_str(value: Any) -> str:
+    """An option's value as a pipeline's text has it: ``true``, ``none``, ``0|2``."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
         return "none"
     if isinstance(value, tuple):
-        return "|".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return "|".join(map(option_to_str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     return str(value)
 
 
@@ -161,14 +165,24 @@ def pipeline_to_str(passes: Iterable[Pass]) -> str:
 _BOOLS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
+_INT = re.compile(r"[-+]?\d+")
+_IN_WORDS = {
+    "None": "none",
+    "tuple[str, ...]": "words separated by '|'",
+    "tuple[int, ...]": "integers separated by '|'",
+    "tuple[int | None, ...]": "integers or none, separated by '|'",
+}
+
+
 def _option_value(p: str, name: str, annotation: str, text: str) -> Any:
-    kinds = [kind.strip() for kind in str(annotation).split("|")]
+    # Not at a "|" within brackets.
+    kinds = [kind.strip() for kind in re.split(r"\|(?![^\[]*\])", str(annotation))]
     if "None" in kinds and text.lower() == "none":
         return None
     for kind in kinds:
         if kind == "bool" and text.lower() in _BOOLS:
             return _BOOLS[text.lower()]
-        if kind == "int" and re.fullmatch(r"[-+]?\d+", text):
+        if kind == "int" and _INT.fullmatch(text):
             return int(text)
         if kind == "float":
             try:
@@ -179,7 +193,12 @@ def _option_value(p: str, name: str, annotation: str, text: str) -> Any:
             return text
         if kind == "tuple[str, ...]":
             return tuple(text.split("|")) if text else ()
-    raise PassError(f"option {name} of pass {p}: got {text!r}, expected {annotation}")
+        if kind in ("tuple[int, ...]", "tuple[int | None, ...]"):
+            items = [item.strip().lower() for item in text.split("|")] if text else []
+            if all(_INT.fullmatch(item) or (item == "none" and "None" in kind) for item in items):
+                return tuple(None if item == "none" else int(item) for item in items)
+    expected = " or ".join(_IN_WORDS.get(kind, kind) for kind in kinds)
+    raise PassError(f"option {name} of pass {p}: got {text!r}, expected {expected}")
 
 
 def make_pass(name: str, options: Sequence[tuple[str, str]]) -> Pass:

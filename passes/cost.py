@@ -18,9 +18,14 @@ class Machine(Protocol):
     """What the estimate needs of a target."""
 
     @property
-    def bytes_per_second(self) -> float: ...
+    def bytes_per_second(self) -> float:
+        """How much memory it reads or writes."""
+        ...
+
     @property
-    def flops_per_second(self) -> float: ...
+    def flops_per_second(self) -> float:
+        """How many operations on float32 it does."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import where
 from quire.ir.verifier import checked, verify
 
-from . import canonicalize, cse, dce, fusion, hoist, inline, simplify
+from . import canonicalize, cse, dce, fusion, hoist, inline, simplify, transformations
 from .base import Pass, PassContext, parse_pipeline, pass_to_str, pipeline_to_str
 from .compare import Difference, evaluate, first_difference, random_inputs, rounding_of, source_of_result
 from .rewriting import count_eqns
 
 # The modules whose import registers quire's own passes.
-BUILT_IN = (canonicalize, cse, dce, fusion, hoist, inline, simplify)
+BUILT_IN = (canonicalize, cse, dce, fusion, hoist, inline, simplify, transformations)
 
 _DEFAULT = "drop-weak-types,inline,canonicalize-literals,simplify,cse,hoist,simplify,dce"
 
@@ -42,8 +42,11 @@ DEFAULT_PIPELINES: Mapping[str, str] = MappingProxyType(
 
 
 def default_pipeline(target: str) -> str:
-    """The default pipeline of a target, by its name."""
-    return DEFAULT_PIPELINES.get(target, _DEFAULT)
+    """The default pipeline of a target, by its name.
+
+    A target that is registered elsewhere updates and merges too: both passes leave programs alone where it has no kernels.
+    """
+    return DEFAULT_PIPELINES.get(target, _DEFAULT + ",updates,merge-alike")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,10 +81,14 @@ class PassRecord:
 
 @dataclasses.dataclass(frozen=True)
 class PipelineResult:
-    """A program after a pipeline, with the record of each pass."""
+    """A program after a pipeline, with the record of each pass.
+
+    `reference` is the program that has its numbers: the one that was given, or what the last transformation made.
+    """
 
     program: ClosedJaxpr
     records: tuple[PassRecord, ...]
+    reference: ClosedJaxpr
 
     def table(self) -> str:
         """Time and equations of each pass, as text."""
@@ -105,7 +112,8 @@ class PassManager:
         verify_each: check the program before the pipeline and after each pass; default `config.verify_each`.
         observers: called with the `PassRecord` after each pass.
         compare: evaluate the program as it was and after each pass with the reference backend, on random inputs or
-            `compare_inputs`, and raise PassError for the first pass that changes the numbers by more than rounding.
+            `compare_inputs`, and raise PassError for the first pass that changes the numbers by more than rounding. A
+            transformation makes another program: what comes after is compared with that.
     """
 
     def __init__(
@@ -159,13 +167,8 @@ class PassManager:
         if check:
             verify(program)
         records: list[PassRecord] = []
-        args: Sequence[Any] = ()
-        want: Sequence[Any] = ()
-        explain: Callable[[], Sequence[Any]] = tuple
-        if self.compare:
-            args = random_inputs(program.in_avals) if self.compare_inputs is None else self.compare_inputs
-            want = evaluate(program, args)
-            explain = rounding_of(program, args, want)
+        reference = program
+        args, want, explain = self._expected(program, self.compare_inputs)
         for p, stage in zip(self.passes, self.stages):
             context = PassContext(self.target, self.donated)
             start = time.perf_counter()
@@ -173,7 +176,10 @@ class PassManager:
             seconds = time.perf_counter() - start
             if check:
                 checked(after, f"pass {p}")
-            if self.compare:
+            if not p.keeps_results:
+                reference = after
+                args, want, explain = self._expected(after, None)
+            elif self.compare:
                 difference = first_difference(want, evaluate(after, args), explain)
                 if isinstance(difference, Difference):
                     line = where(source_of_result(after, difference.result))
@@ -183,7 +189,17 @@ class PassManager:
             for observer in self.observers:
                 observer(record)
             program = after
-        return PipelineResult(program, tuple(records))
+        return PipelineResult(program, tuple(records), reference)
+
+    def _expected(
+        self, program: ClosedJaxpr, given: Sequence[Any] | None
+    ) -> tuple[Any, Any, Callable[[], Sequence[Any]]]:
+        """Inputs of a program, its results, and what rounding may change of them; nothing unless passes are compared."""
+        if not self.compare:
+            return (), (), tuple
+        args = random_inputs(program.in_avals) if given is None else given
+        want = evaluate(program, args)
+        return args, want, rounding_of(program, args, want)
 
     def _apply(self, p: Pass, program: ClosedJaxpr, context: PassContext, check: bool) -> ClosedJaxpr:
         try:

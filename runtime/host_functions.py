@@ -47,10 +47,12 @@ class HostFunction:
 
     @property
     def n_arguments(self) -> int:
+        """The number of arrays that the function takes."""
         return self.arguments if isinstance(self.arguments, int) else len(self.arguments)
 
     @property
     def n_results(self) -> int:
+        """The number of arrays that it returns."""
         return self.results if isinstance(self.results, int) else len(self.results)
 
     @property

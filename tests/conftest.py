@@ -30,6 +30,18 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 gc.set_threshold(50_000, 20, 50)
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--update", action="store_true", help="rewrite the expected texts of tests/ir_files and tests/error_texts"
+    )
+
+
+@pytest.fixture
+def update(request):
+    """Whether expected texts are to be rewritten."""
+    return request.config.getoption("--update")
+
+
 def pytest_collection_modifyitems(items):
     """Files whose tests use Vulkan come last, and the repository's, of which one is long, first.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from quire.backends import reference
 from quire.compiling.compiler import compile_program
+from quire.compiling.request import Request
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.jaxpr import ClosedJaxpr
@@ -73,11 +74,11 @@ def trace(f: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
 def run_compiled(closed: ClosedJaxpr, args: Sequence[Any], device: Device | None = None) -> list[np.ndarray[Any, Any]]:
     """Compile a closed jaxpr and run it; the results as NumPy arrays."""
     device = devices("cpu")[0] if device is None else device
-    program = compile_program(closed, device, name="test")
+    program = compile_program(Request(closed, device.target, "test"), device)
     arrays = [np.asarray(a, dtype=v.dtype) for a, v in zip(args, closed.in_avals, strict=True)]
-    out = program.executable.execute([buffers.from_numpy(arrays[i], device, copy=True) for i in program.kept])
+    out = program.executable.execute([buffers.from_numpy(arrays[i], device, copy=True) for i in program.artifact.kept])
     results: list[np.ndarray[Any, Any]] = []
-    for (kind, i), aval in zip(program.results, program.out_avals, strict=True):
+    for (kind, i), aval in zip(program.artifact.results, program.out_avals, strict=True):
         if kind == "argument":
             results.append(arrays[i])
         else:

@@ -35,20 +35,24 @@ class HostTypes:
         """The globals that hold resources."""
 
     def type(self, text: bytes) -> int:
+        """An MLIR type from its text."""
         return self.mlir.mlirTypeParseGet(self.context, mlir_c.text(text))
 
     def attribute(self, text: bytes) -> int:
+        """An MLIR attribute from its text; parsed once."""
         found = self.attributes.get(text)
         if found is None:
             found = self.attributes[text] = self.mlir.mlirAttributeParseGet(self.context, mlir_c.text(text))
         return found
 
     def segments(self, *counts: int) -> int:
+        """The attribute that says how many operands of each sort an operation has."""
         import ctypes
 
         return self.mlir.mlirDenseI32ArrayGet(self.context, len(counts), (ctypes.c_int32 * len(counts))(*counts))
 
     def is_resource(self, value: int) -> bool:
+        """Whether a value is memory, in contrast to a number of the host's."""
         return self.mlir.mlirValueGetType(value) in self.resources
 
     def of_resource(self, op: int) -> bool:
@@ -117,6 +121,7 @@ class HostFunction:
         return self.constants[value]
 
     def number_of(self, value: int) -> int | None:
+        """The integer that an `arith.constant` gives; None for any other value."""
         mlir = self.mlir
         if mlir.mlirValueIsABlockArgument(value):
             return None
@@ -127,16 +132,19 @@ class HostFunction:
         return mlir.mlirIntegerAttrGetValueInt(attribute) if mlir.mlirAttributeIsAInteger(attribute) else None
 
     def size(self, value: int) -> int:
+        """The bytes that a value of the host's says, which must be known. Raises NotPlanned otherwise."""
         found = self.constant(value)
         if found is None:
             raise NotPlanned("the size of an array is not known before it runs")
         return found
 
     def define(self, value: int, size: int) -> int:
+        """The number, in the program, of a new value of so many bytes."""
         number = self.value[value] = self.program.value(size)
         return number
 
     def fill(self, region: Region, block: int) -> None:
+        """Append a block's operations to a region of the program. Raises NotPlanned for what no plan stands for."""
         mlir, types = self.mlir, self.types
         for op in mlir.operations(block):
             name = mlir.name(op)
@@ -168,17 +176,20 @@ class HostFunction:
             self.value[r] = self.value[x]
 
     def slice(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """A range of an array as a value."""
         x, _, start, _, size = operands
         made = self.define(results[0], self.size(size))
         return Op("slice", (self.value[x],), (made,), offset=self.constant(start), handle=op)
 
     def update(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """An array with a range replaced by another array."""
         target, size, start, _, source, _ = operands
         both = self.value[target], self.value[source]
         made = self.define(results[0], self.size(size))
         return Op("update", both, (made,), offset=self.constant(start), handle=op)
 
     def copy(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """An array with a range replaced by a range of another array."""
         target, size, start, _, source, _, begin, _, length = operands
         both = self.value[target], self.value[source]
         made = self.define(results[0], self.size(size))
@@ -188,6 +199,7 @@ class HostFunction:
         )  # fmt: skip
 
     def filled(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """An array with a range filled with a scalar."""
         target, size, start, _, length, pattern = operands
         made = self.define(results[0], self.size(size))
         at = self.constant
@@ -196,16 +208,20 @@ class HostFunction:
         )  # fmt: skip
 
     def splat(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """A new array that is filled with a scalar."""
         pattern, size = operands
         return Op("splat", (), (self.define(results[0], self.size(size)),), pattern=pattern, handle=op)
 
     def alloca(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """A new array whose content does not matter."""
         return Op("alloca", (), (self.define(results[0], self.size(operands[0])),), handle=op)
 
     def array(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """A constant of the module."""
         return Op("constant", (), (self.define(results[0], self.size(operands[0])),), handle=op)
 
     def load(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """A scalar that the host reads; the place must be known."""
         x, _, start = operands
         offset = self.constant(start)
         if offset is None:
@@ -222,9 +238,11 @@ class HostFunction:
         return Op("import", (), (made,), name=name, donated=donated, late=late, handle=op)
 
     def export(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """What is handed to the caller."""
         return Op("export", (self.value[operands[0]],), (), name=self.returned(results[0]), handle=op)
 
     def store(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """What is put into a global, by an initialiser."""
         del results
         self.stored_global(op)
         return Op("store", (self.value[operands[0]],), (), handle=op)
@@ -239,6 +257,7 @@ class HostFunction:
         return all(user == op or self.mlir.name(user) == b"hal.buffer_view.assert" for user, _ in self.mlir.uses(view))
 
     def stored_global(self, op: int) -> None:
+        """Note that the global which an operation names holds memory."""
         symbol = self.mlir.mlirFlatSymbolRefAttrGetValue(self.mlir.attribute(op, b"global"))
         self.types.stored.append(mlir_c.content(symbol))
 
@@ -263,6 +282,7 @@ class HostFunction:
         return Op("constant", (), (self.define(result, size),), name=symbol.lstrip("_"), handle=op)
 
     def counts(self, op: int) -> list[int]:
+        """How many operands of each of its seven sorts a dispatch has."""
         segments = self.mlir.attribute(op, b"operandSegmentSizes")
         return [self.mlir.mlirDenseI32ArrayGetElement(segments, i) for i in range(7)]
 
@@ -274,6 +294,7 @@ class HostFunction:
         return operands[workload + mixed + before]
 
     def dispatch(self, op: int, operands: list[int], results: list[int]) -> Op:
+        """A kernel's launch: what it reads with the ranges, what it makes, and which result takes which operand's memory."""
         mlir = self.mlir
         workload, mixed, sizes, starts, ends, lengths, _ = self.counts(op)
         all_mixed = operands[workload : workload + mixed]

@@ -45,6 +45,7 @@ class Writer:
         self.once = mlir.name(self.function) == b"util.initializer"
 
     def write(self) -> None:
+        """Replace the function's operations on resources by the plan's steps."""
         # Before all that is written come the indices, which go before the first of them.
         zero = self.mlir.mlirIntegerAttrGet(self.types.index, 0)
         self.top = self.create(b"arith.constant", [], [self.types.index], {b"value": zero}, before=self.first)
@@ -69,6 +70,7 @@ class Writer:
         self, name: bytes, operands: list[int], kinds: list[int], attributes: dict[bytes, int | None], *,
         before: int = 0, last_in: int = 0, location: int = 0, regions: list[int] | None = None,
     ) -> int:  # fmt: skip
+        """Make an operation before another one, or as the last one of a block; returns it."""
         return self.mlir.create(
             name, operands, kinds, attributes, before=before, last_in=last_in, location=location or self.location,
             regions=regions,
@@ -278,6 +280,7 @@ class Writer:
         return self.sum(offset, place.offset)
 
     def write_copy(self, step: Step, block: int, inside: dict[int, int]) -> None:
+        """A copy, or a slice or an update at an offset of the host's. What the host will read is flushed."""
         target, source = step.ranges
         (to, to_size, to_start), (of, of_size, of_start) = self.at(target, inside), self.at(source, inside)
         length = self.number(target.length)
@@ -295,6 +298,7 @@ class Writer:
             self.create(b"stream.cmd.flush", [to, to_size, to_start, length], [], {}, last_in=block)
 
     def write_fill(self, step: Step, block: int, inside: dict[int, int]) -> None:
+        """A range filled with the host's value."""
         target = step.ranges[0]
         resource, size, start = self.at(target, inside)
         length = self.number(target.length)
@@ -307,6 +311,7 @@ class Writer:
         self.create(b"stream.cmd.fill", [resource, size, start, length, pattern], [], {}, last_in=block)
 
     def write_dispatch(self, step: Step, block: int, inside: dict[int, int]) -> None:
+        """A kernel's launch, with a range for each binding."""
         mlir, op = self.mlir, step.op
         assert op is not None
         operands = mlir.operands(op.handle)
@@ -377,11 +382,13 @@ class Writer:
     # -- the host's steps
 
     def write_new(self, step: Step, before: int) -> None:
+        """The memory of a result, or of a global."""
         buffer = step.ranges[0].buffer
         kept = buffer.op is not None and buffer.op.kind == "store"
         self.alloca(buffer, b"constant" if kept else b"external", buffer.size, before)
 
     def write_take(self, step: Step, before: int) -> None:
+        """The memory that a function of the host's has made."""
         buffer = step.ranges[0].buffer
         assert step.op is not None
         resource = self.mlir.mlirOperationGetResult(step.op.handle, 0)
@@ -389,6 +396,7 @@ class Writer:
         del before
 
     def write_give(self, step: Step, before: int) -> None:
+        """What is handed over, once it is computed."""
         buffer = step.ranges[0].buffer
         self.mlir.mlirOperationSetOperand(before, 0, self.wait(buffer, before))
 
@@ -411,6 +419,7 @@ class Writer:
         self.rebuilt(step, old, [*initial, *bases, self.now(before=old)])
 
     def write_branch(self, step: Step, before: int) -> None:
+        """A branch, each part of which begins when what is before it is done."""
         self.rebuilt(step, before, self.mlir.operands(before), entered=self.now(before=before))
 
     def rebuilt(self, step: Step, old: int, operands: list[int], entered: int = 0) -> None:

@@ -54,6 +54,7 @@ class UserLines:
         return found
 
     def of_location(self, location: int) -> str:
+        """The lines of a location, file by file: ``model.py:3,7``; empty where it names none."""
         files: dict[str, list[int]] = {}
         for file, line in self.parts(location):
             lines = files.setdefault(file, [])

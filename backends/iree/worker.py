@@ -149,13 +149,16 @@ class Invocation:
             raise
 
     def report(self, severity: int, message: Any, size: int, _: Any) -> None:
+        """Note a diagnostic of the compiler's; IREE calls it."""
         text = ctypes.string_at(message, size).decode("utf-8", "replace")
         self.diagnostics.append((SEVERITIES[severity] if 0 <= severity < 4 else "error", text))
 
     def parse(self) -> bool:
+        """Read the module; whether that succeeded."""
         return self.compiler.lib.ireeCompilerInvocationParseSource(self.invocation, self.source)
 
     def run(self, to_phase: str | None = None, from_phase: str | None = None, invocation: int | None = None) -> bool:
+        """Run IREE's pipeline between two phases; whether that succeeded."""
         lib = self.compiler.lib
         invocation = invocation or self.invocation
         if from_phase is not None:
@@ -278,9 +281,11 @@ class Invocation:
         self.compiler.lib.ireeCompilerInvocationSetVerifyIR(self.invocation, on)
 
     def run_passes(self, pipeline: str) -> bool:
+        """Run a list of passes given as text; whether that succeeded."""
         return self.compiler.lib.ireeCompilerInvocationRunPassPipeline(self.invocation, pipeline.encode())
 
     def close(self) -> None:
+        """Free what IREE holds for the module; may be called again."""
         lib = self.compiler.lib
         if self.invocation:
             lib.ireeCompilerInvocationDestroy(self.invocation)
@@ -375,6 +380,7 @@ def warm_up(compiler: Compiler, flags: tuple[str, ...], jobs: Any) -> None:
 
 
 def read_exactly(fd: int, size: int) -> bytes:
+    """So many bytes of a pipe. Ends the process at the end of the stream."""
     parts: list[bytes] = []
     while size:
         part = os.read(fd, min(size, 1 << 20))
@@ -392,6 +398,7 @@ def read_jobs(fd: int, jobs: Any) -> None:
 
 
 def write_frame(fd: int, value: Any) -> None:
+    """Write a value to a pipe: its length in 8 bytes, then the value as `marshal` writes it."""
     data = marshal.dumps(value)
     view = memoryview(len(data).to_bytes(8, "little") + data)
     while view:
@@ -408,6 +415,7 @@ def memory_kb() -> int:
 
 
 def main(library: str, warm_up_flags: tuple[str, ...]) -> None:
+    """The worker: takes jobs from standard input and writes answers to standard output until the parent is gone."""
     answers = os.dup(1)
     os.dup2(2, 1)
     jobs = _queue.SimpleQueue()

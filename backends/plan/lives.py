@@ -93,6 +93,7 @@ class Lives:
     # -- pieces
 
     def count(self, steps: Sequence[Step], depth: int, within: int) -> None:
+        """Number the steps in the order of the text, inner ones after the step that they are in."""
         for step in steps:
             moment = Moment(len(self.moments) + 1, step, depth, within)
             self.moments.append(moment)
@@ -101,6 +102,7 @@ class Lives:
                 self.count(part, depth + 1, moment.number)
 
     def cut(self) -> None:
+        """Cut the buffers into pieces at all places where a range of a step begins or ends."""
         ends: dict[Buffer, set[int]] = {b: {0, b.size} for b in self.plan.buffers}
         partner: dict[Buffer, Buffer] = {}
         for moment in self.moments:
@@ -128,6 +130,7 @@ class Lives:
         return ((1 << (end - start)) - 1) << start
 
     def of_kinds(self, kinds: Iterable[str]) -> int:
+        """The pieces of all buffers of some kinds."""
         found = 0
         for buffer in self.bits:
             if buffer.kind in kinds:
@@ -163,6 +166,7 @@ class Lives:
         return self.union(written(step))
 
     def union(self, places: Iterable[Range]) -> int:
+        """The pieces of several ranges together."""
         found = 0
         for place in places:
             found |= self.mask(place)
@@ -188,6 +192,7 @@ class Lives:
     # -- forward: what there is
 
     def follow(self, steps: Sequence[Step]) -> None:
+        """Note before each step which pieces something has written."""
         for step in steps:
             self.known[self.number[id(step)]] = self.defined
             self.defined |= self.writes(step)
@@ -209,6 +214,7 @@ class Lives:
         return after
 
     def before(self, step: Step, after: int) -> int:
+        """The pieces that are wanted before one step, from those wanted after it."""
         if step.kind == "branch":
             wanted = 0
             for part in step.parts:
@@ -238,6 +244,7 @@ class Lives:
     # -- numbers
 
     def measure(self) -> None:
+        """Count the bytes that are held while each step runs."""
         own = other = before = 0
         elsewhere = self.writable & ~self.own
         for moment in self.moments:
@@ -262,6 +269,7 @@ class Lives:
         return [v for v in self.values(moment, self.writable & ~self.own) if v.maker]
 
     def values(self, moment: Moment, among: int) -> list[Held]:
+        """The values that are held at a moment in a set of pieces: neighbours that one step made are one."""
         makers = self.makers(moment)
         out: list[Held] = []
         before: tuple[int, Buffer, tuple[int, int], bool] | None = None

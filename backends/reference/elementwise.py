@@ -40,6 +40,7 @@ def through_float32(f: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def sign(x: Array) -> Array:
+    """x / |x|, and 0 (or NaN) as it is."""
     if x.dtype in dtypes.COMPLEX:
         size = np.abs(x)
         return np.where(size == 0, x, x / np.where(size == 0, 1, size))
@@ -49,6 +50,7 @@ def sign(x: Array) -> Array:
 
 
 def div(x: Array, y: Array) -> Array:
+    """x / y; of integers the quotient towards zero, and all bits set by zero."""
     if x.dtype.kind not in "iu":
         return np.divide(x, y)
     zero = y == 0
@@ -62,6 +64,7 @@ def div(x: Array, y: Array) -> Array:
 
 
 def rem(x: Array, y: Array) -> Array:
+    """What x / y towards zero leaves, with the sign of x; of integers x itself by zero."""
     if x.dtype.kind not in "iu":
         return np.fmod(x, y)
     safe = np.where((y == 0) | (y == x.dtype.type(-1) if x.dtype.kind == "i" else y == 0), x.dtype.type(1), y)
@@ -85,6 +88,7 @@ def extremum(real: Callable[..., Array], after: Callable[..., Array]) -> Callabl
 
 
 def integer_pow(x: Array, *, y: int) -> Array:
+    """x to a power that is a Python integer, by repeated squaring."""
     n, result = abs(y), np.ones_like(x)
     while n:
         if n & 1:
@@ -95,6 +99,7 @@ def integer_pow(x: Array, *, y: int) -> Array:
 
 
 def round_(x: Array, *, rounding_method: int) -> Array:
+    """The nearest whole number, ties away from zero (`rounding_method` 0) or to even (1)."""
     if rounding_method == 1:
         return np.rint(x)
     whole = np.trunc(x)
@@ -103,10 +108,12 @@ def round_(x: Array, *, rounding_method: int) -> Array:
 
 
 def nextafter(x: Array, y: Array) -> Array:
+    """The next number after x in the direction of y."""
     return np.where(x == y, y, np.nextafter(x, y))  # NumPy's of float16 keeps the sign of x
 
 
 def mulhi(x: Array, y: Array) -> Array:
+    """The upper half of the bits of an exact product."""
     bits = 8 * x.dtype.itemsize
     return ((x.astype(object) * y.astype(object)) >> bits).astype(x.dtype)
 

@@ -48,6 +48,7 @@ def in_double(f: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def exp(x: Array) -> Array:
+    """e to the power x; 0 for complex128 whose real part is -inf, whatever the imaginary part."""
     if x.dtype != np.complex128:
         return np.exp(x)
     out = np.exp(x)
@@ -56,18 +57,22 @@ def exp(x: Array) -> Array:
 
 
 def exp2(x: Array) -> Array:
+    """2 to the power x."""
     return exp(x * np.log(2)) if x.dtype == np.complex128 else np.exp2(x)
 
 
 def logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
     return 1 / (1 + exp(-x)) if x.dtype == np.complex128 else special().expit(x)
 
 
 def rsqrt(x: Array) -> Array:
+    """1 / sqrt(x)."""
     return 1 / np.sqrt(x)
 
 
 def pow_(x: Array, y: Array) -> Array:
+    """x to the power y, in double precision."""
     y = y.astype(x.dtype)
     wide = np.complex128 if dtypes.is_complex(x.dtype) else np.float64
     x, y = x.astype(wide), y.astype(wide)
@@ -90,6 +95,7 @@ def _times(x: Array, y: Array) -> Array:
 
 
 def atan2(y: Array, x: Array) -> Array:
+    """The angle of the point (x, y)."""
     if x.dtype != np.complex128:
         return np.arctan2(y, x)
     # -i log((x + i y) / sqrt(x^2 + y^2))
@@ -97,27 +103,33 @@ def atan2(y: Array, x: Array) -> Array:
 
 
 def lgamma(x: Array) -> Array:
+    """log |Gamma(x)|."""
     return np.where(np.isinf(x), np.inf, special().gammaln(x))
 
 
 def digamma(x: Array) -> Array:
+    """The derivative of `lgamma`; NaN at its poles."""
     pole = (x <= 0) & (x == np.floor(x))
     return np.where(pole, np.nan, special().digamma(x))
 
 
 def erf_inv(x: Array) -> Array:
+    """The inverse of the error function; the sign of zero stays."""
     return np.where(x == 0, x, special().erfinv(x))
 
 
 def bessel_i1e(x: Array) -> Array:
+    """exp(-|x|) I1(x); the sign of zero stays."""
     return np.where(x == 0, x, special().i1e(x))
 
 
 def igamma(a: Array, x: Array) -> Array:
+    """The regularised lower incomplete gamma function P(a, x); NaN outside its domain."""
     return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, special().gammainc(a, x))
 
 
 def igammac(a: Array, x: Array) -> Array:
+    """The regularised upper incomplete gamma function Q(a, x); NaN outside its domain."""
     return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, special().gammaincc(a, x))
 
 
@@ -163,6 +175,7 @@ def igamma_grad_a(a: Array, x: Array) -> Array:
 
 
 def zeta(x: Array, q: Array) -> Array:
+    """The Hurwitz zeta function: the sum of (q + k)^-x for k = 0, 1, ..."""
     pole = (q <= 0) & (q == np.floor(q))
     value = np.where((q < 0) & ~pole & (x != np.floor(x)), np.nan, special().zeta(x, q))
     value = np.where(pole, np.where(x % 2 == 0, np.inf, np.nan), value)
@@ -171,6 +184,7 @@ def zeta(x: Array, q: Array) -> Array:
 
 
 def polygamma(m: Array, x: Array) -> Array:
+    """The m-th derivative of `digamma`."""
     n = m + 1
     value = np.where(n % 2 == 0, 1.0, -1.0) * special().gamma(n) * zeta(n, x)
     value = np.where(m == 0, digamma(x), value)
@@ -178,6 +192,7 @@ def polygamma(m: Array, x: Array) -> Array:
 
 
 def betainc(a: Array, b: Array, x: Array) -> Array:
+    """The regularised incomplete beta function I_x(a, b); NaN outside its domain."""
     invalid = ~(a >= 0) | ~(b >= 0) | (x < 0) | (x > 1) | ((a == b) & ((a == 0) | np.isinf(a)))
     low, high = (x == 0) | (b == 0) | np.isinf(a), (x == 1) | (a == 0) | np.isinf(b)
     value = np.where(low & (x != 1), 0.0, np.where(high, 1.0, special().betainc(a, b, x)))

@@ -106,6 +106,7 @@ def from_computed(x: Any, total: DType, result: DType) -> Any:
 
 
 def precision_config(precision: ct.PrecisionPair) -> dict[str, Any]:
+    """The attribute of a contraction's precision, as keyword arguments; none for the default."""
     if precision is None:
         return {}
     config = [hlo.parse_attr(f"#stablehlo<precision {p.name}>") for p in precision]

@@ -60,6 +60,7 @@ def shift_right_arithmetic(ctx: Ctx, x: Any, y: Any) -> Any:
 
 @formula
 def complex_sign(z: Num) -> Num:
+    """z / |z|, and 0 as it is."""
     size = abs(z)
     safe = where(size.eq(0), 1.0, size)
     return where(size.eq(0), z, complex_(z.real / safe, z.imag / safe))
@@ -67,6 +68,7 @@ def complex_sign(z: Num) -> Num:
 
 @formula
 def integer_sign(x: Num) -> Num:
+    """-1, 0 or 1."""
     positive = (x > 0).astype(x.dtype)
     return positive if dtypes.is_unsigned(x.dtype) else positive - (x < 0).astype(x.dtype)
 
@@ -129,11 +131,13 @@ by_dtype(ew.rem_p, f32=direct(hlo.remainder), f64=libm(hlo.remainder), other=dir
 
 @formula
 def complex_max(x: Num, y: Num) -> Num:
+    """The larger of two complex numbers, by their real parts first."""
     return where(where(x.real.eq(y.real), x.imag > y.imag, x.real > y.real), x, y)
 
 
 @formula
 def complex_min(x: Num, y: Num) -> Num:
+    """The smaller of two complex numbers, by their real parts first."""
     return where(where(x.real.eq(y.real), x.imag < y.imag, x.real < y.real), x, y)
 
 
@@ -173,6 +177,7 @@ by_dtype(ew.round_p, f32=_round)
 
 @formula
 def conj(z: Num) -> Num:
+    """The conjugate of a complex number."""
     return complex_(z.real, -z.imag)
 
 

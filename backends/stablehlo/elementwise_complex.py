@@ -43,6 +43,7 @@ PI = math.pi
 
 
 def parts(z: Num) -> tuple[Num, Num]:
+    """The real and the imaginary part."""
     return z.real, z.imag
 
 
@@ -62,6 +63,7 @@ def exp_parts(x: Num, y: Num) -> tuple[Num, Num]:
 
 
 def cexp(z: Num) -> Num:
+    """exp of a complex number."""
     return complex_(*exp_parts(*parts(z)))
 
 
@@ -76,12 +78,14 @@ def log_abs(x: Num, y: Num) -> Num:
 
 
 def clog(z: Num) -> Num:
+    """The principal logarithm: log |z| and the angle."""
     x, y = parts(z)
     infinite = abs(x).eq(np.inf) | abs(y).eq(np.inf)
     return complex_(where(infinite, const(np.inf, x), log_abs(x, y)), atan2(y, x))
 
 
 def csqrt(z: Num) -> Num:
+    """The principal square root."""
     x, y = parts(z)
     # Scaled by 1/4 (and 4 for tiny ones) so that neither |z| nor its half overflows or vanishes.
     size = maximum(abs(x), abs(y))
@@ -115,14 +119,17 @@ def abs_parts(x: Num, y: Num) -> Num:
 
 
 def multiply_i(z: Num) -> Num:
+    """i z, without a product."""
     return complex_(-z.imag, z.real)
 
 
 def divide_i(z: Num) -> Num:
+    """z / i, without a quotient."""
     return complex_(z.imag, -z.real)
 
 
 def csinh(z: Num) -> Num:
+    """sinh of a complex number."""
     x, y = parts(z)
     large = abs(x) > 20.0
     half = exp(0.5 * abs(x))
@@ -134,6 +141,7 @@ def csinh(z: Num) -> Num:
 
 
 def ccosh(z: Num) -> Num:
+    """cosh of a complex number."""
     x, y = parts(z)
     large = abs(x) > 20.0
     half = exp(0.5 * abs(x))
@@ -146,6 +154,7 @@ def ccosh(z: Num) -> Num:
 
 
 def ctanh(z: Num) -> Num:
+    """tanh of a complex number."""
     x, y = parts(z)
     large = abs(x) > (44.0 if x.dtype == dtypes.float64 else 22.0)
     u = where(large, const(0, x), x)
@@ -164,14 +173,17 @@ def ctanh(z: Num) -> Num:
 
 
 def csin(z: Num) -> Num:
+    """sin z = sinh(i z) / i."""
     return divide_i(csinh(multiply_i(z)))
 
 
 def ccos(z: Num) -> Num:
+    """cos z = cosh(i z)."""
     return ccosh(multiply_i(z))
 
 
 def ctan(z: Num) -> Num:
+    """tan z = tanh(i z) / i."""
     return divide_i(ctanh(multiply_i(z)))
 
 
@@ -223,6 +235,7 @@ def _log_twice(z: Num) -> Num:
 
 
 def casin(z: Num) -> Num:
+    """The principal inverse sine (Kahan)."""
     x, y = parts(z)
     a, b = csqrt(_minus_from_one(z)), csqrt(_plus(z, 1.0))
     re = atan2(x, a.real * b.real - a.imag * b.imag)
@@ -233,6 +246,7 @@ def casin(z: Num) -> Num:
 
 
 def cacos(z: Num) -> Num:
+    """The principal inverse cosine (Kahan)."""
     x, y = parts(z)
     a, b = csqrt(_minus_from_one(z)), csqrt(_plus(z, 1.0))
     re = 2.0 * atan2(a.real, b.real)
@@ -243,6 +257,7 @@ def cacos(z: Num) -> Num:
 
 
 def cacosh(z: Num) -> Num:
+    """The principal inverse hyperbolic cosine (Kahan)."""
     x, y = parts(z)
     a, b = csqrt(_plus(z, -1.0)), csqrt(_plus(z, 1.0))
     re = asinh(_conj_times(a, b)[0])
@@ -252,6 +267,7 @@ def cacosh(z: Num) -> Num:
 
 
 def casinh(z: Num) -> Num:
+    """asinh z = asin(i z) / i."""
     return divide_i(casin(multiply_i(z)))
 
 
@@ -276,18 +292,22 @@ def catanh(z: Num) -> Num:
 
 
 def catan(z: Num) -> Num:
+    """atan z = atanh(i z) / i."""
     return divide_i(catanh(multiply_i(z)))
 
 
 def crsqrt(z: Num) -> Num:
+    """1 / sqrt(z)."""
     return const(1, z) / csqrt(z)
 
 
 def clogistic(z: Num) -> Num:
+    """1 / (1 + exp(-z))."""
     return const(1, z) / (const(1, z) + cexp(-z))
 
 
 def cexp2(z: Num) -> Num:
+    """2 to a complex power."""
     x, y = parts(z)
     return complex_(*exp_parts(x * math.log(2), y * math.log(2)))
 

@@ -122,6 +122,7 @@ def sine_cosine(r: Num) -> tuple[Num, Num]:
 
 @formula
 def sin32(x: Num) -> Num:
+    """sin of float32."""
     swapped, lower, r = quadrant(x)
     s, c = sine_cosine(r)
     y = where(swapped, c, s)
@@ -135,6 +136,7 @@ def with_sign_flipped(y: Num, x: Num) -> Num:
 
 @formula
 def cos32(x: Num) -> Num:
+    """cos of float32."""
     swapped, lower, r = quadrant(x)
     s, c = sine_cosine(r)
     y = where(swapped, s, c)
@@ -143,6 +145,7 @@ def cos32(x: Num) -> Num:
 
 @formula
 def tan32(x: Num) -> Num:
+    """tan of float32."""
     swapped, _, r = quadrant(x)
     s, c = sine_cosine(r)
     return with_sign_flipped(where(swapped, -c, s) / where(swapped, s, c), x)
@@ -164,12 +167,14 @@ def asin_core(a: Num) -> tuple[Num, Num]:
 
 @odd
 def asin32(a: Num) -> Num:
+    """asin of float32."""
     big, p = asin_core(a)
     return where(big, PI / 2 - 2.0 * p, p)
 
 
 @formula
 def acos32(x: Num) -> Num:
+    """acos of float32."""
     big, p = asin_core(abs(x))
     negative = x < 0
     small = PI / 2 - with_sign_flipped(p, x)
@@ -177,6 +182,7 @@ def acos32(x: Num) -> Num:
 
 
 def atan_positive(a: Num) -> Num:
+    """atan for a >= 0."""
     high, middle = a > 2.414213562373095, a > 0.4142135623730950
     t = where(high, -1.0 / a, where(middle, (a - 1.0) / (a + 1.0), a))
     start = where(high, const(PI / 2, a), where(middle, const(PI / 4, a), const(0, a)))
@@ -292,6 +298,7 @@ def log1p_64(x: Num) -> Num:
 
 
 def sinh_positive(a: Num) -> Num:
+    """sinh for a >= 0."""
     e = expm1(where(a > 20.0, const(20, a), a))
     half = exp(0.5 * a)
     return where(a > 20.0, 0.5 * half * half, 0.5 * (e + e / (e + 1.0)))
@@ -299,6 +306,7 @@ def sinh_positive(a: Num) -> Num:
 
 @formula
 def cosh(x: Num) -> Num:
+    """cosh, without overflow before its result."""
     a = abs(x)
     t = exp(where(a > 20.0, const(20, a), a))
     half = exp(0.5 * a)
@@ -306,6 +314,7 @@ def cosh(x: Num) -> Num:
 
 
 def asinh_positive(a: Num) -> Num:
+    """asinh for a >= 0."""
     large = a > 1e8 if a.dtype == dtypes.float64 else a > 1e4
     b = where(large, const(1, a), a)
     return where(large, log(a) + math.log(2), log1p(b + b * b / (1.0 + sqrt(b * b + 1.0))))
@@ -313,6 +322,7 @@ def asinh_positive(a: Num) -> Num:
 
 @formula
 def acosh(x: Num) -> Num:
+    """acosh, for x >= 1."""
     large = x > 1e8 if x.dtype == dtypes.float64 else x > 1e4
     t = where(large, const(1, x), x) - 1.0
     y = where(large, log(x) + math.log(2), log1p(t + sqrt(2.0 * t + t * t)))
@@ -320,6 +330,7 @@ def acosh(x: Num) -> Num:
 
 
 def atanh_positive(a: Num) -> Num:
+    """atanh for 0 <= a <= 1."""
     return 0.5 * log1p(2.0 * a / (1.0 - a))
 
 
@@ -358,6 +369,7 @@ def pow_in_double(x: Num, y: Num) -> Num:
 
 @formula
 def pow_plain(x: Num, y: Num) -> Num:
+    """x to the power y as exp(y log x), with the special cases of `powers`."""
     return powers(x, y.astype(x.dtype), lambda a, b: exp(b * log(a)))
 
 
@@ -373,6 +385,7 @@ FORMULAS[pow32] = lambda target, p, avals, params: FORMULAS[pow_in_double if tar
 
 @formula
 def logistic(x: Num) -> Num:
+    """1 / (1 + exp(-x))."""
     return 1.0 / (1.0 + exp(-x))
 
 

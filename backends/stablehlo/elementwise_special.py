@@ -200,6 +200,7 @@ def chebyshev(x: Num, series: tuple[float, ...]) -> Num:
 
 @formula
 def bessel_i0e(x: Num) -> Num:
+    """exp(-|x|) I0(x)."""
     a = abs(x)
     big = a > 8.0
     inverse = 32.0 / where(big, a, const(8, a))
@@ -272,6 +273,7 @@ for _p, _rule in {ew.zeta_p: zeta, ew.polygamma_p: polygamma}.items():
 
 
 def epsilon(x: Num) -> float:
+    """The distance from 1 to the next number of x's dtype."""
     return float(np.finfo(x.dtype).eps)
 
 
@@ -431,6 +433,7 @@ def beta_fraction(a: Num, b: Num, x: Num) -> Num:
 
 @formula
 def betainc(a0: Num, b0: Num, x0: Num) -> Num:
+    """The regularised incomplete beta function I_x(a, b); NaN outside its domain."""
     a0, b0, x0 = spread_all(a0, b0, x0)
     nan = a0.ne(a0) | b0.ne(b0) | x0.ne(x0)
     none = (a0.eq(0) & b0.eq(0)) | (a0.eq(np.inf) & b0.eq(np.inf))

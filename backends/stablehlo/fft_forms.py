@@ -136,6 +136,7 @@ def largest_divisor(n: int, limit: int) -> int:
 
 
 def largest_prime_factor(n: int) -> int:
+    """The largest prime that divides n; 1 for n = 1."""
     found, p = 1, 2
     while p * p <= n:
         while n % p == 0:

@@ -44,10 +44,12 @@ class Num:
 
     @property
     def dtype(self) -> DType:
+        """The value's dtype."""
         return aval_of(self.value).dtype
 
     @property
     def aval(self) -> ShapedArray:
+        """The value's aval."""
         return aval_of(self.value)
 
     def __add__(self, y: Any) -> Num:
@@ -93,9 +95,11 @@ class Num:
         return Num(ew.ge(self.value, raw(y)))
 
     def eq(self, y: Any) -> Num:
+        """Where both are equal."""
         return Num(ew.eq(self.value, raw(y)))
 
     def ne(self, y: Any) -> Num:
+        """Where they differ; NaN differs from itself."""
         return Num(ew.ne(self.value, raw(y)))
 
     def __and__(self, y: Any) -> Num:
@@ -117,6 +121,7 @@ class Num:
         return Num(ew.shift_right_logical(self.value, raw(y)))
 
     def astype(self, dtype: DType) -> Num:
+        """The value converted to a dtype."""
         return Num(ew.convert_element_type(self.value, dtype))
 
     def bits(self) -> Num:
@@ -125,14 +130,17 @@ class Num:
 
     @property
     def real(self) -> Num:
+        """The real part."""
         return Num(ew.real(self.value))
 
     @property
     def imag(self) -> Num:
+        """The imaginary part."""
         return Num(ew.imag(self.value))
 
 
 def raw(x: Any) -> Any:
+    """The traced value of a Num; anything else as it is."""
     return x.value if isinstance(x, Num) else x
 
 
@@ -178,6 +186,7 @@ def with_sign(x: Num, sign: Num) -> Num:
 
 
 def is_nan(x: Num) -> Num:
+    """Where x is NaN."""
     return x.ne(x)
 
 

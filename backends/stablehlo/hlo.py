@@ -40,14 +40,17 @@ def op1(name: str, operands: Sequence[Value], result: Type, **attributes: Any) -
 
 
 def i64_array(values: Sequence[int]) -> Any:
+    """An attribute of 64-bit integers."""
     return mlir.DenseI64ArrayAttr.get(list(values))
 
 
 def i64(value: int) -> Any:
+    """An attribute: a 64-bit integer."""
     return mlir.IntegerAttr.get(mlir.IntegerType.get_signless(64), value)
 
 
 def i32(value: int) -> Any:
+    """An attribute: a 32-bit integer."""
     return mlir.IntegerAttr.get(mlir.IntegerType.get_signless(32), value)
 
 
@@ -57,6 +60,7 @@ def i64_matrix(rows: Sequence[Sequence[int]]) -> Any:
 
 
 def boolean(value: bool) -> Any:
+    """An attribute: true or false."""
     return mlir.BoolAttr.get(value)
 
 
@@ -70,6 +74,7 @@ def parse_attr(text: str) -> Any:
 
 
 def shape_of(x: Value) -> tuple[int, ...]:
+    """The shape of a value."""
     return tuple(mlir.RankedTensorType(x.type).shape)
 
 
@@ -118,10 +123,12 @@ def broadcast(x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
 
 
 def iota(shape: Sequence[int], dimension: int, dtype: DType) -> Value:
+    """0, 1, ... along one dimension."""
     return op1("stablehlo.iota", [], types.tensor_type(tuple(shape), dtype), iota_dimension=i64(dimension))
 
 
 def reshape(x: Value, shape: Sequence[int]) -> Value:
+    """x in another shape; x itself where it has it already."""
     return x if shape_of(x) == tuple(shape) else op1("stablehlo.reshape", [x], with_shape(x, shape))
 
 
@@ -147,6 +154,7 @@ def transposed(x: Value) -> tuple[Value, list[int]] | None:
 
 
 def slice(x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequence[int] | None = None) -> Value:
+    """A range of x along each dimension; `strides` are 1 if None."""
     strides = [1] * len(start) if strides is None else strides
     shape = [-((a - b) // s) for a, b, s in zip(start, limit, strides)]
     return op1(
@@ -175,6 +183,7 @@ def reverse(x: Value, dimensions: Sequence[int]) -> Value:
 
 
 def concatenate(xs: Sequence[Value], dimension: int) -> Value:
+    """The arrays one after the other along a dimension."""
     shape = list(shape_of(xs[0]))
     shape[dimension] = sum(shape_of(x)[dimension] for x in xs)
     return op1("stablehlo.concatenate", xs, with_shape(xs[0], shape), dimension=i64(dimension))
@@ -211,6 +220,7 @@ sqrt, rsqrt, cbrt, round_even, round_away = map(
 
 
 def is_bool(x: Value) -> bool:
+    """Whether a value's elements are bools."""
     element = mlir.RankedTensorType(x.type).element_type
     return isinstance(element, mlir.IntegerType) and mlir.IntegerType(element).width == 1
 
@@ -234,6 +244,7 @@ def abs(x: Value) -> Value:
 
 
 def complex(re: Value, im: Value) -> Value:
+    """Complex numbers of their parts."""
     element = mlir.ComplexType.get(mlir.RankedTensorType(re.type).element_type)
     return op1("stablehlo.complex", [re, im], mlir.RankedTensorType.get(shape_of(re), element))
 
@@ -244,18 +255,22 @@ def _part(name: str, x: Value) -> Value:
 
 
 def real(x: Value) -> Value:
+    """The real part."""
     return _part("stablehlo.real", x)
 
 
 def imag(x: Value) -> Value:
+    """The imaginary part."""
     return _part("stablehlo.imag", x)
 
 
 def select(pred: Value, on_true: Value, on_false: Value) -> Value:
+    """One of two values for each element; pred may be a scalar."""
     return op1("stablehlo.select", [pred, on_true, on_false], on_true.type)
 
 
 def clamp(low: Value, x: Value, high: Value) -> Value:
+    """x, but at least `low` and at most `high`."""
     return op1("stablehlo.clamp", [low, x, high], x.type)
 
 
@@ -296,10 +311,12 @@ def compare(x: Value, y: Value, direction: str, kind: str | None = None) -> Valu
 
 
 def is_finite(x: Value) -> Value:
+    """Where x is neither infinite nor NaN."""
     return op1("stablehlo.is_finite", [x], with_dtype(x, dtypes.bool_))
 
 
 def optimization_barrier(*xs: Value) -> list[Value]:
+    """The values as they are, which IREE computes apart from what reads them."""
     return list(op("stablehlo.optimization_barrier", xs, [x.type for x in xs]).results)
 
 
@@ -454,6 +471,7 @@ def scatter(
 
 
 def dynamic_slice(x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:
+    """A range of static sizes at starts that are values, which are clamped."""
     return op1("stablehlo.dynamic_slice", [x, *starts], with_shape(x, sizes), slice_sizes=i64_array(sizes))
 
 

@@ -51,6 +51,7 @@ def _sine_of_pi_times(r: Num) -> Num:
 
 @formula
 def lgamma(x: Num) -> Num:
+    """log |Gamma(x)| of float32."""
     a = abs(x)
     small = x < 0.5
     z = where(small, -x, x - 1.0)
@@ -68,6 +69,7 @@ def lgamma(x: Num) -> Num:
 
 @formula
 def digamma(x: Num) -> Num:
+    """The derivative of `lgamma`, of float32."""
     small = x < 0.5
     z = where(small, -x, x - 1.0)
     below: Any = const(_BASE, x)
@@ -98,6 +100,7 @@ _ERF_BELOW = (
 
 @formula
 def erf(x: Num) -> Num:
+    """The error function, of float32."""
     bounded = Num(ew.clamp(np.float32(-_ERF_END), x.value, np.float32(_ERF_END)))
     z = bounded * bounded
     return bounded * polynomial(z, _ERF_ABOVE) / polynomial(z, _ERF_BELOW)
@@ -120,6 +123,7 @@ _ERF = (
 
 @formula
 def erfc(x: Num) -> Num:
+    """1 - erf(x) of float32, exact to its last digits where it is small."""
     a = abs(x)
     inner = a < 1.0
     bounded = where(inner, const(1, x), where(a > 12.0, const(12, x), a))

@@ -67,6 +67,7 @@ class ModuleLowering:
     functions: dict[Jaxpr, str | None] = field(default_factory=dict)
 
     def location(self, source: Source | None) -> Any:
+        """MLIR's location of a user's line; one object for each."""
         found = self.locations.get(source)
         if found is None:
             if source is None:
@@ -103,6 +104,7 @@ class Ctx:
 
     @property
     def target(self) -> Target:
+        """What the module is compiled for."""
         return self.module.target
 
     def is_kept(self, x: Any) -> bool:
@@ -341,6 +343,7 @@ class LoweredModule:
         return comments + self.module.operation.get_asm(enable_debug_info=locations)
 
     def bytecode(self) -> bytes:
+        """The module as MLIR's bytecode, which the compiler is given."""
         import io
 
         out = io.BytesIO()

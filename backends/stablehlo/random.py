@@ -13,12 +13,11 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.primitives import random as rn
 
-from ..kernels import NoKernel
 from ..kernels.random import bits
 from . import hlo
 from .elementwise import spread
 from .host_calls import emit_host_call
-from .kernel_calls import attempt, call
+from .kernel_calls import call, chosen
 from .lowering import Ctx, lowering
 
 U32, U64 = dtypes.uint32, dtypes.uint64
@@ -56,8 +55,8 @@ def random_bits(ctx: Ctx, k1: Any, k2: Any, *, shape: tuple[int, ...], dtype: An
     full = (*batch, *shape)
     if not math.prod(full):
         return hlo.full(0, full, dtype)
-    kernel = attempt(ctx, lambda target: bits.random_bits(batch, shape, dtype, target))
-    if not isinstance(kernel, NoKernel):
+    kernel = chosen(ctx, lambda target: bits.random_bits(batch, shape, dtype, target))
+    if kernel is not None:
         return call(ctx, kernel, [hlo.reshape(k, [math.prod(batch)]) for k in (k1, k2)])[0]
     low = hlo.reshape(hlo.iota((size,), 0, U32), shape)
     inner = tuple(range(len(batch), len(full)))

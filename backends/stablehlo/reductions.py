@@ -14,11 +14,11 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 
-from ..kernels import Kernel, NoKernel
+from ..kernels import Kernel
 from ..kernels import cumulative as cumulative_kernel
 from ..kernels.elements.combiner import Op
 from . import hlo
-from .kernel_calls import attempt, call, spec
+from .kernel_calls import call, chosen, spec
 from .lowering import Ctx, lower_jaxpr, lowering
 from .structural import signed_dtype
 
@@ -34,6 +34,7 @@ def wide(dtype: DType) -> DType:
 
 
 def is_nan(x: Value) -> Value:
+    """Where x is NaN."""
     return hlo.compare(x, x, "NE")
 
 
@@ -224,9 +225,9 @@ def scan_by_window(x: Value, axis: int, reverse: bool, init: Value, combine: Com
 _KERNEL_OPS: dict[str, Op] = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
-def _cumulative_kernel(ctx: Ctx, op: Op, axis: int, reverse: bool) -> Kernel | NoKernel:
+def _cumulative_kernel(ctx: Ctx, op: Op, axis: int, reverse: bool) -> Kernel | None:
     operand = spec(ctx.avals_in[0])
-    return attempt(ctx, lambda target: cumulative_kernel(op, operand, axis, target, reverse=reverse))
+    return chosen(ctx, lambda target: cumulative_kernel(op, operand, axis, target, reverse=reverse))
 
 
 def _cumulative(monoid: str) -> Callable[..., Value]:
@@ -238,7 +239,7 @@ def _cumulative(monoid: str) -> Callable[..., Value]:
         # The kernel orders complex numbers with -0 below 0, unlike JAX.
         if monoid not in ("max", "min") or not dtypes.is_complex(dtype):
             kernel = _cumulative_kernel(ctx, _KERNEL_OPS[monoid], axis, reverse)
-            if not isinstance(kernel, NoKernel):
+            if kernel is not None:
                 return call(ctx, kernel, [x])[0]
         if dtypes.is_complex(dtype):
             init = rd.identity_of(monoid, dtype)
@@ -288,7 +289,7 @@ def cumlogsumexp(ctx: Ctx, x: Value, *, axis: int, reverse: bool) -> Value:
     if ctx.avals_in[0].size == 0:
         return x
     kernel = _cumulative_kernel(ctx, "logsumexp", axis, reverse)
-    if not isinstance(kernel, NoKernel):
+    if kernel is not None:
         return call(ctx, kernel, [x])[0]
     if dtypes.is_complex(dtype):
 

@@ -19,7 +19,7 @@ from quire.ir.primitives import sorting as so
 
 from .. import kernels
 from . import hlo
-from .kernel_calls import attempt, call, spec
+from .kernel_calls import call, chosen, spec
 from .lowering import Ctx, lowering
 
 Value = Any
@@ -152,8 +152,8 @@ def sort(ctx: Ctx, *operands: Value, dimension: int, is_stable: bool, num_keys: 
         return list(operands)
     _check_size(ctx)
     specs = [spec(a) for a in ctx.avals_in]
-    kernel = attempt(ctx, lambda target: kernels.sort(specs, dimension, num_keys, target))
-    if not isinstance(kernel, kernels.NoKernel):
+    kernel = chosen(ctx, lambda target: kernels.sort(specs, dimension, num_keys, target))
+    if kernel is not None:
         return call(ctx, kernel, operands)
     rows = Rows(aval.shape, dimension)
     matrices = [rows.matrix(x) for x in operands]
@@ -171,8 +171,8 @@ def top_k(ctx: Ctx, x: Value, *, k: int, axis: int) -> list[Value]:
     rows = Rows(aval.shape, axis)
     matrix = rows.matrix(x)
     operand = kernels.Spec.of((rows.count, rows.n), aval.dtype)
-    kernel = attempt(ctx, lambda target: kernels.top_k(operand, k, target))
-    if not isinstance(kernel, kernels.NoKernel):
+    kernel = chosen(ctx, lambda target: kernels.top_k(operand, k, target))
+    if kernel is not None:
         return [rows.array(out) for out in call(ctx, kernel, [matrix])]
     key, dtype = order_key(matrix, aval.dtype, total=True)
     if dtypes.is_bool(aval.dtype):

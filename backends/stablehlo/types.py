@@ -54,10 +54,12 @@ def element_type(dtype: DType) -> mlir.Type:
 
 @kept
 def tensor_type(shape: tuple[int, ...], dtype: DType) -> mlir.RankedTensorType:
+    """The MLIR type of arrays of a shape and a dtype."""
     return mlir.RankedTensorType.get(shape, element_type(dtype))
 
 
 def aval_type(aval: ShapedArray) -> mlir.RankedTensorType:
+    """The MLIR type of an aval."""
     return tensor_type(aval.shape, aval.dtype)
 
 

@@ -1,40 +1,65 @@
-"""Ahead-of-time stages of a compiled function: traced, lowered, compiled; each can be printed."""
+"""The steps of a compile as objects: traced, lowered, compiled; each can be printed. They are `jax.stages`.
+
+A call of a compiled function without a variant takes the same steps.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from quire.backends.targets import Target, get_target
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
-from quire.runtime.devices import Device
+from quire.runtime.devices import PLATFORMS, Device, devices
 
 from .. import tree_util
 from ..arrays.shape_struct import shape_struct
 from ..watching.spans import span
 from ..watching.transformations import Transformation
-from .compiled_function import TracedFunction, Variant
 from .compiler import compile_program
 from .donation import report_donation
+from .lowering import LoweredProgram, lower
 from .memory_analysis import Allocations, MemoryAnalysis, planned_allocations
+from .request import Request
+from .running import Variant
+from .stage_texts import Stages
+from .tracing import TracedFunction
 from .variants import Signature, VariantInfo
 
+logger = logging.getLogger("quire")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Traced:
-    """A function traced for the types of its arguments."""
+    """A function traced for the types of its arguments.
+
+    Attributes:
+        traced: the trace.
+        in_tree: the tree of the arguments that are not static.
+        function: the user's.
+        fun_name: its name, which the program bears.
+        full_name: its name with those of what it is defined in, for messages.
+        device: where it is to run.
+        donated: the leaves of donated arguments.
+        keep_unused: the program takes the arguments that it does not use, too.
+        names: the path of each leaf.
+    """
 
     traced: TracedFunction
     in_tree: Any
+    function: Callable[..., Any]
     fun_name: str
+    full_name: str
     device: Device
     donated: tuple[int, ...]
     keep_unused: bool
-    static: tuple[Any, ...]
     names: tuple[str, ...]
 
     @property
@@ -43,13 +68,13 @@ class Traced:
         return self.traced.closed()
 
     @property
+    def out_tree(self) -> Any:
+        return self.traced.out_tree
+
+    @property
     def transformations(self) -> tuple[Transformation, ...]:
         """What grad, vmap, ... did while the function was traced, innermost first."""
         return self.traced.transformations
-
-    @property
-    def out_tree(self) -> Any:
-        return self.traced.out_tree
 
     @property
     def out_info(self) -> Any:
@@ -63,10 +88,12 @@ class Traced:
 
     def lower(self, *, backend: str | None = None) -> Lowered:
         """Optimise and lower to StableHLO, for this process's device or another target by name."""
-        from quire.backends.targets import get_target
-
         target = self.device.target if backend is None else get_target(backend)
-        return Lowered(self, target)
+        request = Request(
+            self.jaxpr, target, self.fun_name, self.donated, self.keep_unused, self.names, self.out_tree,
+            self.transformations, self.traced.seconds,
+        )  # fmt: skip
+        return Lowered(self, request)
 
     def as_text(self, stage: str = "jaxpr") -> str:
         """The program's text at a stage (`dumpir --list-stages` names them)."""
@@ -74,26 +101,18 @@ class Traced:
 
 
 class Lowered:
-    """A function lowered to StableHLO for a target."""
+    """A function lowered to StableHLO for a target: when its text is asked for, or the persistent cache lacks it."""
 
-    def __init__(self, traced: Traced, target: Any) -> None:
-        from .stage_texts import stages_of
-
+    def __init__(self, traced: Traced, request: Request) -> None:
         self.traced = traced
-        self.target = target
-        self.stages = stages_of(
-            traced.jaxpr, target, name=traced.fun_name, donated=traced.donated, keep_unused=traced.keep_unused,
-            transformations=traced.transformations,
-        )  # fmt: skip
+        self.request = request
+        self._lock = threading.Lock()
+        self._program: LoweredProgram | None = None
+        self._stages: Stages | None = None
 
     @property
     def in_tree(self) -> Any:
         return self.traced.in_tree
-
-    @property
-    def transformations(self) -> tuple[Transformation, ...]:
-        """What grad, vmap, ... did while the function was traced, innermost first."""
-        return self.traced.transformations
 
     @property
     def out_tree(self) -> Any:
@@ -107,34 +126,73 @@ class Lowered:
     def args_info(self) -> Any:
         return self.traced.args_info
 
+    @property
+    def stages(self) -> Stages:
+        """The texts of the program; its module is the one that is compiled."""
+        with self._lock:
+            if self._stages is None:
+                self._stages = Stages(self.request, lowered=self._program)
+            return self._stages
+
+    def program(self) -> LoweredProgram:
+        """The module, lowered once."""
+        with self._lock:
+            if self._program is None:
+                self._program = lower(self.request) if self._stages is None else self._stages.lowered
+            return self._program
+
     def as_text(self, stage: str = "stablehlo") -> str:
         """The program's text at a stage."""
         return self.stages[stage]
 
     def cost_analysis(self) -> dict[str, float]:
         """The estimated work of one call: ``flops`` and ``bytes accessed``."""
-        cost = estimate(self.traced.jaxpr.jaxpr)
+        cost = estimate(self.request.program.jaxpr)
         return {"flops": cost.flops, "bytes accessed": cost.bytes}
 
     def compile(self) -> Compiled:
-        """Compile for the device: a callable `Compiled`."""
-        t = self.traced
-        closed = t.jaxpr
-        if t.donated:
-            report_donation(closed, t.donated, t.names, t.fun_name, keep_unused=t.keep_unused)
-        program = compile_program(
-            closed, t.device, name=t.fun_name, donated=t.donated, keep_unused=t.keep_unused,
-            trace_seconds=t.traced.seconds, names=t.names, out_tree=t.out_tree, transformations=t.transformations,
-        )  # fmt: skip
-        avals = tuple(closed.in_avals)
-        signature = Signature(t.names, avals, (None,) * len(avals), (), t.in_tree, ())
-        info = VariantInfo(
-            signature, "compiled ahead of time", t.traced.seconds, program.seconds, program.cached, program.cost
+        """Compile for the device, or for the first one of the target it was lowered for: a callable `Compiled`.
+
+        Raises:
+            RuntimeError: there is no device of the target here.
+        """
+        request = self.request
+        signature = Signature(
+            request.names, tuple(request.program.in_avals), (None,) * len(request.names), (), self.in_tree, ()
         )
-        variant = Variant(info, t.traced, closed, program, t.donated)
+        return Compiled(self, self.compile_variant(VariantInfo(signature, "compiled ahead of time")))
+
+    def compile_variant(self, info: VariantInfo) -> Variant:
+        """Compile for the device, and tell `info` what it cost: what a call without a variant does, too."""
+        t, request = self.traced, self.request
+        device = t.device if request.target is t.device.target else _device_of(request.target)
+        if request.donated:
+            report_donation(
+                request.program, request.donated, request.names, t.full_name, keep_unused=request.keep_unused
+            )
+        program = compile_program(request, device, self.program)
+        info.trace_seconds = t.traced.seconds
+        info.compile_seconds = program.seconds
+        info.from_cache = program.cached
+        info.cost = program.artifact.cost
+        if config.options.log_compiles:
+            logger.warning(
+                "%s %s in %.1f ms, traced in %.1f ms", "loaded" if program.cached else "compiled", t.full_name,
+                program.seconds * 1e3, t.traced.seconds * 1e3,
+            )  # fmt: skip
+        variant = Variant(info, t.traced, program)
         if config.options.check:
-            variant.check_first_call(f"{t.fun_name}{where(current_source(2))}")
-        return Compiled(self, variant)
+            from .result_checks import defined_at
+
+            variant.check_first_call(f"{t.full_name}{defined_at(t.function)}")
+        return variant
+
+
+def _device_of(target: Target) -> Device:
+    """The first device of a target that a program was lowered for by name."""
+    if target.name not in PLATFORMS:
+        raise RuntimeError(f"target {target.name} has no devices: programs for it are lowered only")
+    return devices(target.name)[0]
 
 
 class Compiled:
@@ -175,9 +233,8 @@ class Compiled:
         if options.debug_nans or options.debug_infs:
             from ..watching.value_checks import checked_call
 
-            variant = self.variant
-            names = variant.info.signature.names
-            call = checked_call(call, variant.closed, variant.donated, name, names, tree_util.tree_leaves)
+            request = self.variant.program.request
+            call = checked_call(call, request.program, request.donated, name, request.names, tree_util.tree_leaves)
         with span(name, "run"):
             return call(leaves)
 
@@ -187,23 +244,21 @@ class Compiled:
 
     def cost_analysis(self) -> dict[str, float]:
         """The estimated work of one call: ``flops`` and ``bytes accessed``."""
-        cost = self.variant.program.cost
+        cost = self.variant.program.artifact.cost
         return {"flops": cost.flops, "bytes accessed": cost.bytes}
 
     def memory_analysis(self) -> MemoryAnalysis:
         """The memory of one call, as it is planned; the program is compiled half-way once more to see it."""
-        program, closed = self.variant.program, self.variant.closed
-        made = {i: a.nbytes for (kind, i), a in zip(program.results, program.out_avals) if kind == "result"}
-        forwarded = sum(a.nbytes for (kind, _), a in zip(program.results, program.out_avals) if kind == "argument")
-        planned = planned_allocations(self.lowered.stages["plan"], len(program.kept)) if made else Allocations(0, 0)
+        program = self.variant.program
+        artifact, in_avals = program.artifact, program.request.program.in_avals
+        results = list(zip(artifact.results, program.out_avals))
+        made = {i: a.nbytes for (kind, i), a in results if kind == "result"}
+        forwarded = sum(a.nbytes for (kind, _), a in results if kind == "argument")
+        planned = planned_allocations(self.lowered.stages["plan"], len(artifact.kept)) if made else Allocations(0, 0)
         return MemoryAnalysis(
-            sum(closed.in_avals[i].nbytes for i in program.kept), sum(made.values()) + forwarded,
-            forwarded + planned.reused_bytes, planned.temporaries, program.vmfb_bytes,
+            sum(in_avals[i].nbytes for i in artifact.kept), sum(made.values()) + forwarded,
+            forwarded + planned.reused_bytes, planned.temporaries, len(artifact.vmfb),
         )  # fmt: skip
 
 
-def make_shape_function(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`eval_shape` of one function, as a function of its arguments."""
-    from .compiled_function import CompiledFunction
-
-    return CompiledFunction(f).eval_shape
+__all__ = ["Compiled", "Lowered", "Traced"]

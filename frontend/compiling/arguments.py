@@ -87,7 +87,7 @@ def check_hashable(value: Any, name: str, function: str) -> None:
     except TypeError as error:
         raise ValueError(
             f"static argument {name} of {function} has type {type(value).__name__}, which cannot be hashed "
-            f"({error}){where(current_source(3))}: a static argument selects the compiled variant, so it must be hashable "
+            f"({error}){where(current_source())}: a static argument selects the compiled variant, so it must be hashable "
             "(a tuple instead of a list) and immutable; or pass it as an array, not static"
         ) from None
 
@@ -129,9 +129,9 @@ def check_leaves(leaves: Sequence[Any], names: Callable[[], list[str]], function
             avals.append(aval_of(x))
         except TypeError as error:
             raise TypeError(
-                f"argument {names()[i]} of {function}: {error}{where(current_source(3))}. If it is not an array but "
+                f"argument {names()[i]} of {function}: {error}{where(current_source())}. If it is not an array but "
                 "selects what is computed, mark it static (static_argnums or static_argnames)"
             ) from None
         except OverflowError as error:
-            raise OverflowError(f"argument {names()[i]} of {function}: {error}{where(current_source(3))}") from None
+            raise OverflowError(f"argument {names()[i]} of {function}: {error}{where(current_source())}") from None
     return avals

@@ -25,6 +25,9 @@ from quire.runtime.executable import Executable
 
 from .. import tree_util
 from ..watching.value_checks import without_debug_callbacks
+from .loading import compile_lowered
+from .lowering import lower
+from .request import Request
 
 Host = np.ndarray[Any, Any]
 Call = Callable[[Sequence[Any]], Any]
@@ -79,8 +82,6 @@ def blame(closed: ClosedJaxpr, args: Sequence[Any], device: Device, result: int)
     """
     from quire.passes.manager import PassManager
 
-    from .compiler import compile_program
-
     line = where(source_of_result(closed, result))
     end = f"result {result} is computed{line}" if line else f"result {result} is an argument or a constant"
     try:
@@ -90,8 +91,8 @@ def blame(closed: ClosedJaxpr, args: Sequence[Any], device: Device, result: int)
             return end
         values = [v for e in jaxpr.eqns for v in e.outputs]
         whole = ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.eqns, values), inlined.consts)
-        program = compile_program(whole, device, name="blame")
-        got = run(program.executable, program.kept, program.results, program.out_avals, args)
+        lowered = lower(Request(whole, device.target, "blame"))
+        got = run(compile_lowered(lowered, device), lowered.kept, lowered.results, whole.out_avals, args)
         found = compared(whole, args, got)
     except (QuireError, MemoryError):
         return end

@@ -10,6 +10,8 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,10 @@ from quire.ir.printer import Names, PrintOptions, to_text
 from quire.passes.arguments import without_unused_arguments
 
 from ..watching.transformations import Transformation
+from .building import artifact_of, compile_flags
+from .loading import compile_lowered, load
+from .lowering import LoweredProgram, lower_optimized
+from .request import Request
 
 JAXPR, OPTIMIZED, STABLEHLO = "jaxpr", "optimized", "stablehlo"
 TRACE, LOAD = "trace", "load"
@@ -70,14 +76,10 @@ class Stages(Mapping[str, str]):
 
     def __init__(
         self,
-        program: ClosedJaxpr,
-        target: Target,
-        pipeline: str,
+        request: Request,
+        pipeline: str | None = None,
         *,
-        name: str = "main",
-        donated: Sequence[int] = (),
-        keep_unused: bool = False,
-        transformations: Sequence[Transformation] = (),
+        lowered: LoweredProgram | None = None,
         options: PrintOptions = _OPTIONS,
         verify_each: bool | None = None,
         compare: bool = False,
@@ -85,30 +87,35 @@ class Stages(Mapping[str, str]):
     ) -> None:
         from quire.passes.manager import PassManager
 
-        self.program = program
-        self.target = target
-        self.name = name
-        self.donated = tuple(donated)
-        self.keep_unused = keep_unused
-        self.transformations = tuple(transformations)
+        self.request = request
+        self.program = request.program
+        self.target = request.target
+        self.name = request.name
+        self.donated = request.donated
+        self.keep_unused = request.keep_unused
+        self.transformations = request.transformations
+        self.names = request.names
+        self.out_tree = request.out_tree
+        self.seconds: dict[str, float] = {} if request.trace_seconds is None else {TRACE: request.trace_seconds}
         self.options = options
         self.manager = PassManager(
-            pipeline, target=target, donated=self.donated, verify_each=verify_each, compare=compare,
+            pipeline_of(self.target) if pipeline is None else pipeline,
+            target=self.target,
+            donated=self.donated,
+            verify_each=verify_each,
+            compare=compare,
             compare_inputs=compare_inputs,
-        )  # fmt: skip
+        )
         self.pipeline = str(self.manager)
-        self.names: tuple[str, ...] = ()
-        self.out_tree: Any = None
-        self.seconds: dict[str, float] = {}
         # A variable keeps its name from pass to pass; off: each text has the names of its own order.
         self.share_names = True
         self._names = Names()
         self._texts: dict[str, str] = {}
         self._result: Any = None
-        self._lowered: Any = None
+        self._lowered = lowered
         self._output: CompileOutput | None = None
         self._lock = threading.RLock()
-        code = code_stage(target)
+        code = code_stage(self.target)
         self._history = _history_stages(self.transformations)
         # A pass may be called as a later stage is (partition has "input"): then the stage is named iree-...
         self._phases = {(p if p not in self.manager.stages else f"iree-{p}"): p for p in PHASES}
@@ -187,24 +194,18 @@ class Stages(Mapping[str, str]):
             return self._result
 
     @property
-    def lowered(self) -> Any:
+    def lowered(self) -> LoweredProgram:
         """The StableHLO module with what the caller must know."""
         with self._lock:
             if self._lowered is None:
-                from time import perf_counter
-
-                from .compiler import lower_optimized
-
                 optimized = self.result.program
                 start = perf_counter()
-                self._lowered = lower_optimized(optimized, self.target, self.name, self.donated, self.keep_unused)
+                self._lowered = lower_optimized(self.request, optimized)
                 self.seconds[STABLEHLO] = perf_counter() - start
             return self._lowered
 
     def _compile(self, **what: Any) -> CompileOutput:
         from quire.backends.iree.service import compile_service
-
-        from .compiler import compile_flags
 
         module = self.lowered.module
         flags = compile_flags(self.target)
@@ -226,11 +227,7 @@ class Stages(Mapping[str, str]):
         Raises:
             RuntimeError: there is no such device; the message tells what is missing.
         """
-        from time import perf_counter
-
         from quire.runtime.devices import PLATFORMS, devices
-
-        from .compiler import load_compiled
 
         if self.target.name not in PLATFORMS:
             raise RuntimeError(f"target {self.target.name} has no devices: programs for it are compiled only")
@@ -238,7 +235,7 @@ class Stages(Mapping[str, str]):
         device.hal()  # is made once a process, and not for this program
         output = self.compile_all()
         start = perf_counter()
-        load_compiled(output, self.lowered, device)
+        load(artifact_of(self.lowered, output), device, self.name, self.lowered)
         self.seconds[LOAD] = perf_counter() - start
 
     def compare_compiled(self) -> str:
@@ -254,14 +251,14 @@ class Stages(Mapping[str, str]):
         from quire.passes.compare import Difference, random_inputs
         from quire.runtime.devices import PLATFORMS, devices
 
-        from .compiler import compile_lowered, lower_optimized
         from .result_checks import blame, compared, not_comparable, run
 
         reason = not_comparable(self.program)
         if reason is not None:
             return f"not compared: {reason}"
-        given = self.manager.compare_inputs
-        args = random_inputs(self.program.in_avals) if given is None else [np.asarray(x) for x in given]
+        program: ClosedJaxpr = self.result.reference
+        given = self.manager.compare_inputs if program is self.program else None
+        args = random_inputs(program.in_avals) if given is None else [np.asarray(x) for x in given]
         passes = f"the {len(self.result.records)} passes" if self.manager.passes else "no passes"
         try:
             if self.target.name not in PLATFORMS:
@@ -271,17 +268,15 @@ class Stages(Mapping[str, str]):
             return f"equal after {passes}; not run compiled: {error}"
         lowered = self.lowered
         if device.target.fingerprint() != self.target.fingerprint():  # the target of a device that is here
-            lowered = lower_optimized(
-                self.result.program, device.target, self.name, self.donated, self.keep_unused
-            )  # fmt: skip
+            lowered = lower_optimized(replace(self.request, target=device.target), self.result.program)
         executable = compile_lowered(lowered, device)
-        avals = self.program.out_avals
+        avals = program.out_avals
         got = run(executable, lowered.kept, lowered.results, avals, args)
-        found = compared(self.program, args, got)
+        found = compared(program, args, got)
         if isinstance(found, Difference):
             raise MiscompiledError(
                 f"the compiled program changes the numbers ({passes} do not: it is lowering or IREE): {found}\n"
-                f"  {blame(self.program, args, device, found.result)}"
+                f"  {blame(program, args, device, found.result)}"
             )
         return f"{found}: {len(avals)} results, after {passes} and compiled for {device}"
 
@@ -327,7 +322,7 @@ class UnknownStageError(KeyError, ValueError):
 
 
 def stages_of(
-    closed: ClosedJaxpr,
+    program: ClosedJaxpr,
     target: Target | str,
     pipeline: str | None = None,
     name: str = "main",
@@ -344,9 +339,10 @@ def stages_of(
 
     Raises PassError for a wrong pipeline; a stage raises CompileError or UnsupportedError when it is asked for.
     """
-    t = get_target(target) if isinstance(target, str) else target
-    text = pipeline_of(t) if pipeline is None else pipeline
-    return Stages(
-        closed, t, text, name=name, donated=donated, keep_unused=keep_unused, transformations=transformations,
-        options=options, verify_each=verify_each, compare=compare, compare_inputs=compare_inputs,
+    request = Request(
+        program, get_target(target) if isinstance(target, str) else target, name, tuple(donated), keep_unused,
+        transformations=tuple(transformations),
     )  # fmt: skip
+    return Stages(
+        request, pipeline, options=options, verify_each=verify_each, compare=compare, compare_inputs=compare_inputs
+    )

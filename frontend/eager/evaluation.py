@@ -61,23 +61,25 @@ class ProgramTable:
         self, p: Primitive, params: Params, avals: Sequence[ShapedArray], device: Device
     ) -> Callable[[Sequence[Any]], list[Any]]:
         from ..compiling.compiler import compile_program
+        from ..compiling.request import Request
 
         invars = [Var(a) for a in avals]
         outvars = [Var(a) for a in p.infer(avals, params)]
         jaxpr = Jaxpr((), invars, [Eqn(p, invars, outvars, params, p.effects(params))], outvars)
         name = str(params.get("name", p.name))
-        program = compile_program(ClosedJaxpr(jaxpr), device, name=name)
+        program = compile_program(Request(ClosedJaxpr(jaxpr), device.target, name), device)
         invoke = program.executable.make_call()
         single = program.executable.n_results == 1
+        kept, results = program.artifact.kept, list(zip(program.artifact.results, program.out_avals))
 
         def run(args: Sequence[Any]) -> list[Any]:
-            views = invoke([_view(args[i], avals[i], device) for i in program.kept])
+            views = invoke([_view(args[i], avals[i], device) for i in kept])
             views = (views,) if single else views
             out: list[Any] = []
-            for (kind, i), aval in zip(program.results, program.out_avals):
+            for (kind, i), aval in results:
                 view = views[i] if kind == "result" else _view(args[i], aval, device)
                 array = from_view(view, aval, own_device(device))
-                array._shared = kind != "result" or sum(r == (kind, i) for r in program.results) > 1
+                array._shared = kind != "result" or sum(r == (kind, i) for r, _ in results) > 1
                 if kind == "argument" and type(args[i]) is Array:
                     args[i]._shared = True
                 out.append(array)

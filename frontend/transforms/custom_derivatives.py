@@ -159,7 +159,7 @@ class _Custom:
             except TypeError:
                 raise TypeError(
                     f"{self._name}: an argument holds {x!r} of type {type(x).__name__}, which is no array: list its "
-                    f"position in nondiff_argnums{where(current_source(4))}"
+                    f"position in nondiff_argnums{where(current_source())}"
                 ) from None
         return _Call(f, _Fixed(fixed), leaves, tree)
 

@@ -120,7 +120,7 @@ def _check_input(what: str, x: Any, holomorphic: bool, allow_int: bool) -> None:
     if not dtypes.is_inexact(dtype) and not allow_int:
         raise TypeError(
             f"{what} requires real- or complex-valued inputs (float or complex dtype), got {dtype}"
-            f"{where(current_source(4))}: convert the argument with .astype(float), or pass allow_int=True for a "
+            f"{where(current_source())}: convert the argument with .astype(float), or pass allow_int=True for a "
             "gradient of dtype float0"
         )
 
@@ -299,7 +299,7 @@ def _check_tangents(
         if got.dtype != expected.dtype or got.shape != want.shape:
             raise TypeError(
                 f"{what}: primal and tangent must have the same shape and corresponding dtypes: the tangent of "
-                f"{want.short()} is {expected.short()}, got {got.short()}{where(current_source(4))}"
+                f"{want.short()} is {expected.short()}, got {got.short()}{where(current_source())}"
             )
 
 

@@ -39,7 +39,7 @@ def _broadcast_prefix(prefix: Any, tree: Any, what: str, function: str) -> list[
     except ValueError as error:
         raise ValueError(
             f"vmap {what} specification must be a tree prefix of the corresponding value of {function}, got "
-            f"specification {prefix!r} for value tree {tree_util.tree_flatten(tree)[1]}{where(current_source(3))}: {error}"
+            f"specification {prefix!r} for value tree {tree_util.tree_flatten(tree)[1]}{where(current_source())}: {error}"
         ) from None
 
 
@@ -59,21 +59,21 @@ def _mapped_size(
             raise ValueError(
                 f"vmap of {function} was requested to map its argument along axis {axis}, which implies that its rank "
                 f"should be at least {axis + 1 if axis >= 0 else -axis}, but argument {names()[i]} has rank {aval.ndim} "
-                f"(its shape is {aval.shape}){where(current_source(3))}"
+                f"(its shape is {aval.shape}){where(current_source())}"
             )
         sizes.setdefault(aval.shape[axis], []).append(f"{names()[i]} of type {aval.short()} along axis {axis}")
     if axis_size is not None:
         sizes.setdefault(axis_size, []).append(f"axis_size={axis_size}")
     if not sizes:
         raise ValueError(
-            f"vmap of {function} must have at least one non-None value in in_axes, or axis_size{where(current_source(3))}"
+            f"vmap of {function} must have at least one non-None value in in_axes, or axis_size{where(current_source())}"
         )
     if len(sizes) > 1:
         lines = "\n".join(
             f"  * size {n}: {', '.join(who)}" for n, who in sorted(sizes.items(), key=lambda s: -len(s[1]))
         )
         raise ValueError(
-            f"vmap of {function} got inconsistent sizes for array axes to be mapped{where(current_source(3))}:\n{lines}"
+            f"vmap of {function} got inconsistent sizes for array axes to be mapped{where(current_source())}:\n{lines}"
         )
     return next(iter(sizes))
 
@@ -200,7 +200,7 @@ def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: st
         if dim is not None:
             raise ValueError(
                 f"vmap of {function} has mapped output but out_axes is None: a result depends on the mapped arguments"
-                f"{where(current_source(3))}; give its out_axes an int"
+                f"{where(current_source())}; give its out_axes an int"
             )
         return x
     rank = aval_of(x).ndim + (dim is None)

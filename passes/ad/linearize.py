@@ -59,6 +59,7 @@ class PartialTrace(Trace):
         self.close()
 
     def is_unknown(self, x: Any) -> bool:
+        """Whether x is a value of this trace: a tangent, or computed from one."""
         return isinstance(x, Tracer) and x.owner is self
 
     def bind(self, p: Primitive, args: Sequence[Any], params: Params) -> Any:
@@ -164,6 +165,7 @@ class Split:
 
     @property
     def num_known_out(self) -> int:
+        """The number of the known part's results before the residuals."""
         return len(self.known.jaxpr.outvars) - self.num_res
 
 

@@ -52,6 +52,7 @@ transpose: RuleTable[TransposeRule] = RuleTable("transpose", "transpose of a lin
 
 
 def is_zero(t: Any) -> bool:
+    """Whether a tangent or cotangent is a symbolic `Zero`."""
     return type(t) is Zero
 
 

@@ -97,6 +97,7 @@ class Batched:
 
     @property
     def out_batched(self) -> tuple[bool, ...]:
+        """Whether each result has a batch dimension."""
         return tuple(d is not None for d in self.out_dims)
 
 

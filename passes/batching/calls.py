@@ -118,6 +118,7 @@ class BatchedVjp:
     residual_dims: dict[Any, list[Dim]] = field(default_factory=lambda: {}, compare=False, repr=False)
 
     def fwd(self, args: list[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], list[Any]]:
+        """The results for all lanes, batched in dimension 0, and the residuals, batched as `residual_dims` notes."""
         n_out = 0
 
         def lane(*xs: Any) -> list[Any]:
@@ -133,6 +134,7 @@ class BatchedVjp:
         return outs, residuals
 
     def bwd(self, residuals: list[Any], cts: list[Any]) -> list[Any]:
+        """The cotangents of the arguments for all lanes, from cotangents that are batched in dimension 0."""
         dims = self.residual_dims[tuple(map(aval_of, residuals))]
         given = [not is_zero(c) for c in cts]
         n = len(residuals)

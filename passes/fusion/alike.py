@@ -1,12 +1,21 @@
-"""Clusters that are alike and wait for nothing of each other, as one: an optimizer has the same equations for each leaf.
+"""Equal clusters of different arrays, as one equation: an optimizer has the same equations for each leaf.
 
-`merge-alike` makes one `fusion` equation of kind "alike" of several elementwise clusters, or updates, whose equations are
-these; a backend computes them side by side. It comes after `updates`, which says what is done in place.
+Two clusters are *alike* if they compute the same formula; the sizes of their arrays may differ (`forms.py`). The pass
+`merge-alike` replaces several alike clusters by one `fusion` equation of kind "alike". The body of that equation holds the
+clusters as they were. A backend makes one kernel of it, which computes the clusters side by side. The pass comes after
+`updates`, which turns some clusters into updates in place; updates that are alike are merged too.
 
-Which ones may be one is told by stages: the most clusters, of those that have others like them, on a way from an equation to
-the program's end. A cluster that another one waits for has a larger stage, so those of one stage do not wait for each
-other; and as a way from one set of them to another leads to smaller stages only, any number of sets can be made at once:
-all of it is linear in the program.
+Merged clusters start together. So no merged cluster may need the result of another one, neither directly nor through other
+equations. The pass sees this by a number that it gives each equation, its *stage*. Take all paths from the equation to the
+end of the program, along which each equation reads a result of the one before. Count on each path the clusters that have
+others alike, the equation itself left out. The stage is the largest count.
+
+- If a cluster B needs the result of a cluster A, then the stage of A is larger than the stage of B: every path from B to
+  the end is the end of a path from A, on which B is counted as well. So two clusters of one stage do not need each other.
+- Only clusters of one stage are merged. A path from one merged equation to another therefore leads from a larger stage to a
+  smaller one. No two merged equations can need each other, and all of them can be made at once.
+
+Stages are computed by one walk over the program from its end.
 """
 
 from __future__ import annotations
@@ -25,7 +34,7 @@ from .order import in_order
 
 #: Arrays that one dispatch of IREE may bind; what is updated in place is bound once.
 MOST_ARRAYS = 32
-#: Larger clusters stay as they are. Measured on two cores with AVX-512, before and after, busy with other work. In place,
+#: Clusters of more elements are not merged. Measured on two cores with AVX-512, before and after, busy with other work. In place,
 #: leaves of 8 shapes and their biases: momentum compiles in 645 and 361 ms (each shape had an executable of its own) and
 #: takes 144 and 131 us, Adam 672 and 414 ms, 211 and 214 us; momentum without donation 654 and 401 ms, 260 and 182 us of
 #: processor time, 141 and 163 us of wall. Where all shapes shared an executable before, a dispatch less gains up to 2 us,
@@ -38,9 +47,9 @@ MOST_ELEMENTS = 1 << 16
 @register_pass
 @dataclass(frozen=True)
 class MergeAlike(Pass):
-    """Make one `fusion` equation of several elementwise clusters, or updates, that are alike up to their sizes.
+    """Merge elementwise clusters, or updates, that compute the same formula on arrays of any sizes.
 
-    Clusters of more than `most_elements` elements stay as they are.
+    Clusters of more than `most_elements` elements are not merged.
     """
 
     name = "merge-alike"
@@ -67,7 +76,7 @@ class MergeAlike(Pass):
         return ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars), program.consts)
 
     def _form(self, e: Eqn) -> Hashable | None:
-        """What a cluster computes; None for what stays as it is."""
+        """The formula of a cluster: equal for clusters that are alike. None for an equation that is not merged."""
         if e.primitive is not fusion_p or e.params["kind"] not in ("elementwise", "update"):
             return None
         kind, size = e.params["kind"], math.prod(e.params["space"])
@@ -79,7 +88,10 @@ class MergeAlike(Pass):
 
 
 def _sets(jaxpr: Jaxpr, like: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Of clusters (by number) that are alike, the sets that become one each."""
+    """The sets of clusters that are merged, each as the numbers of its equations.
+
+    Each element of `like` holds the numbers of clusters that are alike. A set has two clusters or more, all of one stage.
+    """
     if not like:
         return
     stage = _stages(Graph(jaxpr), {i for numbers in like for i in numbers})
@@ -88,14 +100,15 @@ def _sets(jaxpr: Jaxpr, like: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         for i in numbers:
             at.setdefault(stage[i], []).append(i)
         for together in at.values():
-            # Of nearly the same number each: equal leaves then share their kernels.
+            # The sets of one stage have nearly the same number of clusters. Where all leaves are equal, the kernels of
+            # equal sets are then the same kernel.
             count = len(_cut(jaxpr, together, len(together)))
             parts = _cut(jaxpr, together, -(-len(together) // count))
             yield from (part for part in parts if len(part) > 1)
 
 
 def _stages(graph: Graph, clusters: set[int]) -> list[int]:
-    """For each equation the most clusters on a way from it to the program's end, without itself."""
+    """The stage of each equation: the most of `clusters` on a path from it to the program's end, without itself."""
     stage = [0] * len(graph.eqns)
     for i in reversed(range(len(graph.eqns))):
         stage[i] = max((stage[j] + (j in clusters) for j in graph.after[i]), default=0)
@@ -103,7 +116,7 @@ def _stages(graph: Graph, clusters: set[int]) -> list[int]:
 
 
 def _cut(jaxpr: Jaxpr, numbers: Sequence[int], most: int) -> list[list[int]]:
-    """The clusters as sets of at most so many, whose arrays one dispatch may bind."""
+    """The clusters, in their order, as sets of at most `most` clusters with at most `MOST_ARRAYS` arrays."""
     parts: list[list[int]] = []
     bound: set[Var] = set()
     for i in numbers:
@@ -120,7 +133,7 @@ def _cut(jaxpr: Jaxpr, numbers: Sequence[int], most: int) -> list[list[int]]:
 
 
 def _merged(clusters: Sequence[Eqn]) -> Eqn:
-    """One equation that computes what several do."""
+    """One equation of kind "alike" with all inputs and all outputs of the clusters; its body holds the clusters."""
     inputs = list(dict.fromkeys(a for e in clusters for a in e.inputs if isinstance(a, Var)))
     outputs = [v for e in clusters for v in e.outputs]
     inner = {v: Var(v.aval) for v in (*inputs, *outputs)}

@@ -1,4 +1,17 @@
-"""Finding clusters: a reduction, and the neighbours that can be computed in the same passes over memory."""
+"""Finding clusters: a reduction, and the neighbours that can be computed in the same passes over memory.
+
+A cluster grows from one reduction, its *seed*. The seed's operand has the cluster's *space* as its shape, and the seed
+reduces some *axes* of it. Three kinds of values occur in a cluster. A *full* value has the shape of the space. A *row* value
+has one number for each index that is not reduced, as the seed's result has. A scalar is a scalar.
+
+The cluster takes an equation that makes an operand of one of its equations, or reads a result of one, or reduces a full
+operand of one (a sibling). The equation must be of a kind that a kernel can compute in such a space (`_fits`). Nothing
+outside the cluster may need a result of the cluster and make an operand of it (`Group` in `graph.py`).
+
+A row that is reduced and then read again needs a second pass over it: the softmax of a row reads it for the maximum, for the
+sum and for the quotients. Several passes are possible where the reduced axes are the last ones and there are rows enough
+for all workgroups; such a cluster is *deep*. Any other cluster is computed in one pass (`_one_pass`).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +37,7 @@ MOST = 96
 
 @dataclass(frozen=True)
 class Cluster:
-    """Equations (by number) that become one.
+    """Equations of a program, by their numbers, that become one `fusion` equation.
 
     Attributes:
         kind: what it is.
@@ -42,7 +55,10 @@ class Cluster:
 
 
 def reduction_clusters(graph: Graph, order: Order, least: int, others: Sequence[Cluster] = ()) -> list[Cluster]:
-    """Disjoint clusters around the reductions of at least so many elements, beside `others`, which `order` holds."""
+    """Clusters that grow from the reductions of at least `least` elements. No two share an equation.
+
+    `others` are clusters that were found before; `order` holds them, and gets the new ones.
+    """
     taken: set[int] = {i for c in others for i in c.eqns}
     found: list[Cluster] = []
     for i, e in enumerate(graph.eqns):
@@ -53,7 +69,7 @@ def reduction_clusters(graph: Graph, order: Order, least: int, others: Sequence[
             continue
         grown = _Growing(graph, i, axes, taken).run()
         cluster = Cluster("reduction", frozenset(grown), i, e.inputs[0].aval.shape, axes)
-        # Two clusters may each be well formed and yet wait for one another.
+        # Each of two clusters may be computable, and yet each may need a result of the other.
         if order.join(cluster.eqns):
             found.append(cluster)
             taken |= cluster.eqns
@@ -81,8 +97,9 @@ class _Growing:
         self.rows = math.prod(n for d, n in enumerate(self.space) if d not in axes)
         self._grown = Group(graph, seed)
         self.group = self._grown.members
-        #: Several passes are possible where the reduced dimensions are the last, and rows enough for all workgroups.
+        #: Whether the reduced axes are the last ones of the space.
         self.last = axes[-1] == len(self.space) - 1
+        #: Whether the kernel may go over a row several times.
         self.deep = self.last and self.rows >= LEAST_ROWS
 
     def run(self) -> set[int]:
@@ -106,9 +123,10 @@ class _Growing:
                 yield from (j for j in self.graph.readers[a] if self.graph.eqns[j].primitive in SEEDS)
 
     def _one_pass(self, i: int) -> bool:
-        """Whether one more equation leaves a group that one pass computes.
+        """Whether one pass still computes the cluster when it takes the i-th equation.
 
-        In such a group nothing reads a reduction, and what is none feeds one: each has a reader in the group.
+        One pass computes a cluster if two things hold. No equation of the cluster reads the result of a reduction of the
+        cluster. Each equation that is no reduction has a reader in the cluster.
         """
         if any(j in self.group and self.graph.eqns[j].primitive in SEEDS for j in self.graph.makers(i)):
             return False
@@ -121,7 +139,7 @@ class _Growing:
         return isinstance(a, Var) and self.graph.maker.get(a) in self.group
 
     def _fits(self, i: int) -> bool:
-        """Whether an equation is one that a cluster can hold, beside those that it holds."""
+        """Whether a kernel of this cluster could compute the i-th equation, by its primitive and its shapes."""
         e = self.graph.eqns[i]
         if e.effects or len(e.outputs) != 1:
             return False
@@ -137,7 +155,7 @@ class _Growing:
             return False
         if self._full(out):
             return all(self._full(a) or not a.aval.shape for a in e.inputs)
-        # Of one number a row: only what is made of the cluster's own reductions.
+        # A row value: the cluster takes its equation only where one operand is made by the cluster.
         if not self._row(out) or not any(self._inside(a) for a in e.inputs):
             return False
         return all(not a.aval.shape or self._row(a) for a in e.inputs)
@@ -161,7 +179,7 @@ class _Growing:
         return tail == whole or all(n == 1 for n in tail)
 
     def _drop_loose(self) -> None:
-        """Leave out equations that only move data or repeat it for readers outside."""
+        """Give back broadcasts and reshapes whose results only equations outside the cluster read."""
         changed = True
         while changed:
             changed = False

@@ -246,4 +246,5 @@ class Rewriter:
         return Jaxpr(self.jaxpr.constvars, self.jaxpr.invars, self.eqns, outvars)
 
     def nested(self, jaxpr: Jaxpr) -> Jaxpr:
+        """A nested jaxpr, simplified for itself."""
         return Rewriter(jaxpr, self.context, {}).run()

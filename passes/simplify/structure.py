@@ -134,6 +134,7 @@ def nothing_along_no_dimension(r: Rewriter, e: Eqn) -> Rewrite:
 
 
 def slice_of_slice(r: Rewriter, e: Eqn) -> Rewrite:
+    """A slice of a slice is one slice of the array."""
     inner = r.producer(e.inputs[0], e.primitive)
     if inner is None:
         return None
@@ -150,6 +151,7 @@ def slice_of_slice(r: Rewriter, e: Eqn) -> Rewrite:
 
 
 def reverse_of_reverse(r: Rewriter, e: Eqn) -> Rewrite:
+    """Reversing the same dimensions twice changes nothing."""
     inner = r.producer(e.inputs[0], e.primitive)
     if inner is None or set(inner.params["dimensions"]) != set(e.params["dimensions"]):
         return None

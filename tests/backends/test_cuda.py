@@ -12,7 +12,9 @@ import quire as qr
 import quire.numpy as qnp
 from quire.backends.iree.service import compile_service
 from quire.backends.targets import cuda_target
-from quire.compiling.compiler import compile_flags, lower_optimized, run_pipeline
+from quire.compiling.building import compile_flags
+from quire.compiling.lowering import lower
+from quire.compiling.request import Request
 
 X = np.ones((4, 8), np.float32)
 
@@ -33,7 +35,7 @@ def _every(x: Any) -> dict[str, Any]:
 def test_programs_compile_to_a_module(gpu: str) -> None:
     target = cuda_target(gpu)
     jaxpr = qr.jit(_every).trace(X).jaxpr
-    lowered = lower_optimized(run_pipeline(jaxpr, target), target, "every")
+    lowered = lower(Request(jaxpr, target, "every"))
     flags = compile_flags(target)
     assert f"--iree-cuda-target={gpu}" in flags
     output = compile_service().compile(lowered.module.bytecode(), flags, name="every", files=True)

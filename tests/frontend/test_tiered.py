@@ -7,7 +7,7 @@ import pytest
 
 import quire
 import quire.numpy as qnp
-from quire.compiling import compiled_function
+from quire.compiling import aot
 from quire.compiling.interim import InterimVariant
 
 
@@ -15,13 +15,13 @@ from quire.compiling.interim import InterimVariant
 def held(monkeypatch):
     """Compiling waits for the event."""
     event = threading.Event()
-    compile_program = compiled_function.compile_program
+    compile_program = aot.compile_program
 
     def slow(*args, **kwargs):
         assert event.wait(60)
         return compile_program(*args, **kwargs)
 
-    monkeypatch.setattr(compiled_function, "compile_program", slow)
+    monkeypatch.setattr(aot, "compile_program", slow)
     return event
 
 
@@ -33,7 +33,7 @@ def test_calls_are_answered_before_and_after_the_program_is_compiled(held):
     x = qnp.asarray(np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32))
     y = qnp.ones((3, 3))
     first = f(x, y)
-    assert [type(v) for v in f._variants.values()] == [InterimVariant]
+    assert [type(v) for v in f._known.variants.values()] == [InterimVariant]
     assert y.is_deleted() and not x.is_deleted()
     assert f.cache_info().misses == 1
     held.set()
@@ -53,11 +53,11 @@ def test_an_error_of_the_compiler_is_raised_by_the_next_call(monkeypatch):
         assert event.wait(60)
         raise RuntimeError("no program")
 
-    monkeypatch.setattr(compiled_function, "compile_program", broken)
+    monkeypatch.setattr(aot, "compile_program", broken)
     f = quire.compile(lambda x: x * 2, tiered=True)
     assert float(f(2.0)) == 4.0
     event.set()
-    (variant,) = f._variants.values()
+    (variant,) = f._known.variants.values()
     variant.wait()
     with pytest.raises(RuntimeError, match="no program"):
         f(2.0)

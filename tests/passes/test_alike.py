@@ -12,7 +12,8 @@ import quire
 import quire.numpy as qnp
 from quire.backends.reference.engine import eval_jaxpr
 from quire.backends.targets import TARGETS
-from quire.compiling.compiler import lower_optimized
+from quire.compiling.lowering import lower_optimized
+from quire.compiling.request import Request
 from quire.ir.jaxpr import ClosedJaxpr, Eqn
 from quire.ir.verifier import verify
 from quire.passes.base import PassContext
@@ -201,6 +202,6 @@ def test_the_work_is_linear_in_the_program(monkeypatch):
 def test_the_reason_is_printed_and_other_targets_have_none(target):
     args = lists(4, SHAPES)
     closed = PassManager(default_pipeline(target), target=TARGETS[target]).run(quire.make_jaxpr(each(adam))(*args))
-    text = lower_optimized(closed, TARGETS[target], "f").module.text()
+    text = lower_optimized(Request(closed, TARGETS[target], "f"), closed).module.text()
     reason = "4 clusters alike, of 1 to 1920 elements, side by side: 12 elementwise equations"
     assert (reason in text) == (target == "cpu")

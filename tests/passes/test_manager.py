@@ -72,7 +72,7 @@ def test_options_have_their_types():
 
 WRONG = [
     ("simplfy", "no pass is named 'simplfy'; did you mean 'simplify'?"),
-    ("xyzzy", "no pass is named 'xyzzy'; the passes are canonicalize-literals, cse"),
+    ("xyzzy", "no pass is named 'xyzzy'; the passes are canonicalize-literals, checkify, cse"),
     ("inline{derivative=1}", "pass inline has no option 'derivative'; did you mean 'derivatives'?"),
     ("dce{x=1}", "pass dce has no option 'x'; it has no options"),
     ("inline{derivatives=maybe}", "option derivatives of pass inline: got 'maybe', expected bool"),

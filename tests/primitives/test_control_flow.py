@@ -10,6 +10,7 @@ import quire.numpy as qnp
 from quire import lax
 from quire.backends import reference
 from quire.compiling.compiler import compile_program
+from quire.compiling.request import Request
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import control_flow as cf
@@ -271,12 +272,12 @@ def test_arguments_are_not_written():
     x = np.arange(6, dtype=F)
     closed = trace(lambda x, n: [f(x, n) for f in ALIASES], (x, np.int32(0)))
     device = devices("cpu")[0]
-    program = compile_program(closed, device, name="aliases")
+    program = compile_program(Request(closed, device.target, "aliases"), device)
     for n in (0, 2):
         views = [buffers.from_numpy(np.asarray(a), device, copy=True) for a in (x, np.int32(n))]
-        out = program.executable.execute([views[i] for i in program.kept])
+        out = program.executable.execute([views[i] for i in program.artifact.kept])
         np.testing.assert_array_equal(buffers.to_numpy(views[0], device), x)
-        for (kind, i), want in zip(program.results, reference.eval_jaxpr(closed, x, np.int32(n)), strict=True):
+        for (kind, i), want in zip(program.artifact.results, reference.eval_jaxpr(closed, x, np.int32(n)), strict=True):
             assert kind == "result"
             np.testing.assert_array_equal(buffers.to_numpy(out[i], device), want)
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
+import pkgutil
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,3 +65,29 @@ def test_that_there_is_no_kernel_is_caught_in_one_place() -> None:
         "kernels/core/memoized.py",
         "kernels/loops/whole_loops.py",
     }
+
+
+def public(of: object, module: str) -> Iterator[tuple[str, object]]:
+    """The public functions, classes and methods that a module, or a class of it, defines."""
+    for name, found in vars(of).items():
+        found = getattr(found, "__func__", found)
+        if name.startswith("_") or not (
+            inspect.isfunction(found) or inspect.isclass(found) or isinstance(found, property)
+        ):
+            continue
+        if getattr(found, "__module__", module) == module:
+            yield name, getattr(of, name)
+            if inspect.isclass(found):
+                yield from ((f"{name}.{inner}", x) for inner, x in public(found, module))
+
+
+def test_everything_public_says_what_it_is() -> None:
+    """In a docstring of its own, or of what it overrides."""
+    import quire.backends.kernels as kernels
+
+    silent = []
+    for info in pkgutil.walk_packages(kernels.__path__, "quire.backends.kernels."):
+        module = importlib.import_module(info.name)
+        silent += [f"{info.name}.{name}" for name, x in public(module, info.name) if not inspect.getdoc(x)]
+        silent += [] if module.__doc__ else [info.name]
+    assert not silent, "\n".join(silent)

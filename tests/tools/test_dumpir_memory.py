@@ -199,6 +199,14 @@ def test_textual_programs(tmp_path: Path, run: Run) -> None:
     assert "nothing is computed" in run(str(path))
 
 
+def test_the_memory_of_a_derivative(tmp_path: Path, run: Run) -> None:
+    """A transformation in the pipeline makes another program, with arguments and results of its own."""
+    path = tmp_path / "a.jaxpr"
+    path.write_text("{ lambda ; a:f32[256]. let b:f32[256] = sin a in (b,) }\n")
+    said = run(str(path), "--passes", "jvp", "--memory")
+    assert re.search(r"^arguments +2 KiB$", said, re.MULTILINE) and re.search(r"^results +2 KiB$", said, re.MULTILINE)
+
+
 def test_donated_arguments(script: str, run: Run) -> None:
     args = ["--args", "f32[8192]", "f32[8192]", "f32[5]"]
     text = run(f"{script}:step", *args)

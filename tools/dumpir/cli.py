@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ examples:
   dumpir model.py:loss --args 'f32[8]' --target vulkan --stage spirv
   dumpir model.py:step --args 'f32[8]' --memory        which step holds how much memory, and what is held at the peak
   dumpir test.jaxpr --passes 'simplify,cse,dce'        parse, verify, run a pipeline, print
+  dumpir test.jaxpr --passes 'jvp{wrt=0},vmap{size=8}' the derivative, for eight lanes
   dumpir model.py:loss --args 'f32[8]' --compare       are passes and compiled program right? where not?
   cat test.jaxpr | dumpir - --passes default --compare the same of textual IR
   dumpir --list-passes; dumpir --show-pipeline --target cuda; dumpir --list-stages
@@ -68,8 +70,8 @@ def make_parser() -> argparse.ArgumentParser:
         help="stages to show, also separated "
         f"by commas (default: {' '.join(DEFAULT_STAGES)}; for textual IR the result of --passes)",
     )
-    p.add_argument("--passes", "-p", metavar="PIPELINE", help="passes to run, or 'default' (the target's pipeline); "
-                   "textual IR has none by default")  # fmt: skip
+    p.add_argument("--passes", "-p", metavar="PIPELINE", help="passes to run; 'default' stands for the target's "
+                   "own; textual IR has none by default")  # fmt: skip
     p.add_argument("--target", "-t", help="compile for this target (default: the function's device, or cpu)")
     p.add_argument("--donate", nargs="+", type=int, metavar="N", help="the numbers of the arguments whose memory the "
                    "program may use (default: those that the function gives away; none of textual IR)")  # fmt: skip
@@ -220,13 +222,13 @@ def _with_donated(program: Program, donated: Sequence[int] | None) -> Program:
 
 def _check_pipeline(options: argparse.Namespace) -> None:
     """An unknown pass is reported before a script runs."""
-    if options.passes not in (None, "default"):
+    if options.passes is not None:
         from quire.ir.errors import PassError
         from quire.passes import manager  # noqa: F401  (registers the passes)
         from quire.passes.base import parse_pipeline
 
         try:
-            parse_pipeline(options.passes)
+            parse_pipeline(_expanded(options.passes, options.target or "cpu"))
         except PassError as error:
             raise _UsageError(str(error)) from None
 
@@ -236,7 +238,14 @@ def _pipeline(options: argparse.Namespace, target: str, textual: bool) -> str:
 
     if options.passes is None:
         return "" if textual else default_pipeline(target)
-    return default_pipeline(target) if options.passes == "default" else options.passes
+    return _expanded(options.passes, target)
+
+
+def _expanded(pipeline: str, target: str) -> str:
+    """A pipeline in which ``default`` stands for the target's own passes."""
+    from quire.passes.manager import default_pipeline
+
+    return re.sub(r"(?<![\w-])default(?![\w-])(?![^{]*\})", default_pipeline(target), pipeline)
 
 
 def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
@@ -258,11 +267,13 @@ def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
 
 def _chosen(options: argparse.Namespace, stages, textual: bool) -> list[str]:  # noqa: ANN001
     """The stages to show, in the order given; groups are their members."""
-    from quire.compiling.stage_texts import JAXPR, STABLEHLO
+    from quire.compiling.stage_texts import JAXPR, OPTIMIZED, STABLEHLO
 
     order = list(stages)
     traced = order.index(JAXPR)
     passes = order[traced + 1 : order.index(STABLEHLO)]
+    if stages.keep_unused:  # what is lowered is what the last pass gave
+        passes.remove(OPTIMIZED)
     groups = {
         "all": order, "transformations": order[:traced], "passes": [JAXPR, *passes],
         "iree": order[order.index(STABLEHLO) + 1 :],
@@ -355,17 +366,16 @@ def _lists(options: argparse.Namespace, screen) -> None:  # noqa: ANN001
     from quire.backends.targets import TARGETS
     from quire.compiling.stage_texts import stages_of
     from quire.ir.parser import parse
-    from quire.passes.base import options_of, registered_passes
-    from quire.passes.manager import default_pipeline
+    from quire.passes.base import option_to_str, options_of, registered_passes
 
     target = options.target or "cpu"
-    pipeline = default_pipeline(target) if options.passes in (None, "default") else options.passes
+    pipeline = _expanded(options.passes or "default", target)
     if options.list_passes:
         for name, cls in registered_passes().items():
             doc = (cls.__doc__ or "").strip().splitlines() or [""]
             screen.line(f"{name}: {doc[0]}")
             for option, f in options_of(cls).items():
-                default = f.default if f.default is not dataclasses.MISSING else "required"
+                default = option_to_str(f.default) if f.default is not dataclasses.MISSING else "required"
                 screen.line(f"    {option}: {f.type} = {default}")
     if options.show_pipeline:
         screen.line(pipeline)

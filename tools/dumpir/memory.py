@@ -9,10 +9,10 @@ from typing import Any
 
 from quire.backends.plan.lives import Held, Lives, Moment
 from quire.backends.plan.plan import STAGED, Plan, Range, apart, lines_of
-from quire.compiling.compiled_function import result_paths
 from quire.compiling.donation import Fate, fates
 from quire.compiling.memory_analysis import Role, main_plan, planned_allocations, roles, shown_lines
 from quire.compiling.stage_texts import Stages
+from quire.compiling.tracing import result_paths
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
 
@@ -107,7 +107,7 @@ def memory_of(stages: Stages, names: Sequence[str] = (), out_tree: Any = None) -
 class _Reader:
     def __init__(self, stages: Stages, names: Sequence[str], out_tree: Any) -> None:
         self.stages, self.lowered = stages, stages.lowered
-        self.closed: ClosedJaxpr = stages.program
+        self.closed: ClosedJaxpr = stages.result.reference  # the traced program, or what a transformation made of it
         count = len(self.closed.in_avals)
         self.names = list(names) if len(names) == count else [f"argument {i}" for i in range(count)]
         paths = result_paths(out_tree) if out_tree is not None else ()

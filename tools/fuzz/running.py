@@ -169,15 +169,17 @@ def _run_batch(programs: Sequence[Program], outcome: Outcome, jax: bool, twice: 
 
 def _lowered(run: _Run, outcome: Outcome) -> None:
     """The program after the passes gives the same by the reference, and is lowered."""
-    from quire.compiling.compiler import lower_optimized, run_pipeline
+    from quire.compiling.lowering import lower_optimized, optimize
+    from quire.compiling.request import Request
     from quire.runtime.devices import devices
 
     target = devices("cpu")[0].target
-    donated = [i for i, a in enumerate(run.program.args) if a.donated]
+    donated = tuple(i for i, a in enumerate(run.program.args) if a.donated)
+    request = Request(run.closed, target, "main", donated)
     try:
-        optimized = run_pipeline(run.closed, target, donated)
+        optimized = optimize(request)
         got = reference.eval_jaxpr(optimized, *run.program.values())
-        lower_optimized(optimized, target, "main", donated)
+        lower_optimized(request, optimized)
     except Exception as error:
         outcome.findings.append(Finding("failed", described(error), (run.program,)))
         return

@@ -34,15 +34,19 @@ class Arithmetic:
         return self.muladd(x, y, self.b.negf(z)) if self.fused else x * y - z
 
     def add(self, x: Complex, y: Complex) -> Complex:
+        """x + y"""
         return x[0] + y[0], x[1] + y[1]
 
     def sub(self, x: Complex, y: Complex) -> Complex:
+        """x - y"""
         return x[0] - y[0], x[1] - y[1]
 
     def mul(self, x: Complex, w: Complex) -> Complex:
+        """x w"""
         return self.mulsub(x[0], w[0], x[1] * w[1]), self.muladd(x[0], w[1], x[1] * w[0])
 
     def conj(self, x: Complex) -> Complex:
+        """The complex conjugate of x."""
         return x[0], self.b.negf(x[1])
 
     def minus_i(self, x: Complex, y: Complex) -> Complex:

@@ -214,6 +214,7 @@ class _Fft:
         return -(-p.outer * p.inner // self.lanes)
 
     def build(self) -> tuple[Kernel, Any]:
+        """The kernel, and its second operand: the NumPy table of factors."""
         b, passes = self.b, self.passes
         passes.open(b, self.real, b.operand(1))
         chain = len(self.steps) - 1

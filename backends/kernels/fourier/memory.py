@@ -36,10 +36,12 @@ class Planes:
         self.starts = (start, start + distance)
 
     def load(self, at: Value) -> Complex:
+        """The vector of ``lanes`` numbers from place ``at`` on."""
         re, im = (self.b.vload(self.lanes, self.buffer, s + at) for s in self.starts)
         return re, im
 
     def store(self, at: Value, y: Complex) -> None:
+        """Write a vector from place ``at`` on."""
         for s, v in zip(self.starts, y, strict=True):
             self.b.vstore(v, self.buffer, s + at)
 
@@ -76,6 +78,7 @@ class Interleaved:
         self.swap, self.scale = swap, scale
 
     def load(self, at: Value) -> Complex:
+        """The vector of ``lanes`` numbers from place ``at`` on; imaginary parts of real memory are 0."""
         b, n = self.b, self.lanes
         place = (self.start + at) * self.parts
         low = b.vload(n, self.buffer, place)
@@ -87,6 +90,7 @@ class Interleaved:
         return (im, re) if self.swap else (re, im)
 
     def store(self, at: Value, y: Complex) -> None:
+        """Write a vector, scaled, from place ``at`` on; of real memory the real parts."""
         b, n = self.b, self.lanes
         re, im = _scaled(b, y[::-1] if self.swap else y, self.scale)  # type: ignore[arg-type]
         place = (self.start + at) * self.parts
@@ -124,6 +128,7 @@ class Gathered:
         self.places = places * parts
 
     def load(self, at: Value) -> Complex:
+        """Element ``at`` of each lane's transform; lanes off in the mask are 0."""
         b = self.b
         place = at * self.parts
         re = b.gather(self.buffer, place, self.places, self.mask)
@@ -131,6 +136,7 @@ class Gathered:
         return (im, re) if self.swap else (re, im)
 
     def store(self, at: Value, y: Complex) -> None:
+        """Write element ``at`` of each lane's transform, scaled, where the mask is on."""
         b = self.b
         values = _scaled(b, y[::-1] if self.swap else y, self.scale)  # type: ignore[arg-type]
         place = at * self.parts

@@ -1,11 +1,18 @@
-"""Several clusters of elementwise equations that are alike up to their sizes, as one kernel: the leaves of an optimizer.
+"""Several elementwise clusters that compute the same formula on arrays of different sizes, as one kernel.
 
-The parts lie side by side in one range of elements, each filled up to whole vectors, and every workgroup has an equal
-piece of the range: it goes over the parts, and where its piece meets one, over these elements. The loop is written once;
-which memory it reads and writes is picked by the number of the part, and the sizes are operands of the kernel.
+Each cluster is a *part* of the kernel: each leaf of an optimizer's tree is one. The kernel counts the elements of all parts
+in one range: part 0 comes first, part 1 follows it, and so on. A part begins at a multiple of the vector's width. Each
+workgroup has one share of the range, and all shares are equal.
 
-The last vector of a part is moved back inside it. Not in place, where the second time would read what the first has
-written, and not where a part is shorter than a vector: there, what is left is computed element by element.
+A workgroup goes over all parts. For each part it computes where its share begins and ends inside the part; where that is
+empty it goes on. The loop over the elements stands in the text once. The number of the part picks, by an
+`scf.index_switch`, the memory that the loop reads and writes. The sizes of the parts are operands of the kernel, so
+kernels of parts of other sizes have the same text.
+
+A part's size need not be a multiple of the width. The last vector of the part is then moved back inside the part, and some
+elements are computed twice. That is wrong where the part is updated in place, because the second time reads what the first
+time has written. It is impossible where the part is shorter than a vector. In both cases the remaining elements are
+computed one by one.
 """
 
 from __future__ import annotations
@@ -25,16 +32,21 @@ from ..elements.memory import Memory
 from ..elements.operations import Expand
 from .elementwise import ElementwiseCluster, ElementwiseEmitter, ElementwiseKernel, Place, vector_lanes
 
-#: So many operations are worth a workgroup: more than of one cluster, or four kernels of one workgroup, which a program
-#: may run on the calling thread, would be one of several (8 leaves of 4096, Adam: 70 us of processor time, 125 so).
+#: The least operations of a workgroup. The value is larger than that of one cluster's kernel. With the same value, four
+#: clusters that are kernels of one workgroup each would become a kernel of several workgroups, and a program of kernels of
+#: one workgroup runs on the calling thread. Eight leaves of 4096 elements, Adam: 70 us of processor time, 125 us with the
+#: smaller value.
 WORK = 1 << 18
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the clusters: its number of elements, and which operands and results of the kernel are its own.
+    """One of the clusters.
 
-    `operands[i]` and `results[k]` are the numbers of what the i-th input and the k-th output of the clusters' jaxpr are.
+    Attributes:
+        size: the number of its elements.
+        operands: for each input of the formula's jaxpr, which operand of the kernel it is.
+        results: for each output of the formula's jaxpr, which result of the kernel it is.
     """
 
     size: int
@@ -47,11 +59,16 @@ def alike_kernel(
     jaxpr: Jaxpr, parts: tuple[Part, ...], operands: tuple[Spec, ...], results: tuple[Spec, ...], in_place: bool,
     target: KernelTarget, expand: Expand, work: int,
 ) -> ElementwiseKernel:  # fmt: skip
-    """The kernel of clusters that all compute what `jaxpr`, that of a largest one, does.
+    """The kernel of clusters that all compute the formula `jaxpr`.
 
-    Its operands and results are shared out by the parts. With `in_place` the first results of each part are its first
-    operands, updated. `work` is an estimate of the operations of one element. Raises :class:`NoKernel` with the
-    reason where there is none.
+    Args:
+        jaxpr: the formula, with the shapes of a largest part.
+        parts: each cluster's size, operands and results.
+        operands, results: of the kernel.
+        in_place: whether the first results of each part are its first operands, updated.
+        work: an estimate of the operations of one element.
+
+    Raises :class:`NoKernel` for targets other than CPUs, and for formulas in which an element's place matters.
     """
     if target.kind != "cpu":
         raise NoKernel("elementwise kernels are for CPUs")

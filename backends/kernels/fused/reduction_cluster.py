@@ -30,21 +30,24 @@ class Space:
 
     @staticmethod
     def of(shape: Sequence[int], axes: Sequence[int]) -> Space:
-        """NoKernel unless the axes are neighbours."""
+        """The space of an array's indices, of which ``axes`` are reduced. Raises NoKernel unless these are neighbours."""
         if list(axes) != list(range(axes[0], axes[-1] + 1)):
             raise NoKernel("the reduced axes are not neighbours")
         return Space(tuple(shape), axes[0], axes[-1] + 1)
 
     @property
     def outer(self) -> int:
+        """The number of indices before the reduced axes."""
         return math.prod(self.shape[: self.first])
 
     @property
     def reduced(self) -> int:
+        """The number of indices along the reduced axes."""
         return math.prod(self.shape[self.first : self.last])
 
     @property
     def inner(self) -> int:
+        """The number of indices after the reduced axes: 1 where these are the last."""
         return math.prod(self.shape[self.last :])
 
 

@@ -77,6 +77,7 @@ class _Stored:
     step: int
 
     def component(self, place: Sequence[Value], k: int) -> Value:
+        """The number in memory; see :class:`OpenedVectors`."""
         at = self.b.index(k * self.step)
         for index, stride in zip(place, self.strides, strict=True):
             at = at + index * stride
@@ -136,6 +137,7 @@ class _Computed:
     nodes: Sequence[Node]  # one of all components, or one of each
 
     def component(self, place: Sequence[Value], k: int) -> Value:
+        """The number, computed; see :class:`OpenedVectors`."""
         node, last = (self.nodes[k], 0) if len(self.nodes) > 1 else (self.nodes[0], k)
         index = (*map(Ix.of, place), Ix((), last))
         out = self.elements.lift(Reader(self.elements)(node, index, None), node.dtype)

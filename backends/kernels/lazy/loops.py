@@ -320,6 +320,7 @@ def loop(
 
 @rule(cf.scan_p, cf.while_p, cf.bounded_while_p)
 def nested_loop(program: Program, eqn: Eqn, *args: Node) -> list[Node]:
+    """A loop inside a program: what it carries is in memory of the program's own."""
     n = eqn.params["num_carry"] if eqn.primitive is cf.scan_p else len(eqn.outputs)
     ys = [program.wanted(v) for v in eqn.outputs[n:]]
     carry = loop(program, eqn, args, [None] * n, ys)
@@ -333,6 +334,7 @@ def _forgotten(x: Node) -> Node:
 
 @rule(cf.cond_p)
 def cond(program: Program, eqn: Eqn, index: Node, *args: Node) -> list[Node]:
+    """The branch that a scalar chooses: as ``scf.if``, or the one branch where the scalar is a number."""
     branches = [c.jaxpr for c in eqn.params["branches"]]
     e, b = program.elements, program.b
     args = tuple(program.lazy(x) for x in args)

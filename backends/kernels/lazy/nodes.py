@@ -1,14 +1,20 @@
-"""Lazy arrays and the loop nests that compute them: the fusion of quire's kernels.
+"""Lazy arrays: an array as an expression of its elements.
 
-A :class:`Node` says what an array's elements are: read from memory, an operation on the elements of other nodes, or
-those of another node at other places. Nothing is computed until a nest of loops (nests.py) stores nodes to memory or
-reduces one; then every element is an expression of the elements it is made of, and no array in between exists.
+A :class:`Node` says what an array's elements are. Some are read from memory (:class:`Array`), some are an operation on the
+elements of other nodes (:class:`Elementwise`), some are the elements of another node at other places (:class:`View`,
+:class:`Gather`). Making a node writes nothing. Text is written when a nest of loops (`nests.py`) stores a node to memory or
+reduces it: the nest asks the node for one element, the node asks its operands for theirs, and so on down to memory. No
+array in between exists.
+
+An :class:`Ix` is the place of an element along one dimension, a sum of loop indices. A :class:`Vec` says that a read takes a
+vector of neighbours. A :class:`Reader` belongs to one turn of the innermost loop and keeps what was read in it, so that an
+element with two readers is computed once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +23,6 @@ from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
 
 from ..core.builder import KernelBuilder
-from ..core.errors import NoKernel
 from ..core.shapes import row_major
 from ..core.values import Operand, Value
 from ..elements.memory import Memory
@@ -374,14 +379,12 @@ def flat(node: Node, known: dict[Node, Node | None]) -> Node | None:
 
 __all__ = [
     "Array",
-    "Callable",
     "Elementwise",
     "Gather",
     "Index",
     "Iota",
     "Ix",
     "Node",
-    "NoKernel",
     "Number",
     "Reader",
     "Vec",

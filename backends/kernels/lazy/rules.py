@@ -33,6 +33,7 @@ from .programs import KEEPS_BUILT, Built, Program, rule
 
 @rule(st.broadcast_in_dim_p)
 def broadcast_in_dim(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    """A view whose new dimensions all read the same element."""
     shape, where = tuple(eqn.params["shape"]), eqn.params["broadcast_dimensions"]
     axis = [None if n == 1 and shape[d] != 1 else d for n, d in zip(x.shape, where)]
     return [view(x, shape, axis)]
@@ -40,11 +41,13 @@ def broadcast_in_dim(program: Program, eqn: Eqn, x: Node) -> list[Node]:
 
 @rule(st.reshape_p)
 def reshape(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    """The same elements in another shape; in memory where that is no view."""
     return [reshaped(program, x, tuple(eqn.params["new_sizes"]))]
 
 
 @rule(st.squeeze_p)
 def squeeze(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    """The same elements without dimensions of one."""
     return [reshaped(program, x, eqn.outputs[0].aval.shape)]
 
 
@@ -66,12 +69,14 @@ def reshaped(program: Program, x: Node, shape: tuple[int, ...]) -> Node:
 
 @rule(st.transpose_p)
 def transpose(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    """A view with the dimensions in another order."""
     order = eqn.params["permutation"]
     return [view(x, tuple(x.shape[d] for d in order), [order.index(d) for d in range(len(order))])]
 
 
 @rule(st.slice_p)
 def slice_(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    """A view from the start indices on, by the strides."""
     start = eqn.params["start_indices"]
     offset = [Ix((), s) for s in start]
     return [view(x, eqn.outputs[0].aval.shape, range(len(start)), eqn.params["strides"], offset)]
@@ -79,6 +84,7 @@ def slice_(program: Program, eqn: Eqn, x: Node) -> list[Node]:
 
 @rule(st.split_p)
 def split(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    """One view for each part."""
     d, at = eqn.params["axis"], 0
     out: list[Node] = []
     for v in eqn.outputs:
@@ -90,6 +96,7 @@ def split(program: Program, eqn: Eqn, x: Node) -> list[Node]:
 
 @rule(st.rev_p)
 def rev(program: Program, eqn: Eqn, x: Node) -> list[Node]:
+    """A view that goes backwards along some dimensions."""
     turned = eqn.params["dimensions"]
     step = [-1 if d in turned else 1 for d in range(len(x.shape))]
     offset = [Ix((), n - 1) if d in turned else ZERO for d, n in enumerate(x.shape)]
@@ -98,17 +105,20 @@ def rev(program: Program, eqn: Eqn, x: Node) -> list[Node]:
 
 @rule(st.iota_p)
 def iota(program: Program, eqn: Eqn) -> list[Node]:
+    """The index along a dimension, as a node."""
     aval = eqn.outputs[0].aval
     return [Iota(aval.shape, aval.dtype, eqn.params["dimension"])]
 
 
 @rule(st.optimization_barrier_p)
 def optimization_barrier(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
+    """The operands: a kernel is one piece already."""
     return list(xs)
 
 
 @rule(st.concatenate_p)
 def concatenate(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
+    """Memory that is written part by part, when it is known where."""
     d = eqn.params["dimension"]
 
     def fill(to: Array, reads: Sequence[Node]) -> None:
@@ -124,6 +134,8 @@ def concatenate(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
 
 @rule(st.pad_p)
 def pad(program: Program, eqn: Eqn, x: Node, value: Node) -> list[Node]:
+    """Memory that is filled with the value and then written; the operand may be cut (negative padding). Raises NoKernel for
+    negative padding with gaps."""
     config = eqn.params["padding_config"]
     aval = eqn.outputs[0].aval
     if any(low < 0 or high < 0 for low, high, _ in config):
@@ -172,6 +184,7 @@ class Random(Node):
 
 @rule(rn.threefry2x32_p)
 def threefry2x32(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
+    """Two nodes that share the hash of each element."""
     aval, key = eqn.outputs[0].aval, object()
     nodes = [Random(aval.shape, aval.dtype, tuple(xs), k, key) for k in range(2)]
     return [n if n.shape else Number((), n.dtype, program.element(n)) for n in nodes]
@@ -212,6 +225,7 @@ class Bits(Node):
 
 @rule(rn.random_bits_p)
 def random_bits(program: Program, eqn: Eqn, k1: Node, k2: Node) -> list[Node]:
+    """A node whose elements are hashes of their flat places."""
     aval = eqn.outputs[0].aval
     node = Bits(aval.shape, aval.dtype, (program.steady(k1), program.steady(k2)))
     return [node if node.shape else Number((), node.dtype, program.element(node))]
@@ -262,6 +276,7 @@ rule(rd.argmin_p)(_arg(ew.lt_p))
 
 @rule(ct.dot_general_p)
 def dot_general(program: Program, eqn: Eqn, x: Node, y: Node) -> list[Node]:
+    """A reduction of products of rows, or a contraction in blocks, as the operands lie."""
     (cx, cy), (bx, by) = eqn.params["dimension_numbers"]
     v = eqn.outputs[0]
     dtype = v.aval.dtype
@@ -353,6 +368,7 @@ def start(program: Program, x: Node, limit: int) -> Ix:
 
 @rule(ix.dynamic_slice_p)
 def dynamic_slice(program: Program, eqn: Eqn, x: Node, *starts: Node) -> list[Node]:
+    """A view from clamped indices on."""
     sizes = tuple(eqn.params["slice_sizes"])
     offset = [start(program, s, n - m) for s, n, m in zip(starts, x.shape, sizes)]
     return [view(x, sizes, range(len(sizes)), None, offset)]
@@ -360,6 +376,7 @@ def dynamic_slice(program: Program, eqn: Eqn, x: Node, *starts: Node) -> list[No
 
 @rule(ix.dynamic_update_slice_p)
 def dynamic_update_slice(program: Program, eqn: Eqn, x: Node, update: Node, *starts: Node) -> list[Node]:
+    """Memory of which a part, from clamped indices on, is written."""
     at = [start(program, s, n - m) for s, n, m in zip(starts, x.shape, update.shape)]
     update = program.lazy(update)
 
@@ -376,6 +393,7 @@ KEEPS_BUILT.add(ix.dynamic_update_slice_p)
 
 @rule(ix.gather_p)
 def gather(program: Program, eqn: Eqn, x: Node, indices: Node) -> list[Node]:
+    """A node that reads at places which index vectors say. Raises NoKernel without index vectors."""
     p, shape = eqn.params, eqn.outputs[0].aval.shape
     d, sizes = p["dimension_numbers"], p["slice_sizes"]
     if math.prod(indices.shape) == 0:
@@ -414,6 +432,7 @@ _SCATTERS = (
 
 @rule(*_SCATTERS)
 def scatter(program: Program, eqn: Eqn, x: Node, indices: Node, updates: Node) -> list[Node]:
+    """Memory in which windows are combined one after another. Raises NoKernel for functions of the program's."""
     p = eqn.params
     if p.get("update_jaxpr") is not None:
         raise NoKernel("a scatter with a function of its own")

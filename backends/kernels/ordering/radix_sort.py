@@ -256,6 +256,7 @@ def _radix_places(
 
 
 def place_of(b: KernelBuilder, word: Value, packed: bool) -> Value:
+    """The place, as an index, in a word that holds the key above it (``packed``) or nothing else."""
     return b.cast(b.cast(word, "i32") if packed else word, "index", signed=False)
 
 

@@ -89,10 +89,12 @@ class _Side:
 
     @property
     def width(self) -> int:
+        """Columns of a strip."""
         return self.nv * self.lanes
 
     @property
     def strips(self) -> int:
+        """Strips of the operand: the last may have fewer columns."""
         return -(-self.columns // self.width)
 
     @property

@@ -110,6 +110,7 @@ def _while_parts(eqn: Eqn, args: Sequence[Array]) -> tuple[Sequence[Array], Sequ
 
 @rule(cf.while_p)
 def while_(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
+    """A loop whose carried arrays go from turn to turn in registers. Raises NoKernel where its end differs between lanes."""
     test_consts, consts, init = _while_parts(eqn, args)
     test, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
     it.any_of_own = ends_by_lane(test, len(test_consts), body, len(consts))
@@ -164,6 +165,7 @@ def _repeats(eqn: Eqn | None, flag: Var) -> bool:
 
 @rule(cf.bounded_while_p)
 def bounded_while(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
+    """As ``while_``, with the number of turns beside the carried arrays."""
     test_consts, consts, init = _while_parts(eqn, args)
     test, body, most = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr, eqn.params["max_steps"]
 
@@ -254,6 +256,7 @@ def scan_into(it: Interpreter, eqn: Eqn, args: Sequence[Array], ys_to: Sequence[
 
 @rule(cf.cond_p)
 def cond(it: Interpreter, eqn: Eqn, index: Array, *args: Array) -> list[Array]:
+    """The branch that a scalar chooses, as ``scf.if``. Raises NoKernel where lanes choose."""
     branches = [c.jaxpr for c in eqn.params["branches"]]
     t = it.in_registers(index)
     if t.lane is not None:

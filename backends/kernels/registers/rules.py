@@ -23,7 +23,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
 from ..core.errors import NoKernel
-from ..core.values import Value, like
+from ..core.values import Value
 from ..elements.monoids import REDUCTIONS, start_of
 from ..elements.operations import HALF, Element, bits_of, choose, is_number, precedes, threefry, width_of
 from .interpreter import Array, Interpreter, RegisterArray, Stored, axis_of, moved, objects, rule
@@ -41,6 +41,7 @@ def _in_lane(d: int, lane: tuple[int, int] | None) -> bool:
 
 @rule(st.broadcast_in_dim_p)
 def broadcast_in_dim(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The same elements, with axes of one where they are repeated. Raises NoKernel for repeated lanes."""
     shape, where = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     t = it.in_registers(x)
     lane = None
@@ -74,11 +75,13 @@ def reshaped(it: Interpreter, t: RegisterArray, new: tuple[int, ...]) -> Registe
 
 @rule(st.reshape_p)
 def reshape(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """See :func:`reshaped`."""
     return [reshaped(it, it.in_registers(x), tuple(eqn.params["new_sizes"]))]
 
 
 @rule(st.squeeze_p)
 def squeeze(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
+    """The same elements without dimensions of one."""
     gone = eqn.params["dimensions"]
     if isinstance(x, Stored) and not any(_in_lane(d, x.lane) for d in gone):
         keep = [d for d in range(len(x.shape)) if d not in gone]
@@ -89,6 +92,7 @@ def squeeze(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
 
 @rule(st.transpose_p)
 def transpose(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The elements with their axes in another order; lanes stay neighbours."""
     order, t = eqn.params["permutation"], it.in_registers(x)
     shape = tuple(t.shape[d] for d in order)
     if t.lane is None:
@@ -103,6 +107,7 @@ def transpose(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
 
 @rule(st.slice_p)
 def slice_(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
+    """Some of the elements; lanes are taken whole."""
     start, stop = eqn.params["start_indices"], eqn.params["limit_indices"]
     strides = eqn.params["strides"] or (1,) * len(start)
     shape = eqn.outputs[0].aval.shape
@@ -122,6 +127,7 @@ def slice_(it: Interpreter, eqn: Eqn, x: Array) -> list[Any]:
 
 @rule(st.split_p)
 def split(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The elements of each part; lanes are taken whole."""
     d, t = eqn.params["axis"], it.in_registers(x)
     if _in_lane(d, t.lane):
         raise NoKernel("lanes are split")
@@ -132,6 +138,7 @@ def split(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
 
 @rule(st.rev_p)
 def rev(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The elements in reverse order, but not along lanes."""
     t = it.in_registers(x)
     if any(_in_lane(d, t.lane) for d in eqn.params["dimensions"]):
         raise NoKernel("lanes are reversed")
@@ -141,6 +148,7 @@ def rev(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
 
 @rule(st.concatenate_p)
 def concatenate(it: Interpreter, eqn: Eqn, *xs: Array) -> list[RegisterArray]:
+    """The elements of all operands side by side, but not along lanes."""
     tiles, lane = it.same_lanes([it.in_registers(x) for x in xs])
     d = eqn.params["dimension"]
     if _in_lane(d, lane):
@@ -151,6 +159,7 @@ def concatenate(it: Interpreter, eqn: Eqn, *xs: Array) -> list[RegisterArray]:
 
 @rule(st.pad_p)
 def pad(it: Interpreter, eqn: Eqn, x: Array, value: Array) -> list[RegisterArray]:
+    """The elements with others around and between them, but not along lanes."""
     t, filler = it.in_registers(x), it.in_registers(value).scalar
     shape, data = list(t.shape), it.full(t)
     for d, (low, high, interior) in enumerate(eqn.params["padding_config"]):
@@ -172,6 +181,7 @@ def pad(it: Interpreter, eqn: Eqn, x: Array, value: Array) -> list[RegisterArray
 
 @rule(st.tile_p)
 def tile(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
+    """The elements repeated, but not along lanes."""
     t = it.in_registers(x)
     reps = eqn.params["reps"]
     if any(r != 1 and _in_lane(d, t.lane) for d, r in enumerate(reps)):
@@ -186,11 +196,13 @@ def tile(it: Interpreter, eqn: Eqn, x: Array) -> list[RegisterArray]:
 
 @rule(st.optimization_barrier_p)
 def optimization_barrier(it: Interpreter, eqn: Eqn, *xs: Array) -> list[Array]:
+    """The operands: a kernel is one piece already."""
     return list(xs)
 
 
 @rule(st.iota_p)
 def iota(it: Interpreter, eqn: Eqn) -> list[RegisterArray]:
+    """Numbers known while the kernel is built; along lanes, vectors of places. Raises NoKernel for many numbers."""
     shape, d, dtype = tuple(eqn.params["shape"]), eqn.params["dimension"], eqn.outputs[0].aval.dtype
     space = it.space
     count = 0 if space is None else len(space.shape)
@@ -367,6 +379,7 @@ for _p in (rd.cumsum_p, rd.cumprod_p, rd.cummax_p, rd.cummin_p):
 
 @rule(rn.threefry2x32_p)
 def threefry2x32(it: Interpreter, eqn: Eqn, *xs: Array) -> list[RegisterArray]:
+    """The hash of each element."""
     tiles = [it.in_registers(x) for x in xs]
     pairs: dict[Any, tuple[Element, Element]] = {}
 
@@ -381,6 +394,7 @@ def threefry2x32(it: Interpreter, eqn: Eqn, *xs: Array) -> list[RegisterArray]:
 
 @rule(rn.random_bits_p)
 def random_bits(it: Interpreter, eqn: Eqn, k1: Array, k2: Array) -> list[RegisterArray]:
+    """The hashes of the elements' flat places under one key, or a key for each of some dimensions."""
     shape, dtype = tuple(eqn.params["shape"]), eqn.outputs[0].aval.dtype
     counter = objects(())
     counter[()] = 0
@@ -413,6 +427,7 @@ def random_bits(it: Interpreter, eqn: Eqn, k1: Array, k2: Array) -> list[Registe
 
 @rule(ct.dot_general_p)
 def dot_general(it: Interpreter, eqn: Eqn, x: Array, y: Array) -> list[RegisterArray]:
+    """Sums of products, all written out. Raises NoKernel past :data:`MOST_PRODUCTS`."""
     (cx, cy), (bx, by) = eqn.params["dimension_numbers"]
     aval = eqn.outputs[0].aval
     wide = dtypes.float32 if aval.dtype in HALF else aval.dtype
@@ -480,6 +495,7 @@ def start_index(it: Interpreter, x: Array, limit: int) -> Value | int:
 
 @rule(ix.dynamic_slice_p)
 def dynamic_slice(it: Interpreter, eqn: Eqn, x: Array, *starts: Array) -> list[Any]:
+    """Elements picked by comparisons, or a part of an array in memory. Raises NoKernel for parts of lanes."""
     sizes = tuple(eqn.params["slice_sizes"])
     for d, n in enumerate(sizes):
         if _in_lane(d, x.lane) and n != x.shape[d]:
@@ -523,6 +539,7 @@ def _picked(it: Interpreter, items: Any, at: Value, n: int, choices: int, x: Reg
 
 @rule(ix.dynamic_update_slice_p)
 def dynamic_update_slice(it: Interpreter, eqn: Eqn, x: Array, update: Array, *starts: Array) -> list[RegisterArray]:
+    """Elements replaced by comparisons. Raises NoKernel for parts of lanes, and for too many places."""
     (t, u), lane = it.same_lanes([it.in_registers(x), it.in_registers(update)])
     for d in range(len(t.shape)):
         if _in_lane(d, lane) and u.shape[d] != t.shape[d]:
@@ -554,4 +571,4 @@ def dynamic_update_slice(it: Interpreter, eqn: Eqn, x: Array, update: Array, *st
     return [RegisterArray(t.shape, t.dtype, data, lane)]
 
 
-__all__ = ["like", "start_index"]
+__all__ = ["start_index"]

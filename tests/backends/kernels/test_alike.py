@@ -19,7 +19,8 @@ from quire.backends.kernels.fused.alike import Part, alike_kernel
 from quire.backends.stablehlo.kernel_calls import kernel_target
 from quire.backends.stablehlo.loop_kernels import expander
 from quire.backends.targets import TARGETS
-from quire.compiling.compiler import lower_optimized
+from quire.compiling.lowering import lower_optimized
+from quire.compiling.request import Request
 from quire.ir.config import config
 from quire.passes.fusion.updates import LEAST_BYTES
 from quire.passes.manager import PassManager, default_pipeline
@@ -93,7 +94,7 @@ WIDE = [
 
 def lowered(case: Case) -> str:
     closed = PassManager(default_pipeline("cpu"), target=TARGETS["cpu"]).run(trace(case.f, case.args))
-    return lower_optimized(closed, TARGETS["cpu"], "f").module.text()
+    return lower_optimized(Request(closed, TARGETS["cpu"], "f"), closed).module.text()
 
 
 def test_leaves_of_all_sizes_and_dtypes():

@@ -20,7 +20,8 @@ from quire.backends.kernels.fused.elementwise import elementwise_kernel
 from quire.backends.stablehlo.kernel_calls import kernel_target
 from quire.backends.stablehlo.loop_kernels import expander
 from quire.backends.targets import TARGETS
-from quire.compiling.compiler import lower_optimized
+from quire.compiling.lowering import lower_optimized
+from quire.compiling.request import Request
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
@@ -99,13 +100,17 @@ def fused(case: Case) -> ClosedJaxpr:
     return PassManager(default_pipeline("cpu"), target=TARGETS["cpu"]).run(trace(case.f, case.args))
 
 
+def lowered_text(program):
+    return lower_optimized(Request(program, TARGETS["cpu"], "f"), program).module.text()
+
+
 def test_kernels_compute_what_the_reference_does():
     check(CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
 def test_each_case_is_one_kernel(case):
-    text = lower_optimized(fused(case), TARGETS["cpu"], "f").module.text()
+    text = lowered_text(fused(case))
     assert text.count("= flow.dispatch @") == 1 and "elementwise equations" in text
 
 
@@ -147,7 +152,7 @@ def test_formulas_with_loops_are_kernels_and_right():
     """Where StableHLO's form is a chlo operation or a loop of its own: one kernel each, its numbers the reference's."""
     check(SPECIAL)
     for case in SPECIAL:
-        text = lower_optimized(fused(case), TARGETS["cpu"], "f").module.text()
+        text = lowered_text(fused(case))
         assert "stablehlo.while" not in text and "elementwise equations" in text, case.name
 
 
@@ -213,7 +218,7 @@ def test_arrays_of_any_size_share_an_executable():
 
     args = [array(n, m) for n, m in ((400, 800), (500, 900), (1600, 200), (300, 701), (100_001, 1))]
     case = Case("leaves", update, args, rtol=1e-5)
-    text = lower_optimized(fused(case), TARGETS["cpu"], "f").module.text()
+    text = lowered_text(fused(case))
     assert text.count("= flow.dispatch @") == 5 and text.count("stream.executable private") == 1
 
 

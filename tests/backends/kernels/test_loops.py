@@ -18,7 +18,8 @@ from quire import lax, random
 from quire import numpy as qnp
 from quire.backends.stablehlo import lower_module
 from quire.backends.targets import get_target
-from quire.compiling.compiler import run_pipeline
+from quire.compiling.lowering import optimize
+from quire.compiling.request import Request
 from quire.ir.config import config
 from tests.helpers import Case, check, run_compiled, trace
 
@@ -217,7 +218,7 @@ LOOPS = [
 def lowered(f: Callable[..., Any], args: Any) -> str:
     """The StableHLO of a function, with what it says of kernels: for vectors of 32 bytes, on which the choice depends."""
     target = dataclasses.replace(get_target("cpu"), vector_bytes=32)
-    return lower_module(run_pipeline(trace(f, args), target), target).text()
+    return lower_module(optimize(Request(trace(f, args), target)), target).text()
 
 
 def reasons(text: str) -> list[str]:

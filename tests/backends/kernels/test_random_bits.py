@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+import quire
 from quire.backends.kernels import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, NoKernel
 from quire.backends.kernels.random.bits import PIECE, random_bits
 
@@ -50,3 +51,8 @@ def test_random_bits(compiled, expected, case):
 def test_what_does_not_apply(size, itemsize, target, why):
     with pytest.raises(NoKernel, match=why):
         random_bits((), (size,), np.dtype(f"uint{8 * itemsize}"), target)
+
+
+def test_the_reason_is_printed_with_the_module():
+    text = quire.jit(lambda key: quire.random.bits(key, (33,))).lower(np.zeros(2, np.uint32)).as_text()
+    assert "random_bits" in text and "no kernel: fewer elements for a key than a few vectors hold" in text

@@ -1,0 +1,92 @@
+"""From a StableHLO module to code: IREE's compiler, and what the persistent cache keeps of a program."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+from quire.backends.host_call import HostCall
+from quire.backends.iree.service import CompileOutput, compile_service
+from quire.backends.targets import Target
+from quire.passes.cost import Cost
+
+from ..watching.progress import compile_progress
+from ..watching.spans import span
+from .lowering import LoweredProgram
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled program as the persistent cache holds it.
+
+    Attributes:
+        vmfb: the code, as IREE's runtime takes it.
+        kept, results, cost, unknown_trips: as those of the `LoweredProgram`.
+        serial: the program is made of kernels of one workgroup, and other threads have nothing to do.
+        stored: shape and dtype of the results for which the program takes memory.
+        host_calls: the Python functions that it calls; without those of the user's, which live in a process.
+        flags: the options IREE compiled it with.
+    """
+
+    vmfb: bytes
+    kept: tuple[int, ...]
+    results: tuple[tuple[str, int], ...]
+    cost: Cost
+    unknown_trips: bool
+    serial: bool
+    stored: tuple[tuple[tuple[int, ...], Any], ...]
+    host_calls: tuple[HostCall, ...]
+    flags: tuple[str, ...]
+
+    @property
+    def needs_functions(self) -> bool:
+        """Whether it calls functions of the user's, so that lowering must name them anew in this process."""
+        return any(call.function is None for call in self.host_calls)
+
+    def to_bytes(self) -> bytes:
+        """As `from_bytes` takes it."""
+        return pickle.dumps(self)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Artifact:
+        """The artifact of `to_bytes`; the cache binds the data to its key, and the key to quire's sources."""
+        return pickle.loads(data)
+
+
+def compile_flags(target: Target) -> tuple[str, ...]:
+    """The target's flags, with the paths of this machine's tools that it needs."""
+    if target.system_link:
+        from quire.backends.iree import system_link_flags
+
+        return (*target.flags, *system_link_flags())
+    return target.flags
+
+
+def build(lowered: LoweredProgram, flags: tuple[str, ...] | None = None) -> Artifact:
+    """Compile a lowered program by IREE, with the target's flags or others.
+
+    Raises:
+        CompileError: IREE failed; the message names a reproducer.
+    """
+    request = lowered.request
+    with span(f"compile {request.name}", "compile"), compile_progress(request.name):
+        # Calls compare their arguments' types with the variant's before they come to the program.
+        output = compile_service().compile(
+            lowered.module.bytecode(), compile_flags(request.target) if flags is None else flags,
+            name=request.name, trusted=True,
+        )  # fmt: skip
+    return artifact_of(lowered, output)
+
+
+def artifact_of(lowered: LoweredProgram, output: CompileOutput) -> Artifact:
+    """What IREE made of a lowered program, with what is known of it."""
+    module = lowered.module
+    return Artifact(
+        output.vmfb, lowered.kept, lowered.results, lowered.cost, lowered.unknown_trips, module.serial,
+        tuple((a.shape, a.dtype) for a in module.stored), tuple(call.stored() for call in module.host_calls),
+        output.flags,
+    )  # fmt: skip
+
+
+__all__ = ["Artifact", "artifact_of", "build", "compile_flags"]

@@ -1,0 +1,106 @@
+"""From a request to a StableHLO module: the target's passes, the arguments that are left, lowering."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.tracing import hooks
+from quire.passes.arguments import without_unused_arguments
+from quire.passes.cost import Cost, estimate, has_unknown_trips
+
+from ..watching.spans import span
+from .request import Request
+
+if TYPE_CHECKING:
+    from quire.backends.stablehlo import LoweredModule
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredProgram:
+    """A StableHLO module with what the caller must know of it.
+
+    Attributes:
+        request: what it was lowered for.
+        module: with the functions that it calls and the memory that it takes.
+        kept: the arguments that the module takes; the others are unused.
+        results: where each output comes from: ("result", k) of the module, ("argument", i) itself, of all arguments, or
+            ("float0", 0).
+        cost: the estimated work of one call.
+        unknown_trips: a loop's turns depend on data, so that its time is not known.
+    """
+
+    request: Request
+    module: LoweredModule
+    kept: tuple[int, ...]
+    results: tuple[tuple[str, int], ...]
+    cost: Cost
+    unknown_trips: bool
+
+
+def _load_reference(*what: Any) -> list[Any]:
+    """Evaluate by the reference rules, which are loaded (and replace this hook) when a constant is first folded."""
+    import quire.backends.reference  # noqa: F401
+
+    assert hooks.reference is not None
+    return hooks.reference(*what)
+
+
+if hooks.reference is None:
+    hooks.reference = _load_reference
+
+
+@functools.cache
+def load_lowering() -> None:
+    """Import what a compile needs beyond tracing: some 150 modules.
+
+    All that they make stays. To look through it for garbage while it grows would be a fifth of the time.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        import quire.backends.stablehlo
+        import quire.passes.manager  # noqa: F401
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def optimize(request: Request) -> ClosedJaxpr:
+    """The program after the target's default pipeline of passes."""
+    load_lowering()
+    from quire.passes.manager import PassManager, default_pipeline
+
+    manager = PassManager(default_pipeline(request.target.name), target=request.target, donated=request.donated)
+    return manager.run(request.program)
+
+
+def lower(request: Request) -> LoweredProgram:
+    """The StableHLO module of a request.
+
+    Raises:
+        UnsupportedError: the target cannot do an operation or a dtype.
+    """
+    with span(f"passes {request.name}", "passes"):
+        optimized = optimize(request)
+    with span(f"lower {request.name}", "lower"):
+        return lower_optimized(request, optimized)
+
+
+def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
+    """Lower the request's program, of which the passes have made `optimized`; arguments that it does not use are left out."""
+    from quire.backends.stablehlo import lower_module
+
+    program, kept = without_unused_arguments(optimized, request.keep_unused)
+    position = {i: k for k, i in enumerate(kept)}
+    written = [position[i] for i in request.donated if i in position]
+    module = lower_module(program, request.target, name=request.name, donated=written)
+    # ("argument", i) counts the arguments of the whole function, not of the one that is lowered.
+    results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
+    return LoweredProgram(request, module, kept, results, estimate(program.jaxpr), has_unknown_trips(program.jaxpr))
+
+
+__all__ = ["LoweredProgram", "lower", "lower_optimized", "optimize"]

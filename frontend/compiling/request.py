@@ -1,0 +1,61 @@
+"""What a compile is asked for: the record that every step between tracing and running reads."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from quire.backends.targets import Target
+from quire.ir.config import config
+from quire.ir.identity import identity
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.runtime.compile_cache import cache_key
+
+from ..watching.transformations import Transformation
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A traced program, and what it is compiled for.
+
+    Attributes:
+        program: as it was traced, before any pass; captured arrays are its constants.
+        target: what it is compiled for.
+        name: the function's.
+        donated: the arguments whose memory the program may use for its results.
+        keep_unused: the module takes the arguments that it does not use, too.
+        names: the path of each argument, as ``params['w']``; empty where they are not known.
+        out_tree: the tree of the results, where it is known.
+        transformations: what grad, vmap, ... did while it was traced, innermost first.
+        trace_seconds: what tracing took, where it was traced for this.
+    """
+
+    program: ClosedJaxpr
+    target: Target
+    name: str = "main"
+    donated: tuple[int, ...] = ()
+    keep_unused: bool = False
+    names: tuple[str, ...] = ()
+    out_tree: Any = None
+    transformations: tuple[Transformation, ...] = ()
+    trace_seconds: float | None = None
+
+    def key(self) -> str:
+        """The program's name in the persistent cache: of the traced jaxpr, so that a hit runs no pass."""
+        digest = hashlib.sha256()
+        for c in self.program.consts:
+            array = np.asarray(c)
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(
+                np.ascontiguousarray(array).view(np.uint8).data if array.nbytes and array.shape else array.tobytes()
+            )
+        return cache_key(
+            identity(self.program.jaxpr), digest.digest(), self.target.fingerprint(),
+            repr((self.donated, self.keep_unused)), repr(config.options.trace_key),
+        )  # fmt: skip
+
+
+__all__ = ["Request"]
