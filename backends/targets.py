@@ -15,8 +15,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from quire.ir import environment
+from quire.ir.dtypes import DType
 from quire.ir.environment import Variable
 from quire.ir.errors import UnsupportedError
+from quire.ir.primitive import Primitive
+
+from . import kernel_forms
 
 COMMON_FLAGS = (
     # Not "auto": that finds the same dialect in 25 ms more.
@@ -70,6 +74,10 @@ class Target:
     def with_flags(self, *flags: str) -> Target:
         """The same target with more flags."""
         return dataclasses.replace(self, flags=(*self.flags, *flags))
+
+    def has_form(self, p: Primitive, dtype: DType) -> bool:
+        """Whether quire's kernels for it compute an elementwise primitive of operands of this dtype."""
+        return self.kernels and kernel_forms.has_form(p, dtype)
 
     def fingerprint(self) -> str:
         """Text that tells programs for this target apart: its flags, and the processor's features on a CPU."""

@@ -8,15 +8,16 @@ A primitive is declared once, by decorating its type rule::
         ...
 
 The name is JAX's where JAX has it, the positional arguments are the operands' avals, the keyword arguments are the
-typed parameters, and the docstring is the primitive's manual. Everything else (derivatives, batching, lowering,
-evaluation) is a rule in a table of the folder that uses it.
+typed parameters, and the docstring is the primitive's manual. What all passes and backends must agree on is said in the
+declaration too: what an element costs, how it is rounded, what elements are combined by. Everything else (derivatives,
+batching, lowering, evaluation) is a rule in a table of the folder that uses it.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from .avals import ShapedArray
 from .jaxpr import NO_EFFECTS, Effects
@@ -24,6 +25,9 @@ from .jaxpr import NO_EFFECTS, Effects
 F = TypeVar("F", bound=Callable[..., Any])
 
 PRIMITIVES: dict[str, Primitive] = {}
+
+Rounding = Literal["exact", "nearest", "approximate"]
+"""How an element of the result is off: not at all, by one rounding, or by an approximation's error."""
 
 
 class Primitive:
@@ -36,11 +40,18 @@ class Primitive:
         multiple_results: whether an equation has a tuple of outputs.
         effects_rule: parameters to the effects of an equation (for example those of nested jaxprs).
         family: the file of declarations that it belongs to (elementwise, structural, ...).
+        weight: how many operations one element of the result takes, roughly; 0 for what only moves or repeats elements.
+        complex_weight: the same of complex operands.
+        rounding: how an element of the result is rounded; None where that is not a matter of single elements.
+        combine: the primitive of two elements that a reduction, scan, window or scatter combines elements by; else None.
+        commutative: whether the order of its two operands does not matter.
+        apart: whether an equation is there for its own sake: it stays where it is, and two equal ones stay two.
+        numpy: the name of NumPy's function that computes the same of real numbers; empty where there is none.
     """
 
     __slots__ = (
         "name", "type_rule", "params", "multiple_results", "effects_rule", "family", "doc", "optional_params",
-        "_cache",
+        "weight", "complex_weight", "rounding", "combine", "commutative", "apart", "numpy", "_cache",
     )  # fmt: skip
 
     binder: ClassVar[Callable[[Primitive, Sequence[Any], Mapping[str, Any]], Any]]  # set by `tracing`
@@ -52,8 +63,23 @@ class Primitive:
         *,
         multiple_results: bool = False,
         effects_rule: Callable[[Mapping[str, Any]], Effects] | None = None,
+        weight: int = 1,
+        complex_weight: int | None = None,
+        rounding: Rounding | None = None,
+        combine: Primitive | None = None,
+        commutative: bool = False,
+        apart: bool = False,
+        numpy: str = "",
     ) -> None:
         self.name = name
+        self.weight = weight
+        # Functions of complex numbers are made of several of reals, with much care for their special values.
+        self.complex_weight = 3 * weight if complex_weight is None else complex_weight
+        self.rounding = rounding
+        self.combine = combine
+        self.commutative = commutative
+        self.apart = apart
+        self.numpy = numpy
         self.type_rule = type_rule
         self.multiple_results = multiple_results
         self.effects_rule = effects_rule
@@ -109,15 +135,26 @@ def primitive(
     *,
     multiple_results: bool = False,
     effects: Callable[[Mapping[str, Any]], Effects] | None = None,
+    weight: int = 1,
+    complex_weight: int | None = None,
+    rounding: Rounding | None = None,
+    combine: Primitive | None = None,
+    commutative: bool = False,
+    apart: bool = False,
+    numpy: str = "",
 ) -> Callable[[Callable[..., Any]], Primitive]:
-    """Declare a primitive by decorating its type rule. A name can be taken once."""
+    """Declare a primitive by decorating its type rule; `Primitive` says what the facts mean. A name can be taken once."""
 
     def declare(type_rule: Callable[..., Any]) -> Primitive:
         if name in PRIMITIVES:
             raise ValueError(
                 f"a primitive named {name!r} is declared already, in {PRIMITIVES[name].type_rule.__module__}"
             )
-        p = Primitive(name, type_rule, multiple_results=multiple_results, effects_rule=effects)
+        p = Primitive(
+            name, type_rule, multiple_results=multiple_results, effects_rule=effects, weight=weight,
+            complex_weight=complex_weight, rounding=rounding, combine=combine, commutative=commutative, apart=apart,
+            numpy=numpy,
+        )  # fmt: skip
         PRIMITIVES[name] = p
         return p
 

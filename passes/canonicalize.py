@@ -14,7 +14,6 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural
 
 from .base import Pass, PassContext, register_pass
-from .cse import COMMUTATIVE
 from .rewriting import transform_nested
 
 
@@ -143,7 +142,7 @@ def _swap(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
     for eqn in jaxpr.eqns:
         params = transform_nested(eqn.params, context, "canonicalize-literals", lambda j: _swap(j, context))
         inputs: Sequence[Atom] = eqn.inputs
-        if eqn.primitive in COMMUTATIVE and isinstance(inputs[0], Literal) and not isinstance(inputs[1], Literal):
+        if eqn.primitive.commutative and isinstance(inputs[0], Literal) and not isinstance(inputs[1], Literal):
             inputs = inputs[::-1]
             context.counters["literal to the right"] += 1
         if inputs is not eqn.inputs or params is not eqn.params:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Protocol
 
-from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, has_nested, nested_jaxprs
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_nested, nested_jaxprs
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import contraction as ct
+from quire.ir.primitives import sorting as so
+from quire.ir.weights import weight
 
 
 class Machine(Protocol):
@@ -41,11 +46,6 @@ class Cost:
         return Cost(self.flops * n, self.bytes * n)
 
 
-# Operations of one element of the result; 1 where nothing is said. Transcendental functions are polynomials.
-_PER_ELEMENT = {
-    name: 10.0
-    for name in ("exp", "exp2", "expm1", "log", "log1p", "logistic", "sin", "cos", "tan", "tanh", "pow", "erf", "atan2")
-} | {name: 0.0 for name in ("reshape", "broadcast_in_dim", "iota", "transpose", "slice", "squeeze", "copy")}
 # The trip count that a loop with a data-dependent end is taken to have.
 UNKNOWN_TRIPS = 32
 
@@ -57,30 +57,14 @@ def _bytes(eqn: Eqn) -> float:
     return float(total)
 
 
-def _shape(atom: Atom) -> tuple[int, ...]:
-    return cast("tuple[int, ...]", atom.aval.shape)
-
-
-def _dot_flops(eqn: Eqn) -> float:
-    contract: tuple[int, ...] = eqn.params["dimension_numbers"][0][0]
-    k = math.prod(_shape(eqn.inputs[0])[i] for i in contract)
-    return 2.0 * k * eqn.outputs[0].aval.size
-
-
-def _conv_flops(eqn: Eqn) -> float:
-    kernel = _shape(eqn.inputs[1])
-    output_feature: int = eqn.params["dimension_numbers"].rhs_spec[0]
-    features = kernel[output_feature]
-    return 2.0 * eqn.outputs[0].aval.size * math.prod(kernel) / max(features, 1)
-
-
 def _sort_flops(eqn: Eqn) -> float:
     size = max(eqn.inputs[0].aval.size, 1)
     return 8.0 * size * math.log2(size + 1)
 
 
-_SPECIAL: dict[str, Any] = {
-    "dot_general": _dot_flops, "conv_general_dilated": _conv_flops, "sort": _sort_flops, "top_k": _sort_flops,
+_SPECIAL: dict[Primitive, Callable[[Eqn], float]] = {
+    ct.dot_general_p: ct.operations, ct.conv_general_dilated_p: ct.operations, so.sort_p: _sort_flops,
+    so.top_k_p: _sort_flops,
 }  # fmt: skip
 
 
@@ -99,13 +83,13 @@ def estimate_eqn(eqn: Eqn) -> Cost:
         if name.startswith("reduce") or name.startswith("scatter"):
             return Cost(sum(a.aval.size for a in eqn.inputs), _bytes(eqn))
         return sum(inner, Cost(0, 0))
-    special = _SPECIAL.get(name)
+    special = _SPECIAL.get(eqn.primitive)
     if special is not None:
         return Cost(special(eqn), _bytes(eqn))
     elements = 0
     for a in (*eqn.inputs, *eqn.outputs):
         elements = max(elements, getattr(a.aval, "size", 0))
-    return Cost(_PER_ELEMENT.get(name, 1.0) * elements, _bytes(eqn))
+    return Cost(float(weight(eqn) * elements), _bytes(eqn))
 
 
 def estimate(jaxpr: Jaxpr) -> Cost:

@@ -9,14 +9,9 @@ import numpy as np
 
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var, subst_eqn
 from quire.ir.primitives import calls
-from quire.ir.primitives import elementwise as ew
 
 from .base import Pass, PassContext, register_pass
 from .rewriting import transform_nested, with_params
-
-# Equations that are there because they are apart from another one.
-_KEEP_APART = frozenset(("copy", "optimization_barrier", "rng_uniform"))
-COMMUTATIVE = frozenset((ew.add_p, ew.mul_p, ew.max_p, ew.min_p, ew.and_p, ew.or_p, ew.xor_p, ew.eq_p, ew.ne_p))
 
 
 @register_pass
@@ -64,7 +59,7 @@ def _name(item: tuple[str, Any]) -> str:
 
 
 def _may_merge(eqn: Eqn) -> bool:
-    if eqn.effects or not eqn.outputs or eqn.primitive.name in _KEEP_APART:
+    if eqn.effects or not eqn.outputs or eqn.primitive.apart:
         return False
     return not (eqn.primitive is calls.checkpoint_p and eqn.params["prevent_cse"])
 
@@ -82,7 +77,7 @@ def _cse(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
         changed = changed or eqn is not old
         if _may_merge(eqn):
             inputs: tuple[Atom, ...] = eqn.inputs
-            if eqn.primitive in COMMUTATIVE and len(inputs) == 2:
+            if eqn.primitive.commutative:
                 # Variables and literals in order of their first occurrence.
                 a, b = (order.setdefault(x, len(order)) for x in inputs)
                 inputs = inputs if a <= b else inputs[::-1]

@@ -21,21 +21,14 @@ from typing import Any
 
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var, subst_eqn
 from quire.ir.primitives import calls, control_flow
-from quire.ir.primitives import elementwise as ew
+from quire.ir.weights import FUNCTION
 
 from .base import Pass, PassContext, register_pass
 from .rewriting import transform_nested, with_params
 
 _WORK = frozenset(("contraction", "reductions", "sorting", "linalg", "fft", "windows"))
-_TRANSCENDENTAL = frozenset(
-    (
-        ew.exp_p, ew.exp2_p, ew.expm1_p, ew.log_p, ew.log1p_p, ew.logistic_p, ew.sin_p, ew.cos_p, ew.tan_p, ew.asin_p,
-        ew.acos_p, ew.atan_p, ew.sinh_p, ew.cosh_p, ew.tanh_p, ew.asinh_p, ew.acosh_p, ew.atanh_p, ew.pow_p, ew.erf_p,
-        ew.erfc_p, ew.erf_inv_p, ew.lgamma_p, ew.digamma_p, ew.atan2_p, ew.cbrt_p,
-    )
-)  # fmt: skip
-# Equations that are there because of their place, and loops that might never end.
-_STAY = frozenset(("copy", "optimization_barrier", "rng_uniform", "while", "bounded_while"))
+# They might never end.
+_ENDLESS = (control_flow.while_p, control_flow.bounded_while_p)
 
 
 @register_pass
@@ -98,7 +91,8 @@ class _Part:
         known: dict[Var, Atom] = dict(zip(self.consts, self.values, strict=True))
         invariant: dict[Var, Eqn] = {}
         for eqn in self.eqns:
-            if eqn.effects or eqn.primitive.name in _STAY or not any(isinstance(a, Var) for a in eqn.inputs):
+            p = eqn.primitive
+            if eqn.effects or p.apart or p in _ENDLESS or not any(isinstance(a, Var) for a in eqn.inputs):
                 continue
             if all(not isinstance(a, Var) or a in known or a in invariant for a in eqn.inputs):
                 invariant.update((v, eqn) for v in eqn.outputs)
@@ -130,7 +124,7 @@ class _Part:
 def _pays(eqn: Eqn, invariant: dict[Var, Eqn]) -> bool:
     """Whether reading the result is cheaper than computing it."""
     p = eqn.primitive
-    if p.family in _WORK or p in _TRANSCENDENTAL:
+    if p.family in _WORK or p.family == "elementwise" and p.weight >= FUNCTION:
         return True
     if p is calls.jit_p or p is control_flow.scan_p or p is control_flow.cond_p:
         return True

@@ -33,7 +33,7 @@ def system_link_flags() -> tuple[str, ...]:
     """Flags that link the program as a system library, which takes its functions from the process' libm.
 
     Otherwise IREE puts a math library of its own into each module and optimises all of it, a fifth of a small
-    compile, and f64 sin, atan2, tanh, fmod ... fail to link ("undefined symbol: sin"). The linker is the one IREE
+    compile, and f64 sin, atan2, fmod ... fail to link ("undefined symbol: sin"). The linker is the one IREE
     ships: no C compiler is needed. Linux only.
     """
     linker = compiler_folder() / "iree-lld"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from quire.ir import dtypes
+from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 
 from . import elementwise_math
@@ -117,11 +118,15 @@ def mulhi(x: Array, y: Array) -> Array:
     return ((x.astype(object) * y.astype(object)) >> bits).astype(x.dtype)
 
 
-_HALF_SAFE: dict[Any, Callable[..., Array]] = {
-    ew.neg_p: np.negative, ew.sign_p: sign, ew.abs_p: np.abs, ew.floor_p: np.floor, ew.ceil_p: np.ceil,
-    ew.add_p: np.add, ew.sub_p: np.subtract, ew.mul_p: np.multiply, ew.div_p: div, ew.rem_p: rem,
-    ew.max_p: extremum(np.maximum, np.greater), ew.min_p: extremum(np.minimum, np.less),
-    ew.square_p: np.square, ew.integer_pow_p: integer_pow, ew.round_p: round_, ew.is_finite_p: np.isfinite,
+def _of_numpy(p: Primitive) -> Callable[..., Array]:
+    return getattr(np, p.numpy)
+
+
+for _p in (ew.neg_p, ew.abs_p, ew.floor_p, ew.ceil_p, ew.add_p, ew.sub_p, ew.mul_p, ew.square_p, ew.is_finite_p):
+    reference.add(_p, through_float32(_of_numpy(_p)))
+_HALF_SAFE: dict[Primitive, Callable[..., Array]] = {
+    ew.sign_p: sign, ew.div_p: div, ew.rem_p: rem, ew.max_p: extremum(np.maximum, np.greater),
+    ew.min_p: extremum(np.minimum, np.less), ew.integer_pow_p: integer_pow, ew.round_p: round_,
 }  # fmt: skip
 for _p, _f in _HALF_SAFE.items():
     reference.add(_p, through_float32(_f))
@@ -137,13 +142,16 @@ def clamp(low: Array, x: Array, high: Array) -> Array:
 
 # -- comparisons, logic, bits -----------------------------------------------------------------------------------------
 
-for _p, _f in {
-    ew.eq_p: np.equal, ew.ne_p: np.not_equal, ew.lt_p: np.less, ew.le_p: np.less_equal,
-    ew.gt_p: np.greater, ew.ge_p: np.greater_equal, ew.not_p: np.invert, ew.and_p: np.bitwise_and,
-    ew.or_p: np.bitwise_or, ew.xor_p: np.bitwise_xor, ew.real_p: np.real, ew.imag_p: np.imag, ew.conj_p: np.conj,
-    ew.copy_p: np.copy, ew.stop_gradient_p: lambda x: x,
-}.items():  # fmt: skip
-    reference.add(_p, _f)
+for _p in (
+    ew.eq_p, ew.ne_p, ew.lt_p, ew.le_p, ew.gt_p, ew.ge_p, ew.not_p, ew.and_p, ew.or_p, ew.xor_p, ew.real_p, ew.imag_p,
+    ew.conj_p, ew.copy_p,
+):  # fmt: skip
+    reference.add(_p, _of_numpy(_p))
+
+
+@reference(ew.stop_gradient_p)
+def stop_gradient(x: Array) -> Array:
+    return x
 
 
 def unsigned(x: Array) -> Array:

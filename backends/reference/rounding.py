@@ -3,7 +3,7 @@
 Each inexact result of an equation is moved by a few units in its last place, sums by what their length and the size of
 their terms allow, special functions and decompositions by what a change of their operands does. What moves elements a
 little moves the program's results by as much as another order of evaluation, a fused multiply-add or another
-approximation of ``tanh`` may. Values that are exact (small integers, sums without rounding) stay, so that ``floor`` and
+approximation of a function may. Values that are exact (small integers, sums without rounding) stay, so that ``floor`` and
 comparisons of them do too; where noise decides a comparison, the results of both sides are seen.
 """
 
@@ -18,6 +18,11 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.jaxpr import ClosedJaxpr, Eqn
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import contraction as ct
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import reductions as rd
+from quire.ir.primitives import windows as wd
 from quire.ir.tracing import hooks
 
 from .engine import Array, eval_jaxpr, evaluate, noisy
@@ -28,19 +33,14 @@ AMPLITUDE = 4.0
 FUNCTION_AMPLITUDE = 48.0
 """Of functions that are approximated."""
 
-_EXACT = frozenset(
-    "abs and bitcast_convert_type ceil clamp clz complex conj copy eq floor ge gt imag is_finite le lt max min mulhi ne neg "
-    "nextafter not or population_count real reduce_precision round select_n shift_left shift_right_arithmetic "
-    "shift_right_logical sign stop_gradient xor rem".split()
-)
-_ARITHMETIC = frozenset("add sub mul div square integer_pow sqrt convert_element_type".split())
-_SUMS = frozenset(
-    "reduce_sum cumsum dot_general conv_general_dilated reduce_window_sum scatter-add scatter-sub select_and_scatter_add "
-    "reduce_window reduce".split()
-)
-_PRODUCTS = frozenset("reduce_prod cumprod scatter-mul".split())
-_OF_TERMS = frozenset("lgamma digamma cumlogsumexp".split())
+_OF_TERMS = (ew.lgamma_p, ew.digamma_p, rd.cumlogsumexp_p)
 """Functions with results near zero that are differences of terms of the size of 1, or of the operand's elements."""
+
+
+def _sums(p: Primitive) -> bool:
+    """Whether a result is a sum of elements, or may be: what a function of the program's reduces."""
+    known = p.combine is ew.add_p or p.combine is ew.sub_p or p.family == "contraction"
+    return known or p is rd.reduce_p or p is wd.reduce_window_p
 
 
 def spread(program: ClosedJaxpr, args: Sequence[Any], results: Sequence[Array]) -> list[Array]:
@@ -94,7 +94,7 @@ class _Noise:
         """bfloat16 results, by identity, which each of their uses may or may not find rounded."""
 
     def __call__(self, eqn: Eqn, operands: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
-        moves = eqn.primitive.name not in _EXACT and eqn.primitive.family not in ("structural", "indexing")
+        moves = eqn.primitive.rounding != "exact" and eqn.primitive.family not in ("structural", "indexing")
         loose = [self._is_unrounded(x) for x in operands]
         if moves and any(loose):
             unit = _unit(dtypes.bfloat16)
@@ -118,20 +118,20 @@ class _Noise:
 
     def _results(self, eqn: Eqn, operands: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
         p = eqn.primitive
-        if p.name in _EXACT or not any(r.size and dtypes.is_inexact(r.dtype) for r in results):
+        if p.rounding == "exact" or not any(r.size and dtypes.is_inexact(r.dtype) for r in results):
             return results
         with np.errstate(all="ignore"):
-            if p.name in _SUMS:
+            if _sums(p):
                 return self._sum(eqn, operands, results)
-            if p.name in _PRODUCTS:
+            if p.combine is ew.mul_p:
                 longest = max(x.size for x in operands) / max(1, min(r.size for r in results))
-                if p.name == "cumprod":
+                if p is rd.cumprod_p:
                     longest = operands[0].shape[eqn.params["axis"]]
                 return [self._relative(r, AMPLITUDE * max(1.0, longest) ** 0.5) for r in results]
-            if p.name in _OF_TERMS:
+            if p in _OF_TERMS:
                 return [self._of_terms(operands[0], r) for r in self._function(eqn, operands, AMPLITUDE, False)]
-            if p.name in _ARITHMETIC:
-                return [self._arithmetic(p.name, operands, r) for r in results]
+            if p.rounding == "nearest":
+                return [self._arithmetic(p, operands, r) for r in results]
             if p.family == "elementwise":
                 return self._function(eqn, operands, FUNCTION_AMPLITUDE, False)
             if p.family in ("linalg", "fft"):
@@ -163,8 +163,8 @@ class _Noise:
         units = AMPLITUDE / 8 if x.dtype in (dtypes.float16, dtypes.bfloat16) else AMPLITUDE
         return self._moved(x, _unit(x.dtype) * units * np.maximum(np.abs(x).astype(np.float64), size))
 
-    def _arithmetic(self, name: str, operands: Sequence[Array], result: Array) -> Array:
-        if name == "convert_element_type":
+    def _arithmetic(self, p: Primitive, operands: Sequence[Array], result: Array) -> Array:
+        if p is ew.convert_element_type_p:
             narrower = dtypes.is_inexact(operands[0].dtype) and operands[0].dtype.itemsize > result.dtype.itemsize
             if narrower and result.dtype == dtypes.bfloat16:  # what is converted back at once may not be rounded at all
                 wide = operands[0].astype(np.float64)
@@ -177,11 +177,11 @@ class _Noise:
         exact = _integral(result)
         for x in operands:
             exact = exact & _integral(x)
-        if name in ("add", "sub", "mul"):
+        if p in (ew.add_p, ew.sub_p, ew.mul_p):
             wide = _WIDER.get(result.dtype)
             if wide is not None:
                 a, b = (x.astype(wide) for x in operands)
-                exact |= {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name](a, b) == result
+                exact |= getattr(np, p.numpy)(a, b) == result
         return self._where_rounded(result, exact, AMPLITUDE)
 
     def _where_rounded(self, x: Array, exact: Array, units: float) -> Array:
@@ -205,7 +205,7 @@ class _Noise:
                 out.append(r)
                 continue
             root = max(1.0, max(x.size for x in operands) / max(1, r.size)) ** 0.5
-            if eqn.primitive.name in ("dot_general", "cumsum"):
+            if eqn.primitive in (ct.dot_general_p, rd.cumsum_p):
                 root = max(1.0, float(operands[0].size) / max(1, _rows(eqn, operands[0]))) ** 0.5
             if r.dtype in (dtypes.float16, dtypes.bfloat16):
                 root = 1.0  # they are added up in float32
@@ -245,7 +245,7 @@ def _integral(x: Array) -> Any:
 
 def _rows(eqn: Eqn, x: Array) -> int:
     """How many sums go over an operand."""
-    if eqn.primitive.name == "cumsum":
+    if eqn.primitive is rd.cumsum_p:
         return x.size // max(1, x.shape[eqn.params["axis"]])
     contract: tuple[int, ...] = eqn.params["dimension_numbers"][0][0]
     length = 1

@@ -152,10 +152,10 @@ def _lift(f: Callable[..., Any]) -> Callable[..., Num]:
     return apply
 
 
-where, exp, log, log1p, expm1, sqrt, sin, cos, tan, tanh, sinh, cosh, atan, atan2, asinh, floor = map(
+where, exp, log, log1p, expm1, sqrt, sin, cos, tan, sinh, cosh, atan2, asinh, floor = map(
     _lift,
-    (ew.where, ew.exp, ew.log, ew.log1p, ew.expm1, ew.sqrt, ew.sin, ew.cos, ew.tan, ew.tanh, ew.sinh, ew.cosh,
-     ew.atan, ew.atan2, ew.asinh, ew.floor),
+    (ew.where, ew.exp, ew.log, ew.log1p, ew.expm1, ew.sqrt, ew.sin, ew.cos, ew.tan, ew.sinh, ew.cosh,
+     ew.atan2, ew.asinh, ew.floor),
 )  # fmt: skip
 maximum, minimum, complex_, lgamma, digamma, is_finite, round_ = map(
     _lift, (ew.max, ew.min, ew.complex, ew.lgamma, ew.digamma, ew.is_finite, lambda x: ew.round(x, 1))

@@ -192,7 +192,8 @@ def concatenate(xs: Sequence[Value], dimension: int) -> Value:
 # -- elementwise --------------------------------------------------------------------------------------------------------
 
 
-def _same_type(name: str) -> Callable[..., Value]:
+def same_type(name: str) -> Callable[..., Value]:
+    """The builder of an operation whose result has its operands' type."""
     full_name = "stablehlo." + name
 
     def build(*operands: Value) -> Value:
@@ -203,21 +204,18 @@ def _same_type(name: str) -> Callable[..., Value]:
 
 
 _add, _multiply, subtract, divide, remainder, power, atan2 = map(
-    _same_type, ("add", "multiply", "subtract", "divide", "remainder", "power", "atan2")
+    same_type, ("add", "multiply", "subtract", "divide", "remainder", "power", "atan2")
 )
-maximum, minimum, and_, or_, xor = map(_same_type, ("maximum", "minimum", "and", "or", "xor"))
+maximum, minimum, and_, or_, xor = map(same_type, ("maximum", "minimum", "and", "or", "xor"))
 shift_left, shift_right_logical, shift_right_arithmetic = map(
-    _same_type, ("shift_left", "shift_right_logical", "shift_right_arithmetic")
+    same_type, ("shift_left", "shift_right_logical", "shift_right_arithmetic")
 )
 negate, sign, floor, ceil, not_, popcnt, clz = map(
-    _same_type, ("negate", "sign", "floor", "ceil", "not", "popcnt", "count_leading_zeros")
+    same_type, ("negate", "sign", "floor", "ceil", "not", "popcnt", "count_leading_zeros")
 )
-exponential, exponential_minus_one, log, log_plus_one, logistic, sine, cosine, tan, tanh = map(
-    _same_type,
-    ("exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine", "cosine", "tan", "tanh"),
-)
+exponential, log, log_plus_one = map(same_type, ("exponential", "log", "log_plus_one"))
 sqrt, rsqrt, cbrt, round_even, round_away = map(
-    _same_type, ("sqrt", "rsqrt", "cbrt", "round_nearest_even", "round_nearest_afz")
+    same_type, ("sqrt", "rsqrt", "cbrt", "round_nearest_even", "round_nearest_afz")
 )
 
 

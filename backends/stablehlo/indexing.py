@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import indexing as ix
+from quire.ir.primitives import reductions as rd
 from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
 from ..kernels import KernelTarget, NoKernel, ScatterDims, Spec
@@ -349,8 +350,9 @@ def _combining(op: ScatterOp) -> Callable[..., Value]:
 
 
 _OPS: dict[Primitive, ScatterOp] = {
-    ix.scatter_add_p: "add", ix.scatter_mul_p: "mul", ix.scatter_min_p: "min", ix.scatter_max_p: "max",
-}  # fmt: skip
+    p: cast("ScatterOp", rd.monoid_by(p))
+    for p in (ix.scatter_add_p, ix.scatter_mul_p, ix.scatter_min_p, ix.scatter_max_p)
+}
 for _p, _op in _OPS.items():
     lowering.add(_p, _combining(_op))
 _scatter_add = _combining("add")

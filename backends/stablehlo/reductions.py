@@ -136,11 +136,8 @@ def _steps(x: Value, axes: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [(max(axes),), tuple(a for a in axes if a != max(axes))]
 
 
-for _p, _monoid in (
-    (rd.reduce_sum_p, "add"), (rd.reduce_prod_p, "mul"), (rd.reduce_max_p, "max"), (rd.reduce_min_p, "min"),
-    (rd.reduce_and_p, "and"), (rd.reduce_or_p, "or"), (rd.reduce_xor_p, "xor"),
-):  # fmt: skip
-    lowering.add(_p, _reduction(_monoid))
+for _monoid in rd.MONOIDS.values():
+    lowering.add(_monoid.reduction, _reduction(_monoid.name))
 
 
 @lowering(rd.reduce_p)
@@ -271,8 +268,8 @@ def _unsigned_scan(x: Value, dtype: DType, axis: int, reverse: bool, monoid: str
     return hlo.bitcast(x if flip is None else hlo.xor(x, flip), dtype)
 
 
-for _p, _monoid in ((rd.cumsum_p, "add"), (rd.cumprod_p, "mul"), (rd.cummax_p, "max"), (rd.cummin_p, "min")):
-    lowering.add(_p, _cumulative(_monoid))
+for _p in (rd.cumsum_p, rd.cumprod_p, rd.cummax_p, rd.cummin_p):
+    lowering.add(_p, _cumulative(rd.monoid_by(_p)))
 
 
 def _log_add_exp(a: Value, b: Value) -> Value:

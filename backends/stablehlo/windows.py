@@ -92,9 +92,8 @@ def _sum(x: Value, dtype: DType, shape: Sequence[int], params: dict[str, Any]) -
     return hlo.reduce_window([x], [zero], lambda a, b: [hlo.add(a, b)], shape, **params)[0]
 
 
-lowering.add(wd.reduce_window_sum_p, _windowed("add"))
-lowering.add(wd.reduce_window_max_p, _windowed("max"))
-lowering.add(wd.reduce_window_min_p, _windowed("min"))
+for _p in (wd.reduce_window_sum_p, wd.reduce_window_max_p, wd.reduce_window_min_p):
+    lowering.add(_p, _windowed(rd.monoid_by(_p)))
 
 
 def _selected(

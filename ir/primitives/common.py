@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..avals import ShapedArray, aval_of
 from ..dtypes import DType
-from ..primitive import Primitive, primitive
+from ..primitive import Primitive, Rounding, primitive
 
 # Sets of dtypes that operands may have, and how messages call them.
 ANY = dtypes.ALL
@@ -81,10 +81,16 @@ def elementwise(
     doc: str,
     *,
     result: Callable[[DType], DType] | None = None,
+    weight: int = 1,
+    complex_weight: int | None = None,
+    rounding: Rounding = "exact",
+    commutative: bool = False,
+    numpy: str = "",
 ) -> Primitive:
     """Declare an elementwise primitive: equal dtypes among `operands`, equal shapes or scalars.
 
     `result` maps the operands' dtype to the result's (the same by default). Weak types are kept, but for bool results.
+    The others are facts of the primitive (see `quire.ir.primitive.Primitive`).
     """
 
     def type_rule(*avals: ShapedArray) -> ShapedArray:
@@ -99,7 +105,9 @@ def elementwise(
 
     type_rule.__doc__ = doc
     type_rule.__module__ = "quire.ir.primitives.elementwise"
-    return primitive(name)(type_rule)
+    return primitive(
+        name, weight=weight, complex_weight=complex_weight, rounding=rounding, commutative=commutative, numpy=numpy
+    )(type_rule)
 
 
 def to_bool(_: DType) -> DType:

@@ -6,6 +6,7 @@ Both sum products over shared dimensions. f16 and bf16 accumulate in f32; intege
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from .. import dtypes
 from ..avals import ShapedArray, aval_of
 from ..config import config
 from ..dtypes import DType
+from ..jaxpr import Eqn
 from ..primitive import primitive
 from .common import check_same_dtype
 
@@ -422,3 +424,17 @@ def conv_general_dilated(
         precision=canonicalize_precision(precision),
         preferred_element_type=_preferred(preferred_element_type),
     )  # fmt: skip
+
+
+# -- work --------------------------------------------------------------------------------------------------------------
+
+
+def operations(e: Eqn) -> int:
+    """Multiplications and additions of a contraction."""
+    x, y = (a.aval for a in e.inputs)
+    out = e.outputs[0].aval
+    if e.primitive is dot_general_p:
+        numbers: DotDimensionNumbers = e.params["dimension_numbers"]
+        return 2 * out.size * math.prod(x.shape[d] for d in numbers[0][0])
+    spec: ConvDimensionNumbers = e.params["dimension_numbers"]
+    return 2 * out.size * y.size // max(1, y.shape[spec.rhs_spec[0]])  # the kernel without its features

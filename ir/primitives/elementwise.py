@@ -65,28 +65,46 @@ def _ternary(p: Primitive) -> Callable[[Value, Value, Value], Value]:
 
 # -- arithmetic ---------------------------------------------------------------------------------------------------
 
-neg_p = elementwise("neg", 1, NUMBER, "Negation, ``-x``; integers wrap.")
-sign_p = elementwise("sign", 1, NUMBER, "Sign: -1, 0 or 1; x/|x| for complex; zeros keep their sign, NaN stays.")
-abs_p = elementwise(
-    "abs", 1, NUMBER, "Absolute value; real for complex operands; INT_MIN stays.", result=dtypes.real_dtype
+neg_p = elementwise("neg", 1, NUMBER, "Negation, ``-x``; integers wrap.", complex_weight=2, numpy="negative")
+sign_p = elementwise(
+    "sign", 1, NUMBER, "Sign: -1, 0 or 1; x/|x| for complex; zeros keep their sign, NaN stays.", complex_weight=20
 )
-floor_p = elementwise("floor", 1, FLOAT, "The largest integer not above x.")
-ceil_p = elementwise("ceil", 1, FLOAT, "The smallest integer not below x.")
-add_p = elementwise("add", 2, ANY, "Sum, ``x + y``; integers wrap; logical or for bool.")
-sub_p = elementwise("sub", 2, NUMBER, "Difference, ``x - y``; integers wrap.")
-mul_p = elementwise("mul", 2, ANY, "Product, ``x * y``; integers wrap; logical and for bool.")
-div_p = elementwise("div", 2, NUMBER, "Quotient ``x / y``; integers round toward zero, x / 0 is -1 (all bits set).")
-rem_p = elementwise("rem", 2, REAL, "Remainder with the sign of x; x for integer y = 0.")
+abs_p = elementwise(
+    "abs", 1, NUMBER, "Absolute value; real for complex operands; INT_MIN stays.", result=dtypes.real_dtype,
+    complex_weight=15, numpy="abs",
+)  # fmt: skip
+floor_p = elementwise("floor", 1, FLOAT, "The largest integer not above x.", numpy="floor")
+ceil_p = elementwise("ceil", 1, FLOAT, "The smallest integer not below x.", numpy="ceil")
+add_p = elementwise(
+    "add", 2, ANY, "Sum, ``x + y``; integers wrap; logical or for bool.", complex_weight=2, rounding="nearest",
+    commutative=True, numpy="add",
+)  # fmt: skip
+sub_p = elementwise(
+    "sub", 2, NUMBER, "Difference, ``x - y``; integers wrap.", complex_weight=2, rounding="nearest", numpy="subtract"
+)
+mul_p = elementwise(
+    "mul", 2, ANY, "Product, ``x * y``; integers wrap; logical and for bool.", complex_weight=6, rounding="nearest",
+    commutative=True, numpy="multiply",
+)  # fmt: skip
+div_p = elementwise(
+    "div", 2, NUMBER, "Quotient ``x / y``; integers round toward zero, x / 0 is -1 (all bits set).", weight=4,
+    complex_weight=30, rounding="nearest",
+)  # fmt: skip
+rem_p = elementwise("rem", 2, REAL, "Remainder with the sign of x; x for integer y = 0.", weight=8)
 pow_p_doc = (
     "Power ``x ** y`` of inexact x with y of the same dtype, or of any integer dtype; IEEE 754 pow's special values."
 )
-max_p = elementwise("max", 2, ANY, "Maximum; NaN if either is NaN; complex compares lexicographically.")
-min_p = elementwise("min", 2, ANY, "Minimum; NaN if either is NaN; complex compares lexicographically.")
-mulhi_p = elementwise("mulhi", 2, INTEGER, "The high half of the product of double width.")
-nextafter_p = elementwise("nextafter", 2, FLOAT, "The next representable value after x toward y.")
+max_p = elementwise(
+    "max", 2, ANY, "Maximum; NaN if either is NaN; complex compares lexicographically.", commutative=True
+)
+min_p = elementwise(
+    "min", 2, ANY, "Minimum; NaN if either is NaN; complex compares lexicographically.", commutative=True
+)
+mulhi_p = elementwise("mulhi", 2, INTEGER, "The high half of the product of double width.", weight=4)
+nextafter_p = elementwise("nextafter", 2, FLOAT, "The next representable value after x toward y.", weight=10)
 
 
-@primitive("pow")
+@primitive("pow", weight=60, rounding="approximate")
 def pow_p(x: ShapedArray, y: ShapedArray) -> ShapedArray:
     check_dtype("pow", x, INEXACT, "base")
     if not dtypes.is_integer(y.dtype):
@@ -97,7 +115,7 @@ def pow_p(x: ShapedArray, y: ShapedArray) -> ShapedArray:
 pow_p.doc = pow_p_doc
 
 
-@primitive("integer_pow")
+@primitive("integer_pow", weight=3, rounding="nearest")
 def integer_pow_p(x: ShapedArray, *, y: int) -> ShapedArray:
     """Power ``x ** y`` with a constant integer exponent, by repeated squaring. Negative y needs an inexact x."""
     check_dtype("integer_pow", x, NUMBER)
@@ -108,7 +126,7 @@ def integer_pow_p(x: ShapedArray, *, y: int) -> ShapedArray:
     return x
 
 
-@primitive("square")
+@primitive("square", complex_weight=5, rounding="nearest", numpy="square")
 def square_p(x: ShapedArray) -> ShapedArray:
     """Square, ``x * x``."""
     check_dtype("square", x, NUMBER)
@@ -117,68 +135,109 @@ def square_p(x: ShapedArray) -> ShapedArray:
 
 # -- exponentials, trigonometry, special functions ------------------------------------------------------------------
 
-_INEXACT_UNARY = {
-    "exp": "Exponential e^x.", "exp2": "2^x.", "expm1": "e^x - 1, accurate near 0.", "log": "Natural logarithm.",
-    "log1p": "log(1 + x), accurate near 0.", "logistic": "The logistic sigmoid 1 / (1 + e^-x).",
-    "sin": "Sine of x in radians.", "cos": "Cosine of x in radians.", "tan": "Tangent of x in radians.",
-    "asin": "Inverse sine, in radians.", "acos": "Inverse cosine, in radians.", "atan": "Inverse tangent, in radians.",
-    "sinh": "Hyperbolic sine.", "cosh": "Hyperbolic cosine.", "tanh": "Hyperbolic tangent.",
-    "asinh": "Inverse hyperbolic sine.", "acosh": "Inverse hyperbolic cosine.", "atanh": "Inverse hyperbolic tangent.",
-    "sqrt": "Square root.", "rsqrt": "Reciprocal square root.", "cbrt": "Cube root.",
-}  # fmt: skip
-_FLOAT_UNARY = {
-    "erf": "The error function.", "erfc": "1 - erf(x).", "erf_inv": "Inverse of erf, on (-1, 1).",
-    "lgamma": "log |gamma(x)|.", "digamma": "Derivative of lgamma.",
-    "bessel_i0e": "Exponentially scaled modified Bessel function of order 0.",
-    "bessel_i1e": "Exponentially scaled modified Bessel function of order 1.",
-}  # fmt: skip
 
-_declared = {n: elementwise(n, 1, FLOAT if n == "cbrt" else INEXACT, d) for n, d in _INEXACT_UNARY.items()}
-_declared |= {n: elementwise(n, 1, FLOAT, d) for n, d in _FLOAT_UNARY.items()}
-exp_p, exp2_p, expm1_p = _declared["exp"], _declared["exp2"], _declared["expm1"]
-log_p, log1p_p, logistic_p = _declared["log"], _declared["log1p"], _declared["logistic"]
-sin_p, cos_p, tan_p = _declared["sin"], _declared["cos"], _declared["tan"]
-asin_p, acos_p, atan_p = _declared["asin"], _declared["acos"], _declared["atan"]
-sinh_p, cosh_p, tanh_p = _declared["sinh"], _declared["cosh"], _declared["tanh"]
-asinh_p, acosh_p, atanh_p = _declared["asinh"], _declared["acosh"], _declared["atanh"]
-sqrt_p, rsqrt_p, cbrt_p = _declared["sqrt"], _declared["rsqrt"], _declared["cbrt"]
-erf_p, erfc_p, erf_inv_p = _declared["erf"], _declared["erfc"], _declared["erf_inv"]
-lgamma_p, digamma_p = _declared["lgamma"], _declared["digamma"]
-bessel_i0e_p, bessel_i1e_p = _declared["bessel_i0e"], _declared["bessel_i1e"]
+def _function(
+    name: str, doc: str, weight: int, numpy: str = "", *, operands: tuple[DType, ...] = INEXACT, nearest: bool = False,
+    complex_weight: int | None = None,
+) -> Primitive:  # fmt: skip
+    """A function of one number, which is approximated unless it is the `nearest` to the exact value."""
+    return elementwise(
+        name, 1, operands, doc, weight=weight, complex_weight=complex_weight,
+        rounding="nearest" if nearest else "approximate", numpy=numpy,
+    )  # fmt: skip
 
-atan2_p = elementwise("atan2", 2, INEXACT, "The angle of the point (y, x) = (operand 0, operand 1), in (-pi, pi].")
-igamma_p = elementwise("igamma", 2, FLOAT, "Regularised lower incomplete gamma function P(a, x).")
-igammac_p = elementwise("igammac", 2, FLOAT, "Regularised upper incomplete gamma function Q(a, x).")
-igamma_grad_a_p = elementwise("igamma_grad_a", 2, FLOAT, "Derivative of igamma(a, x) by a.")
-random_gamma_grad_p = elementwise("random_gamma_grad", 2, FLOAT, "Derivative of a gamma(a, 1) sample x by a.")
-polygamma_p = elementwise("polygamma", 2, FLOAT, "The m-th derivative of digamma at x, operands (m, x).")
-zeta_p = elementwise("zeta", 2, FLOAT, "The Hurwitz zeta function of (x, q).")
+
+exp_p = _function("exp", "Exponential e^x.", 12, "exp")
+exp2_p = _function("exp2", "2^x.", 30, "exp2")
+expm1_p = _function("expm1", "e^x - 1, accurate near 0.", 20, "expm1")
+log_p = _function("log", "Natural logarithm.", 18, "log")
+log1p_p = _function("log1p", "log(1 + x), accurate near 0.", 20, "log1p")
+logistic_p = _function("logistic", "The logistic sigmoid 1 / (1 + e^-x).", 16, complex_weight=60)
+sin_p = _function("sin", "Sine of x in radians.", 40, "sin")
+cos_p = _function("cos", "Cosine of x in radians.", 40, "cos")
+tan_p = _function("tan", "Tangent of x in radians.", 60, "tan")
+asin_p = _function("asin", "Inverse sine, in radians.", 20, "arcsin")
+acos_p = _function("acos", "Inverse cosine, in radians.", 20, "arccos")
+atan_p = _function("atan", "Inverse tangent, in radians.", 25, "arctan")
+sinh_p = _function("sinh", "Hyperbolic sine.", 40, "sinh")
+cosh_p = _function("cosh", "Hyperbolic cosine.", 30, "cosh")
+tanh_p = _function("tanh", "Hyperbolic tangent.", 16, "tanh", complex_weight=60)
+asinh_p = _function("asinh", "Inverse hyperbolic sine.", 40, "arcsinh")
+acosh_p = _function("acosh", "Inverse hyperbolic cosine.", 40, "arccosh")
+atanh_p = _function("atanh", "Inverse hyperbolic tangent.", 25, "arctanh")
+sqrt_p = _function("sqrt", "Square root.", 4, "sqrt", nearest=True)
+rsqrt_p = _function("rsqrt", "Reciprocal square root.", 5)
+cbrt_p = _function("cbrt", "Cube root.", 40, "cbrt", operands=FLOAT)
+erf_p = _function("erf", "The error function.", 20, operands=FLOAT)
+erfc_p = _function("erfc", "1 - erf(x).", 30, operands=FLOAT)
+erf_inv_p = _function("erf_inv", "Inverse of erf, on (-1, 1).", 45, operands=FLOAT)
+lgamma_p = _function("lgamma", "log |gamma(x)|.", 60, operands=FLOAT)
+digamma_p = _function("digamma", "Derivative of lgamma.", 80, operands=FLOAT)
+bessel_i0e_p = _function("bessel_i0e", "Exponentially scaled modified Bessel function of order 0.", 60, operands=FLOAT)
+bessel_i1e_p = _function("bessel_i1e", "Exponentially scaled modified Bessel function of order 1.", 60, operands=FLOAT)
+
+atan2_p = elementwise(
+    "atan2",
+    2,
+    INEXACT,
+    "The angle of the point (y, x) = (operand 0, operand 1), in (-pi, pi].",
+    weight=40,
+    rounding="approximate",
+)
+igamma_p = elementwise(
+    "igamma", 2, FLOAT, "Regularised lower incomplete gamma function P(a, x).", weight=2000, rounding="approximate"
+)
+igammac_p = elementwise(
+    "igammac", 2, FLOAT, "Regularised upper incomplete gamma function Q(a, x).", weight=2000, rounding="approximate"
+)
+igamma_grad_a_p = elementwise(
+    "igamma_grad_a", 2, FLOAT, "Derivative of igamma(a, x) by a.", weight=2000, rounding="approximate"
+)
+random_gamma_grad_p = elementwise(
+    "random_gamma_grad", 2, FLOAT, "Derivative of a gamma(a, 1) sample x by a.", weight=2000, rounding="approximate"
+)
+polygamma_p = elementwise(
+    "polygamma", 2, FLOAT, "The m-th derivative of digamma at x, operands (m, x).", weight=2000, rounding="approximate"
+)
+zeta_p = elementwise("zeta", 2, FLOAT, "The Hurwitz zeta function of (x, q).", weight=2000, rounding="approximate")
 regularized_incomplete_beta_p = elementwise(
-    "regularized_incomplete_beta", 3, FLOAT, "The regularised incomplete beta function I_x(a, b), operands (a, b, x)."
+    "regularized_incomplete_beta",
+    3,
+    FLOAT,
+    "The regularised incomplete beta function I_x(a, b), operands (a, b, x).",
+    weight=2000,
+    rounding="approximate",
 )
 
 # -- complex ----------------------------------------------------------------------------------------------------------
 
-real_p = elementwise("real", 1, COMPLEX, "Real part.", result=dtypes.real_dtype)
-imag_p = elementwise("imag", 1, COMPLEX, "Imaginary part.", result=dtypes.real_dtype)
-conj_p = elementwise("conj", 1, COMPLEX, "Complex conjugate.")
+real_p = elementwise("real", 1, COMPLEX, "Real part.", result=dtypes.real_dtype, weight=0, numpy="real")
+imag_p = elementwise("imag", 1, COMPLEX, "Imaginary part.", result=dtypes.real_dtype, weight=0, numpy="imag")
+conj_p = elementwise("conj", 1, COMPLEX, "Complex conjugate.", weight=0, numpy="conj")
 complex_p = elementwise(
-    "complex", 2, (dtypes.float32, dtypes.float64), "The complex number with these parts.", result=dtypes.complex_dtype
+    "complex",
+    2,
+    (dtypes.float32, dtypes.float64),
+    "The complex number with these parts.",
+    result=dtypes.complex_dtype,
+    weight=0,
 )
 
 # -- comparisons, logic, bits -----------------------------------------------------------------------------------------
 
-eq_p = elementwise("eq", 2, ANY, "x == y; NaN equals nothing.", result=to_bool)
-ne_p = elementwise("ne", 2, ANY, "x != y.", result=to_bool)
-lt_p = elementwise("lt", 2, ORDERED, "x < y.", result=to_bool)
-le_p = elementwise("le", 2, ORDERED, "x <= y.", result=to_bool)
-gt_p = elementwise("gt", 2, ORDERED, "x > y.", result=to_bool)
-ge_p = elementwise("ge", 2, ORDERED, "x >= y.", result=to_bool)
-is_finite_p = elementwise("is_finite", 1, FLOAT, "Whether x is neither infinite nor NaN.", result=to_bool)
-not_p = elementwise("not", 1, BITS, "Bitwise (logical for bool) not.")
-and_p = elementwise("and", 2, BITS, "Bitwise (logical for bool) and.")
-or_p = elementwise("or", 2, BITS, "Bitwise (logical for bool) or.")
-xor_p = elementwise("xor", 2, BITS, "Bitwise (logical for bool) exclusive or.")
+eq_p = elementwise("eq", 2, ANY, "x == y; NaN equals nothing.", result=to_bool, commutative=True, numpy="equal")
+ne_p = elementwise("ne", 2, ANY, "x != y.", result=to_bool, commutative=True, numpy="not_equal")
+lt_p = elementwise("lt", 2, ORDERED, "x < y.", result=to_bool, numpy="less")
+le_p = elementwise("le", 2, ORDERED, "x <= y.", result=to_bool, numpy="less_equal")
+gt_p = elementwise("gt", 2, ORDERED, "x > y.", result=to_bool, numpy="greater")
+ge_p = elementwise("ge", 2, ORDERED, "x >= y.", result=to_bool, numpy="greater_equal")
+is_finite_p = elementwise(
+    "is_finite", 1, FLOAT, "Whether x is neither infinite nor NaN.", result=to_bool, numpy="isfinite"
+)
+not_p = elementwise("not", 1, BITS, "Bitwise (logical for bool) not.", numpy="invert")
+and_p = elementwise("and", 2, BITS, "Bitwise (logical for bool) and.", commutative=True, numpy="bitwise_and")
+or_p = elementwise("or", 2, BITS, "Bitwise (logical for bool) or.", commutative=True, numpy="bitwise_or")
+xor_p = elementwise("xor", 2, BITS, "Bitwise (logical for bool) exclusive or.", commutative=True, numpy="bitwise_xor")
 shift_left_p = elementwise("shift_left", 2, INTEGER, "x << y; 0 for y at or beyond the width.")
 shift_right_logical_p = elementwise(
     "shift_right_logical", 2, INTEGER, "x >> y filling with zeros; 0 for y at or beyond the width."
@@ -190,7 +249,7 @@ population_count_p = elementwise("population_count", 1, INTEGER, "The number of 
 clz_p = elementwise("clz", 1, INTEGER, "The number of leading zero bits.")
 
 
-@primitive("round")
+@primitive("round", weight=2, rounding="exact")
 def round_p(x: ShapedArray, *, rounding_method: int) -> ShapedArray:
     """Nearest integer; ties away from zero (rounding_method 0) or to even (1)."""
     check_dtype("round", x, FLOAT)
@@ -200,7 +259,7 @@ def round_p(x: ShapedArray, *, rounding_method: int) -> ShapedArray:
 # -- selection ----------------------------------------------------------------------------------------------------------
 
 
-@primitive("select_n")
+@primitive("select_n", complex_weight=2, rounding="exact")
 def select_n_p(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
     """The case that `which` (bool, or int32 below the number of cases) selects, element by element.
 
@@ -222,7 +281,7 @@ def select_n_p(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
     return ShapedArray(first.shape, first.dtype, all(c.weak_type for c in cases))
 
 
-@primitive("clamp")
+@primitive("clamp", rounding="exact")
 def clamp_p(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:
     """``min(max(x, low), high)``; the bounds are scalars or have x's shape; NaN stays."""
     check_dtype("clamp", x, ORDERED)
@@ -236,7 +295,7 @@ def clamp_p(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:
 # -- conversions --------------------------------------------------------------------------------------------------------
 
 
-@primitive("convert_element_type")
+@primitive("convert_element_type", rounding="nearest")
 def convert_element_type_p(x: ShapedArray, *, new_dtype: DType, weak_type: bool) -> ShapedArray:
     """Convert to another dtype.
 
@@ -246,7 +305,7 @@ def convert_element_type_p(x: ShapedArray, *, new_dtype: DType, weak_type: bool)
     return ShapedArray(x.shape, new_dtype, weak_type)
 
 
-@primitive("bitcast_convert_type")
+@primitive("bitcast_convert_type", rounding="exact")
 def bitcast_convert_type_p(x: ShapedArray, *, new_dtype: DType) -> ShapedArray:
     """Reinterpret the bits. A narrower dtype adds a trailing dimension, a wider one takes the trailing dimension away."""
     for what, d in (("operand", x.dtype), ("new_dtype", new_dtype)):
@@ -266,7 +325,7 @@ def bitcast_convert_type_p(x: ShapedArray, *, new_dtype: DType) -> ShapedArray:
     return ShapedArray(x.shape[:-1], new_dtype)
 
 
-@primitive("reduce_precision")
+@primitive("reduce_precision", weight=8, rounding="exact")
 def reduce_precision_p(x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> ShapedArray:
     """Round to a float format with that many bits of exponent and mantissa, keeping the dtype."""
     check_dtype("reduce_precision", x, FLOAT)
@@ -277,13 +336,13 @@ def reduce_precision_p(x: ShapedArray, *, exponent_bits: int, mantissa_bits: int
     return x
 
 
-@primitive("copy")
+@primitive("copy", weight=0, rounding="exact", apart=True, numpy="copy")
 def copy_p(x: ShapedArray) -> ShapedArray:
     """A copy of x in memory of its own."""
     return x
 
 
-@primitive("stop_gradient")
+@primitive("stop_gradient", weight=0, rounding="exact")
 def stop_gradient_p(x: ShapedArray) -> ShapedArray:
     """x itself, with a derivative of zero."""
     return x

@@ -14,6 +14,7 @@ from ..avals import ShapedArray, aval_of
 from ..dtypes import DType
 from ..jaxpr import ClosedJaxpr
 from ..primitive import Primitive, primitive
+from . import elementwise as ew
 from .common import ANY, NUMBER, canonical_axes, check_dtype, check_same_dtype, match_scalars
 from .reductions import scalar_jaxpr
 
@@ -296,7 +297,7 @@ def scatter_p(
     return _scatter_any(x, indices, updates, dimension_numbers)
 
 
-def _combining(name: str, allowed: tuple[DType, ...], doc: str) -> Primitive:
+def _combining(name: str, combine: Primitive, allowed: tuple[DType, ...], doc: str) -> Primitive:
     check = _scatter_rule(name, allowed)
 
     def type_rule(
@@ -312,14 +313,20 @@ def _combining(name: str, allowed: tuple[DType, ...], doc: str) -> Primitive:
         return check(x, indices, updates, dimension_numbers)
 
     type_rule.__doc__ = doc + " Windows, indices and `mode` as in `scatter`."
-    return primitive(name)(type_rule)
+    return primitive(name, combine=combine)(type_rule)
 
 
-scatter_add_p = _combining("scatter-add", NUMBER, "x with windows of `updates` added; equal positions add up.")
-scatter_sub_p = _combining("scatter-sub", NUMBER, "x with windows of `updates` subtracted; equal positions add up.")
-scatter_mul_p = _combining("scatter-mul", NUMBER, "x multiplied by windows of `updates`; equal positions multiply.")
-scatter_min_p = _combining("scatter-min", ANY, "The minimum of x and windows of `updates`.")
-scatter_max_p = _combining("scatter-max", ANY, "The maximum of x and windows of `updates`.")
+scatter_add_p = _combining(
+    "scatter-add", ew.add_p, NUMBER, "x with windows of `updates` added; equal positions add up."
+)
+scatter_sub_p = _combining(
+    "scatter-sub", ew.sub_p, NUMBER, "x with windows of `updates` subtracted; equal positions add up."
+)
+scatter_mul_p = _combining(
+    "scatter-mul", ew.mul_p, NUMBER, "x multiplied by windows of `updates`; equal positions multiply."
+)
+scatter_min_p = _combining("scatter-min", ew.min_p, ANY, "The minimum of x and windows of `updates`.")
+scatter_max_p = _combining("scatter-max", ew.max_p, ANY, "The maximum of x and windows of `updates`.")
 
 
 def _check_starts(name: str, x: ShapedArray, starts: Sequence[ShapedArray]) -> None:

@@ -85,7 +85,7 @@ def rng_bit_generator_p(
     return ShapedArray(key.shape, key.dtype), ShapedArray(shape, dtype)
 
 
-@primitive("rng_uniform")
+@primitive("rng_uniform", apart=True)
 def rng_uniform_p(a: ShapedArray, b: ShapedArray, *, shape: tuple[int, ...]) -> ShapedArray:
     """Random numbers uniform in [a, b), from a generator without a key: not reproducible."""
     check_same_dtype("rng_uniform", a, b)

@@ -25,21 +25,21 @@ def _reduced(name: str, x: ShapedArray, axes: tuple[int, ...]) -> ShapedArray:
     return x.update(shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
-@primitive("reduce_sum")
+@primitive("reduce_sum", combine=ew.add_p)
 def reduce_sum_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Sum over `axes`; 0 over no elements. f16 and bf16 accumulate in f32."""
     check_dtype("reduce_sum", x, NUMBER)
     return _reduced("reduce_sum", x, axes)
 
 
-@primitive("reduce_prod")
+@primitive("reduce_prod", combine=ew.mul_p)
 def reduce_prod_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Product over `axes`; 1 over no elements. f16 and bf16 accumulate in f32."""
     check_dtype("reduce_prod", x, NUMBER)
     return _reduced("reduce_prod", x, axes)
 
 
-@primitive("reduce_max")
+@primitive("reduce_max", combine=ew.max_p)
 def reduce_max_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Maximum over `axes`; NaN if there is one; the least value of the dtype (-inf) over no elements.
 
@@ -49,7 +49,7 @@ def reduce_max_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     return _reduced("reduce_max", x, axes)
 
 
-@primitive("reduce_min")
+@primitive("reduce_min", combine=ew.min_p)
 def reduce_min_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Minimum over `axes`; NaN if there is one; the largest value of the dtype (inf) over no elements.
 
@@ -59,21 +59,21 @@ def reduce_min_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     return _reduced("reduce_min", x, axes)
 
 
-@primitive("reduce_and")
+@primitive("reduce_and", combine=ew.and_p)
 def reduce_and_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Bitwise (logical for bool) and over `axes`; all bits set (True) over no elements."""
     check_dtype("reduce_and", x, BITS)
     return _reduced("reduce_and", x, axes)
 
 
-@primitive("reduce_or")
+@primitive("reduce_or", combine=ew.or_p)
 def reduce_or_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Bitwise (logical for bool) or over `axes`; 0 (False) over no elements."""
     check_dtype("reduce_or", x, BITS)
     return _reduced("reduce_or", x, axes)
 
 
-@primitive("reduce_xor")
+@primitive("reduce_xor", combine=ew.xor_p)
 def reduce_xor_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Bitwise (logical for bool) exclusive or over `axes`; 0 (False) over no elements."""
     check_dtype("reduce_xor", x, BITS)
@@ -148,7 +148,7 @@ def argmin_p(x: ShapedArray, *, axes: tuple[int, ...], index_dtype: DType) -> Sh
 # -- cumulative -------------------------------------------------------------------------------------------------
 
 
-@primitive("cumsum")
+@primitive("cumsum", combine=ew.add_p)
 def cumsum_p(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
     """Sums of the elements up to each one along `axis`, itself included; from the end if `reverse`."""
     check_dtype("cumsum", x, NUMBER)
@@ -156,7 +156,7 @@ def cumsum_p(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
     return x
 
 
-@primitive("cumprod")
+@primitive("cumprod", combine=ew.mul_p)
 def cumprod_p(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
     """Products of the elements up to each one along `axis`, itself included; from the end if `reverse`."""
     check_dtype("cumprod", x, NUMBER)
@@ -164,7 +164,7 @@ def cumprod_p(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
     return x
 
 
-@primitive("cummax")
+@primitive("cummax", combine=ew.max_p)
 def cummax_p(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
     """Maxima of the elements up to each one along `axis`, itself included; from the end if `reverse`. NaN stays."""
     check_dtype("cummax", x, NUMBER)
@@ -172,7 +172,7 @@ def cummax_p(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
     return x
 
 
-@primitive("cummin")
+@primitive("cummin", combine=ew.min_p)
 def cummin_p(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
     """Minima of the elements up to each one along `axis`, itself included; from the end if `reverse`. NaN stays."""
     check_dtype("cummin", x, NUMBER)
@@ -271,14 +271,18 @@ class Monoid:
     """An associative operation with a neutral value, which reductions, scans, windows and scatters combine elements by.
 
     Attributes:
-        combine: the operation on two elements; its name is the monoid's.
         reduction: the operation along axes.
         dtypes: of the elements.
     """
 
-    combine: Primitive
     reduction: Primitive
     dtypes: tuple[DType, ...]
+
+    @property
+    def combine(self) -> Primitive:
+        """The operation on two elements; its name is the monoid's."""
+        assert self.reduction.combine is not None
+        return self.reduction.combine
 
     @property
     def name(self) -> str:
@@ -293,12 +297,18 @@ class Monoid:
 MONOIDS: dict[str, Monoid] = {
     m.name: m
     for m in (
-        Monoid(ew.add_p, reduce_sum_p, NUMBER), Monoid(ew.mul_p, reduce_prod_p, NUMBER),
-        Monoid(ew.max_p, reduce_max_p, ANY), Monoid(ew.min_p, reduce_min_p, ANY),
-        Monoid(ew.and_p, reduce_and_p, BITS), Monoid(ew.or_p, reduce_or_p, BITS), Monoid(ew.xor_p, reduce_xor_p, BITS),
+        Monoid(reduce_sum_p, NUMBER), Monoid(reduce_prod_p, NUMBER), Monoid(reduce_max_p, ANY),
+        Monoid(reduce_min_p, ANY), Monoid(reduce_and_p, BITS), Monoid(reduce_or_p, BITS), Monoid(reduce_xor_p, BITS),
     )
 }  # fmt: skip
 """All monoids by name."""
+
+
+def monoid_by(p: Primitive) -> str:
+    """The name of the monoid that a reduction, scan, window or scatter combines elements by."""
+    if p.combine is None:
+        raise ValueError(f"{p.name} combines no elements")
+    return p.combine.name
 
 
 def scalar_jaxpr(

@@ -18,7 +18,7 @@ from .elementwise import convert_element_type
 Value = Any
 
 
-@primitive("broadcast_in_dim")
+@primitive("broadcast_in_dim", weight=0)
 def broadcast_in_dim_p(x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> ShapedArray:
     """Repeat x along new and size-1 dimensions: dimension i of x becomes ``broadcast_dimensions[i]`` of `shape`."""
     check_axes("broadcast_in_dim", len(shape), broadcast_dimensions)
@@ -36,7 +36,7 @@ def broadcast_in_dim_p(x: ShapedArray, *, shape: tuple[int, ...], broadcast_dime
     return x.update(shape=shape)
 
 
-@primitive("reshape")
+@primitive("reshape", weight=0)
 def reshape_p(x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
     """The elements of x in row-major order, in another shape of the same size."""
     if math.prod(new_sizes) != x.size:
@@ -46,7 +46,7 @@ def reshape_p(x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
     return x.update(shape=new_sizes)
 
 
-@primitive("transpose")
+@primitive("transpose", weight=0)
 def transpose_p(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
     """Reorder the dimensions: dimension i of the result is dimension ``permutation[i]`` of x."""
     if sorted(permutation) != list(range(x.ndim)):
@@ -56,7 +56,7 @@ def transpose_p(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
     return x.update(shape=tuple(x.shape[i] for i in permutation))
 
 
-@primitive("squeeze")
+@primitive("squeeze", weight=0)
 def squeeze_p(x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
     """Remove `dimensions`, which have size 1."""
     check_axes("squeeze", x.ndim, dimensions)
@@ -116,7 +116,7 @@ def pad_p(
     return x.update(shape=shape, weak_type=x.weak_type and padding_value.weak_type)
 
 
-@primitive("slice")
+@primitive("slice", weight=0)
 def slice_p(
     x: ShapedArray, *, start_indices: tuple[int, ...], limit_indices: tuple[int, ...], strides: tuple[int, ...] | None
 ) -> ShapedArray:
@@ -138,7 +138,7 @@ def slice_p(
     return x.update(shape=tuple(-((a - b) // s) for a, b, s in zip(start_indices, limit_indices, steps)))
 
 
-@primitive("iota")
+@primitive("iota", weight=0)
 def iota_p(*, dtype: DType, shape: tuple[int, ...], dimension: int) -> ShapedArray:
     """The index along `dimension` as a value: 0, 1, 2, ... along it, the same along the other dimensions."""
     if not 0 <= dimension < len(shape):
@@ -170,7 +170,7 @@ def tile_p(x: ShapedArray, *, reps: tuple[int, ...]) -> ShapedArray:
     return x.update(shape=tuple(n * r for n, r in zip(x.shape, reps)))
 
 
-@primitive("optimization_barrier", multiple_results=True)
+@primitive("optimization_barrier", multiple_results=True, apart=True)
 def optimization_barrier_p(*operands: ShapedArray) -> tuple[ShapedArray, ...]:
     """The operands unchanged. No compiler pass moves or merges operations across it."""
     return operands

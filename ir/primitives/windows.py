@@ -8,6 +8,7 @@ from typing import Any
 from ..avals import ShapedArray, aval_of
 from ..jaxpr import ClosedJaxpr
 from ..primitive import Primitive, primitive
+from . import elementwise as ew
 from .common import ANY, NUMBER, check_dtype, check_same_dtype
 from .reductions import (
     check_reducer,
@@ -74,7 +75,7 @@ def reduce_window_p(
     return tuple(ShapedArray(shape, x.dtype) for x in operands[:n])
 
 
-@primitive("reduce_window_sum")
+@primitive("reduce_window_sum", combine=ew.add_p)
 def reduce_window_sum_p(
     x: ShapedArray,
     *,
@@ -93,7 +94,7 @@ def reduce_window_sum_p(
     )
 
 
-@primitive("reduce_window_max")
+@primitive("reduce_window_max", combine=ew.max_p)
 def reduce_window_max_p(
     x: ShapedArray,
     *,
@@ -112,7 +113,7 @@ def reduce_window_max_p(
     )
 
 
-@primitive("reduce_window_min")
+@primitive("reduce_window_min", combine=ew.min_p)
 def reduce_window_min_p(
     x: ShapedArray,
     *,
@@ -174,7 +175,7 @@ def select_and_scatter_p(
     return x.strong()
 
 
-@primitive("select_and_scatter_add")
+@primitive("select_and_scatter_add", combine=ew.add_p)
 def select_and_scatter_add_p(
     source: ShapedArray,
     x: ShapedArray,
@@ -269,8 +270,8 @@ def _window_params(
 
 
 _MONOID_WINDOWS: dict[str, Primitive] = {
-    "add": reduce_window_sum_p, "max": reduce_window_max_p, "min": reduce_window_min_p,
-}  # fmt: skip
+    p.combine.name: p for p in (reduce_window_sum_p, reduce_window_max_p, reduce_window_min_p) if p.combine is not None
+}
 
 
 def reduce_window(

@@ -18,6 +18,7 @@ from .broadcasts import merge, split
 from .clusters import reduction_clusters
 from .contractions import contraction_clusters
 from .elementwise import elementwise_clusters
+from .forms import forms_of
 from .graph import Graph, Order
 from .indexing import with_indices
 from .order import replaced
@@ -57,7 +58,8 @@ class Fuse(Pass):
                 eqns[i] = with_params(eqn, params)
         if any(a is not b for a, b in zip(eqns, jaxpr.eqns)):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
-        indexed, joined = with_indices(jaxpr)
+        has_form = forms_of(context.target)
+        indexed, joined = with_indices(jaxpr, has_form)
         parted, count = with_attention(split(indexed), self.least_elements)
         graph = Graph(parted)
         order = Order(graph)
@@ -65,7 +67,7 @@ class Fuse(Pass):
         clusters += reduction_clusters(graph, order, self.least_elements, clusters)
         if clusters:
             parted = replaced(parted, clusters)
-        more = elementwise_clusters(parted)
+        more = elementwise_clusters(parted, has_form)
         for cluster in (*clusters, *more):
             context.counters[f"{cluster.kind} of {len(cluster.eqns)}"] += 1
         if joined:

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quire.ir.jaxpr import Atom, Eqn, Var
-from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
@@ -30,8 +29,6 @@ SEEDS = (
     rd.reduce_sum_p, rd.reduce_max_p, rd.reduce_min_p, rd.reduce_prod_p, rd.reduce_and_p, rd.reduce_or_p,
     rd.argmax_p, rd.argmin_p,
 )  # fmt: skip
-#: Elementwise equations that stay alone.
-KEPT_APART = frozenset((ew.copy_p,))
 #: Fewer rows than this are not worth several passes by one workgroup each.
 LEAST_ROWS = 8
 #: More equations than this are never one cluster: kernels of thousands of operations spill registers.
@@ -154,7 +151,7 @@ class _Growing:
             return self._full(out) and self._broadcast_fits(e)
         if p is st.reshape_p:
             return self._inside(e.inputs[0]) and self._row(e.inputs[0]) and self._row(out)
-        if p.family != "elementwise" or p in KEPT_APART:
+        if p.family != "elementwise" or p.apart:
             return False
         if self._full(out):
             return all(self._full(a) or not a.aval.shape for a in e.inputs)
@@ -194,4 +191,4 @@ class _Growing:
                     changed = True
 
 
-__all__ = ["KEPT_APART", "SEEDS", "Cluster", "is_seed", "reduction_clusters"]
+__all__ = ["SEEDS", "Cluster", "is_seed", "reduction_clusters"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from quire.ir import dtypes
@@ -10,7 +9,7 @@ from quire.ir.jaxpr import Atom, Eqn, Var
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import structural as st
 
-from .clusters import KEPT_APART, Cluster
+from .clusters import Cluster
 from .graph import Graph, Group, Order
 
 SEEDS = (ct.dot_general_p, ct.conv_general_dilated_p)
@@ -25,7 +24,7 @@ def contraction_clusters(graph: Graph, order: Order, least: int) -> list[Cluster
     taken: set[int] = set()
     found: list[Cluster] = []
     for i, e in enumerate(graph.eqns):
-        if e.primitive not in SEEDS or i in taken or not _suits(e) or operations(e) < least:
+        if e.primitive not in SEEDS or i in taken or not _suits(e) or ct.operations(e) < least:
             continue
         grown = _Growing(graph, i, taken).run()
         if len(grown) == 1:
@@ -35,17 +34,6 @@ def contraction_clusters(graph: Graph, order: Order, least: int) -> list[Cluster
             found.append(cluster)
             taken |= cluster.eqns
     return found
-
-
-def operations(e: Eqn) -> int:
-    """Multiplications and additions of a contraction."""
-    x, y = (a.aval for a in e.inputs)
-    out = e.outputs[0].aval
-    if e.primitive is ct.dot_general_p:
-        numbers: ct.DotDimensionNumbers = e.params["dimension_numbers"]
-        return 2 * out.size * math.prod(x.shape[d] for d in numbers[0][0])
-    spec: ct.ConvDimensionNumbers = e.params["dimension_numbers"]
-    return 2 * out.size * y.size // max(1, y.shape[spec.rhs_spec[0]])
 
 
 def _suits(e: Eqn) -> bool:
@@ -117,7 +105,7 @@ class _Growing:
             return False
         if e.primitive is st.broadcast_in_dim_p:
             return self._broadcast_fits(e)
-        if e.primitive.family != "elementwise" or e.primitive in KEPT_APART:
+        if e.primitive.family != "elementwise" or e.primitive.apart:
             return False
         return all(self._full(a) or not a.aval.shape for a in e.inputs)
 
@@ -139,4 +127,4 @@ class _Growing:
                 self.group.discard(i)
 
 
-__all__ = ["SEEDS", "contraction_clusters", "operations"]
+__all__ = ["SEEDS", "contraction_clusters"]

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from quire.ir import dtypes
-from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
-from quire.ir.primitive import Primitive
-from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import fusion_p
 from quire.ir.weights import weight
 
 from .clusters import Cluster
-from .forms import form
+from .forms import HasForm, form
 from .schedule import stages
 
-#: What has no form in kernels, and what has none for float64.
-_NO_FORM = frozenset((ew.copy_p, ew.stop_gradient_p, ew.reduce_precision_p, ew.bessel_i1e_p))
-_NO_WIDE_FORM = frozenset((ew.asin_p, ew.erf_p, ew.erfc_p, ew.erf_inv_p))
 _MOVES = (st.broadcast_in_dim_p, st.reshape_p, st.iota_p)
 #: Operations in one kernel: much more, and the compiler's registers are spilled and its time grows.
 MOST_WEIGHT = 1500
 #: Arrays that one kernel reads and writes: IREE's limit is 32.
 MOST_ARRAYS = 28
 #: Clusters of so many operations are kernels: IREE takes long to form dispatches of them.
-LEAST_WEIGHT = 48
+LEAST_WEIGHT = 50
 #: So many equations of small arrays are a kernel too, also if they are several updates that are alike (see `alike`).
 LEAST_EQNS, SMALL = 8, 1 << 16
 
 
-def elementwise_clusters(jaxpr: Jaxpr) -> list[Cluster]:
-    """Disjoint clusters; no two wait for each other."""
+def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm) -> list[Cluster]:
+    """Disjoint clusters of what has a form in kernels; no two wait for each other."""
     eqns = jaxpr.eqns
-    spaces = [_space(e) for e in eqns]
+    spaces = [_space(e, has_form) for e in eqns]
     if not any(s is not None for s in spaces):
         return []
     stage = stages(eqns, spaces)
@@ -92,7 +85,7 @@ def _counted(eqns: Iterable[Eqn]) -> int:
     return sum(1 for e in eqns if weight(e))
 
 
-def _space(e: Eqn) -> int | None:
+def _space(e: Eqn, has_form: HasForm) -> int | None:
     """The number of elements of an equation that a cluster can hold, else None."""
     if e.effects or len(e.outputs) != 1:
         return None
@@ -104,11 +97,6 @@ def _space(e: Eqn) -> int | None:
     if p.family != "elementwise" or not has_form(p, e.inputs[0].aval.dtype):
         return None
     return size
-
-
-def has_form(p: Primitive, dtype: DType) -> bool:
-    """Whether kernels compute an elementwise primitive of operands of this dtype."""
-    return p not in _NO_FORM and not (p in _NO_WIDE_FORM and dtype == dtypes.float64)
 
 
 def _groups(eqns: Sequence[Eqn], spaces: Sequence[int | None], stage: Sequence[int]) -> list[list[int]]:
@@ -179,4 +167,4 @@ def _worthwhile(eqns: Sequence[Eqn], size: int) -> bool:
     return sum(map(weight, eqns)) >= LEAST_WEIGHT or (_counted(eqns) >= LEAST_EQNS and size <= SMALL)
 
 
-__all__ = ["elementwise_clusters", "has_form"]
+__all__ = ["elementwise_clusters"]

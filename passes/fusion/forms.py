@@ -1,13 +1,32 @@
-"""What a cluster of elementwise equations computes, but for its size and the names of its values."""
+"""What kernels compute: which equations the target can, and which clusters are alike but for size and names."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
+from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Atom, Eqn, Literal, Var
+from quire.ir.primitive import Primitive
+from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
+HasForm = Callable[[Primitive, DType], bool]
 _MOVES = (st.broadcast_in_dim_p, st.reshape_p)
+
+
+def forms_of(target: Any) -> HasForm:
+    """Which elementwise primitives of which dtypes may be in kernels, as a target says; without a target all may.
+
+    What stays apart is never part of a kernel.
+    """
+
+    def has_form(p: Primitive, dtype: DType) -> bool:
+        if p.apart or p is ew.stop_gradient_p:
+            return False
+        return target is None or target.has_form(p, dtype)
+
+    return has_form
 
 
 def form(eqns: Sequence[Eqn], inputs: Sequence[Var], results: Sequence[Var], size: int) -> Hashable | None:
@@ -37,4 +56,4 @@ def form(eqns: Sequence[Eqn], inputs: Sequence[Var], results: Sequence[Var], siz
     return (*found, *map(operand, results))
 
 
-__all__ = ["form"]
+__all__ = ["HasForm", "form", "forms_of"]

@@ -13,8 +13,7 @@ from quire.ir.primitives.calls import fusion_p
 from quire.ir.weights import weight
 
 from ..dce import dce_eqns
-from .clusters import KEPT_APART
-from .elementwise import has_form
+from .forms import HasForm
 
 #: The equations that windows are read or written by, all of operands (array, indices, ...).
 SEEDS = (
@@ -26,14 +25,14 @@ MOST_WEIGHT = 40
 MOST_ARRAYS = 8
 
 
-def with_indices(jaxpr: Jaxpr) -> tuple[Jaxpr, int]:
+def with_indices(jaxpr: Jaxpr, has_form: HasForm) -> tuple[Jaxpr, int]:
     """The jaxpr with each gather and scatter and what computes its indices as one equation, and how many there are."""
     if not any(e.primitive in SEEDS for e in jaxpr.eqns):
         return jaxpr, 0
     makers = {v: e for e in jaxpr.eqns for v in e.outputs}
     count, eqns = 0, list(jaxpr.eqns)
     for i, e in enumerate(eqns):
-        if e.primitive in SEEDS and (joined := _joined(e, makers)) is not None:
+        if e.primitive in SEEDS and (joined := _joined(e, makers, has_form)) is not None:
             eqns[i] = joined
             count += 1
     if not count:
@@ -41,12 +40,12 @@ def with_indices(jaxpr: Jaxpr) -> tuple[Jaxpr, int]:
     return dce_eqns(Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)), count
 
 
-def _joined(e: Eqn, makers: dict[Var, Eqn]) -> Eqn | None:
+def _joined(e: Eqn, makers: dict[Var, Eqn], has_form: HasForm) -> Eqn | None:
     """A gather or scatter with what computes its indices as one equation; None where nothing is joined."""
     x, indices, *rest = e.inputs
     if not all(isinstance(a, Var) for a in e.inputs) or any(v.aval.size == 0 for v in (*e.inputs, *e.outputs)):
         return None
-    made = _made_of(indices, makers)
+    made = _made_of(indices, makers, has_form)
     if not any(weight(m) for m in made):  # views alone cost nothing as they are
         return None
     inside = {v for m in made for v in m.outputs}
@@ -67,7 +66,7 @@ def _joined(e: Eqn, makers: dict[Var, Eqn]) -> Eqn | None:
     return Eqn(fusion_p, [x, *leaves, *rest], e.outputs, params, fusion_p.effects(params), e.source)
 
 
-def _made_of(indices: Atom, makers: dict[Var, Eqn]) -> list[Eqn]:
+def _made_of(indices: Atom, makers: dict[Var, Eqn], has_form: HasForm) -> list[Eqn]:
     """The equations, in order, that compute index vectors and that a kernel can do at any one place."""
     found: dict[Var, Eqn] = {}  # by result, in the order in which they are met
     most = indices.aval.size
@@ -77,7 +76,7 @@ def _made_of(indices: Atom, makers: dict[Var, Eqn]) -> list[Eqn]:
         if not isinstance(a, Var) or a in found or a not in makers:
             return left
         m = makers[a]
-        if not (_fits(m, most) or a is indices and _joins(m)) or weight(m) > left:
+        if not (_fits(m, most, has_form) or a is indices and _joins(m)) or weight(m) > left:
             return left
         left -= weight(m)
         for b in m.inputs:
@@ -97,7 +96,7 @@ def _joins(m: Eqn) -> bool:
     )  # fmt: skip
 
 
-def _fits(m: Eqn, most: int) -> bool:
+def _fits(m: Eqn, most: int, has_form: HasForm) -> bool:
     """Whether an equation's elements can be computed one by one, of operands that are no larger than the indices."""
     if m.effects or len(m.outputs) != 1 or m.outputs[0].aval.size > most:
         return False
@@ -106,7 +105,7 @@ def _fits(m: Eqn, most: int) -> bool:
         return True
     if p in (st.reshape_p, st.squeeze_p):
         return [n for n in m.inputs[0].aval.shape if n != 1] == [n for n in out.shape if n != 1]
-    return p.family == "elementwise" and p not in KEPT_APART and has_form(p, m.inputs[0].aval.dtype)
+    return p.family == "elementwise" and has_form(p, m.inputs[0].aval.dtype)
 
 
 __all__ = ["with_indices"]

@@ -21,7 +21,6 @@ from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Atom, Eqn, Literal
 from quire.ir.primitive import PRIMITIVES
 
-from ..cse import COMMUTATIVE
 from .rewriter import NUMBER, SAME, Rewrite, Rewriter, Rule, Trait, add_rule, made_by
 
 Pattern = Any  # tuple | str | number
@@ -156,7 +155,7 @@ _MatchOperand = Callable[[Rewriter, _Found, Atom], bool]
 def _eqn_matcher(pattern: tuple[Any, ...]) -> _MatchEqn:
     p = PRIMITIVES[pattern[0]]
     operands = [_operand_matcher(q) for q in pattern[1:]]
-    either_order = p in COMMUTATIVE
+    either_order = p.commutative
 
     def match(r: Rewriter, found: _Found, eqn: Eqn) -> bool:
         if eqn.primitive is not p or len(eqn.inputs) != len(operands) or eqn.params:

@@ -11,21 +11,13 @@ from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
+from quire.ir.weights import DEARER_THAN_A_READ
 
 from ..core.errors import NoKernel
 from ..elements.monoids import REDUCTIONS
 
 #: Positions of extremes, and the operation that finds the extreme.
 ARG: dict[Primitive, Primitive] = {rd.argmax_p: ew.max_p, rd.argmin_p: ew.min_p}
-
-#: Elementwise primitives that are dearer than reading their result from the first-level cache.
-DEAR = frozenset(
-    (
-        ew.exp_p, ew.exp2_p, ew.expm1_p, ew.log_p, ew.log1p_p, ew.logistic_p, ew.sin_p, ew.cos_p, ew.tan_p, ew.tanh_p,
-        ew.sinh_p, ew.cosh_p, ew.atan2_p, ew.asin_p, ew.acos_p, ew.atan_p, ew.pow_p, ew.erf_p, ew.erfc_p, ew.erf_inv_p,
-        ew.lgamma_p, ew.digamma_p, ew.cbrt_p, ew.div_p, ew.sqrt_p, ew.rsqrt_p,
-    )
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ class ReductionCluster:
             e = self.producer.get(stack.pop())
             if e is None:
                 continue
-            if e.primitive in DEAR:
+            if e.primitive.family == "elementwise" and e.primitive.weight >= DEARER_THAN_A_READ:
                 return True
             stack += [x for x in e.inputs if isinstance(x, Var) and self.full(x) and self.level[x] == level]
         return False

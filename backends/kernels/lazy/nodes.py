@@ -21,7 +21,6 @@ from typing import Any
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
-from quire.ir.primitives import elementwise as ew
 
 from ..core.builder import KernelBuilder
 from ..core.shapes import row_major
@@ -181,17 +180,6 @@ class Array(Node):
         return Array(shape, self.dtype, self.memory, row_major(shape), self.base, self.owner)
 
 
-# Operations an element; 1 where nothing is said.
-_COSTS: dict[Primitive, float] = {
-    p: 12.0
-    for p in (
-        ew.exp_p, ew.exp2_p, ew.expm1_p, ew.log_p, ew.log1p_p, ew.logistic_p, ew.tanh_p, ew.sin_p, ew.cos_p, ew.tan_p,
-        ew.asin_p, ew.acos_p, ew.atan_p, ew.sinh_p, ew.cosh_p, ew.asinh_p, ew.acosh_p, ew.atanh_p, ew.pow_p, ew.cbrt_p,
-        ew.erf_p, ew.atan2_p,
-    )
-} | {ew.div_p: 4.0, ew.sqrt_p: 4.0, ew.rsqrt_p: 5.0, ew.rem_p: 8.0}  # fmt: skip
-
-
 @dataclass(frozen=True, eq=False)
 class Elementwise(Node):
     """An elementwise primitive; operands have the node's shape or are scalars."""
@@ -203,7 +191,7 @@ class Elementwise(Node):
 
     def __post_init__(self) -> None:
         # Shared operands are counted once more: what is used twice is cheap, or in memory.
-        object.__setattr__(self, "own_cost", _COSTS.get(self.primitive, 1.0) + sum(x.cost for x in self.operands))
+        object.__setattr__(self, "own_cost", self.primitive.weight + sum(x.cost for x in self.operands))
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -425,10 +425,9 @@ def gather(program: Program, eqn: Eqn, x: Node, indices: Node) -> list[Node]:
     return [node if shape else Number((), x.dtype, Reader(program.elements)(node, (), None))]
 
 
-_SCATTERS: dict[Primitive, Primitive | None] = {
-    ix.scatter_p: None, ix.scatter_add_p: ew.add_p, ix.scatter_sub_p: ew.sub_p, ix.scatter_mul_p: ew.mul_p,
-    ix.scatter_min_p: ew.min_p, ix.scatter_max_p: ew.max_p,
-}  # fmt: skip
+_SCATTERS = (
+    ix.scatter_p, ix.scatter_add_p, ix.scatter_sub_p, ix.scatter_mul_p, ix.scatter_min_p, ix.scatter_max_p,
+)  # fmt: skip
 
 
 @rule(*_SCATTERS)
@@ -437,7 +436,7 @@ def scatter(program: Program, eqn: Eqn, x: Node, indices: Node, updates: Node) -
     p = eqn.params
     if p.get("update_jaxpr") is not None:
         raise NoKernel("a scatter with a function of its own")
-    combine, d = _SCATTERS[eqn.primitive], p["dimension_numbers"]
+    combine, d = eqn.primitive.combine, p["dimension_numbers"]
     indices, updates = program.lazy(indices), program.lazy(updates)
     if updates.size == 0:
         return [x]

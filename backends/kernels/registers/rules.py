@@ -369,10 +369,9 @@ def _cumulative(p: Primitive) -> Any:
     return apply
 
 
-for _p, _op in {
-    rd.cumsum_p: ew.add_p, rd.cumprod_p: ew.mul_p, rd.cummax_p: ew.max_p, rd.cummin_p: ew.min_p,
-}.items():  # fmt: skip
-    rule(_p)(_cumulative(_op))
+for _p in (rd.cumsum_p, rd.cumprod_p, rd.cummax_p, rd.cummin_p):
+    if _p.combine is not None:
+        rule(_p)(_cumulative(_p.combine))
 
 
 # -- random bits ------------------------------------------------------------------------------------------------------
