@@ -22,7 +22,8 @@ from .rewriting import transform_nested
 class DropWeakTypes(Pass):
     """Make every type strong, and remove the conversions that only changed a weak type.
 
-    Weak types decide dtypes while a program is traced and mean nothing afterwards.
+    Weak types decide dtypes while a program is traced and mean nothing afterwards. So do selections between a value and its
+    `stop_gradient`, which a batched cond makes for its derivatives: after this pass a program is not to be differentiated.
     """
 
     name = "drop-weak-types"
@@ -56,8 +57,18 @@ def _strengthen(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
     constvars = [binder(v) for v in jaxpr.constvars]
     invars = [binder(v) for v in jaxpr.invars]
     eqns: list[Eqn] = []
+    still: dict[Var, Atom] = {}  # results of stop_gradient, and of what
     for eqn in jaxpr.eqns:
         inputs = [read(a) for a in eqn.inputs]
+        if eqn.primitive is ew.stop_gradient_p:
+            still[eqn.outputs[0]] = inputs[0]
+        elif eqn.primitive is ew.select_n_p and still:
+            cases = {still.get(a, a) if isinstance(a, Var) else a for a in inputs[1:]}
+            if len(cases) == 1:
+                env[eqn.outputs[0]] = cases.pop()
+                context.counters["selection for derivatives"] += 1
+                changed = True
+                continue
         params: Params = transform_nested(eqn.params, context, "drop-weak-types", lambda j: _strengthen(j, context))
         if eqn.primitive is ew.convert_element_type_p:
             if inputs[0].aval.dtype == params["new_dtype"]:

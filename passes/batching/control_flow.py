@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import control_flow as cf
@@ -71,16 +72,28 @@ def _select_branch(
     _refuse_checks("cond", branches)
     _report_costly(branches, axis.size)
     index = st.reshape(index, (axis.size,))
+    which = ew.clamp(np.int32(0), index, np.int32(len(branches) - 1))
     results: list[list[Any]] = []
-    for b in branches:
+    for i, b in enumerate(branches):
         p = batch_jaxpr(b, axis, tuple(dims), (True,) * len(b.out_avals))
-        results.append(eval_jaxpr(p.closed.jaxpr, (), [*p.captured, *args]))
+        taken = ew.eq(which, np.int32(i))
+        operands = [_differentiable_in(taken, x, d) for x, d in zip(args, dims, strict=True)]
+        results.append(eval_jaxpr(p.closed.jaxpr, (), [*p.captured, *operands]))
     if len(branches) == 2:
         which = ew.gt(index, np.int32(0))
-    else:
-        which = ew.clamp(np.int32(0), index, np.int32(len(branches) - 1))
     out = [_select(which, cases) for cases in zip(*results, strict=True)]
     return out, [0] * len(out)
+
+
+def _differentiable_in(taken: Value, x: Value, dim: Dim) -> Value:
+    """x, without derivatives in the lanes that do not take the branch.
+
+    What ``log`` gives at the zero for which another branch was chosen would come back to x as 0 times infinity.
+    """
+    aval = aval_of(x)
+    if dim is None or not dtypes.is_inexact(aval.dtype):
+        return x
+    return ew.select_n(st.broadcast_in_dim(taken, aval.shape, (dim,)), ew.stop_gradient(x), x)
 
 
 def _select(which: Value, cases: Sequence[Value]) -> Value:

@@ -38,6 +38,14 @@ def smooth(n: Any) -> Any:
     return lambda x: (n.sin(x) * x.sum()).sum()
 
 
+def twice(q: Any, f: Any) -> Any:
+    """The derivative of the derivative of each lane, of which the first does not take the second branch."""
+    taken = np.array([True, False])
+    return q.grad(lambda x: q.vmap(q.grad(lambda x, p: f(x, p).sum()))(x, taken).sum())(
+        np.array([[0], [2]], np.float32)
+    )
+
+
 CASES: dict[str, Any] = {
     "third derivative": lambda q, n, l: q.grad(q.grad(q.grad(lambda x: x**5)))(2.0),
     "argnums tuple": lambda q, n, l: q.grad(lambda x, y: (x @ y).sum(), argnums=(0, 1))(X, W),
@@ -65,6 +73,12 @@ CASES: dict[str, Any] = {
     "recursion": lambda q, n, l: q.grad(halved)(10.0),
     "until convergence": lambda q, n, l: q.grad(lambda a: newton(n, a))(2.0),
     "second order of a loop": lambda q, n, l: q.grad(q.grad(until_large))(2.0),
+    "second order of branches not taken": lambda q, n, l: twice(
+        q, lambda x, p: l.cond(p, lambda x: x * x, lambda x: n.log(x) + 1 / x + n.sqrt(x), x)
+    ),
+    "second order of extremes not taken": lambda q, n, l: twice(
+        q, lambda x, p: l.cond(p, lambda x: x, lambda x: n.max(x * x, -1, keepdims=True), x)
+    ),
     "if in nested grad": lambda q, n, l: q.grad(lambda x: q.grad(until_large)(x) if x > 0 else x)(2.0),
     "jit of grad": lambda q, n, l: q.jit(q.grad(lambda x: n.sin(x) * x))(2.0),
     "grad of jit": lambda q, n, l: q.grad(q.jit(lambda x: (n.tanh(x) * x).sum()))(X),
