@@ -85,6 +85,11 @@ def _unit(dtype: Any) -> float:
     return float(ml_dtypes.finfo(dtype).eps)
 
 
+def _knows(arrays: dict[int, weakref.ref[Array]], x: Array) -> bool:
+    known = arrays.get(id(x))
+    return known is not None and known() is x
+
+
 class _Noise:
     """One sample: called after each equation, gives the results to go on with."""
 
@@ -92,14 +97,16 @@ class _Noise:
         self.rng = np.random.default_rng(seed)
         self.unrounded: dict[int, weakref.ref[Array]] = {}
         """bfloat16 results, by identity, which each of their uses may or may not find rounded."""
+        self.products: dict[int, weakref.ref[Array]] = {}
+        """Products, and what only moves their elements: one operation with the addition that reads them, or not."""
 
     def __call__(self, eqn: Eqn, operands: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
         moves = eqn.primitive.rounding != "exact" and eqn.primitive.family not in ("structural", "indexing")
-        loose = [self._is_unrounded(x) for x in operands]
+        adds = eqn.primitive in (ew.add_p, ew.sub_p)
+        loose = [_knows(self.unrounded, x) or (adds and _knows(self.products, x)) for x in operands]
         if moves and any(loose):
-            unit = _unit(dtypes.bfloat16)
             operands = [
-                self._moved(x, np.abs(x).astype(np.float64) * unit) if is_loose else x
+                self._moved(x, np.abs(x).astype(np.float64) * _unit(x.dtype)) if is_loose else x
                 for x, is_loose in zip(operands, loose)
             ]
             try:
@@ -107,14 +114,13 @@ class _Noise:
             except Exception:  # what calls a function, or a loop
                 pass
         out = self._results(eqn, operands, results)
+        moved = eqn.primitive.family == "structural" and len(operands) == 1 and _knows(self.products, operands[0])
         for x, r in zip(out, results, strict=True):
             if x.dtype == dtypes.bfloat16 and (x is not r or any(loose)):
                 self.unrounded[id(x)] = weakref.ref(x)
+            if moved or (eqn.primitive is ew.mul_p and dtypes.is_inexact(x.dtype)):
+                self.products[id(x)] = weakref.ref(x)
         return out
-
-    def _is_unrounded(self, x: Array) -> bool:
-        known = self.unrounded.get(id(x))
-        return known is not None and known() is x
 
     def _results(self, eqn: Eqn, operands: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
         p = eqn.primitive
