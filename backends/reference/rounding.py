@@ -71,9 +71,14 @@ def _distance(a: Array, b: Array) -> Array:
 
 
 def _generous(moved: Array, result: Array) -> Array:
-    """Twice what was seen, and twice what nine of ten elements moved by, in proportion to the element."""
-    if not moved.size or not dtypes.is_inexact(result.dtype):
+    """Twice what was seen, and twice what nine of ten elements moved by, in proportion to the element.
+
+    Where rounding decides one in twenty of an array's comparisons, it may decide each of them.
+    """
+    if not moved.size:
         return moved
+    if not dtypes.is_inexact(result.dtype):
+        return np.full_like(moved, np.inf) if np.count_nonzero(moved) * 20 >= moved.size else moved
     with np.errstate(all="ignore"):
         size = np.abs(result.astype(np.complex128 if dtypes.is_complex(result.dtype) else np.float64))
         known = np.isfinite(moved) & np.isfinite(size) & (size > 0)

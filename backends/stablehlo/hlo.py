@@ -119,7 +119,9 @@ def broadcast(x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
     """broadcast_in_dim; nothing when the shape is the same."""
     if shape_of(x) == tuple(shape) and tuple(dims) == tuple(range(len(shape))):
         return x
-    return op1("stablehlo.broadcast_in_dim", [x], with_shape(x, shape), broadcast_dimensions=i64_array(dims))
+    return op1(
+        "stablehlo.broadcast_in_dim", [_taken(x, shape)], with_shape(x, shape), broadcast_dimensions=i64_array(dims)
+    )
 
 
 def iota(shape: Sequence[int], dimension: int, dtype: DType) -> Value:
@@ -129,7 +131,17 @@ def iota(shape: Sequence[int], dimension: int, dtype: DType) -> Value:
 
 def reshape(x: Value, shape: Sequence[int]) -> Value:
     """x in another shape; x itself where it has it already."""
-    return x if shape_of(x) == tuple(shape) else op1("stablehlo.reshape", [x], with_shape(x, shape))
+    return x if shape_of(x) == tuple(shape) else op1("stablehlo.reshape", [_taken(x, shape)], with_shape(x, shape))
+
+
+def _taken(x: Value, shape: Sequence[int]) -> Value:
+    """x, apart from the slice of one element that it is, where it gets more dimensions of one element.
+
+    IREE 3.13 makes one slice of both, which may not have more dimensions than what it is cut from.
+    """
+    if math.prod(shape) != 1 or len(shape) <= len(shape_of(x)) or isinstance(x.owner, mlir.Block):
+        return x
+    return optimization_barrier(x)[0] if x.owner.name == "stablehlo.slice" else x
 
 
 def transpose(x: Value, permutation: Sequence[int]) -> Value:

@@ -140,6 +140,26 @@ def test_parts_of_complex_products_that_others_read():
     check([Case("tiled", with_cotangents, [a], rtol=1e-4, atol=1e-5)])
 
 
+def test_one_element_that_gets_dimensions():
+    """IREE makes one slice of more dimensions than what it is cut from, where others read it too."""
+
+    def f(expand: Any) -> Any:
+        def g(x: Any) -> Any:
+            y = expand(x)
+            return [y, qnp.sum(0.5 - 0.25 * y, 0)]
+
+        return g
+
+    x = np.arange(1, 6, dtype=np.float32)
+    check([
+        Case("new axis", f(lambda x: x[:1][None]), [x]),
+        Case("reshape", f(lambda x: x[2:3].reshape(1, 1, 1)), [x]),
+        Case("split", f(lambda x: qnp.split(x, [1])[0][:, None]), [x]),
+        Case("rows", f(lambda x: x.reshape(5, 1)[1:2][None]), [x]),
+        Case("at", f(lambda x: lax.expand_dims(lax.slice(x, (4,), (5,)), (0, 2))), [x]),
+    ])  # fmt: skip
+
+
 def test_products_over_one_element():
     check([
         Case(str(d), lambda x: [x @ x, x[:, None] @ x[None], qnp.vdot(x, x)], [np.full(1, 1.5, d)])
