@@ -157,19 +157,24 @@ class Lowered:
             RuntimeError: there is no device of the target here.
         """
         request = self.request
+        self.report_donation()
         signature = Signature(
             request.names, tuple(request.program.in_avals), (None,) * len(request.names), (), self.in_tree, ()
         )
         return Compiled(self, self.compile_variant(VariantInfo(signature, "compiled ahead of time")))
 
+    def report_donation(self) -> None:
+        """Warn, in the user's thread and of their line, of donated arguments that no result can use."""
+        request = self.request
+        if request.donated:
+            report_donation(
+                request.program, request.donated, request.names, self.traced.full_name, keep_unused=request.keep_unused
+            )
+
     def compile_variant(self, info: VariantInfo) -> Variant:
         """Compile for the device, and tell `info` what it cost: what a call without a variant does, too."""
         t, request = self.traced, self.request
         device = t.device if request.target is t.device.target else _device_of(request.target)
-        if request.donated:
-            report_donation(
-                request.program, request.donated, request.names, t.full_name, keep_unused=request.keep_unused
-            )
         program = compile_program(request, device, self.program)
         info.trace_seconds = t.traced.seconds
         info.compile_seconds = program.seconds

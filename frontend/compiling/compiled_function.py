@@ -319,6 +319,7 @@ class CompiledFunction:
             if config.options.explain_cache_misses and known:
                 warnings.warn(f"{self._name} is compiled anew: {info.reason}", stacklevel=3)
             lowered = self._staged(traced, device, args, kwargs, tree, names).lower()
+            lowered.report_donation()
             checks = config.options.debug_nans or config.options.debug_infs  # part of the key
 
             def compiled() -> Variant:

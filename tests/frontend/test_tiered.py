@@ -61,3 +61,11 @@ def test_an_error_of_the_compiler_is_raised_by_the_next_call(monkeypatch):
     variant.wait()
     with pytest.raises(RuntimeError, match="no program"):
         f(2.0)
+
+
+def test_donated_arguments_are_reported_where_the_user_is():
+    f = quire.compile(lambda x: x.sum(), tiered=True, donate_argnums=0)
+    with pytest.warns(UserWarning, match="donated") as found:
+        f(qnp.ones((3, 3)))
+    assert [w.filename for w in found] == [__file__]
+    f.variants()
