@@ -93,10 +93,12 @@ def scatter_apply(
 def _wrapped(index: Value, size: int) -> Value:
     """An index with negative values counted from the end."""
     if isinstance(index, int | np.integer):
-        return np.asarray(index + size if index < 0 else index, _index_dtype())[()]
+        return np.asarray(int(index) + size if index < 0 else index, _index_dtype())[()]
     dtype = aval_of(index).dtype
     if dtypes.is_unsigned(dtype):
         return index
+    if size > np.iinfo(dtype).max:
+        index = ew.convert_element_type(index, _index_dtype())
     return ew.where(ew.lt(index, 0), ew.add(index, size), index)
 
 

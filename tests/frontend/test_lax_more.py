@@ -112,3 +112,20 @@ def test_primitives_have_jaxs_names():
     assert (
         lax.scatter_add_p.name == "scatter-add" and lax.add_p is qr.make_jaxpr(lambda x: x + x)(1.0).eqns[0].primitive
     )
+
+
+def test_indices_of_a_dtype_that_cannot_count_the_dimension():
+    """Negative ones count from the end all the same; JAX adds 300 modulo 256."""
+    x = np.arange(300, dtype=np.float32)
+
+    def f(i):
+        return (
+            lax.dynamic_slice(x, (i,), (2,)),
+            qnp.argmax(lax.dynamic_update_slice(x, np.full(1, 1e6, np.float32), (i,))),
+            lax.dynamic_index_in_dim(x, i),
+        )
+
+    for call in (f, qr.jit(f)):
+        part, at, element = call(np.int8(-5))
+        assert list(part) == [295, 296] and at == 295 and list(element) == [295]
+        assert list(call(np.int8(100))[0]) == [100, 101]
