@@ -34,7 +34,6 @@ def fault(mlir: mlir_c.Mlir, module: int) -> str | None:
     A dispatch that stores a reduction, or what is computed of it, and reduces in its turn what that is part of
     (``s = prod(x, 0)``, ``y = x * s - t``, ``sum(y, 0)``, of which s is stored). What the last reduction reads is computed
     within its loop, for a step at a time; so is s, whole each time, in memory that the turn before has left something in.
-    A maximum or a minimum may find itself there.
     """
     reduction = mlir.mlirAttributeParseGet(mlir.mlirOperationGetContext(module), mlir_c.text(_REDUCTION))
     for executable in mlir.named(mlir.first_block(module), b"flow.executable"):
@@ -65,8 +64,7 @@ def _reduces_stored_reduction(mlir: mlir_c.Mlir, body: list[int], stored: set[in
         if loops or not of_reduction.isdisjoint(operands):
             of_reduction.update(results)
             for x in results:
-                is_kept = x in stored and not (loops and _is_extremum(mlir, op))
-                own = mlir.mlirShapedTypeGetRank(mlir.mlirValueGetType(x)) if is_kept else MANY
+                own = mlir.mlirShapedTypeGetRank(mlir.mlirValueGetType(x)) if x in stored else MANY
                 if (fewest := min(least, own)) < MANY:
                     of_stored[x] = fewest
     return False
@@ -80,16 +78,6 @@ def _reducing_loops(mlir: mlir_c.Mlir, op: int, reduction: int) -> int:
     kinds = mlir.attribute(op, b"iterator_types")
     loops = mlir.mlirArrayAttrGetNumElements(kinds)
     return loops if any(mlir.mlirArrayAttrGetElement(kinds, i) == reduction for i in range(loops)) else 0
-
-
-def _is_extremum(mlir: mlir_c.Mlir, op: int) -> bool:
-    """Whether a reduction may be done again over its result: it takes the larger or the smaller."""
-    if mlir.name(op) != b"linalg.generic":
-        return False
-    given = mlir.operands(mlir.mlirBlockGetTerminator(mlir.first_block(op)))
-    return not any(mlir.mlirValueIsABlockArgument(x) for x in given) and all(
-        mlir.name(mlir.mlirOpResultGetOwner(x)).startswith((b"arith.max", b"arith.min")) for x in given
-    )
 
 
 def split(mlir: mlir_c.Mlir, module: int) -> int:
