@@ -4,7 +4,8 @@ Each inexact result of an equation is moved by a few units in its last place, su
 their terms allow, special functions and decompositions by what a change of their operands does. What moves elements a
 little moves the program's results by as much as another order of evaluation, a fused multiply-add or another
 approximation of a function may. Values that are exact (small integers, sums without rounding) stay, so that ``floor`` and
-comparisons of them do too; where noise decides a comparison, the results of both sides are seen.
+comparisons of them do too; where noise decides a comparison, the results of both sides are seen. Every other run takes
+numbers that are too small to be normal for zeros, as compiled programs do.
 """
 
 from __future__ import annotations
@@ -90,6 +91,14 @@ def _unit(dtype: Any) -> float:
     return float(ml_dtypes.finfo(dtype).eps)
 
 
+def _flushed(x: Array) -> Array:
+    """x with zeros in place of numbers that are not normal; the same array where there are none."""
+    if not dtypes.is_inexact(x.dtype) or dtypes.is_complex(x.dtype):
+        return x
+    small = (x != 0) & (np.abs(x) < ml_dtypes.finfo(x.dtype).tiny)
+    return np.where(small, x.dtype.type(0), x) if small.any() else x
+
+
 def _knows(arrays: dict[int, weakref.ref[Array]], x: Array) -> bool:
     known = arrays.get(id(x))
     return known is not None and known() is x
@@ -100,6 +109,7 @@ class _Noise:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
+        self.flushes = seed % 2 == 1
         self.unrounded: dict[int, weakref.ref[Array]] = {}
         """bfloat16 results, by identity, which each of their uses may or may not find rounded."""
         self.products: dict[int, weakref.ref[Array]] = {}
@@ -119,6 +129,8 @@ class _Noise:
             except Exception:  # what calls a function, or a loop
                 pass
         out = self._results(eqn, operands, results)
+        if self.flushes and moves:
+            out = [_flushed(x) for x in out]
         moved = eqn.primitive.family == "structural" and len(operands) == 1 and _knows(self.products, operands[0])
         for x, r in zip(out, results, strict=True):
             if x.dtype == dtypes.bfloat16 and (x is not r or any(loose)):

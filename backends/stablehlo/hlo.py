@@ -547,8 +547,10 @@ VIEWS = frozenset(
 """Operations whose result may be the same memory as their first operand."""
 
 
-def base_of(x: Any) -> Any:
-    """The value whose memory x is a view of."""
-    while isinstance(x.owner, mlir.Operation | mlir.OpView) and x.owner.name in VIEWS:
+def base_of(x: Any, moved: bool = False) -> Any:
+    """The value whose memory x is a view of; with `moved`, whose elements it is, in whatever order."""
+    while isinstance(x.owner, mlir.Operation | mlir.OpView):
+        if not (x.owner.name in VIEWS or (moved and x.owner.name == "stablehlo.transpose")):
+            break
         x = x.owner.operands[0]
     return x

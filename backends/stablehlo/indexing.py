@@ -81,7 +81,8 @@ def _unsliced(x: Value) -> Value:
     of that ("LLVM Translation failed for operation: builtin.unrealized_conversion_cast").
     """
     sliced = ("stablehlo.slice", "stablehlo.dynamic_slice")
-    return hlo.optimization_barrier(x)[0] if getattr(hlo.base_of(x).owner, "name", None) in sliced else x
+    owner = hlo.base_of(x, moved=True).owner
+    return hlo.optimization_barrier(x)[0] if getattr(owner, "name", None) in sliced else x
 
 
 # -- gather -----------------------------------------------------------------------------------------------------------

@@ -173,6 +173,14 @@ def test_another_order_and_other_approximations_are_rounding() -> None:
     assert isinstance(_compare(lambda x: qnp.argmax(x * 0.1), [np.float32([1, 1 + 1e-7, 0])], np.int32(0)), Equality)
 
 
+def test_numbers_too_small_to_be_normal_may_be_zeros() -> None:
+    # Seed 6903747 of the fuzz: products that underflow, compared with 0.
+    x = np.full(120, 0.4, np.float32)
+    exact = np.cumprod(x)
+    assert ((0 < exact) & (exact < 1.17e-38)).any()
+    assert isinstance(_compare(lambda x: qnp.cumprod(x) <= 0, [x], exact < 1.17e-38), Equality)
+
+
 def test_what_is_wrong_is_not_rounding() -> None:
     def wrong(f: Any, args: Sequence[Any], other: Any) -> Difference:
         found = _compare(f, args, other)

@@ -102,7 +102,16 @@ def test_gather_from_a_part_of_an_array():
         first = quire.lax.slice_in_dim(a, 0, 1, axis=2)
         return quire.numpy.take_along_axis(quire.numpy.squeeze(first, 2), k % 4, axis=1)
 
-    check([Case("column", column, (x, i), lambda a, k: np.take_along_axis(a[:, :, 0], k % 4, axis=1))])
+    def at_rows(a, k):  # seed 6904244 of the fuzz: the part, transposed
+        column = quire.lax.slice_in_dim(a, 61, 62, axis=2)
+        return quire.numpy.squeeze(column, 2).T.at[0, k].get(mode="fill", fill_value=3)
+
+    rows = np.arange(15 * 65, dtype=np.int32).reshape(15, 1, 65)
+    by_rows = np.array([6, 1, 21], np.int32)
+    check([
+        Case("column", column, (x, i), lambda a, k: np.take_along_axis(a[:, :, 0], k % 4, axis=1)),
+        Case("transposed", at_rows, (rows, by_rows), lambda a, k: np.where(k < 15, a[k % 15, 0, 61], 3)),
+    ])  # fmt: skip
 
 
 def test_gather_of_nothing():
