@@ -113,19 +113,21 @@ DISPATCHES = ",".join(
 
 """The rest of the stream phase: what executables are given."""
 
-HAL_LINKED = ",".join(
+LINKED = "iree-llvmcpu-link-executables{target=llvm-cpu}"
+"""After the executable-targets phase, for the CPU: the executables to one."""
+
+HAL_COMMANDS = ",".join(
     (
         "iree-hal-conversion",
         "iree-hal-outline-memoize-regions",
         _hosts("canonicalize", "cse"),
         "iree-hal-prune-executables",
-        "iree-llvmcpu-link-executables{target=llvm-cpu}",
         "hal.executable(hal.executable.variant(iree-llvmcpu-assign-constant-ordinals,"
         "iree-llvmcpu-assign-import-ordinals,iree-hal-hoist-executable-objects))",
         "iree-hal-resolve-export-ordinals",
     )
 )
-"""From the end of the executable-targets phase, for the CPU: commands to calls of the HAL, executables to one."""
+"""Commands to calls of the HAL."""
 
 HAL_HOST = ",".join(
     (

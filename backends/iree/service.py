@@ -144,6 +144,7 @@ class _Job:
     name: str
     future: Future[CompileOutput]
     trusted: bool = False
+    one_thread: bool = False
 
 
 class _WorkerDied(Exception):
@@ -310,6 +311,7 @@ class CompileService:
         timeout: float | None = None,
         name: str = "module",
         trusted: bool = False,
+        one_thread: bool = False,
     ) -> Future[CompileOutput]:
         """Queues a compile; the arguments are those of `compile`."""
         if phase is not None and phase not in PHASES:
@@ -318,7 +320,7 @@ class CompileService:
             timeout = float(environment.COMPILE_TIMEOUT.text() or DEFAULT_TIMEOUT)
         data = module.encode() if isinstance(module, str) else bytes(module)
         return self._enqueue(
-            _Job("compile", data, tuple(flags), phase, stages, files, timeout, name, Future(), trusted)
+            _Job("compile", data, tuple(flags), phase, stages, files, timeout, name, Future(), trusted, one_thread)
         )
 
     def compile(
@@ -332,6 +334,7 @@ class CompileService:
         timeout: float | None = None,
         name: str = "module",
         trusted: bool = False,
+        one_thread: bool = False,
     ) -> CompileOutput:
         """Compiles a module and waits for the result.
 
@@ -345,12 +348,21 @@ class CompileService:
             name: the program's name in messages and in the reproducer's path.
             trusted: the program is called with arguments of the right shapes and types only, and need not check
                 (0.2 us an argument on the CPU).
+            one_thread: the program will run on the calling thread; it may be run otherwise, but is not spread over threads.
 
         Raises:
             CompileError: the compiler rejected the module, crashed, or exceeded the time limit.
         """
         future = self.submit(
-            module, flags, phase=phase, stages=stages, files=files, timeout=timeout, name=name, trusted=trusted
+            module,
+            flags,
+            phase=phase,
+            stages=stages,
+            files=files,
+            timeout=timeout,
+            name=name,
+            trusted=trusted,
+            one_thread=one_thread,
         )
         try:
             return future.result()
@@ -499,6 +511,7 @@ class CompileService:
                 "flags": flags,
                 "verify": verify,
                 "trusted": job.trusted,
+                "one_thread": job.one_thread,
                 "phase": job.phase,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,

@@ -8,8 +8,8 @@ Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (bot
 compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames. A job is first
 acknowledged: a worker that dies before has not died of the job.
 
-Job: ``{"op": "compile" or "text", "module", "flags", "verify", "trusted", "phase", "stages_to", "files_to"}``, the last two
-folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise those of pipelines.py; the stream phase is
+Job: ``{"op": "compile" or "text", "module", "flags", "verify", "trusted", "one_thread", "phase", "stages_to", "files_to"}``, the
+last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise those of pipelines.py; the stream phase is
 that of pipelines.py in any case.
 Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
 ``(severity, text)`` pairs. With stages also ``"started"`` and ``"written"``, the times at which their files were.
@@ -69,6 +69,7 @@ try:
     import executables
     import kernel_bodies
     import mlir_c
+    import native_host
     import pipelines
     import planned
 finally:
@@ -167,7 +168,7 @@ class Invocation:
             lib.ireeCompilerInvocationSetCompileToPhase(invocation, to_phase.encode())
         return lib.ireeCompilerInvocationPipeline(invocation, 0)
 
-    def compile(self, trusted: bool = False) -> Iterator[bool]:
+    def compile(self, trusted: bool = False, one_thread: bool = False) -> Iterator[bool]:
         """All phases, by quire's pipelines: step by step, each gives whether it succeeded.
 
         The forming of dispatches is where IREE 3.13 has made modules that are no longer valid ("does not dominate");
@@ -177,7 +178,8 @@ class Invocation:
         What concerns only the host runs with the kernels' bodies put aside.
 
         With `trusted`, the program does not check its arguments' shapes and types, and on the CPU not their memory: a
-        call of the HAL each.
+        call of the HAL each. With `one_thread` the program will run on the calling thread, and what the host does between
+        kernels is a function beside them.
         """
         mlir = self.compiler.mlir
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
@@ -203,7 +205,12 @@ class Invocation:
             yield self.run_passes(pipelines.DISPATCHES)
         if self.for_cpu:
             yield self.run("executable-targets", "stream")
-            yield self.run_passes(pipelines.HAL_LINKED)
+            yield self.run_passes(pipelines.LINKED)
+            if one_thread:
+                reason = native_host.make_native(mlir, module)
+                if reason:
+                    self.diagnostics.append(("remark", "what is between kernels stays with the host: " + reason))
+            yield self.run_passes(pipelines.HAL_COMMANDS)
             if trusted:
                 mlir.erase(module, b"hal.buffer.assert")
             yield from self.to_binaries(module)
@@ -349,7 +356,7 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
                 steps = invocation.compile_shown(job.get("phase"), job.get("stages_to"))
                 answer["ok"] = invocation.parse() and all(steps)
             else:
-                answer["ok"] = invocation.parse() and all(invocation.compile(job["trusted"]))
+                answer["ok"] = invocation.parse() and all(invocation.compile(job["trusted"], job["one_thread"]))
         if not answer["ok"]:
             return answer
         if job["op"] == "text" or job.get("phase"):

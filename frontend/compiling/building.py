@@ -23,7 +23,7 @@ class Artifact:
     Attributes:
         vmfb: the code, as IREE's runtime takes it.
         kept, results, cost, unknown_trips: as those of the `LoweredProgram`.
-        serial: the program is made of kernels of one workgroup, and other threads have nothing to do.
+        one_thread: it runs on the calling thread (on a CPU).
         stored: shape and dtype of the results for which the program takes memory.
         host_calls: the Python functions that it calls; without those of the user's, which live in a process.
         flags: the options IREE compiled it with.
@@ -34,7 +34,7 @@ class Artifact:
     results: tuple[tuple[str, int], ...]
     cost: Cost
     unknown_trips: bool
-    serial: bool
+    one_thread: bool
     stored: tuple[tuple[tuple[int, ...], Any], ...]
     host_calls: tuple[HostCall, ...]
     flags: tuple[str, ...]
@@ -74,7 +74,7 @@ def build(lowered: LoweredProgram, flags: tuple[str, ...] | None = None) -> Arti
         # Calls compare their arguments' types with the variant's before they come to the program.
         output = compile_service().compile(
             lowered.module.bytecode(), compile_flags(request.target) if flags is None else flags,
-            name=request.name, trusted=True,
+            name=request.name, trusted=True, one_thread=lowered.one_thread,
         )  # fmt: skip
     return artifact_of(lowered, output)
 
@@ -83,7 +83,7 @@ def artifact_of(lowered: LoweredProgram, output: CompileOutput) -> Artifact:
     """What IREE made of a lowered program, with what is known of it."""
     module = lowered.module
     return Artifact(
-        output.vmfb, lowered.kept, lowered.results, lowered.cost, lowered.unknown_trips, module.serial,
+        output.vmfb, lowered.kept, lowered.results, lowered.cost, lowered.unknown_trips, lowered.one_thread,
         tuple((a.shape, a.dtype) for a in module.stored), tuple(call.stored() for call in module.host_calls),
         output.flags,
     )  # fmt: skip

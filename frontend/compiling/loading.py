@@ -17,9 +17,6 @@ from .building import Artifact, build
 from .lowering import LoweredProgram
 from .request import Request
 
-# A program that takes less than this is run in the caller's thread: waking a worker costs about as much.
-SYNC_BELOW_SECONDS = 60e-6
-
 
 @dataclass(frozen=True, eq=False)
 class Program:
@@ -55,7 +52,7 @@ def load(artifact: Artifact, device: Device, name: str, lowered: LoweredProgram 
     """
     with span(f"load {name}", "load", bytes=len(artifact.vmfb)):
         seconds = artifact.cost.seconds(device.target)
-        parallel = device.is_host and seconds > SYNC_BELOW_SECONDS and not artifact.serial
+        parallel = device.is_host and not artifact.one_thread
         length: Length = "long" if seconds > LONG_SECONDS else "unknown" if artifact.unknown_trips else "short"
         mode: Mode = "task" if parallel else "sync"
         host_modules: list[Any] = []

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from quire.backends.stablehlo import LoweredModule
 
 
+SYNC_BELOW_SECONDS = 60e-6
+"""A program that takes less than this is run in the caller's thread: waking a worker costs about as much."""
+
+
 @dataclass(frozen=True, eq=False)
 class LoweredProgram:
     """A StableHLO module with what the caller must know of it.
@@ -39,6 +43,11 @@ class LoweredProgram:
     results: tuple[tuple[str, int], ...]
     cost: Cost
     unknown_trips: bool
+
+    @property
+    def one_thread(self) -> bool:
+        """Whether it runs on the calling thread: it is short, or others would have nothing to do."""
+        return self.module.serial or self.cost.seconds(self.request.target) <= SYNC_BELOW_SECONDS
 
 
 def _load_reference(*what: Any) -> list[Any]:

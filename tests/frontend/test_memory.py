@@ -332,7 +332,10 @@ ALLOCATING = {
 
 @pytest.mark.parametrize("name", ALLOCATING)
 def test_the_analysis_is_what_the_runtime_counts(name):
-    """Programs as short as these run in the calling thread, where each allocation is one of the device's allocator."""
+    """Programs as short as these run in the calling thread, where each allocation is one of the device's allocator.
+
+    Only scalars that decide a loop lie on its stack.
+    """
     f, args, donated = ALLOCATING[name]
     compiled = quire.compile(f, donate_argnums=donated).lower(*args).compile()
     x = on_device(args)
@@ -344,7 +347,8 @@ def test_the_analysis_is_what_the_runtime_counts(name):
     result = compiled(*x)
     counted = device.memory_stats()["total_bytes_allocated"] - before
     new = memory.output_size_in_bytes - memory.alias_size_in_bytes
-    assert counted == new + memory.temp_size_in_bytes
+    on_stack = plan.STAGED if name == "scalars" else 0
+    assert counted == new + memory.temp_size_in_bytes - on_stack
     assert sum(a.nbytes for a in tree_util.tree_leaves(result)) == memory.output_size_in_bytes
     aliased = {"returned unchanged": S.nbytes, "donated": 8 * S.nbytes, "donated in a loop": S.nbytes}
     assert memory.alias_size_in_bytes == aliased.get(name, 0)
