@@ -50,13 +50,6 @@ def code_stage(target: Target) -> str | None:
     return found[0] if found else None
 
 
-def pipeline_of(target: Target) -> str:
-    """The default pipeline of a target."""
-    from quire.passes.manager import default_pipeline
-
-    return default_pipeline(target.name)
-
-
 class Stages(Mapping[str, str]):
     """The texts of a program's stages by name, in order, each made when it is first asked for.
 
@@ -99,7 +92,7 @@ class Stages(Mapping[str, str]):
         self.seconds: dict[str, float] = {} if request.trace_seconds is None else {TRACE: request.trace_seconds}
         self.options = options
         self.manager = PassManager(
-            pipeline_of(self.target) if pipeline is None else pipeline,
+            self.target.pipeline if pipeline is None else pipeline,
             target=self.target,
             donated=self.donated,
             verify_each=verify_each,
