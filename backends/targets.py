@@ -34,6 +34,10 @@ COMMON_FLAGS = (
 )
 
 
+COMMON_PASSES = "drop-weak-types,inline,canonicalize-literals,simplify,cse,hoist,simplify,dce"
+"""The pipeline of a target without kernels of ours."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Target:
     """What a program can be compiled for.
@@ -42,6 +46,7 @@ class Target:
         name: quire's name of the target and, where it can run, of the device's platform.
         backend: IREE's target backend.
         flags: all options of iree-compile for it.
+        pipeline: the text of the passes that run before lowering, as `quire.passes.base.parse_pipeline` reads it.
         drivers: names of IREE's HAL drivers that run it; empty where programs are only compiled.
         vector_bytes: width of a vector register (CPU), 0 where vectors are no registers.
         workers: how many of its units (cores, compute units) a program is spread over, for cost estimates.
@@ -59,6 +64,7 @@ class Target:
     name: str
     backend: str
     flags: tuple[str, ...]
+    pipeline: str = COMMON_PASSES
     drivers: tuple[str, ...] = ()
     vector_bytes: int = 0
     workers: int = 1
@@ -80,8 +86,8 @@ class Target:
         return self.kernels and kernel_forms.has_form(p, dtype)
 
     def fingerprint(self) -> str:
-        """Text that tells programs for this target apart: its flags, and the processor's features on a CPU."""
-        parts = [self.name, self.backend, *self.flags, self.device_targets or ""]
+        """Text that tells programs for this target apart: its flags and passes, and a CPU's features."""
+        parts = [self.name, self.backend, *self.flags, self.pipeline, self.device_targets or ""]
         if "--iree-llvmcpu-target-cpu=host" in self.flags:
             parts += [platform.machine(), *sorted(cpu_features())]
         return "\n".join(parts)
@@ -127,6 +133,8 @@ def _cpu() -> Target:
             # They are for forms of IREE's that quire does not use, and are read and linked into each module.
             "--iree-llvmcpu-enable-ukernels=none",
         ),
+        # What is alike is merged when it is known of each leaf whether it is updated in place.
+        pipeline=COMMON_PASSES + ",fuse,updates,merge-alike",
         drivers=("local-sync", "local-task"),
         vector_bytes=width,
         workers=cores,

@@ -34,9 +34,14 @@ Kinds = frozenset[type[CheckError]]
 
 # Families whose operations compute numbers; those of the others only move them.
 _COMPUTING = frozenset(("elementwise", "reductions", "windows", "contraction", "linalg", "fft"))
+# Elementwise, and yet each result is an element of an operand, or a part of one: a NaN of it is not generated there. (That
+# others are exact is no such fact: JAX reports a negated NaN where it is negated.)
 _MOVING = frozenset(
-    ("select_n", "copy", "stop_gradient", "convert_element_type", "bitcast_convert_type", "clamp", "real", "imag")
-)
+    (
+        ew.select_n_p, ew.copy_p, ew.stop_gradient_p, ew.convert_element_type_p, ew.bitcast_convert_type_p, ew.clamp_p,
+        ew.real_p, ew.imag_p,
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -329,7 +334,7 @@ def _may_be_nan(eqn: Eqn) -> bool:
     p = eqn.primitive
     return (
         p.family in _COMPUTING
-        and p.name not in _MOVING
+        and p not in _MOVING
         and any(dtypes.is_inexact(v.aval.dtype) and v.aval.size for v in eqn.outputs)
     )
 

@@ -27,7 +27,7 @@ from .base import Pass, PassContext, register_pass
 from .rewriting import transform_nested, with_params
 
 _WORK = frozenset(("contraction", "reductions", "sorting", "linalg", "fft", "windows"))
-# They might never end.
+# They might never end: hoisted from a loop of no turns, one would be waited for in vain.
 _ENDLESS = (control_flow.while_p, control_flow.bounded_while_p)
 
 

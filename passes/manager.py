@@ -7,7 +7,6 @@ import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from quire.ir.collection import collection_put_off
@@ -24,29 +23,6 @@ from .rewriting import count_eqns
 
 # The modules whose import registers quire's own passes.
 BUILT_IN = (canonicalize, cse, dce, fusion, hoist, inline, simplify, transformations)
-
-_DEFAULT = "drop-weak-types,inline,canonicalize-literals,simplify,cse,hoist,simplify,dce"
-
-DEFAULT_PIPELINES: Mapping[str, str] = MappingProxyType(
-    {
-        # What is alike is merged when it is known of each leaf whether it is updated in place.
-        "cpu": _DEFAULT + ",fuse,updates,merge-alike",
-        "vulkan": _DEFAULT,
-        "cuda": _DEFAULT,
-        "rocm": _DEFAULT,
-        "metal": _DEFAULT,
-        "vmvx": _DEFAULT,
-    }
-)
-"""The passes that run before lowering, by target."""
-
-
-def default_pipeline(target: str) -> str:
-    """The default pipeline of a target, by its name.
-
-    A target that is registered elsewhere updates and merges too: both passes leave programs alone where it has no kernels.
-    """
-    return DEFAULT_PIPELINES.get(target, _DEFAULT + ",updates,merge-alike")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,6 +187,4 @@ class PassManager:
         return checked(after, f"pass {p}") if check else after
 
 
-__all__ = [
-    "DEFAULT_PIPELINES", "Difference", "PassManager", "PassRecord", "PipelineResult", "default_pipeline",
-]  # fmt: skip
+__all__ = ["Difference", "PassManager", "PassRecord", "PipelineResult"]

@@ -276,6 +276,17 @@ def devices(platform: str | None = None) -> list[Device]:
     return list(_platform_devices(_known(platform) if platform is not None else default_platform()))
 
 
+def device_of(target: Target) -> Device:
+    """The first device that runs programs for a target.
+
+    Raises:
+        RuntimeError: none is here, or quire runs no programs for the target; the message tells which.
+    """
+    if target.name not in PLATFORMS:
+        raise RuntimeError(f"target {target.name} has no devices: programs for it are compiled only")
+    return devices(target.name)[0]
+
+
 def local_devices(process_index: int | None = None, platform: str | None = None) -> list[Device]:
     """The devices of this process (or of `process_index`)."""
     index = 0 if process_index is None else process_index

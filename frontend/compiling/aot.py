@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quire.backends.targets import Target, get_target
+from quire.backends.targets import get_target
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
-from quire.runtime.devices import PLATFORMS, Device, devices
+from quire.runtime.devices import Device, device_of
 
 from .. import tree_util
 from ..arrays.shape_struct import shape_struct
@@ -174,7 +174,7 @@ class Lowered:
     def compile_variant(self, info: VariantInfo) -> Variant:
         """Compile for the device, and tell `info` what it cost: what a call without a variant does, too."""
         t, request = self.traced, self.request
-        device = t.device if request.target is t.device.target else _device_of(request.target)
+        device = t.device if request.target is t.device.target else device_of(request.target)
         program = compile_program(request, device, self.program)
         info.trace_seconds = t.traced.seconds
         info.compile_seconds = program.seconds
@@ -191,13 +191,6 @@ class Lowered:
 
             variant.check_first_call(f"{t.full_name}{defined_at(t.function)}")
         return variant
-
-
-def _device_of(target: Target) -> Device:
-    """The first device of a target that a program was lowered for by name."""
-    if target.name not in PLATFORMS:
-        raise RuntimeError(f"target {target.name} has no devices: programs for it are lowered only")
-    return devices(target.name)[0]
 
 
 class Compiled:

@@ -81,9 +81,9 @@ def load_lowering() -> None:
 def optimize(request: Request) -> ClosedJaxpr:
     """The program after the target's default pipeline of passes."""
     load_lowering()
-    from quire.passes.manager import PassManager, default_pipeline
+    from quire.passes.manager import PassManager
 
-    manager = PassManager(default_pipeline(request.target.name), target=request.target, donated=request.donated)
+    manager = PassManager(request.target.pipeline, target=request.target, donated=request.donated)
     return manager.run(request.program)
 
 

@@ -50,13 +50,6 @@ def code_stage(target: Target) -> str | None:
     return found[0] if found else None
 
 
-def pipeline_of(target: Target) -> str:
-    """The default pipeline of a target."""
-    from quire.passes.manager import default_pipeline
-
-    return default_pipeline(target.name)
-
-
 class Stages(Mapping[str, str]):
     """The texts of a program's stages by name, in order, each made when it is first asked for.
 
@@ -99,7 +92,7 @@ class Stages(Mapping[str, str]):
         self.seconds: dict[str, float] = {} if request.trace_seconds is None else {TRACE: request.trace_seconds}
         self.options = options
         self.manager = PassManager(
-            pipeline_of(self.target) if pipeline is None else pipeline,
+            self.target.pipeline if pipeline is None else pipeline,
             target=self.target,
             donated=self.donated,
             verify_each=verify_each,
@@ -227,11 +220,9 @@ class Stages(Mapping[str, str]):
         Raises:
             RuntimeError: there is no such device; the message tells what is missing.
         """
-        from quire.runtime.devices import PLATFORMS, devices
+        from quire.runtime.devices import device_of
 
-        if self.target.name not in PLATFORMS:
-            raise RuntimeError(f"target {self.target.name} has no devices: programs for it are compiled only")
-        device = devices(self.target.name)[0]
+        device = device_of(self.target)
         device.hal()  # is made once a process, and not for this program
         output = self.compile_all()
         start = perf_counter()
@@ -249,7 +240,7 @@ class Stages(Mapping[str, str]):
         """
         from quire.ir.errors import MiscompiledError
         from quire.passes.compare import Difference, random_inputs
-        from quire.runtime.devices import PLATFORMS, devices
+        from quire.runtime.devices import device_of
 
         from .result_checks import blame, compared, not_comparable, run
 
@@ -261,9 +252,7 @@ class Stages(Mapping[str, str]):
         args = random_inputs(program.in_avals) if given is None else [np.asarray(x) for x in given]
         passes = f"the {len(self.result.records)} passes" if self.manager.passes else "no passes"
         try:
-            if self.target.name not in PLATFORMS:
-                raise RuntimeError(f"programs for {self.target.name} are compiled only")
-            device = devices(self.target.name)[0]
+            device = device_of(self.target)
         except RuntimeError as error:
             return f"equal after {passes}; not run compiled: {error}"
         lowered = self.lowered

@@ -8,6 +8,7 @@ from typing import Any
 from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var, subst_eqn
 from quire.ir.primitives import structural as st
 
+# What is dearer to read than to make again.
 _SPREAD = (st.broadcast_in_dim_p, st.iota_p)
 
 

@@ -25,6 +25,7 @@ from quire.ir.primitives import structural as st
 
 from .graph import Graph, Group, Order
 
+#: The reductions that kernels of rows compute. They have no form of xor, nor of a reduction by a function of the user's.
 SEEDS = (
     rd.reduce_sum_p, rd.reduce_max_p, rd.reduce_min_p, rd.reduce_prod_p, rd.reduce_and_p, rd.reduce_or_p,
     rd.argmax_p, rd.argmin_p,

@@ -12,6 +12,7 @@ from quire.ir.primitives import structural as st
 from .clusters import Cluster
 from .graph import Graph, Group, Order
 
+#: The products whose kernels take epilogues.
 SEEDS = (ct.dot_general_p, ct.conv_general_dilated_p)
 #: More equations than this are never one epilogue.
 MOST = 40

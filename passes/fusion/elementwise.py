@@ -13,6 +13,7 @@ from .clusters import Cluster
 from .forms import HasForm, form
 from .schedule import stages
 
+# What elementwise kernels read by another index, without memory of its own; slices and transposes they do not.
 _MOVES = (st.broadcast_in_dim_p, st.reshape_p, st.iota_p)
 #: Operations in one kernel: much more, and the compiler's registers are spilled and its time grows.
 MOST_WEIGHT = 1500

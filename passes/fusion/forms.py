@@ -12,6 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 HasForm = Callable[[Primitive, DType], bool]
+# What a form may hold beside elementwise equations. Not iota: its elements differ by place.
 _MOVES = (st.broadcast_in_dim_p, st.reshape_p)
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import control_flow as cf
-from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import fusion_p
@@ -30,6 +29,7 @@ LEAST_BYTES = 1 << 14
 #: The most operands and results that a kernel has together.
 MOST_OPERANDS = 24
 MOST_EQNS = 96
+# Only of these is it taken as certain that a compiler stores them, and computes none again where it is read.
 _STORED = frozenset(
     (
         ct.dot_general_p,
@@ -41,7 +41,6 @@ _STORED = frozenset(
         rd.reduce_min_p,
     )
 )
-_KEPT_APART = frozenset((ew.copy_p, ew.stop_gradient_p))
 
 
 @register_pass
@@ -205,7 +204,7 @@ class _Finder:
             return False
         if e.primitive is st.broadcast_in_dim_p:
             return not e.inputs[0].aval.shape
-        if e.primitive.family != "elementwise" or e.primitive in _KEPT_APART:
+        if e.primitive.family != "elementwise" or e.primitive.apart:
             return False
         return all(a.aval.shape in (shape, ()) for a in e.inputs)
 

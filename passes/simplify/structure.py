@@ -206,5 +206,6 @@ def of_broadcast_scalar(r: Rewriter, e: Eqn) -> Rewrite:
     return r.broadcast(r.emit(e.primitive, [source], **e.params), e.outputs[0].aval)
 
 
+# Elementwise primitives with parameters, which `_elementwise` leaves out, that compute one element of one operand.
 _WITH_PARAMETERS = (ew.convert_element_type_p, ew.integer_pow_p, ew.square_p, ew.round_p, ew.reduce_precision_p)
 rule(*dict.fromkeys((*_elementwise(), *_WITH_PARAMETERS)), when=(SPREAD,))(of_broadcast_scalar)

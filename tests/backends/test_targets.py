@@ -2,8 +2,10 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
+import quire
 from quire.backends import targets
 from quire.backends.targets import (
     TARGETS,
@@ -15,7 +17,10 @@ from quire.backends.targets import (
     vulkan_target,
     vulkan_target_of,
 )
-from quire.ir.errors import UnsupportedError
+from quire.ir.errors import PassError, UnsupportedError
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.passes.base import Pass, PassContext, register_pass
+from quire.tools import dumpir
 
 
 def test_the_table():
@@ -57,6 +62,7 @@ def test_fingerprint_tells_processors_and_flags_apart(monkeypatch):
     cpu = get_target("cpu")
     before = cpu.fingerprint()
     assert cpu.with_flags("--x").fingerprint() != before
+    assert dataclasses.replace(cpu, pipeline="dce").fingerprint() != before
     monkeypatch.setattr(targets, "cpu_features", lambda: frozenset({"sse2"}))
     assert cpu.fingerprint() != before
 
@@ -69,6 +75,44 @@ def test_names():
     mine = register_target(dataclasses.replace(TARGETS["cpu"], name="mine"))
     assert get_target("mine") is mine
     del TARGETS["mine"]
+
+
+@register_pass
+@dataclasses.dataclass(frozen=True)
+class FirstResult(Pass):
+    """Give the first equation's result for all of them, so that it shows in the numbers that the pass has run."""
+
+    name = "first-result-of-tests"
+
+    def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
+        j = program.jaxpr
+        first = j.eqns[0].outputs[0]
+        return ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, [first for _ in j.outvars]), program.consts)
+
+
+def test_a_target_brings_its_own_pipeline(monkeypatch, capsys):
+    pipeline = "inline,first-result-of-tests,dce"
+    monkeypatch.setitem(TARGETS, "mine", dataclasses.replace(TARGETS["vmvx"], name="mine", pipeline=pipeline))
+    assert dumpir.main(["--show-pipeline", "--target", "mine"]) == 0
+    assert capsys.readouterr().out.strip() == pipeline
+    x = np.arange(3, dtype=np.float32)
+    lowered = quire.compile(lambda x: -x * 2).trace(x).lower(backend="mine")
+    assert "mul" in lowered.as_text("jaxpr") and "mul" not in lowered.as_text("optimized")
+    assert "stablehlo.multiply" not in lowered.program().module.text()
+
+
+def test_calls_go_through_the_pipeline_of_the_devices_target(monkeypatch):
+    def f(x):
+        return -x * 2
+
+    x, cpu = np.arange(3, dtype=np.float32), TARGETS["cpu"]
+    np.testing.assert_array_equal(quire.compile(f)(x), -x * 2)
+    # Another key in the persistent cache, too.
+    monkeypatch.setitem(TARGETS, "cpu", dataclasses.replace(cpu, pipeline="first-result-of-tests," + cpu.pipeline))
+    np.testing.assert_array_equal(quire.compile(lambda x: f(x))(x), -x)
+    monkeypatch.setitem(TARGETS, "cpu", dataclasses.replace(cpu, pipeline="inline,no-such-pass"))
+    with pytest.raises(PassError, match="no pass is named 'no-such-pass'"):
+        quire.compile(lambda x: f(x))(x)
 
 
 DEVICE = """name: Some GPU

@@ -352,7 +352,7 @@ def test_a_miss_takes_the_steps_trace_lower_compile(monkeypatch):
 def test_lower_for_another_target_compiles_for_that():
     lowered = quire.jit(lambda x: qnp.sin(x)).trace(np.ones(3, np.float32)).lower(backend="vmvx")
     assert lowered.request.target.name == "vmvx"
-    with pytest.raises(RuntimeError, match="target vmvx has no devices: programs for it are lowered only"):
+    with pytest.raises(RuntimeError, match="target vmvx has no devices: programs for it are compiled only"):
         lowered.compile()
 
 

@@ -18,7 +18,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Eqn
 from quire.ir.verifier import verify
 from quire.passes.base import PassContext
 from quire.passes.fusion.alike import MOST_ARRAYS, MergeAlike
-from quire.passes.manager import PassManager, default_pipeline
+from quire.passes.manager import PassManager
 
 R = np.random.default_rng(0)
 
@@ -49,7 +49,7 @@ def lists(count: int, shapes: Sequence[tuple[int, ...]]) -> list[list[np.ndarray
 
 def merged(f: Callable[..., Any], *args: Any, donated: Sequence[int] = ()) -> ClosedJaxpr:
     """The program after the pipeline, whose last pass merges what is alike; numbers are compared around that pass."""
-    pipeline = default_pipeline("cpu")
+    pipeline = TARGETS["cpu"].pipeline
     assert pipeline.endswith(",updates,merge-alike")
     before = PassManager(pipeline.removesuffix(",merge-alike"), target=TARGETS["cpu"], donated=donated)
     closed = before.run(quire.make_jaxpr(f)(*args))
@@ -201,7 +201,7 @@ def test_the_work_is_linear_in_the_program(monkeypatch):
 @pytest.mark.parametrize("target", ["vmvx", "cpu"])
 def test_the_reason_is_printed_and_other_targets_have_none(target):
     args = lists(4, SHAPES)
-    closed = PassManager(default_pipeline(target), target=TARGETS[target]).run(quire.make_jaxpr(each(adam))(*args))
+    closed = PassManager(TARGETS[target].pipeline, target=TARGETS[target]).run(quire.make_jaxpr(each(adam))(*args))
     text = lower_optimized(Request(closed, TARGETS[target], "f"), closed).module.text()
     reason = "4 clusters alike, of 1 to 1920 elements, side by side: 12 elementwise equations"
     assert (reason in text) == (target == "cpu")

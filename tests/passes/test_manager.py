@@ -19,7 +19,7 @@ from quire.ir.errors import PassError, VerificationError
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.parser import parse
 from quire.passes.base import Pass, find_pass, parse_pipeline, pipeline_to_str, register_pass, registered_passes
-from quire.passes.manager import PassManager, default_pipeline
+from quire.passes.manager import PassManager
 
 PROGRAM = parse(
     "{ lambda ; a:f32[3]. let b:f32[3] = neg a  # m.py:1 (f)\n c:f32[3] = neg b  # m.py:2 (f)\n"
@@ -117,7 +117,7 @@ def test_every_pass_says_what_it_does():
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_has_a_pipeline(target):
-    text = default_pipeline(target)
+    text = TARGETS[target].pipeline
     assert pipeline_to_str(parse_pipeline(text)) == text
     assert PassManager(text, verify_each=True).run(PROGRAM).eqns
 

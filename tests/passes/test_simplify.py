@@ -14,6 +14,7 @@ from hypothesis import given, settings
 import quire
 import quire.backends.reference  # noqa: F401
 import quire.numpy as qnp
+from quire.backends.targets import TARGETS
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
@@ -261,9 +262,8 @@ def test_every_equation_keeps_the_users_line():
 @given(programs(control_flow=True))
 def test_no_pipeline_loses_a_line(program):
     from quire.ir.jaxpr import all_eqns
-    from quire.passes.manager import default_pipeline
 
-    out = PassManager(default_pipeline("cpu")).run(program)
+    out = PassManager(TARGETS["cpu"].pipeline).run(program)
     assert all(e.source is not None for e in all_eqns(out.jaxpr))
 
 

@@ -234,18 +234,16 @@ def _check_pipeline(options: argparse.Namespace) -> None:
 
 
 def _pipeline(options: argparse.Namespace, target: str, textual: bool) -> str:
-    from quire.passes.manager import default_pipeline
-
     if options.passes is None:
-        return "" if textual else default_pipeline(target)
+        return "" if textual else _expanded("default", target)
     return _expanded(options.passes, target)
 
 
 def _expanded(pipeline: str, target: str) -> str:
     """A pipeline in which ``default`` stands for the target's own passes."""
-    from quire.passes.manager import default_pipeline
+    from quire.backends.targets import get_target
 
-    return re.sub(r"(?<![\w-])default(?![\w-])(?![^{]*\})", default_pipeline(target), pipeline)
+    return re.sub(r"(?<![\w-])default(?![\w-])(?![^{]*\})", get_target(target).pipeline, pipeline)
 
 
 def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
@@ -366,6 +364,7 @@ def _lists(options: argparse.Namespace, screen) -> None:  # noqa: ANN001
     from quire.backends.targets import TARGETS
     from quire.compiling.stage_texts import stages_of
     from quire.ir.parser import parse
+    from quire.passes import manager  # noqa: F401  (registers the passes)
     from quire.passes.base import option_to_str, options_of, registered_passes
 
     target = options.target or "cpu"

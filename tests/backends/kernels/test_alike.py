@@ -23,7 +23,7 @@ from quire.compiling.lowering import lower_optimized
 from quire.compiling.request import Request
 from quire.ir.config import config
 from quire.passes.fusion.updates import LEAST_BYTES
-from quire.passes.manager import PassManager, default_pipeline
+from quire.passes.manager import PassManager
 from tests.frontend.test_memory import address, on_device
 from tests.helpers import Case, check, trace
 
@@ -93,7 +93,7 @@ WIDE = [
 
 
 def lowered(case: Case) -> str:
-    closed = PassManager(default_pipeline("cpu"), target=TARGETS["cpu"]).run(trace(case.f, case.args))
+    closed = PassManager(TARGETS["cpu"].pipeline, target=TARGETS["cpu"]).run(trace(case.f, case.args))
     return lower_optimized(Request(closed, TARGETS["cpu"], "f"), closed).module.text()
 
 

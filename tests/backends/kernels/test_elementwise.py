@@ -28,7 +28,7 @@ from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
-from quire.passes.manager import PassManager, default_pipeline
+from quire.passes.manager import PassManager
 from tests.helpers import Case, check, trace
 
 R = np.random.default_rng(0)
@@ -97,7 +97,7 @@ CASES = [
 
 
 def fused(case: Case) -> ClosedJaxpr:
-    return PassManager(default_pipeline("cpu"), target=TARGETS["cpu"]).run(trace(case.f, case.args))
+    return PassManager(TARGETS["cpu"].pipeline, target=TARGETS["cpu"]).run(trace(case.f, case.args))
 
 
 def lowered_text(program):

@@ -6,8 +6,9 @@ import pytest
 import quire
 import quire.numpy as qnp
 from quire.backends.kernels import CPU_AVX2, Epilogue, NoKernel, Spec, dot, dtype_of
+from quire.backends.targets import COMMON_PASSES
 from quire.ir.jaxpr import Jaxpr
-from quire.passes.manager import DEFAULT_PIPELINES, PassManager
+from quire.passes.manager import PassManager
 
 rng = np.random.default_rng(11)
 
@@ -143,7 +144,7 @@ def test_donated_operands():
 
 def epilogue_of(f, *args) -> Epilogue:
     """The epilogue of a function of a contraction's result and other operands."""
-    closed = PassManager(DEFAULT_PIPELINES["vulkan"]).run(quire.make_jaxpr(f)(*args))
+    closed = PassManager(COMMON_PASSES).run(quire.make_jaxpr(f)(*args))
     j = closed.jaxpr
     return Epilogue(Jaxpr((), j.invars, j.eqns, j.outvars), lambda p, dtypes, params: None)
 

@@ -13,7 +13,7 @@ from quire.backends.stablehlo.kernel_calls import kernel_target
 from quire.backends.stablehlo.loop_kernels import expander
 from quire.backends.targets import TARGETS
 from quire.ir.jaxpr import ClosedJaxpr
-from quire.passes.manager import PassManager, default_pipeline
+from quire.passes.manager import PassManager
 from tests.helpers import Case, check, trace
 
 R = np.random.default_rng(0)
@@ -114,7 +114,7 @@ CASES = [
 
 
 def fused(case: Case) -> ClosedJaxpr:
-    return PassManager(default_pipeline("cpu"), target=TARGETS["cpu"]).run(trace(case.f, case.args))
+    return PassManager(TARGETS["cpu"].pipeline, target=TARGETS["cpu"]).run(trace(case.f, case.args))
 
 
 def kernel_of(case: Case) -> list[str]:

@@ -128,10 +128,10 @@ def _optimised(lib: Library, jaxpr: Any) -> int:
         return _equations(jaxpr)
     try:
         from quire.backends.targets import TARGETS
-        from quire.passes.manager import PassManager, default_pipeline
+        from quire.passes.manager import PassManager
     except ImportError as error:
         raise Unavailable(str(error)) from error
-    return _equations(PassManager(default_pipeline("cpu"), target=TARGETS["cpu"]).run(jaxpr))
+    return _equations(PassManager(TARGETS["cpu"].pipeline, target=TARGETS["cpu"]).run(jaxpr))
 
 
 @workload("trace", "vmap of grad of an MLP's loss")
