@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,12 +68,14 @@ _SPECIAL: dict[Primitive, Callable[[Eqn], float]] = {
 }  # fmt: skip
 
 
-def estimate_eqn(eqn: Eqn) -> Cost:
-    """The work of one equation, nested jaxprs included."""
+def estimate_eqn(eqn: Eqn, once: Container[int] = ()) -> Cost:
+    """The work of one equation, nested jaxprs included; `once` as in :func:`estimate`."""
     name = eqn.primitive.name
     if eqn.params and has_nested(eqn.params):
         nested = [j.jaxpr if isinstance(j, ClosedJaxpr) else j for j in nested_jaxprs(eqn.params)]
-        inner = [estimate(j) for j in nested]
+        inner = [estimate(j, once) for j in nested]
+        if id(eqn) in once:
+            return sum(inner, Cost(0, 0)) * eqn.params.get("unroll", 1)
         if name == "scan":
             return inner[0] * eqn.params["length"]
         if name == "while":
@@ -92,11 +94,15 @@ def estimate_eqn(eqn: Eqn) -> Cost:
     return Cost(float(weight(eqn) * elements), _bytes(eqn))
 
 
-def estimate(jaxpr: Jaxpr) -> Cost:
-    """The work of a jaxpr."""
+def estimate(jaxpr: Jaxpr, once: Container[int] = ()) -> Cost:
+    """The work of a jaxpr.
+
+    Args:
+        once: the identities of loop equations of which one turn counts.
+    """
     flops = bytes = 0.0
     for e in jaxpr.eqns:
-        cost = estimate_eqn(e)
+        cost = estimate_eqn(e, once)
         flops += cost.flops
         bytes += cost.bytes
     return Cost(flops, bytes)

@@ -130,6 +130,7 @@ def while_(
             new[k] = hlo.select(always, new[k], carry[n + k])
         return [step, *new]
 
+    module.host_loops.add(id(ctx.eqn))
     return emit_while([*counter, *init], test, body, reason=kernel.reason)[n:]
 
 
@@ -162,6 +163,7 @@ def bounded_while(
             new[k] = hlo.select(always, new[k], carry[k])
         return [hlo.add(i, hlo.constant(1, INDEX)), *new]
 
+    module.host_loops.add(id(ctx.eqn))
     return emit_while([hlo.constant(0, INDEX), *init], test, body, reason=kernel.reason)[1:]
 
 
@@ -199,6 +201,7 @@ def scan(
         looped = 0
     ys: list[list[Any]] = [[] for _ in y_avals]
     if looped:
+        ctx.module.host_loops.add(id(ctx.eqn))
         carry, stacked = _scan_loop(apply, carry, xs, y_avals, length, looped, unroll, reverse, kernel.reason)
         for pieces, y in zip(ys, stacked):
             pieces.append(y)

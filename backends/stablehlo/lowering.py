@@ -62,6 +62,7 @@ class ModuleLowering:
     locations: dict[Source | None, Any] = field(default_factory=dict)
     # Where there is a choice of form, what was chosen and why.
     choices: list[str] = field(default_factory=list)
+    host_loops: set[int] = field(default_factory=set)  # the identities of the loop equations that are no kernels
     kernels: set[str] = field(default_factory=set)  # the symbols of quire's own kernels in the module
     # Formulas that occur more than once are private functions: see `_outlined`.
     functions: dict[Jaxpr, str | None] = field(default_factory=dict)
@@ -326,7 +327,8 @@ class LoweredModule:
     `results` tells where each output of the jaxpr comes from: ("result", k) is the module's k-th result,
     ("argument", i) is the i-th argument itself (returned unchanged, it never enters the module), ("float0", 0) is the
     tangent of an integer, which has no elements to compute. `serial`: it is made of
-    kernels of one workgroup, and other threads have nothing to do. `stored`: the types of those results for which the
+    kernels of one workgroup, and other threads have nothing to do. `host_loops`: the identities of the loop equations
+    whose turns the host counts. `stored`: the types of those results for which the
     module takes memory, as further arguments after its own.
     """
 
@@ -334,6 +336,7 @@ class LoweredModule:
     results: tuple[tuple[str, int], ...]
     host_calls: tuple[HostCall, ...]
     serial: bool = False
+    host_loops: frozenset[int] = frozenset()
     choices: tuple[str, ...] = ()
     stored: tuple[ShapedArray, ...] = ()
 
@@ -412,7 +415,8 @@ def lower_module(
         except mlir.MLIRError as error:
             raise errors.CompileError(f"the StableHLO of {name} does not verify: {error}") from error
     return LoweredModule(
-        module, tuple(results), tuple(state.host_calls), _serial(block), tuple(state.choices), stored
+        module, tuple(results), tuple(state.host_calls), _serial(block), frozenset(state.host_loops),
+        tuple(state.choices), stored,
     )  # fmt: skip
 
 

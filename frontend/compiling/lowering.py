@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SYNC_BELOW_SECONDS = 60e-6
 """A program that takes less than this is run in the caller's thread: waking a worker costs about as much."""
+SYNC_TURN_BELOW_SECONDS = 20e-6
+"""So is a program with loops on the host of which a turn takes less than this: workers would be woken in each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,7 @@ class LoweredProgram:
             ("float0", 0).
         cost: the estimated work of one call.
         unknown_trips: a loop's turns depend on data, so that its time is not known.
+        one_thread: it runs on the calling thread: it is short, or others would have nothing to do.
     """
 
     request: Request
@@ -43,11 +46,7 @@ class LoweredProgram:
     results: tuple[tuple[str, int], ...]
     cost: Cost
     unknown_trips: bool
-
-    @property
-    def one_thread(self) -> bool:
-        """Whether it runs on the calling thread: it is short, or others would have nothing to do."""
-        return self.module.serial or self.cost.seconds(self.request.target) <= SYNC_BELOW_SECONDS
+    one_thread: bool
 
 
 def _load_reference(*what: Any) -> list[Any]:
@@ -109,7 +108,12 @@ def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
     module = lower_module(program, request.target, name=request.name, donated=written)
     # ("argument", i) counts the arguments of the whole function, not of the one that is lowered.
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
-    return LoweredProgram(request, module, kept, results, estimate(program.jaxpr), has_unknown_trips(program.jaxpr))
+    cost, turn = estimate(program.jaxpr), estimate(program.jaxpr, once=module.host_loops)
+    short = cost.seconds(request.target) <= SYNC_BELOW_SECONDS
+    short_turns = bool(module.host_loops) and turn.seconds(request.target) <= SYNC_TURN_BELOW_SECONDS
+    return LoweredProgram(
+        request, module, kept, results, cost, has_unknown_trips(program.jaxpr), module.serial or short or short_turns
+    )
 
 
 __all__ = ["LoweredProgram", "lower", "lower_optimized", "optimize"]

@@ -189,3 +189,19 @@ def test_the_structures_are_irees():
     assert output.text is not None
     assert native_launcher.STATE in output.text
     assert native_launcher.GROUP in output.text or "workgroup_state" not in output.text
+
+
+def test_of_loops_on_the_host_a_turn_counts():
+    """Waking other threads in each turn would take longer than what they would do."""
+
+    def turns(n: int) -> Any:
+        return lambda x: lax.fori_loop(0, n, lambda i, c: qnp.fft.irfft(qnp.fft.rfft(c) * 0.5) + qnp.sort(c), x)
+
+    def one_thread(f: Any, *args: Any) -> bool:
+        return quire.compile(f).lower(*args).program().one_thread
+
+    small, large = np.ones(1024, np.float32), np.ones((1 << 18,), np.float32)
+    assert one_thread(turns(10_000), small)
+    assert not one_thread(turns(10), large)
+    # A loop that is one kernel counts whole: its lanes are shared among threads.
+    assert not one_thread(lambda x: lax.fori_loop(0, 10_000, lambda i, c: qnp.sin(c) + 1, x), np.ones(4096, np.float32))
