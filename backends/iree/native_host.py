@@ -10,8 +10,6 @@ Imported by the worker, beside which it lies.
 
 from __future__ import annotations
 
-import struct
-
 import mlir_c
 import native_launcher
 from native_scalars import NotNative, Scalars
@@ -80,13 +78,15 @@ class _Function(Scalars):
         self.kept: list[int] = []
         self.given: list[int] = []
         self.allocated: list[int] = []
-        self.callees: set[str] = set()
+        self.kernels: dict[str, int] = {}
+        self.run, self.run_end = 0, -1
+        """How many launches the last call makes, and the number of lines at its end."""
+        self.run_count = ""
         self.calls = 0
         self.frame = 0
         """The bytes of the stack so far."""
-        self.launches: dict[bytes, int] = {}
-        """What `native_launcher` is told of each launch, and at which byte of all of them that is."""
-        self.words = 0
+        self.records = b""
+        """What `native_launcher` is told of each launch, one after the other."""
 
     # -- reading
 
@@ -114,7 +114,7 @@ class _Function(Scalars):
                 self.operation(op, first=not number)
         if len(self.sizes) > native_launcher.MOST_BINDINGS:
             raise NotNative(f"{len(self.sizes)} buffers")
-        if len(blocks) == 1 and self.calls < LEAST:
+        if not self.calls or (len(blocks) == 1 and self.calls < LEAST):
             raise NotNative("less than it would take")
 
     def operation(self, op: int, first: bool) -> None:
@@ -298,28 +298,27 @@ class _Function(Scalars):
         else:
             table = self.table("!llvm.ptr", 8, [self.place(self.resource(x), at) for x, at in zip(buffers, offsets)])
             numbers, starts = list(range(resources)), [0] * resources
-        push = "%none"
-        words = b"".join(struct.pack("<I", self.numbers[x] & 0xFFFFFFFF) for x in pushed if x in self.numbers)
-        if len(words) < 4 * len(pushed):
-            push, words = self.table("i32", 4, [self.value(x) for x in pushed]), b""
-        told = (
-            native_launcher.record(counts, len(pushed), [self.numbers.get(n, 0) for n in lengths], numbers, starts)
-            + words
-        )
-        launch = self.launches.setdefault(told + bytes(-len(told) % 8), 8 * self.words)
-        self.words = max(self.words, launch // 8 + -(-len(told) // 8))
-        kernel, launched = self.fresh(), self.fresh()
-        self.body.append(f"{kernel} = llvm.mlir.addressof @{callee.decode()} : !llvm.ptr")
-        self.body.append(f"{launched} = llvm.getelementptr %launches[{launch}] : (!llvm.ptr) -> !llvm.ptr, i8")
-        if words:
-            push = self.fresh()
-            at = launch + native_launcher.scalars_at(resources)
-            self.body.append(f"{push} = llvm.getelementptr %launches[{at}] : (!llvm.ptr) -> !llvm.ptr, i8")
-        self.callees.add(callee.decode())
-        self.body.append(
-            f"llvm.call @{native_launcher.NAME}(%env, {kernel}, {table}, {launched}, {push}) :"
-            " (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()"
-        )
+        known = [self.numbers[x] for x in pushed if x in self.numbers]
+        scalars = "%none"
+        if len(known) < len(pushed):
+            scalars, known = self.table("i32", 4, [self.value(x) for x in pushed]), []
+        kernel = self.kernels.setdefault(callee.decode(), len(self.kernels))
+        sizes = [self.numbers.get(n, 0) for n in lengths]
+        told = native_launcher.record(kernel, counts, len(pushed), known, sizes, numbers, starts)
+        # With nothing between them, launches follow one another in one call.
+        plain = table == "%buffers" and scalars == "%none"
+        if not plain or self.run_end != len(self.body):
+            at, self.run_count, self.run = self.fresh(), self.fresh(), 0
+            self.body += [
+                f"{at} = llvm.getelementptr %records[{len(self.records)}] : (!llvm.ptr) -> !llvm.ptr, i8",
+                "",
+                f"llvm.call @{native_launcher.NAME}(%env, {table}, {at}, {scalars}, {self.run_count}) :"
+                " (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> ()",
+            ]
+            self.run_end = len(self.body) if plain else -1
+        self.run += 1
+        self.body[-2] = f"{self.run_count} = llvm.mlir.constant({self.run} : i64) : i64"
+        self.records += told
 
     def reserve(self, size: int) -> int:
         """So many bytes of the stack: their place in the function's frame."""
@@ -376,7 +375,7 @@ class _Function(Scalars):
             "#hal.pipeline.binding<storage_buffer, " + ("ReadOnly>" if name == b"util.global.load" else "Indirect>")
             for _, name in bound
         )
-        lines = [f"llvm.func @{name}(!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32" for name in sorted(self.callees)]
+        lines = [f"llvm.func @{name}(!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32" for name in self.kernels]
         told = "{llvm.align = 16 : i64, llvm.noalias, llvm.nonnull, llvm.noundef}"
         lines.append(
             f"llvm.func @{self.symbol}(%env: !llvm.ptr {told}, %state: !llvm.ptr {told}, %group: !llvm.ptr {told}) -> i32 {{"
@@ -387,7 +386,7 @@ class _Function(Scalars):
             f"%size = llvm.mlir.constant({max(self.frame, 1)} : i64) : i64",
             "%frame = llvm.alloca %size x i8 {alignment = 64 : i64} : (i64) -> !llvm.ptr",
             "%none = llvm.mlir.zero : !llvm.ptr",
-            f"%launches = llvm.mlir.addressof @{self.symbol}_launches : !llvm.ptr",
+            f"%records = llvm.mlir.addressof @{self.symbol}_records : !llvm.ptr",
             "%of = llvm.getelementptr %state[32] : (!llvm.ptr) -> !llvm.ptr, i8",
             "%buffers = llvm.load %of : !llvm.ptr -> !llvm.ptr",
         ]
@@ -395,13 +394,8 @@ class _Function(Scalars):
             lines.append(f"%p{i} = llvm.getelementptr %buffers[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr")
             lines.append(f"{self.memory[resource]} = llvm.load %p{i} : !llvm.ptr -> !llvm.ptr")
         lines += [*self.entry, *self.body, "}"]
-        words = struct.unpack(f"<{self.words}q", b"".join(self.launches))
-        table = f"dense<[{', '.join(map(str, words))}]> : tensor<{self.words}xi64>"
-        function = "\n".join([
-            f"llvm.mlir.global internal constant @{self.symbol}_launches({table}) {{addr_space = 0 : i32, alignment = 16 : i64}} :"
-            f" !llvm.array<{self.words} x i64>",
-            native_launcher.TEXT, *lines,
-        ])  # fmt: skip
+        tables = native_launcher.tables(self.records, list(self.kernels), f"{self.symbol}_records")
+        function = "\n".join([tables, native_launcher.TEXT, *lines])
         target = self.printed(self.mlir.mlirAttributePrint, self.mlir.attribute(self.variant, b"target") or 0)
         variant = self.mlir.symbol(self.variant).decode()
         head = target[target.index("<") :] if target.startswith("#hal.executable.target") else target
@@ -430,7 +424,7 @@ hal.executable private @host {{
         # What LLVM would put in place of a call is compiled once more, and knows no more: memory comes from the structures.
         alone = mlir.mlirAttributeParseGet(self.context, mlir_c.text(b'["noinline"]'))
         for kernel in mlir.named(mlir.first_block(old), b"llvm.func"):
-            if mlir.symbol(kernel).decode() in self.callees:
+            if mlir.symbol(kernel).decode() in self.kernels:
                 mlir.mlirOperationSetAttributeByName(kernel, mlir_c.text(b"passthrough"), alone)
         for op in mlir.operations(mlir.first_block(new)):
             if mlir.mlirRegionGetFirstBlock(mlir.mlirOperationGetRegion(op, 0)) or mlir.name(op) == b"llvm.mlir.global":
