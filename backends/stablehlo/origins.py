@@ -32,7 +32,8 @@ _MOST = 256
 def _origins(x: Value, moving: frozenset[str] = frozenset()) -> Iterator[Value | None]:
     """x and what it is computed from, up to what is stored; None where there is more than is looked at.
 
-    `moving` are operations that are looked through, although their results are stored: their first operand counts.
+    `moving` are operations that are looked through, although their results are stored: of branches what each of them
+    gives counts, of loops the initial value and what a turn gives, of others the first operand.
     """
     pending, seen = [x], set[Any]()
     while pending:
@@ -46,9 +47,25 @@ def _origins(x: Value, moving: frozenset[str] = frozenset()) -> Iterator[Value |
         yield x
         owner = x.owner
         moves = not isinstance(owner, mlir.Block) and owner.name in moving
-        if moves or not _is_stored(owner):
+        if moves and len(owner.regions) > 0 and owner.name in _CONTROL:
+            pending.extend(_given(x))
+        elif moves or not _is_stored(owner):
             operands = list(owner.operands)[: 1 if moves or owner.name in _OF_FIRST else None]
             pending.extend(v for v in operands if 0 not in mlir.RankedTensorType(v.type).shape)
+
+
+_CONTROL = frozenset("stablehlo." + n for n in ("if", "case", "while"))
+
+
+def _given(x: Value) -> list[Value]:
+    """What may become a result of a branch or a loop, but for what a loop passes on unchanged."""
+    owner, k = x.owner, mlir.OpResult(x).result_number
+    blocks = [region.blocks[0] for region in owner.regions]
+    if owner.name != "stablehlo.while":
+        return [list(block.operations)[-1].operands[k] for block in blocks]
+    body = blocks[1]
+    new = list(body.operations)[-1].operands[k]
+    return [owner.operands[k]] if new == body.arguments[k] else [owner.operands[k], new]
 
 
 def _is_stored(owner: Any) -> bool:
@@ -73,8 +90,8 @@ def is_uniform(x: Value) -> bool:
     return True
 
 
-_FOLDED_OF_EQUAL = frozenset("stablehlo." + n for n in ("gather", "sort"))
-"""Operations whose result IREE knows where all elements are equal."""
+_FOLDED_OF_EQUAL = _CONTROL | frozenset("stablehlo." + n for n in ("gather", "sort"))
+"""Operations whose result IREE knows where all elements are equal, or what all branches and turns give."""
 
 
 def _is_splat(owner: Any) -> bool:

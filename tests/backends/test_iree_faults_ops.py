@@ -230,6 +230,27 @@ def test_sums_of_what_is_taken_of_equal_elements(dtype):
         check([Case("taken", f, [i])])
 
 
+def test_sums_of_equal_elements_that_branches_and_loops_give():
+    """Seed 7001158 of the fuzz: both branches give the same array of equal elements, and IREE takes the branch away."""
+
+    def same(k: Any, n: Any, equal: Any) -> Any:
+        return lax.cond(k, lambda x: x, lambda x: equal, equal)
+
+    def alike(k: Any, n: Any, equal: Any) -> Any:
+        return lax.switch(n, [lambda: equal * 2, lambda: qnp.ones(equal.shape), lambda: equal + 0.5])
+
+    def kept(k: Any, n: Any, equal: Any) -> Any:
+        turn = (0, equal, qnp.arange(300.0))
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1], qnp.sort(c[2])), turn)[1]
+
+    # One by one: as functions of a module of cases, branches are taken away later.
+    for given, equal in ((same, 0.8), (alike, 1.0), (kept, 0.8)):
+        for reduce, want in ((qnp.prod, np.prod), (qnp.sum, np.sum)):
+            for shape in ((2, 1, 1), (3, 4)):
+                f = quire.jit(lambda k, n: reduce(qnp.clip(given(k, n, qnp.full(shape, 0.5)), 0.8, 1.2)))  # noqa: B023
+                np.testing.assert_allclose(f(np.bool_(True), np.int32(1)), want(np.full(shape, equal)), rtol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_sums_of_equal_elements_count_each(dtype):
     one = np.ones((), dtype)[()]

@@ -57,5 +57,7 @@ def test_the_reason_is_printed_with_the_module():
     def text(n: int) -> str:
         return quire.jit(lambda key: quire.random.bits(key, (n,))).lower(np.zeros(2, np.uint32)).as_text()
 
-    assert "no kernel: fewer elements for a key than a few vectors hold" in text(7)  # for vectors of any machine's width
+    assert "no kernel: fewer elements for a key than a few vectors hold" in text(
+        7
+    )  # for vectors of any machine's width
     assert "random_bits" in text(1000)
