@@ -19,7 +19,7 @@ from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.operations import is_number
 from . import rules as program_rules
-from .nodes import ZERO, Array, Ix, Node, Number, leaves, view
+from .nodes import ZERO, Array, Ix, Node, Number, leaves, row
 from .programs import Built, Program, carries, rule
 
 __all__ = ["Carry", "loop", "program_rules"]  # program_rules: imported for its rules
@@ -271,13 +271,9 @@ def loop(
         init, xs = args[p["num_consts"] : n], [program.lazy(x) for x in args[n:]]
         jaxpr = p["jaxpr"].jaxpr
 
-        def row(x: Node, i: Ix) -> Node:
-            rank = len(x.shape)
-            out = view(x, x.shape[1:], [None, *range(rank - 1)], None, [i, *[ZERO] * (rank - 1)])
-            return out if out.shape else Number((), x.dtype, program.element(out))
-
         def body(carry: Sequence[Node], i: Ix, wanted: Mapping[int, Array]) -> Sequence[Node]:
-            return program.run(jaxpr, [*consts, *carry, *(row(x, i) for x in xs)], _wanted(jaxpr, wanted))
+            rows_of_xs = [program.computed(row(x, i)) for x in xs]
+            return program.run(jaxpr, [*consts, *carry, *rows_of_xs], _wanted(jaxpr, wanted))
 
         def rows(i: Ix) -> list[Array]:
             return [Array(y.shape[1:], y.dtype, y.memory, y.strides[1:], y.base + i * y.strides[0]) for y in ys]

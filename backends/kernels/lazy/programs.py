@@ -22,9 +22,12 @@ from ..core.errors import NoKernel
 from ..core.kernel import Spec
 from ..core.shapes import row_major
 from ..elements.memory import Memory
-from ..elements.operations import CALLS, Element, Elements, called, literal
+from ..elements.operations import Element, Elements
 from .nests import Nests
 from .nodes import ZERO, Array, Elementwise, Ix, Node, Number, Reader, View, leaves, view
+from .random import RANDOM
+from .schedule import Rules, Schedule, number
+from .views import VIEWS
 
 #: What costs more operations an element than this is not computed twice.
 CHEAP = 8.0
@@ -33,19 +36,9 @@ STACK_ARRAY = 4096
 #: The stack that one kernel may take.
 STACK_TOTAL = 24576
 
-Rule = Callable[..., "list[Node]"]
-RULES: dict[Primitive, Rule] = {}
-
-
-def rule(*primitives: Primitive) -> Callable[[Rule], Rule]:
-    """Register how a primitive is done on lazy arrays: ``rule(program, eqn, *nodes)``."""
-
-    def register(f: Rule) -> Rule:
-        for p in primitives:
-            RULES[p] = f
-        return f
-
-    return register
+#: How primitives that are not elementwise are done on lazy arrays.
+RULES = Rules({**VIEWS, **RANDOM})
+rule = RULES.of
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +75,13 @@ def outside(
         low[d], size[d] = starts[d], sizes[d]
 
 
-class Program:
+class Program(Schedule):
     """Emits jaxprs on lazy arrays."""
 
+    rules = RULES
+
     def __init__(self, elements: Elements) -> None:
-        self.elements = elements
-        self.b = elements.b
+        super().__init__(elements)
         self.nests = Nests(elements)
 
     # -- memory ----------------------------------------------------------------------------------------------
@@ -144,6 +138,10 @@ class Program:
         """The element of a scalar node."""
         return Reader(self.elements)(self.lazy(node), (), None)
 
+    def computed(self, node: Node) -> Node:
+        """A node, a scalar one as its element, computed here."""
+        return node if node.shape else Number((), node.dtype, self.element(node))
+
     # -- programs --------------------------------------------------------------------------------------------
 
     def run(self, jaxpr: Jaxpr, args: Sequence[Node], wanted: Mapping[Var, Array] | None = None) -> list[Node]:
@@ -154,12 +152,9 @@ class Program:
         places = dict(wanted or {})
 
         def read(a: Any) -> Node:
-            return Number((), a.aval.dtype, literal(a)) if isinstance(a, Literal) else env[a]
+            return number(a) if isinstance(a, Literal) else env[a]
 
         for eqn in jaxpr.eqns:
-            self.b.check_length()
-            if eqn.effects:
-                raise NoKernel(f"{eqn.primitive.name} has an effect")
             nodes: list[Node] = []
             for a in eqn.inputs:
                 node = read(a)
@@ -179,25 +174,18 @@ class Program:
         found = self.places.pop(v, None)
         return self.temp(v.aval.shape, v.aval.dtype) if found is None else found
 
-    def equation(self, eqn: Eqn, nodes: Sequence[Node]) -> list[Node]:
-        """One equation's outputs."""
-        if eqn.primitive in CALLS:
-            return self.run(called(eqn.params), nodes)
-        found = RULES.get(eqn.primitive)
-        if found is not None:
-            return found(self, eqn, *nodes)
-        if len(eqn.outputs) != 1 or eqn.primitive.multiple_results:
-            raise NoKernel(eqn.primitive.name)
+    def elementwise(self, eqn: Eqn, nodes: Sequence[Node]) -> Node:
+        """A node of an elementwise equation; what is a scalar is computed at once."""
         aval = eqn.outputs[0].aval
         if any(x.shape not in ((), aval.shape) for x in nodes):
             raise NoKernel(eqn.primitive.name)
         node = Elementwise(aval.shape, aval.dtype, eqn.primitive, eqn.params, tuple(nodes))
         if not aval.shape:
-            return [Number((), aval.dtype, self.element(node))]
+            return self.computed(node)
         with self.b.discarded():  # whether it is elementwise at all
             xs = [self.elements.lift(0, x.dtype) for x in nodes]
             self.elements.apply(eqn.primitive, eqn.params, [x.dtype for x in nodes], aval.dtype, xs)
-        return [node]
+        return node
 
 
 def carries(node: Node) -> set[object]:

@@ -20,8 +20,9 @@ from quire.ir.primitives import structural as st
 from ..core.errors import NoKernel
 from ..core.values import Operand, Value
 from ..elements.operations import Element, is_number
+from ..lazy.nodes import Array, Ix, Lane, Node, row
 from . import rules as rules
-from .interpreter import MOST_ELEMENTS, Array, Interpreter, RegisterArray, Stored, lane_of, objects, rule
+from .interpreter import MOST_ELEMENTS, Interpreter, RegisterArray, lane_of, objects, rule
 
 __all__ = ["rules", "scan_into", "while_loop"]  # rules: imported for its rules
 
@@ -35,15 +36,15 @@ class Form:
 
     shape: tuple[int, ...]
     dtype: DType
-    lane: tuple[int, int] | None
+    lane: Lane
 
     @staticmethod
-    def of(x: Array) -> Form:
+    def of(x: Node) -> Form:
         """The form of an array."""
         return Form(x.shape, x.dtype, x.lane)
 
 
-def flatten(it: Interpreter, tiles: Sequence[Array], forms: Sequence[Form]) -> list[Value]:
+def flatten(it: Interpreter, tiles: Sequence[Node], forms: Sequence[Form]) -> list[Value]:
     """The values of carried arrays."""
     return [v for t, form in zip(tiles, forms) for v in it.values_of(it.in_registers(t), form.lane)]
 
@@ -60,7 +61,7 @@ def unflatten(it: Interpreter, values: Sequence[Value], forms: Sequence[Form]) -
     return tiles
 
 
-def stable_forms(it: Interpreter, init: Sequence[Array], step: Any) -> list[Form]:
+def stable_forms(it: Interpreter, init: Sequence[Node], step: Any) -> list[Form]:
     """The forms of carried arrays: an array that is without lanes at first may come back with them.
 
     `step` maps carried arrays to the next ones.
@@ -76,7 +77,7 @@ def stable_forms(it: Interpreter, init: Sequence[Array], step: Any) -> list[Form
     return forms
 
 
-def _initial(it: Interpreter, x: Array) -> Form:
+def _initial(it: Interpreter, x: Node) -> Form:
     """The form that an initial value would have: one number for more elements than registers hold goes into lanes."""
     if it.space is None or x.lane is not None or math.prod(x.shape) <= MOST_ELEMENTS:
         return Form.of(x)
@@ -84,7 +85,7 @@ def _initial(it: Interpreter, x: Array) -> Form:
 
 
 def while_loop(
-    it: Interpreter, init: Sequence[Array], test: Jaxpr, test_consts: Sequence[Array], body: Any
+    it: Interpreter, init: Sequence[Node], test: Jaxpr, test_consts: Sequence[Node], body: Any
 ) -> list[RegisterArray]:
     """``while test(carry): carry = body(carry)``."""
     own, it.any_of_own = it.any_of_own, False
@@ -103,13 +104,13 @@ def while_loop(
     return unflatten(it, loop.results, forms)
 
 
-def _while_parts(eqn: Eqn, args: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Array], Sequence[Array]]:
+def _while_parts(eqn: Eqn, args: Sequence[Node]) -> tuple[Sequence[Node], Sequence[Node], Sequence[Node]]:
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     return args[:n], args[n : n + m], args[n + m :]
 
 
 @rule(cf.while_p)
-def while_(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
+def while_(it: Interpreter, eqn: Eqn, *args: Node) -> list[RegisterArray]:
     """A loop whose carried arrays go from turn to turn in registers. Raises NoKernel where its end differs between lanes."""
     test_consts, consts, init = _while_parts(eqn, args)
     test, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
@@ -164,12 +165,12 @@ def _repeats(eqn: Eqn | None, flag: Var) -> bool:
 
 
 @rule(cf.bounded_while_p)
-def bounded_while(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
+def bounded_while(it: Interpreter, eqn: Eqn, *args: Node) -> list[RegisterArray]:
     """As ``while_``, with the number of turns beside the carried arrays."""
     test_consts, consts, init = _while_parts(eqn, args)
     test, body, most = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr, eqn.params["max_steps"]
 
-    def step(carry: Sequence[Array]) -> Sequence[Array]:
+    def step(carry: Sequence[Node]) -> Sequence[Node]:
         return it.run(body, [*consts, *carry])
 
     forms = stable_forms(it, init, step)
@@ -185,20 +186,20 @@ def bounded_while(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray
 
 
 @rule(cf.scan_p)
-def scan(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
+def scan(it: Interpreter, eqn: Eqn, *args: Node) -> list[RegisterArray]:
     """A scan inside a body: unrolled if short, or a loop if it neither reads rows of tiles nor stacks rows."""
     p = eqn.params
     n, length = p["num_consts"] + p["num_carry"], p["length"]
     consts, carry, xs = args[: p["num_consts"]], list(args[p["num_consts"] : n]), args[n:]
     stacks = len(eqn.outputs) > p["num_carry"]
-    if length > UNROLLED and not stacks and all(isinstance(x, Stored) for x in xs):
+    if length > UNROLLED and not stacks and all(isinstance(x, Array) for x in xs):
         return scan_into(it, eqn, args, [])
     if length > 4 * UNROLLED:
         raise NoKernel(f"a scan of {length} steps over arrays in registers")
-    rows: list[list[Array]] = []
+    rows: list[list[Node]] = []
     order = range(length - 1, -1, -1) if p["reverse"] else range(length)
     for i in order:
-        out = it.run(p["jaxpr"].jaxpr, [*consts, *carry, *(_row(it, x, i) for x in xs)])
+        out = it.run(p["jaxpr"].jaxpr, [*consts, *carry, *(row(x, Ix((), i)) for x in xs)])
         carry, ys = list(out[: p["num_carry"]]), out[p["num_carry"] :]
         rows.append(list(ys))
     if p["reverse"]:
@@ -211,18 +212,6 @@ def scan(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
     return [*(it.in_registers(c) for c in carry), *stacked]
 
 
-def _row(it: Interpreter, x: Array, i: int) -> Array:
-    if isinstance(x, Stored):
-        if x.lane is not None and x.lane[0] == 0:
-            raise NoKernel("lanes are taken one by one")
-        return x.row(it.elements, i)
-    if x.lane is not None and x.lane[0] == 0:
-        raise NoKernel("lanes are taken one by one")
-    lane = x.lane and (x.lane[0] - 1, x.lane[1])
-    k = i if x.data.shape[0] > 1 else 0
-    return RegisterArray(x.shape[1:], x.dtype, x.data[k : k + 1].reshape(x.data.shape[1:]), lane)
-
-
 def _stacked(it: Interpreter, rows: Sequence[RegisterArray]) -> RegisterArray:
     tiles, lane = it.same_lanes(rows)
     if lane is not None:
@@ -231,31 +220,33 @@ def _stacked(it: Interpreter, rows: Sequence[RegisterArray]) -> RegisterArray:
     return RegisterArray((len(rows), *rows[0].shape), rows[0].dtype, data, lane and (lane[0] + 1, lane[1]))
 
 
-def scan_into(it: Interpreter, eqn: Eqn, args: Sequence[Array], ys_to: Sequence[Stored]) -> list[RegisterArray]:
+def scan_into(it: Interpreter, eqn: Eqn, args: Sequence[Node], ys_to: Sequence[Array]) -> list[RegisterArray]:
     """A scan as a loop: the final carry; rows of ys are stored in `ys_to`, rows of xs read from memory."""
     p = eqn.params
     n, length = p["num_consts"] + p["num_carry"], p["length"]
     consts, init, xs = args[: p["num_consts"]], args[p["num_consts"] : n], args[n:]
     body, b = p["jaxpr"].jaxpr, it.b
 
-    def step(i: Operand, carry: Sequence[Array]) -> list[Array]:
-        return it.run(body, [*consts, *carry, *(x.row(it.elements, i) for x in xs if isinstance(x, Stored))])
+    def step(i: Operand, carry: Sequence[Node]) -> list[Node]:
+        return it.run(body, [*consts, *carry, *(row(x, Ix.of(i)) for x in xs)])
 
-    if not all(isinstance(x, Stored) for x in xs):
+    if not all(isinstance(x, Array) for x in xs):
         raise NoKernel("a scan over arrays in registers")
     forms = stable_forms(it, init, lambda carry: step(b.index(0), carry)[: p["num_carry"]])
     with b.for_(0, length, 1, flatten(it, init, forms)) as loop:
         i = b.index(length - 1) - loop.index if p["reverse"] else loop.index
         out = step(i, unflatten(it, loop.carried, forms))
         for y, to in zip(out[p["num_carry"] :], ys_to, strict=True):
-            it.store(it.in_registers(y), to.row(it.elements, i))
+            place = row(to, Ix.of(i))
+            assert isinstance(place, Array)
+            it.store(y, place)
         if forms:
             loop.yield_(*flatten(it, out[: p["num_carry"]], forms))
     return unflatten(it, loop.results, forms)
 
 
 @rule(cf.cond_p)
-def cond(it: Interpreter, eqn: Eqn, index: Array, *args: Array) -> list[Array]:
+def cond(it: Interpreter, eqn: Eqn, index: Node, *args: Node) -> list[Node]:
     """The branch that a scalar chooses, as ``scf.if``. Raises NoKernel where lanes choose."""
     branches = [c.jaxpr for c in eqn.params["branches"]]
     t = it.in_registers(index)
@@ -273,7 +264,7 @@ def cond(it: Interpreter, eqn: Eqn, index: Array, *args: Array) -> list[Array]:
 
 
 def _branches(
-    it: Interpreter, index: Element, branches: Sequence[Jaxpr], args: Sequence[Array], forms: Sequence[Form]
+    it: Interpreter, index: Element, branches: Sequence[Jaxpr], args: Sequence[Node], forms: Sequence[Form]
 ) -> list[RegisterArray]:
     """The last of some branches if the index is at least its number, else one of the others."""
     if len(branches) == 1:
