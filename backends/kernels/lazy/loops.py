@@ -17,10 +17,10 @@ from quire.ir.primitives import control_flow as cf
 
 from ..core.values import Value
 from ..elements.memory import Memory
-from ..elements.operations import is_number
 from . import rules as program_rules
 from .nodes import ZERO, Array, Ix, Node, Number, leaves, row
 from .programs import Built, Program, carries, rule
+from .schedule import branches, chosen
 
 __all__ = ["Carry", "loop", "program_rules"]  # program_rules: imported for its rules
 
@@ -331,39 +331,22 @@ def _forgotten(x: Node) -> Node:
 @rule(cf.cond_p)
 def cond(program: Program, eqn: Eqn, index: Node, *args: Node) -> list[Node]:
     """The branch that a scalar chooses: as ``scf.if``, or the one branch where the scalar is a number."""
-    branches = [c.jaxpr for c in eqn.params["branches"]]
-    e, b = program.elements, program.b
     args = tuple(program.lazy(x) for x in args)
-    which = program.element(index)
-    if len(branches) == 1 or is_number(which):
-        k = 0 if len(branches) == 1 else min(max(int(which), 0), len(branches) - 1)  # type: ignore[arg-type]
-        return program.run(branches[k], args)
-    lifted = e.lift(which, dtypes.int32)
-    assert isinstance(lifted, Value)
+    jaxprs, which = branches(program, eqn, index)
+    if which is None:
+        return program.run(jaxprs[0], args)
+    e = program.elements
     arrays = {k: program.temp(v.aval.shape, v.aval.dtype) for k, v in enumerate(eqn.outputs) if v.aval.shape}
     scalars = [k for k, v in enumerate(eqn.outputs) if not v.aval.shape]
     types = [v.type for k in scalars for v in e.parts(0, eqn.outputs[k].aval.dtype)]
 
-    def branch(jaxpr: Jaxpr) -> list[Value]:
-        out = program.run(jaxpr, args, _wanted(jaxpr, arrays))
-        for k, to in arrays.items():
-            program.write(out[k], to)
-        return [v for k in scalars for v in e.parts(program.element(out[k]), eqn.outputs[k].aval.dtype)]
+    def branch(k: int) -> list[Value]:
+        out = program.run(jaxprs[k], args, _wanted(jaxprs[k], arrays))
+        for i, to in arrays.items():
+            program.write(out[i], to)
+        return [v for i in scalars for v in e.parts(program.element(out[i]), eqn.outputs[i].aval.dtype)]
 
-    def chosen(last: int) -> list[Value]:
-        if last == 0:
-            return branch(branches[0])
-        with b.if_(b.cmp("sge", lifted, last), types) as arm:
-            values = branch(branches[last])
-            if types:
-                arm.yield_(*values)
-            arm.else_()
-            values = chosen(last - 1)
-            if types:
-                arm.yield_(*values)
-        return arm.results
-
-    values = chosen(len(branches) - 1)
+    values = chosen(program.b, which, types, len(jaxprs) - 1, branch)
     out: list[Node] = []
     for k, v in enumerate(eqn.outputs):
         if k in arrays:

@@ -11,12 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from quire.ir import dtypes
 from quire.ir.jaxpr import Eqn, Jaxpr, Literal
 from quire.ir.primitive import Primitive
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
-from ..elements.operations import CALLS, Element, Elements, called, literal
+from ..core.values import Value
+from ..elements.operations import CALLS, Element, Elements, called, is_number, literal
 from .nodes import Lane, Node, Number
 
 Rule = Callable[..., "Sequence[Node]"]
@@ -89,6 +91,31 @@ class Schedule(ABC):
         if len(eqn.outputs) != 1 or eqn.primitive.multiple_results:
             raise NoKernel(eqn.primitive.name)
         return [self.elementwise(eqn, nodes)]
+
+
+def branches(schedule: Schedule, eqn: Eqn, index: Node) -> tuple[list[Jaxpr], Value | None]:
+    """The branches of a ``cond`` that a scalar may choose, and the scalar (i32) unless it is known which."""
+    found = [c.jaxpr for c in eqn.params["branches"]]
+    which = schedule.element(index)
+    if len(found) == 1 or is_number(which):
+        k = 0 if len(found) == 1 else min(max(int(which), 0), len(found) - 1)  # type: ignore[arg-type]
+        return [found[k]], None
+    lifted = schedule.elements.lift(which, dtypes.int32)
+    assert isinstance(lifted, Value)
+    return found, lifted
+
+
+def chosen(
+    b: KernelBuilder, index: Value, types: Sequence[str], last: int, branch: Callable[[int], list[Value]]
+) -> list[Value]:
+    """The values of the branch of a number, as ``scf.if``: the last one's if it is at least ``last``, else one before."""
+    if last == 0:
+        return branch(0)
+    with b.if_(b.cmp("sge", index, last), types) as arm:
+        arm.yield_(*branch(last))
+        arm.else_()
+        arm.yield_(*chosen(b, index, types, last - 1, branch))
+    return arm.results
 
 
 def number(a: Literal) -> Number:

@@ -19,8 +19,8 @@ from quire.ir.primitives import structural as st
 
 from ..core.errors import NoKernel
 from ..core.values import Operand, Value
-from ..elements.operations import Element, is_number
 from ..lazy.nodes import Array, Ix, Lane, Node, row
+from ..lazy.schedule import branches, chosen
 from . import rules as rules
 from .interpreter import MOST_ELEMENTS, Interpreter, RegisterArray, lane_of, objects, rule
 
@@ -84,38 +84,32 @@ def _initial(it: Interpreter, x: Node) -> Form:
     return Form(x.shape, x.dtype, lane_of(x.shape, it.space.shape))
 
 
-def while_loop(
-    it: Interpreter, init: Sequence[Node], test: Jaxpr, test_consts: Sequence[Node], body: Any
-) -> list[RegisterArray]:
-    """``while test(carry): carry = body(carry)``."""
-    own, it.any_of_own = it.any_of_own, False
-    forms = stable_forms(it, init, body)
-    with it.b.while_(flatten(it, init, forms)) as loop:
-        it.any_of_own = own
-        (going,) = it.run(test, [*test_consts, *unflatten(it, loop.before, forms)])
-        it.any_of_own = False
-        t = it.in_registers(going)
-        if t.lane is not None:
-            raise NoKernel("the condition differs between lanes")
-        condition = it.elements.lift(t.scalar, dtypes.bool_)
-        assert isinstance(condition, Value)
-        loop.condition(condition, *loop.before)
-        loop.yield_(*flatten(it, body(unflatten(it, loop.after, forms)), forms))
-    return unflatten(it, loop.results, forms)
-
-
-def _while_parts(eqn: Eqn, args: Sequence[Node]) -> tuple[Sequence[Node], Sequence[Node], Sequence[Node]]:
+@rule(cf.while_p, cf.bounded_while_p)
+def while_loop(it: Interpreter, eqn: Eqn, *args: Node) -> list[RegisterArray]:
+    """A loop whose carried arrays go from turn to turn in registers, with the number of turns where that is bounded."""
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    return args[:n], args[n : n + m], args[n + m :]
+    test_consts, consts, init = args[:n], args[n : n + m], args[n + m :]
+    test, body, most = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr, eqn.params.get("max_steps")
+    own = most is None and ends_by_lane(test, n, body, m)
+    it.any_of_own = False
+    b, counted = it.b, 0 if most is None else 1
 
+    def step(carry: Sequence[Node]) -> Sequence[Node]:
+        return it.run(body, [*consts, *carry])
 
-@rule(cf.while_p)
-def while_(it: Interpreter, eqn: Eqn, *args: Node) -> list[RegisterArray]:
-    """A loop whose carried arrays go from turn to turn in registers. Raises NoKernel where its end differs between lanes."""
-    test_consts, consts, init = _while_parts(eqn, args)
-    test, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
-    it.any_of_own = ends_by_lane(test, len(test_consts), body, len(consts))
-    return while_loop(it, init, test, test_consts, lambda carry: it.run(body, [*consts, *carry]))
+    forms = stable_forms(it, init, step)
+    with b.while_([*[b.index(0)] * counted, *flatten(it, init, forms)]) as loop:
+        it.any_of_own = own
+        (going,) = it.run(test, [*test_consts, *unflatten(it, loop.before[counted:], forms)])
+        it.any_of_own = False
+        condition = it.elements.lift(it.element(going), dtypes.bool_)
+        assert isinstance(condition, Value)
+        if most is not None:
+            condition = condition & b.cmp("slt", loop.before[0], most)
+        loop.condition(condition, *loop.before)
+        values = flatten(it, step(unflatten(it, loop.after[counted:], forms)), forms)
+        loop.yield_(*(x + 1 for x in loop.after[:counted]), *values)
+    return unflatten(it, loop.results[counted:], forms)
 
 
 def ends_by_lane(test: Jaxpr, test_consts: int, body: Jaxpr, consts: int) -> bool:
@@ -162,27 +156,6 @@ def _repeats(eqn: Eqn | None, flag: Var) -> bool:
         and eqn.params["broadcast_dimensions"] == tuple(range(flag.aval.ndim))
         and eqn.params["shape"][: flag.aval.ndim] == flag.aval.shape
     )
-
-
-@rule(cf.bounded_while_p)
-def bounded_while(it: Interpreter, eqn: Eqn, *args: Node) -> list[RegisterArray]:
-    """As ``while_``, with the number of turns beside the carried arrays."""
-    test_consts, consts, init = _while_parts(eqn, args)
-    test, body, most = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr, eqn.params["max_steps"]
-
-    def step(carry: Sequence[Node]) -> Sequence[Node]:
-        return it.run(body, [*consts, *carry])
-
-    forms = stable_forms(it, init, step)
-    b = it.b
-    with b.while_([b.index(0), *flatten(it, init, forms)]) as loop:
-        (going,) = it.run(test, [*test_consts, *unflatten(it, loop.before[1:], forms)])
-        condition = it.elements.lift(it.in_registers(going).scalar, dtypes.bool_)
-        assert isinstance(condition, Value)
-        loop.condition(condition & b.cmp("slt", loop.before[0], most), *loop.before)
-        values = flatten(it, step(unflatten(it, loop.after[1:], forms)), forms)
-        loop.yield_(loop.after[0] + 1, *values)
-    return unflatten(it, loop.results[1:], forms)
 
 
 @rule(cf.scan_p)
@@ -246,40 +219,19 @@ def scan_into(it: Interpreter, eqn: Eqn, args: Sequence[Node], ys_to: Sequence[A
 
 
 @rule(cf.cond_p)
-def cond(it: Interpreter, eqn: Eqn, index: Node, *args: Node) -> list[Node]:
+def cond(it: Interpreter, eqn: Eqn, index: Node, *args: Node) -> Sequence[Node]:
     """The branch that a scalar chooses, as ``scf.if``. Raises NoKernel where lanes choose."""
-    branches = [c.jaxpr for c in eqn.params["branches"]]
-    t = it.in_registers(index)
-    if t.lane is not None:
-        raise NoKernel("branches differ between lanes")
-    if len(branches) == 1 or is_number(t.scalar):
-        k = 0 if len(branches) == 1 else min(max(int(t.scalar), 0), len(branches) - 1)  # type: ignore[arg-type]
-        return it.run(branches[k], args)
+    jaxprs, which = branches(it, eqn, index)
+    if which is None:
+        return it.run(jaxprs[0], args)
     forms: list[Form] = []
-    for branch in branches:
+    for branch in jaxprs:
         with it.b.discarded():
             found = [Form.of(x) for x in it.run(branch, args)]
         forms = [b if a.lane is None else a for a, b in zip(forms or found, found)]
-    return list(_branches(it, t.scalar, branches, args, forms))
-
-
-def _branches(
-    it: Interpreter, index: Element, branches: Sequence[Jaxpr], args: Sequence[Node], forms: Sequence[Form]
-) -> list[RegisterArray]:
-    """The last of some branches if the index is at least its number, else one of the others."""
-    if len(branches) == 1:
-        return [it.in_registers(x) for x in it.run(branches[0], args)]
-    b = it.b
-    lifted = it.elements.lift(index, dtypes.int32)
-    assert isinstance(lifted, Value)
     types = [v.type for f in forms for v in _types(it, f)]
-    with b.if_(b.cmp("sge", lifted, len(branches) - 1), types) as arm:
-        if types:
-            arm.yield_(*flatten(it, it.run(branches[-1], args), forms))
-        arm.else_()
-        if types:
-            arm.yield_(*flatten(it, _branches(it, index, branches[:-1], args, forms), forms))
-    return unflatten(it, arm.results, forms)
+    values = chosen(it.b, which, types, len(jaxprs) - 1, lambda k: flatten(it, it.run(jaxprs[k], args), forms))
+    return unflatten(it, values, forms)
 
 
 def _types(it: Interpreter, form: Form) -> list[Value]:
