@@ -126,6 +126,3 @@ def alike_kernel(
     what = f"{len(jaxpr.eqns)} elementwise equations ({cluster.base})"
     reason = f"{len(parts)} clusters alike, of {of} elements, side by side: {what}, {where}"
     return ElementwiseKernel(b.build((groups,), reason), tuple(p.size for p in parts))
-
-
-__all__ = ["Part", "alike_kernel"]

@@ -372,14 +372,3 @@ def _built(cluster: ElementwiseCluster, b: KernelBuilder, groups: int, how: str)
     where = f"{groups} workgroups" if groups > 1 else "one workgroup"
     n = len(cluster.jaxpr.eqns)
     return b.build((groups,), f"{n} elementwise equations ({cluster.base}): {how}, {where}")
-
-
-__all__ = [
-    "ElementwiseCluster",
-    "ElementwiseKernel",
-    "ElementwiseEmitter",
-    "Place",
-    "complex_kernel",
-    "elementwise_kernel",
-    "vector_lanes",
-]

@@ -371,6 +371,3 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
                         memory.store(a.result(s), place, width)
     where = f"strips of {strip} columns" + (f", {shares} shares of the rows" if shares > 1 else "")
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {where}"), partial)
-
-
-__all__ = ["Partial", "ReductionKernel", "keep", "passes_over", "reduction_kernel", "vector_lanes"]

@@ -270,6 +270,3 @@ class _Writer:
 
 def _scaled(index: Value, stride: int) -> Value | int:
     return index * stride if stride else 0
-
-
-__all__ = ["GatherDims", "gather", "result_shape"]

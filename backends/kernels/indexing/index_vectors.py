@@ -143,6 +143,3 @@ class _Computed:
         out = self.elements.lift(Reader(self.elements)(node, index, None), node.dtype)
         assert isinstance(out, Value)
         return out
-
-
-__all__ = ["ComputedVectors", "IndexVectors", "OpenedVectors", "StoredVectors"]

@@ -394,6 +394,3 @@ class _Writer:
         source = b.operand(new, (self.updates.size * dtype.parts,), combiner.memory)
         old, add = combiner.load(n, target, to), combiner.load(n, source, at)
         combiner.store(combiner.combine(old, add), target, to)
-
-
-__all__ = ["ScatterDims", "ScatterOp", "Share", "scatter", "window_sizes"]

@@ -17,12 +17,10 @@ from quire.ir.primitives import control_flow as cf
 
 from ..core.values import Value
 from ..elements.memory import Memory
-from . import rules as program_rules
+from . import rules as rules  # imported for its rules
 from .nodes import ZERO, Array, Ix, Node, Number, leaves, row
 from .programs import Built, Program, carries, rule
 from .schedule import branches, chosen
-
-__all__ = ["Carry", "loop", "program_rules"]  # program_rules: imported for its rules
 
 #: Elements between two copies of a large array.
 APART = 80

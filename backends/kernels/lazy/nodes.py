@@ -437,25 +437,3 @@ def flat(node: Node, known: dict[Node, Node | None]) -> Node | None:
             out = Elementwise((node.size,), node.dtype, node.primitive, node.params, tuple(operands))  # type: ignore[arg-type]
     known[node] = out
     return out
-
-
-__all__ = [
-    "Array",
-    "Elementwise",
-    "Gather",
-    "Index",
-    "Iota",
-    "Ix",
-    "Lane",
-    "Node",
-    "Number",
-    "Reader",
-    "Vec",
-    "View",
-    "ZERO",
-    "flat",
-    "leaves",
-    "row",
-    "view",
-    "without_ones",
-]

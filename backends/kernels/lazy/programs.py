@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
 from quire.ir.primitive import Primitive
@@ -24,7 +23,7 @@ from ..core.shapes import row_major
 from ..elements.memory import Memory
 from ..elements.operations import Element, Elements
 from .nests import Nests
-from .nodes import ZERO, Array, Elementwise, Ix, Node, Number, Reader, View, leaves, view
+from .nodes import ZERO, Array, Elementwise, Ix, Node, Number, Reader, leaves, view
 from .random import RANDOM
 from .schedule import Rules, Schedule, number
 from .views import VIEWS
@@ -195,5 +194,3 @@ def carries(node: Node) -> set[object]:
 
 KEEPS_BUILT: set[Primitive] = set()
 """Primitives that take arrays written by regions as they are."""
-
-__all__ = ["Built", "KEEPS_BUILT", "Program", "RULES", "View", "carries", "dtypes", "outside", "rule"]

@@ -297,6 +297,3 @@ def _emit(eqn: Eqn, operands: Sequence[Any], it: Interpreter, lanes: tuple[int, 
         out = it.equation(eqn, args)
     for x, to in zip(out, results):
         it.store(x, to)
-
-
-__all__ = ["LOOPS", "NoKernel", "Plan", "carried", "chunks_of", "loop_kernel", "plans"]

@@ -21,10 +21,8 @@ from ..core.errors import NoKernel
 from ..core.values import Operand, Value
 from ..lazy.nodes import Array, Ix, Lane, Node, row
 from ..lazy.schedule import branches, chosen
-from . import rules as rules
+from . import rules as rules  # imported for its rules
 from .interpreter import MOST_ELEMENTS, Interpreter, RegisterArray, lane_of, objects, rule
-
-__all__ = ["rules", "scan_into", "while_loop"]  # rules: imported for its rules
 
 #: Scans of so many steps inside a kernel are written out.
 UNROLLED = 8

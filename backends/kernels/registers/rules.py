@@ -23,7 +23,7 @@ from ..core.errors import NoKernel
 from ..core.values import Value
 from ..elements.monoids import REDUCTIONS, start_of
 from ..elements.operations import HALF, Element, choose, precedes, width_of
-from ..lazy.nodes import ZERO, Array, Node, view, without_ones
+from ..lazy.nodes import ZERO, Array, Lane, Node, view, without_ones
 from ..lazy.views import clamped
 from .interpreter import Interpreter, RegisterArray, axis_of, objects, rule
 
@@ -31,7 +31,7 @@ from .interpreter import Interpreter, RegisterArray, axis_of, objects, rule
 MOST_PRODUCTS = 1024
 
 
-def _in_lane(d: int, lane: tuple[int, int] | None) -> bool:
+def _in_lane(d: int, lane: Lane) -> bool:
     return lane is not None and lane[0] <= d < lane[0] + lane[1]
 
 
@@ -57,7 +57,7 @@ def reshaped(it: Interpreter, t: RegisterArray, new: tuple[int, ...]) -> Registe
 def reshape(it: Interpreter, eqn: Eqn, x: Node) -> list[Node]:
     """The same elements; of memory a view, where only dimensions of one come or go."""
     shape = eqn.outputs[0].aval.shape
-    if isinstance(x, Array):
+    if isinstance(x, Array) and not any(n == 1 and _in_lane(d, x.lane) for d, n in enumerate(x.shape)):
         renamed = without_ones(x, shape)
         if renamed is not None:
             return [renamed]
