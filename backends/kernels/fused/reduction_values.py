@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,13 +66,13 @@ class ReductionEmitter:
         jaxpr = cluster.jaxpr
         if operands is None:
             operands = {v: i for i, v in enumerate(jaxpr.invars)}
-        self.inputs = {v: Memory(self.elements, _flat(b.operand, i, v.aval), v.aval.dtype) for v, i in operands.items()}
+        self.inputs = {v: Memory.of(self.elements, i, v.aval) for v, i in operands.items()}
         rows = {v: Memory(self.elements, buffer, v.aval.dtype) for v, buffer in (own or {}).items()}
         self.starts: dict[Memory, Operand] = dict.fromkeys(rows.values(), 0)
         self.inputs.update({v: rows[v] for v in jaxpr.invars if v in rows})
         results = itertools.count()
         self.outputs = [
-            rows[v] if v in rows else Memory(self.elements, _flat(b.result, next(results), v.aval), v.aval.dtype)
+            rows[v] if v in rows else Memory.of(self.elements, next(results), v.aval, result=True)
             for v in jaxpr.outvars
             if isinstance(v, Var)
         ]
@@ -258,10 +258,6 @@ def _step(shape: Sequence[int], dims: tuple[int, int], strides: Sequence[int]) -
             return None
         extent *= shape[d]
     return step if step is not None else 0
-
-
-def _flat(view: Callable[..., Any], i: int, aval: Any) -> Any:
-    return view(i, (aval.size * Memory.numbers(aval.dtype),), Memory.element(aval.dtype))
 
 
 class Accumulator:

@@ -191,13 +191,11 @@ def keep(emitter: ReductionEmitter, cluster: ReductionCluster) -> None:
             free.remove(later)
             memory, on_stack = later[1], False
         else:
-            size = cluster.space.reduced * Memory.numbers(v.aval.dtype)
             nbytes = cluster.space.reduced * v.aval.dtype.itemsize
             if nbytes > bytes_left:
                 raise NoKernel("its rows are too long to be kept between passes")
             bytes_left -= nbytes
-            buffer = emitter.b.stack((size,), Memory.element(v.aval.dtype))
-            memory, on_stack = Memory(emitter.elements, buffer, v.aval.dtype), True
+            memory, on_stack = Memory.on_stack(emitter.elements, cluster.space.reduced, v.aval.dtype), True
         emitter.saved[v] = Kept(memory, on_stack, own is not None)
 
 

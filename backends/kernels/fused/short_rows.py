@@ -16,12 +16,11 @@ def keep_columns(emitter: ReductionEmitter, cluster: ReductionCluster, width: in
     """Keep on the stack what later passes read and is dear, a vector for each place along the rows."""
     left = STACK_BYTES // 2
     for v in cluster.kept():
-        numbers = cluster.space.reduced * width * Memory.numbers(v.aval.dtype)
-        left -= cluster.space.reduced * width * v.aval.dtype.itemsize
+        count = cluster.space.reduced * width
+        left -= count * v.aval.dtype.itemsize
         if left < 0:
             return  # computed again
-        buffer = emitter.b.stack((numbers,), Memory.element(v.aval.dtype))
-        emitter.saved[v] = Kept(Memory(emitter.elements, buffer, v.aval.dtype), True, False)
+        emitter.saved[v] = Kept(Memory.on_stack(emitter.elements, count, v.aval.dtype), True, False)
 
 
 def several_rows(emitter: ReductionEmitter, first: Operand, width: int) -> None:

@@ -24,7 +24,7 @@ from ..core.kernel import EMPTY, Kernel, Spec
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
 from ..core.values import Value
-from .index_vectors import IndexVectors, OpenedVectors, StoredVectors
+from .index_vectors import Components, IndexVectors, StoredVectors
 
 Mode = Literal["fill", "clip"]
 #: Writes vectors of so many lanes: to places of the result, from places of the operand.
@@ -176,7 +176,7 @@ class _Writer:
     fill: Sequence[int]
 
     @cached_property
-    def vectors(self) -> OpenedVectors:
+    def vectors(self) -> Components:
         """The index vectors."""
         return self.indices.opened(self.b, 1)
 

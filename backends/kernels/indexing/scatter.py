@@ -28,7 +28,7 @@ from ..core.shapes import row_major
 from ..core.target import KernelTarget
 from ..core.values import Value
 from ..elements.combiner import Combiner, Op
-from .index_vectors import IndexVectors, OpenedVectors, StoredVectors
+from .index_vectors import Components, IndexVectors, StoredVectors
 
 ScatterOp = Literal["set", "add", "mul", "min", "max"]
 Mode = Literal["drop", "clip"]
@@ -252,7 +252,7 @@ class _Writer:
     mode: Mode
 
     @cached_property
-    def vectors(self) -> OpenedVectors:
+    def vectors(self) -> Components:
         """The index vectors."""
         return self.indices.opened(self.b, 1)
 

@@ -392,8 +392,8 @@ class Nests:
         packed = self._pack_size(y, rows, inner, vectors * lanes) if wide == dtype else 0
         pack: Array | None = None
         if packed:
-            buffer = self.b.stack((packed * vectors * lanes * Memory.numbers(dtype),), Memory.element(dtype))
-            pack = Array((packed, lanes * vectors), dtype, Memory(e, buffer, dtype), (lanes * vectors, 1))
+            memory = Memory.on_stack(e, packed * vectors * lanes, dtype)
+            pack = Array((packed, lanes * vectors), dtype, memory, (lanes * vectors, 1))
 
         def block(index: list[Ix], row_at: Ix, count: int, piece: Piece) -> None:
             vec = Vec(axis, piece.width) if piece.width else None

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
 from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
 
@@ -159,6 +160,12 @@ class Array(Node):
     base: Ix = ZERO
     owner: object = None
     own_lane: Lane = None
+
+    @staticmethod
+    def of(elements: Elements, number: int, aval: ShapedArray, *, result: bool = False, lane: Lane = None) -> Array:
+        """An operand of the kernel, or a result."""
+        memory = Memory.of(elements, number, aval, result=result)
+        return Array(aval.shape, aval.dtype, memory, row_major(aval.shape), own_lane=lane)
 
     @property
     def lane(self) -> Lane:

@@ -89,14 +89,14 @@ class Program(Schedule):
         """New memory for an array, or for more elements, of which it is the first ones."""
         shape = tuple(shape)
         count = numbers or math.prod(shape)
-        numbers = count * Memory.numbers(dtype)
-        elem = Memory.element(dtype)
         size = count * dtype.itemsize
         if size <= STACK_ARRAY and self.b.stack_bytes + size <= STACK_TOTAL:
-            buffer = self.b.stack((numbers,), elem)
+            memory = Memory.on_stack(self.elements, count, dtype)
         else:
-            buffer = self.b.more_scratch(Spec.of((count,), dtype), (numbers,), elem)
-        return Array(shape, dtype, Memory(self.elements, buffer, dtype), row_major(shape), ZERO, owner)
+            flat = (count * Memory.numbers(dtype),)
+            buffer = self.b.more_scratch(Spec.of((count,), dtype), flat, Memory.element(dtype))
+            memory = Memory(self.elements, buffer, dtype)
+        return Array(shape, dtype, memory, row_major(shape), ZERO, owner)
 
     def in_memory(self, node: Node, wanted: Array | None = None) -> Array:
         """A node as an array in memory."""

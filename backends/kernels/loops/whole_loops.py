@@ -21,13 +21,11 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
-from ..core.shapes import row_major
 from ..core.target import KernelTarget
 from ..core.values import Value
-from ..elements.memory import Memory
 from ..elements.operations import Elements, Expand
 from ..lazy.loops import loop as array_loop
-from ..lazy.nodes import Array, Lane, Node
+from ..lazy.nodes import Array, Node
 from ..lazy.programs import Program
 from ..lazy.schedule import number
 from ..registers.interpreter import Chunk, Interpreter, Space, lane_of
@@ -154,12 +152,10 @@ def _program(
     program = Program(Elements(b, expand))
 
     args = [
-        number(a)
-        if isinstance(a, Literal)
-        else program.computed(_memory(program.elements, a.aval, atoms.index(a), False))
+        number(a) if isinstance(a, Literal) else program.computed(Array.of(program.elements, atoms.index(a), a.aval))
         for a in eqn.inputs
     ]
-    results = [_memory(program.elements, v.aval, i, True) for i, v in enumerate(eqn.outputs)]
+    results = [Array.of(program.elements, i, v.aval, result=True) for i, v in enumerate(eqn.outputs)]
     init = carried_atoms(eqn)
     out = array_loop(program, eqn, args, results[: len(init)], results[len(init) :])
     for x, to in zip(out, results):
@@ -176,14 +172,6 @@ def _program(
     }  # fmt: skip
     how = ", updated in place" if tied else ""
     return b.build((1,), f"{_name(eqn)}: one kernel, its state in memory{how} ({why})"), places
-
-
-def _memory(elements: Elements, aval: ShapedArray, number: int, result: bool, lane: Lane = None) -> Array:
-    """An operand or result of the kernel."""
-    view = elements.b.result if result else elements.b.operand
-    flat = (aval.size * Memory.numbers(aval.dtype),)
-    memory = Memory(elements, view(number, flat, Memory.element(aval.dtype)), aval.dtype)
-    return Array(aval.shape, aval.dtype, memory, row_major(aval.shape), own_lane=lane)
 
 
 def _builder(eqn: Eqn, atoms: Sequence[Any], target: KernelTarget, tied: dict[int, int] | None = None) -> KernelBuilder:
@@ -282,7 +270,7 @@ def _emit(eqn: Eqn, operands: Sequence[Any], it: Interpreter, lanes: tuple[int, 
     def stored(aval: ShapedArray, number: int, result: bool, row: bool) -> Array:
         lane = lane_of(aval.shape[1:] if row else aval.shape, lanes)
         lane = (lane[0] + 1, lane[1]) if lane is not None and row else lane
-        return _memory(it.elements, aval, number, result, lane)
+        return Array.of(it.elements, number, aval, result=result, lane=lane)
 
     is_scan = eqn.primitive is cf.scan_p
     first_row = p["num_consts"] + p["num_carry"] if is_scan else len(eqn.inputs)
