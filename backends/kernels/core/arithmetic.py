@@ -161,6 +161,23 @@ class ArithMixin:
         """x * y + z, rounded once."""
         return self.emit(f"math.fma {x}, {self.const(y, x.type)}, {self.const(z, x.type)} : {x.type}", x.type)
 
+    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
+        """x * y + z of vectors, rounded once for floats."""
+        if is_float(x.type):
+            return self.emit(f"vector.fma {x}, {y}, {z} : {x.type}", x.type)
+        return self.add(self.mul(x, y), z)
+
+    def across(
+        self, state: Sequence[Value], merge: Callable[[list[Value], list[Value]], Sequence[Value]]
+    ) -> list[Value]:
+        """All lanes of some vectors as one, by halves: ``merge`` combines those of two halves."""
+        n = lanes(state[0].type)
+        while n > 1:
+            n //= 2
+            low, high = ([self.shuffle(x, x, range(k, k + n)) for x in state] for k in (0, n))
+            state = merge(low, high)
+        return [self.extract(x, 0) if lanes(x.type) else x for x in state]
+
     # -- vectors ---------------------------------------------------------------------------------------------
 
     def broadcast(self, x: Value, n: int) -> Value:

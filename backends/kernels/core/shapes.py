@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .builder import KernelBuilder
@@ -17,6 +17,14 @@ GROUP_ELEMENTS = 2048
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """The strides, in elements, of an array of ``shape`` without gaps, whose last dimension is contiguous."""
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def shorter(first: int, stop: int, most: int) -> Iterator[tuple[int, int]]:
+    """Where vectors begin and how long they are, powers of two up to ``most`` (one too), the longest first."""
+    while first < stop:
+        n = min(most, 1 << ((stop - first).bit_length() - 1))
+        yield first, n
+        first += n
 
 
 @dataclass(frozen=True)

@@ -304,6 +304,15 @@ def choose(b: KernelBuilder, condition: Value | Cx, x: Element, y: Element) -> E
     return b.select(condition, x, y)
 
 
+def across(e: Elements, x: Element, dtype: DType, combine: Callable[[Element, Element], Element]) -> Element:
+    """All lanes of an element combined, by halves."""
+
+    def merge(low: Sequence[Value], high: Sequence[Value]) -> list[Value]:
+        return e.parts(combine(e.joined(low), e.joined(high)), dtype)
+
+    return e.joined(e.b.across(e.parts(x, dtype), merge)) if width_of(x) else x
+
+
 def precedes(e: Elements, dtype: DType, order: Primitive, x: Element, than: Element) -> Value:
     """Whether x goes before an element met earlier in an argmax (`order`: gt) or argmin (lt); NaN goes first."""
     pair, flag = (dtype, dtype), dtypes.bool_

@@ -322,14 +322,7 @@ class Accumulator:
 
     def across(self, state: Sequence[Value]) -> list[Value]:
         """All lanes as one."""
-        n = lanes(state[0].type)
-        state = list(state)
-        while n > 1:
-            n //= 2
-            low = [self.b.shuffle(x, x, range(n)) for x in state]
-            high = [self.b.shuffle(x, x, range(n, 2 * n)) for x in state]
-            state = self.merge(low, high)
-        return [self.b.extract(x, 0) for x in state]
+        return self.b.across(state, self.merge)
 
     def result(self, state: Sequence[Value]) -> Element:
         """The reduction's value."""

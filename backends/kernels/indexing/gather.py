@@ -21,7 +21,7 @@ from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.errors import NoKernel
 from ..core.kernel import EMPTY, Kernel, Spec
-from ..core.shapes import row_major
+from ..core.shapes import row_major, shorter
 from ..core.target import KernelTarget
 from ..core.values import Value
 from .index_vectors import Components, IndexVectors, StoredVectors
@@ -233,11 +233,8 @@ class _Writer:
         b = self.b
         lanes = b.target.lanes(int(self.operand.dtype.word[1:]))
         if piece < lanes:
-            done = 0
-            while done < piece:
-                n = 1 << ((piece - done).bit_length() - 1)
+            for done, n in shorter(0, piece, lanes):
                 write(n, [(to + done, at + done)])
-                done += n
             return
         starts = [*range(0, piece - lanes + 1, lanes)]
         if piece % lanes:

@@ -24,7 +24,7 @@ from typing import Literal
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
-from ..core.shapes import row_major
+from ..core.shapes import row_major, shorter
 from ..core.target import KernelTarget
 from ..core.values import Value
 from ..elements.combiner import Combiner, Op
@@ -373,11 +373,8 @@ class _Writer:
         elif whole:
             with b.for_(0, whole, lanes) as loop:
                 self._elements(lanes, place, loop.index)
-        done = whole
-        while done < length:
-            n = 1 << ((length - done).bit_length() - 1)
+        for done, n in shorter(whole, length, lanes):
             self._elements(n, place, done)
-            done += n
 
     def _elements(self, n: int, place: _Place, offset: Value | int) -> None:
         b, dtype = self.b, self.operand.dtype

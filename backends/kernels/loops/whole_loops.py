@@ -21,6 +21,7 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
+from ..core.shapes import shorter
 from ..core.target import KernelTarget
 from ..core.values import Value
 from ..elements.operations import Elements, Expand
@@ -186,13 +187,7 @@ def _builder(eqn: Eqn, atoms: Sequence[Any], target: KernelTarget, tied: dict[in
 
 def chunks_of(size: int, lanes: int) -> list[Chunk]:
     """All of `size` lanes as vectors, the last ones shorter."""
-    out: list[Chunk] = []
-    at = 0
-    while at < size:
-        n = min(lanes, 1 << ((size - at).bit_length() - 1))
-        out.append(Chunk(at, n if n > 1 else 0))
-        at += n
-    return out
+    return [Chunk(at, n if n > 1 else 0) for at, n in shorter(0, size, lanes)]
 
 
 def _tied(eqn: Eqn, plan: Plan, unique: Sequence[Atom], free: frozenset[Atom]) -> dict[int, int]:

@@ -22,7 +22,7 @@ from quire.ir.primitives import structural as st
 from ..core.errors import NoKernel
 from ..core.values import Value
 from ..elements.monoids import REDUCTIONS, start_of
-from ..elements.operations import HALF, Element, choose, precedes, width_of
+from ..elements.operations import HALF, Element, across, choose, precedes, width_of
 from ..lazy.nodes import ZERO, Array, Lane, Node, view, without_ones
 from ..lazy.views import clamped
 from .interpreter import Interpreter, RegisterArray, axis_of, objects, rule
@@ -154,14 +154,7 @@ def _across(it: Interpreter, combine: Combine, chunks: Sequence[Element], dtype:
     widest = max(width_of(x) for x in chunks)
     out = [x for x in chunks if width_of(x) != widest]
     total = _tree(combine, [x for x in chunks if width_of(x) == widest])
-    width = widest
-    while width > 1:
-        half = width // 2
-        parts = it.elements.parts(total, dtype)
-        low, high = (it.elements.joined([it.b.shuffle(p, p, range(k, k + half)) for p in parts]) for k in (0, half))
-        total, width = combine(low, high), half
-    if widest:
-        total = it.elements.joined([it.b.extract(p, 0) for p in it.elements.parts(total, dtype)])
+    total = across(it.elements, total, dtype, combine)
     scalars: list[Element] = [total]
     for x in out:
         scalars.append(x if not width_of(x) else _across(it, combine, [x], dtype))
