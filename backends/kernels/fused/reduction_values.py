@@ -37,6 +37,10 @@ class Frame:
     values: dict[Any, Element] = field(default_factory=dict)
     across: bool = False
 
+    def along(self, reduced: Operand, width: int) -> Frame:
+        """The place at another index along the reduced axes."""
+        return Frame(self.outer, reduced, self.inner, width, self.level, across=self.across)
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -285,14 +289,14 @@ class Accumulator:
             return [*parts, *index]
         return parts
 
-    def add(self, state: Sequence[Value], at: Frame, index: Operand) -> list[Value]:
-        """With the operand's value at a place; `index` is the first lane's along the reduced axes."""
+    def add(self, state: Sequence[Value], at: Frame) -> list[Value]:
+        """With the operand's value at a place."""
         x = self.elements.lift(self.emitter.value(self.e.inputs[0], at), self.source, at.width)
         if self.source in HALF:
             x = self.elements.convert(x, self.source, dtypes.float32)
         if not self.arg:
             return self.merge(state, self.elements.parts(x, self.wide, at.width))
-        i = self.b.cast(self.b.index(index), "i32")
+        i = self.b.cast(self.b.index(at.reduced), "i32")
         if at.width:
             i = self.b.broadcast(i, at.width)
             if self.emitter.cluster.space.inner == 1 and not at.across:
