@@ -21,9 +21,9 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Jaxpr, Literal
 
 from ..core.errors import NoKernel
-from ..core.values import Operand, Value
+from ..core.values import Operand, Value, vector
 from ..elements.memory import Memory
-from ..elements.operations import Element, Elements, width_of
+from ..elements.operations import Element, Elements, value_type, width_of
 from ..lazy.nodes import ZERO, Array, Index, Ix, Lane, Node, Reader, Vec
 from ..lazy.random import RANDOM
 from ..lazy.schedule import Rules, Schedule, number
@@ -81,6 +81,20 @@ class RegisterArray(Node):
         if lane is not None:
             at[lane[0] : sum(lane)] = [reader.chunk]
         return self.data[tuple(i if n > 1 else 0 for i, n in zip(at, self.data.shape))]
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a carried array is made of."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    lane: Lane
+
+    @staticmethod
+    def of(x: Node) -> Form:
+        """The form of an array."""
+        return Form(x.shape, x.dtype, x.lane)
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,20 +363,22 @@ class Interpreter(Schedule):
         assert self.space is not None
         return self.space.chunks[index[lane[0]]].width
 
-    def tile_of(self, values: Sequence[Value], shape: tuple[int, ...], dtype: DType, lane: Lane) -> RegisterArray:
-        """The tile that consists of these values."""
-        data = objects(full_shape(shape, lane, self.space))
-        n = Memory.numbers(dtype)
-        for k, index in enumerate(np.ndindex(data.shape)):
-            data[index] = self.elements.joined(values[k * n : k * n + n])
-        return RegisterArray(shape, dtype, data, lane)
+    def types_of(self, form: Form) -> list[str]:
+        """The types of the values that an array of a form consists of."""
+        sizes = full_shape(form.shape, form.lane, self.space)
+        if math.prod(sizes) > 4 * MOST_ELEMENTS:
+            raise NoKernel(f"{dtypes.SHORT[form.dtype]}{list(form.shape)} has too many elements for registers")
+        elem, numbers = value_type(form.dtype), Memory.numbers(form.dtype)
+        widths = (self.width_at(index, form.lane) for index in np.ndindex(*sizes))
+        return [vector(w, elem) if w else elem for w in widths for _ in range(numbers)]
 
-    def placeholder(self, shape: tuple[int, ...], dtype: DType, lane: Lane) -> RegisterArray:
-        """A tile of values that are not there, to find out what is done with them."""
-        data = objects(full_shape(shape, lane, self.space))
-        if data.size > 4 * MOST_ELEMENTS:
-            raise NoKernel(f"{dtypes.SHORT[dtype]}{list(shape)} has too many elements for registers")
+    def tile_of(self, values: Iterator[Value], form: Form) -> RegisterArray:
+        """The tile of a form that consists of the next of these values."""
+        data = objects(full_shape(form.shape, form.lane, self.space))
         for index in np.ndindex(data.shape):
-            lifted = self.elements.parts(0, dtype, self.width_at(index, lane))
-            data[index] = self.elements.joined([Value(self.b, "%none", v.type) for v in lifted])
-        return RegisterArray(shape, dtype, data, lane)
+            data[index] = self.elements.joined([next(values) for _ in range(Memory.numbers(form.dtype))])
+        return RegisterArray(form.shape, form.dtype, data, form.lane)
+
+    def placeholder(self, form: Form) -> RegisterArray:
+        """A tile of values that are not there, to find out what is done with them."""
+        return self.tile_of((Value(self.b, "%none", t) for t in self.types_of(form)), form)

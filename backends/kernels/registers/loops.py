@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from quire.ir import dtypes
-from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
@@ -19,27 +17,13 @@ from quire.ir.primitives import structural as st
 
 from ..core.errors import NoKernel
 from ..core.values import Operand, Value
-from ..lazy.nodes import Array, Ix, Lane, Node, row
+from ..lazy.nodes import Array, Ix, Node, row
 from ..lazy.schedule import branches, chosen
 from . import rules as rules  # imported for its rules
-from .interpreter import MOST_ELEMENTS, Interpreter, RegisterArray, lane_of, objects, rule
+from .interpreter import MOST_ELEMENTS, Form, Interpreter, RegisterArray, lane_of, rule
 
 #: Scans of so many steps inside a kernel are written out.
 UNROLLED = 8
-
-
-@dataclass(frozen=True)
-class Form:
-    """What a carried array is made of."""
-
-    shape: tuple[int, ...]
-    dtype: DType
-    lane: Lane
-
-    @staticmethod
-    def of(x: Node) -> Form:
-        """The form of an array."""
-        return Form(x.shape, x.dtype, x.lane)
 
 
 def flatten(it: Interpreter, tiles: Sequence[Node], forms: Sequence[Form]) -> list[Value]:
@@ -49,14 +33,8 @@ def flatten(it: Interpreter, tiles: Sequence[Node], forms: Sequence[Form]) -> li
 
 def unflatten(it: Interpreter, values: Sequence[Value], forms: Sequence[Form]) -> list[RegisterArray]:
     """The arrays that are made of these values."""
-    tiles: list[RegisterArray] = []
-    at = 0
-    for form in forms:
-        like = it.placeholder(form.shape, form.dtype, form.lane)
-        n = like.data.size * (2 if dtypes.is_complex(form.dtype) else 1)
-        tiles.append(it.tile_of(values[at : at + n], form.shape, form.dtype, form.lane))
-        at += n
-    return tiles
+    rest = iter(values)
+    return [it.tile_of(rest, form) for form in forms]
 
 
 def stable_forms(it: Interpreter, init: Sequence[Node], step: Any) -> list[Form]:
@@ -67,7 +45,7 @@ def stable_forms(it: Interpreter, init: Sequence[Node], step: Any) -> list[Form]
     forms = [_initial(it, x) for x in init]
     while it.space is not None and forms:
         with it.b.discarded():
-            out = step([it.placeholder(f.shape, f.dtype, f.lane) for f in forms])
+            out = step([it.placeholder(f) for f in forms])
         new = [f if x.lane is None or f.lane is not None else Form.of(x) for f, x in zip(forms, out, strict=True)]
         if new == forms:
             break
@@ -227,13 +205,6 @@ def cond(it: Interpreter, eqn: Eqn, index: Node, *args: Node) -> Sequence[Node]:
         with it.b.discarded():
             found = [Form.of(x) for x in it.run(branch, args)]
         forms = [b if a.lane is None else a for a, b in zip(forms or found, found)]
-    types = [v.type for f in forms for v in _types(it, f)]
+    types = [t for form in forms for t in it.types_of(form)]
     values = chosen(it.b, which, types, len(jaxprs) - 1, lambda k: flatten(it, it.run(jaxprs[k], args), forms))
     return unflatten(it, values, forms)
-
-
-def _types(it: Interpreter, form: Form) -> list[Value]:
-    tile = it.placeholder(form.shape, form.dtype, form.lane)
-    data = objects((math.prod(tile.data.shape),))
-    data[:] = tile.data.reshape(-1)
-    return [v for x in data for v in it.elements.parts(x, form.dtype)]

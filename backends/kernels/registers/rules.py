@@ -25,7 +25,7 @@ from ..elements.monoids import REDUCTIONS, start_of
 from ..elements.operations import HALF, Element, across, choose, precedes, width_of
 from ..lazy.nodes import ZERO, Array, Lane, Node, view, without_ones
 from ..lazy.views import clamped
-from .interpreter import Interpreter, RegisterArray, axis_of, objects, rule
+from .interpreter import Interpreter, RegisterArray, axis_of, full_shape, objects, rule
 
 #: The most products of one contraction that are written out.
 MOST_PRODUCTS = 1024
@@ -79,22 +79,17 @@ def concatenate(it: Interpreter, eqn: Eqn, *xs: Node) -> list[RegisterArray]:
 def pad(it: Interpreter, eqn: Eqn, x: Node, value: Node) -> list[RegisterArray]:
     """The elements with others around and between them, but not along lanes."""
     t, filler = it.in_registers(x), it.in_registers(value).scalar
-    shape, data = list(t.shape), it.full(t)
-    for d, (low, high, interior) in enumerate(eqn.params["padding_config"]):
-        if (low, high, interior) == (0, 0, 0):
-            continue
-        if _in_lane(d, t.lane):
-            raise NoKernel("lanes are padded")
-        axis, n = axis_of(d, t.lane), t.shape[d]
-        size = eqn.outputs[0].aval.shape[d]
-        out = objects((*data.shape[:axis], size, *data.shape[axis + 1 :]))
-        out.fill(filler)
-        for i in range(n):
-            at = low + i * (interior + 1)
-            if 0 <= at < size:
-                out[(slice(None),) * axis + (at,)] = data[(slice(None),) * axis + (i,)]
-        data, shape[d] = out, size
-    return [RegisterArray(tuple(shape), t.dtype, data, t.lane)]
+    config, shape = eqn.params["padding_config"], eqn.outputs[0].aval.shape
+    if any(c != (0, 0, 0) and _in_lane(d, t.lane) for d, c in enumerate(config)):
+        raise NoKernel("lanes are padded")
+    data, out = it.full(t), objects(full_shape(shape, t.lane, it.space))
+    out.fill(filler)
+    by_axis = {axis_of(d, t.lane): (low, interior + 1) for d, (low, _, interior) in enumerate(config)}
+    for index in np.ndindex(data.shape):
+        to = tuple(by_axis[axis][0] + i * by_axis[axis][1] for axis, i in enumerate(index))
+        if all(0 <= i < n for i, n in zip(to, out.shape)):
+            out[to] = data[index]
+    return [RegisterArray(shape, t.dtype, out, t.lane)]
 
 
 @rule(st.tile_p)
@@ -114,19 +109,15 @@ def iota(it: Interpreter, eqn: Eqn) -> list[RegisterArray]:
     """Numbers known while the kernel is built; along lanes, vectors of places. Raises NoKernel for many numbers."""
     shape, d, dtype = tuple(eqn.params["shape"]), eqn.params["dimension"], eqn.outputs[0].aval.dtype
     space = it.space
-    count = 0 if space is None else len(space.shape)
-    places = [] if space is None else [k for k in range(len(shape)) if shape[k : k + count] == space.shape]
-    if places and shape[d] > 1 and any(k <= d < k + count for k in places):
-        assert space is not None
-        first = next(k for k in places if k <= d < k + count)
-        inner = math.prod(shape[d + 1 : first + count])
-        data = objects([1] * (len(shape) - count + 1))
-        lane = (first, count)
-        data = objects([len(space.chunks) if a == first else 1 for a in range(len(shape) - count + 1)])
-        for index in np.ndindex(data.shape):
-            number = it.b.urem(it.b.udiv(it.lane_numbers(space.chunks[index[first]], "i32"), inner), shape[d])
-            data[index] = it.elements.convert(number, dtypes.int32, dtype)
-        return [RegisterArray(shape, dtype, data, lane)]
+    if space is not None and shape[d] > 1:
+        count = len(space.shape)
+        lanes = [(k, count) for k in range(d + 1) if k + count > d and shape[k : k + count] == space.shape]
+        if lanes:
+            data = objects([len(space.chunks) if k == lanes[0][0] else 1 for k in range(len(shape) - count + 1)])
+            for number, chunk in zip(np.ndindex(data.shape), space.chunks):
+                place = it.b.udiv(it.lane_numbers(chunk, "i32"), math.prod(shape[d + 1 : sum(lanes[0])]))
+                data[number] = it.elements.convert(it.b.urem(place, shape[d]), dtypes.int32, dtype)
+            return [RegisterArray(shape, dtype, data, lanes[0])]
     if shape[d] > 256:
         raise NoKernel(f"iota of {shape[d]} numbers")
     data = objects([n if k == d else 1 for k, n in enumerate(shape)])
