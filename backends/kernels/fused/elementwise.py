@@ -26,7 +26,7 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
-from ..core.shapes import row_major
+from ..core.shapes import place_of, spread
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Operand, Value
 from ..elements.memory import Memory
@@ -95,6 +95,10 @@ class _Broadcast:
     run: int
     contiguous: bool
 
+    def place(self, b: KernelBuilder, flat: Value) -> Value:
+        """The place in the operand of a flat index."""
+        return place_of(b, flat, self.shape, self.strides)
+
 
 class ElementwiseCluster:
     """What a cluster computes, and how its broadcasts are read."""
@@ -128,10 +132,7 @@ class ElementwiseCluster:
 
 def _broadcast(shape: Sequence[int], dims: Sequence[int], out: Var) -> _Broadcast:
     full = out.aval.shape
-    strides = [0] * len(full)
-    for d, n, stride in zip(dims, shape, row_major(shape)):
-        if n == full[d]:
-            strides[d] = stride if n != 1 else 0
+    strides = spread(shape, dims, full)
     run, contiguous = 1, None
     for d in reversed(range(len(full))):
         if full[d] == 1:
@@ -249,7 +250,7 @@ class ElementwiseEmitter:
         if v in at.bases:
             assert at.row is not None
             return memory.load(at.bases[v] + at.row if isinstance(at.bases[v], Value) else at.row, at.width)
-        places = self.place(broadcast, self._indices(at))
+        places = broadcast.place(self.b, self._indices(at))
         if not at.width:
             return memory.load(self.b.cast(places, "index"))
         single = [
@@ -264,29 +265,6 @@ class ElementwiseEmitter:
         if not at.width:
             return first
         return self.b.broadcast(first, at.width) + self.b.const_vector(range(at.width), "i32")
-
-    def place(self, broadcast: _Broadcast, flat: Value) -> Value:
-        """The place in an operand of a flat index."""
-        place: Value | None = None
-        below = 1  # elements of what follows the dimension
-        merged = 1  # extent of neighbouring dimensions that lie in memory like one
-        first = 0
-        dims = [d for d in reversed(range(len(broadcast.shape))) if broadcast.shape[d] != 1]
-        for k, d in enumerate(dims):
-            stride, extent = broadcast.strides[d], broadcast.shape[d]
-            first, merged = (stride, extent) if merged == 1 else (first, merged * extent)
-            after = broadcast.strides[dims[k + 1]] if k + 1 < len(dims) else None
-            if after is not None and after == first * merged:  # also two that are not in the operand
-                continue
-            if first:
-                index = self.b.udiv(flat, below)
-                if after is not None:
-                    index = self.b.urem(index, merged)
-                term = index * first
-                place = term if place is None else place + term
-            below, merged = below * merged, 1
-        assert place is not None
-        return place
 
     def _iota(self, e: Eqn, at: Place) -> Element:
         shape, dim, dtype = e.params["shape"], e.params["dimension"], e.params["dtype"]
@@ -357,7 +335,7 @@ def _by_rows(
         for e in cluster.jaxpr.eqns:
             broadcast = cluster.broadcasts.get(e.outputs[0])
             if broadcast is not None:
-                base = b.cast(emitter.place(broadcast, at_row), "index")
+                base = b.cast(broadcast.place(b, at_row), "index")
                 if broadcast.contiguous:
                     bases[e.outputs[0]] = base
                 else:

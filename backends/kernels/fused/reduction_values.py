@@ -14,7 +14,7 @@ from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
-from ..core.shapes import row_major
+from ..core.shapes import place_of, spread, step_of
 from ..core.values import Buffer, Operand, Value, lanes
 from ..elements.memory import Memory
 from ..elements.monoids import REDUCTIONS, neutral
@@ -142,14 +142,11 @@ class ReductionEmitter:
         space, shape = self.cluster.space, a.aval.shape
         if self.inputs[a] in self.starts:
             return self.inputs[a].load(self.place(at, self.inputs[a]), at.width)
-        strides = [0] * len(space.shape)
-        for d, n, stride in zip(dims, shape, row_major(shape)):
-            if n == space.shape[d]:
-                strides[d] = stride
-            elif n != 1:
-                raise NoKernel(f"a broadcast of {a.aval.short()}")
+        if any(n not in (1, space.shape[d]) for d, n in zip(dims, shape)):
+            raise NoKernel(f"a broadcast of {a.aval.short()}")
+        strides = spread(shape, dims, space.shape)
         if at.across:
-            step = _step(space.shape, (0, space.first), strides)
+            step = step_of(space.shape[: space.first], strides[: space.first])
             if step is None:
                 raise NoKernel(f"{a.aval.short()} has no one stride across rows")
             place = at.outer * step + self._linear(at.reduced, space.first, space.last, strides)
@@ -162,7 +159,7 @@ class ReductionEmitter:
         place = base + along + inner if isinstance(base, Value) else along + inner + base
         if not at.width or not any(strides[slice(*vector_dims)]):
             return self.inputs[a].load(place)
-        if _step(space.shape, vector_dims, strides) != 1:
+        if step_of(space.shape[slice(*vector_dims)], strides[slice(*vector_dims)]) != 1:
             raise NoKernel(f"{a.aval.short()} is not contiguous along vectors")
         return self.inputs[a].load(place, at.width)
 
@@ -174,20 +171,11 @@ class ReductionEmitter:
 
     def _linear(self, index: Operand, first: int, last: int, strides: Sequence[int]) -> Operand:
         """The flat place of the index of some dimensions."""
-        shape = self.cluster.space.shape
-        if not any(strides[first:last]):
+        shape, strides = self.cluster.space.shape[first:last], strides[first:last]
+        if not any(strides):
             return 0
-        step = _step(shape, (first, last), strides)
-        if step is not None:
-            return index * step
-        place: Operand = 0
-        rest = index if isinstance(index, Value) else self.b.index(index)
-        for d in range(last - 1, first - 1, -1):
-            i = self.b.urem(rest, shape[d]) if d > first else rest
-            rest = self.b.udiv(rest, shape[d])
-            if strides[d]:
-                place = i * strides[d] + place
-        return place
+        step = step_of(shape, strides)
+        return place_of(self.b, self.b.index(index), shape, strides) if step is None else index * step
 
     def place(self, at: Frame, memory: Memory | None = None) -> Operand:
         """The flat place of a frame in an array of the space, or in a row of the workgroup's own."""
@@ -247,21 +235,6 @@ class ReductionEmitter:
 
 def _is_zero(x: Operand) -> bool:
     return isinstance(x, int) and x == 0
-
-
-def _step(shape: Sequence[int], dims: tuple[int, int], strides: Sequence[int]) -> int | None:
-    """The distance of neighbours where some dimensions lie in memory like one."""
-    step = None
-    extent = 1
-    for d in range(dims[1] - 1, dims[0] - 1, -1):
-        if shape[d] == 1:
-            continue
-        if step is None:
-            step = strides[d]
-        elif strides[d] != step * extent:
-            return None
-        extent *= shape[d]
-    return step if step is not None else 0
 
 
 class Accumulator:

@@ -191,7 +191,10 @@ class _Writer:
             to, at = to + index * axis.result, at + _scaled(index, axis.operand)
             if axis.batch is not None:
                 place[axis.batch] = index
-        inside, start = self._start([place[d] for d in range(len(place))])
+        vector, shape = [place[d] for d in range(len(place))], self.operand.shape
+        inside, start, _ = self.vectors.window(
+            vector, self.dims.start_index_map, shape, self.sizes, self.mode == "clip"
+        )
         to, at = to * self.operand.dtype.words + part, (at + start) * self.operand.dtype.words + part
         if inside is None:
             self._loops(window, to, at, piece, self._copied)
@@ -200,24 +203,6 @@ class _Writer:
             self._loops(window, to, at, piece, self._copied)
             branch.else_()
             self._loops(window, to, at, piece, self._filled)
-
-    def _start(self, place: Sequence[Value]) -> tuple[Value | None, Value]:
-        """Whether the window of an index vector lies inside (None: it is moved there), and where it begins."""
-        b, dtype = self.b, self.indices.spec.dtype
-        at, inside = b.index(0), None
-        strides = row_major(self.operand.shape)
-        for k, d in enumerate(self.dims.start_index_map):
-            index = b.cast(self.vectors.component(place, k), "i64", signed=dtype.kind == "int")
-            limit = self.operand.shape[d] - self.sizes[d]
-            if self.mode == "fill":
-                fits = b.cmp("ule", index, limit)  # a negative index is a huge unsigned one
-                inside = fits if inside is None else inside & fits
-            elif dtype.kind == "int":
-                index = b.smin(b.smax(index, 0), limit)
-            else:
-                index = b.umin(index, limit)
-            at = at + b.cast(index, "index") * strides[d]
-        return inside, at
 
     def _loops(self, window: Sequence[Axis], to: Value, at: Value, piece: int, write: Write) -> None:
         words = self.operand.dtype.words

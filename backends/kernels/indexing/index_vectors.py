@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Jaxpr
 from quire.ir.primitives import structural as st
@@ -13,6 +14,7 @@ from quire.ir.primitives import structural as st
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Spec
+from ..core.shapes import row_major
 from ..core.values import Value
 from ..elements.operations import Elements, Expand
 from ..lazy.nodes import ZERO, Array, Elementwise, Iota, Ix, Node, Number, Reader, View, view
@@ -51,6 +53,30 @@ class Components:
         assert isinstance(out, Value)
         return out
 
+    def window(
+        self, place: Sequence[Value], dims: Sequence[int], shape: Sequence[int], sizes: Sequence[int], moved: bool,
+        component: int = 0,
+    ) -> tuple[Value | None, Value, Value]:  # fmt: skip
+        """Of the window that a vector says: whether it lies inside, where it begins, and one component, as far as it does.
+
+        The components are indices of these dimensions of a row-major array of `shape`, the window has these `sizes`.
+        With ``moved`` a window is moved inside, and None says that all are there.
+        """
+        b, strides = self.elements.b, row_major(shape)
+        at, along, inside = b.index(0), b.index(0), None
+        for k, d in enumerate(dims):
+            signed, limit = not dtypes.is_unsigned(self.nodes[k].dtype), shape[d] - sizes[d]
+            index = b.cast(self.component(place, k), "i64", signed=signed)
+            if not moved:
+                fits = b.cmp("ule", index, limit)  # a negative index is a huge unsigned one
+                inside = fits if inside is None else inside & fits
+            else:
+                index = b.smin(b.smax(index, 0), limit) if signed else b.umin(index, limit)
+            index = b.cast(index, "index")
+            along = index if k == component else along
+            at = at + index * strides[d]
+        return inside, at, along
+
 
 def _taken_apart(node: Node, d: int) -> list[Node]:
     """The parts of a node along a dimension; itself where that is not a dimension of it."""
@@ -81,7 +107,7 @@ class StoredVectors:
 
     def opened(self, b: KernelBuilder, first: int) -> Components:
         """It in a kernel."""
-        elements = Elements(b, lambda p, dtypes, params: None)
+        elements = Elements(b, lambda p, operands, params: None)
         array = Array.of(elements, first, ShapedArray(self.spec.shape, self.spec.dtype.numpy()))
         d = len(self.spec.shape) - 1 if self.vector_dim is None else self.vector_dim
         return Components(elements, _taken_apart(array, d))

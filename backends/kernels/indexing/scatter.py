@@ -326,26 +326,9 @@ class _Writer:
     def _start(self, place: _Place, component: int = 0) -> tuple[Value | None, Value, Value]:
         """Read an index vector: whether its window lies inside (None: always), how far from a place it begins, and one
         of its components, as far as it lies inside."""
-        b, dims, dtype = self.b, self.dims, self.indices.spec.dtype
-        signed = dtype.kind == "int"
-        sizes = window_sizes(self.operand, self.updates, dims)
-        strides = row_major(self.operand.shape)
-        at, along = b.index(0), b.index(0)
-        inside: Value | None = None
-        for k, d in enumerate(dims.scatter_dims_to_operand_dims):
-            index = b.cast(self.vectors.component(self._vector(place), k), "i64", signed=signed)
-            limit = self.operand.shape[d] - sizes[d]
-            if self.mode == "drop":
-                fits = b.cmp("ule", index, limit)  # a negative index is a huge unsigned one
-                inside = fits if inside is None else inside & fits
-            elif signed:
-                index = b.smin(b.smax(index, 0), limit)
-            else:
-                index = b.umin(index, limit)
-            index = b.cast(index, "index")
-            along = index if k == component else along
-            at = at + index * strides[d]
-        return inside, at, along
+        sizes, dims = window_sizes(self.operand, self.updates, self.dims), self.dims.scatter_dims_to_operand_dims
+        moved = self.mode == "clip"
+        return self.vectors.window(self._vector(place), dims, self.operand.shape, sizes, moved, component)
 
     def _vector(self, place: _Place) -> list[Value]:
         """The place of an index vector; dimensions of size 1 have no loop."""
