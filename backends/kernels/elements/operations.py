@@ -509,6 +509,3 @@ _RULES: dict[Primitive, Rule] = {
 
 #: Functions with a short form for moderate operands and the formula for others.
 BRANCHING: dict[Primitive, Callable[..., Value]] = {ew.sin_p: sine, ew.cos_p: cosine}
-
-#: Primitives that are emitted element by element; those with a formula are found by `expand`.
-ELEMENTWISE = frozenset((*_RULES, *_SAME, ew.select_n_p, ew.convert_element_type_p, ew.bitcast_convert_type_p))
