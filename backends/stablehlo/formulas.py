@@ -24,11 +24,12 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 
 from ..kernels.core.errors import NoKernel
-from ..kernels.fused import complex_elementwise
+from ..kernels.fused.elementwise import complex_kernel
 from ..targets import Target
 from . import hlo
 from .kernel_calls import attempt, call
-from .lowering import FORMULAS, Ctx, LoweringRule, formula_of, lowering, traced_rule
+from .loop_kernels import expander
+from .lowering import FORMULAS, Ctx, LoweringRule, lowering, traced_rule
 
 HALF = (dtypes.float16, dtypes.bfloat16)
 
@@ -282,17 +283,11 @@ def by_dtype(
 
 def _complex_kernel(ctx: Ctx, p: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any | None:
     """A function of complex arrays as a kernel, where there is one."""
-
-    def expand(p: Primitive, in_dtypes: Sequence[DType], params: Mapping[str, Any]) -> Any:
-        return formula_of(p, [ShapedArray((), d) for d in in_dtypes], params, ctx.target)
-
     kernel = attempt(
         ctx,
-        lambda target: complex_elementwise.complex_elementwise(
-            p, params, ctx.avals_in, ctx.avals_out[0], target, expand
-        ),
+        lambda target: complex_kernel(p, params, ctx.avals_in, ctx.avals_out[0], target, expander(ctx.target)),
     )
-    return None if isinstance(kernel, NoKernel) else call(ctx, kernel, operands)[0]
+    return None if isinstance(kernel, NoKernel) else call(ctx, kernel.kernel, operands, kernel.scalars)[0]
 
 
 def _through_float32(ctx: Ctx, operands: tuple[Any, ...], rule: LoweringRule | None, params: dict[str, Any]) -> Any:

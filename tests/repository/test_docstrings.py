@@ -13,7 +13,9 @@ TABLES = frozenset(
     ("jvp", "transpose", "batching", "partial_eval", "reference", "lowering", "rule", "rule_of", "_rule")
 )
 # What a subclass of a documented class does in its place.
-OVERRIDES = frozenset(("Pass.apply", "Trace.bind", "Trace.capture", "Node.read", "Node.inputs", "Node.cost"))
+OVERRIDES = frozenset(
+    ("Pass.apply", "Trace.bind", "Trace.capture", "Node.read", "Node.inputs", "Node.cost", "Node.lane", "Node.varies")
+)
 
 
 def is_a_rule(node: ast.AST) -> bool:

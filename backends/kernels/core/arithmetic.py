@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .values import Operand, Value, element, is_float, lanes, like, vector, width
+
+
+def _binary(op: str, meaning: str) -> Callable[[ArithMixin, Operand, Operand], Value]:
+    """The method of an operation of the arith dialect; `meaning` is its docstring."""
+
+    def method(self: ArithMixin, x: Operand, y: Operand) -> Value:
+        return self.binary(op, x, y)
+
+    method.__doc__ = meaning
+    return method
 
 
 class ArithMixin:
@@ -29,13 +39,14 @@ class ArithMixin:
             return self.const(x, y.type), y
         raise TypeError("one operand must be a kernel value")
 
-    def _binary(self, op: str, x: Operand, y: Operand) -> Value:
+    def binary(self, op: str, x: Operand, y: Operand) -> Value:
+        """An operation of the arith dialect by its name."""
         a, b = self._pair(x, y)
         return self.emit(f"arith.{op} {a}, {b} : {a.type}", a.type)
 
     def _signed(self, integer: str, floating: str, x: Operand, y: Operand) -> Value:
         a, b = self._pair(x, y)
-        return self._binary(floating if is_float(a.type) else integer, a, b)
+        return self.binary(floating if is_float(a.type) else integer, a, b)
 
     # -- numbers ---------------------------------------------------------------------------------------------
 
@@ -59,55 +70,27 @@ class ArithMixin:
                 return a
         return self._signed("muli", "mulf", x, y)
 
-    def div(self, x: Operand, y: Operand) -> Value:
-        """Float quotient."""
-        return self._binary("divf", x, y)
+    div = _binary("divf", "Float quotient.")
 
     def udiv(self, x: Operand, y: Operand) -> Value:
         """Unsigned integer quotient (indices are never negative here)."""
-        return x if isinstance(y, int) and y == 1 and isinstance(x, Value) else self._binary("divui", x, y)
+        return x if isinstance(y, int) and y == 1 and isinstance(x, Value) else self.binary("divui", x, y)
 
     def urem(self, x: Operand, y: Operand) -> Value:
         """Unsigned integer remainder."""
         if isinstance(y, int) and y == 1 and isinstance(x, Value):
             return self.const(0, x.type)
-        return self._binary("remui", x, y)
+        return self.binary("remui", x, y)
 
-    def smin(self, x: Operand, y: Operand) -> Value:
-        """Signed minimum."""
-        return self._binary("minsi", x, y)
-
-    def smax(self, x: Operand, y: Operand) -> Value:
-        """Signed maximum."""
-        return self._binary("maxsi", x, y)
-
-    def umin(self, x: Operand, y: Operand) -> Value:
-        """Unsigned minimum."""
-        return self._binary("minui", x, y)
-
-    def umax(self, x: Operand, y: Operand) -> Value:
-        """Unsigned maximum."""
-        return self._binary("maxui", x, y)
-
-    def fmax(self, x: Operand, y: Operand) -> Value:
-        """Float maximum; NaN if either is."""
-        return self._binary("maximumf", x, y)
-
-    def fmin(self, x: Operand, y: Operand) -> Value:
-        """Float minimum; NaN if either is."""
-        return self._binary("minimumf", x, y)
-
-    def sdiv(self, x: Operand, y: Operand) -> Value:
-        """Signed integer quotient, toward zero; undefined for a divisor of 0 and for overflow."""
-        return self._binary("divsi", x, y)
-
-    def srem(self, x: Operand, y: Operand) -> Value:
-        """Signed integer remainder; undefined where :meth:`sdiv` is."""
-        return self._binary("remsi", x, y)
-
-    def frem(self, x: Operand, y: Operand) -> Value:
-        """Float remainder with the sign of x."""
-        return self._binary("remf", x, y)
+    smin = _binary("minsi", "Signed minimum.")
+    smax = _binary("maxsi", "Signed maximum.")
+    umin = _binary("minui", "Unsigned minimum.")
+    umax = _binary("maxui", "Unsigned maximum.")
+    fmax = _binary("maximumf", "Float maximum; NaN if either is.")
+    fmin = _binary("minimumf", "Float minimum; NaN if either is.")
+    sdiv = _binary("divsi", "Signed integer quotient, toward zero; undefined for a divisor of 0 and for overflow.")
+    srem = _binary("remsi", "Signed integer remainder; undefined where :meth:`sdiv` is.")
+    frem = _binary("remf", "Float remainder with the sign of x.")
 
     def convert(self, op: str, x: Value, elem: str) -> Value:
         """A conversion between kinds by its name: sitofp, uitofp, fptosi."""
@@ -119,29 +102,19 @@ class ArithMixin:
 
     # -- bits ------------------------------------------------------------------------------------------------
 
-    def and_(self, x: Operand, y: Operand) -> Value:
-        """Bitwise and."""
-        return self._binary("andi", x, y)
-
-    def or_(self, x: Operand, y: Operand) -> Value:
-        """Bitwise or."""
-        return self._binary("ori", x, y)
-
-    def xor(self, x: Operand, y: Operand) -> Value:
-        """Bitwise exclusive or."""
-        return self._binary("xori", x, y)
+    and_ = _binary("andi", "Bitwise and.")
+    or_ = _binary("ori", "Bitwise or.")
+    xor = _binary("xori", "Bitwise exclusive or.")
 
     def shl(self, x: Operand, y: Operand) -> Value:
         """Shift to the left."""
-        return x if isinstance(y, int) and y == 0 and isinstance(x, Value) else self._binary("shli", x, y)
+        return x if isinstance(y, int) and y == 0 and isinstance(x, Value) else self.binary("shli", x, y)
 
     def shrl(self, x: Operand, y: Operand) -> Value:
         """Shift to the right, zeros enter."""
-        return x if isinstance(y, int) and y == 0 and isinstance(x, Value) else self._binary("shrui", x, y)
+        return x if isinstance(y, int) and y == 0 and isinstance(x, Value) else self.binary("shrui", x, y)
 
-    def shra(self, x: Operand, y: Operand) -> Value:
-        """Shift to the right, the sign enters."""
-        return self._binary("shrsi", x, y)
+    shra = _binary("shrsi", "Shift to the right, the sign enters.")
 
     # -- choice ----------------------------------------------------------------------------------------------
 
@@ -187,6 +160,23 @@ class ArithMixin:
     def fma(self, x: Value, y: Operand, z: Operand) -> Value:
         """x * y + z, rounded once."""
         return self.emit(f"math.fma {x}, {self.const(y, x.type)}, {self.const(z, x.type)} : {x.type}", x.type)
+
+    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
+        """x * y + z of vectors, rounded once for floats."""
+        if is_float(x.type):
+            return self.emit(f"vector.fma {x}, {y}, {z} : {x.type}", x.type)
+        return self.add(self.mul(x, y), z)
+
+    def across(
+        self, state: Sequence[Value], merge: Callable[[list[Value], list[Value]], Sequence[Value]]
+    ) -> list[Value]:
+        """All lanes of some vectors as one, by halves: ``merge`` combines those of two halves."""
+        n = lanes(state[0].type)
+        while n > 1:
+            n //= 2
+            low, high = ([self.shuffle(x, x, range(k, k + n)) for x in state] for k in (0, n))
+            state = merge(low, high)
+        return [self.extract(x, 0) if lanes(x.type) else x for x in state]
 
     # -- vectors ---------------------------------------------------------------------------------------------
 

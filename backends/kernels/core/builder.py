@@ -311,8 +311,8 @@ class KernelBuilder(ArithMixin):
         """What :meth:`stack` has given."""
         return self._stack
 
-    def more_scratch(self, spec: Spec, shape: Sequence[int], elem: str) -> Buffer:
-        """One more scratch result of the kernel, as memory."""
+    def more_scratch(self, spec: Spec, shape: Sequence[int] | None = None, elem: str | None = None) -> Buffer:
+        """One more scratch result of the kernel, as memory; ``shape`` and ``elem`` reinterpret its bytes."""
         self.results = (*self.results, spec)
         self._scratch += 1
         self._bindings += 1

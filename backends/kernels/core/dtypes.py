@@ -106,11 +106,6 @@ def dtype_of(dtype: DType | str | np.dtype | type) -> DType:
     return found
 
 
-def float_bits(scalar: str) -> int:
-    """Width of an MLIR float or integer type."""
-    return 16 if scalar == "bf16" else int(scalar[1:])
-
-
 # (quiet NaN, infinity) bit patterns; the sign bit is the top bit of the width.
 FLOAT_PATTERNS: dict[str, tuple[int, int]] = {
     "f16": (0x7E00, 0x7C00),

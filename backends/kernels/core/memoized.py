@@ -40,6 +40,3 @@ def memoized(maxsize: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return kept
 
     return decorate
-
-
-__all__ = ["memoized"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .builder import KernelBuilder
@@ -17,6 +17,63 @@ GROUP_ELEMENTS = 2048
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """The strides, in elements, of an array of ``shape`` without gaps, whose last dimension is contiguous."""
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def spread(shape: Sequence[int], dims: Sequence[int], over: Sequence[int]) -> list[int]:
+    """The strides of a row-major array of ``shape`` along the dimensions of the shape ``over`` that it is spread over.
+
+    ``dims`` are its own dimensions there; along others, and where it has one element, neighbours are the same one.
+    """
+    strides = [0] * len(over)
+    for d, n, stride in zip(dims, shape, row_major(shape)):
+        if n == over[d] != 1:
+            strides[d] = stride
+    return strides
+
+
+def step_of(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """The distance of neighbours where all dimensions lie in memory like one; else None."""
+    step, extent = None, 1
+    for n, stride in reversed(list(zip(shape, strides))):
+        if n == 1:
+            continue
+        if step is None:
+            step = stride
+        elif stride != step * extent:
+            return None
+        extent *= n
+    return step or 0
+
+
+def place_of(b: KernelBuilder, flat: Value, shape: Sequence[int], strides: Sequence[int]) -> Value:
+    """The place of a flat index of ``shape`` in an array of these strides, which are not all 0."""
+    place: Value | None = None
+    below = 1  # elements of what follows the dimension
+    merged = 1  # extent of neighbouring dimensions that lie in memory like one
+    first = 0
+    dims = [(n, stride) for n, stride in reversed(list(zip(shape, strides))) if n != 1]
+    for k, (extent, stride) in enumerate(dims):
+        first, merged = (stride, extent) if merged == 1 else (first, merged * extent)
+        after = dims[k + 1][1] if k + 1 < len(dims) else None
+        if after is not None and after == first * merged:  # also two that are not in the array
+            continue
+        if first:
+            index = b.udiv(flat, below)
+            if after is not None:
+                index = b.urem(index, merged)
+            term = index * first
+            place = term if place is None else place + term
+        below, merged = below * merged, 1
+    assert place is not None
+    return place
+
+
+def shorter(first: int, stop: int, most: int) -> Iterator[tuple[int, int]]:
+    """Where vectors begin and how long they are, powers of two up to ``most`` (one too), the longest first."""
+    while first < stop:
+        n = min(most, 1 << ((stop - first).bit_length() - 1))
+        yield first, n
+        first += n
 
 
 @dataclass(frozen=True)

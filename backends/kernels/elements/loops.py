@@ -38,6 +38,3 @@ def while_loop(e: Elements, eqn: Eqn, args: Sequence[Element], width: int) -> li
         loop.condition(e.b.reduce("or", going) if lanes(going.type) else going, *loop.before)
         loop.yield_(*parted(e.evaluate(body, [*consts, *joined(loop.after)])))
     return joined(loop.results)
-
-
-__all__ = ["while_loop"]

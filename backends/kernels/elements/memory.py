@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
 from quire.ir.dtypes import DType
 
 from ..core.values import Buffer, Operand, Value, vector
@@ -32,6 +33,18 @@ class Memory:
     def numbers(dtype: DType) -> int:
         """Stored numbers of one element."""
         return 2 if dtypes.is_complex(dtype) else 1
+
+    @staticmethod
+    def of(elements: Elements, number: int, aval: ShapedArray, *, result: bool = False) -> Memory:
+        """An operand of the kernel, or a result."""
+        view = elements.b.result if result else elements.b.operand
+        size = aval.size * Memory.numbers(aval.dtype)
+        return Memory(elements, view(number, (size,), Memory.element(aval.dtype)), aval.dtype)
+
+    @staticmethod
+    def on_stack(elements: Elements, count: int, dtype: DType) -> Memory:
+        """New memory of the workgroup's own for so many elements."""
+        return Memory(elements, elements.b.stack((count * Memory.numbers(dtype),), Memory.element(dtype)), dtype)
 
     def load(self, at: Operand, width: int = 0, stride: int = 1) -> Element:
         """The element at a flat place; with a width, a vector of elements ``stride`` apart."""

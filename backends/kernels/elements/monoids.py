@@ -29,6 +29,3 @@ def start_of(combine: Primitive, dtype: DType) -> list[Element]:
     """
     signed_zero = combine.name == "add" and dtypes.is_inexact(dtype)
     return [neutral(combine, dtype)] if signed_zero else []
-
-
-__all__ = ["REDUCTIONS", "neutral", "start_of"]

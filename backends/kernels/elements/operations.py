@@ -159,10 +159,10 @@ class Elements:
         jaxpr = self.expand(p, tuple(in_dtypes), params)
         if jaxpr is None:
             raise NoKernel(f"{p.name} of {dtypes.SHORT[dtype]}")
-        if p in _BRANCHING and dtype == dtypes.float32 and self.b.target.vector_bytes >= 32:  # with AVX2 there is FMA
+        if p in BRANCHING and dtype == dtypes.float32 and self.b.target.vector_bytes >= 32:  # with AVX2 there is FMA
             x = self.lift(xs[0], dtype, width)
             assert isinstance(x, Value)
-            return _BRANCHING[p](self.b, x, lambda: self.lift(self.evaluate(jaxpr, [x])[0], dtype, width))
+            return BRANCHING[p](self.b, x, lambda: self.lift(self.evaluate(jaxpr, [x])[0], dtype, width))
         return self.evaluate(jaxpr, xs)[0]
 
     def evaluate(self, jaxpr: Jaxpr, xs: Sequence[Element]) -> list[Element]:
@@ -302,6 +302,15 @@ def choose(b: KernelBuilder, condition: Value | Cx, x: Element, y: Element) -> E
         return Cx(b.select(condition, x.re, y.re), b.select(condition, x.im, y.im))
     assert isinstance(x, Value) and isinstance(y, Value)
     return b.select(condition, x, y)
+
+
+def across(e: Elements, x: Element, dtype: DType, combine: Callable[[Element, Element], Element]) -> Element:
+    """All lanes of an element combined, by halves."""
+
+    def merge(low: Sequence[Value], high: Sequence[Value]) -> list[Value]:
+        return e.parts(combine(e.joined(low), e.joined(high)), dtype)
+
+    return e.joined(e.b.across(e.parts(x, dtype), merge)) if width_of(x) else x
 
 
 def precedes(e: Elements, dtype: DType, order: Primitive, x: Element, than: Element) -> Value:
@@ -498,8 +507,5 @@ _RULES: dict[Primitive, Rule] = {
     ew.acos_p: _only_wide("acos"), ew.atan_p: _only_wide("atan"),
 }  # fmt: skip
 
-# Functions with a short form for moderate operands and the formula for others.
-_BRANCHING: dict[Primitive, Callable[..., Value]] = {ew.sin_p: sine, ew.cos_p: cosine}
-
-#: Primitives that are emitted element by element; those with a formula are found by `expand`.
-ELEMENTWISE = frozenset((*_RULES, *_SAME, ew.select_n_p, ew.convert_element_type_p, ew.bitcast_convert_type_p))
+#: Functions with a short form for moderate operands and the formula for others.
+BRANCHING: dict[Primitive, Callable[..., Value]] = {ew.sin_p: sine, ew.cos_p: cosine}

@@ -26,6 +26,3 @@ def threefry(
         xs = [b.add(x, keys[(i + 1) % 3]) for x in xs]
         ys = [b.add(y, later) for y in ys]
     return list(zip(xs, ys))
-
-
-__all__ = ["threefry"]

@@ -226,9 +226,7 @@ class _Fft:
         if total and on_stack:
             memory = b.stack((total,), self.real.scalar)
         elif total:
-            memory = b.more_scratch(
-                Spec.of((self.groups * total,), self.real), (self.groups * total,), self.real.scalar
-            )
+            memory = b.more_scratch(Spec.of((self.groups * total,), self.real))
         with b.distributed(self.pieces, self.groups) as piece:
             start = b.index(0) if on_stack or self.groups == 1 else b.workgroup_id() * total
             areas: list[Planes] = []

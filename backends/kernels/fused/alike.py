@@ -76,7 +76,7 @@ def alike_kernel(
     cluster = ElementwiseCluster(jaxpr, size)
     if cluster.broadcasts or any(e.primitive is st.iota_p for e in jaxpr.eqns):
         raise NoKernel("broadcasts of arrays, or places, in clusters side by side")
-    width = max(1, vector_lanes(cluster, target, work, size))
+    width = max(1, vector_lanes(cluster, target, expand, work, size))
     moved = width > 1 and not in_place and all(p.size >= width for p in parts)
     # A power of two, so that sets of leaves of other sizes often ask for the same text.
     groups = 1 << (target.groups(sum(p.size for p in parts) * work, WORK).bit_length() - 1)
@@ -126,6 +126,3 @@ def alike_kernel(
     what = f"{len(jaxpr.eqns)} elementwise equations ({cluster.base})"
     reason = f"{len(parts)} clusters alike, of {of} elements, side by side: {what}, {where}"
     return ElementwiseKernel(b.build((groups,), reason), tuple(p.size for p in parts))
-
-
-__all__ = ["Part", "alike_kernel"]

@@ -16,19 +16,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quire.ir import dtypes
-from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
-from quire.ir.primitives import elementwise as ew
+from quire.ir.avals import ShapedArray
+from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Params, Var
+from quire.ir.primitive import Primitive
 from quire.ir.primitives import structural as st
+from quire.ir.weights import weight
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
-from ..core.shapes import row_major
+from ..core.shapes import place_of, spread
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Operand, Value
 from ..elements.memory import Memory
-from ..elements.operations import Element, Elements, Expand, literal
+from ..elements.operations import BRANCHING, Element, Elements, Expand, literal
 
 #: So many operations are worth a workgroup of their own.
 WORK = 1 << 16
@@ -36,12 +38,8 @@ WORK = 1 << 16
 LEAST_VECTORS = 2
 #: Arrays from this size on are computed two vectors at a time, unless that would spill registers.
 LARGE, MODERATE_WORK = 1 << 15, 400
-_IN_DOUBLE = frozenset(
-    (
-        ew.pow_p, ew.zeta_p, ew.polygamma_p, ew.igamma_p, ew.igammac_p, ew.igamma_grad_a_p, ew.random_gamma_grad_p,
-        ew.regularized_incomplete_beta_p,
-    )
-)  # fmt: skip
+#: Functions of arrays of fewer complex numbers are not worth a kernel.
+LEAST_COMPLEX = 4096
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,25 @@ def elementwise_kernel(
     if target.kind != "cpu":
         raise NoKernel("elementwise kernels are for CPUs")
     cluster = ElementwiseCluster(jaxpr, math.prod(shape))
-    width = vector_lanes(cluster, target, work, cluster.size)
+    width = vector_lanes(cluster, target, expand, work, cluster.size)
     row = math.gcd(cluster.size, *(x.run for x in cluster.broadcasts.values()))
     groups = target.groups(cluster.size * work, WORK)
     if row < cluster.size and row >= LEAST_VECTORS * width:
         return _by_rows(cluster, target, expand, width, row, groups)
     return _flat(cluster, target, expand, width, groups)
+
+
+def complex_kernel(
+    p: Primitive, params: Params, operands: Sequence[ShapedArray], out: ShapedArray, target: KernelTarget, expand: Expand
+) -> ElementwiseKernel:  # fmt: skip
+    """The kernel of one function of complex numbers, which IREE computes one at a time. Raises :class:`NoKernel`."""
+    if operands[0].dtype != dtypes.complex64:
+        raise NoKernel("the kernel of complex functions is for complex64")
+    if out.size < LEAST_COMPLEX:
+        raise NoKernel(f"fewer than {LEAST_COMPLEX} elements")
+    inputs = [Var(a) for a in operands]
+    e = Eqn(p, inputs, [Var(out)], params)
+    return elementwise_kernel(Jaxpr((), inputs, [e], e.outputs), out.shape, target, expand, weight(e))
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,10 @@ class _Broadcast:
     strides: tuple[int, ...]
     run: int
     contiguous: bool
+
+    def place(self, b: KernelBuilder, flat: Value) -> Value:
+        """The place in the operand of a flat index."""
+        return place_of(b, flat, self.shape, self.strides)
 
 
 class ElementwiseCluster:
@@ -117,10 +132,7 @@ class ElementwiseCluster:
 
 def _broadcast(shape: Sequence[int], dims: Sequence[int], out: Var) -> _Broadcast:
     full = out.aval.shape
-    strides = [0] * len(full)
-    for d, n, stride in zip(dims, shape, row_major(shape)):
-        if n == full[d]:
-            strides[d] = stride if n != 1 else 0
+    strides = spread(shape, dims, full)
     run, contiguous = 1, None
     for d in reversed(range(len(full))):
         if full[d] == 1:
@@ -133,19 +145,27 @@ def _broadcast(shape: Sequence[int], dims: Sequence[int], out: Var) -> _Broadcas
     return _Broadcast(full, tuple(strides), run, bool(contiguous))
 
 
-def vector_lanes(cluster: ElementwiseCluster, target: KernelTarget, work: int, size: int) -> int:
+def vector_lanes(cluster: ElementwiseCluster, target: KernelTarget, expand: Expand, work: int, size: int) -> int:
     """Elements of a vector, of the widest dtype that is read or written; 0 for scalars."""
     bits, pairs = 32, False
     for v in (*cluster.jaxpr.invars, *cluster.outvars):
         bits = max(bits, 8 * dtypes.real_dtype(v.aval.dtype).itemsize)
         pairs = pairs or dtypes.is_complex(v.aval.dtype)
     width = target.lanes(bits)
-    wide = bits > 32 or pairs or any(e.primitive in _IN_DOUBLE for e in cluster.jaxpr.eqns)
-    if size >= LARGE and work <= MODERATE_WORK and not wide:
+    moderate = bits == 32 and not pairs and work <= MODERATE_WORK
+    if size >= LARGE and moderate and not any(_in_double(e, expand) for e in cluster.jaxpr.eqns):
         width *= 2  # two registers a value: polynomials are chains of operations that wait for each other
     while width > size:
         width //= 2
     return width if width > 1 else 0
+
+
+def _in_double(e: Eqn, expand: Expand) -> bool:
+    """Whether an equation's formula, if all elements take it, has steps in float64."""
+    if e.primitive.family != "elementwise" or e.primitive in BRANCHING:
+        return False
+    formula = expand(e.primitive, tuple(a.aval.dtype for a in e.inputs), e.params)
+    return formula is not None and any(v.aval.dtype == dtypes.float64 for step in formula.eqns for v in step.outputs)
 
 
 @dataclass
@@ -230,7 +250,7 @@ class ElementwiseEmitter:
         if v in at.bases:
             assert at.row is not None
             return memory.load(at.bases[v] + at.row if isinstance(at.bases[v], Value) else at.row, at.width)
-        places = self.place(broadcast, self._indices(at))
+        places = broadcast.place(self.b, self._indices(at))
         if not at.width:
             return memory.load(self.b.cast(places, "index"))
         single = [
@@ -245,29 +265,6 @@ class ElementwiseEmitter:
         if not at.width:
             return first
         return self.b.broadcast(first, at.width) + self.b.const_vector(range(at.width), "i32")
-
-    def place(self, broadcast: _Broadcast, flat: Value) -> Value:
-        """The place in an operand of a flat index."""
-        place: Value | None = None
-        below = 1  # elements of what follows the dimension
-        merged = 1  # extent of neighbouring dimensions that lie in memory like one
-        first = 0
-        dims = [d for d in reversed(range(len(broadcast.shape))) if broadcast.shape[d] != 1]
-        for k, d in enumerate(dims):
-            stride, extent = broadcast.strides[d], broadcast.shape[d]
-            first, merged = (stride, extent) if merged == 1 else (first, merged * extent)
-            after = broadcast.strides[dims[k + 1]] if k + 1 < len(dims) else None
-            if after is not None and after == first * merged:  # also two that are not in the operand
-                continue
-            if first:
-                index = self.b.udiv(flat, below)
-                if after is not None:
-                    index = self.b.urem(index, merged)
-                term = index * first
-                place = term if place is None else place + term
-            below, merged = below * merged, 1
-        assert place is not None
-        return place
 
     def _iota(self, e: Eqn, at: Place) -> Element:
         shape, dim, dtype = e.params["shape"], e.params["dimension"], e.params["dtype"]
@@ -338,7 +335,7 @@ def _by_rows(
         for e in cluster.jaxpr.eqns:
             broadcast = cluster.broadcasts.get(e.outputs[0])
             if broadcast is not None:
-                base = b.cast(emitter.place(broadcast, at_row), "index")
+                base = b.cast(broadcast.place(b, at_row), "index")
                 if broadcast.contiguous:
                     bases[e.outputs[0]] = base
                 else:
@@ -353,13 +350,3 @@ def _built(cluster: ElementwiseCluster, b: KernelBuilder, groups: int, how: str)
     where = f"{groups} workgroups" if groups > 1 else "one workgroup"
     n = len(cluster.jaxpr.eqns)
     return b.build((groups,), f"{n} elementwise equations ({cluster.base}): {how}, {where}")
-
-
-__all__ = [
-    "ElementwiseCluster",
-    "ElementwiseKernel",
-    "ElementwiseEmitter",
-    "Place",
-    "elementwise_kernel",
-    "vector_lanes",
-]

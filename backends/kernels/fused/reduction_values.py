@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
-from ..core.shapes import row_major
+from ..core.shapes import place_of, spread, step_of
 from ..core.values import Buffer, Operand, Value, lanes
 from ..elements.memory import Memory
 from ..elements.monoids import REDUCTIONS, neutral
@@ -36,6 +36,10 @@ class Frame:
     level: int
     values: dict[Any, Element] = field(default_factory=dict)
     across: bool = False
+
+    def along(self, reduced: Operand, width: int) -> Frame:
+        """The place at another index along the reduced axes."""
+        return Frame(self.outer, reduced, self.inner, width, self.level, across=self.across)
 
 
 @dataclass(frozen=True)
@@ -66,13 +70,13 @@ class ReductionEmitter:
         jaxpr = cluster.jaxpr
         if operands is None:
             operands = {v: i for i, v in enumerate(jaxpr.invars)}
-        self.inputs = {v: Memory(self.elements, _flat(b.operand, i, v.aval), v.aval.dtype) for v, i in operands.items()}
+        self.inputs = {v: Memory.of(self.elements, i, v.aval) for v, i in operands.items()}
         rows = {v: Memory(self.elements, buffer, v.aval.dtype) for v, buffer in (own or {}).items()}
         self.starts: dict[Memory, Operand] = dict.fromkeys(rows.values(), 0)
         self.inputs.update({v: rows[v] for v in jaxpr.invars if v in rows})
         results = itertools.count()
         self.outputs = [
-            rows[v] if v in rows else Memory(self.elements, _flat(b.result, next(results), v.aval), v.aval.dtype)
+            rows[v] if v in rows else Memory.of(self.elements, next(results), v.aval, result=True)
             for v in jaxpr.outvars
             if isinstance(v, Var)
         ]
@@ -138,14 +142,11 @@ class ReductionEmitter:
         space, shape = self.cluster.space, a.aval.shape
         if self.inputs[a] in self.starts:
             return self.inputs[a].load(self.place(at, self.inputs[a]), at.width)
-        strides = [0] * len(space.shape)
-        for d, n, stride in zip(dims, shape, row_major(shape)):
-            if n == space.shape[d]:
-                strides[d] = stride
-            elif n != 1:
-                raise NoKernel(f"a broadcast of {a.aval.short()}")
+        if any(n not in (1, space.shape[d]) for d, n in zip(dims, shape)):
+            raise NoKernel(f"a broadcast of {a.aval.short()}")
+        strides = spread(shape, dims, space.shape)
         if at.across:
-            step = _step(space.shape, (0, space.first), strides)
+            step = step_of(space.shape[: space.first], strides[: space.first])
             if step is None:
                 raise NoKernel(f"{a.aval.short()} has no one stride across rows")
             place = at.outer * step + self._linear(at.reduced, space.first, space.last, strides)
@@ -158,7 +159,7 @@ class ReductionEmitter:
         place = base + along + inner if isinstance(base, Value) else along + inner + base
         if not at.width or not any(strides[slice(*vector_dims)]):
             return self.inputs[a].load(place)
-        if _step(space.shape, vector_dims, strides) != 1:
+        if step_of(space.shape[slice(*vector_dims)], strides[slice(*vector_dims)]) != 1:
             raise NoKernel(f"{a.aval.short()} is not contiguous along vectors")
         return self.inputs[a].load(place, at.width)
 
@@ -170,20 +171,11 @@ class ReductionEmitter:
 
     def _linear(self, index: Operand, first: int, last: int, strides: Sequence[int]) -> Operand:
         """The flat place of the index of some dimensions."""
-        shape = self.cluster.space.shape
-        if not any(strides[first:last]):
+        shape, strides = self.cluster.space.shape[first:last], strides[first:last]
+        if not any(strides):
             return 0
-        step = _step(shape, (first, last), strides)
-        if step is not None:
-            return index * step
-        place: Operand = 0
-        rest = index if isinstance(index, Value) else self.b.index(index)
-        for d in range(last - 1, first - 1, -1):
-            i = self.b.urem(rest, shape[d]) if d > first else rest
-            rest = self.b.udiv(rest, shape[d])
-            if strides[d]:
-                place = i * strides[d] + place
-        return place
+        step = step_of(shape, strides)
+        return place_of(self.b, self.b.index(index), shape, strides) if step is None else index * step
 
     def place(self, at: Frame, memory: Memory | None = None) -> Operand:
         """The flat place of a frame in an array of the space, or in a row of the workgroup's own."""
@@ -245,25 +237,6 @@ def _is_zero(x: Operand) -> bool:
     return isinstance(x, int) and x == 0
 
 
-def _step(shape: Sequence[int], dims: tuple[int, int], strides: Sequence[int]) -> int | None:
-    """The distance of neighbours where some dimensions lie in memory like one."""
-    step = None
-    extent = 1
-    for d in range(dims[1] - 1, dims[0] - 1, -1):
-        if shape[d] == 1:
-            continue
-        if step is None:
-            step = strides[d]
-        elif strides[d] != step * extent:
-            return None
-        extent *= shape[d]
-    return step if step is not None else 0
-
-
-def _flat(view: Callable[..., Any], i: int, aval: Any) -> Any:
-    return view(i, (aval.size * Memory.numbers(aval.dtype),), Memory.element(aval.dtype))
-
-
 class Accumulator:
     """The running value of one reduction: one element, or a value and its index for argmax and argmin."""
 
@@ -289,14 +262,14 @@ class Accumulator:
             return [*parts, *index]
         return parts
 
-    def add(self, state: Sequence[Value], at: Frame, index: Operand) -> list[Value]:
-        """With the operand's value at a place; `index` is the first lane's along the reduced axes."""
+    def add(self, state: Sequence[Value], at: Frame) -> list[Value]:
+        """With the operand's value at a place."""
         x = self.elements.lift(self.emitter.value(self.e.inputs[0], at), self.source, at.width)
         if self.source in HALF:
             x = self.elements.convert(x, self.source, dtypes.float32)
         if not self.arg:
             return self.merge(state, self.elements.parts(x, self.wide, at.width))
-        i = self.b.cast(self.b.index(index), "i32")
+        i = self.b.cast(self.b.index(at.reduced), "i32")
         if at.width:
             i = self.b.broadcast(i, at.width)
             if self.emitter.cluster.space.inner == 1 and not at.across:
@@ -326,14 +299,7 @@ class Accumulator:
 
     def across(self, state: Sequence[Value]) -> list[Value]:
         """All lanes as one."""
-        n = lanes(state[0].type)
-        state = list(state)
-        while n > 1:
-            n //= 2
-            low = [self.b.shuffle(x, x, range(n)) for x in state]
-            high = [self.b.shuffle(x, x, range(n, 2 * n)) for x in state]
-            state = self.merge(low, high)
-        return [self.b.extract(x, 0) for x in state]
+        return self.b.across(state, self.merge)
 
     def result(self, state: Sequence[Value]) -> Element:
         """The reduction's value."""

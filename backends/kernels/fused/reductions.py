@@ -14,32 +14,28 @@ Where several workgroups share a reduction, its result is of partial values, whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from quire.ir import dtypes
-from quire.ir.jaxpr import Eqn, Jaxpr, Var
+from quire.ir.jaxpr import Jaxpr, Var
 from quire.ir.primitive import Primitive
 
-from ..core.builder import STACK_BYTES, KernelBuilder
+from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
 from ..core.target import KernelTarget
-from ..core.values import Operand, Value
-from ..elements.memory import Memory
+from ..core.values import Value
 from ..elements.operations import HALF, Expand
+from .passes import folded, keep, keep_columns, over_a_row, passes_over, store_rows, unrolled
 from .reduction_cluster import ARG, ReductionCluster, Space
-from .reduction_values import Accumulator, Frame, Kept, ReductionEmitter
-from .short_rows import keep_columns, several_rows
+from .reduction_values import Accumulator, Frame, ReductionEmitter
 
 #: Rows shorter than this many vectors are left to IREE: most of their time would be the ends.
 LEAST_VECTORS = 4
 #: So many elements are worth a workgroup of their own.
 WORK = 8192
-#: Bytes of the stack that rows may be kept in.
-ROW_BYTES = STACK_BYTES // 2
 
 
 @dataclass(frozen=True)
@@ -92,12 +88,6 @@ def vector_lanes(cluster: ReductionCluster, target: KernelTarget, neighbours: in
     return width
 
 
-def _unroll(cluster: ReductionCluster) -> int:
-    """Vectors that one turn of the loop takes: more hide the latency of the accumulators."""
-    n = sum(1 for e in cluster.jaxpr.eqns if e.outputs and cluster.full(e.outputs[0])) + 2 * len(cluster.reductions)
-    return 4 if n <= 8 else 2 if n <= 24 else 1
-
-
 def _builder(
     cluster: ReductionCluster, base: str, target: KernelTarget, partial: Sequence[Partial | None]
 ) -> KernelBuilder:
@@ -130,10 +120,7 @@ def _rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> Re
     groups = min(wanted, space.outer)
     with b.distributed(space.outer, groups) as row:
         passes_over(emitter, row, width)
-        last = Frame(row, 0, 0, 0, cluster.levels)
-        for v, memory in zip(cluster.outvars, emitter.outputs):
-            if not cluster.full(v):
-                memory.store(emitter.value(v, last), row)
+        store_rows(emitter, row)
     passes = f"{cluster.levels} passes over each row" if cluster.levels > 1 else "one pass over each row"
     where = f"{groups} workgroups" if groups > 1 else "one workgroup"
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {passes}, {where}"), partial)
@@ -152,127 +139,12 @@ def _short_rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand)
     blocks = -(-space.outer // width)
     groups = target.groups(space.outer * space.reduced, WORK, blocks)
     with b.distributed(blocks, groups) as block:
-        several_rows(emitter, b.moved_inside(block * width, width, space.outer), width)
+        first = b.moved_inside(block * width, width, space.outer)
+        passes_over(emitter, first, width, across=True)
+        store_rows(emitter, first, width)
     where = f"{groups} workgroups" if groups > 1 else "one workgroup"
     reason = f"{_name(cluster)} with its neighbours: {width} rows of {space.reduced} elements at once, {where}"
     return ReductionKernel(b.build((groups,), reason), partial)
-
-
-def passes_over(emitter: ReductionEmitter, row: Operand, width: int) -> None:
-    """All passes over one row, by vectors of this width."""
-    cluster = emitter.cluster
-    emitter.rows = {}
-    for level in range(cluster.levels):
-        todo = [e for e in cluster.reductions if cluster.level[e.outputs[0]] == level + 1]
-        writes = any(cluster.full(v) and cluster.level[v] == level for v in (*cluster.outvars, *emitter.saved))
-        if todo or writes:
-            emitter.prepare(Frame(row, 0, 0, 0, level))
-            _pass(emitter, todo, row, level, width)
-
-
-def keep(emitter: ReductionEmitter, cluster: ReductionCluster) -> None:
-    """Choose the memory of values that later passes read: a result that is written later, or the stack."""
-    free = [(v, memory) for v, memory in zip(cluster.outvars, emitter.outputs) if cluster.full(v)]
-    bytes_left = ROW_BYTES
-    kept = cluster.kept()
-    last = _last_uses(cluster, kept)
-    for v in kept:
-        own = next((m for o, m in free if o is v), None)
-        later = next(
-            (
-                (o, m) for o, m in free
-                if o.aval.dtype == v.aval.dtype and cluster.level[o] >= last.get(v, 0) > cluster.level[v]
-            ),
-            None,
-        )  # fmt: skip
-        if own is not None:
-            memory, on_stack = own, False
-        elif later is not None:
-            free.remove(later)
-            memory, on_stack = later[1], False
-        else:
-            size = cluster.space.reduced * Memory.numbers(v.aval.dtype)
-            nbytes = cluster.space.reduced * v.aval.dtype.itemsize
-            if nbytes > bytes_left:
-                raise NoKernel("its rows are too long to be kept between passes")
-            bytes_left -= nbytes
-            buffer = emitter.b.stack((size,), Memory.element(v.aval.dtype))
-            memory, on_stack = Memory(emitter.elements, buffer, v.aval.dtype), True
-        emitter.saved[v] = Kept(memory, on_stack, own is not None)
-
-
-def _last_uses(cluster: ReductionCluster, kept: Sequence[Var]) -> dict[Any, int]:
-    """The last pass that reads each value: what is made of it and not kept itself is computed again where it is read."""
-    last: dict[Any, int] = {}
-    for e in reversed(cluster.jaxpr.eqns):
-        (made, *_) = e.outputs
-        if cluster.full(made):
-            until = max(cluster.level[made], 0 if made in kept else last.get(made, 0))
-            last.update({a: max(until, last.get(a, 0)) for a in e.inputs if isinstance(a, Var)})
-    return last
-
-
-def _pass(
-    emitter: ReductionEmitter,
-    todo: Sequence[Eqn],
-    row: Operand,
-    level: int,
-    width: int,
-    span: Any = None,
-    last: Any = None,
-) -> list[list[Value]]:
-    """One pass over a row: its reductions' values (kept as the row's), and what is written.
-
-    `span` is the (start, stop) of this workgroup's whole vectors, `last` whether it takes what is beyond them.
-    """
-    cluster, b = emitter.cluster, emitter.b
-    n = cluster.space.reduced
-    accumulators = [Accumulator(emitter, e) for e in todo]
-    unroll = _unroll(cluster)
-    whole = n // (width * unroll) * (width * unroll)
-    start, stop = span if span is not None else (0, whole)
-
-    def step(states: list[list[Value]], i: Operand, lanes_: int) -> list[list[Value]]:
-        at = Frame(row, i, 0, lanes_, level)
-        out = [a.add(s, at, i) for a, s in zip(accumulators, states)]
-        emitter.store_full(at)
-        return out
-
-    sizes = [len(a.start(0)) for a in accumulators]
-    init = [[a.start(width) for a in accumulators] for _ in range(unroll)]
-    states = init
-    if not (isinstance(stop, int) and isinstance(start, int) and stop <= start):
-        with b.for_(start, stop, width * unroll, _joined(init)) as loop:
-            carried = _parted(loop.carried, sizes, unroll)
-            loop.yield_(*_joined([step(s, loop.index + k * width, width) for k, s in enumerate(carried)]))
-        states = _parted(loop.results, sizes, unroll)
-    at = whole
-    if span is None:
-        while n - at >= width:
-            k = (at - whole) // width
-            states[k % unroll] = step(states[k % unroll], b.index(at), width)
-            at += width
-    merged = states[0]
-    for other in states[1:]:
-        merged = [a.merge(x, y) for a, x, y in zip(accumulators, merged, other)]
-    totals = [a.across(s) for a, s in zip(accumulators, merged)]
-    if at < n:
-        first: Operand = at if last is None else b.select(last, b.index(at), b.index(n))
-        with b.for_(first, n, 1, _joined([totals])) as loop:
-            loop.yield_(*_joined([step(_parted(loop.carried, sizes, 1)[0], loop.index, 0)]))
-        totals = _parted(loop.results, sizes, 1)[0]
-    for a, state in zip(accumulators, totals):
-        emitter.rows[a.e.outputs[0]] = a.result(state)
-    return totals
-
-
-def _joined(states: Sequence[Sequence[Sequence[Value]]]) -> list[Value]:
-    return [x for group in states for state in group for x in state]
-
-
-def _parted(values: Sequence[Value], sizes: Sequence[int], groups: int) -> list[list[list[Value]]]:
-    rest = iter(values)
-    return [[[next(rest) for _ in range(n)] for n in sizes] for _ in range(groups)]
 
 
 def _is_single(cluster: ReductionCluster) -> bool:
@@ -295,7 +167,7 @@ def _long_row(
 ) -> ReductionKernel:
     """One row, its elements shared among workgroups."""
     n = cluster.space.reduced
-    turn = width * _unroll(cluster)
+    turn = width * unrolled(cluster)
     share = -(-n // groups // turn) * turn
     groups = -(-(n // turn * turn) // share) if n >= turn else 1
     partial = _partials(cluster, (1, groups, 1))
@@ -305,8 +177,9 @@ def _long_row(
     start = group * share
     stop = b.smin(start + share, b.index(n // turn * turn))
     last = b.cmp("eq", group, groups - 1)
-    emitter.prepare(Frame(0, 0, 0, 0, 0))
-    _pass(emitter, cluster.reductions, 0, 0, width, (start, stop), last)
+    at = Frame(0, 0, 0, 0, 0)
+    emitter.prepare(at)
+    over_a_row(emitter, cluster.reductions, at, width, (start, stop), last)
     for v, memory in zip(cluster.outvars, emitter.outputs):
         if not cluster.full(v):
             memory.store(emitter.rows[v], group)
@@ -353,17 +226,14 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
         begin = share * rows
         end = b.smin(begin + rows, b.index(space.reduced))
         accumulators = [Accumulator(emitter, e) for e in cluster.reductions]
-        sizes = [len(a.start(0)) for a in accumulators]
-        with b.for_(begin, end, 1, _joined([[a.start(width) for a in accumulators] for _ in range(vectors)])) as loop:
-            states = _parted(loop.carried, sizes, vectors)
-            after = []
-            for k, state in enumerate(states):
-                at = Frame(outer, loop.index, first + k * width, width, 0)
+
+        def frames(i: Value) -> Iterator[Frame]:
+            for k in range(vectors):
                 emitter.rows = {}
-                after.append([a.add(s, at, loop.index) for a, s in zip(accumulators, state)])
-                emitter.store_full(at)
-            loop.yield_(*_joined(after))
-        for k, state in enumerate(_parted(loop.results, sizes, vectors)):
+                yield Frame(outer, i, first + k * width, width, 0)
+
+        starts = [[a.start(width) for a in accumulators] for _ in range(vectors)]
+        for k, state in enumerate(folded(emitter, accumulators, (begin, end, 1), starts, frames)):
             place = (outer * shares + share) * space.inner + (first + k * width)
             for v, memory in zip(cluster.outvars, emitter.outputs):
                 for a, s in zip(accumulators, state):
@@ -371,6 +241,3 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
                         memory.store(a.result(s), place, width)
     where = f"strips of {strip} columns" + (f", {shares} shares of the rows" if shares > 1 else "")
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {where}"), partial)
-
-
-__all__ = ["Partial", "ReductionKernel", "keep", "passes_over", "reduction_kernel", "vector_lanes"]

@@ -21,10 +21,10 @@ from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.errors import NoKernel
 from ..core.kernel import EMPTY, Kernel, Spec
-from ..core.shapes import row_major
+from ..core.shapes import row_major, shorter
 from ..core.target import KernelTarget
 from ..core.values import Value
-from .index_vectors import IndexVectors, OpenedVectors, StoredVectors
+from .index_vectors import Components, IndexVectors, StoredVectors
 
 Mode = Literal["fill", "clip"]
 #: Writes vectors of so many lanes: to places of the result, from places of the operand.
@@ -176,7 +176,7 @@ class _Writer:
     fill: Sequence[int]
 
     @cached_property
-    def vectors(self) -> OpenedVectors:
+    def vectors(self) -> Components:
         """The index vectors."""
         return self.indices.opened(self.b, 1)
 
@@ -191,7 +191,10 @@ class _Writer:
             to, at = to + index * axis.result, at + _scaled(index, axis.operand)
             if axis.batch is not None:
                 place[axis.batch] = index
-        inside, start = self._start([place[d] for d in range(len(place))])
+        vector, shape = [place[d] for d in range(len(place))], self.operand.shape
+        inside, start, _ = self.vectors.window(
+            vector, self.dims.start_index_map, shape, self.sizes, self.mode == "clip"
+        )
         to, at = to * self.operand.dtype.words + part, (at + start) * self.operand.dtype.words + part
         if inside is None:
             self._loops(window, to, at, piece, self._copied)
@@ -200,24 +203,6 @@ class _Writer:
             self._loops(window, to, at, piece, self._copied)
             branch.else_()
             self._loops(window, to, at, piece, self._filled)
-
-    def _start(self, place: Sequence[Value]) -> tuple[Value | None, Value]:
-        """Whether the window of an index vector lies inside (None: it is moved there), and where it begins."""
-        b, dtype = self.b, self.indices.spec.dtype
-        at, inside = b.index(0), None
-        strides = row_major(self.operand.shape)
-        for k, d in enumerate(self.dims.start_index_map):
-            index = b.cast(self.vectors.component(place, k), "i64", signed=dtype.kind == "int")
-            limit = self.operand.shape[d] - self.sizes[d]
-            if self.mode == "fill":
-                fits = b.cmp("ule", index, limit)  # a negative index is a huge unsigned one
-                inside = fits if inside is None else inside & fits
-            elif dtype.kind == "int":
-                index = b.smin(b.smax(index, 0), limit)
-            else:
-                index = b.umin(index, limit)
-            at = at + b.cast(index, "index") * strides[d]
-        return inside, at
 
     def _loops(self, window: Sequence[Axis], to: Value, at: Value, piece: int, write: Write) -> None:
         words = self.operand.dtype.words
@@ -233,11 +218,8 @@ class _Writer:
         b = self.b
         lanes = b.target.lanes(int(self.operand.dtype.word[1:]))
         if piece < lanes:
-            done = 0
-            while done < piece:
-                n = 1 << ((piece - done).bit_length() - 1)
+            for done, n in shorter(0, piece, lanes):
                 write(n, [(to + done, at + done)])
-                done += n
             return
         starts = [*range(0, piece - lanes + 1, lanes)]
         if piece % lanes:
@@ -270,6 +252,3 @@ class _Writer:
 
 def _scaled(index: Value, stride: int) -> Value | int:
     return index * stride if stride else 0
-
-
-__all__ = ["GatherDims", "gather", "result_shape"]

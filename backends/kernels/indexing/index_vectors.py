@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Jaxpr
 from quire.ir.primitives import structural as st
 
@@ -13,10 +15,9 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Spec
 from ..core.shapes import row_major
-from ..core.values import Buffer, Value
-from ..elements.memory import Memory
+from ..core.values import Value
 from ..elements.operations import Elements, Expand
-from ..lazy.nodes import Array, Elementwise, Iota, Ix, Node, Number, Reader, View
+from ..lazy.nodes import ZERO, Array, Elementwise, Iota, Ix, Node, Number, Reader, View, view
 from ..lazy.programs import Program
 
 
@@ -33,17 +34,60 @@ class IndexVectors(Protocol):
         """The operands of the kernel that it is made of."""
         ...
 
-    def opened(self, b: KernelBuilder, first: int) -> OpenedVectors:
+    def opened(self, b: KernelBuilder, first: int) -> Components:
         """It in a kernel, whose operands from ``first`` on are its own."""
         ...
 
 
-class OpenedVectors(Protocol):
-    """Index vectors inside one kernel."""
+@dataclass(frozen=True)
+class Components:
+    """The components of index vectors inside one kernel, as nodes."""
+
+    elements: Elements
+    nodes: Sequence[Node]
 
     def component(self, place: Sequence[Value], k: int) -> Value:
         """Component ``k`` of the vector at a place, one index for each of the other dimensions."""
-        ...
+        node = self.nodes[k]
+        out = self.elements.lift(Reader(self.elements)(node, tuple(map(Ix.of, place)), None), node.dtype)
+        assert isinstance(out, Value)
+        return out
+
+    def window(
+        self, place: Sequence[Value], dims: Sequence[int], shape: Sequence[int], sizes: Sequence[int], moved: bool,
+        component: int = 0,
+    ) -> tuple[Value | None, Value, Value]:  # fmt: skip
+        """Of the window that a vector says: whether it lies inside, where it begins, and one component, as far as it does.
+
+        The components are indices of these dimensions of a row-major array of `shape`, the window has these `sizes`.
+        With ``moved`` a window is moved inside, and None says that all are there.
+        """
+        b, strides = self.elements.b, row_major(shape)
+        at, along, inside = b.index(0), b.index(0), None
+        for k, d in enumerate(dims):
+            signed, limit = not dtypes.is_unsigned(self.nodes[k].dtype), shape[d] - sizes[d]
+            index = b.cast(self.component(place, k), "i64", signed=signed)
+            if not moved:
+                fits = b.cmp("ule", index, limit)  # a negative index is a huge unsigned one
+                inside = fits if inside is None else inside & fits
+            else:
+                index = b.smin(b.smax(index, 0), limit) if signed else b.umin(index, limit)
+            index = b.cast(index, "index")
+            along = index if k == component else along
+            at = at + index * strides[d]
+        return inside, at, along
+
+
+def _taken_apart(node: Node, d: int) -> list[Node]:
+    """The parts of a node along a dimension; itself where that is not a dimension of it."""
+    rank = len(node.shape)
+    if d >= rank:
+        return [node]
+    axis, shape = [None if a == d else a - (a > d) for a in range(rank)], (*node.shape[:d], *node.shape[d + 1 :])
+    return [
+        view(node, shape, axis, None, [Ix((), k) if a == d else ZERO for a in range(rank)])
+        for k in range(node.shape[d])
+    ]
 
 
 @dataclass(frozen=True)
@@ -61,27 +105,12 @@ class StoredVectors:
         """The array itself."""
         return [self.spec]
 
-    def opened(self, b: KernelBuilder, first: int) -> OpenedVectors:
+    def opened(self, b: KernelBuilder, first: int) -> Components:
         """It in a kernel."""
+        elements = Elements(b, lambda p, operands, params: None)
+        array = Array.of(elements, first, ShapedArray(self.spec.shape, self.spec.dtype.numpy()))
         d = len(self.spec.shape) - 1 if self.vector_dim is None else self.vector_dim
-        strides = list(row_major(self.spec.shape))
-        step = strides.pop(d) if d < len(strides) else 0
-        return _Stored(b, b.operand(first, (self.spec.size,), self.spec.dtype.word), tuple(strides), step)
-
-
-@dataclass(frozen=True)
-class _Stored:
-    b: KernelBuilder
-    memory: Buffer
-    strides: tuple[int, ...]
-    step: int
-
-    def component(self, place: Sequence[Value], k: int) -> Value:
-        """The number in memory; see :class:`OpenedVectors`."""
-        at = self.b.index(k * self.step)
-        for index, stride in zip(place, self.strides, strict=True):
-            at = at + index * stride
-        return self.b.load(self.memory, at)
+        return Components(elements, _taken_apart(array, d))
 
 
 @dataclass(frozen=True)
@@ -106,14 +135,10 @@ class ComputedVectors:
         """The inputs."""
         return [Spec.of(v.aval.shape, v.aval.dtype) for v in self.jaxpr.invars]
 
-    def opened(self, b: KernelBuilder, first: int) -> OpenedVectors:
+    def opened(self, b: KernelBuilder, first: int) -> Components:
         """It in a kernel."""
         elements = Elements(b, self.expand)
-        args: list[Node] = []
-        for i, v in enumerate(self.jaxpr.invars):
-            size = v.aval.size * Memory.numbers(v.aval.dtype)
-            memory = Memory(elements, b.operand(first + i, (size,), Memory.element(v.aval.dtype)), v.aval.dtype)
-            args.append(Array(v.aval.shape, v.aval.dtype, memory, row_major(v.aval.shape)))
+        args = [Array.of(elements, first + i, v.aval) for i, v in enumerate(self.jaxpr.invars)]
         *_, last = self.jaxpr.eqns
         rank = len(self.spec.shape)
         parts = last.primitive is st.concatenate_p and last.params["dimension"] == rank - 1
@@ -128,21 +153,4 @@ class ComputedVectors:
             if not isinstance(x, Array | Elementwise | Iota | Number | View):
                 raise NoKernel("indices that are not computed element by element")
             pending += x.inputs
-        return _Computed(elements, nodes)
-
-
-@dataclass(frozen=True)
-class _Computed:
-    elements: Elements
-    nodes: Sequence[Node]  # one of all components, or one of each
-
-    def component(self, place: Sequence[Value], k: int) -> Value:
-        """The number, computed; see :class:`OpenedVectors`."""
-        node, last = (self.nodes[k], 0) if len(self.nodes) > 1 else (self.nodes[0], k)
-        index = (*map(Ix.of, place), Ix((), last))
-        out = self.elements.lift(Reader(self.elements)(node, index, None), node.dtype)
-        assert isinstance(out, Value)
-        return out
-
-
-__all__ = ["ComputedVectors", "IndexVectors", "OpenedVectors", "StoredVectors"]
+        return Components(elements, [part for node in nodes for part in _taken_apart(node, rank - 1)])

@@ -24,11 +24,11 @@ from typing import Literal
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
-from ..core.shapes import row_major
+from ..core.shapes import row_major, shorter
 from ..core.target import KernelTarget
 from ..core.values import Value
 from ..elements.combiner import Combiner, Op
-from .index_vectors import IndexVectors, OpenedVectors, StoredVectors
+from .index_vectors import Components, IndexVectors, StoredVectors
 
 ScatterOp = Literal["set", "add", "mul", "min", "max"]
 Mode = Literal["drop", "clip"]
@@ -252,7 +252,7 @@ class _Writer:
     mode: Mode
 
     @cached_property
-    def vectors(self) -> OpenedVectors:
+    def vectors(self) -> Components:
         """The index vectors."""
         return self.indices.opened(self.b, 1)
 
@@ -326,26 +326,9 @@ class _Writer:
     def _start(self, place: _Place, component: int = 0) -> tuple[Value | None, Value, Value]:
         """Read an index vector: whether its window lies inside (None: always), how far from a place it begins, and one
         of its components, as far as it lies inside."""
-        b, dims, dtype = self.b, self.dims, self.indices.spec.dtype
-        signed = dtype.kind == "int"
-        sizes = window_sizes(self.operand, self.updates, dims)
-        strides = row_major(self.operand.shape)
-        at, along = b.index(0), b.index(0)
-        inside: Value | None = None
-        for k, d in enumerate(dims.scatter_dims_to_operand_dims):
-            index = b.cast(self.vectors.component(self._vector(place), k), "i64", signed=signed)
-            limit = self.operand.shape[d] - sizes[d]
-            if self.mode == "drop":
-                fits = b.cmp("ule", index, limit)  # a negative index is a huge unsigned one
-                inside = fits if inside is None else inside & fits
-            elif signed:
-                index = b.smin(b.smax(index, 0), limit)
-            else:
-                index = b.umin(index, limit)
-            index = b.cast(index, "index")
-            along = index if k == component else along
-            at = at + index * strides[d]
-        return inside, at, along
+        sizes, dims = window_sizes(self.operand, self.updates, self.dims), self.dims.scatter_dims_to_operand_dims
+        moved = self.mode == "clip"
+        return self.vectors.window(self._vector(place), dims, self.operand.shape, sizes, moved, component)
 
     def _vector(self, place: _Place) -> list[Value]:
         """The place of an index vector; dimensions of size 1 have no loop."""
@@ -373,11 +356,8 @@ class _Writer:
         elif whole:
             with b.for_(0, whole, lanes) as loop:
                 self._elements(lanes, place, loop.index)
-        done = whole
-        while done < length:
-            n = 1 << ((length - done).bit_length() - 1)
+        for done, n in shorter(whole, length, lanes):
             self._elements(n, place, done)
-            done += n
 
     def _elements(self, n: int, place: _Place, offset: Value | int) -> None:
         b, dtype = self.b, self.operand.dtype
@@ -394,6 +374,3 @@ class _Writer:
         source = b.operand(new, (self.updates.size * dtype.parts,), combiner.memory)
         old, add = combiner.load(n, target, to), combiner.load(n, source, at)
         combiner.store(combiner.combine(old, add), target, to)
-
-
-__all__ = ["ScatterDims", "ScatterOp", "Share", "scatter", "window_sizes"]

@@ -17,12 +17,10 @@ from quire.ir.primitives import control_flow as cf
 
 from ..core.values import Value
 from ..elements.memory import Memory
-from ..elements.operations import is_number
-from . import rules as program_rules
-from .nodes import ZERO, Array, Ix, Node, Number, leaves, view
+from . import rules as rules  # imported for its rules
+from .nodes import ZERO, Array, Ix, Node, Number, leaves, row
 from .programs import Built, Program, carries, rule
-
-__all__ = ["Carry", "loop", "program_rules"]  # program_rules: imported for its rules
+from .schedule import branches, chosen
 
 #: Elements between two copies of a large array.
 APART = 80
@@ -271,13 +269,9 @@ def loop(
         init, xs = args[p["num_consts"] : n], [program.lazy(x) for x in args[n:]]
         jaxpr = p["jaxpr"].jaxpr
 
-        def row(x: Node, i: Ix) -> Node:
-            rank = len(x.shape)
-            out = view(x, x.shape[1:], [None, *range(rank - 1)], None, [i, *[ZERO] * (rank - 1)])
-            return out if out.shape else Number((), x.dtype, program.element(out))
-
         def body(carry: Sequence[Node], i: Ix, wanted: Mapping[int, Array]) -> Sequence[Node]:
-            return program.run(jaxpr, [*consts, *carry, *(row(x, i) for x in xs)], _wanted(jaxpr, wanted))
+            rows_of_xs = [program.computed(row(x, i)) for x in xs]
+            return program.run(jaxpr, [*consts, *carry, *rows_of_xs], _wanted(jaxpr, wanted))
 
         def rows(i: Ix) -> list[Array]:
             return [Array(y.shape[1:], y.dtype, y.memory, y.strides[1:], y.base + i * y.strides[0]) for y in ys]
@@ -335,39 +329,22 @@ def _forgotten(x: Node) -> Node:
 @rule(cf.cond_p)
 def cond(program: Program, eqn: Eqn, index: Node, *args: Node) -> list[Node]:
     """The branch that a scalar chooses: as ``scf.if``, or the one branch where the scalar is a number."""
-    branches = [c.jaxpr for c in eqn.params["branches"]]
-    e, b = program.elements, program.b
     args = tuple(program.lazy(x) for x in args)
-    which = program.element(index)
-    if len(branches) == 1 or is_number(which):
-        k = 0 if len(branches) == 1 else min(max(int(which), 0), len(branches) - 1)  # type: ignore[arg-type]
-        return program.run(branches[k], args)
-    lifted = e.lift(which, dtypes.int32)
-    assert isinstance(lifted, Value)
+    jaxprs, which = branches(program, eqn, index)
+    if which is None:
+        return program.run(jaxprs[0], args)
+    e = program.elements
     arrays = {k: program.temp(v.aval.shape, v.aval.dtype) for k, v in enumerate(eqn.outputs) if v.aval.shape}
     scalars = [k for k, v in enumerate(eqn.outputs) if not v.aval.shape]
     types = [v.type for k in scalars for v in e.parts(0, eqn.outputs[k].aval.dtype)]
 
-    def branch(jaxpr: Jaxpr) -> list[Value]:
-        out = program.run(jaxpr, args, _wanted(jaxpr, arrays))
-        for k, to in arrays.items():
-            program.write(out[k], to)
-        return [v for k in scalars for v in e.parts(program.element(out[k]), eqn.outputs[k].aval.dtype)]
+    def branch(k: int) -> list[Value]:
+        out = program.run(jaxprs[k], args, _wanted(jaxprs[k], arrays))
+        for i, to in arrays.items():
+            program.write(out[i], to)
+        return [v for i in scalars for v in e.parts(program.element(out[i]), eqn.outputs[i].aval.dtype)]
 
-    def chosen(last: int) -> list[Value]:
-        if last == 0:
-            return branch(branches[0])
-        with b.if_(b.cmp("sge", lifted, last), types) as arm:
-            values = branch(branches[last])
-            if types:
-                arm.yield_(*values)
-            arm.else_()
-            values = chosen(last - 1)
-            if types:
-                arm.yield_(*values)
-        return arm.results
-
-    values = chosen(len(branches) - 1)
+    values = chosen(program.b, which, types, len(jaxprs) - 1, branch)
     out: list[Node] = []
     for k, v in enumerate(eqn.outputs):
         if k in arrays:

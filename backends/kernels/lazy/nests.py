@@ -18,10 +18,11 @@ from quire.ir.primitives import elementwise as ew
 
 from ..core.builder import STACK_BYTES
 from ..core.errors import NoKernel
+from ..core.shapes import shorter
 from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.monoids import neutral
-from ..elements.operations import HALF, Element, Elements, choose, precedes, width_of
+from ..elements.operations import HALF, Element, Elements, across, choose, precedes, width_of
 from .nodes import Array, Elementwise, Index, Ix, Node, Reader, Vec, flat
 
 Combine = Callable[[Element, Element], Element]
@@ -78,11 +79,8 @@ class Nests:
         vectors = (size - at) // lanes
         if vectors:
             emit(Piece(Ix((), at), lanes, vectors))
-        at += vectors * lanes
-        while at < size:
-            n = 1 << ((size - at).bit_length() - 1)
-            emit(Piece(Ix((), at), n if n > 1 else 0))
-            at += n
+        for start, n in shorter(at + vectors * lanes, size, lanes):
+            emit(Piece(Ix((), start), n if n > 1 else 0))
 
     # -- stores ----------------------------------------------------------------------------------------------
 
@@ -243,12 +241,7 @@ class Nests:
         whole = size // (lanes * unroll) * lanes * unroll
         vec = Vec(axis, lanes) if lanes > 1 else None
         init = [v for _ in range(unroll) for v in e.parts(identity, wide, lanes if lanes > 1 else 0)]
-        rest: list[Piece] = []
-        at = whole
-        while at < size:
-            n = min(lanes, 1 << ((size - at).bit_length() - 1))
-            rest.append(Piece(Ix((), at), n if n > 1 else 0))
-            at += n
+        rest = [Piece(Ix((), at), n if n > 1 else 0) for at, n in shorter(whole, size, lanes)]
 
         def along(at: list[Ix], totals: list[Element]) -> list[Element]:
             def step(here: list[Ix], totals: list[Element]) -> list[Element]:
@@ -280,7 +273,7 @@ class Nests:
         total = totals[0]
         for t in totals[1:]:
             total = combine(total, t)
-        return self.combined_lanes(total, wide, combine)
+        return across(e, total, wide, combine)
 
     def _padded(self, x: Element, identity: Element, dtype: DType, lanes: int) -> Element:
         """A short vector, or a scalar, as one of all lanes, the others neutral."""
@@ -296,20 +289,6 @@ class Nests:
             else:
                 out.append(b.shuffle(v, n, [*range(width), *[width] * (lanes - width)]))
         return e.joined(out)
-
-    def combined_lanes(self, x: Element, dtype: DType, combine: Combine) -> Element:
-        """All lanes of a vector combined, by halves."""
-        width = width_of(x)
-        while width > 1:
-            half = width // 2
-            parts = self.elements.parts(x, dtype)
-            low, high = (
-                self.elements.joined([self.b.shuffle(p, p, range(k, k + half)) for p in parts]) for k in (0, half)
-            )
-            x, width = combine(low, high), half
-        if width_of(x):
-            x = self.elements.joined([self.b.extract(p, 0) for p in self.elements.parts(x, dtype)])
-        return x
 
     def _reduced_vector_axis(self, x: Node, axes: Sequence[int], to: Array | None) -> int:
         lanes = self.b.target.lanes(32)
@@ -392,8 +371,8 @@ class Nests:
         packed = self._pack_size(y, rows, inner, vectors * lanes) if wide == dtype else 0
         pack: Array | None = None
         if packed:
-            buffer = self.b.stack((packed * vectors * lanes * Memory.numbers(dtype),), Memory.element(dtype))
-            pack = Array((packed, lanes * vectors), dtype, Memory(e, buffer, dtype), (lanes * vectors, 1))
+            memory = Memory.on_stack(e, packed * vectors * lanes, dtype)
+            pack = Array((packed, lanes * vectors), dtype, memory, (lanes * vectors, 1))
 
         def block(index: list[Ix], row_at: Ix, count: int, piece: Piece) -> None:
             vec = Vec(axis, piece.width) if piece.width else None
@@ -417,8 +396,7 @@ class Nests:
                         m[-1] = row_at + r
                     left = self._wide(readers(x, (*at[:batch], *m, *k), None), x.dtype, wide)
                     for j, column in enumerate(columns):
-                        product = e.apply(ew.mul_p, {}, (wide, wide), wide, (left, column))
-                        out.append(e.apply(ew.add_p, {}, (wide, wide), wide, (totals[r * len(columns) + j], product)))
+                        out.append(self._multiply_add(wide, left, column, totals[r * len(columns) + j]))
                 return out
 
             # Loops over k carry the block.
@@ -491,8 +469,7 @@ class Nests:
                     for i, (r, j) in enumerate(pairs):
                         m = (*index[:batch], *index[batch : batch + free_x - 1], first + r, k + at)
                         left = self._wide(reader(x, m, None), x.dtype, dtype)
-                        item = e.apply(ew.mul_p, {}, (dtype, dtype), dtype, (left, columns[j]))
-                        totals[i] = e.apply(ew.add_p, {}, (dtype, dtype), dtype, (totals[i], item))
+                        totals[i] = self._multiply_add(dtype, left, columns[j], totals[i])
                 loop.yield_(*(v for t in totals for v in e.parts(t, dtype)))
             for i, (r, j) in enumerate(pairs):
                 to.write(e, e.joined(loop.results[i * n : i * n + n]), place(first + r, starts[j]), vec)
@@ -543,10 +520,7 @@ class Nests:
                     y_vec = None if vec is None else Vec(batch + free_y - 1, vec.width)
                     for r in range(count):
                         item = self._wide(here(y, (*columns, k + r), y_vec), y.dtype, dtype)
-                        product = e.apply(ew.mul_p, {}, (dtype, dtype), dtype, (left[r], item))
-                        total = (
-                            product if total is None else e.apply(ew.add_p, {}, (dtype, dtype), dtype, (total, product))
-                        )
+                        total = self._multiply_add(dtype, left[r], item, total)
                     assert total is not None
                     to.write(e, total, place, vec)
 
@@ -560,6 +534,11 @@ class Nests:
                 rows(Ix.of(loop.index), block, False)
         if block < size and whole < size:
             rows(Ix((), whole), size - whole, False)
+
+    def _multiply_add(self, dtype: DType, x: Element, y: Element, total: Element | None) -> Element:
+        """x * y, added to a total if there is one."""
+        product = self.elements.apply(ew.mul_p, {}, (dtype, dtype), dtype, (x, y))
+        return product if total is None else self.elements.apply(ew.add_p, {}, (dtype,) * 2, dtype, (total, product))
 
     def _wide(self, x: Element, dtype: DType, wide: DType) -> Element:
         return self.elements.convert(self.elements.lift(x, dtype, width_of(x)), dtype, wide)

@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
 from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
 
 from ..core.builder import KernelBuilder
+from ..core.errors import NoKernel
 from ..core.shapes import row_major
 from ..core.values import Operand, Value
 from ..elements.memory import Memory
@@ -69,6 +71,8 @@ class Ix:
 
 ZERO = Ix()
 Index = tuple[Ix, ...]
+#: The first and the number of an array's dimensions that are the lanes of a loop (see `registers/`), if any are.
+Lane = tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,18 @@ class Node:
     def cost(self) -> float:
         """Operations an element, roughly: what it costs to compute it again."""
         return sum(x.cost for x in self.inputs)
+
+    @property
+    def lane(self) -> Lane:
+        """The dimensions that are lanes. Raises NoKernel where operands differ in them."""
+        lanes = {x.lane for x in self.inputs} - {None}
+        if len(lanes) > 1:
+            raise NoKernel("operands have different dimensions as lanes")
+        return lanes.pop() if lanes else None
+
+    def varies(self, d: int) -> bool:
+        """Whether elements differ along a dimension, as far as it is known."""
+        return True
 
     def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
         """The elements at a place."""
@@ -143,6 +159,20 @@ class Array(Node):
     strides: tuple[int, ...]
     base: Ix = ZERO
     owner: object = None
+    own_lane: Lane = None
+
+    @staticmethod
+    def of(elements: Elements, number: int, aval: ShapedArray, *, result: bool = False, lane: Lane = None) -> Array:
+        """An operand of the kernel, or a result."""
+        memory = Memory.of(elements, number, aval, result=result)
+        return Array(aval.shape, aval.dtype, memory, row_major(aval.shape), own_lane=lane)
+
+    @property
+    def lane(self) -> Lane:
+        return self.own_lane
+
+    def varies(self, d: int) -> bool:
+        return self.strides[d] != 0
 
     @property
     def contiguous(self) -> bool:
@@ -222,6 +252,13 @@ class View(Node):
     @property
     def inputs(self) -> tuple[Node, ...]:
         return (self.source,)
+
+    @property
+    def lane(self) -> Lane:
+        return _lane_of_view(self.source, self.shape, self.axis, self.step, self.offset)
+
+    def varies(self, d: int) -> bool:
+        return any(a == d and self.source.varies(k) for k, a in enumerate(self.axis))
 
     def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
         at = tuple(o if a is None else o + index[a] * s for a, s, o in zip(self.axis, self.step, self.offset))
@@ -330,7 +367,8 @@ def view(
         for a, s, k in zip(axis, steps, source.strides):
             if a is not None:
                 strides[a] = s * k
-        return Array(shape, source.dtype, source.memory, tuple(strides), source.place(offsets), source.owner)
+        lane = _lane_of_view(source, shape, axis, steps, offsets)
+        return Array(shape, source.dtype, source.memory, tuple(strides), source.place(offsets), source.owner, lane)
     if isinstance(source, View):
         inner_axis = tuple(None if a is None else axis[a] for a in source.axis)
         inner_step = tuple(1 if a is None else s * steps[a] for a, s in zip(source.axis, source.step))
@@ -339,6 +377,37 @@ def view(
         )
         return View(shape, source.dtype, source.source, inner_axis, inner_step, inner_offset)
     return View(shape, source.dtype, source, tuple(axis), steps, offsets)
+
+
+def row(x: Node, i: Ix) -> Node:
+    """The view at an index of the first dimension."""
+    rank = len(x.shape)
+    return view(x, x.shape[1:], [None, *range(rank - 1)], None, [i, *[ZERO] * (rank - 1)])
+
+
+def without_ones(x: Node, shape: tuple[int, ...]) -> Node | None:
+    """The view in a shape that differs by dimensions of one only; None for other shapes."""
+    if x.shape and [n for n in x.shape if n != 1] != [n for n in shape if n != 1]:
+        return None
+    places = iter(d for d, n in enumerate(shape) if n != 1)
+    return view(x, shape, [None if n == 1 else next(places) for n in x.shape])
+
+
+def _lane_of_view(
+    source: Node, shape: Sequence[int], axis: Sequence[int | None], step: Sequence[int], offset: Sequence[Ix]
+) -> Lane:
+    """The dimensions of a view that are its source's lanes. Raises NoKernel unless these are taken whole and in order."""
+    lane = source.lane
+    if lane is None:
+        return None
+    first, count = lane
+    to = axis[first]
+    for k, d in enumerate(range(first, first + count)):
+        whole = (step[d], offset[d]) == (1, ZERO)
+        if to is None or axis[d] != to + k or not whole or shape[to + k] != source.shape[d]:
+            raise NoKernel("lanes are taken in part, repeated, or in another order")
+    assert to is not None
+    return to, count
 
 
 def leaves(node: Node, same: bool = True) -> Iterator[tuple[object, bool]]:
@@ -375,22 +444,3 @@ def flat(node: Node, known: dict[Node, Node | None]) -> Node | None:
             out = Elementwise((node.size,), node.dtype, node.primitive, node.params, tuple(operands))  # type: ignore[arg-type]
     known[node] = out
     return out
-
-
-__all__ = [
-    "Array",
-    "Elementwise",
-    "Gather",
-    "Index",
-    "Iota",
-    "Ix",
-    "Node",
-    "Number",
-    "Reader",
-    "Vec",
-    "View",
-    "ZERO",
-    "flat",
-    "leaves",
-    "view",
-]

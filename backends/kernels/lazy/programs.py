@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
 from quire.ir.primitive import Primitive
@@ -22,9 +21,12 @@ from ..core.errors import NoKernel
 from ..core.kernel import Spec
 from ..core.shapes import row_major
 from ..elements.memory import Memory
-from ..elements.operations import CALLS, Element, Elements, called, literal
+from ..elements.operations import Element, Elements
 from .nests import Nests
-from .nodes import ZERO, Array, Elementwise, Ix, Node, Number, Reader, View, leaves, view
+from .nodes import ZERO, Array, Elementwise, Ix, Node, Number, Reader, leaves, view
+from .random import RANDOM
+from .schedule import Rules, Schedule, number
+from .views import VIEWS
 
 #: What costs more operations an element than this is not computed twice.
 CHEAP = 8.0
@@ -33,19 +35,9 @@ STACK_ARRAY = 4096
 #: The stack that one kernel may take.
 STACK_TOTAL = 24576
 
-Rule = Callable[..., "list[Node]"]
-RULES: dict[Primitive, Rule] = {}
-
-
-def rule(*primitives: Primitive) -> Callable[[Rule], Rule]:
-    """Register how a primitive is done on lazy arrays: ``rule(program, eqn, *nodes)``."""
-
-    def register(f: Rule) -> Rule:
-        for p in primitives:
-            RULES[p] = f
-        return f
-
-    return register
+#: How primitives that are not elementwise are done on lazy arrays.
+RULES = Rules({**VIEWS, **RANDOM})
+rule = RULES.of
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +74,13 @@ def outside(
         low[d], size[d] = starts[d], sizes[d]
 
 
-class Program:
+class Program(Schedule):
     """Emits jaxprs on lazy arrays."""
 
+    rules = RULES
+
     def __init__(self, elements: Elements) -> None:
-        self.elements = elements
-        self.b = elements.b
+        super().__init__(elements)
         self.nests = Nests(elements)
 
     # -- memory ----------------------------------------------------------------------------------------------
@@ -96,14 +89,14 @@ class Program:
         """New memory for an array, or for more elements, of which it is the first ones."""
         shape = tuple(shape)
         count = numbers or math.prod(shape)
-        numbers = count * Memory.numbers(dtype)
-        elem = Memory.element(dtype)
         size = count * dtype.itemsize
         if size <= STACK_ARRAY and self.b.stack_bytes + size <= STACK_TOTAL:
-            buffer = self.b.stack((numbers,), elem)
+            memory = Memory.on_stack(self.elements, count, dtype)
         else:
-            buffer = self.b.more_scratch(Spec.of((count,), dtype), (numbers,), elem)
-        return Array(shape, dtype, Memory(self.elements, buffer, dtype), row_major(shape), ZERO, owner)
+            flat = (count * Memory.numbers(dtype),)
+            buffer = self.b.more_scratch(Spec.of((count,), dtype), flat, Memory.element(dtype))
+            memory = Memory(self.elements, buffer, dtype)
+        return Array(shape, dtype, memory, row_major(shape), ZERO, owner)
 
     def in_memory(self, node: Node, wanted: Array | None = None) -> Array:
         """A node as an array in memory."""
@@ -144,6 +137,10 @@ class Program:
         """The element of a scalar node."""
         return Reader(self.elements)(self.lazy(node), (), None)
 
+    def computed(self, node: Node) -> Node:
+        """A node, a scalar one as its element, computed here."""
+        return node if node.shape else Number((), node.dtype, self.element(node))
+
     # -- programs --------------------------------------------------------------------------------------------
 
     def run(self, jaxpr: Jaxpr, args: Sequence[Node], wanted: Mapping[Var, Array] | None = None) -> list[Node]:
@@ -154,12 +151,9 @@ class Program:
         places = dict(wanted or {})
 
         def read(a: Any) -> Node:
-            return Number((), a.aval.dtype, literal(a)) if isinstance(a, Literal) else env[a]
+            return number(a) if isinstance(a, Literal) else env[a]
 
         for eqn in jaxpr.eqns:
-            self.b.check_length()
-            if eqn.effects:
-                raise NoKernel(f"{eqn.primitive.name} has an effect")
             nodes: list[Node] = []
             for a in eqn.inputs:
                 node = read(a)
@@ -179,25 +173,18 @@ class Program:
         found = self.places.pop(v, None)
         return self.temp(v.aval.shape, v.aval.dtype) if found is None else found
 
-    def equation(self, eqn: Eqn, nodes: Sequence[Node]) -> list[Node]:
-        """One equation's outputs."""
-        if eqn.primitive in CALLS:
-            return self.run(called(eqn.params), nodes)
-        found = RULES.get(eqn.primitive)
-        if found is not None:
-            return found(self, eqn, *nodes)
-        if len(eqn.outputs) != 1 or eqn.primitive.multiple_results:
-            raise NoKernel(eqn.primitive.name)
+    def elementwise(self, eqn: Eqn, nodes: Sequence[Node]) -> Node:
+        """A node of an elementwise equation; what is a scalar is computed at once."""
         aval = eqn.outputs[0].aval
         if any(x.shape not in ((), aval.shape) for x in nodes):
             raise NoKernel(eqn.primitive.name)
         node = Elementwise(aval.shape, aval.dtype, eqn.primitive, eqn.params, tuple(nodes))
         if not aval.shape:
-            return [Number((), aval.dtype, self.element(node))]
+            return self.computed(node)
         with self.b.discarded():  # whether it is elementwise at all
             xs = [self.elements.lift(0, x.dtype) for x in nodes]
             self.elements.apply(eqn.primitive, eqn.params, [x.dtype for x in nodes], aval.dtype, xs)
-        return [node]
+        return node
 
 
 def carries(node: Node) -> set[object]:
@@ -207,5 +194,3 @@ def carries(node: Node) -> set[object]:
 
 KEEPS_BUILT: set[Primitive] = set()
 """Primitives that take arrays written by regions as they are."""
-
-__all__ = ["Built", "KEEPS_BUILT", "Program", "RULES", "View", "carries", "dtypes", "outside", "rule"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,27 +15,19 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
-from quire.ir.primitives import random as rn
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
 from ..core.errors import NoKernel
 from ..core.values import Value
 from ..elements.monoids import REDUCTIONS
-from ..elements.operations import HALF, Element, bits_of, is_number, threefry
+from ..elements.operations import HALF, Element
 from .nests import product
-from .nodes import ZERO, Array, Elementwise, Gather, Index, Iota, Ix, Node, Number, Reader, Vec, View, view
+from .nodes import ZERO, Array, Elementwise, Gather, Iota, Ix, Node, Number, Reader, View, view, without_ones
 from .programs import KEEPS_BUILT, Built, Program, rule
+from .views import clamped
 
 # -- structure --------------------------------------------------------------------------------------------------------
-
-
-@rule(st.broadcast_in_dim_p)
-def broadcast_in_dim(program: Program, eqn: Eqn, x: Node) -> list[Node]:
-    """A view whose new dimensions all read the same element."""
-    shape, where = tuple(eqn.params["shape"]), eqn.params["broadcast_dimensions"]
-    axis = [None if n == 1 and shape[d] != 1 else d for n, d in zip(x.shape, where)]
-    return [view(x, shape, axis)]
 
 
 @rule(st.reshape_p)
@@ -53,10 +44,9 @@ def squeeze(program: Program, eqn: Eqn, x: Node) -> list[Node]:
 
 def reshaped(program: Program, x: Node, shape: tuple[int, ...]) -> Node:
     """A node in another shape of the same size."""
-    if not x.shape or [n for n in x.shape if n != 1] == [n for n in shape if n != 1]:
-        places = iter(d for d, n in enumerate(shape) if n != 1)
-        out = view(x, shape, [None if n == 1 else next(places) for n in x.shape])
-        return out if shape else Number((), x.dtype, program.element(out))
+    renamed = without_ones(x, shape)
+    if renamed is not None:
+        return program.computed(renamed)
     if isinstance(x, View) and not x.source.shape:
         return View(shape, x.dtype, x.source, (), (), ())
     array = program.in_memory(x)
@@ -67,53 +57,11 @@ def reshaped(program: Program, x: Node, shape: tuple[int, ...]) -> Node:
     return array.viewed(shape)
 
 
-@rule(st.transpose_p)
-def transpose(program: Program, eqn: Eqn, x: Node) -> list[Node]:
-    """A view with the dimensions in another order."""
-    order = eqn.params["permutation"]
-    return [view(x, tuple(x.shape[d] for d in order), [order.index(d) for d in range(len(order))])]
-
-
-@rule(st.slice_p)
-def slice_(program: Program, eqn: Eqn, x: Node) -> list[Node]:
-    """A view from the start indices on, by the strides."""
-    start = eqn.params["start_indices"]
-    offset = [Ix((), s) for s in start]
-    return [view(x, eqn.outputs[0].aval.shape, range(len(start)), eqn.params["strides"], offset)]
-
-
-@rule(st.split_p)
-def split(program: Program, eqn: Eqn, x: Node) -> list[Node]:
-    """One view for each part."""
-    d, at = eqn.params["axis"], 0
-    out: list[Node] = []
-    for v in eqn.outputs:
-        offset = [Ix((), at) if k == d else ZERO for k in range(len(x.shape))]
-        out.append(view(x, v.aval.shape, range(len(x.shape)), None, offset))
-        at += v.aval.shape[d]
-    return out
-
-
-@rule(st.rev_p)
-def rev(program: Program, eqn: Eqn, x: Node) -> list[Node]:
-    """A view that goes backwards along some dimensions."""
-    turned = eqn.params["dimensions"]
-    step = [-1 if d in turned else 1 for d in range(len(x.shape))]
-    offset = [Ix((), n - 1) if d in turned else ZERO for d, n in enumerate(x.shape)]
-    return [view(x, x.shape, range(len(x.shape)), step, offset)]
-
-
 @rule(st.iota_p)
 def iota(program: Program, eqn: Eqn) -> list[Node]:
     """The index along a dimension, as a node."""
     aval = eqn.outputs[0].aval
     return [Iota(aval.shape, aval.dtype, eqn.params["dimension"])]
-
-
-@rule(st.optimization_barrier_p)
-def optimization_barrier(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
-    """The operands: a kernel is one piece already."""
-    return list(xs)
 
 
 @rule(st.concatenate_p)
@@ -156,79 +104,6 @@ def pad(program: Program, eqn: Eqn, x: Node, value: Node) -> list[Node]:
         program.nests.store([(reads[0], part)])
 
     return [Built(aval.shape, aval.dtype, filler, (x,), fill, (first, x.shape) if dense else None)]
-
-
-@dataclass(frozen=True, eq=False)
-class Random(Node):
-    """One of the two results of threefry2x32; both are computed together."""
-
-    operands: tuple[Node, ...]
-    result: int
-    key: object
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return self.operands
-
-    @property
-    def cost(self) -> float:
-        return 40.0 + sum(x.cost for x in self.operands)
-
-    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
-        at = (self.key, index, vec)
-        if at not in reader.seen:
-            xs = [reader(x, index if x.shape else (), vec if x.shape else None) for x in self.operands]
-            reader.seen[at] = threefry(reader.elements, xs)  # type: ignore[assignment]
-        return reader.seen[at][self.result]  # type: ignore[index]
-
-
-@rule(rn.threefry2x32_p)
-def threefry2x32(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
-    """Two nodes that share the hash of each element."""
-    aval, key = eqn.outputs[0].aval, object()
-    nodes = [Random(aval.shape, aval.dtype, tuple(xs), k, key) for k in range(2)]
-    return [n if n.shape else Number((), n.dtype, program.element(n)) for n in nodes]
-
-
-@dataclass(frozen=True, eq=False)
-class Bits(Node):
-    """Random bits of one key for each index of the first dimensions."""
-
-    keys: tuple[Node, Node]
-
-    @property
-    def inputs(self) -> tuple[Node, ...]:
-        return self.keys
-
-    @property
-    def cost(self) -> float:
-        return 40.0
-
-    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
-        e, b = reader.elements, reader.elements.b
-        batch = len(self.keys[0].shape)
-        if vec is not None and vec.axis < batch:
-            raise NoKernel("vectors of several keys")
-        place = ZERO
-        for d in range(batch, len(self.shape)):
-            place = place + index[d] * math.prod(self.shape[d + 1 :])
-        at = place.emit(b)
-        number: Element = at if isinstance(at, int) else b.cast(at, "i32")
-        if vec is not None:
-            stride = vec.step * math.prod(self.shape[vec.axis + 1 :])
-            lifted = e.lift(number, dtypes.uint32, vec.width)
-            assert isinstance(lifted, Value)
-            number = lifted + b.const_vector([k * stride for k in range(vec.width)], "i32")
-        keys = [reader(k, index[:batch], None) for k in self.keys]
-        return bits_of(e, [*keys, 0, number], self.dtype)
-
-
-@rule(rn.random_bits_p)
-def random_bits(program: Program, eqn: Eqn, k1: Node, k2: Node) -> list[Node]:
-    """A node whose elements are hashes of their flat places."""
-    aval = eqn.outputs[0].aval
-    node = Bits(aval.shape, aval.dtype, (program.steady(k1), program.steady(k2)))
-    return [node if node.shape else Number((), node.dtype, program.element(node))]
 
 
 # -- reductions -------------------------------------------------------------------------------------------------------
@@ -352,32 +227,10 @@ def converted(x: Node, dtype: DType) -> Node:
 # -- indexing ---------------------------------------------------------------------------------------------------------
 
 
-def start(program: Program, x: Node, limit: int) -> Ix:
-    """A scalar index clamped to [0, limit]."""
-    e = program.element(x)
-    if is_number(e):
-        return Ix((), min(max(int(e), 0), limit))  # type: ignore[arg-type]
-    assert isinstance(e, Value)
-    if limit == 0:
-        return ZERO
-    b = program.b
-    if dtypes.is_unsigned(x.dtype):
-        return Ix.of(b.cast(b.umin(b.cast(e, "i64", signed=False), limit), "index"))
-    return Ix.of(b.cast(b.smin(b.smax(b.cast(e, "i64"), 0), limit), "index"))
-
-
-@rule(ix.dynamic_slice_p)
-def dynamic_slice(program: Program, eqn: Eqn, x: Node, *starts: Node) -> list[Node]:
-    """A view from clamped indices on."""
-    sizes = tuple(eqn.params["slice_sizes"])
-    offset = [start(program, s, n - m) for s, n, m in zip(starts, x.shape, sizes)]
-    return [view(x, sizes, range(len(sizes)), None, offset)]
-
-
 @rule(ix.dynamic_update_slice_p)
 def dynamic_update_slice(program: Program, eqn: Eqn, x: Node, update: Node, *starts: Node) -> list[Node]:
     """Memory of which a part, from clamped indices on, is written."""
-    at = [start(program, s, n - m) for s, n, m in zip(starts, x.shape, update.shape)]
+    at = [clamped(program, s, n - m) for s, n, m in zip(starts, x.shape, update.shape)]
     update = program.lazy(update)
 
     def fill(to: Array, reads: Sequence[Node]) -> None:
@@ -422,7 +275,7 @@ def gather(program: Program, eqn: Eqn, x: Node, indices: Node) -> list[Node]:
         if any(dtypes.is_unsigned(s.dtype) for s in starts if s is not None):
             raise NoKernel("a gather at unsigned indices")
     node = Gather(shape, x.dtype, program.lazy(x), tuple(starts), batch, window, limits, fill)
-    return [node if shape else Number((), x.dtype, Reader(program.elements)(node, (), None))]
+    return [program.computed(node)]
 
 
 _SCATTERS = (

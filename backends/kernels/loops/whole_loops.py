@@ -21,15 +21,15 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
-from ..core.shapes import row_major
+from ..core.shapes import shorter
 from ..core.target import KernelTarget
 from ..core.values import Value
-from ..elements.memory import Memory
-from ..elements.operations import Elements, Expand, literal
-from ..lazy import nodes as array
+from ..elements.operations import Elements, Expand
 from ..lazy.loops import loop as array_loop
+from ..lazy.nodes import Array, Node
 from ..lazy.programs import Program
-from ..registers.interpreter import Array, Chunk, Interpreter, Space, Stored, lane_of
+from ..lazy.schedule import number
+from ..registers.interpreter import Chunk, Interpreter, Space, lane_of
 from ..registers.loops import scan_into
 
 LOOPS = (cf.scan_p, cf.while_p, cf.bounded_while_p)
@@ -152,20 +152,11 @@ def _program(
     b = _builder(eqn, atoms, target, tied)
     program = Program(Elements(b, expand))
 
-    def memory(aval: ShapedArray, number: int, result: bool) -> array.Array:
-        flat = (aval.size * Memory.numbers(aval.dtype),)
-        buffer = (b.result if result else b.operand)(number, flat, Memory.element(aval.dtype))
-        strides = row_major(aval.shape)
-        return array.Array(aval.shape, aval.dtype, Memory(program.elements, buffer, aval.dtype), strides)
-
-    args: list[array.Node] = []
-    for a in eqn.inputs:
-        if isinstance(a, Literal):
-            args.append(array.Number((), a.aval.dtype, literal(a)))
-        else:
-            node = memory(a.aval, atoms.index(a), False)
-            args.append(node if node.shape else array.Number((), node.dtype, program.element(node)))
-    results = [memory(v.aval, i, True) for i, v in enumerate(eqn.outputs)]
+    args = [
+        number(a) if isinstance(a, Literal) else program.computed(Array.of(program.elements, atoms.index(a), a.aval))
+        for a in eqn.inputs
+    ]
+    results = [Array.of(program.elements, i, v.aval, result=True) for i, v in enumerate(eqn.outputs)]
     init = carried_atoms(eqn)
     out = array_loop(program, eqn, args, results[: len(init)], results[len(init) :])
     for x, to in zip(out, results):
@@ -177,7 +168,7 @@ def _program(
     places = {
         k: atoms.index(a)
         for k, (a, x) in enumerate(zip(init, out))
-        if isinstance(x, array.Array) and x.memory.buffer is results[k].memory.buffer and not isinstance(a, Literal)
+        if isinstance(x, Array) and x.memory.buffer is results[k].memory.buffer and not isinstance(a, Literal)
         and eqn.inputs.count(a) == 1 and a.aval.nbytes >= TIED_BYTES
     }  # fmt: skip
     how = ", updated in place" if tied else ""
@@ -196,13 +187,7 @@ def _builder(eqn: Eqn, atoms: Sequence[Any], target: KernelTarget, tied: dict[in
 
 def chunks_of(size: int, lanes: int) -> list[Chunk]:
     """All of `size` lanes as vectors, the last ones shorter."""
-    out: list[Chunk] = []
-    at = 0
-    while at < size:
-        n = min(lanes, 1 << ((size - at).bit_length() - 1))
-        out.append(Chunk(at, n if n > 1 else 0))
-        at += n
-    return out
+    return [Chunk(at, n if n > 1 else 0) for at, n in shorter(0, size, lanes)]
 
 
 def _tied(eqn: Eqn, plan: Plan, unique: Sequence[Atom], free: frozenset[Atom]) -> dict[int, int]:
@@ -277,29 +262,21 @@ def _work(eqn: Eqn) -> int:
 def _emit(eqn: Eqn, operands: Sequence[Any], it: Interpreter, lanes: tuple[int, ...] | None) -> None:
     p = eqn.params
 
-    def stored(aval: ShapedArray, number: int, result: bool, row: bool) -> Stored:
-        view = it.b.result if result else it.b.operand
-        flat = (aval.size * Memory.numbers(aval.dtype),)
-        memory = Memory(it.elements, view(number, flat, Memory.element(aval.dtype)), aval.dtype)
+    def stored(aval: ShapedArray, number: int, result: bool, row: bool) -> Array:
         lane = lane_of(aval.shape[1:] if row else aval.shape, lanes)
         lane = (lane[0] + 1, lane[1]) if lane is not None and row else lane
-        return Stored(aval.shape, aval.dtype, memory, row_major(aval.shape), 0, lane)
+        return Array.of(it.elements, number, aval, result=result, lane=lane)
 
     is_scan = eqn.primitive is cf.scan_p
     first_row = p["num_consts"] + p["num_carry"] if is_scan else len(eqn.inputs)
-    args: list[Array] = []
-    for k, a in enumerate(eqn.inputs):
-        if isinstance(a, Literal):
-            args.append(it.number(a))
-        else:
-            args.append(stored(a.aval, operands.index(a), False, k >= first_row))
+    args = [
+        number(a) if isinstance(a, Literal) else stored(a.aval, operands.index(a), False, k >= first_row)
+        for k, a in enumerate(eqn.inputs)
+    ]
     results = [stored(v.aval, i, True, is_scan and i >= p["num_carry"]) for i, v in enumerate(eqn.outputs)]
     if is_scan:
-        out: Sequence[Array] = scan_into(it, eqn, args, results[p["num_carry"] :])
+        out: Sequence[Node] = scan_into(it, eqn, args, results[p["num_carry"] :])
     else:
         out = it.equation(eqn, args)
     for x, to in zip(out, results):
-        it.store(it.in_registers(x), to)
-
-
-__all__ = ["LOOPS", "NoKernel", "Plan", "carried", "chunks_of", "loop_kernel", "plans"]
+        it.store(x, to)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
+from ..core.kernel import Spec
 from ..core.values import Buffer, Operand, Value, width
 
 
@@ -19,6 +20,12 @@ class Lane:
 
     memory: Buffer
     base: Value
+
+    @staticmethod
+    def of(b: KernelBuilder, dtype: str, n: int, groups: int) -> Lane:
+        """New scratch memory for an array of n elements, twice, of each workgroup."""
+        base = b.workgroup_id() * (2 * n)
+        return Lane(b.more_scratch(Spec.of((groups * 2 * n,), dtype)), base)
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,11 @@ UNROLL = 8
 
 #: Maps the word of the first lane to its unsigned key.
 KeyOf = Callable[[Value], Value]
+
+
+def count_buffer(b: KernelBuilder, digits: Sequence[Digits]) -> Buffer:
+    """The histograms of one workgroup for any one of several keys, on its stack."""
+    return b.stack((max(d.passes * d.buckets for d in digits),), "i32")
 
 
 def clear(b: KernelBuilder, counts: Buffer, digits: Digits) -> None:

@@ -14,7 +14,7 @@ Other operands are gathered by the place at the end. Cost: O(n) passes for any i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
@@ -25,7 +25,7 @@ from ..core.shapes import Rows
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value, vector
 from ..elements.keys import Key, fold_back, keys_of, merged, ordered, unfold
-from .radix_passes import Digits, Lane, clear, count, passes
+from .radix_passes import Digits, Lane, clear, count, count_buffer, passes
 
 #: The longest rows sorted by counting ranks (n*n/lanes compares; radix costs some 2 us a row in any case).
 RANK_MAX = 128
@@ -101,11 +101,6 @@ def load_key(b: KernelBuilder, spec: Spec, key: Key, at: Value) -> Value:
     return b.load(memory, at * spec.dtype.parts + key.part)
 
 
-def count_buffer(b: KernelBuilder, digits: Sequence[Digits]) -> Buffer:
-    """The histograms of one workgroup for any one of several keys, on its stack."""
-    return b.stack((max(d.passes * d.buckets for d in digits),), "i32")
-
-
 # -- up to rank_max elements ---------------------------------------------------------------------------------
 
 
@@ -119,46 +114,39 @@ def _rank_bits(keys: Sequence[Key]) -> int:
     return max(32, *(key.bits for key in keys))
 
 
-def rank_keys(b: KernelBuilder, keys: Sequence[Key], n: int) -> tuple[list[Buffer], int]:
-    """Stack arrays for the keys of a row, of one width, padded to whole vectors; and the lanes."""
-    bits = _rank_bits(keys)
-    lanes = b.target.lanes(bits)
-    padded = -(-n // lanes) * lanes
-    return [b.stack((padded,), f"i{bits}") for _ in keys], lanes
+class Ranks:
+    """The signed keys of one short row on the stack, of one width, padded to whole vectors."""
 
+    def __init__(self, b: KernelBuilder, keys: Sequence[Key], n: int) -> None:
+        bits = _rank_bits(keys)
+        self.b, self.keys, self.n, self.lanes = b, keys, n, b.target.lanes(bits)
+        padded = -(-n // self.lanes) * self.lanes
+        self.arrays = [b.stack((padded,), f"i{bits}") for _ in keys]
 
-def fill_rank_keys(
-    b: KernelBuilder,
-    arrays: Sequence[Buffer],
-    keys: Sequence[Key],
-    operands: Sequence[Spec],
-    rows: Rows,
-    start: Value,
-    order: Order,
-) -> None:
-    """Load the signed keys of one row."""
-    for array, key in zip(arrays, keys):
-        with b.for_(0, rows.n) as loop:
-            word = load_key(b, operands[key.operand], key, start + loop.index * rows.inner)
-            value = order.signed(b, key.dtype, word)
-            b.store(b.cast(value, array.elem), array, loop.index)
-        for i in range(rows.n, array.shape[0]):
-            b.store((1 << (int(array.elem[1:]) - 1)) - 1, array, i)  # never before a real element
+    def fill(self, operands: Sequence[Spec], start: Value, inner: int, order: Order) -> None:
+        """Load the keys of the row at ``start``, whose elements are ``inner`` apart."""
+        b = self.b
+        for array, key in zip(self.arrays, self.keys):
+            with b.for_(0, self.n) as loop:
+                word = load_key(b, operands[key.operand], key, start + loop.index * inner)
+                value = order.signed(b, key.dtype, word)
+                b.store(b.cast(value, array.elem), array, loop.index)
+            for i in range(self.n, array.shape[0]):
+                b.store((1 << (int(array.elem[1:]) - 1)) - 1, array, i)  # never before a real element
 
-
-def rank(b: KernelBuilder, arrays: Sequence[Buffer], lanes: int, i: Value) -> Value:
-    """How many elements of the row come before element ``i``, by key and then by place."""
-    elem = arrays[0].elem
-    mine = [b.broadcast(b.load(array, i), lanes) for array in arrays]
-    place = b.broadcast(b.cast(i, elem), lanes)
-    before = b.const(0, vector(lanes, elem))
-    for j in range(0, arrays[0].shape[0], lanes):
-        less = b.cmp("slt", b.const_vector(range(j, j + lanes), elem), place)
-        for array, key in reversed(list(zip(arrays, mine))):
-            other = b.vload(lanes, array, j)
-            less = b.cmp("slt", other, key) | (b.cmp("eq", other, key) & less)
-        before = before + b.cast(less, elem, signed=False)
-    return b.cast(b.reduce("add", before), "index")
+    def of(self, i: Value) -> Value:
+        """How many elements of the row come before element ``i``, by key and then by place."""
+        b, lanes, elem = self.b, self.lanes, self.arrays[0].elem
+        mine = [b.broadcast(b.load(array, i), lanes) for array in self.arrays]
+        place = b.broadcast(b.cast(i, elem), lanes)
+        before = b.const(0, vector(lanes, elem))
+        for j in range(0, self.arrays[0].shape[0], lanes):
+            less = b.cmp("slt", b.const_vector(range(j, j + lanes), elem), place)
+            for array, key in reversed(list(zip(self.arrays, mine))):
+                other = b.vload(lanes, array, j)
+                less = b.cmp("slt", other, key) | (b.cmp("eq", other, key) & less)
+            before = before + b.cast(less, elem, signed=False)
+        return b.cast(b.reduce("add", before), "index")
 
 
 def _rank_sort(operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order) -> Kernel:
@@ -166,12 +154,12 @@ def _rank_sort(operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target
     groups = rows.groups(target)
     sources = [word_view(b, i, spec) for i, spec in enumerate(operands)]
     targets = [word_view(b, i, spec, result=True) for i, spec in enumerate(operands)]
-    arrays, lanes = rank_keys(b, keys, rows.n)
+    ranks = Ranks(b, keys, rows.n)
     with b.distributed(rows.count, groups) as row:
         start = rows.start(b, row)
-        fill_rank_keys(b, arrays, keys, operands, rows, start, order)
+        ranks.fill(operands, start, rows.inner, order)
         with b.for_(0, rows.n) as loop:
-            to = start + rank(b, arrays, lanes, loop.index) * rows.inner
+            to = start + ranks.of(loop.index) * rows.inner
             at = start + loop.index * rows.inner
             for spec, source, destination in zip(operands, sources, targets):
                 store_words(b, load_words(b, source, spec, at), destination, to)
@@ -183,12 +171,11 @@ def _rank_sort(operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target
 
 def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, order: Order) -> Kernel:
     groups = rows.groups(target)
-    memory = Spec.of((groups * 2 * rows.n,), f"u{key.bits}")
-    b = KernelBuilder("sort_radix", [spec], [spec], target, scratch=[memory])
+    b = KernelBuilder("sort_radix", [spec], [spec], target)
     source, destination = word_view(b, 0, spec), word_view(b, 0, spec, result=True)
     digits = Digits.of(key.bits, rows.n)
     counts = count_buffer(b, [digits])
-    lane = Lane(b.result(1), b.workgroup_id() * (2 * rows.n))
+    lane = Lane.of(b, f"u{key.bits}", rows.n, groups)
 
     def key_of(word: Value) -> Value:
         return order.of_form(b, key.dtype, word)
@@ -215,81 +202,98 @@ def _radix_values(spec: Spec, rows: Rows, key: Key, target: KernelTarget, order:
     return b.build((groups,), f"sort of {rows.count} rows of {rows.n}: radix, {digits.passes} passes on values")
 
 
+class Places:
+    """The places of n elements beside their unfolded keys, in memory of each workgroup's own: what radix passes sort.
+
+    One key of 32 bits or fewer and its place are one word (``packed``); else each place is in an array of its own.
+    """
+
+    def __init__(self, b: KernelBuilder, keys: Sequence[Key], n: int, groups: int, order: Order) -> None:
+        self.b, self.n, self.order = b, n, order
+        self.packed = len(keys) == 1 and keys[0].bits <= 32
+        self.digits = {key: Digits.of(key.bits, n) for key in keys}
+        self.counts = count_buffer(b, list(self.digits.values()))
+        self.lanes = [Lane.of(b, word, n, groups) for word in ("u64", "u32")[: 1 if self.packed else 2]]
+
+    @property
+    def base(self) -> Value:
+        """Where this workgroup's memory begins."""
+        return self.lanes[0].base
+
+    def put(self, form: Value, place: Value | None, at: Value) -> Value:
+        """Write a key and its place (None: it is there already); the word that the passes sort."""
+        b = self.b
+        word = b.cast(form, "i64", signed=False)
+        if self.packed:
+            assert place is not None
+            word = (word << 32) | b.cast(place, "i64")
+        elif place is not None:
+            b.store(b.cast(place, "i32"), self.lanes[1].memory, at)
+        b.store(word, self.lanes[0].memory, at)
+        return word
+
+    def form(self, word: Value, elem: str) -> Value:
+        """The key in a word."""
+        return self.b.cast(word >> 32 if self.packed else word, elem)
+
+    def word(self, at: Value) -> Value:
+        """The word at a place of the memory."""
+        return self.b.load(self.lanes[0].memory, at)
+
+    def at(self, at: Value) -> tuple[Value, Value]:
+        """The word at a place of the memory, and the place, as an index, that is there."""
+        word = self.word(at)
+        return word, self._place(self.b.cast(word, "i32") if self.packed else self.b.load(self.lanes[1].memory, at))
+
+    def _place(self, number: Value) -> Value:
+        return self.b.cast(number, "index", signed=False)
+
+    def sorted(self, key: Key, side: Value, each: Callable[[Value, Value], Value]) -> Value:
+        """Bring what is on a side into stable order by a key; ``each(i, at)`` gives the word of element i. The new side."""
+        b, digits = self.b, self.digits[key]
+
+        def key_of(word: Value) -> Value:
+            return self.order.of_form(b, key.dtype, self.form(word, key.word))
+
+        clear(b, self.counts, digits)
+        with b.for_(0, self.n) as loop:
+            count(b, self.counts, key_of(each(loop.index, self.base + side + loop.index)), digits)
+        return passes(b, self.lanes, self.n, self.counts, digits, key_of, side)
+
+    def sort_by(self, key: Key, side: Value, operand: Spec, start: Value, inner: int, first: bool) -> Value:
+        """Bring the places of a row (in their order when ``first``) into stable order by one key of it; the new side."""
+
+        def each(i: Value, at: Value) -> Value:
+            place = i if first else self._place(self.b.load(self.lanes[1].memory, at))
+            bits = load_key(self.b, operand, key, start + place * inner)
+            return self.put(unfold(self.b, key.dtype, bits), place if first else None, at)
+
+        return self.sorted(key, side, each)
+
+
 def _radix_places(
     operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order
 ) -> Kernel:
-    groups = rows.groups(target)
-    packed = len(keys) == 1 and keys[0].bits <= 32
-    n = rows.n
-    scratch = [Spec.of((groups * 2 * n,), "u64")]
-    if not packed:
-        scratch.append(Spec.of((groups * 2 * n,), "u32"))
-    b = KernelBuilder("sort_places", operands, operands, target, scratch=scratch)
+    groups, n = rows.groups(target), rows.n
+    b = KernelBuilder("sort_places", operands, operands, target)
     sources = [word_view(b, i, spec) for i, spec in enumerate(operands)]
     targets = [word_view(b, i, spec, result=True) for i, spec in enumerate(operands)]
-    digits = [Digits.of(key.bits, n) for key in keys]
-    counts = count_buffer(b, digits)
-    base = b.workgroup_id() * (2 * n)
-    lanes = [Lane(b.result(len(operands) + i), base) for i in range(len(scratch))]
-
+    places = Places(b, keys, n, groups, order)
     with b.distributed(rows.count, groups) as row:
         start = rows.start(b, row)
         side: Value = b.index(0)
-        for k in reversed(range(len(keys))):
-            side = sort_by(b, operands, rows, start, keys[k], lanes, digits[k], counts, side, k == len(keys) - 1, order)
+        for key in reversed(keys):
+            side = places.sort_by(key, side, operands[key.operand], start, rows.inner, key is keys[-1])
         direct = keys[0].dtype.parts == 1  # the last key sorted by is still there, in order: no gather for it
         with b.for_(0, n) as loop:
-            here = base + side + loop.index
-            head = b.load(lanes[0].memory, here)
-            place = place_of(b, head if packed else b.load(lanes[1].memory, here), packed)
+            head, place = places.at(places.base + side + loop.index)
             to = start + loop.index * rows.inner
             at = start + place * rows.inner
             for i, spec in enumerate(operands):
                 if i == 0 and direct:
-                    form = b.cast(head >> 32 if packed else head, spec.dtype.word)
-                    values = [fold_back(b, spec.dtype, form)]
+                    values = [fold_back(b, spec.dtype, places.form(head, spec.dtype.word))]
                 else:
                     values = load_words(b, sources[i], spec, at)
                 store_words(b, values, targets[i], to)
-    how = "key and place in one word" if packed else f"{len(keys)} keys with places"
+    how = "key and place in one word" if places.packed else f"{len(keys)} keys with places"
     return b.build((groups,), f"sort of {rows.count} rows of {n}: radix, {how}")
-
-
-def place_of(b: KernelBuilder, word: Value, packed: bool) -> Value:
-    """The place, as an index, in a word that holds the key above it (``packed``) or nothing else."""
-    return b.cast(b.cast(word, "i32") if packed else word, "index", signed=False)
-
-
-def sort_by(
-    b: KernelBuilder,
-    operands: Sequence[Spec],
-    rows: Rows,
-    start: Value,
-    key: Key,
-    lanes: Sequence[Lane],
-    digits: Digits,
-    counts: Buffer,
-    side: Value,
-    first: bool,
-    order: Order,
-) -> Value:
-    """Bring the row's places (identity when ``first``) into stable order by one key."""
-    packed = len(lanes) == 1
-
-    def key_of(word: Value) -> Value:
-        bits = b.cast(word >> 32 if packed else word, key.word)
-        return order.of_form(b, key.dtype, bits)
-
-    clear(b, counts, digits)
-    with b.for_(0, rows.n) as loop:
-        here = lanes[0].base + side + loop.index
-        place = loop.index if first else place_of(b, b.load(lanes[1].memory, here), False)
-        bits = load_key(b, operands[key.operand], key, start + place * rows.inner)
-        word = b.cast(unfold(b, key.dtype, bits), "i64", signed=False)
-        if packed:
-            word = (word << 32) | b.cast(place, "i64")
-        elif first:
-            b.store(b.cast(place, "i32"), lanes[1].memory, here)
-        b.store(word, lanes[0].memory, here)
-        count(b, counts, key_of(word), digits)
-    return passes(b, lanes, rows.n, counts, digits, key_of, side)

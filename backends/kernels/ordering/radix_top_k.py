@@ -14,6 +14,8 @@ comes first.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
@@ -21,22 +23,9 @@ from ..core.errors import NoKernel
 from ..core.kernel import EMPTY, Kernel, Spec
 from ..core.shapes import Rows
 from ..core.target import KernelTarget
-from ..core.values import Buffer, Value
+from ..core.values import Value
 from ..elements.keys import fold_back, keys_of, least_form, unfold
-from .radix_passes import Digits, Lane, clear, count, passes
-from .radix_sort import (
-    Order,
-    count_buffer,
-    fill_rank_keys,
-    load_words,
-    place_of,
-    rank,
-    rank_keys,
-    rank_max,
-    sort_by,
-    store_words,
-    word_view,
-)
+from .radix_sort import Order, Places, Ranks, load_words, rank_max, store_words, word_view
 
 #: Up to this k, elements are inserted into a list; its worst case is n*k moves.
 INSERT_MAX = 32
@@ -70,13 +59,14 @@ def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel:
     ]
     if results[0].size == 0:
         return Kernel.nothing("top_k", [operand], results, [EMPTY, EMPTY], "no results")
+    problem = _Problem(operand, tuple(results), rows, k, target)
     if rows.n <= rank_max(keys_of(0, operand.dtype), target):
-        return _by_rank(operand, results, rows, k, target)
+        return _by_rank(problem)
     if k <= INSERT_MAX:
-        return _by_insertion(operand, results, rows, k, target)
+        return _by_insertion(problem)
     if rows.n >= 4 * collection(operand.dtype, k, target):
-        return _by_collection(operand, results, rows, k, target)
-    return _by_radix(operand, results, rows, k, target)
+        return _by_collection(problem)
+    return _by_radix(problem)
 
 
 def collection(dtype: DType, k: int, target: KernelTarget) -> int:
@@ -89,85 +79,96 @@ def _block(dtype: DType, target: KernelTarget) -> int:
     return 4 * target.lanes(dtype.bits)
 
 
-def _any_larger(b: KernelBuilder, dtype: DType, source: Buffer, at: Value, vectors: int, least: Value) -> Value:
-    """Whether any of the next vectors' elements has a larger key than ``least``."""
-    lanes = b.target.lanes(dtype.bits)
-    floor = b.broadcast(least, lanes)
-    found: Value | None = None
-    for v in range(vectors):
-        key = _ASCENDING.signed(b, dtype, b.vload(lanes, source, at + v * lanes))
-        larger = b.cmp("sgt", key, floor)
-        found = larger if found is None else found | larger
-    assert found is not None
-    return b.reduce("or", found)
+@dataclass(frozen=True)
+class _Problem:
+    """What is asked for: the k largest of each row of an operand."""
+
+    operand: Spec
+    results: tuple[Spec, ...]
+    rows: Rows
+    k: int
+    target: KernelTarget
 
 
-def _by_rank(operand: Spec, results: list[Spec], rows: Rows, k: int, target: KernelTarget) -> Kernel:
-    b = KernelBuilder("top_k_rank", [operand], results, target)
-    groups = rows.groups(target)
-    source, values = word_view(b, 0, operand), word_view(b, 0, results[0], result=True)
-    places = b.result(1, (results[1].size,))
-    keys = keys_of(0, operand.dtype)
-    arrays, lanes = rank_keys(b, keys, rows.n)
-    with b.distributed(rows.count, groups) as row:
-        start = rows.start(b, row)
-        fill_rank_keys(b, arrays, keys, [operand], rows, start, _ORDER)
-        with b.for_(0, rows.n) as loop:
-            to = rank(b, arrays, lanes, loop.index)
-            with b.if_(b.cmp("ult", to, k)):
-                out = row * k + to
-                store_words(b, load_words(b, source, operand, start + loop.index), values, out)
-                b.store(b.cast(loop.index, "i32"), places, out)
-    return b.build((groups,), f"top {k} of {rows.count} rows of {rows.n}: short rows, ranks counted")
+class _Writer:
+    """A kernel that is being written: the operand, the results, and how they are read and written."""
+
+    def __init__(self, name: str, p: _Problem) -> None:
+        self.b = b = KernelBuilder(f"top_k_{name}", [p.operand], p.results, p.target)
+        self.rows, self.k, self.dtype = p.rows, p.k, p.operand.dtype
+        self.lanes = p.target.lanes(self.dtype.bits)
+        self.groups = p.rows.groups(p.target)
+        self.source, self.values = word_view(b, 0, p.operand), word_view(b, 0, p.results[0], result=True)
+        self.places = b.result(1, (p.results[1].size,))
+
+    def key(self, at: Value) -> Value:
+        """The ascending signed key of an element."""
+        return _ASCENDING.signed(self.b, self.dtype, self.b.load(self.source, at))
+
+    def any_larger(self, at: Value, vectors: int, least: Value) -> Value:
+        """Whether any of the next vectors' elements has a larger key than ``least``."""
+        b, floor = self.b, self.b.broadcast(least, self.lanes)
+        found: Value | None = None
+        for v in range(vectors):
+            key = _ASCENDING.signed(b, self.dtype, b.vload(self.lanes, self.source, at + v * self.lanes))
+            larger = b.cmp("sgt", key, floor)
+            found = larger if found is None else found | larger
+        assert found is not None
+        return b.reduce("or", found)
+
+    def put(self, out: Value, words: Sequence[Value], place: Value) -> None:
+        """Write a result: the words of an element, and its place in the row (i32)."""
+        store_words(self.b, words, self.values, out)
+        self.b.store(place, self.places, out)
+
+    def put_first(self, row: Value, sorted_: Places, side: Value) -> None:
+        """Write the first k of what is sorted."""
+        b = self.b
+        with b.for_(0, self.k) as loop:
+            word, place = sorted_.at(sorted_.base + side + loop.index)
+            form = sorted_.form(word, self.dtype.word)
+            self.put(row * self.k + loop.index, [fold_back(b, self.dtype, form)], b.cast(place, "i32"))
+
+    def build(self, how: str) -> Kernel:
+        """The finished kernel."""
+        return self.b.build((self.groups,), f"top {self.k} of {self.rows.count} rows of {self.rows.n}: {how}")
 
 
-def _by_radix(operand: Spec, results: list[Spec], rows: Rows, k: int, target: KernelTarget) -> Kernel:
-    groups, n, dtype = rows.groups(target), rows.n, operand.dtype
-    key = keys_of(0, dtype)[0]
-    packed = key.bits <= 32
-    scratch = [Spec.of((groups * 2 * n,), "u64")]
-    if not packed:
-        scratch.append(Spec.of((groups * 2 * n,), "u32"))
-    b = KernelBuilder("top_k_radix", [operand], results, target, scratch=scratch)
-    values, places = word_view(b, 0, results[0], result=True), b.result(1, (results[1].size,))
-    digits = Digits.of(key.bits, n)
-    counts = count_buffer(b, [digits])
-    base = b.workgroup_id() * (2 * n)
-    lanes = [Lane(b.result(2 + i), base) for i in range(len(scratch))]
-    with b.distributed(rows.count, groups) as row:
-        start = rows.start(b, row)
-        side = sort_by(b, [operand], rows, start, key, lanes, digits, counts, b.index(0), True, _ORDER)
-        _first(b, dtype, lanes, base + side, values, places, row, k)
-    return b.build((groups,), f"top {k} of {rows.count} rows of {n}: large k, radix passes")
+def _by_rank(p: _Problem) -> Kernel:
+    w = _Writer("rank", p)
+    b = w.b
+    ranks = Ranks(b, keys_of(0, w.dtype), w.rows.n)
+    with b.distributed(w.rows.count, w.groups) as row:
+        start = w.rows.start(b, row)
+        ranks.fill([p.operand], start, 1, _ORDER)
+        with b.for_(0, w.rows.n) as loop:
+            to = ranks.of(loop.index)
+            with b.if_(b.cmp("ult", to, w.k)):
+                words = load_words(b, w.source, p.operand, start + loop.index)
+                w.put(row * w.k + to, words, b.cast(loop.index, "i32"))
+    return w.build("short rows, ranks counted")
 
 
-def _by_collection(operand: Spec, results: list[Spec], rows: Rows, k: int, target: KernelTarget) -> Kernel:
-    groups, n, dtype = rows.groups(target), rows.n, operand.dtype
-    packed = dtype.bits <= 32
-    room, block = collection(dtype, k, target), _block(dtype, target)
-    scratch = [Spec.of((groups * 2 * room,), "u64")]
-    if not packed:
-        scratch.append(Spec.of((groups * 2 * room,), "u32"))
-    b = KernelBuilder("top_k_collect", [operand], results, target, scratch=scratch)
-    source, values = word_view(b, 0, operand), word_view(b, 0, results[0], result=True)
-    places = b.result(1, (results[1].size,))
-    digits = Digits.of(dtype.bits, room)
-    counts = count_buffer(b, [digits])
+def _by_radix(p: _Problem) -> Kernel:
+    w = _Writer("radix", p)
+    b, keys = w.b, keys_of(0, w.dtype)
+    places = Places(b, keys, w.rows.n, w.groups, _ORDER)
+    with b.distributed(w.rows.count, w.groups) as row:
+        start = w.rows.start(b, row)
+        w.put_first(row, places, places.sort_by(keys[0], b.index(0), p.operand, start, 1, True))
+    return w.build("large k, radix passes")
+
+
+def _by_collection(p: _Problem) -> Kernel:
+    w = _Writer("collect", p)
+    b, k, n, dtype, (key,) = w.b, w.k, w.rows.n, w.dtype, keys_of(0, w.dtype)
+    room, block = collection(dtype, k, p.target), _block(dtype, p.target)
+    places = Places(b, [key], room, w.groups, _ORDER)
     least = b.stack((1,), dtype.word)  # key of the k-th of those sorted so far
     state = b.stack((2,), "i64")  # number of elements collected; side of the memory they are on
-    base = b.workgroup_id() * (2 * room)
-    lanes = [Lane(b.result(2 + i), base) for i in range(len(scratch))]
 
-    def put(form: Value, place: Value, at: Value) -> None:
-        word = b.cast(form, "i64", signed=False)
-        if packed:
-            word = (word << 32) | b.cast(place, "i64")
-        else:
-            b.store(b.cast(place, "i32"), lanes[1].memory, base + at)
-        b.store(word, lanes[0].memory, base + at)
-
-    def form_of(word: Value) -> Value:
-        return b.cast(word >> 32 if packed else word, dtype.word)
+    def collect(form: Value, place: Value, at: Value) -> None:
+        places.put(form, place, places.base + at)
 
     def collected() -> tuple[Value, Value]:
         return b.cast(b.load(state, 0), "index"), b.cast(b.load(state, 1), "index")
@@ -177,77 +178,49 @@ def _by_collection(operand: Spec, results: list[Spec], rows: Rows, k: int, targe
         fill, side = collected()
         with b.for_(fill, room) as pad:
             # The lowest key: what pads comes after what was collected, also after equal elements.
-            put(b.const(least_form(dtype), dtype.word), b.index(0), side + pad.index)
-        clear(b, counts, digits)
-        with b.for_(0, room) as loop:
-            word = b.load(lanes[0].memory, base + side + loop.index)
-            count(b, counts, _ORDER.of_form(b, dtype, form_of(word)), digits)
-        return passes(b, lanes, room, counts, digits, lambda word: _ORDER.of_form(b, dtype, form_of(word)), side)
+            collect(b.const(least_form(dtype), dtype.word), b.index(0), side + pad.index)
+        return places.sorted(key, side, lambda _, at: places.word(at))
 
     def offer(first: Value, stop: Value, start: Value) -> None:
         """Collect what is larger than the k-th so far of the elements from ``first`` to ``stop``."""
         fill, _ = collected()
         with b.if_(b.cmp("ugt", fill, room - block)):
             side = sort_collection()
-            last = form_of(b.load(lanes[0].memory, base + side + (k - 1)))
+            last = places.form(places.word(places.base + side + (k - 1)), dtype.word)
             b.store(_ASCENDING.signed(b, dtype, fold_back(b, dtype, last)), least, 0)
             b.store(k, state, 0)
             b.store(b.cast(side, "i64"), state, 1)
         with b.for_(first, stop) as loop:
-            word = b.load(source, start + loop.index)
+            word = b.load(w.source, start + loop.index)
             with b.if_(b.cmp("sgt", _ASCENDING.signed(b, dtype, word), b.load(least, 0))):
                 fill, side = collected()
-                put(unfold(b, dtype, word), loop.index, side + fill)
+                collect(unfold(b, dtype, word), loop.index, side + fill)
                 b.store(b.cast(fill + 1, "i64"), state, 0)
 
-    with b.distributed(rows.count, groups) as row:
-        start = rows.start(b, row)
+    with b.distributed(w.rows.count, w.groups) as row:
+        start = w.rows.start(b, row)
         b.store(k, state, 0)
         b.store(0, state, 1)
         b.store(1 << (dtype.bits - 1), least, 0)
         with b.for_(0, k) as loop:
-            put(unfold(b, dtype, b.load(source, start + loop.index)), loop.index, loop.index)
+            collect(unfold(b, dtype, b.load(w.source, start + loop.index)), loop.index, loop.index)
         with b.for_(k, n, block) as loop:
             stop = b.smin(loop.index + block, b.index(n))
             with b.if_(b.cmp("eq", stop - loop.index, block), ["i1"]) as maybe:
-                maybe.yield_(_any_larger(b, dtype, source, start + loop.index, 4, b.load(least, 0)))
+                maybe.yield_(w.any_larger(start + loop.index, 4, b.load(least, 0)))
                 maybe.else_()
                 maybe.yield_(b.const(1, "i1"))
             with b.if_(maybe.results[0]):
                 offer(loop.index, stop, start)
-        side = sort_collection()
-        _first(b, dtype, lanes, base + side, values, places, row, k)
-    return b.build((groups,), f"top {k} of {rows.count} rows of {n}: larger elements collected and sorted")
+        w.put_first(row, places, sort_collection())
+    return w.build("larger elements collected and sorted")
 
 
-def _first(
-    b: KernelBuilder,
-    dtype: DType,
-    lanes: list[Lane],
-    begin: Value,
-    values: Buffer,
-    places: Buffer,
-    row: Value,
-    k: int,
-) -> None:
-    """Write the first k of the sorted (form, place) pairs from ``begin`` on."""
-    packed = len(lanes) == 1
-    with b.for_(0, k) as loop:
-        here, out = begin + loop.index, row * k + loop.index
-        head = b.load(lanes[0].memory, here)
-        place = place_of(b, head if packed else b.load(lanes[1].memory, here), packed)
-        form = b.cast(head >> 32 if packed else head, dtype.word)
-        b.store(fold_back(b, dtype, form), values, out)
-        b.store(b.cast(place, "i32"), places, out)
-
-
-def _by_insertion(operand: Spec, results: list[Spec], rows: Rows, k: int, target: KernelTarget) -> Kernel:
-    b = KernelBuilder("top_k_insert", [operand], results, target)
-    groups, n, dtype = rows.groups(target), rows.n, operand.dtype
-    source, values = word_view(b, 0, operand), word_view(b, 0, results[0], result=True)
-    places = b.result(1, (results[1].size,))
-    best, where = b.stack((k,), dtype.word), b.stack((k,), "i32")
-    lanes, block = target.lanes(dtype.bits), _block(dtype, target)
+def _by_insertion(p: _Problem) -> Kernel:
+    w = _Writer("insert", p)
+    b, k, n = w.b, w.k, w.rows.n
+    best, where = b.stack((k,), w.dtype.word), b.stack((k,), "i32")
+    block = _block(w.dtype, p.target)
     blocks = (n - k) // block
 
     def insert(key: Value, i: Value, filled: Value) -> None:
@@ -268,43 +241,25 @@ def _by_insertion(operand: Spec, results: list[Spec], rows: Rows, k: int, target
         b.store(b.cast(i, "i32"), where, loop.results[0])
 
     def offer(i: Value, start: Value) -> None:
-        key = _ASCENDING.signed(b, dtype, b.load(source, start + i))
+        key = w.key(start + i)
         with b.if_(b.cmp("sgt", key, b.load(best, k - 1))):
             insert(key, i, b.index(k))
 
-    with b.distributed(rows.count, groups) as row:
-        start = rows.start(b, row)
+    with b.distributed(w.rows.count, w.groups) as row:
+        start = w.rows.start(b, row)
         with b.for_(0, k) as first:
-            insert(_ASCENDING.signed(b, dtype, b.load(source, start + first.index)), first.index, first.index)
+            insert(w.key(start + first.index), first.index, first.index)
         with b.for_(0, blocks) as loop:
             begin = loop.index * block + k
-            with b.if_(_any_larger(b, dtype, source, start + begin, 4, b.load(best, k - 1))):
-                with b.for_(begin, begin + block, lanes) as part:
-                    least = b.load(best, k - 1)
-                    with b.if_(_any_larger(b, dtype, source, start + part.index, 1, least)):
-                        with b.for_(part.index, part.index + lanes) as one:
+            with b.if_(w.any_larger(start + begin, 4, b.load(best, k - 1))):
+                with b.for_(begin, begin + block, w.lanes) as part:
+                    with b.if_(w.any_larger(start + part.index, 1, b.load(best, k - 1))):
+                        with b.for_(part.index, part.index + w.lanes) as one:
                             offer(one.index, start)
         with b.for_(k + blocks * block, n) as tail:
             offer(tail.index, start)
-        _take(b, dtype, operand, source, where, values, places, start, row, k)
-    return b.build((groups,), f"top {k} of {rows.count} rows of {n}: one pass with insertion")
-
-
-def _take(
-    b: KernelBuilder,
-    dtype: DType,
-    operand: Spec,
-    source: Buffer,
-    where: Buffer,
-    values: Buffer,
-    places: Buffer,
-    start: Value,
-    row: Value,
-    k: int,
-) -> None:
-    """Write the elements at ``where`` and their places."""
-    with b.for_(0, k) as loop:
-        place = b.load(where, loop.index)
-        at = start + b.cast(place, "index")
-        store_words(b, load_words(b, source, operand, at), values, row * k + loop.index)
-        b.store(place, places, row * k + loop.index)
+        with b.for_(0, k) as loop:
+            place = b.load(where, loop.index)
+            words = load_words(b, w.source, p.operand, start + b.cast(place, "index"))
+            w.put(row * k + loop.index, words, place)
+    return w.build("one pass with insertion")

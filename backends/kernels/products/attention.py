@@ -27,9 +27,10 @@ from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
 from ..core.values import Value
 from ..elements.operations import Expand
+from ..fused.passes import keep, passes_over
 from ..fused.reduction_cluster import ReductionCluster, Space
 from ..fused.reduction_values import ReductionEmitter
-from ..fused.reductions import keep, passes_over, vector_lanes
+from ..fused.reductions import vector_lanes
 from .matrices import Product
 from .packing import Strips
 from .plans import GROUP_FLOPS, UNROLL, tile, tiles

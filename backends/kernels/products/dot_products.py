@@ -13,7 +13,7 @@ from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
-from ..core.values import Operand, Value, is_float, vector
+from ..core.values import Operand, Value, vector
 from .matrices import Product
 
 
@@ -30,14 +30,6 @@ class DotProductsPlan:
         return f"dot products of {self.mr} rows and {self.nr} columns, {self.groups} workgroups"
 
 
-def added_up(b: KernelBuilder, x: Value, lanes: int) -> Value:
-    """The sum of a vector's lanes, by halves."""
-    while lanes > 1:
-        lanes //= 2
-        x = b.shuffle(x, x, range(lanes)) + b.shuffle(x, x, range(lanes, 2 * lanes))
-    return b.extract(x, 0)
-
-
 def dot_products(
     p: Product, total: DType, plan: DotProductsPlan, target: KernelTarget, specs: Sequence[Spec], reason: str
 ) -> Kernel:
@@ -51,9 +43,6 @@ def dot_products(
     blocks = -(-p.m // mr)
     share = -(-blocks // plan.parts)
 
-    def multiply_add(x: Value, y: Value, s: Value) -> Value:
-        return b.emit(f"vector.fma {x}, {y}, {s} : {kind}", kind) if is_float(elem) else x * y + s
-
     def step(
         sums: Sequence[Value], rows: list[Value], columns: list[Value], k: Operand, mask: Value | None
     ) -> list[Value]:
@@ -61,7 +50,7 @@ def dot_products(
         out: list[Value] = []
         for i, row in enumerate(rows):
             x = b.cast(b.vload(lanes, lhs, row + k, mask=mask), elem)
-            out += [multiply_add(x, y, sums[i * len(ys) + j]) for j, y in enumerate(ys)]
+            out += [b.multiply_add(x, y, sums[i * len(ys) + j]) for j, y in enumerate(ys)]
         return out
 
     def tile(row: Value, column: Value, at: list[Value]) -> None:
@@ -77,7 +66,7 @@ def dot_products(
         start = at[2] + row * p.out.row + column * p.out.column
         for i in range(mr):
             for j in range(nr):
-                value = added_up(b, sums[i * nr + j], lanes)
+                (value,) = b.across([sums[i * nr + j]], lambda x, y: [x[0] + y[0]])
                 b.store(value, out, start + (i * p.out.row + j * p.out.column))
 
     with b.distributed(p.batches * plan.parts, plan.groups) as piece:

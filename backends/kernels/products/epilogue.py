@@ -81,7 +81,7 @@ class EpilogueWriter:
             self.memory, self.at = b.stack((size,), total.scalar), 0
         else:  # a line of the cache apart
             self.at = size + 64
-            self.memory = b.more_scratch(Spec.of((groups * self.at,), total), (groups * self.at,), total.scalar)
+            self.memory = b.more_scratch(Spec.of((groups * self.at,), total))
 
     def store(
         self, sums: Sequence[Value], lanes: int, row: Value, step: int, column: Value, skipped: tuple[Operand, Operand]

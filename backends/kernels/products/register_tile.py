@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
-from ..core.values import Buffer, Operand, Value, is_float, vector
+from ..core.values import Buffer, Operand, Value, vector
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,6 @@ class Tile:
         """Sums of nothing."""
         return [self.b.const(0, self.type)] * (self.mr * self.nv)
 
-    def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
-        """``x * y + total``, rounded once for floats."""
-        if is_float(self.elem):
-            return self.b.emit(f"vector.fma {x}, {y}, {total} : {self.type}", self.type)
-        return x * y + total
-
     def run(
         self, levels: Sequence[Level], left: Source, row: int, right: Source, masks: Sequence[Value | None],
         sums: list[Value],
@@ -80,7 +74,7 @@ class Tile:
                 x = b.broadcast(b.cast(b.load(left.memory, x_at + r * row), self.elem), self.lanes)
                 for v in range(self.nv):
                     i = r * self.nv + v
-                    sums[i] = self.multiply_add(x, ys[v], sums[i])
+                    sums[i] = b.multiply_add(x, ys[v], sums[i])
 
         def turn(first: Operand, stop: Operand, unroll: int, sums: list[Value]) -> list[Value]:
             with b.for_(first, stop, unroll, sums) as loop:

@@ -13,7 +13,7 @@ from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
-from ..core.values import Value, is_float, vector
+from ..core.values import Value, vector
 from .matrices import Product
 
 
@@ -46,10 +46,7 @@ def vecmat(
             added = b.const(0, kind) if first else b.vload(lanes, out, sums_at + loop.index)
             for i, x in enumerate(numbers):
                 y = b.cast(b.vload(lanes, rhs, source + i * row + loop.index), elem)
-                if is_float(elem):
-                    added = b.emit(f"vector.fma {x}, {y}, {added} : {kind}", kind)
-                else:
-                    added = x * y + added
+                added = b.multiply_add(x, y, added)
             b.vstore(added, out, sums_at + loop.index)
 
     def numbers(at: Value, count: int) -> list[Value]:

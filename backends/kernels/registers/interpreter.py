@@ -10,8 +10,8 @@ is built. Along the lanes there are elementwise operations and, where one workgr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,15 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Jaxpr, Literal
-from quire.ir.primitive import Primitive
 
-from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
-from ..core.values import Operand, Value, like, vector
+from ..core.values import Operand, Value, vector
 from ..elements.memory import Memory
-from ..elements.operations import CALLS, Element, Elements, called, is_number, literal, width_of
-
-Lane = "tuple[int, int] | None"
+from ..elements.operations import Element, Elements, value_type, width_of
+from ..lazy.nodes import ZERO, Array, Index, Ix, Lane, Node, Reader, Vec
+from ..lazy.random import RANDOM
+from ..lazy.schedule import Rules, Schedule, number
+from ..lazy.views import VIEWS
 
 
 @dataclass(frozen=True)
@@ -53,51 +53,56 @@ class Space:
 
 
 @dataclass(frozen=True, eq=False)
-class RegisterArray:
+class RegisterArray(Node):
     """An array of elements.
 
     ``data`` has an axis for each dimension, or 1 where all elements along it are the same; the dimensions that are
-    lanes, ``lane = (first, count)``, are one axis, of chunks.
+    lanes are one axis, of chunks.
     """
 
-    shape: tuple[int, ...]
-    dtype: DType
     data: Any
-    lane: tuple[int, int] | None = None
+    own_lane: Lane = None
+
+    @property
+    def lane(self) -> Lane:
+        return self.own_lane
 
     @property
     def scalar(self) -> Element:
         """The element of an array of one."""
         return self.data.reshape(-1)[0]
 
+    def varies(self, d: int) -> bool:
+        return self.data.shape[axis_of(d, self.lane)] > 1
 
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """An array in memory that the kernel only reads, or only writes: the elements from flat place `base` on."""
+    def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
+        assert isinstance(reader, LaneReader)
+        lane, at = self.lane, [i.const for i in index]
+        if lane is not None:
+            at[lane[0] : sum(lane)] = [reader.chunk]
+        return self.data[tuple(i if n > 1 else 0 for i, n in zip(at, self.data.shape))]
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a carried array is made of."""
 
     shape: tuple[int, ...]
     dtype: DType
-    memory: Memory
-    strides: tuple[int, ...]
-    base: Operand = 0
-    lane: tuple[int, int] | None = None
+    lane: Lane
 
-    def row(self, elements: Elements, i: Operand) -> Stored:
-        """The array at index i of the first dimension."""
-        lane = self.lane and (self.lane[0] - 1, self.lane[1])
-        base = moved(elements.b, self.base, i, self.strides[0])
-        return Stored(self.shape[1:], self.dtype, self.memory, self.strides[1:], base, lane)
+    @staticmethod
+    def of(x: Node) -> Form:
+        """The form of an array."""
+        return Form(x.shape, x.dtype, x.lane)
 
 
-def moved(b: KernelBuilder, base: Operand, steps: Operand, stride: int) -> Operand:
-    """The flat place ``base + steps * stride``."""
-    if isinstance(steps, Value):
-        return steps * stride if isinstance(base, int) and base == 0 else steps * stride + base
-    return base + int(steps) * stride if steps else base
+@dataclass(frozen=True, eq=False)
+class LaneReader(Reader):
+    """Reads nodes at a chunk of the lanes, of this number."""
 
+    chunk: int = 0
 
-Array = RegisterArray | Stored
-Lanes = "tuple[int, int] | None"
 
 #: A tile is read from memory as a whole only up to so many elements.
 MOST_ELEMENTS = 256
@@ -108,7 +113,7 @@ def objects(shape: Sequence[int]) -> Any:
     return np.empty(tuple(shape), object)
 
 
-def lane_of(shape: tuple[int, ...], lanes: tuple[int, ...] | None) -> tuple[int, int] | None:
+def lane_of(shape: tuple[int, ...], lanes: tuple[int, ...] | None) -> Lane:
     """The first run of dimensions that are the lanes."""
     if lanes is None:
         return None
@@ -116,7 +121,7 @@ def lane_of(shape: tuple[int, ...], lanes: tuple[int, ...] | None) -> tuple[int,
     return next(((k, n) for k in range(len(shape) - n + 1) if shape[k : k + n] == lanes), None)
 
 
-def full_shape(shape: Sequence[int], lane: tuple[int, int] | None, space: Space | None) -> tuple[int, ...]:
+def full_shape(shape: Sequence[int], lane: Lane, space: Space | None) -> tuple[int, ...]:
     """The shape of a tile's data with no axis shortened."""
     if lane is None:
         return tuple(shape)
@@ -124,115 +129,98 @@ def full_shape(shape: Sequence[int], lane: tuple[int, int] | None, space: Space 
     return (*shape[: lane[0]], len(space.chunks), *shape[lane[0] + lane[1] :])
 
 
-def axis_of(d: int, lane: tuple[int, int] | None) -> int:
+def axis_of(d: int, lane: Lane) -> int:
     """The axis of a dimension in a tile's data."""
     if lane is None or d < lane[0]:
         return d
     return max(lane[0], d - lane[1] + 1)
 
 
-Rule = Callable[..., "Sequence[Array]"]
-RULES: dict[Primitive, Rule] = {}
+#: How primitives that are not elementwise are done in registers.
+RULES = Rules({**VIEWS, **RANDOM})
+rule = RULES.of
 
 
-def rule(*primitives: Primitive) -> Callable[[Rule], Rule]:
-    """Register how a primitive is done on tiles: ``rule(interpreter, eqn, *arrays)``."""
+class Interpreter(Schedule):
+    """Emits jaxprs on arrays in registers, and on parts of arrays in memory that are read where they are used."""
 
-    def register(f: Rule) -> Rule:
-        for p in primitives:
-            RULES[p] = f
-        return f
-
-    return register
-
-
-class Interpreter:
-    """Emits jaxprs on tiles."""
+    rules = RULES
 
     def __init__(self, elements: Elements, space: Space | None) -> None:
-        self.elements = elements
+        super().__init__(elements)
         self.space = space
         #: Whether "any lane" may mean those of this workgroup: see loops.ends_by_lane.
         self.any_of_own = False
 
-    @property
-    def b(self) -> KernelBuilder:
-        """The builder."""
-        return self.elements.b
-
-    def run(self, jaxpr: Jaxpr, args: Sequence[Array]) -> list[Array]:
+    def run(self, jaxpr: Jaxpr, args: Sequence[Node]) -> list[Node]:
         """The outputs of a jaxpr."""
-        env: dict[Any, Array] = dict(zip(jaxpr.invars, args, strict=True))
+        env: dict[Any, Node] = dict(zip(jaxpr.invars, args, strict=True))
 
-        def read(a: Any) -> Array:
-            return self.number(a) if isinstance(a, Literal) else env[a]
+        def read(a: Any) -> Node:
+            return number(a) if isinstance(a, Literal) else env[a]
 
         for eqn in jaxpr.eqns:
             env.update(zip(eqn.outputs, self.equation(eqn, [read(a) for a in eqn.inputs]), strict=True))
         return [read(a) for a in jaxpr.outvars]
 
-    def number(self, a: Literal) -> RegisterArray:
-        """A literal as a tile."""
-        data = objects(())
-        data[()] = literal(a)
-        return RegisterArray((), a.aval.dtype, data)
-
-    def equation(self, eqn: Eqn, args: Sequence[Array]) -> Sequence[Array]:
-        """One equation's outputs."""
-        self.b.check_length()
-        if eqn.effects:
-            raise NoKernel(f"{eqn.primitive.name} has an effect")
-        if eqn.primitive in CALLS:
-            return self.run(called(eqn.params), args)
-        found = RULES.get(eqn.primitive)
-        if found is not None:
-            return found(self, eqn, *args)
-        if eqn.primitive.family != "elementwise":
-            raise NoKernel(eqn.primitive.name)
-        return [self.elementwise(eqn, [self.in_registers(x) for x in args])]
-
     # -- forms -----------------------------------------------------------------------------------------------
 
-    def in_registers(self, x: Array) -> RegisterArray:
-        """An array's elements, read where they are in memory."""
+    def in_registers(self, x: Node) -> RegisterArray:
+        """An array's elements: read from memory, or from where they are in other arrays, or computed."""
         if isinstance(x, RegisterArray):
             return x
-        shape = full_shape(x.shape, x.lane, self.space)
-        if math.prod(shape) > MOST_ELEMENTS:
+        lane = x.lane
+        sizes = [n if x.varies(d) else 1 for d, n in enumerate(x.shape)]
+        if lane is not None and self.space is not None:
+            over = slice(lane[0], sum(lane))
+            sizes[over] = [len(self.space.chunks) if math.prod(sizes[over]) > 1 else 1]
+        if math.prod(sizes) > (MOST_ELEMENTS if isinstance(x, Array) else 4 * MOST_ELEMENTS):
             raise NoKernel(f"{dtypes.SHORT[x.dtype]}{list(x.shape)} has too many elements for registers")
-        data = objects(shape)
-        for index in np.ndindex(shape):
-            at, width, stride = self.place(x, index)
-            data[index] = x.memory.load(at, width, stride)
-        return RegisterArray(x.shape, x.dtype, data, x.lane)
+        data, seen = objects(sizes), dict[Any, Element]()
+        for index, at, vec in self.places(sizes, lane):
+            reader = LaneReader(self.elements, seen, index[lane[0]] if lane is not None else 0)
+            data[index] = reader(x, at, vec)
+        return RegisterArray(x.shape, x.dtype, data, lane)
 
-    def place(self, x: Stored, index: Sequence[int]) -> tuple[Operand, int, int]:
-        """Where an element (by its index in a tile's data) is in memory: flat place, width, stride."""
-        at: Operand = x.base
-        constant, chunk, stride = 0, None, 1
-        for axis, i in enumerate(index):
-            if x.lane is not None and axis == x.lane[0]:
-                assert self.space is not None
-                chunk, stride = self.space.chunks[i], x.strides[x.lane[0] + x.lane[1] - 1]
-            else:
-                d = axis if x.lane is None or axis < x.lane[0] else axis + x.lane[1] - 1
-                constant += i * x.strides[d]
-        if chunk is not None:
-            at = moved(self.b, at, chunk.start, stride)
-        return moved(self.b, at, constant, 1), 0 if chunk is None else chunk.width, stride
+    def computed(self, node: Node) -> Node:
+        """The array in registers: elements are computed once, before they are used."""
+        return self.in_registers(node)
 
-    def store(self, tile: RegisterArray, to: Stored) -> None:
-        """Write a tile to memory, in lanes if it, or the memory, has them."""
+    def steady(self, node: Node) -> Node:
+        """The array in registers."""
+        return self.in_registers(node)
+
+    def element(self, node: Node) -> Element:
+        """The element of a scalar."""
+        return self.in_registers(node).scalar
+
+    def lane_of(self, shape: tuple[int, ...]) -> Lane:
+        """The first run of dimensions that are the space's."""
+        return lane_of(shape, None if self.space is None else self.space.shape)
+
+    def places(self, sizes: Sequence[int], lane: Lane) -> Iterator[tuple[tuple[int, ...], Index, Vec | None]]:
+        """The index in data of these sizes of each element, its place in the array, and the vector that it is."""
+        for index in np.ndindex(*sizes):
+            at = [Ix((), i) for i in index]
+            if lane is None:
+                yield index, tuple(at), None
+                continue
+            assert self.space is not None
+            (first, count), chunk = lane, self.space.chunks[index[lane[0]]]
+            # The lanes are counted along the last of their dimensions.
+            at[first : first + 1] = [*[ZERO] * (count - 1), Ix.of(chunk.start)]
+            yield index, tuple(at), Vec(first + count - 1, chunk.width) if chunk.width else None
+
+    def store(self, node: Node, to: Array) -> None:
+        """Write an array to memory, in lanes if it, or the memory, has them."""
+        tile = self.in_registers(node)
         lane = to.lane if tile.lane is None else tile.lane
         if lane is not None:
             tile = self.in_lanes(tile, lane)
-        to = replace(to, lane=lane)
-        data: Any = np.broadcast_to(tile.data, full_shape(tile.shape, lane, self.space))
-        if data.size > 4 * MOST_ELEMENTS:
-            raise NoKernel(f"{dtypes.SHORT[tile.dtype]}{list(tile.shape)} has too many elements for registers")
-        for index in np.ndindex(data.shape):
-            at, width, stride = self.place(to, index)
-            to.memory.store(self.elements.lift(data[index], tile.dtype, width), at, width, stride)
+        data = self.full(tile)
+        for index, at, vec in self.places(data.shape, lane):
+            x = self.elements.lift(data[index], tile.dtype, self.width_at(index, lane))
+            to.write(self.elements, x, at, vec)
 
     def in_lanes(self, tile: RegisterArray, lane: tuple[int, int]) -> RegisterArray:
         """The tile with these dimensions as its lanes."""
@@ -293,8 +281,12 @@ class Interpreter:
         split = (*shape[:first], *tile.shape[first : first + count], *shape[first + 1 :])
         return RegisterArray(tile.shape, tile.dtype, data.reshape(split))
 
-    def same_lanes(self, tiles: Sequence[RegisterArray]) -> tuple[list[RegisterArray], tuple[int, int] | None]:
-        """Tiles of one shape (scalars aside) with the same dimensions as lanes."""
+    def together(self, nodes: Sequence[Node]) -> list[RegisterArray]:
+        """Arrays of one shape (scalars aside) with the same dimensions as lanes."""
+        return self.same_lanes(list(map(self.in_registers, nodes)))[0]
+
+    def same_lanes(self, tiles: Sequence[RegisterArray]) -> tuple[list[RegisterArray], Lane]:
+        """Tiles of one shape with the same lanes, and these."""
         lanes = {t.lane for t in tiles if t.lane is not None}
         if not lanes:
             return list(tiles), None
@@ -305,11 +297,11 @@ class Interpreter:
 
     # -- elementwise -----------------------------------------------------------------------------------------
 
-    def elementwise(self, eqn: Eqn, tiles: Sequence[RegisterArray]) -> RegisterArray:
+    def elementwise(self, eqn: Eqn, nodes: Sequence[Node]) -> RegisterArray:
         """An elementwise equation."""
-        if len(eqn.outputs) != 1 or eqn.primitive.multiple_results:
-            raise NoKernel(f"{eqn.primitive.name}")
-        aval = eqn.outputs[0].aval
+        if eqn.primitive.family != "elementwise":
+            raise NoKernel(eqn.primitive.name)
+        aval, tiles = eqn.outputs[0].aval, [self.in_registers(x) for x in nodes]
         in_dtypes = [a.aval.dtype for a in eqn.inputs]
         out = self.map(
             lambda *xs: self.elements.apply(eqn.primitive, eqn.params, in_dtypes, aval.dtype, xs), tiles, aval.dtype
@@ -352,7 +344,7 @@ class Interpreter:
 
     # -- flat lists of values, for loops ---------------------------------------------------------------------
 
-    def values_of(self, tile: RegisterArray, lane: tuple[int, int] | None) -> list[Value]:
+    def values_of(self, tile: RegisterArray, lane: Lane) -> list[Value]:
         """The values that a tile consists of, in the form :meth:`types_of` says."""
         if lane is not None:
             tile = self.in_lanes(tile, lane)
@@ -364,49 +356,29 @@ class Interpreter:
             out += self.elements.parts(data[index], tile.dtype, self.width_at(index, lane))
         return out
 
-    def width_at(self, index: Sequence[int], lane: tuple[int, int] | None) -> int:
+    def width_at(self, index: Sequence[int], lane: Lane) -> int:
         """Lanes of the element of a tile's data at an index."""
         if lane is None:
             return 0
         assert self.space is not None
         return self.space.chunks[index[lane[0]]].width
 
-    def tile_of(
-        self, values: Sequence[Value], shape: tuple[int, ...], dtype: DType, lane: tuple[int, int] | None
-    ) -> RegisterArray:
-        """The tile that consists of these values."""
-        data = objects(full_shape(shape, lane, self.space))
-        n = Memory.numbers(dtype)
-        for k, index in enumerate(np.ndindex(data.shape)):
-            data[index] = self.elements.joined(values[k * n : k * n + n])
-        return RegisterArray(shape, dtype, data, lane)
+    def types_of(self, form: Form) -> list[str]:
+        """The types of the values that an array of a form consists of."""
+        sizes = full_shape(form.shape, form.lane, self.space)
+        if math.prod(sizes) > 4 * MOST_ELEMENTS:
+            raise NoKernel(f"{dtypes.SHORT[form.dtype]}{list(form.shape)} has too many elements for registers")
+        elem, numbers = value_type(form.dtype), Memory.numbers(form.dtype)
+        widths = (self.width_at(index, form.lane) for index in np.ndindex(*sizes))
+        return [vector(w, elem) if w else elem for w in widths for _ in range(numbers)]
 
-    def placeholder(self, shape: tuple[int, ...], dtype: DType, lane: tuple[int, int] | None) -> RegisterArray:
-        """A tile of values that are not there, to find out what is done with them."""
-        data = objects(full_shape(shape, lane, self.space))
-        if data.size > 4 * MOST_ELEMENTS:
-            raise NoKernel(f"{dtypes.SHORT[dtype]}{list(shape)} has too many elements for registers")
+    def tile_of(self, values: Iterator[Value], form: Form) -> RegisterArray:
+        """The tile of a form that consists of the next of these values."""
+        data = objects(full_shape(form.shape, form.lane, self.space))
         for index in np.ndindex(data.shape):
-            lifted = self.elements.parts(0, dtype, self.width_at(index, lane))
-            data[index] = self.elements.joined([Value(self.b, "%none", v.type) for v in lifted])
-        return RegisterArray(shape, dtype, data, lane)
+            data[index] = self.elements.joined([next(values) for _ in range(Memory.numbers(form.dtype))])
+        return RegisterArray(form.shape, form.dtype, data, form.lane)
 
-
-def numbers_only(tile: RegisterArray) -> bool:
-    """Whether all elements are known numbers."""
-    return all(is_number(x) for x in tile.data.reshape(-1))
-
-
-__all__ = [
-    "Array",
-    "Chunk",
-    "Interpreter",
-    "RULES",
-    "Space",
-    "Stored",
-    "RegisterArray",
-    "lane_of",
-    "like",
-    "rule",
-    "vector",
-]
+    def placeholder(self, form: Form) -> RegisterArray:
+        """A tile of values that are not there, to find out what is done with them."""
+        return self.tile_of((Value(self.b, "%none", t) for t in self.types_of(form)), form)

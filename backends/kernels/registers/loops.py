@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from quire.ir import dtypes
-from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
@@ -19,48 +17,27 @@ from quire.ir.primitives import structural as st
 
 from ..core.errors import NoKernel
 from ..core.values import Operand, Value
-from ..elements.operations import Element, is_number
-from . import rules as rules
-from .interpreter import MOST_ELEMENTS, Array, Interpreter, RegisterArray, Stored, lane_of, objects, rule
-
-__all__ = ["rules", "scan_into", "while_loop"]  # rules: imported for its rules
+from ..lazy.nodes import Array, Ix, Node, row
+from ..lazy.schedule import branches, chosen
+from . import rules as rules  # imported for its rules
+from .interpreter import MOST_ELEMENTS, Form, Interpreter, RegisterArray, lane_of, rule
 
 #: Scans of so many steps inside a kernel are written out.
 UNROLLED = 8
 
 
-@dataclass(frozen=True)
-class Form:
-    """What a carried array is made of."""
-
-    shape: tuple[int, ...]
-    dtype: DType
-    lane: tuple[int, int] | None
-
-    @staticmethod
-    def of(x: Array) -> Form:
-        """The form of an array."""
-        return Form(x.shape, x.dtype, x.lane)
-
-
-def flatten(it: Interpreter, tiles: Sequence[Array], forms: Sequence[Form]) -> list[Value]:
+def flatten(it: Interpreter, tiles: Sequence[Node], forms: Sequence[Form]) -> list[Value]:
     """The values of carried arrays."""
     return [v for t, form in zip(tiles, forms) for v in it.values_of(it.in_registers(t), form.lane)]
 
 
 def unflatten(it: Interpreter, values: Sequence[Value], forms: Sequence[Form]) -> list[RegisterArray]:
     """The arrays that are made of these values."""
-    tiles: list[RegisterArray] = []
-    at = 0
-    for form in forms:
-        like = it.placeholder(form.shape, form.dtype, form.lane)
-        n = like.data.size * (2 if dtypes.is_complex(form.dtype) else 1)
-        tiles.append(it.tile_of(values[at : at + n], form.shape, form.dtype, form.lane))
-        at += n
-    return tiles
+    rest = iter(values)
+    return [it.tile_of(rest, form) for form in forms]
 
 
-def stable_forms(it: Interpreter, init: Sequence[Array], step: Any) -> list[Form]:
+def stable_forms(it: Interpreter, init: Sequence[Node], step: Any) -> list[Form]:
     """The forms of carried arrays: an array that is without lanes at first may come back with them.
 
     `step` maps carried arrays to the next ones.
@@ -68,7 +45,7 @@ def stable_forms(it: Interpreter, init: Sequence[Array], step: Any) -> list[Form
     forms = [_initial(it, x) for x in init]
     while it.space is not None and forms:
         with it.b.discarded():
-            out = step([it.placeholder(f.shape, f.dtype, f.lane) for f in forms])
+            out = step([it.placeholder(f) for f in forms])
         new = [f if x.lane is None or f.lane is not None else Form.of(x) for f, x in zip(forms, out, strict=True)]
         if new == forms:
             break
@@ -76,45 +53,39 @@ def stable_forms(it: Interpreter, init: Sequence[Array], step: Any) -> list[Form
     return forms
 
 
-def _initial(it: Interpreter, x: Array) -> Form:
+def _initial(it: Interpreter, x: Node) -> Form:
     """The form that an initial value would have: one number for more elements than registers hold goes into lanes."""
     if it.space is None or x.lane is not None or math.prod(x.shape) <= MOST_ELEMENTS:
         return Form.of(x)
     return Form(x.shape, x.dtype, lane_of(x.shape, it.space.shape))
 
 
-def while_loop(
-    it: Interpreter, init: Sequence[Array], test: Jaxpr, test_consts: Sequence[Array], body: Any
-) -> list[RegisterArray]:
-    """``while test(carry): carry = body(carry)``."""
-    own, it.any_of_own = it.any_of_own, False
-    forms = stable_forms(it, init, body)
-    with it.b.while_(flatten(it, init, forms)) as loop:
-        it.any_of_own = own
-        (going,) = it.run(test, [*test_consts, *unflatten(it, loop.before, forms)])
-        it.any_of_own = False
-        t = it.in_registers(going)
-        if t.lane is not None:
-            raise NoKernel("the condition differs between lanes")
-        condition = it.elements.lift(t.scalar, dtypes.bool_)
-        assert isinstance(condition, Value)
-        loop.condition(condition, *loop.before)
-        loop.yield_(*flatten(it, body(unflatten(it, loop.after, forms)), forms))
-    return unflatten(it, loop.results, forms)
-
-
-def _while_parts(eqn: Eqn, args: Sequence[Array]) -> tuple[Sequence[Array], Sequence[Array], Sequence[Array]]:
+@rule(cf.while_p, cf.bounded_while_p)
+def while_loop(it: Interpreter, eqn: Eqn, *args: Node) -> list[RegisterArray]:
+    """A loop whose carried arrays go from turn to turn in registers, with the number of turns where that is bounded."""
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    return args[:n], args[n : n + m], args[n + m :]
+    test_consts, consts, init = args[:n], args[n : n + m], args[n + m :]
+    test, body, most = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr, eqn.params.get("max_steps")
+    own = most is None and ends_by_lane(test, n, body, m)
+    it.any_of_own = False
+    b, counted = it.b, 0 if most is None else 1
 
+    def step(carry: Sequence[Node]) -> Sequence[Node]:
+        return it.run(body, [*consts, *carry])
 
-@rule(cf.while_p)
-def while_(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
-    """A loop whose carried arrays go from turn to turn in registers. Raises NoKernel where its end differs between lanes."""
-    test_consts, consts, init = _while_parts(eqn, args)
-    test, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
-    it.any_of_own = ends_by_lane(test, len(test_consts), body, len(consts))
-    return while_loop(it, init, test, test_consts, lambda carry: it.run(body, [*consts, *carry]))
+    forms = stable_forms(it, init, step)
+    with b.while_([*[b.index(0)] * counted, *flatten(it, init, forms)]) as loop:
+        it.any_of_own = own
+        (going,) = it.run(test, [*test_consts, *unflatten(it, loop.before[counted:], forms)])
+        it.any_of_own = False
+        condition = it.elements.lift(it.element(going), dtypes.bool_)
+        assert isinstance(condition, Value)
+        if most is not None:
+            condition = condition & b.cmp("slt", loop.before[0], most)
+        loop.condition(condition, *loop.before)
+        values = flatten(it, step(unflatten(it, loop.after[counted:], forms)), forms)
+        loop.yield_(*(x + 1 for x in loop.after[:counted]), *values)
+    return unflatten(it, loop.results[counted:], forms)
 
 
 def ends_by_lane(test: Jaxpr, test_consts: int, body: Jaxpr, consts: int) -> bool:
@@ -163,42 +134,21 @@ def _repeats(eqn: Eqn | None, flag: Var) -> bool:
     )
 
 
-@rule(cf.bounded_while_p)
-def bounded_while(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
-    """As ``while_``, with the number of turns beside the carried arrays."""
-    test_consts, consts, init = _while_parts(eqn, args)
-    test, body, most = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr, eqn.params["max_steps"]
-
-    def step(carry: Sequence[Array]) -> Sequence[Array]:
-        return it.run(body, [*consts, *carry])
-
-    forms = stable_forms(it, init, step)
-    b = it.b
-    with b.while_([b.index(0), *flatten(it, init, forms)]) as loop:
-        (going,) = it.run(test, [*test_consts, *unflatten(it, loop.before[1:], forms)])
-        condition = it.elements.lift(it.in_registers(going).scalar, dtypes.bool_)
-        assert isinstance(condition, Value)
-        loop.condition(condition & b.cmp("slt", loop.before[0], most), *loop.before)
-        values = flatten(it, step(unflatten(it, loop.after[1:], forms)), forms)
-        loop.yield_(loop.after[0] + 1, *values)
-    return unflatten(it, loop.results[1:], forms)
-
-
 @rule(cf.scan_p)
-def scan(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
+def scan(it: Interpreter, eqn: Eqn, *args: Node) -> list[RegisterArray]:
     """A scan inside a body: unrolled if short, or a loop if it neither reads rows of tiles nor stacks rows."""
     p = eqn.params
     n, length = p["num_consts"] + p["num_carry"], p["length"]
     consts, carry, xs = args[: p["num_consts"]], list(args[p["num_consts"] : n]), args[n:]
     stacks = len(eqn.outputs) > p["num_carry"]
-    if length > UNROLLED and not stacks and all(isinstance(x, Stored) for x in xs):
+    if length > UNROLLED and not stacks and all(isinstance(x, Array) for x in xs):
         return scan_into(it, eqn, args, [])
     if length > 4 * UNROLLED:
         raise NoKernel(f"a scan of {length} steps over arrays in registers")
-    rows: list[list[Array]] = []
+    rows: list[list[Node]] = []
     order = range(length - 1, -1, -1) if p["reverse"] else range(length)
     for i in order:
-        out = it.run(p["jaxpr"].jaxpr, [*consts, *carry, *(_row(it, x, i) for x in xs)])
+        out = it.run(p["jaxpr"].jaxpr, [*consts, *carry, *(row(x, Ix((), i)) for x in xs)])
         carry, ys = list(out[: p["num_carry"]]), out[p["num_carry"] :]
         rows.append(list(ys))
     if p["reverse"]:
@@ -211,18 +161,6 @@ def scan(it: Interpreter, eqn: Eqn, *args: Array) -> list[RegisterArray]:
     return [*(it.in_registers(c) for c in carry), *stacked]
 
 
-def _row(it: Interpreter, x: Array, i: int) -> Array:
-    if isinstance(x, Stored):
-        if x.lane is not None and x.lane[0] == 0:
-            raise NoKernel("lanes are taken one by one")
-        return x.row(it.elements, i)
-    if x.lane is not None and x.lane[0] == 0:
-        raise NoKernel("lanes are taken one by one")
-    lane = x.lane and (x.lane[0] - 1, x.lane[1])
-    k = i if x.data.shape[0] > 1 else 0
-    return RegisterArray(x.shape[1:], x.dtype, x.data[k : k + 1].reshape(x.data.shape[1:]), lane)
-
-
 def _stacked(it: Interpreter, rows: Sequence[RegisterArray]) -> RegisterArray:
     tiles, lane = it.same_lanes(rows)
     if lane is not None:
@@ -231,68 +169,42 @@ def _stacked(it: Interpreter, rows: Sequence[RegisterArray]) -> RegisterArray:
     return RegisterArray((len(rows), *rows[0].shape), rows[0].dtype, data, lane and (lane[0] + 1, lane[1]))
 
 
-def scan_into(it: Interpreter, eqn: Eqn, args: Sequence[Array], ys_to: Sequence[Stored]) -> list[RegisterArray]:
+def scan_into(it: Interpreter, eqn: Eqn, args: Sequence[Node], ys_to: Sequence[Array]) -> list[RegisterArray]:
     """A scan as a loop: the final carry; rows of ys are stored in `ys_to`, rows of xs read from memory."""
     p = eqn.params
     n, length = p["num_consts"] + p["num_carry"], p["length"]
     consts, init, xs = args[: p["num_consts"]], args[p["num_consts"] : n], args[n:]
     body, b = p["jaxpr"].jaxpr, it.b
 
-    def step(i: Operand, carry: Sequence[Array]) -> list[Array]:
-        return it.run(body, [*consts, *carry, *(x.row(it.elements, i) for x in xs if isinstance(x, Stored))])
+    def step(i: Operand, carry: Sequence[Node]) -> list[Node]:
+        return it.run(body, [*consts, *carry, *(row(x, Ix.of(i)) for x in xs)])
 
-    if not all(isinstance(x, Stored) for x in xs):
+    if not all(isinstance(x, Array) for x in xs):
         raise NoKernel("a scan over arrays in registers")
     forms = stable_forms(it, init, lambda carry: step(b.index(0), carry)[: p["num_carry"]])
     with b.for_(0, length, 1, flatten(it, init, forms)) as loop:
         i = b.index(length - 1) - loop.index if p["reverse"] else loop.index
         out = step(i, unflatten(it, loop.carried, forms))
         for y, to in zip(out[p["num_carry"] :], ys_to, strict=True):
-            it.store(it.in_registers(y), to.row(it.elements, i))
+            place = row(to, Ix.of(i))
+            assert isinstance(place, Array)
+            it.store(y, place)
         if forms:
             loop.yield_(*flatten(it, out[: p["num_carry"]], forms))
     return unflatten(it, loop.results, forms)
 
 
 @rule(cf.cond_p)
-def cond(it: Interpreter, eqn: Eqn, index: Array, *args: Array) -> list[Array]:
+def cond(it: Interpreter, eqn: Eqn, index: Node, *args: Node) -> Sequence[Node]:
     """The branch that a scalar chooses, as ``scf.if``. Raises NoKernel where lanes choose."""
-    branches = [c.jaxpr for c in eqn.params["branches"]]
-    t = it.in_registers(index)
-    if t.lane is not None:
-        raise NoKernel("branches differ between lanes")
-    if len(branches) == 1 or is_number(t.scalar):
-        k = 0 if len(branches) == 1 else min(max(int(t.scalar), 0), len(branches) - 1)  # type: ignore[arg-type]
-        return it.run(branches[k], args)
+    jaxprs, which = branches(it, eqn, index)
+    if which is None:
+        return it.run(jaxprs[0], args)
     forms: list[Form] = []
-    for branch in branches:
+    for branch in jaxprs:
         with it.b.discarded():
             found = [Form.of(x) for x in it.run(branch, args)]
         forms = [b if a.lane is None else a for a, b in zip(forms or found, found)]
-    return list(_branches(it, t.scalar, branches, args, forms))
-
-
-def _branches(
-    it: Interpreter, index: Element, branches: Sequence[Jaxpr], args: Sequence[Array], forms: Sequence[Form]
-) -> list[RegisterArray]:
-    """The last of some branches if the index is at least its number, else one of the others."""
-    if len(branches) == 1:
-        return [it.in_registers(x) for x in it.run(branches[0], args)]
-    b = it.b
-    lifted = it.elements.lift(index, dtypes.int32)
-    assert isinstance(lifted, Value)
-    types = [v.type for f in forms for v in _types(it, f)]
-    with b.if_(b.cmp("sge", lifted, len(branches) - 1), types) as arm:
-        if types:
-            arm.yield_(*flatten(it, it.run(branches[-1], args), forms))
-        arm.else_()
-        if types:
-            arm.yield_(*flatten(it, _branches(it, index, branches[:-1], args, forms), forms))
-    return unflatten(it, arm.results, forms)
-
-
-def _types(it: Interpreter, form: Form) -> list[Value]:
-    tile = it.placeholder(form.shape, form.dtype, form.lane)
-    data = objects((math.prod(tile.data.shape),))
-    data[:] = tile.data.reshape(-1)
-    return [v for x in data for v in it.elements.parts(x, form.dtype)]
+    types = [t for form in forms for t in it.types_of(form)]
+    values = chosen(it.b, which, types, len(jaxprs) - 1, lambda k: flatten(it, it.run(jaxprs[k], args), forms))
+    return unflatten(it, values, forms)

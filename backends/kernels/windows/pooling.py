@@ -176,6 +176,3 @@ class _Pool(WindowLoops):
         # Elements i with 0 <= i * apart + lo - p < length.
         ends = [(-((lo - p) // apart), (w.lengths[d] - 1 - lo + p) // apart + 1) for p in range(apart)]
         return start, [[i - start for i in range(*end)] for end in ends]
-
-
-__all__ = ["pooling"]

@@ -412,6 +412,3 @@ class _Rows(_Grad):
                 total = x if total is None else total + x
             phases.append(b.const(0, vector(n, self.elem)) if total is None else total)
         return self.interleaved(phases, self.inner)
-
-
-__all__ = ["pooling_grad"]

@@ -271,21 +271,3 @@ class WindowLoops:
         places, count = range(n // channels), range(len(phases))
         order = [p * n + q * channels + c for q in places for p in count for c in range(channels)]
         return b.shuffle(joined, phases[-1], order)
-
-
-__all__ = [
-    "GROUP_ELEMENTS",
-    "LEAST_ELEMENTS",
-    "MOST_ELEMENTS",
-    "MOST_REACH",
-    "MOST_STRIDE",
-    "ROW_BYTES",
-    "UNROLLED",
-    "Body",
-    "Op",
-    "Range",
-    "WindowLoops",
-    "Windows",
-    "check_windows",
-    "vector_lanes",
-]

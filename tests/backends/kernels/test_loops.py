@@ -205,6 +205,8 @@ LOOPS = [
          qnp.zeros(20), None, 4)[0], (np.array([1, 2], np.uint32),), "", 1e-5, 1e-6),
     Loop("random numbers in memory", lambda k: lax.fori_loop(0, 3, lambda i, c: c[::-1] + random.uniform(
          random.fold_in(k, i), (300,)), qnp.zeros(300)), (np.array([1, 2], np.uint32),), MEMORY, 1e-5, 1e-6),
+    Loop("random numbers of many keys in memory", lambda k: lax.fori_loop(0, 3, lambda i, c: c[::-1] + quire.vmap(
+        lambda k: random.uniform(random.fold_in(k, i)))(k), qnp.zeros(531)), (KEYS,), MEMORY, 1e-5, 1e-6),
     Loop("random numbers of each lane", rejected(()), (KEYS,), SPREAD),
     Loop("a few random numbers of each lane", rejected((3,)), (KEYS,), SPREAD),
     Loop("random bytes of each lane", rejected((2,), np.uint8), (KEYS,), SPREAD),

@@ -1,0 +1,177 @@
+"""Passes of a reduction cluster over its rows: loops in which reductions accumulate and full values are written.
+
+Vectors go along a row, or, where rows are short, across as many neighbouring rows as there are lanes: what is read and
+written along these is gathered and scattered, an element a lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from quire.ir.jaxpr import Eqn, Var
+
+from ..core.builder import STACK_BYTES
+from ..core.errors import NoKernel
+from ..core.values import Operand, Value
+from ..elements.memory import Memory
+from .reduction_cluster import ReductionCluster
+from .reduction_values import Accumulator, Frame, Kept, ReductionEmitter
+
+#: Bytes of the stack that rows may be kept in.
+ROW_BYTES = STACK_BYTES // 2
+#: The state of each of some reductions.
+States = list[list[Value]]
+
+
+def unrolled(cluster: ReductionCluster) -> int:
+    """Vectors that one turn of the loop takes: more hide the latency of the accumulators."""
+    n = sum(1 for e in cluster.jaxpr.eqns if e.outputs and cluster.full(e.outputs[0])) + 2 * len(cluster.reductions)
+    return 4 if n <= 8 else 2 if n <= 24 else 1
+
+
+def folded(
+    emitter: ReductionEmitter, todo: Sequence[Accumulator], span: tuple[Operand, Operand, int], init: Sequence[States],
+    frames: Callable[[Value], Iterable[Frame]],
+) -> list[States]:  # fmt: skip
+    """The states after a loop; `frames` are the places of a turn, each of which adds to states of its own (`init`)."""
+    b, sizes = emitter.b, [[len(state) for state in states] for states in init]
+
+    def parted(values: Sequence[Value]) -> list[States]:
+        rest = iter(values)
+        return [[[next(rest) for _ in range(n)] for n in group] for group in sizes]
+
+    def joined(groups: Iterable[States]) -> list[Value]:
+        return [x for states in groups for state in states for x in state]
+
+    with b.for_(*span, joined(init)) as loop:
+        turn = zip(frames(loop.index), parted(loop.carried))
+        after = joined(added(emitter, todo, states, at) for at, states in turn)
+        if after:
+            loop.yield_(*after)
+    return parted(loop.results)
+
+
+def added(emitter: ReductionEmitter, todo: Sequence[Accumulator], states: States, at: Frame) -> States:
+    """The states with a place's values; what is full is written there."""
+    out = [a.add(s, at) for a, s in zip(todo, states)]
+    emitter.store_full(at)
+    return out
+
+
+def passes_over(emitter: ReductionEmitter, row: Operand, width: int, *, across: bool = False) -> None:
+    """All passes over one row by vectors of this width, or over as many rows at once."""
+    cluster = emitter.cluster
+    emitter.rows = {}
+    for level in range(cluster.levels):
+        todo = [e for e in cluster.reductions if cluster.level[e.outputs[0]] == level + 1]
+        writes = any(cluster.full(v) and cluster.level[v] == level for v in (*cluster.outvars, *emitter.saved))
+        if todo or writes:
+            at = Frame(row, 0, 0, width if across else 0, level, across=across)
+            emitter.prepare(at)
+            (_over_rows if across else over_a_row)(emitter, todo, at, width)
+
+
+def store_rows(emitter: ReductionEmitter, row: Operand, width: int = 0) -> None:
+    """Write what a row has one of, or as many rows as the width."""
+    cluster = emitter.cluster
+    at = Frame(row, 0, 0, width, cluster.levels, across=width > 0)
+    for v, memory in zip(cluster.outvars, emitter.outputs):
+        if not cluster.full(v):
+            memory.store(emitter.value(v, at), row, width)
+
+
+def _over_rows(emitter: ReductionEmitter, todo: Sequence[Eqn], at: Frame, width: int) -> None:
+    """One pass over several rows; their reductions' values are kept as the rows'."""
+    accumulators = [Accumulator(emitter, e) for e in todo]
+    starts = [[a.start(width) for a in accumulators]]
+    span = (0, emitter.cluster.space.reduced, 1)
+    (totals,) = folded(emitter, accumulators, span, starts, lambda i: [at.along(i, width)])
+    emitter.rows.update({a.e.outputs[0]: a.result(s) for a, s in zip(accumulators, totals)})
+
+
+def over_a_row(
+    emitter: ReductionEmitter, todo: Sequence[Eqn], row: Frame, width: int, span: tuple[Value, Value] | None = None,
+    last: Value | None = None,
+) -> None:  # fmt: skip
+    """One pass over a row: its reductions' values (kept as the row's), and what is written.
+
+    `span` is the (start, stop) of this workgroup's whole vectors, `last` whether it takes what is beyond them.
+    """
+    cluster, b = emitter.cluster, emitter.b
+    n, unroll = cluster.space.reduced, unrolled(cluster)
+    accumulators = [Accumulator(emitter, e) for e in todo]
+    at = whole = n // (width * unroll) * (width * unroll)
+    states = [[a.start(width) for a in accumulators] for _ in range(unroll)]
+    if whole or span is not None:
+        start, stop = span or (0, whole)
+        states = folded(
+            emitter, accumulators, (start, stop, width * unroll), states,
+            lambda i: (row.along(i + k * width, width) for k in range(unroll)),
+        )  # fmt: skip
+    while span is None and n - at >= width:
+        k = (at - whole) // width
+        states[k % unroll] = added(emitter, accumulators, states[k % unroll], row.along(b.index(at), width))
+        at += width
+    merged = states[0]
+    for other in states[1:]:
+        merged = [a.merge(x, y) for a, x, y in zip(accumulators, merged, other)]
+    totals = [a.across(s) for a, s in zip(accumulators, merged)]
+    if at < n:
+        first: Operand = at if last is None else b.select(last, b.index(at), b.index(n))
+        (totals,) = folded(emitter, accumulators, (first, n, 1), [totals], lambda i: [row.along(i, 0)])
+    emitter.rows.update({a.e.outputs[0]: a.result(s) for a, s in zip(accumulators, totals)})
+
+
+# -- what is kept between passes ----------------------------------------------------------------------------------------
+
+
+def keep(emitter: ReductionEmitter, cluster: ReductionCluster) -> None:
+    """Choose the memory of values that later passes read: a result that is written later, or the stack."""
+    free = [(v, memory) for v, memory in zip(cluster.outvars, emitter.outputs) if cluster.full(v)]
+    bytes_left = ROW_BYTES
+    kept = cluster.kept()
+    last = _last_uses(cluster, kept)
+    for v in kept:
+        own = next((m for o, m in free if o is v), None)
+        later = next(
+            (
+                (o, m) for o, m in free
+                if o.aval.dtype == v.aval.dtype and cluster.level[o] >= last.get(v, 0) > cluster.level[v]
+            ),
+            None,
+        )  # fmt: skip
+        if own is not None:
+            memory, on_stack = own, False
+        elif later is not None:
+            free.remove(later)
+            memory, on_stack = later[1], False
+        else:
+            nbytes = cluster.space.reduced * v.aval.dtype.itemsize
+            if nbytes > bytes_left:
+                raise NoKernel("its rows are too long to be kept between passes")
+            bytes_left -= nbytes
+            memory, on_stack = Memory.on_stack(emitter.elements, cluster.space.reduced, v.aval.dtype), True
+        emitter.saved[v] = Kept(memory, on_stack, own is not None)
+
+
+def _last_uses(cluster: ReductionCluster, kept: Sequence[Var]) -> dict[Any, int]:
+    """The last pass that reads each value: what is made of it and not kept itself is computed again where it is read."""
+    last: dict[Any, int] = {}
+    for e in reversed(cluster.jaxpr.eqns):
+        (made, *_) = e.outputs
+        if cluster.full(made):
+            until = max(cluster.level[made], 0 if made in kept else last.get(made, 0))
+            last.update({a: max(until, last.get(a, 0)) for a in e.inputs if isinstance(a, Var)})
+    return last
+
+
+def keep_columns(emitter: ReductionEmitter, cluster: ReductionCluster, width: int) -> None:
+    """Keep on the stack what later passes read and is dear, a vector for each place along the rows."""
+    left = ROW_BYTES
+    for v in cluster.kept():
+        count = cluster.space.reduced * width
+        left -= count * v.aval.dtype.itemsize
+        if left < 0:
+            return  # computed again
+        emitter.saved[v] = Kept(Memory.on_stack(emitter.elements, count, v.aval.dtype), True, False)
