@@ -74,7 +74,9 @@ def build(lowered: LoweredProgram, flags: tuple[str, ...] | None = None) -> Arti
         # Calls compare their arguments' types with the variant's before they come to the program.
         output = compile_service().compile(
             lowered.module.bytecode(), compile_flags(request.target) if flags is None else flags,
-            name=request.name, trusted=True, one_thread=lowered.one_thread,
+            name=request.name, trusted=True,
+            # The host's function copies and fills by the C library's functions, which only system libraries are linked with.
+            one_thread=lowered.one_thread and request.target.system_link,
         )  # fmt: skip
     return artifact_of(lowered, output)
 
