@@ -61,7 +61,11 @@ class Pass:
     keeps_results: ClassVar[bool] = True
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
-        """The transformed program."""
+        """The transformed program.
+
+        Raises:
+            PassError: an option has no meaning for the program, or the pass is not defined for it.
+        """
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -202,7 +206,10 @@ def _option_value(p: str, name: str, annotation: str, text: str) -> Any:
 
 
 def make_pass(name: str, options: Sequence[tuple[str, str]]) -> Pass:
-    """A pass by its name and the texts of its options."""
+    """A pass by its name and the texts of its options.
+
+    Raises PassError for an unknown pass or option (with the nearest name), one given twice, or a value of the wrong type.
+    """
     cls = find_pass(name)
     known = options_of(cls)
     values: dict[str, Any] = {}
