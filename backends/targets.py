@@ -183,6 +183,8 @@ def vulkan_target(gpu: str | None = None) -> Target:
     `vulkan_target_of`.
 
     A family is always named: IREE's default is a small Android baseline without f64 that computes i8 and f16 wrongly.
+
+    Raises ValueError for a family that is not among `VULKAN_TARGETS`.
     """
     gpu = gpu or _chosen(environment.VULKAN_TARGET, "ampere", VULKAN_TARGETS)
     if gpu not in VULKAN_TARGETS:
@@ -275,7 +277,10 @@ def vulkan_target_of(facts: VulkanFacts) -> Target:
 
 
 def cuda_target(gpu: str | None = None) -> Target:
-    """The CUDA target: `gpu`, QUIRE_CUDA_TARGET, or sm_80, whose PTX newer GPUs translate too."""
+    """The CUDA target: `gpu`, QUIRE_CUDA_TARGET, or sm_80, whose PTX newer GPUs translate too.
+
+    Raises ValueError for a GPU that is not among `CUDA_TARGETS`.
+    """
     gpu = gpu or _chosen(environment.CUDA_TARGET, "sm_80", CUDA_TARGETS)
     if gpu not in CUDA_TARGETS:
         raise ValueError(f"unknown CUDA GPU {gpu!r}; IREE knows {', '.join(CUDA_TARGETS)}")

@@ -8,16 +8,15 @@ A pass is a frozen dataclass: its fields are its options, in text, in Python and
         '''Cluster equations into fusions.'''
 
         name = "fuse"
-        max_inputs: int = 8
+        least_elements: int = 1 << 14
 
         def apply(self, program, context): ...
 
 The contract: a program that keeps the IR's rules (`quire.ir.verifier`) gives one that keeps them, with the same
 inputs and results, every equation with the source of the one it stands for. Transformations (`keeps_results` is False:
 jvp, vmap, ...) give another program, with inputs and results that their docstrings tell. A pipeline is text:
-``"inline,simplify,cse,dce,fuse{max-inputs=8},dce"``; an option of several values has ``|``
-between them. Other packages add passes through the entry point group `quire.passes`: the entry's name is the pass's, its
-value the class.
+``"inline,simplify,cse,dce,fuse{least-elements=4096}"``; an option of several values has ``|`` between them. Other packages
+add passes through the entry point group `quire.passes`: the entry's name is the pass's, its value the class.
 """
 
 from __future__ import annotations
@@ -61,7 +60,11 @@ class Pass:
     keeps_results: ClassVar[bool] = True
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
-        """The transformed program."""
+        """The transformed program.
+
+        Raises:
+            PassError: an option has no meaning for the program, or the pass is not defined for it.
+        """
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -131,12 +134,12 @@ def find_pass(name: str) -> type[Pass]:
 
 
 def options_of(cls: type[Pass]) -> dict[str, dataclasses.Field[Any]]:
-    """The options of a pass by their names in text (``max-inputs`` for the field ``max_inputs``)."""
+    """The options of a pass by their names in text (``least-elements`` for the field ``least_elements``)."""
     return {f.name.replace("_", "-"): f for f in dataclasses.fields(cls)}
 
 
 def pass_to_str(p: Pass) -> str:
-    """``fuse{max-inputs=8}``; options at their defaults are left out."""
+    """``fuse{least-elements=4096}``; options at their defaults are left out."""
     options: list[str] = []
     for name, f in options_of(type(p)).items():
         value = getattr(p, f.name)
@@ -202,7 +205,10 @@ def _option_value(p: str, name: str, annotation: str, text: str) -> Any:
 
 
 def make_pass(name: str, options: Sequence[tuple[str, str]]) -> Pass:
-    """A pass by its name and the texts of its options."""
+    """A pass by its name and the texts of its options.
+
+    Raises PassError for an unknown pass or option (with the nearest name), one given twice, or a value of the wrong type.
+    """
     cls = find_pass(name)
     known = options_of(cls)
     values: dict[str, Any] = {}

@@ -77,7 +77,7 @@ class Equality:
 
 
 def evaluate(program: ClosedJaxpr, args: Sequence[Any]) -> list[Array]:
-    """The results of a program by the reference rules."""
+    """The results of a program by the reference rules. Raises PassError where these are not loaded."""
     if hooks.reference is None:
         raise PassError("programs can be compared only when the reference backend is loaded: import quire")
     jaxpr = program.jaxpr

@@ -126,7 +126,10 @@ class PassManager:
 
     @collection_put_off()
     def run(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        """The program after every pass."""
+        """The program after every pass.
+
+        Raises PassError, with the pass's text, where a pass fails or, if passes are compared, changes the numbers.
+        """
         if self.observers or self.compare:
             return self.run_recorded(program).program
         check = config.options.verify_each if self.verify_each is None else self.verify_each
@@ -138,7 +141,7 @@ class PassManager:
 
     @collection_put_off()
     def run_recorded(self, program: ClosedJaxpr) -> PipelineResult:
-        """The program after every pass, with what each did."""
+        """The program after every pass, with what each did. Raises PassError as `run` does."""
         check = config.options.verify_each if self.verify_each is None else self.verify_each
         if check:
             verify(program)

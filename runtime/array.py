@@ -77,7 +77,7 @@ class Array(HasAval):
         return True
 
     def addressable_data(self, index: int) -> Array:
-        """The part of the array on its `index`-th device of this process."""
+        """The part of the array on its `index`-th device of this process: all of it. Raises IndexError unless that is 0."""
         if index != 0:
             raise IndexError(f"Array.addressable_data: index {index} is out of range, the array lies on 1 device")
         return self
@@ -168,7 +168,10 @@ class Array(HasAval):
         return iter(list(self)[::-1])
 
     def item(self, *args: Any) -> Any:
-        """The only element, or the one at the given index, as a Python scalar."""
+        """The only element, or the one at the given index, as a Python scalar.
+
+        Raises ValueError for an array of several elements, or of none, and no index; IndexError for an index outside it.
+        """
         if not args and self.aval.size != 1:
             raise ValueError(f"can only convert an array of size 1 to a Python scalar, got {self.aval.short()}")
         return host_value(self).item(*args)
@@ -350,7 +353,7 @@ def from_host(value: Any, dtype: Any, device: Device, borrow: bool = True) -> An
 
 
 def raise_deleted(a: Array) -> NoReturn:
-    """Raise the error of an array whose memory was given away."""
+    """Raises RuntimeError, which says that an array's memory was given away or deleted, and what to do."""
     raise RuntimeError(
         f"this array, {a.aval.short()}, has no memory any more: it was donated to a compiled function (donate_argnums) "
         "or deleted; use the function's result, or do not donate it"

@@ -97,6 +97,8 @@ def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A copy in C order; a large one at an address that a CPU device uses without another copy.
 
     Its memory is NumPy's own, so that no device is made for an array that none may ever see.
+
+    Raises OutOfMemoryError, with the bytes that were asked for and the user's line.
     """
     if array.nbytes < COPY_BELOW:
         return array.copy(order="C")
@@ -120,7 +122,10 @@ def shares_memory(array: np.ndarray[Any, Any]) -> bool:
 
 
 def allocate(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> tuple[Any, np.ndarray[Any, Any]]:
-    """A buffer view of a host device and the NumPy array (writable, uninitialised) over the same memory."""
+    """A buffer view of a host device and the NumPy array (writable, uninitialised) over the same memory.
+
+    Raises TypeError for a device whose memory NumPy cannot reach.
+    """
     if not device.is_host:
         raise TypeError(f"{device} has no memory that NumPy can reach")
     view = uninitialised(shape, dtype, device)

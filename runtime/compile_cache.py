@@ -71,7 +71,7 @@ class CompileCache:
         self._written: int | None = None  # bytes since the folder was measured; None: never measured
 
     def path(self, key: str) -> Path:
-        """Where the payload of `key` lies."""
+        """Where the payload of `key` lies. Raises ValueError for what is no key: it could be a path of its own."""
         if not re.fullmatch(r"[A-Za-z0-9_.-]{3,200}", key):
             raise ValueError(f"{key!r} is no cache key: expected 3 to 200 letters, digits, '_', '.' or '-'")
         return self.folder / key[:2] / key[2:]

@@ -261,7 +261,12 @@ class Executable:
         return call_many
 
     def fail(self, error: Exception) -> NoReturn:
-        """Raises what an error of an invocation means: a host function's own exception, or an ExecutionError."""
+        """Raises what an error of an invocation means.
+
+        Raises:
+            OutOfMemoryError: the device had no memory for what the program takes.
+            ExecutionError: it failed otherwise. (A host function's own exception comes before both, as it is.)
+        """
         for host in self.host_modules:
             own = host.take_exception()
             if own is not None:

@@ -161,14 +161,14 @@ class HostFunction:
                     self.resource_ops.append(op)
 
     def op(self, name: bytes, op: int) -> Op | None:
-        """One operation on resources; None for one that gives its operands again."""
+        """One operation on resources; None for one that gives its operands again. Raises NotPlanned for unknown ones."""
         take = _TAKEN.get(name)
         if take is None:
             raise NotPlanned(f"{name.decode()} on resources")
         return take(self, op, self.mlir.operands(op), self.mlir.results(op))
 
     def same(self, op: int, operands: list[int], results: list[int]) -> None:
-        """What gives its operands again: a barrier may hold several."""
+        """What gives its operands again: a barrier may hold several. Raises NotPlanned where some are no resources."""
         del op
         if not all(map(self.types.is_resource, results)):
             raise NotPlanned("a barrier on resources and other values")
@@ -221,7 +221,7 @@ class HostFunction:
         return Op("constant", (), (self.define(results[0], self.size(operands[0])),), handle=op)
 
     def load(self, op: int, operands: list[int], results: list[int]) -> Op:
-        """A scalar that the host reads; the place must be known."""
+        """A scalar that the host reads. Raises NotPlanned unless its place is known."""
         x, _, start = operands
         offset = self.constant(start)
         if offset is None:
@@ -262,7 +262,7 @@ class HostFunction:
         self.types.stored.append(mlir_c.content(symbol))
 
     def global_load(self, op: int, operands: list[int], results: list[int]) -> Op:
-        """Of a global, whose size only its users tell."""
+        """Of a global, whose size only its users tell. Raises NotPlanned where none does."""
         del operands
         mlir, result = self.mlir, results[0]
         self.stored_global(op)
@@ -327,7 +327,7 @@ class HostFunction:
         return mlir.mlirFloatTypeGetWidth(kind)
 
     def nested(self, op: int, operands: list[int], results: list[int]) -> Op:
-        """A loop or a branch. What is no resource stays with the host."""
+        """A loop or a branch. What is no resource stays with the host. Raises NotPlanned for regions of several blocks."""
         mlir = self.mlir
         kind = {b"scf.for": "for", b"scf.while": "while"}.get(mlir.name(op), "if")
         initial = [self.value[x] for x in operands if self.types.is_resource(x)]

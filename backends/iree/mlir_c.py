@@ -252,6 +252,9 @@ class Mlir:
             types: those of its results.
             location: that of `before` where it is 0.
             regions: they become the operation's.
+
+        Raises:
+            ValueError: the compiler does not make it: its dialect is not loaded, or its attributes are not right.
         """
         location = location or self.mlirOperationGetLocation(before)
         context = self.mlirLocationGetContext(location)

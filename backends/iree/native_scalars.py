@@ -72,14 +72,14 @@ class Scalars:
         return f"%t{self.count}"
 
     def value(self, value: int) -> str:
-        """A scalar, as the text names it."""
+        """A scalar, as the text names it. Raises NotNative for one that the text has not made."""
         found = self.names.get(value)
         if found is None:
             raise NotNative("a scalar of the host's own")
         return found
 
     def known(self, value: int) -> int:
-        """A number that is known now."""
+        """A number that must be known now. Raises NotNative for others."""
         found = self.numbers.get(value)
         if found is None:
             raise NotNative("a size that is not known before the program runs")
@@ -131,7 +131,7 @@ class Scalars:
             )
 
     def arithmetic(self, op: int, name: bytes) -> None:
-        """An operation on scalars."""
+        """An operation on scalars. Raises NotNative for one that is not in the tables."""
         mlir = self.mlir
         xs = [self.value(x) for x in mlir.operands(op)]
         first, result = mlir.operands(op)[0], mlir.mlirOperationGetResult(op, 0)
@@ -159,7 +159,7 @@ class Scalars:
         self.body.append(f"{self.name(result)} = {text}")
 
     def branch(self, op: int, name: bytes) -> None:
-        """The end of a block."""
+        """The end of a block. Raises NotNative where memory is handed on, and for ends other than branches."""
         mlir = self.mlir
         operands = mlir.operands(op)
         targets = [mlir.mlirOperationGetSuccessor(op, i) for i in range(mlir.mlirOperationGetNumSuccessors(op))]

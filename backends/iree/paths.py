@@ -15,7 +15,10 @@ _LIBRARY = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 
 @functools.cache
 def compiler_folder() -> Path:
-    """The folder with IREE's compiler library and tools, found without importing the compiler."""
+    """The folder with IREE's compiler library and tools, found without importing the compiler.
+
+    Raises CompileError where it is not installed.
+    """
     spec = importlib.util.find_spec("iree.compiler")
     for root in (spec.submodule_search_locations or ()) if spec else ():
         folder = Path(root) / "_mlir_libs"

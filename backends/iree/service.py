@@ -313,7 +313,7 @@ class CompileService:
         trusted: bool = False,
         one_thread: bool = False,
     ) -> Future[CompileOutput]:
-        """Queues a compile; the arguments are those of `compile`."""
+        """Queues a compile; the arguments are those of `compile`. Raises ValueError for an unknown phase."""
         if phase is not None and phase not in PHASES:
             raise ValueError(f"IREE has no phase {phase!r}; its phases are {', '.join(PHASES)}")
         if timeout is None:

@@ -103,7 +103,7 @@ class Compiler:
         self.mlir = mlir_c.Mlir(self.lib)
 
     def check(self, error: int | None) -> None:
-        """Raises the compiler's error, if there is one."""
+        """Raises CompilerError with the text of the compiler's error, if there is one, and frees that."""
         if error:
             text = self.lib.ireeCompilerErrorGetMessage(error).decode("utf-8", "replace")
             self.lib.ireeCompilerErrorDestroy(error)

@@ -83,7 +83,7 @@ def eager_rule(p: Primitive, dtype: Any) -> Callable[..., Any]:
 
 
 def exactly(p: Primitive, value: Any, aval: ShapedArray) -> Array:
-    """A rule's result with the dtype that the type rule says; another shape is a fault of the rule."""
+    """A rule's result with the dtype that the type rule says. Raises AssertionError for another shape: a fault of the rule."""
     if type(value) is not np.ndarray:
         value = np.asarray(value)
     if value.dtype != aval.dtype:

@@ -64,7 +64,7 @@ def emit_host_call(
 
 
 def aval_of_value(x: Any) -> ShapedArray:
-    """The aval of an MLIR value of ranked tensor type."""
+    """The aval of an MLIR value of ranked tensor type. Raises TypeError for elements that no dtype has."""
     tensor = mlir.RankedTensorType(x.type)
     element = tensor.element_type
     for dtype in dtypes.ALL:

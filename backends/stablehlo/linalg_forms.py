@@ -290,7 +290,7 @@ def householder_product(a: Value, taus: Value) -> Value:
 
 
 def qr(x: Value, *, pivoting: bool, full_matrices: bool) -> list[Value]:
-    """geqrf and householder_product."""
+    """geqrf and householder_product. Raises NotImplementedError for pivoting, which has no form here."""
     if pivoting:
         raise NotImplementedError("qr with pivoting needs LAPACK, which only the cpu target calls")
     shape = aval_of(x).shape

@@ -2,7 +2,8 @@
 
 A rule is ``rule(ctx, *operands, **params)``: it gets MLIR values of exactly the operands' avals and returns the
 result (or a list of them for several results), building operations at the current insertion point with `hlo`. A
-primitive may instead be given by ordinary traced operations: `lower_traced`.
+primitive may instead be given by ordinary traced operations: `lower_traced`. What the target cannot do a rule says by
+raising `ctx.unsupported`, an UnsupportedError.
 
 Everything here is a value: what is written in place, and what has to be copied before, is decided by the plan of the
 whole program (backends/plan).
@@ -305,7 +306,11 @@ def lower_jaxpr(
 def lower_eqn(
     module: ModuleLowering, eqn: Eqn, operands: Sequence[Any], source: Source | None = None, shared: Sequence[Any] = ()
 ) -> Sequence[Any]:
-    """Emit one equation. `shared` are the operands that another equation, or the caller, reads too."""
+    """Emit one equation. `shared` are the operands that another equation, or the caller, reads too.
+
+    Raises UnsupportedError, with the user's line, where its primitive has no lowering rule, or where the target has no
+    operations of its dtypes.
+    """
     rule = lowering.get(eqn.primitive)
     if rule is None:
         why = lowering.reasons.get(eqn.primitive, "it has no lowering rule")
@@ -360,7 +365,11 @@ def lower_module(
 ) -> LoweredModule:
     """Lower a closed jaxpr to a module with one public function `main`; its constants are embedded.
 
-    `donated` are the arguments whose memory the program may write.
+    `donated` are the numbers of the arguments whose memory the program may write.
+
+    Raises:
+        UnsupportedError: the target cannot compute an equation.
+        CompileError: MLIR's verifier does not accept the module, a fault of a rule.
     """
     jaxpr = closed.jaxpr
     results: list[tuple[str, int]] = []

@@ -33,7 +33,7 @@ def kept(f: Callable[..., Any]) -> Callable[..., Any]:
 
 @kept
 def element_type(dtype: DType) -> mlir.Type:
-    """The StableHLO element type: i1, i32, ui8, bf16, complex<f32>, ..."""
+    """The StableHLO element type: i1, i32, ui8, bf16, complex<f32>, ... Raises TypeError for float0."""
     if dtype == dtypes.bool_:
         return mlir.IntegerType.get_signless(1)
     if dtype in _INT_BITS:

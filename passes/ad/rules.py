@@ -1,6 +1,7 @@
 """The tables of derivative rules, and the helpers that make a rule of an elementwise primitive one line.
 
-Rules are written with ordinary traced operations (the thin functions of `quire.ir.primitives`).
+Rules are written with ordinary traced operations (the thin functions of `quire.ir.primitives`). One that has no derivative
+for some parameters or operands raises NotImplementedError with the primitive's name and what to write instead.
 """
 
 from __future__ import annotations

@@ -49,6 +49,10 @@ def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[An
         cts: the cotangent of each output, a value or a Zero.
 
     Returns one entry an input: None for inputs that are not linear, else a value or a Zero.
+
+    Raises:
+        NotLinearError: an equation is not linear in a linear operand.
+        NotImplementedError: a linear equation's primitive has no transpose rule, or its rule refuses the parameters.
     """
     linear: set[Var] = set()
     env: dict[Var, Any] = {}

@@ -43,6 +43,8 @@ def batch_eval(jaxpr: Jaxpr, args: Sequence[Any], dims: Sequence[Dim], axis: Axi
     """Evaluate a jaxpr without constants for all lanes at once, in the current context.
 
     Equations that no lane differs in are evaluated once. Returns the results and their batch dimensions.
+
+    Raises NotImplementedError, with the user's line, for a batched equation whose primitive has no batching rule.
     """
     env: dict[Var, Any] = dict(zip(jaxpr.invars, args, strict=True))
     dim: dict[Var, int] = {v: d for v, d in zip(jaxpr.invars, dims, strict=True) if d is not None}

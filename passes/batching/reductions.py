@@ -48,7 +48,10 @@ for _p in (rd.cumsum_p, rd.cumprod_p, rd.cummax_p, rd.cummin_p, rd.cumlogsumexp_
 def reducer_operands(
     name: str, operands: Sequence[Value], dims: Sequence[Dim], size: int
 ) -> tuple[list[Value], Sequence[Value], int]:
-    """The arrays of a reduction with their batch dimensions at one place, and its initial values."""
+    """The arrays of a reduction with their batch dimensions at one place, and its initial values.
+
+    Raises NotImplementedError where the initial values are batched too.
+    """
     n = len(operands) // 2
     if any(d is not None for d in dims[n:]):
         raise NotImplementedError(

@@ -1,6 +1,7 @@
 """The table of batching rules, and the helpers that make the rule of a family one line.
 
-A rule keeps the operation batched: it never loops over the batch. It is written with ordinary traced operations.
+A rule keeps the operation batched: it never loops over the batch. It is written with ordinary traced operations. Where
+some operands cannot be batched it raises NotImplementedError with the primitive's name and the reason.
 """
 
 from __future__ import annotations

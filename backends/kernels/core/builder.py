@@ -165,7 +165,10 @@ class KernelBuilder(ArithMixin):
         self._scopes.pop()
 
     def const(self, number: Operand, mlir_type: str) -> Value:
-        """A number (splat for a vector type), written once at the head of the function."""
+        """A number (splat for a vector type), written once at the head of the function.
+
+        A value of that type is given as it is; raises TypeError for one of another type.
+        """
         if isinstance(number, Value):
             if number.type != mlir_type:
                 raise TypeError(f"expected {mlir_type}, got {number.type}")
@@ -348,7 +351,10 @@ class KernelBuilder(ArithMixin):
         return self.emit(f"vector.maskedload {at}, {mask}, {zero} : {buffer.type}, {mask.type}, {t} into {t}", t)
 
     def vstore(self, value: Value, buffer: Buffer, *indices: Operand, mask: Value | None = None) -> None:
-        """Write a vector to neighbouring elements; lanes off in ``mask`` are not written."""
+        """Write a vector to neighbouring elements; lanes off in ``mask`` are not written.
+
+        Raises TypeError where the vector's elements are not of the buffer's type.
+        """
         at = self._at(buffer, indices)
         if element(value.type) != buffer.elem:
             raise TypeError(f"kernel {self.base}: storing {value.type} into {buffer.type}")
@@ -404,7 +410,7 @@ class KernelBuilder(ArithMixin):
 
     @contextmanager
     def if_(self, condition: Value, types: Sequence[str] = ()) -> Iterator[Branch]:
-        """``if condition``; ``types`` are the types of its results (then both arms must yield)."""
+        """``if condition``; ``types`` are the types of its results. Raises ValueError where it has some and no ``else_``."""
         results = [Value(self, self._name(), t) for t in types]
         branch = Branch(self, results)
         returns = f" -> ({', '.join(types)})" if types else ""

@@ -123,7 +123,9 @@ class Kernel:
 
         ``operands`` are ranked static tensors of StableHLO element types as ``self.operands`` says. Unsigned
         tensors pass through ``stablehlo.bitcast_convert`` (``flow.dispatch`` takes signless types only; the
-        conversion costs nothing).
+        conversion costs nothing). ``scalars`` are the numbers that the kernel is told at the launch.
+
+        Raises ValueError for another number of operands or scalars than the kernel takes.
         """
         if len(operands) != len(self.operands):
             raise ValueError(f"{self.name} takes {len(self.operands)} operands, got {len(operands)}")
