@@ -33,5 +33,10 @@ def test_it_is_linked() -> None:
     assert "(glossary.md)" in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
+def test_a_word_has_one_entry() -> None:
+    words = [entry.partition("**")[2].partition(".")[0] for entry in ENTRIES]
+    assert sorted(set(words)) == sorted(words)
+
+
 def test_there_are_entries() -> None:
     assert len(ENTRIES) >= 30
