@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mlir_c
 import native_launcher
+from host_programs import HostTypes
 from native_scalars import NotNative, Scalars
 
 TYPE_CHECKING = False
@@ -51,7 +52,7 @@ def make_native(mlir: mlir_c.Mlir, module: int) -> str:
     if len(variants) != 1:
         return "several variants of an executable"
     try:
-        native = _Function(mlir, functions[0], linked[0], variants[0])
+        native = _Function(mlir, HostTypes(mlir, module), functions[0], linked[0], variants[0])
         native.read()
     except NotNative as reason:
         return str(reason)
@@ -62,8 +63,8 @@ def make_native(mlir: mlir_c.Mlir, module: int) -> str:
 class _Function(Scalars):
     """One function on its way from the host to the executable."""
 
-    def __init__(self, mlir: mlir_c.Mlir, function: int, linked: int, variant: int) -> None:
-        super().__init__(mlir, mlir.mlirOperationGetContext(function))
+    def __init__(self, mlir: mlir_c.Mlir, types: HostTypes, function: int, linked: int, variant: int) -> None:
+        super().__init__(mlir, types)
         self.function, self.linked, self.variant = function, linked, variant
         self.symbol = mlir.symbol(function).decode() + "_host"
         self.exports = {mlir.symbol(op): op for op in mlir.named(mlir.first_block(variant), b"hal.executable.export")}
@@ -158,13 +159,12 @@ class _Function(Scalars):
         if name == b"hal.buffer_view.assert":
             self.kept.append(op)
             return
-        if name == b"util.global.load" and not mlir.mlirTypeEqual(
-            mlir.mlirValueGetType(mlir.mlirOperationGetResult(op, 0)), self.parsed("!stream.resource<constant>")
-        ):
-            raise NotNative("a global that is no constant array")
         resource = mlir.mlirOperationGetResult(op, 0)
+        kind, kinds = mlir.mlirValueGetType(resource), self.host_types.resource
+        if name == b"util.global.load" and kind != kinds[b"constant"]:
+            raise NotNative("a global that is no constant array")
         if name == b"stream.resource.alloca":
-            if mlir.mlirTypeEqual(mlir.mlirValueGetType(resource), self.parsed("!stream.resource<staging>")):
+            if kind == kinds[b"staging"]:
                 self.stack(resource, mlir.operands(op)[0])
                 return
             self.allocated.append(op)
@@ -362,7 +362,7 @@ class _Function(Scalars):
         """Put the function beside the kernels, and its dispatch in place of what the host did."""
         mlir = self.mlir
         bound = [(resource, mlir.name(mlir.mlirOpResultGetOwner(resource))) for resource in self.sizes]
-        source = mlir.mlirModuleCreateParse(self.context, mlir_c.text(self.text(bound).encode()))
+        source = mlir.mlirModuleCreateParse(self.host_types.context, mlir_c.text(self.text(bound).encode()))
         if not source:
             raise ValueError("the compiler does not read the host's function")
         self.place_kernel(mlir.mlirModuleGetOperation(source))
@@ -422,7 +422,7 @@ hal.executable private @host {{
         (new,) = mlir.named(mlir.first_block(variant), b"builtin.module")
         (old,) = mlir.named(mlir.first_block(self.variant), b"builtin.module")
         # What LLVM would put in place of a call is compiled once more, and knows no more: memory comes from the structures.
-        alone = mlir.mlirAttributeParseGet(self.context, mlir_c.text(b'["noinline"]'))
+        alone = self.host_types.attribute(b'["noinline"]')
         for kernel in mlir.named(mlir.first_block(old), b"llvm.func"):
             if mlir.symbol(kernel).decode() in self.kernels:
                 mlir.mlirOperationSetAttributeByName(kernel, mlir_c.text(b"passthrough"), alone)
@@ -443,7 +443,8 @@ hal.executable private @host {{
             mlir.mlirValueReplaceAllUsesOfWith(argument, new)
         for op in self.kept:
             self.moved(op, block)
-        index, timepoint = self.parsed("index"), self.parsed("!stream.timepoint")
+        types = self.host_types
+        index, timepoint, segments = types.index, types.timepoint, types.segments
 
         def create(
             name: bytes, operands: list[int], kinds: list[int], attributes: dict[bytes, int | None], **more: Any
@@ -453,14 +454,8 @@ hal.executable private @host {{
         def result(op: int) -> int:
             return mlir.mlirOperationGetResult(op, 0)
 
-        def attribute(text: str) -> int:
-            return mlir.mlirAttributeParseGet(self.context, mlir_c.text(text.encode()))
-
         def number(n: int) -> int:
             return result(create(b"arith.constant", [], [index], {b"value": mlir.mlirIntegerAttrGet(index, n)}))
-
-        def segments(*counts: int) -> int:
-            return attribute(f"array<i32: {', '.join(map(str, counts))}>")
 
         zero = number(0)
         sizes = [number(self.sizes[resource]) for resource, _ in bound]
@@ -478,8 +473,8 @@ hal.executable private @host {{
         create(
             b"stream.cmd.dispatch", [*inside, *sizes, *[zero] * n, *sizes], [],
             {
-                b"entry_points": attribute(f"[@{executable}::@{variant}::@{self.symbol}]"),
-                b"operandSegmentSizes": segments(0, 0, n, n, n, n), b"resource_accesses": attribute(f"[{access}]"),
+                b"entry_points": types.attribute(f"[@{executable}::@{variant}::@{self.symbol}]".encode()),
+                b"operandSegmentSizes": segments(0, 0, n, n, n, n), b"resource_accesses": types.attribute(f"[{access}]".encode()),
             }, last_in=body,
         )  # fmt: skip
         create(b"stream.yield", [], [], {}, last_in=body)

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` takes longer to import than all else here
     from collections.abc import Callable
 
+    from host_programs import HostTypes
+
 _BINARY = {
     b"arith.addi": "add", b"arith.subi": "sub", b"arith.muli": "mul", b"arith.divsi": "sdiv", b"arith.divui": "udiv",
     b"arith.remsi": "srem", b"arith.remui": "urem", b"arith.andi": "and", b"arith.ori": "or", b"arith.xori": "xor",
@@ -49,8 +51,8 @@ class Scalars:
         labels: of the blocks.
     """
 
-    def __init__(self, mlir: mlir_c.Mlir, context: int) -> None:
-        self.mlir, self.context = mlir, context
+    def __init__(self, mlir: mlir_c.Mlir, types: HostTypes) -> None:
+        self.mlir, self.host_types = mlir, types
         self.entry: list[str] = []
         self.body: list[str] = []
         self.names: dict[int, str] = {}
@@ -104,10 +106,6 @@ class Scalars:
         parts: list[bytes] = []
         show(what, _PRINT(lambda part, _: parts.append(mlir_c.content(part))), None)
         return b"".join(parts).decode()
-
-    def parsed(self, kind: str) -> int:
-        """A type of its text."""
-        return self.mlir.mlirTypeParseGet(self.context, mlir_c.text(kind.encode()))
 
     def constant(self, number: int, kind: str) -> str:
         """A number, defined once."""
@@ -168,7 +166,7 @@ class Scalars:
         for target in targets:
             given = [operands.pop(0) for _ in range(mlir.mlirBlockGetNumArguments(target))]
             scalars = [x for x in given if self.scalar(x)]
-            if any(self.type(x) != "!stream.timepoint" for x in given if not self.scalar(x)):
+            if any(map(self.host_types.is_resource, given)):
                 raise NotNative("memory that is chosen while the program runs")
             handed = (
                 f"({', '.join(map(self.value, scalars))} : {', '.join(map(self.type, scalars))})" if scalars else ""

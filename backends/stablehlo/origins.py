@@ -47,7 +47,7 @@ def _origins(x: Value, moving: frozenset[str] = frozenset()) -> Iterator[Value |
         yield x
         owner = x.owner
         moves = not isinstance(owner, mlir.Block) and owner.name in moving
-        if moves and len(owner.regions) > 0 and owner.name in _CONTROL:
+        if moves and owner.name in _CONTROL:
             pending.extend(_given(x))
         elif moves or not _is_stored(owner):
             operands = list(owner.operands)[: 1 if moves or owner.name in _OF_FIRST else None]
