@@ -83,6 +83,27 @@ def straight(x: Any) -> Any:
     return x, qnp.argsort(x)
 
 
+def gradient(x: Any) -> Any:
+    """Of a loop: the residuals are stacked, and read again backwards; the initial value is read twice."""
+
+    def loss(v: Any) -> Any:
+        last, sums = lax.scan(lambda c, t: (qnp.sort(c * t)[::-1] + v, qnp.cumsum(c)[-1]), v, qnp.linspace(0.5, 1.5, 5))
+        return qnp.sum(last * v) + qnp.sum(sums**2)
+
+    return quire.value_and_grad(loss)(x)
+
+
+def narrow(x: Any) -> Any:
+    """Carries of few bytes; a bfloat16 decides."""
+
+    def body(c: Any) -> Any:
+        h, k, found = c
+        return qnp.sort(h)[::-1] + h[0], k + 3, found ^ (k[:1] > 20)
+
+    start = (x.astype("bfloat16"), qnp.arange(5, dtype="int8"), qnp.zeros(1, bool))
+    return lax.while_loop(lambda c: (c[0][0] < 30) & (qnp.sort(c[1])[0] < 100), body, start)
+
+
 def donating(x: Any) -> Any:
     """The caller's memory is written."""
     return lax.fori_loop(0, 4, lambda i, c: c.at[i].set(qnp.sort(c)[i + 1]), x)
@@ -92,7 +113,7 @@ NATIVE: dict[str, tuple[Any, tuple[Any, ...]]] = {
     f.__name__: (f, args)
     for f, args in (
         (sorted_turns, (X, np.int32(5))), (sorted_turns, (X, np.int32(0))), (data_decides, (X,)), (stacked, (X,)), (nested, (X,)),
-        (chosen, (X, np.int32(2))), (filled, (X,)), (many_groups, (WIDE,)), (spectral, (X,)), (straight, (X,)),
+        (chosen, (X, np.int32(2))), (filled, (X,)), (many_groups, (WIDE,)), (spectral, (X,)), (straight, (X,)), (gradient, (X,)), (narrow, (X,)),
     )
 }  # fmt: skip
 

@@ -1,0 +1,581 @@
+"""Compositions with operations that IREE 3.13 gets wrong or refuses: what quire compiles them to is right.
+
+Many in one module. `test_iree_faults_ops.py` has the smallest module of each fault, as IREE compiles it alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quire
+import quire.numpy as qnp
+from quire import lax
+from quire.ir import dtypes
+from quire.ir.config import config
+
+from ..helpers import Case, check
+
+HALF = [dtypes.float16, dtypes.bfloat16]
+NARROW = [*HALF, dtypes.float32, dtypes.int8, dtypes.complex64]
+
+
+def leaves(f: Any) -> Any:
+    """The function with its results as a flat list."""
+    return lambda *args: quire.tree_util.tree_leaves(f(*args))
+
+
+def array(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
+    """Small numbers with repetitions, exact in every dtype."""
+    x = (np.arange(int(np.prod(shape))) * 5 % 7 - 3).reshape(shape)
+    return x > 0 if dtypes.is_bool(np.dtype(dtype)) else (np.abs(x) if np.dtype(dtype).kind == "u" else x).astype(dtype)
+
+
+# -- what is put into constants -----------------------------------------------------------------------------------------
+
+
+def test_several_results_are_put_into_equal_constants():
+    """They have a reduction in common, so that IREE computes them in one dispatch."""
+    m, p, q = np.linspace(0.5, 2, 8, dtype=np.float32).reshape(2, 4), np.float32(2), np.float32(3)
+
+    def each(put: Any) -> Any:
+        def f(m: Any, p: Any, q: Any) -> Any:
+            n = qnp.sum(m)
+            return [put(p / n * m), put(q / n * m), put(p * q / n * m) + 1]
+
+        return f
+
+    zero = np.zeros((), np.float32)
+    check([
+        Case("pad", each(lambda x: lax.pad(x, zero, ((1, 0, 0), (0, 2, 0)))), [m, p, q]),
+        Case("pad within", each(lambda x: lax.pad(x, zero, ((1, 0, 1), (0, 2, 1)))), [m, p, q]),
+        Case("pad with an argument", lambda m, p, q: each(lambda x: lax.pad(x, p, ((1, 0, 0), (0, 2, 0))))(m, p, q), [m, p, q]),
+        Case("update", each(lambda x: lax.dynamic_update_slice(qnp.zeros((3, 6)), x, (1, 0))), [m, p, q]),
+        Case("updates at indices", each(lambda x: qnp.ones((3, 6)).at[1:, :4].set(x)), [m, p, q]),
+        Case("rows", each(lambda x: qnp.zeros((3, 6)).at[np.array([0, 2])].set(qnp.pad(x, ((0, 0), (0, 2))))), [m, p, q]),
+        Case("concatenation", each(lambda x: qnp.concatenate([qnp.zeros((1, 4)), x])), [m, p, q]),
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i8", "c16", "f4"])
+def test_constants_beside_what_is_computed(dtype):
+    """IREE fills elements of 8 bytes by a kernel, which is given the part of the array that it fills."""
+    x = np.arange(3).astype(dtype)
+
+    def parts(x: Any) -> Any:
+        y = x * 2
+        return [
+            qnp.concatenate([y, qnp.ones(1, dtype)]), qnp.concatenate([qnp.full(5, 3, dtype), y]),
+            qnp.concatenate([qnp.full(2, 3, dtype), y, qnp.full(2, 4, dtype), y]), qnp.pad(y, (2, 1), constant_values=7),
+            qnp.zeros(9, dtype).at[2:5].set(y).at[6:8].set(1), y.at[1:].set(5), y.at[:1].set(6),
+            qnp.linspace(0, 1, 5).astype(dtype),
+        ]  # fmt: skip
+
+    def loop(x: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda i, c: qnp.concatenate([c[1:] * 2, qnp.ones(1, dtype)]), x)
+
+    with config.override(enable_x64=True):
+        check([Case("parts", parts, [x]), Case("loop", leaves(loop), [x])])
+
+
+def test_windows_of_one_element_of_what_is_read_as_a_whole_too():
+    x = np.arange(30, dtype=np.float32).reshape(5, 6)
+
+    def windows(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        def f(x: Any) -> Any:
+            whole = x * 0.5 + 0.25
+            return [whole, lax.reduce_window(whole, np.zeros((), np.float32), lax.add, shape, strides, "VALID")]
+
+        return f
+
+    check([
+        *(Case(f"{w} {s}", windows(w, s), [x]) for w in ((1, 2), (1, 1)) for s in ((2, 1), (1, 2), (3, 3))),
+        Case("one dimension", windows((1,), (2,)), [x[0]]),
+    ])  # fmt: skip
+
+
+def test_sums_of_products_with_rows_and_positions():
+    """Over several dimensions at once IREE makes one contraction of them, which it cannot translate."""
+    w, v = array(np.float32, 12), array(np.float32, 3)
+    check([
+        Case("rows", lambda v: [qnp.sum(qnp.tile(v, (2, 1)) * w[:6].reshape(2, 3)), v * v], [v]),
+        Case("tiled", lambda v: [qnp.sum(qnp.tile(v, 4).reshape(4, 3) * w.reshape(4, 3))], [v]),
+        Case("positions", lambda v: [qnp.sum(qnp.tri(6, 2, dtype="float32") * w.reshape(6, 2)) + v], [v]),
+        Case("numbers", lambda v: [qnp.sum(lax.broadcasted_iota("float32", (6, 2), 1) * w.reshape(6, 2)) + v], [v]),
+        Case("branches", rows_of_branches, [np.ones((8, 8), np.float32), np.bool_(True)]),
+    ])  # fmt: skip
+
+
+def rows_of_branches(x, p):
+    """Both branches give the same rows."""
+    rows = qnp.broadcast_to(x[None], (8, 8, 8))
+    y = lax.cond(p, lambda y: (rows, y), lambda y: (rows, qnp.fft.fft(y).real), x)
+    return [qnp.sum(y[0] * np.cos(np.arange(512, dtype="float32")).reshape(8, 8, 8)), y[1]]
+
+
+def test_parts_of_complex_products_that_others_read():
+    """IREE takes one of a dispatch's results for another where two pairs of them are equal."""
+    rng = np.random.default_rng(0)
+    a = (rng.standard_normal(3) + 1j * rng.standard_normal(3)).astype(np.complex64)
+
+    def f(a):
+        b = a * (qnp.mean(a, keepdims=True) + 1)
+        c = qnp.tile(0.1 * b + qnp.sum(b, keepdims=True) * 0.5, (2, 1))
+        return b, c, c @ b
+
+    def with_cotangents(a):
+        y, pull = quire.vjp(f, a)
+        return [*y, *pull(tuple(0.5 - 0.25 * v for v in y))]
+
+    check([Case("tiled", with_cotangents, [a], rtol=1e-4, atol=1e-5)])
+
+
+def test_one_element_that_gets_dimensions():
+    """IREE makes one slice of more dimensions than what it is cut from, where others read it too."""
+
+    def f(expand: Any) -> Any:
+        def g(x: Any) -> Any:
+            y = expand(x)
+            return [y, qnp.sum(0.5 - 0.25 * y, 0)]
+
+        return g
+
+    x = np.arange(1, 6, dtype=np.float32)
+    check([
+        Case("new axis", f(lambda x: x[:1][None]), [x]),
+        Case("reshape", f(lambda x: x[2:3].reshape(1, 1, 1)), [x]),
+        Case("split", f(lambda x: qnp.split(x, [1])[0][:, None]), [x]),
+        Case("rows", f(lambda x: x.reshape(5, 1)[1:2][None]), [x]),
+        Case("at", f(lambda x: lax.expand_dims(lax.slice(x, (4,), (5,)), (0, 2))), [x]),
+    ])  # fmt: skip
+
+
+def test_products_over_one_element():
+    check([
+        Case(str(d), lambda x: [x @ x, x[:, None] @ x[None], qnp.vdot(x, x)], [np.full(1, 1.5, d)])
+        for d in (*HALF, np.float32, np.complex64)
+    ])  # fmt: skip
+
+
+# -- bools add as "or" -------------------------------------------------------------------------------------------------
+
+
+def test_bools_add_as_or_and_multiply_as_and():
+    a, b = np.array([True, False, True, True]), np.array([True, True, False, True])
+    m = np.array([[True, False, True], [True, True, True]])
+
+    def arithmetic(a: Any, b: Any) -> list[Any]:
+        return [
+            a + b,
+            a * b,
+            a + b + a + b,
+            a + b + 1,
+            qnp.sum(a + b),
+            qnp.where(a + b, a * b, b + b),
+            qnp.add(a, b)[::2],
+        ]
+
+    def contractions(m: Any) -> list[Any]:
+        return [m @ m.T, m.T @ m, qnp.einsum("ij,kj->ik", m, m), quire.vmap(lambda v: v + m[0])(m)]
+
+    def reductions(m: Any) -> list[Any]:
+        return [
+            qnp.sum(m, dtype=bool), qnp.prod(m, 0, dtype=bool), lax.cummax(m.astype("int8"), axis=1), qnp.max(m, 1),
+            qnp.cumsum(m, dtype=bool), qnp.sum(m, 0), qnp.prod(m, 1), lax.reduce_or(m + m, (0,)),
+        ]  # fmt: skip
+
+    def gradient(x: Any, a: Any, b: Any) -> Any:
+        return quire.grad(lambda x: qnp.sum(x * (a + b)))(x)
+
+    def loop(m: Any) -> Any:
+        return lax.scan(lambda c, r: (c + r, c * r), m[0], m)
+
+    check([
+        Case("arithmetic", leaves(arithmetic), [a, b]),
+        Case("contractions", leaves(contractions), [m]),
+        Case("reductions", leaves(reductions), [m]),
+        Case("gradient", leaves(gradient), [np.ones(4, np.float32), a, b]),
+        Case("loop", leaves(loop), [m]),
+    ])  # fmt: skip
+    np.testing.assert_array_equal(quire.jit(lambda a, b: a + b)(a, b), a | b)
+
+
+# -- sums of equal elements --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int8", "float32", "bfloat16"])
+def test_sums_of_what_is_taken_of_equal_elements(dtype):
+    """IREE knows the elements through gathers, sorts, and pads of nothing."""
+    i = np.array([0, 1, 1])
+
+    def f(i: Any) -> Any:
+        ones, empty = qnp.ones((4, 4, 4), dtype), qnp.zeros((0, 2), dtype)
+        return [
+            qnp.trace(ones), qnp.sum(qnp.take(ones, i, 0), 0), qnp.sum(qnp.sort(ones, 0), 0),
+            qnp.sum(qnp.pad(empty, ((1, 2), (0, 0)), constant_values=3), 0), qnp.prod(qnp.take(ones[0] * 2, i, 0), 0),
+            qnp.sum(qnp.square(qnp.pad(empty, ((0, 3), (0, 0))) + 1)), qnp.sum(qnp.concatenate([empty, ones[0, :3, :2]]), 0),
+        ]  # fmt: skip
+
+    with config.override(enable_x64=True):
+        check([Case("taken", f, [i])])
+
+
+def test_sums_of_equal_elements_that_branches_and_loops_give():
+    """Seed 7001158 of the fuzz: both branches give the same array of equal elements, and IREE takes the branch away."""
+
+    def same(k: Any, n: Any, equal: Any) -> Any:
+        return lax.cond(k, lambda x: x, lambda x: equal, equal)
+
+    def alike(k: Any, n: Any, equal: Any) -> Any:
+        return lax.switch(n, [lambda: equal * 2, lambda: qnp.ones(equal.shape), lambda: equal + 0.5])
+
+    def kept(k: Any, n: Any, equal: Any) -> Any:
+        turn = (0, equal, qnp.arange(300.0))
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1], qnp.sort(c[2])), turn)[1]
+
+    # One by one: as functions of a module of cases, branches are taken away later.
+    for given, equal in ((same, 0.8), (alike, 1.0), (kept, 0.8)):
+        for reduce, want in ((qnp.prod, np.prod), (qnp.sum, np.sum)):
+            for shape in ((2, 1, 1), (3, 4)):
+                f = quire.jit(lambda k, n: reduce(qnp.clip(given(k, n, qnp.full(shape, 0.5)), 0.8, 1.2)))  # noqa: B023
+                np.testing.assert_allclose(f(np.bool_(True), np.int32(1)), want(np.full(shape, equal)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_sums_of_equal_elements_count_each(dtype):
+    one = np.ones((), dtype)[()]
+
+    def constants() -> Any:
+        ones = qnp.full((7, 3), 1, dtype)
+        return [
+            qnp.sum(qnp.full(7, 1, dtype)), qnp.sum(ones, 0), qnp.sum(ones, 1), qnp.prod(qnp.full(5, 2, dtype)),
+            qnp.sum(qnp.full(9, -2, dtype) * qnp.full(9, 3, dtype)), qnp.sum(-ones), qnp.sum(ones[2:5], 1), ones @ ones.T,
+            qnp.sum(qnp.concatenate([ones, ones + ones]), 0), qnp.cumsum(ones, 1), qnp.sum(ones.reshape(3, 7), 1),
+            lax.reduce(ones, one * 0, lax.add, (1,)), lax.reduce_window(ones, one * 0, lax.add, (3, 2), (1, 1), "VALID"),
+            lax.reduce_window(qnp.full(7, 2, dtype), one, lax.mul, (3,), (2,), "VALID"),
+            qnp.sum(qnp.pad(ones, 1, constant_values=1), 1),
+        ]  # fmt: skip
+
+    def values(x: Any) -> Any:
+        wide = qnp.broadcast_to(x, (7, 3))
+        return [
+            qnp.sum(wide), qnp.sum(wide, 0), qnp.sum(wide, 1), qnp.prod(qnp.full(5, x)), qnp.full((3, 7), x) @ wide,
+            lax.reduce_window(wide, one * 0, lax.add, (3, 2), (1, 1), "SAME"),
+            quire.vmap(lambda s: qnp.sum(qnp.full((7, 3), s), 1))(wide[0]), lax.map(lambda s: qnp.sum(qnp.full(7, s)), wide[0]),
+        ]  # fmt: skip
+
+    check([Case("constants", leaves(constants), []), Case("values", leaves(values), [np.array(2, dtype)])])
+
+
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_the_gradient_of_a_scalar_bias_counts_the_batch(dtype):
+    w, b, x = np.ones((4, 3), dtype), np.array(0.5, dtype), np.ones((7, 4), dtype)
+
+    def gradients(w: Any, b: Any, x: Any) -> Any:
+        def of(f: Any) -> Any:
+            return quire.grad(f)(b)
+
+        return [
+            of(lambda b: qnp.sum(x @ w + b)), of(lambda b: qnp.mean(x @ w + b)),
+            of(lambda b: qnp.sum(qnp.broadcast_to(b, (7, 3)))), of(lambda b: qnp.sum((x + b).astype("float32"))),
+            quire.vmap(quire.grad(lambda b: qnp.sum(x @ w + b)))(qnp.stack([b, b])),
+            quire.grad(lambda b: qnp.sum(x @ w + b))(qnp.stack([b, b, b])),
+        ]  # fmt: skip
+
+    case = Case("gradients", leaves(gradients), [w, b, x])
+    check([case])
+    assert float(quire.jit(gradients)(w, b, x)[0]) == 21.0
+
+
+def test_complex_initial_values_of_two_reductions_are_apart():
+    f = quire.jit(lambda: [qnp.sum(qnp.full(7, 1, "complex64")), qnp.prod(qnp.full(7, 2, "complex64"))])
+    assert [complex(x) for x in f()] == [7, 128]
+
+
+# -- reversed slices ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.uint8, dtypes.bool_, dtypes.bfloat16], ids=str)
+def test_reversed_slices_with_strides(dtype):
+    def plain(x: Any) -> Any:
+        v = x.reshape(-1)
+        return [
+            x[::-2], x[::2][::-1], x[::-1, ::2], x[::-2, ::-3], x[3:0:-2, 4::-2], x[::2, ::2][::-1, ::-1][::-1], v[::-2],
+            v[::2][::-1], v[::-5][::-2], x.T[::-2], x[::-2].T, x[::2][::2][::-1],
+        ]  # fmt: skip
+
+    def composed(x: Any) -> Any:
+        return [
+            lax.pad(x, x[0, 0], ((1, 2, 1), (0, 0, 0)))[::-2], qnp.concatenate([x[::-2], x[::2]])[::-1], qnp.rot90(x[::2]),
+            qnp.flip(qnp.concatenate([x[::2], x[::-1]]), 1)[:, ::2], lax.pad(x[::-2], x[0, 0], ((0, 0, 1), (-1, -1, 0))),
+            x.reshape(6, 4)[::-2].reshape(-1), qnp.roll(x[::-2], 1, 0), lax.dynamic_slice(x[::-1], (1, 2), (2, 3))[::-2],
+            x[::-2].at[0].set(x[0]), x[::-2][qnp.array([1, 0])], quire.vmap(lambda r: r[::2][::-1], in_axes=1)(x),
+        ]  # fmt: skip
+
+    cases = [
+        Case("plain", leaves(plain), [array(dtype, 4, 6)]),
+        Case("composed", leaves(composed), [array(dtype, 4, 6)]),
+    ]
+    if dtype == dtypes.float32:
+
+        def derived(x: Any) -> Any:
+            return [
+                quire.grad(lambda x: qnp.sum(x[::-1, ::2] ** 2))(x), qnp.cumsum(x[::2][::-1]), qnp.sort(x[::-2, ::-2], 1),
+                quire.grad(lambda x: qnp.sum(qnp.cumsum(x[::-2, ::-3], 0)[::2] ** 2))(x), x[::-2, ::-2] @ x[:3, :2],
+            ]  # fmt: skip
+
+        cases.append(Case("derived", leaves(derived), [array(dtype, 4, 6)]))
+    check(cases)
+
+
+def test_reversed_slices_of_one_element_a_row():
+    def cases(x: Any) -> list[Any]:
+        return [
+            qnp.flip(x[:, :, :1]), qnp.flip(x[:, :, 1:2], 0), qnp.flip(qnp.sin(x[:, 1:2, 2:3]), (0, 1)), x[::-1, :, 1:2] + 1,
+            qnp.flip(lax.dynamic_slice(x, (0, 0, 1), (3, 4, 1)), 1), x.at[:, :, :1].set(qnp.flip(x[:, :, :1])),
+            quire.vmap(lambda r: r.at[:, 2:3:2].max(qnp.flip(r[:, 2:3:2])))(x), qnp.flip(x[:, 1:2, None, :, None], 0),
+        ]  # fmt: skip
+
+    check([Case("rows", leaves(cases), [array(np.float32, 3, 4, 5)])])
+
+
+# -- padding what is padded ----------------------------------------------------------------------------------------------
+
+PADS = [((0, 0, 1),), ((2, 2, 0),), ((1, 0, 2),), ((-1, 2, 0),), ((0, -1, 1),)]
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bool_, dtypes.complex64, dtypes.complex128], ids=str)
+def test_padding_what_is_padded(dtype):
+    zero = np.zeros((), dtype)
+
+    def padded(x: Any) -> list[Any]:
+        return [lax.pad(lax.pad(x, zero, first), zero, then) for first in PADS for then in PADS]
+
+    with config.override(enable_x64=dtype == dtypes.complex128):
+        check([Case("padded", padded, [array(dtype, 5)])])
+
+
+def test_derivatives_of_slices_with_strides_of_what_is_padded():
+    def pulled(f: Any) -> Any:
+        def g(x: Any) -> Any:
+            y, pull = quire.vjp(f, x)
+            return [*y, *pull([0.5 - 0.25 * v for v in y])]
+
+        return g
+
+    def sliced(x: Any) -> list[Any]:
+        return [lax.pad(x, np.float32(0), ((2, 2, 1), (2, 2, 0)))[:, 3:0:-1]]
+
+    check([Case("twice", pulled(pulled(sliced)), [array(np.float32, 2, 2)])])
+
+
+# -- branches on constants ---------------------------------------------------------------------------------------------
+
+
+def test_branches_that_constants_select():
+    rows = qnp.arange(99.0).reshape(3, 33)
+
+    def several(a: Any) -> list[Any]:
+        sums = lax.scan(lambda c, x: (qnp.tanh(c @ c.T) + x, c.sum()), qnp.eye(3) * 0.3, qnp.arange(4.0))[1]
+        twice = (lambda e: qnp.logaddexp(e, e), lambda e: e, lambda e: qnp.sort(qnp.logaddexp(e, e), 0))
+        return [
+            lax.cond(qnp.sum(sums) > 1, twice[0], twice[1], rows)[-2:],
+            lax.switch(qnp.sum(sums).astype("int32"), twice, rows)[-2:],
+            lax.fori_loop(0, 3, lambda i, c: lax.cond(qnp.sum(c) > i, *twice[:2], c), rows)[-2:],
+            lax.cond(a > 0, twice[0], twice[1], rows)[-2:],
+        ]
+
+    check([Case("several", several, [np.float32(1)])])
+
+
+def test_loops_of_constants_that_give_several_results():
+    def loop(a: Any) -> Any:
+        return lax.fori_loop(1, 0, lambda i, p: (a * 3, a * 2), (a, a))[1]
+
+    def flags(a: Any) -> list[Any]:
+        start = (qnp.zeros((), "int32"), a, qnp.zeros((), "bool"), a)
+        out = lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, a <= a, a <= a, a <= a), start)
+        return [out[0].astype("uint16"), out[2]]
+
+    def fixed(x: Any) -> list[Any]:
+        first, second = lax.scan(
+            lambda c, x: ((c[0] + c[1] * 2, c[1]), c[0]), (qnp.zeros(()), qnp.ones(())), qnp.zeros(3)
+        )[0]
+        return [first + second * 10, *lax.sort((qnp.array([3, 1, 2]), qnp.arange(3)), num_keys=1)]
+
+    check([
+        Case("gradient", lambda a: [quire.grad(loop)(a)], [np.float32(2)]), Case("flags", flags, [np.bool_(True)]),
+        Case("fixed", fixed, [np.float32(2)]),
+    ])  # fmt: skip
+
+
+# -- bfloat16 that is not stored ---------------------------------------------------------------------------------------
+
+
+def test_bfloat16_is_rounded_where_it_is_compared_or_converted():
+    x = np.float32(np.random.default_rng(0).standard_normal(65)).astype(dtypes.bfloat16)
+
+    def composed(x: Any) -> Any:
+        return qnp.tanh(x * x) - x
+
+    def compared(x: Any) -> list[Any]:
+        v = composed(x)
+        return [
+            qnp.sum(v == qnp.max(v)), qnp.sum(v.astype("float32") < qnp.min(v).astype("float32")), qnp.argmax(v),
+            quire.grad(lambda x: qnp.max(composed(x)))(x), quire.grad(lambda x: qnp.min(composed(x)))(x),
+        ]  # fmt: skip
+
+    def parts(y: Any) -> list[Any]:
+        high = (y * 3).astype("bfloat16").astype("float32")
+        return [high * 1, y * 3 - high, (y[0] * 1).astype("bfloat16").astype("float32"), high.astype("int32")]
+
+    found = [np.asarray(v) for v in quire.jit(compared)(x)]
+    assert found[0] >= 1 and found[1] == 0 and not any(np.isnan(v.astype("float32")).any() for v in found[3:])
+    check([Case("parts", parts, [np.float32(x) * np.float32(1.001)], exact=True)])
+
+
+# -- bools as numbers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.complex64], ids=str)
+def test_false_times_what_is_not_finite_is_not_a_number(dtype):
+    x = np.array([np.nan, np.inf, -np.inf, 2]).astype(dtype)
+
+    def products(a: Any, x: Any) -> list[Any]:
+        return [a.astype(dtype) * x, x * (a & ~a), qnp.sum((a + 0).astype(dtype) * x), (a > 5) @ x, ~a * x[:2, None]]
+
+    first, second, *_ = quire.jit(products)(np.zeros(4, bool), x)
+    assert np.isnan(first[:3]).all() and np.isnan(second[:3]).all()
+    check([Case("products", leaves(products), [np.zeros(4, bool), x])])
+
+
+# -- windows of which one fits -----------------------------------------------------------------------------------------
+
+WINDOWS = [
+    ((5,), (3,), (3,)), ((7,), (2,), (9,)), ((5, 5), (3, 3), (3, 3)), ((1, 6, 6, 2), (1, 4, 4, 1), (1, 3, 3, 1)),
+    ((3, 8), (3, 2), (2, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bfloat16, dtypes.int32], ids=str)
+def test_strided_windows_of_which_one_fits(dtype):
+    cases: list[Case] = []
+    for shape, window, strides in WINDOWS:
+
+        def reduced(x: Any, window: Any = window, strides: Any = strides) -> Any:
+            def of(f: Any, init: int, padding: Any, **options: Any) -> Any:
+                return lax.reduce_window(x, np.asarray(init, x.dtype)[()], f, window, strides, padding, **options)
+
+            out = [of(f, init, p) for f, init in ((lax.add, 0), (lax.max, -9), (lax.min, 9)) for p in ("VALID", "SAME")]
+            twos = (2,) * len(window)
+            out += [
+                of(lax.mul, 1, "VALID"),
+                of(lambda a, b: a + b * 1, 2, [(1, 2)] * len(window), window_dilation=twos),
+            ]
+            return [*out, of(lax.add, 0, "VALID", base_dilation=twos), of(lax.add, 3, [(9, -8)] * len(window))]
+
+        cases.append(Case(f"{shape} {window} {strides}", leaves(reduced), [array(dtype, *shape)]))
+        if dtype == dtypes.float32:
+
+            def derived(x: Any, window: Any = window, strides: Any = strides) -> Any:
+                def of(f: Any, init: float) -> Any:
+                    return quire.grad(
+                        lambda x: qnp.sum(lax.reduce_window(x, np.float32(init), f, window, strides, "VALID") ** 2)
+                    )(x)
+
+                return [of(lax.add, 0), of(lax.max, -np.inf)]
+
+            cases.append(Case(f"gradients {shape} {window} {strides}", leaves(derived), [array(dtype, *shape)]))
+    check(cases)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bfloat16, dtypes.int32], ids=str)
+def test_strided_convolutions_of_which_one_window_fits(dtype):
+    cases: list[Case] = []
+    for x, k, strides, padding in (
+        ((1, 2, 5), (3, 2, 3), (3,), "VALID"), ((2, 3, 5, 5), (4, 3, 3, 3), (3, 3), "VALID"),
+        ((2, 3, 6, 9), (4, 3, 4, 2), (3, 2), "VALID"), ((1, 1, 7), (1, 1, 2), (9,), "VALID"),
+        ((2, 3, 5, 5), (4, 3, 3, 3), (5, 5), "SAME"), ((1, 2, 3), (2, 2, 2), (5,), ((4, -3),)),
+    ):  # fmt: skip
+
+        def convolved(x: Any, k: Any, strides: Any = strides, padding: Any = padding) -> Any:
+            many = lax.conv_general_dilated(
+                x, qnp.concatenate([k[:, :1]] * x.shape[1]), strides, padding, feature_group_count=x.shape[1]
+            )
+            one = lax.conv_general_dilated(x, k, strides, padding)
+            return [one, many, quire.vmap(lambda x: lax.conv_general_dilated(x, k, strides, padding))(x[None])]
+
+        cases.append(Case(f"{x} {k} {strides}", leaves(convolved), [array(dtype, *x), array(dtype, *k)], atol=1e-5))
+    check(cases)
+
+
+# -- several reduced results -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bfloat16, dtypes.int32], ids=str)
+def test_positions_of_extremes_whose_readers_transpose(dtype):
+    x = array(dtype, 3, 4, 5, 6)
+    cases: list[Case] = []
+    for axis in range(4):
+
+        def positions(x: Any, axis: int = axis) -> Any:
+            def mapped(f: Any) -> Any:
+                return quire.vmap(f, in_axes=axis)(x)
+
+            return [
+                *(mapped(lambda v, i=i: qnp.argmax(v, i, keepdims=True)) for i in range(3)),
+                mapped(lambda v: qnp.argmin(v, 1).T), mapped(lambda v: 2 * qnp.argmax(v, 0).T),
+                mapped(lambda v: qnp.take_along_axis(v, qnp.argmin(v, 1, keepdims=True), 1)),
+                mapped(lambda v: qnp.put_along_axis(
+                    v, qnp.argmax(v, 1, keepdims=True), qnp.zeros((), v.dtype), 1, inplace=False
+                )),
+            ]  # fmt: skip
+
+        cases.append(Case(f"in_axes={axis}", leaves(positions), [x]))
+    check(cases)
+
+
+# -- carried values that the body does not read ------------------------------------------------------------------------
+
+
+def test_loops_that_carry_what_their_bodies_do_not_read():
+    x = np.random.default_rng(3).normal(size=(4, 6)).astype(np.float32)
+
+    def orthogonal(x: Any) -> Any:
+        return qnp.linalg.qr(x.T)[0].T
+
+    def by_flag(x: Any) -> Any:
+        def body(c: Any) -> Any:
+            i, a, _, _ = c
+            y = orthogonal(a)
+            return i + 1, y, qnp.where(i > 2, y, y * 2), qnp.logical_or(i > 2, qnp.isnan(qnp.sum(y)))
+
+        return lax.while_loop(lambda c: ~c[3], body, (0, x, x, False))
+
+    def chain(x: Any) -> Any:
+        def body(c: Any) -> Any:
+            i, a, b, s, ones, _ = c
+            return i + 1, orthogonal(a) + b, qnp.zeros((4, 6)), qnp.sum(a) ** 2, qnp.ones(3) * i, qnp.arange(3)
+
+        start = (0, x, x, 0.0, qnp.zeros(3), qnp.zeros(3, int))
+        return lax.while_loop(lambda c: (c[0] < 3) & (c[3] >= 0), body, start)
+
+    def no_trip(x: Any) -> Any:
+        step = lambda c: (c[0] + 1, orthogonal(c[1]), c[1], qnp.sum(c[1]))  # noqa: E731
+        return lax.while_loop(lambda c: qnp.sum(c[1]) < -1e9, step, (0, x, x + 1, 7.0))
+
+    def swapped(x: Any) -> Any:
+        step = lambda c: (c[0] + 1, orthogonal(c[1]), c[3], qnp.sum(c[1]), c[2])  # noqa: E731
+        return lax.while_loop(lambda c: (c[0] < 3) & (qnp.sum(c[1]) < 1e9), step, (0, x, 0.0, 1.0, 2.0))
+
+    def counted(x: Any, n: Any) -> Any:
+        step = lambda i, c: (orthogonal(c[0]) * 2, c[0], qnp.sum(c[0]), i)  # noqa: E731
+        return lax.fori_loop(0, n, step, (x, x * 0, 0.0, 7))
+
+    check([
+        *(Case(f.__name__, leaves(f), [x], rtol=1e-4, atol=1e-4) for f in (by_flag, chain, no_trip, swapped)),
+        Case("counted", leaves(counted), [x, np.int32(0)], rtol=1e-4, atol=1e-4),
+        Case("counted twice", leaves(counted), [x, np.int32(2)], rtol=1e-4, atol=1e-4),
+    ])  # fmt: skip
