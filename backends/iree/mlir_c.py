@@ -83,6 +83,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirBlockGetParentOperation": (_p, [_p]),
     "mlirBlockGetTerminator": (_p, [_p]),
     "mlirBlockInsertOwnedOperationBefore": (None, [_p, _p, _p]),
+    "mlirDenseElementsAttrRawBufferGet": (_p, [_p, ctypes.c_size_t, _p]),
     "mlirDenseI32ArrayGet": (_p, [_p, ctypes.c_ssize_t, _p]),
     "mlirDenseI32ArrayGetElement": (ctypes.c_int32, [_p, ctypes.c_ssize_t]),
     "mlirIdentifierGet": (_p, [_p, Text]),
@@ -139,6 +140,9 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirRegionDestroy": (None, [_p]),
     "mlirRegionGetFirstBlock": (_p, [_p]),
     "mlirRegionTakeBody": (None, [_p, _p]),
+    "mlirRankedTensorTypeGet": (_p, [ctypes.c_ssize_t, _p, _p, _p]),
+    "mlirShapedTypeGetDimSize": (ctypes.c_int64, [_p, ctypes.c_ssize_t]),
+    "mlirShapedTypeGetElementType": (_p, [_p]),
     "mlirShapedTypeGetRank": (ctypes.c_int64, [_p]),
     "mlirStringAttrGet": (_p, [_p, Text]),
     "mlirStringAttrGetValue": (Text, [_p]),
@@ -152,6 +156,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirValueGetType": (_p, [_p]),
     "mlirValueIsABlockArgument": (ctypes.c_bool, [_p]),
     "mlirValueReplaceAllUsesOfWith": (None, [_p, _p]),
+    "mlirValueSetType": (None, [_p, _p]),
 }
 
 

@@ -24,17 +24,57 @@ def _hosts(*passes: str) -> str:
 
 _GLOBAL_ACCESSES = "iree-util-simplify-global-accesses"
 
-INPUT = ",".join(
+
+def _stablehlo(*passes: str) -> str:
+    """The passes on each function of a module of StableHLO."""
+    return f"func.func({','.join(passes)})"
+
+
+SIMPLIFIED = ",".join(
+    (
+        _stablehlo("chlo-legalize-to-stablehlo", "canonicalize", "iree-stablehlo-canonicalize", "cse"),
+        _stablehlo("iree-stablehlo-legalize-custom-calls", "iree-stablehlo-legalize-control-flow"),
+        "iree-stablehlo-to-stablehlo-preprocessing{order-conv-features=true}",
+        _stablehlo("iree-stablehlo-canonicalize", "canonicalize", "iree-stablehlo-canonicalize"),
+        "inline",
+        _stablehlo("canonicalize", "iree-stablehlo-canonicalize", "cse"),
+        _stablehlo(
+            "iree-stablehlo-legalize-shape-computations", "iree-stablehlo-to-linalg-ext", "chlo-legalize-to-stablehlo"
+        ),
+    )
+)
+"""The input phase up to the conversion of StableHLO to linalg; what comes between them is shape_orders.py."""
+
+CONVERTED = ",".join(
     (
         "iree-stablehlo-to-iree-input",
         "reconcile-unrealized-casts",
+        _stablehlo("canonicalize"),
+        "iree-stablehlo-verify-compiler-input-legality",
         "iree-import-public",
         "iree-sanitize-module-names",
+    )
+)
+"""The rest of the input phase."""
+
+ABI = ",".join(
+    (
         "iree-abi-convert-streamable-ops",
         "iree-abi-wrap-entry-points{invocation-model=sync}",
         "inline",
         _functions("canonicalize", "cse"),
         "symbol-dce",
+    )
+)
+"""The abi phase."""
+
+CALLS = ",".join(
+    (
+        "iree-stablehlo-to-iree-input",
+        "reconcile-unrealized-casts",
+        "iree-import-public",
+        "iree-sanitize-module-names",
+        ABI,
     )
 )
 """The input and abi phases, where nothing is to be computed but by kernels."""

@@ -66,12 +66,14 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 _folder = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [_folder, os.path.dirname(_folder)]
 try:
+    import clones
     import executables
     import kernel_bodies
     import mlir_c
     import native_host
     import pipelines
     import planned
+    import shape_orders
 finally:
     del sys.path[:2]
 
@@ -187,11 +189,13 @@ class Invocation:
         yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         self.verify(True)
         if bodies.nothing_else:
-            yield self.run_passes(pipelines.INPUT)
+            yield self.run_passes(pipelines.CALLS)
             yield self.run("preprocessing", "abi")
             yield self.run_passes(pipelines.FLOW)
         else:
-            yield self.run("flow")
+            yield from self.to_linalg(module)
+            yield self.run_passes(pipelines.ABI)
+            yield self.run("flow", "abi")
             self.check_dispatches(module)
         self.verify(False)
         if planned.several_devices(mlir, module):
@@ -220,6 +224,13 @@ class Invocation:
         self.verify(True)
         yield self.run_passes(pipelines.VM)
 
+    def to_linalg(self, module: int) -> Iterator[bool]:
+        """The input phase. Step by step."""
+        yield self.run_passes(pipelines.SIMPLIFIED)
+        shape_orders.order(self.compiler.mlir, module)
+        clones.limit(self.compiler.mlir, module)
+        yield self.run_passes(pipelines.CONVERTED)
+
     def check_dispatches(self, module: int) -> None:
         """Raises CompilerError for a dispatch of which IREE would make wrong code, or none."""
         if self.for_cpu and (wrong := executables.fault(self.compiler.mlir, module)):
@@ -241,12 +252,24 @@ class Invocation:
     def compile_shown(self, to_phase: str | None, stages_to: str | None) -> Iterator[bool]:
         """All phases, or those up to one, by IREE's pipelines but for the stream phase; verified after each pass."""
         mlir = self.compiler.mlir
-        if to_phase in BEFORE_STREAM:
-            yield self.run(to_phase)
+        if to_phase == "start":
             return
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
         yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
-        yield self.run("flow")
+        yield from self.to_linalg(module)
+        if stages_to:
+            self.write(stages_to, "1.input.mlir", self.text())
+        if to_phase == "input":
+            return
+        yield self.run_passes(pipelines.ABI)
+        if stages_to:
+            self.write(stages_to, "2.abi.mlir", self.text())
+        if to_phase == "abi":
+            return
+        if to_phase in BEFORE_STREAM:
+            yield self.run(to_phase, "abi")
+            return
+        yield self.run("flow", "abi")
         self.check_dispatches(module)
         for done in self.to_commands(module, shown=True):
             yield done
@@ -254,11 +277,15 @@ class Invocation:
                 return
         yield self.run_passes(pipelines.DISPATCHES)
         if stages_to:
-            for name, text in (("plan.txt", self.plan_text()), ("stream.mlir", self.text())):
-                with open(os.path.join(stages_to, "module.7." + name), "wb") as f:
-                    f.write(text)
+            self.write(stages_to, "7.plan.txt", self.plan_text())
+            self.write(stages_to, "7.stream.mlir", self.text())
         if to_phase != "stream":
             yield self.run(to_phase or "vm", "stream")
+
+    def write(self, folder: str, name: str, text: bytes) -> None:
+        """A stage's file, as IREE names those that it writes."""
+        with open(os.path.join(folder, "module." + name), "wb") as f:
+            f.write(text)
 
     def plan_text(self) -> bytes:
         """The plans of the module's functions."""

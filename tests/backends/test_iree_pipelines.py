@@ -29,27 +29,27 @@ def some_matrix_functions(x):
 
 # name: (function, arguments, the first of quire's pipelines that is used)
 PROGRAMS = {
-    "elementwise": (lambda x, y: qnp.tanh(x) * y + 1, (X, Y), "VALUES"),
-    "product": (lambda x, y: qnp.tanh(x @ y), (X, Y), "INPUT"),
-    "product and transpose": (lambda x, y: (x @ y).T[::2] + 1, (X, Y), "VALUES"),
+    "elementwise": (lambda x, y: qnp.tanh(x) * y + 1, (X, Y), "SIMPLIFIED"),
+    "product": (lambda x, y: qnp.tanh(x @ y), (X, Y), "CALLS"),
+    "product and transpose": (lambda x, y: (x @ y).T[::2] + 1, (X, Y), "SIMPLIFIED"),
     "sort and sum": (lambda x, y: (qnp.sort(x, axis=1), qnp.sum(y, axis=0)), (X, Y), None),
     "gradient": (quire.grad(lambda x, y: qnp.sum(quire.nn.softmax(x @ y) ** 2)), (X, Y), None),
     "loop": (lambda v: quire.lax.while_loop(lambda c: c[0] < 40, lambda c: c * 1.5 + 1, v), (V,), None),
     "product in a loop": (
         lambda x: quire.lax.while_loop(lambda c: qnp.sum(c) < 1e6, lambda c: c @ c + 1, x),
         (X,),
-        "INPUT",
+        "CALLS",
     ),
     "loop on the host": (
         lambda x: quire.lax.while_loop(lambda c: qnp.sum(c) < 1e6, lambda c: qnp.fft.fft(qnp.sort(c)).real + 1, x),
         (X,),
-        "VALUES",
+        "SIMPLIFIED",
     ),
     "constant array": (lambda x: x + X[::-1] @ Y, (X,), None),
-    "kernel of constants": (lambda x: x + quire.random.normal(quire.random.key(0), (64, 64)), (X,), "VALUES"),
+    "kernel of constants": (lambda x: x + quire.random.normal(quire.random.key(0), (64, 64)), (X,), "SIMPLIFIED"),
     "constants only": (lambda: (qnp.arange(5), qnp.arange(7.0) * 2, qnp.eye(3)), (), None),
-    "matrices": (some_matrix_functions, (np.eye(3, dtype=np.float32),), "VALUES"),
-    "results that are arguments": (lambda x, y: (y, x), (X, Y), "VALUES"),
+    "matrices": (some_matrix_functions, (np.eye(3, dtype=np.float32),), "SIMPLIFIED"),
+    "results that are arguments": (lambda x, y: (y, x), (X, Y), "SIMPLIFIED"),
 }
 
 
@@ -77,6 +77,9 @@ def lines(compiler: worker.Compiler, invocation: worker.Invocation) -> Counter[s
 def by_iree(compiler: worker.Compiler, module: bytes, flags: tuple[str, ...] = FLAGS) -> Counter[str]:
     """All phases but stream as they are in IREE."""
     invocation = worker.Invocation(compiler, module, flags)
+    run = invocation.run_passes
+    invocation.to_linalg = lambda _: iter((invocation.run("input"),))
+    invocation.run_passes = lambda p: invocation.run("abi", "input") if p == worker.pipelines.ABI else run(p)
     assert invocation.parse() and all(invocation.compile_shown("vm", None)), invocation.diagnostics
     found = lines(compiler, invocation)
     invocation.close()

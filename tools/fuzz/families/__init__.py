@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..builder import Builder
-from . import contraction, control_flow, elementwise, fft, indexing, linalg, random, reductions, sorting, structural
+from . import (
+    contraction,
+    control_flow,
+    elementwise,
+    fft,
+    indexing,
+    linalg,
+    random,
+    reductions,
+    repeated,
+    sorting,
+    structural,
+)
 
 Family = Callable[[Builder], object]
 
@@ -14,6 +26,7 @@ FAMILIES: tuple[tuple[Family, int], ...] = (
     *((f, 4) for f in elementwise.FAMILY),
     *((f, 3) for f in structural.FAMILY),
     *((f, 3) for f in reductions.FAMILY),
+    *((f, 5) for f in repeated.FAMILY),
     *((f, 5) for f in indexing.FAMILY),
     *((f, 1) for f in contraction.FAMILY),
     *((f, 2) for f in sorting.FAMILY),

@@ -6,7 +6,7 @@ from ..builder import Builder
 
 
 def _key(b: Builder) -> str:
-    return f"random.key({b.rng.randint(0, 99)})"
+    return f"random.key({b.one(0, b.rng.randint(0, 99))})"
 
 
 def sample(b: Builder) -> object:
