@@ -19,9 +19,9 @@ _OPERATIONS = (
     | frozenset(
         b"stablehlo." + name
         for name in (
-            b"add", b"and", b"atan2", b"broadcast_in_dim", b"clamp", b"compare", b"complex", b"concatenate", b"constant", b"divide", b"iota", b"maximum",
-            b"minimum", b"multiply", b"or", b"power", b"remainder", b"reverse", b"select", b"shift_left", b"shift_right_arithmetic",
-            b"shift_right_logical", b"slice", b"subtract", b"xor",
+            b"add", b"and", b"atan2", b"broadcast_in_dim", b"clamp", b"compare", b"complex", b"concatenate", b"constant",
+            b"divide", b"iota", b"maximum", b"minimum", b"multiply", b"or", b"power", b"remainder", b"reverse", b"select",
+            b"shift_left", b"shift_right_arithmetic", b"shift_right_logical", b"slice", b"subtract", b"xor",
         )
     )
 )  # fmt: skip

@@ -79,14 +79,112 @@ CALLS = ",".join(
 )
 """The input and abi phases, where nothing is to be computed but by kernels."""
 
-FLOW = ",".join(
+_SIMPLER = ("iree-flow-canonicalize", "cse")
+
+_GLOBALLY = ",".join(
     (
         _functions(
-            "iree-flow-initialize-empty-tensors",
-            "iree-dispatch-creation-convert-tensor-to-flow",
+            "iree-util-optimize-int-arithmetic",
             "iree-flow-canonicalize",
-            "cse",
+            "iree-global-opt-remove-zero-extent-tensors",
+            "iree-global-opt-detach-elementwise-from-named-ops",
+            "simplify-depthwise-conv",
         ),
+        "iree-global-opt-erase-unused-linalg-operands",
+        "iree-global-opt-expand-tensor-shapes",
+        _functions(
+            "convert-elementwise-to-linalg",
+            "iree-global-opt-raise-special-ops",
+            "iree-global-opt-decompose-concat{enable-concat-transposition=true}",
+            "iree-global-opt-generalize-linalg-named-ops{enable-generalize-matmul=true}",
+            "iree-dispatch-creation-insert-tensor-barriers",
+        ),
+        "iree-dispatch-creation-fold-unit-extent-dims",
+        _functions(
+            "iree-dispatch-creation-fold-reshapes-into-tensor-barriers",
+            *_SIMPLER,
+            "iree-global-opt-convert-batch-matmul-to-matmul",
+            "iree-global-opt-propagate-linalg-transpose{enable-aggressive-propagation=true enable-attention-v-transpose=true}",
+            *_SIMPLER,
+            "iree-global-opt-convert-strided-contraction-to-contraction",
+            "iree-global-opt-generalize-linalg-named-ops",
+            "iree-global-opt-loop-invariant-code-motion",
+            *_SIMPLER,
+            "iree-util-optimize-int-arithmetic",
+            *_SIMPLER,
+            "iree-global-opt-raise-special-ops",
+            "iree-dispatch-creation-tensor-pad-to-tensor-insert-slice",
+        ),
+    )
+)
+"""The global-optimization phase, but for quantized arithmetic and globals."""
+
+_ELEMENTWISE = "iree-dispatch-creation-elementwise-op-fusion"
+
+_DISPATCHES_FORMED = ",".join(
+    (
+        _functions(
+            "iree-dispatch-creation-fusion-preprocessing",
+            *_SIMPLER,
+            f"{_ELEMENTWISE}{{fuse-multi-reduction=true}}",
+            *_SIMPLER,
+            "iree-dispatch-creation-fold-reshapes-into-tensor-barriers",
+            "iree-dispatch-creation-bubble-up-expand-shapes",
+            *_SIMPLER,
+            f"{_ELEMENTWISE}{{fuse-multi-reduction=true}}",
+            *_SIMPLER,
+            "iree-dispatch-creation-sink-reshapes",
+            *_SIMPLER,
+            "iree-dispatch-creation-fuse-multi-use-elementwise-producer{num-iterations=2}",
+            *_SIMPLER,
+            "iree-dispatch-creation-transpose-generic-ops",
+            *_SIMPLER,
+            "iree-dispatch-creation-form-scalar-dispatches",
+            "iree-dispatch-creation-form-dispatch-regions{aggressive-fusion=true fuse-multi-use-producers=true}",
+            f"{_ELEMENTWISE}{{fuse-broadcast-ops=true fuse-truncate-ops=true intra-dispatch=true}}",
+            "iree-dispatch-creation-fuse-multi-use-elementwise-producer{intra-dispatch=true num-iterations=32}",
+            "iree-dispatch-creation-clone-producers-into-dispatch-regions{aggressive=true}",
+            "iree-dispatch-creation-collapse-dimensions",
+            "iree-dispatch-creation-hoist-uniform-scalar-compute",
+            "iree-dispatch-creation-convert-encoding-to-flow",
+            "iree-dispatch-creation-remove-tensor-barriers",
+            "iree-dispatch-creation-convert-dispatch-regions-to-workgroups",
+            "iree-dispatch-creation-convert-tensor-to-flow",
+            "cse",
+            "iree-flow-canonicalize",
+            "iree-dispatch-creation-materialize-default-workgroup-count-region",
+            "iree-dispatch-creation-bitcast-unsupported-element-types",
+            *_SIMPLER,
+        ),
+    )
+)
+"""The dispatch-creation phase, but for split reductions and encodings."""
+
+FORMED = ",".join(
+    (
+        _GLOBALLY,
+        _DISPATCHES_FORMED,
+        _functions("iree-flow-initialize-empty-tensors", "iree-flow-capture-dynamic-dims", *_SIMPLER),
+        "iree-flow-outline-dispatch-externs",
+        "iree-flow-outline-dispatch-regions",
+        "iree-flow-annotate-dispatches",
+        _functions("iree-flow-canonicalize"),
+        "iree-flow-deduplicate-executables",
+        _functions("iree-flow-cleanup-tensor-shapes"),
+        "iree-flow-outline-constants",
+        _functions("iree-util-optimize-int-arithmetic", *_SIMPLER),
+        "iree-util-fold-globals",
+        "symbol-dce",
+    )
+)
+"""From the end of the preprocessing phase to that of the flow phase, with `FORMED_FLAGS` as the only options."""
+
+FORMED_FLAGS = ("--iree-hal-", "--iree-llvmcpu-", "--iree-input-", "--iree-opt-const-", "--iree-opt-level=O3")
+"""How the options begin for which `FORMED` is what IREE does; those of the other phases are IREE's passes' own."""
+
+FLOW = ",".join(
+    (
+        _functions("iree-flow-initialize-empty-tensors", "iree-dispatch-creation-convert-tensor-to-flow", *_SIMPLER),
         "iree-flow-outline-constants",
         "iree-util-fold-globals",
         "symbol-dce",

@@ -132,6 +132,7 @@ class Invocation:
         self.plans: list[str] = []
         self.source_text = module  # the compiler reads it where it is
         self.for_cpu = "--iree-hal-target-backends=llvm-cpu" in flags
+        self.forms_as_told = "--iree-opt-level=O3" in flags and all(f.startswith(pipelines.FORMED_FLAGS) for f in flags)
         self.invocation = self.source = None
         compiler.mlir.new_context()
         self.session = lib.ireeCompilerSessionCreate()
@@ -195,7 +196,11 @@ class Invocation:
         else:
             yield from self.to_linalg(module)
             yield self.run_passes(pipelines.ABI)
-            yield self.run("flow", "abi")
+            if self.forms_as_told:
+                yield self.run("preprocessing", "abi")
+                yield self.run_passes(pipelines.FORMED)
+            else:
+                yield self.run("flow", "abi")
             self.check_dispatches(module)
         self.verify(False)
         if planned.several_devices(mlir, module):

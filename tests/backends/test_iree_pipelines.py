@@ -117,6 +117,18 @@ def test_the_module_is_that_of_irees_pipelines(compiler, name):
     assert first is None or steps[0] == first
 
 
+def test_options_of_irees_pipelines_have_irees_pipelines(compiler):
+    """Passes that are named in a list take none of the compiler's options."""
+    module = quire.jit(lambda x: qnp.sum(qnp.sin(x), 0)).lower(X).as_text().encode() + b"\0"
+    _, told = by_quire(compiler, module)
+    assert "FORMED" in told
+    for option in ("--iree-dispatch-creation-fuse-multi-use=false", "--iree-opt-level=O1"):
+        _, steps = by_quire(
+            compiler, module, flags=(*(f for f in FLAGS if "opt-level" not in f or "level" not in option), option)
+        )
+        assert "FORMED" not in steps
+
+
 @pytest.mark.parametrize("name", ["elementwise", "product"])
 def test_a_trusted_program_does_not_check_its_arguments(compiler, name):
     function, arguments, _ = PROGRAMS[name]
