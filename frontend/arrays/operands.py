@@ -299,6 +299,7 @@ def epsilon(x: Value) -> float:
 
 
 def is_double(x: Value) -> bool:
+    """Whether x is of float64 or complex128."""
     return dtypes.real_dtype(aval_of(x).dtype) == dtypes.float64
 
 
@@ -323,7 +324,10 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
-    """Apply `config.numpy_rank_promotion` to operands of these shapes; scalars are always accepted."""
+    """Apply `config.numpy_rank_promotion` to operands of these shapes; scalars are always accepted.
+
+    Raises ValueError where their ranks differ and the option is "raise".
+    """
     mode = config.options.numpy_rank_promotion
     if mode == "allow":
         return
@@ -396,7 +400,7 @@ def as_shape(name: str, shape: Any, what: str = "shape") -> tuple[int, ...]:
 
 
 def as_axis(name: str, axis: Any, ndim: int, what: str = "axis") -> int:
-    """An axis within [0, ndim), from one in [-ndim, ndim)."""
+    """An axis within [0, ndim), from one in [-ndim, ndim); others raise ValueError."""
     a = as_int(name, axis, what)
     if not -ndim <= a < ndim:
         raise ValueError(f"{full_name(name)}: {what} {a} is out of bounds for array of dimension {ndim}")
@@ -485,6 +489,9 @@ def matrices(
     """The arguments as arrays of one dtype of LAPACK; the first must hold matrices (square ones if asked).
 
     `half`: for which avals of the first the argument's dtype may be float16 or bfloat16 too.
+
+    Raises ValueError where the first has fewer than 2 dimensions, or matrices that are not square though `square` asks
+    for such, TypeError for a dtype that LAPACK does not have.
     """
     values = arrays(name, *args, module=module)
     aval = values[0].aval
@@ -522,7 +529,10 @@ def array(name: str, x: Any, position: int | str = 0) -> Value:
 
 
 def operands(name: str, *args: Any, complex_ok: bool = False, integers: bool = False) -> list[Value]:
-    """The arguments as arrays of one dtype and shape: inexact unless `integers`, and real unless `complex_ok`."""
+    """The arguments as arrays of one dtype and shape: inexact unless `integers`, and real unless `complex_ok`.
+
+    Raises ValueError for complex arguments unless `complex_ok`.
+    """
     xs = [array(name, x, i) for i, x in enumerate(args)]
     xs = promote_dtypes(*xs) if integers else promote_inexact(*xs)
     if not complex_ok and dtypes.is_complex(aval_of(xs[0]).dtype):
@@ -535,7 +545,10 @@ def _listed(args: tuple[Any, ...]) -> str:
 
 
 def float_operands(name: str, *args: Any) -> list[Value]:
-    """The arguments as arrays of one shape that are float32 or float64 already, as JAX demands for some functions."""
+    """The arguments as arrays of one shape that are float32 or float64 already, as JAX demands for some functions.
+
+    Raises TypeError where the dtype to which they promote is another.
+    """
     xs = promote_dtypes(*[array(name, x, i) for i, x in enumerate(args)])
     dtype = aval_of(xs[0]).dtype
     if dtype not in (dtypes.float32, dtypes.float64):

@@ -27,10 +27,12 @@ class Traced:
 
     @property
     def out_avals(self) -> list[ShapedArray]:
+        """The avals of the results, flattened."""
         return self.jaxpr.out_avals
 
     @property
     def closed(self) -> ClosedJaxpr:
+        """The jaxpr without constants: what the function captured are its first inputs."""
         return ClosedJaxpr(self.jaxpr, ())
 
 
@@ -66,6 +68,7 @@ def path(tree: Any, i: int) -> str:
 
 
 def check_callable(api: str, argument: str, f: Any) -> None:
+    """Raise TypeError unless f, the argument of that name of a public function, can be called."""
     if not callable(f):
         raise TypeError(f"{api}: {argument} must be a function, got {f!r} of type {type(f).__name__}")
 

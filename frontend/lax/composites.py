@@ -19,6 +19,8 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
         name, version: what it is called. No compiler that quire uses knows any: the decomposition is what runs, its
             operations in a `named_scope` of that name.
 
+    Raises TypeError unless the decomposition is a function and the name a string that is not empty.
+
     >>> tangent = quire.lax.composite(lambda x: quire.lax.sin(x) / quire.lax.cos(x), name="my.tangent")
     >>> float(tangent(0.0))
     0.0

@@ -171,6 +171,9 @@ def conv_transpose(
             forward convolution.
         transpose_kernel: flip the kernel and exchange its features: the exact transpose of a convolution.
 
+    Raises ValueError when the ranks of lhs and rhs differ or are below 2, or there are no dimension_numbers for more
+    than 3 spatial dimensions.
+
     Example: ``lax.conv_transpose(x, k, (2, 2), "SAME")`` doubles the spatial sizes.
     """
     x, k = aval_of(lhs), aval_of(rhs)

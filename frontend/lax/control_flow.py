@@ -176,7 +176,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             reverse: it is run again in checkpointed blocks, with memory that grows as the square root of max_steps.
             Without it, only forward differentiation is possible.
 
-    Raises TypeError when the carry changes its type or cond_fun returns no bool scalar.
+    Raises TypeError when the carry changes its type or cond_fun returns no bool scalar, ValueError for a negative
+    max_steps or one that is a bool.
 
     Example: ``lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 1)``.
     """
@@ -234,7 +235,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         init_val: the first carry, a pytree of arrays.
         unroll: iterations in one loop step (True: all); only for bounds that are known.
 
-    Raises TypeError when the bounds are no integer scalars of one dtype or the carry changes its type.
+    Raises TypeError when the bounds are no integer scalars of one dtype or the carry changes its type, ValueError for
+    an `unroll` where a bound is not known while tracing.
 
     Example: ``lax.fori_loop(0, 10, lambda i, x: x + i, 0)``.
     """
@@ -397,7 +399,9 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         f: takes one slice of xs along the first dimension.
         xs: a pytree of arrays with the same leading dimension.
 
-    Raises as `scan`. Example: ``lax.map(lambda x: x @ x, matrices)`` needs the memory of one product at a time.
+    Raises as `scan`, and ValueError for a batch_size below 1.
+
+    Example: ``lax.map(lambda x: x @ x, matrices)`` needs the memory of one product at a time.
     """
     check_callable("map", "f", f)
     if batch_size is None:

@@ -160,7 +160,11 @@ def _pow_operands(x: Value, y: Value) -> list[Value]:
 
 
 def integer_pow(x: Value, y: int) -> Value:
-    """``x ** y`` for a constant integer y, by repeated squaring."""
+    """``x ** y`` for a constant integer y, by repeated squaring.
+
+    Raises TypeError unless y is an integer that is known while tracing, and for an x of a dtype that is not
+    supported.
+    """
     try:
         y = operator.index(y)
     except TypeError:

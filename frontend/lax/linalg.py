@@ -220,6 +220,8 @@ def eig(
             and is zero. It means something in losses that do not depend on the phase, which cannot be checked.
 
     The eigenvalues have derivatives in any case.
+
+    Raises NotImplementedError for enable_eigvec_derivs together with left eigenvectors.
     """
     if enable_eigvec_derivs:
         if compute_left_eigenvectors:

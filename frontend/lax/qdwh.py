@@ -71,7 +71,8 @@ def qdwh(
         max_iterations: at most so many, 10 by default.
         eps: the accuracy; that of the dtype by default.
 
-    Returns (u, h, the number of iterations, whether they converged). Raises ValueError for m < n.
+    Returns (u, h, the number of iterations, whether they converged). Raises ValueError for m < n,
+    NotImplementedError for a dynamic_shape.
     """
     la.qr_p.infer([aval_of(x)], {"pivoting": False, "full_matrices": False})  # errors about x
     aval = aval_of(x)

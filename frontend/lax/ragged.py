@@ -34,7 +34,8 @@ def ragged_dot(
 
     Returns shape (m, n). It is a loop over the groups, each a product of all rows with those of others made zero.
 
-    Raises TypeError or ValueError when shapes or dtypes do not fit.
+    Raises TypeError or ValueError when shapes or dtypes do not fit, NotImplementedError for a group_offset or an
+    out_sharding.
 
     Example:
         >>> import quire, quire.numpy as qnp

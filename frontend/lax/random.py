@@ -23,7 +23,7 @@ def rng_bit_generator(
         dtype: an unsigned integer dtype.
         algorithm: RNG_DEFAULT (Philox), RNG_THREE_FRY or RNG_PHILOX; the values are XLA's on the CPU.
 
-    Raises TypeError for another key or dtype. Prefer `quire.random`.
+    Raises TypeError for another key or dtype, NotImplementedError for an out_sharding. Prefer `quire.random`.
 
     Example: ``key, bits = lax.rng_bit_generator(np.zeros(4, np.uint32), (8,))``
     """

@@ -26,6 +26,8 @@ def reduce(
     `computation(accumulator, element)` is associative and `init_values` its neutral values; both have the operands'
     tree.
 
+    Raises ValueError when operands and init_values have different trees.
+
     >>> import quire.numpy as qnp
     >>> quire.lax.reduce(qnp.arange(4), 0, lambda a, b: a + b, (0,)).item()
     6
@@ -130,6 +132,8 @@ def reduce_window(
     """Reduce each window of an array (or of a pytree of arrays of one shape together).
 
     `padding` is "VALID", "SAME", "SAME_LOWER" or pairs (low, high); it stands for `init_value`.
+
+    Raises ValueError when operand and init_value have different trees.
     """
     leaves, tree = tree_util.tree_flatten(operand)
     inits, init_tree = tree_util.tree_flatten(init_value)

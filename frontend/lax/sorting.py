@@ -18,6 +18,8 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
     NaN comes last, -0 and 0 are equal, complex numbers are ordered by real, then imaginary part.
 
+    Raises TypeError for an empty tuple, ValueError unless num_keys is between 1 and the number of arrays.
+
     >>> import quire.numpy as qnp
     >>> [x.tolist() for x in quire.lax.sort((qnp.array([2, 1, 2]), qnp.array([0, 1, 2])))]
     [[1, 2, 2], [1, 0, 2]]

@@ -78,7 +78,7 @@ def expand_dims(array: Value, dimensions: Sequence[int]) -> Value:
 
 
 def collapse(operand: Value, start_dimension: int, stop_dimension: int | None = None) -> Value:
-    """`operand` with dimensions start to stop (excluded) merged into one."""
+    """`operand` with dimensions start to stop (excluded) merged into one. ValueError for a start after the stop."""
     shape = aval_of(operand).shape
     lo, hi, _ = slice_type(start_dimension, stop_dimension, 1).indices(len(shape))
     if hi < lo:
@@ -259,6 +259,8 @@ def stack(operands: Sequence[Value], axis: int = 0) -> Value:
 
 def unstack(x: Value, axis: int = 0) -> tuple[Value, ...]:
     """The slices of an array along a dimension, without it (`jax.lax.unstack`).
+
+    Raises ValueError for an axis that x does not have.
 
     >>> import quire.numpy as qnp
     >>> [part.tolist() for part in quire.lax.unstack(qnp.arange(4).reshape(2, 2), axis=1)]

@@ -140,7 +140,7 @@ def bernoulli(
         shape: that of the result, to which p broadcasts; that of p if None.
         mode: "low", or "high", which resolves small probabilities better, at twice the cost.
 
-    Raises TypeError for a p that is no float.
+    Raises TypeError for a p that is no float, ValueError for another mode or a p that does not broadcast.
 
     >>> quire.random.bernoulli(quire.random.key(0), 0.75, (4,))
     Array([False, False,  True,  True], dtype=bool)

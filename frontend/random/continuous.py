@@ -127,6 +127,8 @@ def gumbel(
     Args:
         mode: "low" (None), or "high", which resolves the tail better, at twice the cost.
 
+    Raises ValueError for another mode or dtype.
+
     >>> quire.random.gumbel(quire.random.key(0), (3,), mode="high").shape
     (3,)
     """

@@ -275,6 +275,8 @@ def multinomial(
         shape: of the result, (..., k); the common shape if None.
         unroll: steps of the loop over categories that are written out at a time.
 
+    Raises ValueError for a 0-dimensional p, shapes that do not fit or another dtype.
+
     >>> x = quire.random.multinomial(quire.random.key(0), 10, np.array([0.2, 0.3, 0.5]))
     >>> x.shape, float(x.sum())
     ((3,), 10.0)

@@ -145,6 +145,8 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out
         alpha: the parameters, at least 1-dimensional.
         shape: that of the result without its last dimension; ``alpha.shape[:-1]`` broadcasts to it.
 
+    Raises ValueError for an alpha that is 0-dimensional or does not broadcast to the shape, and for another dtype.
+
     >>> x = quire.random.dirichlet(quire.random.key(0), np.ones(3, np.float32), (2,))
     >>> x.shape, bool(abs(x.sum(axis=-1) - 1).max() < 1e-6)
     ((2, 3), True)

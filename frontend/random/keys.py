@@ -201,6 +201,8 @@ def fold_in(key: Any, data: Any) -> Any:
 
     Different integers give independent keys; the key may be folded with more of them.
 
+    Raises TypeError for data that are no integer scalar.
+
     >>> k = quire.random.key(0)
     >>> bool(quire.random.fold_in(k, 1) == quire.random.fold_in(k, 2))
     False
@@ -288,7 +290,10 @@ def key_dtype(impl_spec: Any = None) -> KeyDType:
 
 
 def hash_of_indices(raw: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """The hash of each element's 64-bit row-major index: the two words, each of `shape`."""
+    """The hash of each element's 64-bit row-major index: the two words, each of `shape`.
+
+    Raises ValueError for a shape of 2**32 elements or more.
+    """
     size = math.prod(shape)
     if size >= 1 << 32:
         raise ValueError(f"quire.random: shape {shape} has {size} elements, at most 2**32 - 1 are supported")
@@ -309,7 +314,11 @@ def hash_pairs(raw: Array, count: Array) -> Array:
 
 
 def random_bits(raw: Array, width: int, shape: tuple[int, ...]) -> Array:
-    """Random bits of an unsigned dtype of `width` bits."""
+    """Random bits of an unsigned dtype of `width` bits.
+
+    Raises ValueError for a shape of 2**32 elements or more; without `config.threefry_partitionable`, for one that
+    takes 2**32 words of 32 bits or more.
+    """
     dtype = UINT[width]
     size = math.prod(shape)
     if config.options.threefry_partitionable:
@@ -339,7 +348,10 @@ UINT = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64
 
 
 def shape_of(name: str, shape: Any) -> tuple[int, ...]:
-    """A shape argument: an int or a sequence of ints, none negative."""
+    """A shape argument: an int or a sequence of ints, none negative.
+
+    Raises TypeError for anything else, ValueError for a negative length.
+    """
     try:
         found = (operator.index(shape),) if _is_int(shape) else tuple(operator.index(n) for n in shape)
     except TypeError as error:
@@ -356,7 +368,10 @@ def _is_int(x: Any) -> bool:
 
 
 def dtype_of(name: str, dtype: Any, default: DType, kinds: Sequence[DType], expected: str) -> DType:
-    """A dtype argument, which must be among `kinds`."""
+    """A dtype argument, which must be among `kinds`.
+
+    Raises ValueError for another one.
+    """
     out = dtypes.canonicalize(default if dtype is None else dtypes.as_dtype(dtype))
     if out not in kinds:
         raise ValueError(f"quire.random.{name}: dtype {out} must be {expected} dtype")

@@ -79,7 +79,8 @@ def choice(
         p: the probability of each slice, 1-dimensional; all equal if None.
         mode: how the Gumbel numbers of weighted choices without replacement are made: "low", "high" or None.
 
-    Raises ValueError for an empty a, more choices than slices without replacement, or a p of another length.
+    Raises ValueError for an empty a, more choices than slices without replacement, a p of another length or another
+    mode, TypeError for a 0-dimensional a that is no integer.
 
     >>> quire.random.choice(quire.random.key(0), np.array([10, 20, 30]), (4,)).shape
     (4,)
