@@ -50,6 +50,7 @@ def select(which: Value, on_true: Value, on_false: Value) -> Value:
 
 
 def no_complex(name: str, dtype: DType) -> None:
+    """Raise TypeError for a complex dtype, which the function of that name does not take."""
     if dtypes.is_complex(dtype):
         raise TypeError(f"quire.numpy.{name}: complex numbers have no {name}, got dtype {dtype}")
 

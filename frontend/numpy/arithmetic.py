@@ -162,6 +162,9 @@ def power(x1: Any, x2: Any, /) -> Value:
     Returns:
         An array of the promoted dtype.
 
+    Raises:
+        TypeError: x1 are integers or bool, and x2 is a negative Python integer.
+
     Follows `numpy.power`.
 
     >>> quire.numpy.power(quire.numpy.array([2., 3.]), 2)
@@ -253,6 +256,8 @@ def reciprocal(x: Any, /) -> Value:
 
 def hypot(x1: Any, x2: Any, /) -> Value:
     """sqrt(x1**2 + x2**2), without overflow. Follows `numpy.hypot`.
+
+    Raises ValueError for complex numbers.
 
     >>> quire.numpy.hypot(3., 4.).item()
     5.0
@@ -398,6 +403,8 @@ def angle(z: Any, deg: bool = False) -> Value:
 
 def bitwise_count(x: Any, /) -> Value:
     """The number of set bits of abs(x), as uint8. Follows `numpy.bitwise_count`.
+
+    Raises TypeError for numbers that are neither integers nor bool.
 
     >>> quire.numpy.bitwise_count(7).item()
     3

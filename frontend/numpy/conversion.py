@@ -50,6 +50,11 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 def bit_view(x: Any, dtype: Any = None, type: None = None) -> Value:
     """The bits of the elements as another dtype; the last dimension changes where the widths differ.
 
+    Raises:
+        NotImplementedError: `type` is given.
+        ValueError: the elements of dtype have another width, and the last dimension does not divide into them, or
+            there is none.
+
     Follows `numpy.ndarray.view`.
     """
     if type is not None:
@@ -106,6 +111,10 @@ def packbits(a: Any, axis: Any = None, bitorder: str = "big") -> Value:
         axis: the axis that shrinks; None for the flattened array.
         bitorder: whether the first of eight becomes the highest bit ("big") or the lowest ("little").
 
+    Raises:
+        TypeError: a holds floats or complex numbers.
+        ValueError: bitorder is neither "big" nor "little", or a has no such axis.
+
     Follows `numpy.packbits`.
 
     >>> quire.numpy.packbits(quire.numpy.array([1, 0, 0, 0, 0, 0, 1, 1]))
@@ -133,6 +142,10 @@ def unpackbits(a: Any, axis: Any = None, count: Any = None, bitorder: str = "big
         axis: the axis that grows; None for the flattened array.
         count: how many bits to keep; from the end, if negative; more than there are are 0.
         bitorder: whether the highest bit ("big") or the lowest ("little") comes first.
+
+    Raises:
+        TypeError: a is not of uint8.
+        ValueError: bitorder is neither "big" nor "little", or a has no such axis.
 
     Follows `numpy.unpackbits`.
 

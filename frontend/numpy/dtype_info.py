@@ -78,6 +78,8 @@ complex_: Any = complex128
 def finfo(dtype: Any) -> Any:
     """The limits of a float or complex dtype: eps, max, min, tiny, bits, ... Follows `numpy.finfo`.
 
+    Raises ValueError for a dtype that is neither float nor complex.
+
     >>> float(quire.numpy.finfo("float32").eps) == 2**-23
     True
     """
@@ -90,6 +92,8 @@ def finfo(dtype: Any) -> Any:
 def iinfo(int_type: Any) -> Any:
     """The limits of an integer dtype: bits, max, min. Follows `numpy.iinfo`.
 
+    Raises ValueError for a dtype that is no integer one.
+
     >>> quire.numpy.iinfo("int8").max
     127
     """
@@ -101,6 +105,8 @@ def iinfo(int_type: Any) -> Any:
 
 def result_type(*args: Any) -> np.dtype[Any]:
     """The dtype of an operation on these arrays and dtypes, by the promotion lattice. Follows `numpy.result_type`.
+
+    Raises ValueError where there is no argument.
 
     >>> quire.numpy.result_type(quire.numpy.arange(2), 1.5)
     dtype('float32')
@@ -172,6 +178,8 @@ _NAMED_KINDS = {
 
 def isdtype(dtype: Any, kind: Any) -> Any:
     """Whether a dtype is of one of the array API's named kinds, or equal to a dtype. Follows `numpy.isdtype`.
+
+    Raises ValueError for a string that names neither a kind nor a dtype.
 
     >>> quire.numpy.isdtype(quire.numpy.float32, "real floating")
     True

@@ -44,7 +44,10 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Any:
-    """Not implemented, as in JAX: read with `numpy.fromfile` and convert with `quire.numpy.asarray`."""
+    """Not implemented, as in JAX: read with `numpy.fromfile` and convert with `quire.numpy.asarray`.
+
+    Raises NotImplementedError, whatever the arguments.
+    """
     raise NotImplementedError(
         "quire.numpy.fromfile: reading files is NumPy's task: quire.numpy.asarray(numpy.fromfile(...))"
     )
@@ -57,6 +60,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         x: the object; it must not be written while the array is in use.
         device: the device on which the result lies.
         copy: True for memory of its own; False raises BufferError where a copy would be needed.
+
+    Raises:
+        TypeError: x has no method `__dlpack__`.
+        TracerArrayConversionError: x is a traced value.
+        BufferError: copy is False where a dtype of 64 bits becomes one of 32.
 
     Follows `numpy.from_dlpack`.
 

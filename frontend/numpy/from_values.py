@@ -44,6 +44,7 @@ def array(
 
     Raises:
         TypeError: elements that are not numbers. ValueError: sequences of different lengths.
+        NotImplementedError: order is anything but "K", "C", "A" and None.
 
     Follows `numpy.array`.
 

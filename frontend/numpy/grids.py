@@ -35,6 +35,8 @@ from .ranges import iota
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Value:
     """A matrix with ones on its k-th diagonal and zeros elsewhere. Follows `numpy.eye`.
 
+    Raises ValueError for a negative N or M.
+
     >>> quire.numpy.eye(2)
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
@@ -123,6 +125,9 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         sparse: whether to return arrays of size 1 along all but their own dimension.
         indexing: "xy" (the first two dimensions swapped) or "ij".
 
+    Raises:
+        ValueError: copy is False, indexing is neither "xy" nor "ij", or an argument has more than 1 dimension.
+
     Follows `numpy.meshgrid`.
 
     >>> quire.numpy.meshgrid(quire.numpy.arange(2), quire.numpy.arange(1))
@@ -184,6 +189,8 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
     """The Vandermonde matrix of a vector: its powers as columns, highest first. Follows `numpy.vander`.
+
+    Raises ValueError for an x that is not 1-dimensional, or a negative N.
 
     >>> quire.numpy.vander(quire.numpy.array([1, 2, 3]))
     Array([[1, 1, 1],

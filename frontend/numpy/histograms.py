@@ -45,6 +45,11 @@ def bincount(
         minlength: the least length of the result.
         length: the length, needed where x is traced; larger integers are not counted.
 
+    Raises:
+        TypeError: x holds other numbers than integers and bool.
+        ValueError: x is not 1-dimensional, or weights have another shape than x.
+        ConcretizationTypeError: x is traced and no length is given.
+
     Follows `numpy.bincount`.
 
     >>> quire.numpy.bincount(quire.numpy.array([0, 2, 2]))
@@ -74,6 +79,8 @@ def bincount(
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Value:
     """The index of the bin to which each value belongs; bins rise or fall. Follows `numpy.digitize`.
 
+    Raises ValueError for bins that are not 1-dimensional.
+
     >>> quire.numpy.digitize(quire.numpy.array([0.5, 2.5]), quire.numpy.array([0., 1., 2.]))
     Array([1, 3], dtype=int32)
     """
@@ -90,6 +97,8 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Value:
     """The edges of the bins of `histogram`. Follows `numpy.histogram_bin_edges`.
+
+    Raises NotImplementedError for bins that are the name of a method.
 
     >>> quire.numpy.histogram_bin_edges(quire.numpy.array([0., 2.]), bins=2)
     Array([0., 1., 2.], dtype=float32)
@@ -126,6 +135,9 @@ def histogram(
 
     Returns:
         The counts, and the edges, one more.
+
+    Raises:
+        ValueError: there are not as many weights as elements.
 
     Follows `numpy.histogram`.
 
@@ -173,6 +185,9 @@ def histogram2d(
 
     Returns:
         The counts, the edges of x and those of y.
+
+    Raises:
+        ValueError: x is not 1-dimensional, or y has another shape than x.
 
     Follows `numpy.histogram2d`.
 

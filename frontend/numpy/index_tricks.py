@@ -162,6 +162,8 @@ def ix_(*args: Any) -> tuple[Value, ...]:
 def diag_indices(n: Any, ndim: Any = 2) -> tuple[Value, ...]:
     """The indices of the main diagonal of an array of `ndim` dimensions of size n. Follows `numpy.diag_indices`.
 
+    Raises ValueError for a negative n or ndim.
+
     >>> quire.numpy.diag_indices(2)
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
@@ -174,6 +176,8 @@ def diag_indices(n: Any, ndim: Any = 2) -> tuple[Value, ...]:
 
 def diag_indices_from(arr: Any) -> tuple[Value, ...]:
     """The indices of the main diagonal of a square array. Follows `numpy.diag_indices_from`.
+
+    Raises ValueError for an array of fewer than 2 dimensions, or of different sizes.
 
     >>> len(quire.numpy.diag_indices_from(quire.numpy.zeros((2, 2, 2))))
     3

@@ -259,7 +259,10 @@ class Layout:
 
 
 def layout(parsed: Parsed) -> Layout:
-    """NumPy's rule: the dimensions of index arrays replace theirs where these are neighbours, else they come first."""
+    """NumPy's rule: the dimensions of index arrays replace theirs where these are neighbours, else they come first.
+
+    Raises IndexError where the shapes of index arrays do not broadcast together.
+    """
     entries = parsed.entries
     arrays = [e for e in entries if isinstance(e, Positions)]
     advanced = [i for i, e in enumerate(entries) if isinstance(e, Positions | Static)]

@@ -95,6 +95,9 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Va
         axis: where the new dimension goes.
         dtype: the result's dtype; by default the promoted one.
 
+    Raises:
+        ValueError: the arrays' shapes differ, or the result has no such axis.
+
     Follows `numpy.stack`.
 
     >>> quire.numpy.stack([quire.numpy.array([1]), quire.numpy.array([2])])
@@ -283,6 +286,8 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Value, ...]:
     """The subarrays along an axis. Follows `numpy.unstack`.
+
+    Raises ValueError for a 0-dimensional array, or an axis that it does not have.
 
     >>> quire.numpy.unstack(quire.numpy.arange(2))
     (Array(0, dtype=int32), Array(1, dtype=int32))

@@ -126,6 +126,8 @@ def dot(
 
     Args: as `matmul`. Follows `numpy.dot`.
 
+    Raises TypeError where the sizes of the axes summed over differ.
+
     >>> quire.numpy.dot(quire.numpy.array([1, 2]), quire.numpy.array([3, 4])).item()
     11
     """
@@ -145,6 +147,8 @@ def dot(
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
     """The dot product of the flattened arrays, the first conjugated. Follows `numpy.vdot`.
 
+    Raises TypeError for arrays of different sizes.
+
     >>> quire.numpy.vdot(quire.numpy.array([1j]), quire.numpy.array([1j])).item()
     (1+0j)
     """
@@ -158,6 +162,8 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Value:
     """The dot products along an axis, the first argument conjugated. Follows `numpy.vecdot`.
+
+    Raises ValueError where the sizes along the axis differ.
 
     >>> quire.numpy.vecdot(quire.numpy.ones((2, 3)), quire.numpy.ones(3))
     Array([3., 3.], dtype=float32)
@@ -187,6 +193,9 @@ def _fits(name: str, x: Value, y: Value, i: int, j: int) -> None:
 def matvec(x1: Any, x2: Any, /) -> Value:
     """Matrices times vectors, over broadcast leading dimensions. Follows `numpy.matvec`.
 
+    Raises ValueError where x1 has fewer than 2 dimensions or x2 has none, TypeError where their last dimensions
+    differ in size.
+
     >>> quire.numpy.matvec(quire.numpy.ones((2, 3)), quire.numpy.ones(3))
     Array([3., 3.], dtype=float32)
     """
@@ -202,6 +211,9 @@ def matvec(x1: Any, x2: Any, /) -> Value:
 
 def vecmat(x1: Any, x2: Any, /) -> Value:
     """Conjugated vectors times matrices, over broadcast leading dimensions. Follows `numpy.vecmat`.
+
+    Raises ValueError where x1 has no dimension or x2 fewer than 2, TypeError where the vectors have not as many
+    components as the matrices have rows.
 
     >>> quire.numpy.vecmat(quire.numpy.ones(2), quire.numpy.ones((2, 3)))
     Array([2., 2., 2.], dtype=float32)
@@ -220,6 +232,8 @@ def vecmat(x1: Any, x2: Any, /) -> Value:
 
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
     """The sum of products over the last axes. Follows `numpy.inner`.
+
+    Raises TypeError where the sizes of the last axes differ.
 
     >>> quire.numpy.inner(quire.numpy.array([1, 2]), quire.numpy.array([3, 4])).item()
     11
@@ -277,6 +291,11 @@ def tensordot(
         a, b: arrays.
         axes: how many of the last axes of a and first axes of b are summed over; or a pair of (sequences of) axes.
 
+    Raises:
+        TypeError: axes is negative or larger than the number of dimensions of a or b; the sequences of axes differ in
+            length; or the sizes of two axes that are summed over together differ.
+        ValueError: an array has no such axis.
+
     Follows `numpy.tensordot`.
 
     >>> quire.numpy.tensordot(quire.numpy.ones((2, 3)), quire.numpy.ones((3, 2)), 1)
@@ -309,6 +328,8 @@ def tensordot(
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Value:
     """The cross product of vectors of 2 or 3 components. Follows `numpy.cross`.
+
+    Raises ValueError for vectors of another number of components.
 
     >>> quire.numpy.cross(quire.numpy.array([1, 0, 0]), quire.numpy.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
@@ -356,6 +377,9 @@ def einsum(
         operands: arrays.
         optimize: how opt_einsum chooses the order of contractions: "auto", "optimal", "greedy", True, False, a path.
         precision, preferred_element_type: as in `matmul`.
+
+    Raises:
+        ValueError: the subscripts are malformed, or do not fit the number and the shapes of the operands.
 
     Follows `numpy.einsum`.
 

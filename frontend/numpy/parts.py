@@ -51,6 +51,8 @@ abs = absolute
 def fabs(x: Any, /) -> Value:
     """The absolute value in a float dtype. Follows `numpy.fabs`.
 
+    Raises TypeError for complex numbers.
+
     >>> quire.numpy.fabs(-3).item()
     3.0
     """
@@ -109,6 +111,8 @@ conj = conjugate
 def copysign(x1: Any, x2: Any, /) -> Value:
     """The magnitude of x1 with the sign of x2 (that of -0 included). Follows `numpy.copysign`.
 
+    Raises TypeError for complex numbers.
+
     >>> quire.numpy.copysign(3., -0.).item()
     -3.0
     """
@@ -124,6 +128,8 @@ _BITS = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 
 def signbit(x: Any, /) -> Value:
     """Whether the sign bit is set: true for negative numbers, -0.0 and negative NaN. Follows `numpy.signbit`.
+
+    Raises TypeError for complex numbers.
 
     >>> quire.numpy.signbit(quire.numpy.array([-0., 0.]))
     Array([ True, False], dtype=bool)
@@ -224,6 +230,9 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Value:
         a: an array or a number.
         decimals: digits after the point; negative for float dtypes only.
 
+    Raises:
+        NotImplementedError: decimals is negative for integers or bool.
+
     Follows `numpy.round`.
 
     >>> quire.numpy.round(2.345, 1).item()
@@ -309,6 +318,8 @@ def _layout(dtype: DType) -> tuple[DType, int, int, int]:
 
 def ldexp(x1: Any, x2: Any, /) -> Value:
     """x1 * 2**x2, without an overflow on the way. Follows `numpy.ldexp`.
+
+    Raises ValueError for an x2 of floats or complex numbers, TypeError for a complex x1.
 
     >>> quire.numpy.ldexp(3., 2).item()
     12.0

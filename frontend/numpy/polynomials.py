@@ -56,6 +56,9 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
         x: where to evaluate.
         unroll: how many steps of the loop become one.
 
+    Raises:
+        ValueError: p is 0-dimensional.
+
     Follows `numpy.polyval`.
 
     >>> quire.numpy.polyval(quire.numpy.array([1., 0., 2.]), 3.).item()
@@ -134,6 +137,9 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Value,
     Returns:
         The quotient, and the remainder with as many coefficients as u.
 
+    Raises:
+        ValueError: u or v is not 1-dimensional, or v is empty.
+
     Follows `numpy.polydiv`.
 
     >>> quire.numpy.polydiv(quire.numpy.array([1., 0., -1.]), quire.numpy.array([1., 1.]))[0]
@@ -159,6 +165,8 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Value,
 def polyder(p: Any, m: Any = 1) -> Value:
     """The m-th derivative of a polynomial, in an inexact dtype. Follows `numpy.polyder`.
 
+    Raises ValueError for a p that is not 1-dimensional, or a negative m.
+
     >>> quire.numpy.polyder(quire.numpy.array([1., 2., 3.]))
     Array([2., 2.], dtype=float32)
     """
@@ -181,6 +189,9 @@ def polyint(p: Any, m: Any = 1, k: Any = None) -> Value:
         p: coefficients.
         m: how many times to integrate.
         k: the constants of integration, the first one first: a number for all, or m of them; 0 by default.
+
+    Raises:
+        ValueError: p is not 1-dimensional, m is negative, or k is neither one number nor m of them.
 
     Follows `numpy.polyint`.
 
@@ -205,6 +216,8 @@ def polyint(p: Any, m: Any = 1, k: Any = None) -> Value:
 
 def poly(seq_of_zeros: Any) -> Value:
     """The polynomial with given roots, or the characteristic polynomial of a matrix; its leading coefficient is 1.
+
+    Raises ValueError for an array of several dimensions that is no square matrix, or one without elements.
 
     Follows `numpy.poly`.
 
@@ -240,6 +253,10 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Value:
 
     Returns:
         A complex vector.
+
+    Raises:
+        ValueError: p has more than 1 dimension.
+        ConcretizationTypeError: p is traced and strip_zeros is not False.
 
     Follows `numpy.roots`.
 

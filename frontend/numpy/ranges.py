@@ -49,6 +49,7 @@ def arange(
 
     Raises:
         ConcretizationTypeError: an argument is traced: the result's shape would be unknown.
+        ValueError: an argument is no scalar or a complex number, or step is 0.
 
     Follows `numpy.arange`.
 
@@ -125,6 +126,9 @@ def linspace(
         retstep: also return the spacing.
         dtype: the dtype; by default inexact.
         axis: where the new dimension goes.
+
+    Raises:
+        ValueError: num is negative.
 
     Follows `numpy.linspace`.
 

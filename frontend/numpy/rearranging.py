@@ -52,6 +52,10 @@ def repeat(
         total_repeat_length: the result's length, needed where `repeats` is traced: excess is cut off, and what is
             missing is filled with the last slice.
 
+    Raises:
+        ValueError: repeats is negative, or there is neither one for all slices nor one for each.
+        ConcretizationTypeError: repeats is traced and no total_repeat_length is given.
+
     Follows `numpy.repeat`.
 
     >>> quire.numpy.repeat(quire.numpy.arange(2), 2)
@@ -131,6 +135,8 @@ def flipud(m: Any) -> Value:
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
     """Rotated by k quarter turns in the plane of two axes. Follows `numpy.rot90`.
 
+    Raises ValueError for axes that are the same.
+
     >>> quire.numpy.rot90(quire.numpy.array([[1, 2]]))
     Array([[2],
            [1]], dtype=int32)
@@ -154,6 +160,9 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Value:
         a: an array.
         shift: by how much; may be traced; one for each axis or one for all.
         axis: the axes; None rolls the flattened array and restores the shape.
+
+    Raises:
+        ValueError: there are several shifts and several axes, but not as many.
 
     Follows `numpy.roll`.
 

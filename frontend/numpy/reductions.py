@@ -398,6 +398,8 @@ def std(
 ) -> Value:
     """The standard deviation, the square root of `var`, whose arguments it takes. Follows `numpy.std`.
 
+    Raises ValueError for a dtype that is neither float nor complex, and as `var`.
+
     >>> quire.numpy.std(quire.numpy.array([1., 5.])).item()
     2.0
     """

@@ -63,6 +63,9 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         x, y: arrays that broadcast with it; both or neither.
         size, fill_value: without x and y: as in `nonzero`.
 
+    Raises:
+        ValueError: only one of x and y is given, or size or fill_value is given with them.
+
     Follows `numpy.where`.
 
     >>> quire.numpy.where(quire.numpy.array([True, False]), 1, quire.numpy.array([5, 6]))
@@ -87,6 +90,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Value:
     """For each element the choice of the first condition that holds. Follows `numpy.select`.
+
+    Raises ValueError where there are no conditions, not as many choices, or conditions that are not boolean.
 
     >>> x = quire.numpy.arange(3)
     >>> quire.numpy.select([x < 1, x > 1], [x, 10 * x], 7)
@@ -113,6 +118,9 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
         x: an array. condlist: boolean arrays of its shape.
         funclist: functions or numbers, one more than conditions for the rest (0 by default).
         args, kw: passed to the functions.
+
+    Raises:
+        ValueError: there are neither as many functions as conditions nor one more.
 
     Follows `numpy.piecewise`.
 
@@ -143,6 +151,9 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Value:
     """For each element of an index array, the element of the chosen array. Follows `numpy.choose`.
 
+    Raises ValueError for indices that are no integers, a mode that is not "raise", "wrap" or "clip", and, with
+    "raise", an index outside.
+
     >>> quire.numpy.choose(quire.numpy.array([1, 0]), [quire.numpy.zeros(2), quire.numpy.ones(2)])
     Array([1., 0.], dtype=float32)
     """
@@ -171,6 +182,9 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Value:
 
     Args:
         arr: an array. min, max: the limits, arrays that broadcast with it; None for none.
+
+    Raises:
+        ValueError: no array is given, or an argument is complex.
 
     Follows `numpy.clip`.
 
@@ -202,6 +216,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
     Raises:
         ConcretizationTypeError: the values are traced and no size is given.
+        ValueError: fill_value is a tuple and has not as many values as `a` has dimensions.
 
     Follows `numpy.nonzero`.
 
@@ -284,6 +299,8 @@ def compress(
 ) -> Value:
     """The slices along an axis where a vector is true; arguments as `extract`. Follows `numpy.compress`.
 
+    Raises ValueError for a condition that is not 1-dimensional, or that is true beyond the end of the axis.
+
     >>> quire.numpy.compress(quire.numpy.array([False, True]), quire.numpy.array([5, 6]))
     Array([6], dtype=int32)
     """
@@ -330,6 +347,11 @@ def take(
         mode: what an index outside gives: "fill" (the default: fill_value, or NaN; for integers the least value),
             "clip" (the nearest element, of negative indices the first) or "wrap" (modulo the size).
         unique_indices, indices_are_sorted: promises about the indices.
+
+    Raises:
+        TypeError: the indices are no integers.
+        ValueError: mode is none of these, or the axis is empty and there are indices.
+        NotImplementedError: mode is "raise".
 
     Follows `numpy.take`.
 
@@ -378,6 +400,10 @@ def take_along_axis(
         arr: an array. indices: an integer array whose other dimensions broadcast with those of `arr`.
         axis: the axis; None for the flattened arrays.
         mode: what an index outside gives: "fill" (the default: NaN, for integers the least value), "clip".
+
+    Raises:
+        TypeError: the indices are no integers.
+        ValueError: indices have not as many dimensions as arr, or, with axis None, not 1.
 
     Follows `numpy.take_along_axis`.
 
@@ -454,6 +480,10 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     """An array with values put at indices of its flattened form; values are repeated as needed.
 
     `inplace` must be False: arrays are immutable. `mode`: "clip" (the default) or "wrap" for indices outside.
+
+    Raises ValueError where `inplace` is not False, or there are indices but no values; NotImplementedError for mode
+    "raise".
+
     Follows `numpy.put`.
 
     >>> quire.numpy.put(quire.numpy.zeros(3), quire.numpy.array([1]), 5., inplace=False)
@@ -481,6 +511,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
     """An array with values put, in order, where a mask is true; values are repeated as needed.
 
     `inplace` must be False: arrays are immutable. Follows `numpy.place`.
+
+    Raises ValueError where `inplace` is not False, the sizes of arr and mask differ, or vals is empty.
 
     >>> x = quire.numpy.array([1, 2, 3])
     >>> quire.numpy.place(x, x > 1, 0, inplace=False)
@@ -517,6 +549,12 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         obj: an integer, a slice, or an array of integers or bool; its values must be known while tracing, except for a
             single integer.
         axis: the axis; None for the flattened array.
+
+    Raises:
+        IndexError: an index is out of bounds.
+        TypeError: obj holds other numbers than integers and bool.
+        ValueError: obj is of bool, and not a vector of the length of the axis.
+        ConcretizationTypeError: obj is traced, and not a single integer.
 
     Follows `numpy.delete`.
 
@@ -557,6 +595,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
         obj: an integer, a slice or an array of integers, known while tracing.
         values: what to insert; it broadcasts, and is converted to the dtype of `arr`.
         axis: the axis; None for the flattened array.
+
+    Raises:
+        IndexError: an index is below -n or above n, the size of the axis.
+        ConcretizationTypeError: obj is traced.
 
     Follows `numpy.insert`.
 
@@ -606,6 +648,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
 def diag(v: Any, k: int = 0) -> Value:
     """A matrix with a vector as its k-th diagonal; of a matrix, its k-th diagonal. Follows `numpy.diag`.
 
+    Raises ValueError for an array that is neither 1- nor 2-dimensional.
+
     >>> quire.numpy.diag(quire.numpy.array([1, 2]))
     Array([[1, 0],
            [0, 2]], dtype=int32)
@@ -634,6 +678,8 @@ def diagflat(v: Any, k: int = 0) -> Value:
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     """The diagonals of the matrices of two axes, as the last dimension. Follows `numpy.diagonal`.
+
+    Raises ValueError for an array of fewer than 2 dimensions, or where axis1 is axis2.
 
     >>> quire.numpy.diagonal(quire.numpy.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
@@ -665,6 +711,9 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Value:
     """An array with values on its main diagonal. `inplace` must be False. Follows `numpy.fill_diagonal`.
 
+    Raises ValueError where `inplace` is not False, `a` has fewer than 2 dimensions, or more than 2 and of different
+    sizes; NotImplementedError where `wrap` is true.
+
     >>> quire.numpy.fill_diagonal(quire.numpy.zeros((2, 2)), 1., inplace=False)
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
@@ -691,6 +740,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     """Positions in the flattened array as indices of each dimension; those outside are clamped.
+
+    Raises TypeError for indices that are no integers.
 
     Follows `numpy.unravel_index`.
 
@@ -724,6 +775,9 @@ def ravel_multi_index(
     """Indices of each dimension as positions in the flattened array.
 
     `mode`: "clip", "wrap", or "raise" (which needs known values). Follows `numpy.ravel_multi_index`.
+
+    Raises ValueError where there are not as many indices as dims, for another mode, and, with "raise", for an index
+    outside.
 
     >>> int(quire.numpy.ravel_multi_index((1, 2), (2, 3)))
     5

@@ -64,6 +64,8 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
 
     Raises:
         TypeError: the sizes differ.
+        ValueError: copy is False.
+        NotImplementedError: order is neither "C" nor "F".
 
     Follows `numpy.reshape`.
 
@@ -110,6 +112,8 @@ def _new_shape(x: Value, shape: Any) -> tuple[int, ...]:
 def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Value:
     """The elements as one dimension. Follows `numpy.ravel`.
 
+    Raises NotImplementedError for an order that is neither "C" nor "F".
+
     >>> quire.numpy.ravel(quire.numpy.ones((2, 1)))
     Array([1., 1.], dtype=float32)
     """
@@ -124,6 +128,9 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Value:
     Args:
         a: an array.
         axes: for each dimension of the result, the dimension of `a` that it is.
+
+    Raises:
+        ValueError: axes does not name each dimension of `a` once.
 
     Follows `numpy.transpose`.
 
@@ -153,6 +160,8 @@ def permute_dims(a: Any, /, axes: Sequence[int]) -> Value:
 def matrix_transpose(x: Any, /) -> Value:
     """The last two dimensions exchanged. Follows `numpy.matrix_transpose`.
 
+    Raises ValueError for an array of fewer than 2 dimensions.
+
     >>> quire.numpy.matrix_transpose(quire.numpy.zeros((4, 2, 3))).shape
     (4, 3, 2)
     """
@@ -178,6 +187,9 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Value:
 def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Value:
     """Dimensions moved to other places; the rest keep their order. Follows `numpy.moveaxis`.
 
+    Raises ValueError where source and destination differ in length, or name an axis twice or one that `a` does not
+    have.
+
     >>> quire.numpy.moveaxis(quire.numpy.zeros((1, 2, 3)), 0, -1).shape
     (2, 3, 1)
     """
@@ -195,6 +207,8 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
 def rollaxis(a: Any, axis: int, start: int = 0) -> Value:
     """A dimension moved before another. Follows `numpy.rollaxis`.
 
+    Raises ValueError for an axis that `a` does not have, or a start outside [-a.ndim, a.ndim].
+
     >>> quire.numpy.rollaxis(quire.numpy.zeros((1, 2, 3)), 2).shape
     (3, 1, 2)
     """
@@ -208,6 +222,8 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Value:
 
 def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Value:
     """Without dimensions of size 1: all of them, or those of `axis`. Follows `numpy.squeeze`.
+
+    Raises ValueError for an axis whose size is not 1.
 
     >>> quire.numpy.squeeze(quire.numpy.zeros((1, 3, 1))).shape
     (3,)
@@ -281,6 +297,8 @@ def _atleast(name: str, arys: Sequence[Any], f: Callable[[Value], Value]) -> Any
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Value:
     """An array repeated to a shape by NumPy's rule. Follows `numpy.broadcast_to`.
 
+    Raises ValueError for a shape to which the array does not broadcast.
+
     >>> quire.numpy.broadcast_to(quire.numpy.arange(2), (2, 2))
     Array([[0, 1],
            [0, 1]], dtype=int32)
@@ -306,6 +324,8 @@ def broadcast_arrays(*args: Any) -> list[Value]:
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape to which shapes broadcast together. Follows `numpy.broadcast_shapes`.
+
+    Raises ValueError for shapes that do not broadcast together.
 
     >>> quire.numpy.broadcast_shapes((3, 1), (2,))
     (3, 2)

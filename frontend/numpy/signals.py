@@ -96,6 +96,11 @@ def gradient(
     Returns:
         An array of f's shape and an inexact dtype; a list of them for several axes.
 
+    Raises:
+        NotImplementedError: edge_order is given.
+        ValueError: f has fewer than 2 elements along one of the axes.
+        TypeError: there are several spacings, and not one for each axis.
+
     Follows `numpy.gradient`.
 
     >>> quire.numpy.gradient(quire.numpy.array([1., 2., 4., 7.]))
@@ -150,6 +155,9 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
         discont: jumps below this stay; by default half a period.
         axis: the axis along which the signal runs.
         period: the period.
+
+    Raises:
+        ValueError: p or period is complex.
 
     Follows `numpy.unwrap`.
 

@@ -114,6 +114,8 @@ def sort_complex(a: Any) -> Value:
 def lexsort(keys: Any, axis: int = -1) -> Value:
     """The indices that sort by several keys, the last one first. Follows `numpy.lexsort`.
 
+    Raises TypeError where there are no keys, ValueError for keys of different shapes.
+
     >>> quire.numpy.lexsort((quire.numpy.array([2, 1, 1]), quire.numpy.array([0, 1, 0])))
     Array([2, 0, 1], dtype=int32)
     """
@@ -176,6 +178,9 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
 
     Returns:
         An array of indices of the shape of `v`.
+
+    Raises:
+        ValueError: a is not 1-dimensional, side is neither "left" nor "right", or there is no such method.
 
     Follows `numpy.searchsorted`.
 

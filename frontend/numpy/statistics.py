@@ -47,6 +47,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         returned: also return the sum of the weights.
         keepdims: whether the reduced dimensions stay, with size 1.
 
+    Raises:
+        ValueError: weights have not a's shape, and are no vector of the length of one axis.
+
     Follows `numpy.average`.
 
     >>> quire.numpy.average(quire.numpy.array([1., 3.]), weights=quire.numpy.array([3., 1.])).item()
@@ -255,6 +258,9 @@ def cov(
         bias, ddof: the divisor is the number of observations (less 1 unless bias), or less ddof.
         fweights, aweights: how often each observation counts, and its weight.
 
+    Raises:
+        ValueError: m or y has more than 2 dimensions, or fweights or aweights are not one for each observation.
+
     Follows `numpy.cov`.
 
     >>> quire.numpy.cov(quire.numpy.array([[1., 2., 3.], [1., 2., 3.]]))
@@ -347,6 +353,9 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         a: an array. n: how many times. axis: the axis.
         prepend, append: values joined to the ends first.
 
+    Raises:
+        ValueError: n is negative, or is not 0 and a is 0-dimensional.
+
     Follows `numpy.diff`.
 
     >>> quire.numpy.diff(quire.numpy.array([1, 4, 9]))
@@ -423,6 +432,10 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         left, right: the values outside; by default the first and the last one; "extrapolate" continues the line.
         period: the period of the abscissas, which need not be sorted then.
 
+    Raises:
+        ValueError: xp and fp are not vectors of one size, left or right is another string than "extrapolate", or
+            period is 0 or no scalar.
+
     Follows `numpy.interp`.
 
     >>> quire.numpy.interp(0.5, quire.numpy.array([0., 1.]), quire.numpy.array([10., 20.])).item()
@@ -468,7 +481,10 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def absolute_scalar(value: Any, like: Value) -> Value:
-    """The absolute value of a period, in the dtype of the abscissas."""
+    """The absolute value of a period, in the dtype of the abscissas.
+
+    Raises ValueError for a period whose value is known and is 0 or no scalar.
+    """
     known = concrete(value)
     if known is not None and known.ndim:
         raise ValueError(f"quire.numpy.interp: period must be a scalar, got shape {known.shape}")

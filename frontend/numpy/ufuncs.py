@@ -233,6 +233,9 @@ class ufunc:
         Args:
             a: an array. axis: the axis. dtype: the dtype to compute in. out: not supported.
 
+        Raises:
+            ValueError: the ufunc is not binary, or axis is not one integer.
+
         >>> quire.numpy.maximum.accumulate(quire.numpy.array([1, 3, 2]))
         Array([1, 3, 3], dtype=int32)
         """
@@ -264,6 +267,10 @@ class ufunc:
             a: an array of at least one dimension.
             indices: a vector of integers; where one is not below the next, the result is ``a[indices[i]]``.
             axis: the axis. dtype: the dtype to compute in, by default a's. out: not supported.
+
+        Raises:
+            ValueError: the ufunc is not binary, a is 0-dimensional, indices are no vector of integers, or axis is not
+                one integer.
 
         >>> quire.numpy.add.reduceat(quire.numpy.array([1, 2, 3, 4]), quire.numpy.array([0, 1]))
         Array([1, 9], dtype=int32)
@@ -320,6 +327,7 @@ class ufunc:
 
         Raises:
             NotImplementedError: `inplace` is not False.
+            ValueError: b is missing for a binary ufunc, or given for a unary one.
 
         >>> quire.numpy.add.at(quire.numpy.zeros(3), quire.numpy.array([0, 0]), 2., inplace=False)
         Array([4., 0., 0.], dtype=float32)

@@ -96,6 +96,9 @@ def i0(x: Any) -> Value:
     Args:
         x: an array or a number, not complex.
 
+    Raises:
+        ValueError: x is complex.
+
     Follows `numpy.i0`.
 
     >>> quire.numpy.i0(0.).item()

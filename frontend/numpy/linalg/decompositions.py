@@ -77,6 +77,9 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Returns QRResult(Q, R), or an array for "r". Derivatives need "reduced" where m > n.
 
+    Raises:
+        ValueError: mode is none of these, or a has fewer than 2 dimensions.
+
     Follows `numpy.linalg.qr`.
 
     >>> quire.numpy.linalg.qr(quire.numpy.array([[3.], [4.]])).R

@@ -79,6 +79,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> V
 
     The derivative at 0 of a norm that has none there (ord 2) is NaN, as that of its formula.
 
+    Raises:
+        ValueError: axis names neither one axis nor two different ones; x has not 1 or 2 dimensions where ord is given
+            and axis is not; or ord is none of that kind of norm.
+
     Follows `numpy.linalg.norm`.
 
     >>> quire.numpy.linalg.norm(quire.numpy.array([3., 4.])).item()
@@ -106,6 +110,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> V
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Value:
     """The norms of matrices (..., m, n); `ord` as in `norm`. Follows `numpy.linalg.matrix_norm`.
+
+    Raises ValueError for an x of fewer than 2 dimensions, or another order.
 
     >>> quire.numpy.linalg.matrix_norm(quire.numpy.array([[3., 0.], [0., 4.]])).item()
     5.0
@@ -138,6 +144,9 @@ def cond(x: Any, p: Any = None) -> Value:
 
     Returns infinity for singular matrices. Follows `numpy.linalg.cond`.
 
+    Raises ValueError for an x of fewer than 2 dimensions or without elements, and for one that is not square where p
+    is an order other than None, 2 and -2.
+
     >>> quire.numpy.linalg.cond(quire.numpy.array([[4., 0.], [0., 2.]])).item()
     2.0
     """
@@ -160,6 +169,9 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         rtol: max(m, n) epsilon by default; it may have the leading dimensions of M.
         hermitian: M is Hermitian, so that its eigenvalues give the singular values.
         tol: an absolute threshold, instead of rtol.
+
+    Raises:
+        ValueError: both rtol and tol are given, or hermitian and M is not square.
 
     Follows `numpy.linalg.matrix_rank`.
 

@@ -60,6 +60,8 @@ def outer(x1: Any, x2: Any, /) -> Value:
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Value:
     """The cross products of vectors of 3 components along an axis. Follows `numpy.linalg.cross`.
 
+    Raises ValueError for vectors of another number of components.
+
     >>> quire.numpy.linalg.cross(quire.numpy.array([1, 0, 0]), quire.numpy.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
     """

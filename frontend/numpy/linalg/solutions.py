@@ -129,6 +129,9 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Value:
         b: an array.
         axes: dimensions of a to move to the end first.
 
+    Raises:
+        ValueError: the first b.ndim dimensions of a, or the others, have not as many elements as b.
+
     Follows `numpy.linalg.tensorsolve`.
 
     >>> a = quire.numpy.eye(4).reshape(2, 2, 4)
@@ -173,7 +176,9 @@ def tensorinv(a: Any, ind: int = 2) -> Value:
 def matrix_power(a: Any, n: int) -> Value:
     """The n-th power of square matrices (..., k, k): by repeated squaring; of the inverse for negative n.
 
-    Raises TypeError unless n is an integer. Follows `numpy.linalg.matrix_power`.
+    Raises TypeError unless n is an integer, ValueError unless the matrices are square.
+
+    Follows `numpy.linalg.matrix_power`.
 
     >>> quire.numpy.linalg.matrix_power(quire.numpy.array([[1., 1.], [0., 1.]]), 3)
     Array([[1., 3.],
@@ -327,6 +332,9 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     Returns SlogdetResult(sign, logabsdet): sign is 1 or -1 (a complex number of magnitude 1), 0 for singular matrices,
     whose logabsdet is -inf.
 
+    Raises:
+        ValueError: the matrices are not square, or method is neither "lu" nor "qr".
+
     Follows `numpy.linalg.slogdet`.
 
     >>> quire.numpy.linalg.slogdet(quire.numpy.array([[0., 1.], [1., 0.]]))
@@ -411,6 +419,9 @@ def lstsq(
         numpy_resid: give no residuals where a's rank is below n or m <= n, as NumPy does; not inside `compile`.
 
     Returns x (n,) or (n, k); the sums of squared residuals (k,); the rank, of the default integer dtype; the singular values.
+
+    Raises:
+        ValueError: a is not 2-dimensional, b is neither 1- nor 2-dimensional, or they differ in m.
 
     Follows `numpy.linalg.lstsq`.
 
