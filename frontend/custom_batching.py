@@ -85,7 +85,11 @@ class custom_vmap:
         self.vmap_rule: Callable[..., Any] | None = None
 
     def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the rule; returns it, so that it can be used as a decorator."""
+        """Set the rule; returns it, so that it can be used as a decorator.
+
+        Raises:
+            TypeError: `vmap_rule` is not a function.
+        """
         if not callable(vmap_rule):
             raise TypeError(f"custom_vmap {self.__name__}: the rule must be a function, got {vmap_rule!r}")
         self.vmap_rule = vmap_rule

@@ -26,6 +26,10 @@ def callback(
 
     Under vmap it is called once a lane; under grad and jvp with the values of the forward computation.
 
+    Raises:
+        TypeError: `callback` is not a function.
+        NotImplementedError: `partitioned` is true.
+
     Follows `jax.debug.callback`.
 
     Example: ``quire.debug.callback(history.append, loss)``.
@@ -171,6 +175,10 @@ def breakpoint(
         backend: None or "cli".
         ordered: keep the order of the program (here it always is).
         kwargs: `stdin` and `stdout`: where to read commands and write answers.
+
+    Raises:
+        ValueError: `backend` is neither None nor "cli".
+        TypeError: there is a keyword argument other than these.
 
     Example: ``quire.debug.breakpoint()``.
     """

@@ -99,6 +99,9 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
 def scalar_type_of(x: Any) -> type:
     """bool, int, float or complex: Python's type of an array's elements.
 
+    Raises:
+        TypeError: x is no array or number, or Python has no type for its elements.
+
     Follows `jax.dtypes.scalar_type_of`.
 
     >>> quire.dtypes.scalar_type_of(quire.numpy.arange(3))

@@ -224,6 +224,9 @@ class named_scope(contextlib.ContextDecorator):
 def named_call(fun: F, *, name: str | None = None) -> F:
     """The function with its operations in a `named_scope` of its name, or of `name` (`jax.named_call`).
 
+    Raises:
+        TypeError: `fun` is not a function.
+
     Example:
         >>> import quire
         >>> g = quire.named_call(lambda x: x * 2, name="double")

@@ -208,6 +208,9 @@ def annotate_function(func: F, name: str | None = None, **decorator_kwargs: Any)
         name: what the event is called; the function's name by default.
         decorator_kwargs: facts shown with it.
 
+    Raises:
+        TypeError: `func` is not a function.
+
     Example:
         >>> import quire
         >>> @quire.profiler.annotate_function

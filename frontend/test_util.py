@@ -156,6 +156,7 @@ def check_grads(
 
     Raises:
         AssertionError: a derivative differs; the message holds both values.
+        ValueError: `modes` is empty or holds anything but "fwd" and "rev".
 
     Example:
         >>> import quire.numpy as qnp

@@ -179,6 +179,9 @@ def tree_reduce(
 ) -> Any:
     """A function of two arguments applied cumulatively to the leaves.
 
+    Raises:
+        TypeError: there is more than one initial value, or a keyword argument other than `initializer` and `is_leaf`.
+
     >>> quire.tree_util.tree_reduce(lambda a, b: a + b, {"a": 1, "b": (2, 3)})
     6
     """
@@ -196,6 +199,9 @@ def tree_reduce_associative(
     operation: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _NOTHING, is_leaf: IsLeaf = None
 ) -> Any:
     """An associative operation over the leaves, combined in a balanced tree.
+
+    Raises:
+        TypeError: the tree has no leaves and `identity` is not given.
 
     >>> quire.tree_util.tree_reduce_associative(lambda a, b: a + b, [1, 2, 3])
     6
@@ -226,6 +232,9 @@ def tree_transpose(outer_treedef: Any, inner_treedef: Any, pytree_to_transpose: 
         outer_treedef: the structure of the outer level.
         inner_treedef: that of the inner level; None to find it from the first inner tree.
         pytree_to_transpose: a tree of structure `outer_treedef` whose leaves are trees of structure `inner_treedef`.
+
+    Raises:
+        TypeError: an inner tree has another structure than `inner_treedef`.
 
     >>> t = quire.tree_util
     >>> t.tree_transpose(t.tree_structure([0, 0]), t.tree_structure({"a": 0}), [{"a": 1}, {"a": 2}])
@@ -514,6 +523,7 @@ def register_dataclass(
 
     Raises:
         ValueError: the lists leave out a field of the dataclass or name one that it doesn't have.
+        TypeError: only one of the field lists is given, or neither and the class is no dataclass.
     """
     if nodetype is None:
         return functools.partial(

@@ -13,7 +13,9 @@ class SupportsDType(Protocol):
     """An object with a dtype."""
 
     @property
-    def dtype(self) -> Any: ...
+    def dtype(self) -> Any:
+        """The dtype."""
+        ...
 
 
 #: What functions take as an array: an array, a NumPy array or a number.

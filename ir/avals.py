@@ -123,6 +123,7 @@ class AbstractToken(AbstractValue):
         return "AbstractToken()"
 
     def short(self) -> str:
+        """As written in programs: token[]."""
         return "token[]"
 
 

@@ -43,30 +43,37 @@ FROM_SHORT: dict[str, DType] = {name: dtype for dtype, name in SHORT.items()}
 
 
 def is_bool(d: DType) -> bool:
+    """Whether it is bool."""
     return d == bool_
 
 
 def is_signed(d: DType) -> bool:
+    """Whether it is a signed integer dtype."""
     return d in SIGNED
 
 
 def is_unsigned(d: DType) -> bool:
+    """Whether it is an unsigned integer dtype."""
     return d in UNSIGNED
 
 
 def is_integer(d: DType) -> bool:
+    """Whether it is an integer dtype; bool is none."""
     return d in SIGNED or d in UNSIGNED
 
 
 def is_float(d: DType) -> bool:
+    """Whether it is a real floating-point dtype."""
     return d in FLOATS
 
 
 def is_complex(d: DType) -> bool:
+    """Whether it is a complex dtype."""
     return d in COMPLEX
 
 
 def is_inexact(d: DType) -> bool:
+    """Whether it is a float or complex dtype."""
     return d in FLOATS or d in COMPLEX
 
 

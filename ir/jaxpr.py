@@ -179,10 +179,12 @@ class Jaxpr(_Frozen):
 
     @property
     def in_avals(self) -> list[ShapedArray]:
+        """The types of the inputs."""
         return [v.aval for v in self.invars]
 
     @property
     def out_avals(self) -> list[ShapedArray]:
+        """The types of the results."""
         return [v.aval for v in self.outvars]
 
     def __eq__(self, other: object) -> bool:
@@ -224,18 +226,22 @@ class ClosedJaxpr(_Frozen):
 
     @property
     def in_avals(self) -> list[ShapedArray]:
+        """The types of the inputs; the constants are none of them."""
         return self.jaxpr.in_avals
 
     @property
     def out_avals(self) -> list[ShapedArray]:
+        """The types of the results."""
         return self.jaxpr.out_avals
 
     @property
     def eqns(self) -> tuple[Eqn, ...]:
+        """The equations, in their order."""
         return self.jaxpr.eqns
 
     @property
     def effects(self) -> Effects:
+        """What the equations do besides computing results."""
         return self.jaxpr.effects
 
     def __eq__(self, other: object) -> bool:

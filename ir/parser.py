@@ -35,6 +35,9 @@ def register_param_class(cls: type) -> type:
     """Decorator: let the parser make objects of this class (dataclass, named tuple, enum) from their printed form.
 
     Needed only for a class that the module of the primitive's declaration does not name.
+
+    Raises:
+        ValueError: another class of that name is registered already.
     """
     if PARAM_CLASSES.setdefault(cls.__name__, cls) is not cls:
         raise ValueError(f"a parameter class named {cls.__name__} is registered already")

@@ -120,6 +120,7 @@ class Primitive:
         return tuple(out) if self.multiple_results else (out,)
 
     def effects(self, params: Mapping[str, Any]) -> Effects:
+        """The effects of an equation with these parameters."""
         return NO_EFFECTS if self.effects_rule is None else self.effects_rule(params)
 
     def bind(self, *args: Any, **params: Any) -> Any:
@@ -202,6 +203,11 @@ class RuleTable(Generic[F]):
         return register
 
     def add(self, p: Primitive, rule: F) -> None:
+        """Register a primitive's rule.
+
+        Raises:
+            ValueError: the primitive has a rule already.
+        """
         if p in self.rules:
             raise ValueError(f"{self.name}: {p.name} has a rule already")
         self.rules[p] = rule
@@ -212,6 +218,7 @@ class RuleTable(Generic[F]):
             self.reasons[p] = reason
 
     def get(self, p: Primitive) -> F | None:
+        """A primitive's rule; None where there is none."""
         return self.rules.get(p)
 
     def __getitem__(self, p: Primitive) -> F:

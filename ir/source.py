@@ -171,7 +171,11 @@ def reports_memory(f: F) -> F:
 
 
 def out_of_memory(what: str, error: MemoryError) -> NoReturn:
-    """Raise NumPy's "Unable to allocate" as quire's error, with the user's line."""
+    """Raise NumPy's "Unable to allocate" as quire's error, with the user's line.
+
+    Raises:
+        OutOfMemoryError: always.
+    """
     if isinstance(error, OutOfMemoryError):
         raise error
     name = f"{what}: " if what else ""

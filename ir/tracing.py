@@ -40,6 +40,11 @@ class Hooks:
         self.spread: Callable[[ClosedJaxpr, Sequence[Any], Sequence[Any]], list[Any]] | None = None
 
     def eager(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+        """A primitive's results for concrete values.
+
+        Raises:
+            RuntimeError: no evaluator is registered.
+        """
         if self.evaluate is None:
             raise RuntimeError("no evaluator is registered: import quire, or quire.backends.reference")
         return self.evaluate(p, args, params)
@@ -100,9 +105,11 @@ class Tracer(HasAval):
         return np.asarray(self._known(errors.TracerArrayConversionError), dtype=dtype)
 
     def item(self, *args: Any) -> Any:
+        """The value as a Python scalar, where it is known; ConcretizationTypeError elsewhere."""
         return self._known(errors.ConcretizationTypeError, ".item()").item(*args)
 
     def tolist(self) -> Any:
+        """The value as nested lists of Python scalars, where it is known; ConcretizationTypeError elsewhere."""
         return self._known(errors.ConcretizationTypeError, ".tolist()").tolist()
 
     def _known(self, error: type[errors.TracerError], use: str = "") -> Any:
@@ -239,6 +246,7 @@ class Trace:
         return outputs
 
     def bind(self, p: Primitive, args: Sequence[Any], params: Params) -> Any:
+        """Record an equation; returns the tracers of its results, or the one tracer."""
         outputs = self.record(p, [self.atom(a) for a in args], params)
         if p.multiple_results:
             return [Tracer(self, v) for v in outputs]
@@ -252,6 +260,7 @@ class Trace:
 
     # Values on demand: only the equations that a value depends on are evaluated, each once.
     def value_of(self, var: Var) -> Any | None:
+        """The concrete value of a variable, computed if need be; None where it depends on unknown inputs."""
         if not self.concrete:
             return None
         if var in self._known:
@@ -318,6 +327,7 @@ class Trace:
         return f"It belongs to {self.name}"
 
     def close(self) -> None:
+        """End the trace: from now on its tracers must not be used."""
         self.alive = False
 
     def to_jaxpr(self, outputs: Sequence[Any]) -> Jaxpr:

@@ -203,7 +203,11 @@ class _Verifier:
 
 
 def checked(closed: ClosedJaxpr, after: str) -> ClosedJaxpr:
-    """The program itself, verified; the message of an error says after what (`after`) it was found."""
+    """The program itself, verified; the message of an error says after what (`after`) it was found.
+
+    Raises:
+        VerificationError: the program is not well formed; the message holds its text.
+    """
     try:
         verify(closed)
     except VerificationError as error:

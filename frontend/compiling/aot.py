@@ -69,6 +69,7 @@ class Traced:
 
     @property
     def out_tree(self) -> Any:
+        """The tree of the results."""
         return self.traced.out_tree
 
     @property
@@ -112,18 +113,22 @@ class Lowered:
 
     @property
     def in_tree(self) -> Any:
+        """The tree of the arguments, positional and by keyword."""
         return self.traced.in_tree
 
     @property
     def out_tree(self) -> Any:
+        """The tree of the results."""
         return self.traced.out_tree
 
     @property
     def out_info(self) -> Any:
+        """The types of the results, in their tree."""
         return self.traced.out_info
 
     @property
     def args_info(self) -> Any:
+        """The types of the arguments, in their tree."""
         return self.traced.args_info
 
     @property
@@ -202,14 +207,17 @@ class Compiled:
 
     @property
     def in_tree(self) -> Any:
+        """The tree of the arguments, positional and by keyword."""
         return self.lowered.in_tree
 
     @property
     def out_tree(self) -> Any:
+        """The tree of the results."""
         return self.lowered.out_tree
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
+        """The types of the arguments' leaves, which a call's must be."""
         return self.variant.info.signature.avals
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -122,7 +122,12 @@ def _paths(tree: Any) -> list[str]:
 
 
 def check_leaves(leaves: Sequence[Any], names: Callable[[], list[str]], function: str) -> list[ShapedArray]:
-    """The avals of the leaves. Raises TypeError naming the argument that is no array."""
+    """The avals of the leaves.
+
+    Raises:
+        TypeError: a leaf is no array; the message names the argument.
+        OverflowError: a Python integer does not fit its dtype; the message names the argument.
+    """
     avals: list[ShapedArray] = []
     for i, x in enumerate(leaves):
         try:

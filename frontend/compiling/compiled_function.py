@@ -420,6 +420,9 @@ class CompiledFunction:
         """Trace for the arguments' types, without compiling: a `quire.stages.Traced`.
 
         Arguments may be arrays or `ShapeDtypeStruct`s.
+
+        Raises:
+            UnexpectedTracerError: the function reads a value from outside that is being traced by another function.
         """
         static, dynamic, keywords = self._split(args, kwargs)
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
@@ -440,7 +443,11 @@ class CompiledFunction:
         return self.trace(*args, **kwargs).out_info
 
     def as_text(self, stage: str = "jaxpr", *args: Any, **kwargs: Any) -> str:
-        """The program's text at a stage; with no arguments, of the variant compiled last."""
+        """The program's text at a stage; with no arguments, of the variant compiled last.
+
+        Raises:
+            ValueError: no arguments are given and nothing is compiled yet.
+        """
         if args or kwargs:
             return self.trace(*args, **kwargs).as_text(stage)
         if not self._known.variants:

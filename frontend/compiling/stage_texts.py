@@ -126,7 +126,11 @@ class Stages(Mapping[str, str]):
         return stage in self._order or stage == "code"
 
     def resolve(self, stage: str) -> str:
-        """The stage's own name for an alias; KeyError with the nearest name for one there is not."""
+        """The stage's own name for an alias.
+
+        Raises:
+            UnknownStageError: no stage has that name; the message says the nearest one.
+        """
         code = code_stage(self.target)
         if stage == "code" and code:
             return code

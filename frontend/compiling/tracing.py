@@ -39,6 +39,7 @@ class TracedFunction:
 
     @property
     def closes_over_tracers(self) -> bool:
+        """Whether a value that the function reads from outside is a tracer."""
         return any(isinstance(c, Tracer) for c in self.captured)
 
     @functools.cached_property
@@ -47,6 +48,7 @@ class TracedFunction:
         return ClosedJaxpr(self.jaxpr, ())
 
     def closed(self) -> ClosedJaxpr:
+        """The jaxpr with the captured values as its constants."""
         return close_captured(self.jaxpr, self.captured)
 
 

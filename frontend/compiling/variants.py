@@ -114,6 +114,7 @@ class CacheInfo:
 
     @property
     def currsize(self) -> int:
+        """How many variants there are."""
         return len(self.variants)
 
     def __str__(self) -> str:

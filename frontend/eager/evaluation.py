@@ -114,7 +114,11 @@ def _reference() -> tuple[Callable[..., list[Any]], Mapping[Primitive, Any], Cal
 
 
 def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
-    """Apply a primitive to concrete values; the results are Arrays where the arguments live."""
+    """Apply a primitive to concrete values; the results are Arrays where the arguments live.
+
+    Raises:
+        ValueError: the arguments live on different devices.
+    """
     avals: list[ShapedArray] = []
     operands: list[Any] = []
     device: Device | None = None

@@ -220,6 +220,10 @@ def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_chec
     The result is computed to the end also when a check fails. `error.get()` is the message or None, `error.throw()`
     raises. Follows `jax.experimental.checkify.checkify`; messages name the user's line besides.
 
+    Raises:
+        TypeError: `f` is not a function.
+        ValueError: `errors` holds anything but these checks.
+
     Example:
         >>> import quire, quire.numpy as qnp
         >>> from quire.experimental import checkify

@@ -209,6 +209,9 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> V
         axis: where the new dimension comes in the result; or the name of an axis of `vmap`, over which the classes
             are distributed.
 
+    Raises:
+        ValueError: `axis` is out of bounds for the result.
+
     Follows `jax.nn.one_hot`.
 
     >>> quire.nn.one_hot(quire.numpy.array([0, 2, 5]), 3)

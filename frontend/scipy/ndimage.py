@@ -52,6 +52,10 @@ def map_coordinates(
     Returns:
         An array of the broadcast shape of the coordinates and of the image's dtype; interpolated integers are rounded.
 
+    Raises:
+        NotImplementedError: `order` is neither 0 nor 1, or `mode` is none of these.
+        ValueError: the number of coordinate arrays is not that of the image's dimensions.
+
     Follows `scipy.ndimage.map_coordinates`.
 
     >>> image = quire.numpy.array([[0., 1.], [2., 3.]])

@@ -33,10 +33,12 @@ class SymbolicZero:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of the array of zeros that it stands for."""
         return self.aval.shape
 
     @property
     def dtype(self) -> Any:
+        """The dtype of the array of zeros that it stands for."""
         return self.aval.dtype
 
     def __repr__(self) -> str:
@@ -289,7 +291,11 @@ class custom_jvp(_Custom):
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Give a rule for each argument: ``jvps[i](tangent, output, *primals)``; None where the derivative is zero."""
+        """Give a rule for each argument: ``jvps[i](tangent, output, *primals)``; None where the derivative is zero.
+
+        Raises:
+            TypeError: the function was made with nondiff_argnums.
+        """
         if self._nondiff:
             raise TypeError(f"{self._name}: defjvps does not go with nondiff_argnums; use defjvp")
 

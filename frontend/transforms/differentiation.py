@@ -314,6 +314,10 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
 
     Returns:
         (output, output tangent), and aux last with `has_aux`.
+
+    Raises:
+        TypeError: `primals` or `tangents` is no tuple or list; their structures differ; a tangent has not its primal's
+            shape and tangent dtype; or `fun` has a derivative for reverse mode only.
     """
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise TypeError(
@@ -459,6 +463,11 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     """The transpose of a linear function, given the types of its arguments (arrays or `ShapeDtypeStruct`s).
 
     Returns a function from the output's cotangent to a tuple of the arguments' cotangents. `fun` is not run.
+
+    Raises:
+        NotImplementedError: `reduce_axes` is not empty.
+        TypeError: an argument or result of `fun` is neither float nor complex. The returned function raises it for a
+            cotangent unlike the output, and where `fun` is not linear.
     """
     check_callable(fun, "linear_transpose")
     if tuple(reduce_axes):

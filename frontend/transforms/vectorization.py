@@ -100,6 +100,8 @@ def vmap(
 
     Raises:
         ValueError: sizes differ, or an axis does not exist; the message names the arguments.
+        TypeError: `in_axes` is no int, None or tuple (or list), or an axis in `in_axes` or `out_axes` is no int or
+            None.
 
     Example:
         >>> import quire, quire.numpy as qnp

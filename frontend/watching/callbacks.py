@@ -133,8 +133,11 @@ def pure_callback(
 
     Returns the results in the declared structure. It has no derivative: wrap it in `custom_jvp`.
 
-    Raises TypeError when the function returns another structure, shape or dtype; the function's own exceptions reach
-    the caller with their type.
+    Raises:
+        TypeError: `callback` is not a function, or returns another structure, shape or dtype than declared.
+        ValueError: `vmap_method` is none of the names that JAX takes.
+
+    The function's own exceptions reach the caller with their type.
 
     Example: ``quire.pure_callback(np.sort, quire.ShapeDtypeStruct(x.shape, x.dtype), x)``.
     """

@@ -74,6 +74,7 @@ class Console(cmd.Cmd):
         self.stdout.write(text + "\n")
 
     def emptyline(self) -> bool:
+        """An empty line does nothing, where Python's `cmd` repeats the last command."""
         return False
 
     def default(self, line: str) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  (its result is used)

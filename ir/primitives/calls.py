@@ -183,6 +183,9 @@ def custom_linear_solve_p(
 
     `jaxprs` are matvec, vecmat (its transpose), solve and transpose_solve (None where not given); `const_lengths`
     are the numbers of their consts. Operands: the consts of the four in this order, then b.
+
+    Raises:
+        TypeError: the operands do not fit `solve`, or its solution has not the types of b.
     """
     b = operands[sum(const_lengths) :]
     solve = jaxprs[2]
@@ -257,6 +260,10 @@ def check_p(code: ShapedArray, *payload: ShapedArray, sites: tuple[Site, ...], d
     The payload holds the arrays of all sites in order. Under vmap all operands have the lanes as leading dimensions.
     Evaluated outside `compile` it raises; the pass `passes.checkify` makes it a result. One with `debug` does nothing
     where that pass is not applied.
+
+    Raises:
+        TypeError: the code is not int32, the number of arrays is not that of the sites, or an array has not the lanes
+            as leading dimensions.
     """
     if code.dtype != dtypes.int32 or len(payload) != sum(s.arity for s in sites):
         raise TypeError(

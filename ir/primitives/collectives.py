@@ -63,7 +63,12 @@ def all_gather_p(
 def reduce_scatter_p(
     x: ShapedArray, *, axis_name: AxisName, scatter_dimension: int, axis_size: int, tiled: bool
 ) -> ShapedArray:
-    """The sum over the axis, of which each slice gets its part along `scatter_dimension`."""
+    """The sum over the axis, of which each slice gets its part along `scatter_dimension`.
+
+    Raises:
+        TypeError: x is bool.
+        ValueError: the dimension's size is not divisible by the axis's size (`tiled`), or not equal to it.
+    """
     check_dtype("reduce_scatter", x, NUMBER)
     shape = list(x.shape)
     n = shape[scatter_dimension]
@@ -88,7 +93,11 @@ def reduce_scatter_p(
 def all_to_all_p(
     x: ShapedArray, *, axis_name: AxisName, split_axis: int, concat_axis: int, axis_size: int
 ) -> ShapedArray:
-    """Exchange parts: part j along `split_axis` of slice i becomes part i along `concat_axis` of slice j."""
+    """Exchange parts: part j along `split_axis` of slice i becomes part i along `concat_axis` of slice j.
+
+    Raises:
+        ValueError: the size of dimension `split_axis` is not divisible by the axis's size.
+    """
     shape = list(x.shape)
     if shape[split_axis] % axis_size:
         raise ValueError(

@@ -63,7 +63,11 @@ def canonical_axes(name: str, axes: Sequence[int], ndim: int) -> tuple[int, ...]
 
 
 def elementwise_shape(name: str, *avals: ShapedArray) -> tuple[int, ...]:
-    """The shape of an elementwise operation: all equal, except that scalars go with any shape."""
+    """The shape of an elementwise operation: all equal, except that scalars go with any shape.
+
+    Raises:
+        TypeError: two operands that are no scalars have different shapes.
+    """
     shapes = {a.shape for a in avals if a.shape}
     if len(shapes) > 1:
         given = ", ".join(a.short() for a in avals)
@@ -111,6 +115,7 @@ def elementwise(
 
 
 def to_bool(_: DType) -> DType:
+    """bool, whatever the operands' dtype: the result's dtype of comparisons."""
     return dtypes.bool_
 
 

@@ -92,7 +92,12 @@ def _bits(d: DType) -> int:
 
 
 def contraction_dtype(name: str, operand: DType, preferred: DType | None) -> DType:
-    """The result's dtype: the preferred one, which may be narrower than the operands' for floats only."""
+    """The result's dtype: the preferred one, which may be narrower than the operands' for floats only.
+
+    Raises:
+        TypeError: the preferred dtype is narrower than that of operands which are no floats, real for complex operands,
+            or not inexact for inexact ones.
+    """
     if preferred is None or preferred == operand:
         return operand
     if not dtypes.is_float(operand) and _bits(preferred) < _bits(operand):
@@ -138,6 +143,11 @@ def dot_general_p(
     ``dimension_numbers = ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch))``; the result has the batch
     dimensions, then the other dimensions of lhs, then those of rhs. Operands of two dtypes give the larger one
     (complex over float over integer). Source: StableHLO dot_general.
+
+    Raises:
+        TypeError: the dimension numbers name a dimension twice or one that there is not, the sizes of contracting or
+            batch dimensions differ, the dtypes differ and neither is the larger one, or `preferred_element_type` cannot
+            hold the products.
     """
     (lc, rc), (lb, rb) = dimension_numbers
     _check_dims(lhs, "lhs", lc, lb)
@@ -267,6 +277,12 @@ def conv_general_dilated_p(
     lhs is dilated and padded (negative padding cuts), rhs dilated, and windows step by `window_strides`. With
     feature_group_count g, features fall into g groups that see only their own inputs; with batch_group_count the
     batch does. Source: StableHLO convolution.
+
+    Raises:
+        ValueError: the ranks differ or are below 2; the dimension numbers, strides, dilations or pads do not fit them;
+            a group count is not positive, both are above 1, or one does not divide the features or the batch; or the
+            features of lhs are not those that rhs takes.
+        TypeError: the dtypes differ, or `preferred_element_type` cannot hold the products.
     """
     name = "conv_general_dilated"
     if lhs.ndim != rhs.ndim or lhs.ndim < 2:
@@ -324,6 +340,9 @@ def conv_dimension_numbers(
     None is NCHW, OIHW, NCHW for any number of spatial dimensions. Strings name the dimensions: N, C for lhs and the
     result, O, I for rhs, and any other letters, the same in all three, for the spatial ones (``("NHWC", "HWIO",
     "NHWC")``).
+
+    Raises:
+        TypeError: the ranks of the shapes differ, or there are not three entries.
     """
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
@@ -367,7 +386,11 @@ def _letters_to_dims(specs: tuple[str, str, str], n: int) -> list[tuple[int, ...
 def padtype_to_pads(
     in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str
 ) -> list[tuple[int, int]]:
-    """The pads that ``"SAME"``, ``"SAME_LOWER"`` or ``"VALID"`` stand for; window_shape is the dilated one."""
+    """The pads that ``"SAME"``, ``"SAME_LOWER"`` or ``"VALID"`` stand for; window_shape is the dilated one.
+
+    Raises:
+        RuntimeError: `padding` is another name.
+    """
     kind = padding.upper()
     if kind == "VALID":
         return [(0, 0)] * len(in_shape)
@@ -396,7 +419,11 @@ def conv_general_dilated(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Value:
-    """Convolution over spatial dimensions; see `conv_general_dilated_p`."""
+    """Convolution over spatial dimensions; see `conv_general_dilated_p`.
+
+    Raises:
+        ValueError: `padding` is a name, and the strides or dilations have not one entry for each spatial dimension.
+    """
     lhs_shape, rhs_shape = aval_of(lhs).shape, aval_of(rhs).shape
     spec = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     n = len(lhs_shape) - 2

@@ -47,6 +47,10 @@ def cond_p(
     All branches take `operands` and return the same types. `batching` says what vectorisation does where the index
     differs between lanes: "select" computes all branches for all lanes, "loop" (the only value that is written down)
     takes lane after lane and runs its branch alone.
+
+    Raises:
+        TypeError: there is no branch, the index is no int32 scalar, or a branch does not take the operands or returns
+            other types than the first.
     """
     if not branches:
         raise TypeError("cond: expected at least one branch")
@@ -131,6 +135,9 @@ def bounded_while_p(
 
     It can be differentiated in reverse: the derivative pass turns it into blocks of about ``sqrt(max_steps)``
     checkpointed iterations, so that memory grows as the square root of the bound.
+
+    Raises:
+        ValueError: `max_steps` is negative.
     """
     if max_steps < 0:
         raise ValueError(f"bounded_while: max_steps must not be negative, got {max_steps}")
@@ -160,6 +167,11 @@ def scan_p(
     Operands: consts, the initial carry, then the xs, arrays whose first dimension is `length`. `reverse` goes from
     the last index to the first; ys keep the index of their iteration. `unroll` iterations are made one loop step.
     `linear` marks operands in which the equation is linear (informative).
+
+    Raises:
+        ValueError: `length` is negative or `unroll` below 1.
+        TypeError: `linear` has not one entry for each operand, the leading dimension of an xs is not `length`, or the
+            body does not take the operands or returns a carry of other types.
     """
     n = num_consts + num_carry
     consts, carry, xs = operands[:num_consts], operands[num_consts:n], operands[n:]

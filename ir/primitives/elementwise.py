@@ -106,6 +106,7 @@ nextafter_p = elementwise("nextafter", 2, FLOAT, "The next representable value a
 
 @primitive("pow", weight=60, rounding="approximate")
 def pow_p(x: ShapedArray, y: ShapedArray) -> ShapedArray:
+    """The type of ``x ** y``."""
     check_dtype("pow", x, INEXACT, "base")
     if not dtypes.is_integer(y.dtype):
         check_same_dtype("pow", x, y)
@@ -117,7 +118,11 @@ pow_p.doc = pow_p_doc
 
 @primitive("integer_pow", weight=3, rounding="nearest")
 def integer_pow_p(x: ShapedArray, *, y: int) -> ShapedArray:
-    """Power ``x ** y`` with a constant integer exponent, by repeated squaring. Negative y needs an inexact x."""
+    """Power ``x ** y`` with a constant integer exponent, by repeated squaring. Negative y needs an inexact x.
+
+    Raises:
+        TypeError: x is bool, or y is negative and x an integer.
+    """
     check_dtype("integer_pow", x, NUMBER)
     if y < 0 and not dtypes.is_inexact(x.dtype):
         raise TypeError(
@@ -264,6 +269,10 @@ def select_n_p(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
     """The case that `which` (bool, or int32 below the number of cases) selects, element by element.
 
     `which` is a scalar or has the shape of the cases, which have one shape and dtype.
+
+    Raises:
+        TypeError: there is no case, `which` is neither bool nor int32 or is bool for more than 2 cases, or the dtypes
+            or shapes do not fit.
     """
     if not cases:
         raise TypeError("select_n: expected at least one case")
@@ -283,7 +292,11 @@ def select_n_p(which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
 
 @primitive("clamp", rounding="exact")
 def clamp_p(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:
-    """``min(max(x, low), high)``; the bounds are scalars or have x's shape; NaN stays."""
+    """``min(max(x, low), high)``; the bounds are scalars or have x's shape; NaN stays.
+
+    Raises:
+        TypeError: x is complex, the dtypes differ, or a bound is no scalar and has another shape than x.
+    """
     check_dtype("clamp", x, ORDERED)
     check_same_dtype("clamp", low, x, high)
     for name, bound in (("min", low), ("max", high)):
@@ -307,7 +320,12 @@ def convert_element_type_p(x: ShapedArray, *, new_dtype: DType, weak_type: bool)
 
 @primitive("bitcast_convert_type", rounding="exact")
 def bitcast_convert_type_p(x: ShapedArray, *, new_dtype: DType) -> ShapedArray:
-    """Reinterpret the bits. A narrower dtype adds a trailing dimension, a wider one takes the trailing dimension away."""
+    """Reinterpret the bits. A narrower dtype adds a trailing dimension, a wider one takes the trailing dimension away.
+
+    Raises:
+        TypeError: one of the two dtypes is bool or complex.
+        ValueError: the dtype becomes wider and the last dimension is not the ratio of the widths.
+    """
     for what, d in (("operand", x.dtype), ("new_dtype", new_dtype)):
         if dtypes.is_bool(d) or dtypes.is_complex(d):
             raise TypeError(
@@ -327,7 +345,12 @@ def bitcast_convert_type_p(x: ShapedArray, *, new_dtype: DType) -> ShapedArray:
 
 @primitive("reduce_precision", weight=8, rounding="exact")
 def reduce_precision_p(x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> ShapedArray:
-    """Round to a float format with that many bits of exponent and mantissa, keeping the dtype."""
+    """Round to a float format with that many bits of exponent and mantissa, keeping the dtype.
+
+    Raises:
+        TypeError: x is not a float array.
+        ValueError: `exponent_bits` is below 1 or `mantissa_bits` negative.
+    """
     check_dtype("reduce_precision", x, FLOAT)
     if exponent_bits < 1 or mantissa_bits < 0:
         raise ValueError(

@@ -32,6 +32,10 @@ def fft_p(x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) ->
 
     FFT: ``y[k] = sum_j x[j] exp(-2 pi i j k / n)``; IFFT the inverse, with factor 1/n. RFFT keeps the first n/2+1
     values of the last dimension; IRFFT is its inverse and ignores the imaginary parts that a real signal cannot have.
+
+    Raises:
+        ValueError: there are not 1 to 3 lengths, or x's last dimensions are not those that they ask for.
+        TypeError: x's dtype is not that of `fft_type`: float32 or float64 for RFFT, complex for the others.
     """
     n = len(fft_lengths)
     if not 1 <= n <= 3:

@@ -38,7 +38,11 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def of(mode: Any) -> GatherScatterMode:
-        """The mode for None (fill or drop), a mode, or "clip", "fill", "drop", "promise_in_bounds"."""
+        """The mode for None (fill or drop), a mode, or "clip", "fill", "drop", "promise_in_bounds".
+
+        Raises:
+            ValueError: there is no such mode.
+        """
         if isinstance(mode, GatherScatterMode):
             return mode
         found = _MODES.get(mode)
@@ -189,6 +193,12 @@ def gather_p(
 
     Semantics as XLA's Gather. An index vector is out of bounds when its slice is not wholly inside x; `mode` tells
     what happens then. `fill_value` None is the dtype's default (`default_fill`).
+
+    Raises:
+        TypeError: the indices are no integers, an index vector is not as long as `start_index_map`, or `slice_sizes`
+            does not hold a size within each dimension of x.
+        ValueError: `slice_sizes` is not 1 along a collapsed dimension or above 1 along a batching one, or the dimension
+            numbers do not fit x, the indices or each other.
     """
     d = dimension_numbers
     _check_indices(
@@ -284,6 +294,11 @@ def scatter_p(
 
     Semantics as XLA's Scatter. A window that is not wholly inside x is handled as `mode` tells. With `update_jaxpr`
     the new element is that function of (old element, update), applied once for each update.
+
+    Raises:
+        TypeError: `update_jaxpr` does not take two scalars of x's dtype and return one, the indices are no integers, an
+            index vector is not as long as its map of dimensions, or the dtypes differ.
+        ValueError: the dimension numbers do not fit x, the indices, the updates or each other.
     """
     if update_jaxpr is not None:
         want = ShapedArray((), x.dtype)
@@ -339,7 +354,12 @@ def _check_starts(name: str, x: ShapedArray, starts: Sequence[ShapedArray]) -> N
 
 @primitive("dynamic_slice")
 def dynamic_slice_p(x: ShapedArray, *start_indices: ShapedArray, slice_sizes: tuple[int, ...]) -> ShapedArray:
-    """The slice of x of static size that starts at these scalar indices, clamped so that it lies inside x."""
+    """The slice of x of static size that starts at these scalar indices, clamped so that it lies inside x.
+
+    Raises:
+        TypeError: there is not one integer scalar for each dimension of x, or `slice_sizes` does not hold a size within
+            each.
+    """
     _check_starts("dynamic_slice", x, start_indices)
     if len(slice_sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(slice_sizes, x.shape)):
         raise TypeError(
@@ -351,7 +371,12 @@ def dynamic_slice_p(x: ShapedArray, *start_indices: ShapedArray, slice_sizes: tu
 
 @primitive("dynamic_update_slice")
 def dynamic_update_slice_p(x: ShapedArray, update: ShapedArray, *start_indices: ShapedArray) -> ShapedArray:
-    """x with `update` written at these scalar indices, clamped so that it lies inside x."""
+    """x with `update` written at these scalar indices, clamped so that it lies inside x.
+
+    Raises:
+        TypeError: there is not one integer scalar for each dimension of x, the dtypes differ, or the update has another
+            rank or does not fit into x.
+    """
     _check_starts("dynamic_update_slice", x, start_indices)
     check_same_dtype("dynamic_update_slice", x, update)
     if update.ndim != x.ndim or any(u > n for u, n in zip(update.shape, x.shape)):
@@ -461,7 +486,11 @@ def scatter_apply(
     unique_indices: bool = False,
     mode: Any = None,
 ) -> Value:
-    """x with a scalar function applied to the elements of the windows; `update_shape` as updates would have."""
+    """x with a scalar function applied to the elements of the windows; `update_shape` as updates would have.
+
+    Raises:
+        TypeError: the function returns another dtype than x's.
+    """
     from .structural import zeros
 
     dtype = aval_of(x).dtype

@@ -55,6 +55,11 @@ def triangular_solve_p(
 
     Only a's lower (upper) triangle is read, and not its diagonal with unit_diagonal (ones then). `op` transposes
     and conjugates as asked.
+
+    Raises:
+        ValueError: a is not square, the leading dimensions differ, or a's size is not that of b's rows (left_side) or
+            columns.
+        TypeError: the dtypes differ or are none of LAPACK's.
     """
     name = "triangular_solve"
     _check_matrix(name, a, square=True, argument="a")
@@ -82,7 +87,12 @@ def lu_p(x: ShapedArray) -> tuple[ShapedArray, ShapedArray, ShapedArray]:
 
 @primitive("lu_pivots_to_permutation")
 def lu_pivots_to_permutation_p(pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
-    """The permutation of rows that exchanges row i with row pivots[i], one after the other."""
+    """The permutation of rows that exchanges row i with row pivots[i], one after the other.
+
+    Raises:
+        TypeError: the pivots are not int32 with at least one dimension.
+        ValueError: `permutation_size` is below the number of pivots.
+    """
     if pivots.dtype != dtypes.int32 or pivots.ndim < 1:
         raise TypeError(f"lu_pivots_to_permutation: pivots must be i32[..., k], got {pivots.short()}")
     if permutation_size < pivots.shape[-1]:
@@ -116,7 +126,13 @@ def geqrf_p(x: ShapedArray) -> tuple[ShapedArray, ShapedArray]:
 
 @primitive("householder_product")
 def householder_product_p(a: ShapedArray, taus: ShapedArray) -> ShapedArray:
-    """The first n columns of ``h_0 h_1 ... h_(k-1)``, ``h_i = 1 - taus[i] v_i v_i^H``, v_i below a's diagonal (and 1 on it)."""
+    """The first n columns of ``h_0 h_1 ... h_(k-1)``, ``h_i = 1 - taus[i] v_i v_i^H``, v_i below a's diagonal (and 1 on it).
+
+    Raises:
+        ValueError: a has more columns than rows, or `taus` has not the shape (..., k) with k at most the number of
+            columns.
+        TypeError: the dtypes differ or are none of LAPACK's.
+    """
     _check_matrix("householder_product", a, argument="a")
     check_same_dtype("householder_product", a, taus)
     *batch, m, n = a.shape
@@ -135,6 +151,10 @@ def eigh_p(
     """Eigendecomposition of Hermitian matrices, of which one triangle is read: (v, w), ``x @ v == v * w``.
 
     w is real and ascending. subset_by_index (start, stop) keeps these eigenvalues and vectors only.
+
+    Raises:
+        ValueError: x is not square, or `subset_by_index` not within [0, n].
+        TypeError: x's dtype is none of LAPACK's.
     """
     _check_matrix("eigh", x, square=True)
     *batch, n, _ = x.shape
@@ -168,6 +188,11 @@ def svd_p(
     """Singular value decomposition: (s, u, vh), ``x == u * s @ vh``, or (s,); s is real and descending.
 
     u is (m, m) and vh (n, n) with full_matrices, otherwise (m, k) and (k, n), k = min(m, n).
+
+    Raises:
+        ValueError: x is no matrix, `subset_by_index` is not within [0, min(m, n)], or it leaves values out with
+            full_matrices.
+        TypeError: x's dtype is none of LAPACK's.
     """
     _check_matrix("svd", x)
     *batch, m, n = x.shape
@@ -190,7 +215,13 @@ def svd_p(
 def schur_p(
     x: ShapedArray, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Callable[..., Any] | None
 ) -> tuple[ShapedArray, ...]:
-    """Schur decomposition: (t, z), ``x == z @ t @ z.conj().T``, or (t,); t is quasi-triangular for real x."""
+    """Schur decomposition: (t, z), ``x == z @ t @ z.conj().T``, or (t,); t is quasi-triangular for real x.
+
+    Raises:
+        NotImplementedError: `sort_eig_vals` is true or `select_callable` is given.
+        ValueError: x is not square.
+        TypeError: x's dtype is none of LAPACK's.
+    """
     _check_matrix("schur", x, square=True)
     if sort_eig_vals or select_callable is not None:
         raise NotImplementedError("schur: sorting of the eigenvalues is not supported: leave sort_eig_vals False")
@@ -221,6 +252,10 @@ def tridiagonal_solve_p(
     """Solve ``a @ x == b`` for tridiagonal a: diagonal d, dl[i] = a[i, i-1] and du[i] = a[i, i+1], all of length n.
 
     dl[0] and du[n-1] are not read.
+
+    Raises:
+        ValueError: dl, d and du have not b's shape without its last dimension.
+        TypeError: the dtypes differ or are none of LAPACK's.
     """
     name = "tridiagonal_solve"
     _check_matrix(name, b, argument="b")

@@ -52,6 +52,10 @@ def random_bits_p(key1: ShapedArray, key2: ShapedArray, *, shape: tuple[int, ...
     Threefry hash of the 64-bit number i, its two words joined (64 bits) or combined by exclusive or and truncated.
 
     The keys' words are uint32 of one shape; that comes first in the result's.
+
+    Raises:
+        TypeError: the keys are not uint32, or `dtype` is not unsigned.
+        ValueError: the shapes of the keys' words differ.
     """
     for name, a in (("key1", key1), ("key2", key2)):
         check_dtype("random_bits", a, (dtypes.uint32,), name)
@@ -77,6 +81,9 @@ def rng_bit_generator_p(
 
     The key is u32[4] or u64[2]. RNG_THREE_FRY is the counter mode of Threefry 2x32, RNG_PHILOX and RNG_DEFAULT that of
     Philox 4x32 with 10 rounds; the values are XLA's on the CPU.
+
+    Raises:
+        TypeError: the key has another type, or `dtype` is not unsigned.
     """
     if (key.shape, key.dtype) not in (((4,), dtypes.uint32), ((2,), dtypes.uint64)):
         raise TypeError(f"rng_bit_generator: expected a key u32[4] or u64[2], got {key.short()}")
@@ -87,7 +94,12 @@ def rng_bit_generator_p(
 
 @primitive("rng_uniform", apart=True)
 def rng_uniform_p(a: ShapedArray, b: ShapedArray, *, shape: tuple[int, ...]) -> ShapedArray:
-    """Random numbers uniform in [a, b), from a generator without a key: not reproducible."""
+    """Random numbers uniform in [a, b), from a generator without a key: not reproducible.
+
+    Raises:
+        ValueError: a or b is no scalar.
+        TypeError: the dtypes differ or are neither float nor integer.
+    """
     check_same_dtype("rng_uniform", a, b)
     check_dtype("rng_uniform", a, (*FLOAT, *INTEGER))
     if a.shape or b.shape:

@@ -86,6 +86,9 @@ def reduce_p(*operands: ShapedArray, jaxpr: ClosedJaxpr, dimensions: tuple[int, 
 
     The operands are n arrays followed by n scalars, the function's neutral values. `jaxpr` takes n accumulators and n
     elements and returns n accumulators. Since the function is associative, the order of evaluation is not defined.
+
+    Raises:
+        TypeError: the shapes of the arrays differ, or operands and function do not fit (`check_reducer`).
     """
     n = check_reducer("reduce", operands, jaxpr)
     for x in operands[1:n]:
@@ -96,7 +99,12 @@ def reduce_p(*operands: ShapedArray, jaxpr: ClosedJaxpr, dimensions: tuple[int, 
 
 
 def check_reducer(name: str, operands: Sequence[ShapedArray], jaxpr: ClosedJaxpr) -> int:
-    """Check arrays followed by as many initial scalars, and the function that combines them; returns how many."""
+    """Check arrays followed by as many initial scalars, and the function that combines them; returns how many.
+
+    Raises:
+        TypeError: there are not as many initial values as arrays, one is no scalar of its array's dtype, or the
+            function does not take and return scalars of these dtypes.
+    """
     n, odd = divmod(len(operands), 2)
     if odd or not n:
         raise TypeError(f"{name}: expected as many initial values as arrays, got {len(operands)} operands")
@@ -305,7 +313,11 @@ MONOIDS: dict[str, Monoid] = {
 
 
 def monoid_by(p: Primitive) -> str:
-    """The name of the monoid that a reduction, scan, window or scatter combines elements by."""
+    """The name of the monoid that a reduction, scan, window or scatter combines elements by.
+
+    Raises:
+        ValueError: the primitive combines no elements.
+    """
     if p.combine is None:
         raise ValueError(f"{p.name} combines no elements")
     return p.combine.name

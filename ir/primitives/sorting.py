@@ -19,6 +19,10 @@ def sort_p(*operands: ShapedArray, dimension: int, is_stable: bool, num_keys: in
 
     -0 and 0 are equal, NaNs are equal and come last, complex numbers compare lexicographically (real part first).
     Equal elements keep their order when `is_stable`; quire keeps it always.
+
+    Raises:
+        TypeError: there is no operand, or the shapes differ.
+        ValueError: the operands do not have that dimension, or `num_keys` is not within [1, the number of operands].
     """
     if not operands:
         raise TypeError("sort: expected at least one operand")
@@ -37,6 +41,10 @@ def top_k_p(x: ShapedArray, *, k: int, axis: int) -> tuple[ShapedArray, ShapedAr
     """The k largest elements along `axis` in descending order, and their int32 indices.
 
     The order is total: NaN, inf, ..., 0, -0, ..., -inf, -NaN. Equal elements come in the order of their indices.
+
+    Raises:
+        ValueError: x does not have that axis, or k is not within [0, its size].
+        TypeError: x is complex.
     """
     check_dtype("top_k", x, ORDERED)
     check_axes("top_k", x.ndim, (axis,))

@@ -20,7 +20,12 @@ Value = Any
 
 @primitive("broadcast_in_dim", weight=0)
 def broadcast_in_dim_p(x: ShapedArray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> ShapedArray:
-    """Repeat x along new and size-1 dimensions: dimension i of x becomes ``broadcast_dimensions[i]`` of `shape`."""
+    """Repeat x along new and size-1 dimensions: dimension i of x becomes ``broadcast_dimensions[i]`` of `shape`.
+
+    Raises:
+        ValueError: `broadcast_dimensions` are not increasing, one for each dimension of x and within the rank of
+            `shape`, or a dimension of x has neither size 1 nor that of the result.
+    """
     check_axes("broadcast_in_dim", len(shape), broadcast_dimensions)
     if len(broadcast_dimensions) != x.ndim or list(broadcast_dimensions) != sorted(broadcast_dimensions):
         raise ValueError(
@@ -38,7 +43,11 @@ def broadcast_in_dim_p(x: ShapedArray, *, shape: tuple[int, ...], broadcast_dime
 
 @primitive("reshape", weight=0)
 def reshape_p(x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
-    """The elements of x in row-major order, in another shape of the same size."""
+    """The elements of x in row-major order, in another shape of the same size.
+
+    Raises:
+        TypeError: the sizes of the two shapes differ.
+    """
     if math.prod(new_sizes) != x.size:
         raise TypeError(
             f"reshape: cannot reshape {x.short()} of size {x.size} to shape {new_sizes} of size {math.prod(new_sizes)}"
@@ -48,7 +57,11 @@ def reshape_p(x: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
 
 @primitive("transpose", weight=0)
 def transpose_p(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
-    """Reorder the dimensions: dimension i of the result is dimension ``permutation[i]`` of x."""
+    """Reorder the dimensions: dimension i of the result is dimension ``permutation[i]`` of x.
+
+    Raises:
+        TypeError: `permutation` does not hold each dimension of x once.
+    """
     if sorted(permutation) != list(range(x.ndim)):
         raise TypeError(
             f"transpose: permutation {permutation} must hold each of 0..{x.ndim - 1} once, for operand {x.short()}"
@@ -58,7 +71,11 @@ def transpose_p(x: ShapedArray, *, permutation: tuple[int, ...]) -> ShapedArray:
 
 @primitive("squeeze", weight=0)
 def squeeze_p(x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
-    """Remove `dimensions`, which have size 1."""
+    """Remove `dimensions`, which have size 1.
+
+    Raises:
+        ValueError: one of them is no dimension of x, comes twice or has another size.
+    """
     check_axes("squeeze", x.ndim, dimensions)
     for d in dimensions:
         if x.shape[d] != 1:
@@ -75,7 +92,12 @@ def rev_p(x: ShapedArray, *, dimensions: tuple[int, ...]) -> ShapedArray:
 
 @primitive("concatenate")
 def concatenate_p(*operands: ShapedArray, dimension: int) -> ShapedArray:
-    """Join arrays of one dtype along `dimension`; their other dimensions are equal."""
+    """Join arrays of one dtype along `dimension`; their other dimensions are equal.
+
+    Raises:
+        TypeError: there is no operand, or the dtypes or other dimensions differ.
+        ValueError: the operands do not have that dimension.
+    """
     if not operands:
         raise TypeError("concatenate: expected at least one operand")
     check_same_dtype("concatenate", *operands)
@@ -100,6 +122,11 @@ def pad_p(
 
     Interior padding goes between neighbouring elements. A negative low or high removes elements of the dimension
     (after its interior padding).
+
+    Raises:
+        TypeError: the dtypes differ, or `padding_value` is no scalar.
+        ValueError: `padding_config` has not one triple for each dimension of x, has negative interior padding, or
+            removes more than there is.
     """
     check_same_dtype("pad", x, padding_value)
     if padding_value.shape:
@@ -120,7 +147,12 @@ def pad_p(
 def slice_p(
     x: ShapedArray, *, start_indices: tuple[int, ...], limit_indices: tuple[int, ...], strides: tuple[int, ...] | None
 ) -> ShapedArray:
-    """The elements from `start_indices` up to, not including, `limit_indices`, every `strides`-th (1 if None)."""
+    """The elements from `start_indices` up to, not including, `limit_indices`, every `strides`-th (1 if None).
+
+    Raises:
+        TypeError: there is not one value for each dimension of x, the bounds are not ordered and within x, or a stride
+            is not positive.
+    """
     steps = (1,) * x.ndim if strides is None else strides
     if not len(start_indices) == len(limit_indices) == len(steps) == x.ndim:
         raise TypeError(
@@ -140,7 +172,12 @@ def slice_p(
 
 @primitive("iota", weight=0)
 def iota_p(*, dtype: DType, shape: tuple[int, ...], dimension: int) -> ShapedArray:
-    """The index along `dimension` as a value: 0, 1, 2, ... along it, the same along the other dimensions."""
+    """The index along `dimension` as a value: 0, 1, 2, ... along it, the same along the other dimensions.
+
+    Raises:
+        ValueError: `shape` has no such dimension or is negative.
+        TypeError: `dtype` is bool.
+    """
     if not 0 <= dimension < len(shape):
         raise ValueError(f"iota: dimension {dimension} must be within [0, {len(shape)}), the rank of shape {shape}")
     if any(n < 0 for n in shape):
@@ -152,7 +189,11 @@ def iota_p(*, dtype: DType, shape: tuple[int, ...], dimension: int) -> ShapedArr
 
 @primitive("split", multiple_results=True)
 def split_p(x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> tuple[ShapedArray, ...]:
-    """Cut x along `axis` into consecutive pieces of the given sizes."""
+    """Cut x along `axis` into consecutive pieces of the given sizes.
+
+    Raises:
+        ValueError: x does not have that axis, a size is negative, or the sizes do not add up to the axis's.
+    """
     check_axes("split", x.ndim, (axis,))
     if any(n < 0 for n in sizes) or sum(sizes) != x.shape[axis]:
         raise ValueError(
@@ -164,7 +205,11 @@ def split_p(x: ShapedArray, *, sizes: tuple[int, ...], axis: int) -> tuple[Shape
 
 @primitive("tile")
 def tile_p(x: ShapedArray, *, reps: tuple[int, ...]) -> ShapedArray:
-    """x repeated ``reps[i]`` times along dimension i."""
+    """x repeated ``reps[i]`` times along dimension i.
+
+    Raises:
+        ValueError: `reps` does not hold one non-negative number for each dimension of x.
+    """
     if len(reps) != x.ndim or any(r < 0 for r in reps):
         raise ValueError(f"tile: reps {reps} must hold one non-negative number for each dimension of {x.short()}")
     return x.update(shape=tuple(n * r for n, r in zip(x.shape, reps)))
@@ -241,7 +286,12 @@ def rev(x: Value, dimensions: Sequence[int]) -> Value:
 
 
 def concatenate(operands: Sequence[Value], dimension: int) -> Value:
-    """The operands joined along `dimension`; the operand itself if there is one."""
+    """The operands joined along `dimension`; the operand itself if there is one.
+
+    Raises:
+        TypeError: there is no operand.
+        ValueError: the first operand does not have that dimension.
+    """
     if len(operands) == 1 and hasattr(operands[0], "aval"):
         return operands[0]
     if not operands:
@@ -325,7 +375,12 @@ def broadcast(x: Value, sizes: Sequence[int]) -> Value:
 
 
 def full(shape: Sequence[int], fill_value: Value, dtype: Any = None) -> Value:
-    """An array with all elements equal to a scalar."""
+    """An array with all elements equal to a scalar.
+
+    Raises:
+        TypeError: `fill_value` is no scalar.
+        ValueError: `shape` is negative.
+    """
     if aval_of(fill_value).shape:
         raise TypeError(f"full: fill_value {aval_of(fill_value).short()} must be a scalar")
     sizes = tuple(map(int, shape))

@@ -32,7 +32,11 @@ def window_shape(
     base_dilation: tuple[int, ...],
     window_dilation: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """The shape of a windowed reduction: how often the window fits along each dimension."""
+    """The shape of a windowed reduction: how often the window fits along each dimension.
+
+    Raises:
+        ValueError: a tuple has not one value for each dimension of x, or a value other than padding is not positive.
+    """
     for what, values in (
         ("window_dimensions", dimensions), ("window_strides", strides), ("padding", padding),
         ("base_dilation", base_dilation), ("window_dilation", window_dilation),
@@ -63,6 +67,10 @@ def reduce_window_p(
 
     The operands are n arrays followed by n scalars, which also fill the padding and the gaps of `base_dilation`.
     `jaxpr` takes n accumulators and n elements and returns n accumulators.
+
+    Raises:
+        TypeError: the shapes of the arrays differ, or operands and function do not fit (`check_reducer`).
+        ValueError: the windows do not fit x (`window_shape`).
     """
     n = check_reducer("reduce_window", operands, jaxpr)
     for x in operands[1:n]:
@@ -165,6 +173,11 @@ def select_and_scatter_p(
 
     `select_jaxpr(a, b)` tells whether a stays selected against b; `scatter_jaxpr` combines two values; positions that
     no window selects hold `init_value`.
+
+    Raises:
+        TypeError: `init_value` is no scalar of x's dtype, or `source` has another dtype than x or not one value for
+            each window.
+        ValueError: the windows do not fit x (`window_shape`).
     """
     shape = window_shape(
         "select_and_scatter", x, window_dimensions, window_strides, padding, _ones(x.ndim), _ones(x.ndim)
@@ -207,7 +220,12 @@ def select_and_gather_add_p(
     window_dilation: tuple[int, ...],
 ) -> ShapedArray:
     """The element of `tangents` at the position of the largest (select_prim ge) or smallest (le) element of each
-    window of x; 0 where the window holds padding only. The first one wins a tie."""
+    window of x; 0 where the window holds padding only. The first one wins a tie.
+
+    Raises:
+        TypeError: the dtypes or shapes of `tangents` and x differ.
+        ValueError: `select_prim` is another name, or the windows do not fit x (`window_shape`).
+    """
     name = "select_and_gather_add"
     _check_select(name, select_prim)
     check_same_dtype(name, tangents, x)
@@ -231,6 +249,9 @@ def padding_of(
     """(low, high) of each dimension from "SAME", "SAME_LOWER", "VALID" or such pairs.
 
     SAME gives ceil(n / stride) windows, the odd padding at the end (SAME_LOWER: at the start).
+
+    Raises:
+        ValueError: `padding` is another name.
     """
     if not isinstance(padding, str):
         return tuple((int(lo), int(hi)) for lo, hi in padding)

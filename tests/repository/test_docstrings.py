@@ -1,4 +1,4 @@
-"""Every public function, method and class of passes, backends and runtime says what it does, and which errors it raises."""
+"""What is public in ir, passes, backends, runtime and frontend says what it does, and which errors it raises."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("passes", "backends", "runtime")
+FOLDERS = ("ir", "passes", "backends", "runtime", "frontend")
 # What a table's rule does is said by its primitive's docstring and by the table's contract.
 TABLES = frozenset(
     ("jvp", "transpose", "batching", "partial_eval", "reference", "lowering", "rule", "rule_of", "_rule")

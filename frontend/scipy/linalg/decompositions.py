@@ -126,6 +126,9 @@ def qr_multiply(
         pivoting: whether a's columns are exchanged; then the permutation comes last.
         conjugate: multiply by q's conjugate.
 
+    Raises:
+        ValueError: `mode` is neither of these, or the shapes of q and c do not fit the product.
+
     Follows `scipy.linalg.qr_multiply`.
 
     >>> round(quire.scipy.linalg.qr_multiply(quire.numpy.array([[3.], [4.]]), quire.numpy.array([1., 1.]))[0].item(), 4)
@@ -167,7 +170,13 @@ def eigh(
         eigvals_only: return the eigenvalues alone.
         type: the problem with b: 1: ``a v = w b v``, 2: ``a b v = w v``, 3: ``b a v = w v``.
 
-    Returns (w, v) or w. Raises NotImplementedError for `eigvals`. Follows `scipy.linalg.eigh`.
+    Returns (w, v) or w.
+
+    Raises:
+        NotImplementedError: `eigvals` is given.
+        ValueError: a or b is not square, their sizes differ, or `type` is none of these.
+
+    Follows `scipy.linalg.eigh`.
 
     >>> quire.scipy.linalg.eigh(quire.numpy.array([[2., 0.], [0., 1.]]), eigvals_only=True)
     Array([1., 2.], dtype=float32)
@@ -217,7 +226,12 @@ def eigh_tridiagonal(
         select: "a": all; "i": those numbered select_range = (first, last), the last included.
         tol, key: accepted for SciPy's and JAX's sake; the result has full precision.
 
-    Raises NotImplementedError for select="v", whose result's shape depends on values.
+    Raises:
+        NotImplementedError: select="v", whose result's shape depends on values.
+        TypeError: the dtypes of d and e differ.
+        ValueError: d is a scalar or its last dimension is empty, e has not d's shape with a last dimension shorter by 1,
+            or `select_range` is missing or not within [0, n - 1] for select="i".
+
     Follows `scipy.linalg.eigh_tridiagonal`.
 
     >>> quire.scipy.linalg.eigh_tridiagonal(quire.numpy.zeros(2), quire.numpy.ones(1), eigvals_only=True)
@@ -305,6 +319,9 @@ def schur(a: Any, output: str = "real") -> tuple[Value, Value]:
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Value, Value]:
     """The complex Schur decomposition of a real one: triangular t from one with blocks of 2, and the new z.
 
+    Raises:
+        ValueError: T or Z is not square, or their sizes differ.
+
     Follows `scipy.linalg.rsf2csf`.
 
     >>> t, z = quire.scipy.linalg.rsf2csf(quire.numpy.array([[0., 1.], [-1., 0.]]), quire.numpy.eye(2))
@@ -368,6 +385,10 @@ def polar(
         method: "qdwh": dynamically weighted Halley iterations (m >= n for "right", m <= n for "left"), which are not
             differentiable in reverse mode; "svd": by singular values.
         eps, max_iterations: when the iterations stop.
+
+    Raises:
+        NotImplementedError: m < n for "right", or m > n for "left", with method="qdwh".
+        ValueError: `side` or `method` is none of these.
 
     Follows `scipy.linalg.polar`.
 

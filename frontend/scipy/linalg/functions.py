@@ -104,6 +104,9 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
         method: "SPS" or "blockEnlarge", as in SciPy; both are computed as the derivative of `expm`'s algorithm.
         compute_expm: return (expm(A), derivative) instead of the derivative.
 
+    Raises:
+        ValueError: A or E is not square, their sizes differ, or `method` is none of these.
+
     Follows `scipy.linalg.expm_frechet`.
 
     >>> quire.scipy.linalg.expm_frechet(quire.numpy.zeros((1, 1)), quire.numpy.ones((1, 1)), compute_expm=False)
@@ -206,6 +209,9 @@ def sqrtm(A: Any, blocksize: int = 1) -> Value:
 
     Args:
         blocksize: 1.
+
+    Raises:
+        NotImplementedError: `blocksize` is not 1.
 
     Follows `scipy.linalg.sqrtm`.
 

@@ -40,6 +40,9 @@ def block_diag(*arrs: Any) -> Value:
     Args:
         arrs: arrays of at most 2 dimensions; scalars and vectors count as rows.
 
+    Raises:
+        ValueError: an array has more than 2 dimensions.
+
     Follows `scipy.linalg.block_diag`.
 
     >>> quire.scipy.linalg.block_diag(quire.numpy.ones((1, 2)), 3.)
@@ -100,7 +103,12 @@ def hankel(c: Any, r: Any = None) -> Value:
         c: the first columns, (..., m).
         r: the last rows, (..., n), whose first element is not read; zeros by default.
 
-    Returns (..., m, n). Follows `scipy.linalg.hankel`.
+    Returns (..., m, n).
+
+    Raises:
+        ValueError: c is a scalar.
+
+    Follows `scipy.linalg.hankel`.
 
     >>> quire.scipy.linalg.hankel(quire.numpy.array([1, 2]))
     Array([[1, 2],
@@ -160,6 +168,9 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Value:
     Args:
         mode: "full", "valid" or "same", as in `quire.numpy.convolve`.
 
+    Raises:
+        ValueError: `mode` is none of these, n is no positive integer, or a's last dimension is empty.
+
     Follows `scipy.linalg.convolution_matrix`.
 
     >>> quire.scipy.linalg.convolution_matrix(quire.numpy.array([1, 2]), 2)
@@ -189,6 +200,9 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Value:
     Args:
         scale: "sqrtn": divided by the root of n, which makes it unitary; "n": divided by n.
         dtype: a complex dtype.
+
+    Raises:
+        ValueError: `scale` is none of None, "sqrtn" and "n", `dtype` is not complex, or n is negative or no integer.
 
     Follows `scipy.linalg.dft`.
 
@@ -221,6 +235,9 @@ def fiedler(a: Any) -> Value:
 def fiedler_companion(a: Any) -> Value:
     """Fiedler's pentadiagonal companion matrices of polynomials (..., n), the highest power first.
 
+    Raises:
+        ValueError: the polynomials have no coefficients: the last dimension is empty.
+
     Follows `scipy.linalg.fiedler_companion`.
 
     >>> quire.scipy.linalg.fiedler_companion(quire.numpy.array([1., -3., 2.]))
@@ -248,6 +265,9 @@ def fiedler_companion(a: Any) -> Value:
 
 def hadamard(n: int, dtype: Any = int) -> Value:
     """Sylvester's Hadamard matrix of size n, a power of 2. Follows `scipy.linalg.hadamard`.
+
+    Raises:
+        ValueError: n is no positive power of 2.
 
     >>> quire.scipy.linalg.hadamard(2)
     Array([[ 1,  1],

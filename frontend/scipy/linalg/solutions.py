@@ -203,6 +203,9 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
 
     With "schur" it has first derivatives with respect to all three. Follows `scipy.linalg.solve_sylvester`.
 
+    Raises:
+        ValueError: A or B is not square, C has not the shape (..., m, n), or `method` is none of these.
+
     >>> one = quire.numpy.ones((1, 1))
     >>> quire.scipy.linalg.solve_sylvester(one, one, 4 * one)
     Array([[2.]], dtype=float32)

@@ -320,6 +320,9 @@ def gmres(
 
     The other arguments are those of `cg`. Follows `scipy.sparse.linalg.gmres`.
 
+    Raises:
+        ValueError: `solve_method` is neither of these.
+
     >>> x, _ = quire.scipy.sparse.linalg.gmres(quire.numpy.array([[2., 1.], [0., 4.]]), quire.numpy.array([3., 4.]))
     >>> quire.numpy.round(x, 3)
     Array([1., 1.], dtype=float32)

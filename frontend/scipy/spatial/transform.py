@@ -148,6 +148,10 @@ class Rotation(NamedTuple):
             seq: one to three axes from "xyz" for rotations about fixed axes, or from "XYZ" for axes that turn along.
             angles: a number for one axis, or an array with an angle for each axis along its last dimension.
             degrees: whether the angles are degrees.
+
+        Raises:
+            ValueError: `seq` is no such string or has an axis twice in a row, or the last dimension of `angles` is not
+                the number of axes.
         """
         axes, fixed = _axes("from_euler", seq, 1, 3)
         (value,) = promote_inexact(array(f"{_NAME}.from_euler", angles, "angles"))
@@ -166,7 +170,11 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> Rotation:
-        """From orthogonal matrices of shape (3, 3) or (number, 3, 3)."""
+        """From orthogonal matrices of shape (3, 3) or (number, 3, 3).
+
+        Raises:
+            ValueError: the array has another shape.
+        """
         (value,) = promote_inexact(array(f"{_NAME}.from_matrix", matrix))
         if aval_of(value).ndim not in (2, 3) or aval_of(value).shape[-2:] != (3, 3):
             raise ValueError(
@@ -298,7 +306,11 @@ class Rotation(NamedTuple):
         return 2.0 * ew.atan2(_length(self.quat[..., :3])[..., 0], qnp.abs(self.quat[..., 3]))
 
     def mean(self, weights: Any = None) -> Rotation:
-        """The rotation of the least squared distance from all (F.L. Markley et al., J. Guid. Control Dyn. 30, 2007)."""
+        """The rotation of the least squared distance from all (F.L. Markley et al., J. Guid. Control Dyn. 30, 2007).
+
+        Raises:
+            ValueError: `weights` is not a vector with a number for each rotation.
+        """
         quat = qnp.atleast_2d(self.quat)
         w = qnp.ones(aval_of(quat).shape[0], dtype=aval_of(quat).dtype)
         if weights is not None:
@@ -339,7 +351,12 @@ class Slerp(NamedTuple):
 
     @classmethod
     def init(cls, times: Any, rotations: Rotation) -> Slerp:
-        """The path through rotations at increasing times."""
+        """The path through rotations at increasing times.
+
+        Raises:
+            ValueError: `rotations` are not two or more rotations, `times` is not a vector with a number for each, or
+                the times do not increase (where they are known).
+        """
         name = "spatial.transform.Slerp.init"
         if not isinstance(rotations, Rotation) or rotations.single or len(rotations) < 2:
             raise ValueError(f"quire.scipy.{name}: rotations must be two or more rotations")

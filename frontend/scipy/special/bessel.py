@@ -152,6 +152,10 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Value:
         An array of shape (v + 1, *z.shape): Miller's backward recurrence (NIST DLMF 3.6(v)), scaled so that it does not
         overflow for small z either.
 
+    Raises:
+        TypeError: v or `n_iter` is no Python integer.
+        ValueError: v or `n_iter` is negative.
+
     Follows `jax.scipy.special.bessel_jn`.
 
     >>> [round(x, 4) for x in quire.scipy.special.bessel_jn(1.0, v=2).tolist()]
@@ -202,6 +206,11 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, 
 
     Returns:
         A complex array of the broadcast shape.
+
+    Raises:
+        NotImplementedError: `diff_n` is given.
+        TypeError: n or m has no integer dtype.
+        ConcretizationTypeError: n is traced and `n_max` is not given.
 
     Follows `scipy.special.sph_harm_y`.
 

@@ -19,6 +19,7 @@ from ...transforms.custom_derivatives import custom_jvp
 
 @custom_jvp
 def xlogy_(x: Value, y: Value) -> Value:
+    """x log(y) of arrays of one shape and inexact dtype, 0 where x is 0 and y is no NaN."""
     zero = (x == 0) & (y == y)
     return qnp.where(zero, 0.0, x * ew.log(qnp.where(zero, 1.0, y)))
 
@@ -48,6 +49,7 @@ def xlogy(x: Any, y: Any) -> Value:
 
 @custom_jvp
 def xlog1py_(x: Value, y: Value) -> Value:
+    """x log(1 + y) of arrays of one shape and inexact dtype, 0 where x is 0 and y is no NaN."""
     zero = (x == 0) & (y == y)
     return qnp.where(zero, 0.0, x * ew.log1p(qnp.where(zero, 0.0, y)))
 
@@ -69,6 +71,7 @@ def xlog1py(x: Any, y: Any) -> Value:
 
 @custom_jvp
 def entr_(x: Value) -> Value:
+    """-x log(x) of an array of inexact dtype, -inf for negative x."""
     return qnp.where(x < 0, -np.inf, -xlogy_(x, x))
 
 
@@ -142,6 +145,7 @@ def expit(x: Any) -> Value:
 
 @custom_jvp
 def logit_(x: Value) -> Value:
+    """log(x / (1 - x)) of an array of inexact dtype."""
     ratio = x / (1.0 - x)
     if dtypes.is_complex(aval_of(x).dtype):
         return ew.log(ratio)

@@ -88,6 +88,7 @@ def _exp_of_square(x: Value, factor: float) -> Value:
 
 @custom_jvp
 def erfcx_real(x: Value) -> Value:
+    """exp(x^2) erfc(x) of a real array."""
     positive = _erfcx_positive(qnp.abs(x))
     square = _exp_of_square(x, 1.0)
     return qnp.where(x < 0, 2.0 * square - positive, positive)
@@ -143,6 +144,7 @@ _DAWSON_HIGH = Chebyshev(_dawson_of_inverse, 0.0, 1.0, 30)
 
 @custom_jvp
 def dawson_real(x: Value) -> Value:
+    """Dawson's integral of a real array: two series, which meet at abs(x) = 4."""
     size = qnp.abs(x)
     near = size < 4.0
     square = qnp.where(near, x, 1.0) * qnp.where(near, x, 1.0)
@@ -260,6 +262,7 @@ def _upper_tail(x: Value) -> Value:
 
 @custom_jvp
 def ndtr_(x: Value) -> Value:
+    """The distribution function of the normal distribution, of a real array."""
     return _upper_tail(-x)
 
 
@@ -300,6 +303,7 @@ _FAR_TAIL = Chebyshev(_tail_quantile, 8.0, 40.0, 34)
 
 @custom_jvp
 def ndtri_(p: Value) -> Value:
+    """The inverse of `ndtr_`, of a real array; NaN outside [0, 1]."""
     upper = p > 0.5
     small = qnp.where(upper, 1.0 - p, p)
     central = small > 0.125
@@ -340,6 +344,7 @@ def ndtri(p: Any) -> Value:
 
 @custom_jvp
 def log_ndtr_(x: Value) -> Value:
+    """The logarithm of `ndtr_`, of a real array, accurate in both tails."""
     low = x < -1.0
     below = qnp.where(low, x, -1.0)
     tail = ew.log(0.5 * _erfcx_positive(below * (-1 / _SQRT2))) - 0.5 * below * below
@@ -360,6 +365,10 @@ def log_ndtr(x: Any, series_order: int = 3) -> Value:
         x: an array of float32 or float64, or a number; TypeError for other dtypes.
         series_order: an integer from 0 to 30, for compatibility: the tail is not computed by a series of that order
             but by `erfcx`, to full precision.
+
+    Raises:
+        TypeError: x has another dtype, or `series_order` is no Python integer.
+        ValueError: `series_order` is not from 0 to 30.
 
     Follows `scipy.special.log_ndtr`.
 

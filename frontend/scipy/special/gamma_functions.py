@@ -50,6 +50,10 @@ def bernoulli(n: int) -> Value:
     Returns:
         A vector of n + 1 numbers of the default float dtype: exact fractions, rounded once.
 
+    Raises:
+        TypeError: n is no Python integer.
+        ValueError: n is negative.
+
     Follows `scipy.special.bernoulli`.
 
     >>> quire.scipy.special.bernoulli(4)
@@ -397,6 +401,9 @@ def factorial(n: Any, exact: bool = False) -> Value:
         n: a real array or number.
         exact: must be False: arrays hold no integers of any size.
 
+    Raises:
+        NotImplementedError: `exact` is true.
+
     Follows `scipy.special.factorial`.
 
     >>> quire.scipy.special.factorial(5).item()
@@ -500,6 +507,10 @@ def multigammaln(a: Any, d: Any) -> Value:
 
     Returns:
         An array of a's shape: the sum of gammaln(a - j/2) for j < d, and d (d - 1)/4 log(pi).
+
+    Raises:
+        ConcretizationTypeError: d is traced.
+        TypeError: d is not one integer.
 
     Follows `scipy.special.multigammaln`.
 

@@ -35,6 +35,7 @@ class Chebyshev:
 
     @functools.cached_property
     def coefficients(self) -> tuple[float, ...]:
+        """The coefficients of the series, that of order 0 first."""
         n = self.degree + 1
         order, node = np.arange(n), 2 * np.arange(n) + 1
         cosines = np.cos(np.pi / (2 * n) * (np.outer(order, node) % (4 * n)))

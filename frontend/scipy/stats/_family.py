@@ -110,6 +110,7 @@ class Family:
         return _composed(_DERIVED[name][0][1], self.formula(_DERIVED[name][0][0]))
 
     def end(self, which: float | Formula, shapes: Sequence[Value]) -> Any:
+        """An end of the support: a number, or the value of its formula for these shape parameters."""
         return which(*shapes) if callable(which) else which
 
 

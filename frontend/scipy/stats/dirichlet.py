@@ -25,6 +25,9 @@ def logpdf(x: Any, alpha: Any) -> Value:
     Returns:
         An array of x's shape without the first dimension.
 
+    Raises:
+        ValueError: `alpha` is not a vector, or x's first dimension is neither k nor k - 1.
+
     Follows `scipy.stats.dirichlet.logpdf`.
 
     >>> round(quire.scipy.stats.dirichlet.logpdf(quire.numpy.array([0.2, 0.8]), quire.numpy.array([2., 3.])).item(), 4)

@@ -134,7 +134,11 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
         return points
 
     def integrate_gaussian(self, mean: Any, cov: Any) -> Value:
-        """The integral of the density times a normal density with this mean (d numbers) and covariance (d, d)."""
+        """The integral of the density times a normal density with this mean (d numbers) and covariance (d, d).
+
+        Raises:
+            ValueError: `mean` does not have d numbers, or `cov` not the shape (d, d).
+        """
         centre = qnp.atleast_1d(qnp.squeeze(array("stats.gaussian_kde", mean)))
         spread = qnp.atleast_2d(array("stats.gaussian_kde", cov, 1))
         if centre.shape != (self.d,) or spread.shape != (self.d, self.d):
@@ -148,7 +152,11 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
         return qnp.sum(self.weights * qnp.exp(-0.5 * qnp.sum(z * z, axis=-1) - size))
 
     def integrate_box_1d(self, low: Any, high: Any) -> Value:
-        """The integral of the density from `low` to `high`; for one dimension only."""
+        """The integral of the density from `low` to `high`; for one dimension only.
+
+        Raises:
+            ValueError: the dataset has more than one dimension, or a bound is not one number.
+        """
         if self.d != 1:
             raise ValueError(
                 f"quire.scipy.stats.gaussian_kde.integrate_box_1d: the dataset must have 1 dimension, it has {self.d}"
@@ -163,7 +171,11 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
         return qnp.sum(self.weights * (ndtr_((high - sample) / width) - ndtr_((low - sample) / width)))
 
     def integrate_kde(self, other: gaussian_kde) -> Value:
-        """The integral of the product of two estimated densities."""
+        """The integral of the product of two estimated densities.
+
+        Raises:
+            ValueError: the dimensions of the two differ.
+        """
         if other.d != self.d:
             raise ValueError(
                 f"quire.scipy.stats.gaussian_kde.integrate_kde: the estimates have {self.d} and {other.d} dimensions"
@@ -185,13 +197,21 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
         return centres + qnp.moveaxis(steps, -1, 0)
 
     def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Value:
-        """Not supported: there is no closed form in several dimensions."""
+        """Not supported: there is no closed form in several dimensions.
+
+        Raises:
+            NotImplementedError: always; `integrate_box_1d` is the integral in one dimension.
+        """
         raise NotImplementedError(
             "quire.scipy.stats.gaussian_kde.integrate_box: only integrate_box_1d is supported, for one dimension"
         )
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
-        """Not supported: estimates are immutable; make a new one with bw_method."""
+        """Not supported: estimates are immutable; make a new one with bw_method.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError(
             "quire.scipy.stats.gaussian_kde.set_bandwidth: estimates are immutable: make a new one, "
             "gaussian_kde(dataset, bw_method=...)"

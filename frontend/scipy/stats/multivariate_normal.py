@@ -25,6 +25,10 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Value:
     Returns:
         An array of the shape to which the leading dimensions broadcast.
 
+    Raises:
+        NotImplementedError: `allow_singular` is given.
+        ValueError: the sizes of x, `mean` and `cov` do not fit.
+
     Follows `scipy.stats.multivariate_normal.logpdf`.
 
     >>> q = quire.numpy

@@ -112,6 +112,10 @@ def rankdata(
     Returns:
         An array of the default float dtype and of a's shape, or flat for axis=None.
 
+    Raises:
+        ValueError: `method` is none of these, or `nan_policy` none of SciPy's.
+        NotImplementedError: `nan_policy` is "omit" or "raise".
+
     Follows `scipy.stats.rankdata`.
 
     >>> quire.scipy.stats.rankdata(quire.numpy.array([3, 1, 3, 2]))
