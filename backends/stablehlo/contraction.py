@@ -362,7 +362,7 @@ def emit_conv(
         x = hlo.slice(x, [0] * len(limits), limits)
     if feature_groups == shape[spec.out_spec[1]] > 1:  # for these IREE takes the kernel's element type for the result's
         x, k = _converted(x, total), _converted(k, total)
-    x, k = hlo.no_fill(x), hlo.no_fill(k)
+    x, k = hlo.to_be_padded(hlo.no_fill(x), inside=any(n != 1 for n in lhs_dilation)), hlo.no_fill(k)
 
     def letters(dims: Sequence[int], first: str) -> str:
         names = [""] * len(dims)

@@ -176,16 +176,24 @@ def slice(x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequenc
 
 
 def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
-    """pad; IREE makes one of a pad of a pad or of an update, with the interior padding of one of the two only."""
+    """pad; see `to_be_padded`."""
     shape = [lo + hi + n + max(n - 1, 0) * i for n, lo, hi, i in zip(shape_of(x), low, high, interior, strict=True)]
-    if origins.is_padded(x, inside=not any(interior)) or origins.is_pooled(x):
-        x = optimization_barrier(x)[0]
+    x = optimization_barrier(x)[0] if origins.is_pooled(x) else to_be_padded(x, inside=any(interior))
     return origins.put_into_splat(
         op1(
             "stablehlo.pad", [x, value], with_shape(x, shape),
             edge_padding_low=i64_array(low), edge_padding_high=i64_array(high), interior_padding=i64_array(interior),
         )
     )  # fmt: skip
+
+
+def to_be_padded(x: Value, *, inside: bool) -> Value:
+    """x for an operation that pads it, `inside`: between elements; windows of what is dilated do.
+
+    Behind a barrier where it is padded already: IREE makes one of a pad of a pad or of an update, with the interior
+    padding of one of the two only.
+    """
+    return optimization_barrier(x)[0] if origins.is_padded(x, inside=not inside) else x
 
 
 def reverse(x: Value, dimensions: Sequence[int]) -> Value:
@@ -415,7 +423,7 @@ def reduce_window(
     if cut is not None:
         operands = [fit_window(x, i, *cut) for x, i in zip(operands, inits)]
         padding = [p if n else (0, 0) for n, p in zip(*cut)]
-    operands = [no_fill(x) for x in operands]
+    operands = [to_be_padded(no_fill(x), inside=any(n != 1 for n in base_dilation)) for x in operands]
     if math.prod(window_dimensions) == 1 and any(n != 1 for n in window_strides):
         # IREE computes the operand where the windows are, and of one that is stored too it stores no more than that.
         operands = optimization_barrier(*operands)

@@ -26,7 +26,7 @@ from ..kernels.indexing.gather import GatherDims
 from ..kernels.indexing.gather import gather as gather_kernel
 from ..kernels.indexing.index_vectors import ComputedVectors, IndexVectors, StoredVectors
 from ..kernels.indexing.scatter import ScatterOp
-from . import hlo
+from . import hlo, origins
 from .kernel_calls import attempt, call, chosen, spec
 from .loop_kernels import expander
 from .lowering import Ctx, lowering
@@ -80,9 +80,7 @@ def _unsliced(x: Value) -> Value:
     IREE 3.13 would gather from the larger one in place, with strides, and fails to translate the vectors that it makes
     of that ("LLVM Translation failed for operation: builtin.unrealized_conversion_cast").
     """
-    sliced = ("stablehlo.slice", "stablehlo.dynamic_slice")
-    owner = hlo.base_of(x, moved=True).owner
-    return hlo.optimization_barrier(x)[0] if getattr(owner, "name", None) in sliced else x
+    return hlo.optimization_barrier(x)[0] if origins.is_part(hlo.base_of(x, moved=True)) else x
 
 
 # -- gather -----------------------------------------------------------------------------------------------------------

@@ -139,16 +139,22 @@ def takes_strides(x: Value) -> bool:
     return any(v is None or not isinstance(v.owner, mlir.Block) and _is_strided(v.owner) for v in _origins(x))
 
 
-def _is_strided(owner: Any) -> bool:
-    """Whether an operation is a slice with strides, or one element of each of many rows, which comes to the same.
+def is_part(x: Value) -> bool:
+    """Whether x is part of a larger array."""
+    return not isinstance(x.owner, mlir.Block) and _is_part(x.owner)
 
-    A pad that crops is a slice too.
-    """
-    if owner.name == "stablehlo.pad":
-        edges = (mlir.DenseI64ArrayAttr(owner.attributes[f"edge_padding_{side}"]) for side in ("low", "high"))
-        if not any(n < 0 for edge in edges for n in edge):
-            return False
-    elif owner.name not in ("stablehlo.slice", "stablehlo.dynamic_slice"):
+
+def _is_part(owner: Any) -> bool:
+    """Whether an operation is a slice, as which IREE reads a pad that crops too."""
+    if owner.name != "stablehlo.pad":
+        return owner.name in ("stablehlo.slice", "stablehlo.dynamic_slice")
+    edges = (mlir.DenseI64ArrayAttr(owner.attributes[f"edge_padding_{side}"]) for side in ("low", "high"))
+    return any(n < 0 for edge in edges for n in edge)
+
+
+def _is_strided(owner: Any) -> bool:
+    """Whether an operation is a slice with strides, or one element of each of many rows, which comes to the same."""
+    if not _is_part(owner):
         return False
     if owner.name == "stablehlo.slice" and any(n != 1 for n in mlir.DenseI64ArrayAttr(owner.attributes["strides"])):
         return True

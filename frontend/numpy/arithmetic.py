@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -381,10 +382,21 @@ def sinc(x: Any, /) -> Value:
     >>> quire.numpy.sinc(0.).item()
     1.0
     """
-    x = ensure("sinc", inexact_operand("sinc", x))
+    x = mul_(ensure("sinc", inexact_operand("sinc", x)), math.pi)
     zero = eq_(x, 0.0)
-    safe = mul_(select(zero, 1.0, x), math.pi)
-    return select(zero, 1.0, div_(ew.sin_p.bind(safe), safe))
+    safe = select(zero, 1.0, x)
+    return select(zero, _derivative_of_sinc(0, select(zero, x, 0.0)), div_(ew.sin_p.bind(safe), safe))
+
+
+@partial(custom_jvp, nondiff_argnums=(0,))
+def _derivative_of_sinc(k: int, x: Value) -> Value:
+    """The k-th derivative of sin(x) / x at 0, from its series: (-1)^(k/2) / (k + 1), and 0 for odd k."""
+    return add_(mul_(x, 0.0), 0.0 if k % 2 else (-1) ** (k // 2) / (k + 1))
+
+
+@_derivative_of_sinc.defjvp
+def _derivative_of_sinc_jvp(k: int, primals: Any, tangents: Any) -> tuple[Value, Value]:
+    return _derivative_of_sinc(k, *primals), mul_(_derivative_of_sinc(k + 1, *primals), *tangents)
 
 
 def angle(z: Any, deg: bool = False) -> Value:

@@ -579,3 +579,46 @@ def test_loops_that_carry_what_their_bodies_do_not_read():
         Case("counted", leaves(counted), [x, np.int32(0)], rtol=1e-4, atol=1e-4),
         Case("counted twice", leaves(counted), [x, np.int32(2)], rtol=1e-4, atol=1e-4),
     ])  # fmt: skip
+
+
+def padded_then(move: Any) -> Any:
+    """`move` of arrays that are padded at the edges, within, and written into larger ones."""
+
+    def f(x: Any) -> Any:
+        zero = np.zeros((), x.dtype)
+        pads = [((1, 0, 0), (0, 2, 0)), ((0, 1, 1), (1, 1, 0)), ((2, 1, 2), (0, 0, 0))]
+        some = [lax.pad(x, zero, pad) for pad in pads]
+        some.append(lax.dynamic_update_slice(qnp.zeros((6, 7), x.dtype), x, (1, 0)))
+        return [move(p) for p in some]
+
+    return f
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.int32], ids=str)
+def test_windows_and_convolutions_of_what_is_padded(dtype):
+    """The dilation of the one was not applied to the padding of the other: gradients of windows that are cropped."""
+    x, zero = array(dtype, 3, 4), np.zeros((), dtype)
+
+    def window(pad: Any, base: Any, step: Any = (1, 1)) -> Any:
+        return lambda p: lax.reduce_window(p, zero, lax.add, (2, 3), step, pad, base_dilation=base)
+
+    def convolution(pad: Any, dilation: Any, step: Any = (1, 1)) -> Any:
+        kernel = array(dtype, 1, 1, 2, 3)
+        return lambda p: lax.conv_general_dilated(p[None, None], kernel, step, pad, lhs_dilation=dilation)
+
+    check([
+        Case(f"{kind} {pad} {base} {step}", padded_then(made(pad, base, step)), [x])
+        for kind, made in (("window", window), ("convolution", convolution))
+        for pad in (((0, 0), (0, 0)), ((1, 1), (2, 0)))
+        for base in ((1, 1), (1, 3), (2, 2))
+        for step in ((1, 1), (2, 1))
+    ])  # fmt: skip
+
+
+def test_the_gradient_of_cropped_windows():
+    x, w = np.linspace(-1, 1, 65, dtype=np.float32), np.cos(np.arange(7, dtype=np.float32))
+
+    def loss(x: Any) -> Any:
+        return qnp.sum(lax.reduce_window(x[::3], np.float32(0), lax.add, (3,), (3,), "SAME")[1:] ** 2 * w)
+
+    check([Case("cropped", quire.grad(loss), [x])])

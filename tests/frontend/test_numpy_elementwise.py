@@ -200,3 +200,13 @@ def test_compiled_sample_agrees_with_jax():
     want = jax.jit(lambda *a: f(jnp, *a))(x, y, n, m)
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
         assert not same(g, w, rtol=3e-5), (i, same(g, w, rtol=3e-5))
+
+
+def test_derivatives_of_sinc_at_zero_are_those_of_its_series():
+    """Where the function is defined as 1; (-1)^(k/2) pi^k / (k + 1) for even k (fuzz seed 7303188)."""
+    f = quire.numpy.sinc
+    for k in range(6):
+        want = 0.0 if k % 2 else (-1) ** (k // 2) * np.pi**k / (k + 1)
+        np.testing.assert_allclose(f(np.float32(0)), want, rtol=1e-6)
+        np.testing.assert_allclose(quire.jvp(f, (np.float32(0),), (np.float32(2),))[0], want, rtol=1e-6)
+        f = quire.grad(f)

@@ -106,10 +106,17 @@ def test_gather_from_a_part_of_an_array():
         column = quire.lax.slice_in_dim(a, 61, 62, axis=2)
         return quire.numpy.squeeze(column, 2).T.at[0, k].get(mode="fill", fill_value=3)
 
+    def cropped(a, k):  # seed 7300137: a pad that crops is a part too
+        padded = quire.lax.pad(a, np.float32(0), ((2, 1, 0), (1, -1, 2)))
+        return quire.numpy.take(padded, k, axis=0, mode="clip")
+
+    narrow, some = np.arange(4, dtype=np.float32).reshape(4, 1) + 1, np.array([3, 5], np.int32)
+    wide = np.pad(narrow, ((2, 1), (1, 0)))
     rows = np.arange(15 * 65, dtype=np.int32).reshape(15, 1, 65)
     by_rows = np.array([6, 1, 21], np.int32)
     check([
         Case("column", column, (x, i), lambda a, k: np.take_along_axis(a[:, :, 0], k % 4, axis=1)),
+        Case("cropped", cropped, (narrow, some), lambda a, k: wide[:, :1][k]),
         Case("transposed", at_rows, (rows, by_rows), lambda a, k: np.where(k < 15, a[k % 15, 0, 61], 3)),
     ])  # fmt: skip
 
