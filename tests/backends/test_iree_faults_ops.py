@@ -182,10 +182,13 @@ PARTS_OF_PRODUCTS = """func.func @main(%x: tensor<2xcomplex<f32>>, %y: tensor<3x
 }"""
 
 
-def test_iree_takes_one_result_of_a_region_for_another(service):
-    """A region that gives (b, b, a, a) becomes one that gives (b, a), and who read the last a reads b."""
+def test_iree_takes_one_result_of_a_region_for_another():
+    """A region that gives (b, b, a, a) becomes one that gives (b, a), and who read the last a reads b.
+
+    So by IREE's own passes; quire's list of those that form dispatches gives the right numbers.
+    """
     x, y, z = np.array([1, 2j], np.complex64), np.ones(3, np.complex64), np.ones((2, 3), np.complex64)
-    o, _ = by_iree(service, PARTS_OF_PRODUCTS, x, y, z)
+    o, _ = by_iree_alone(PARTS_OF_PRODUCTS, x, y, z)
     assert not np.allclose(o, np.outer(0.5 - 0.25 * x, y)), GONE.format("the parts of complex products in emit_dot")
 
 
