@@ -73,7 +73,7 @@ class Pass:
 
 P = TypeVar("P", bound=type[Pass])
 _registry: dict[str, type[Pass]] = {}
-_entry_points_loaded = False
+_all_loaded = False
 _lock = threading.RLock()
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -93,15 +93,21 @@ def register_pass(cls: P) -> P:
     return cls
 
 
-def _load_entry_points() -> None:
-    """Register the passes of other packages, once."""
-    global _entry_points_loaded
+def _load_all() -> None:
+    """Register the passes of this folder and those of other packages, once."""
+    global _all_loaded
     with _lock:
-        if _entry_points_loaded:
+        if _all_loaded:
             return
-        _entry_points_loaded = True
+        _all_loaded = True
+        # Tools and tests know this module alone; the others of this folder register their passes as they are imported.
+        import pkgutil
+        from importlib import import_module
         from importlib.metadata import entry_points
 
+        folder = import_module(__package__ or "")
+        for found in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
+            import_module(found.name)
         for entry in entry_points(group=ENTRY_POINTS):
             cls = entry.load()
             if not (isinstance(cls, type) and issubclass(cls, Pass)):
@@ -113,7 +119,7 @@ def _load_entry_points() -> None:
 
 def registered_passes() -> dict[str, type[Pass]]:
     """All passes by name, also those of other packages."""
-    _load_entry_points()
+    _load_all()
     return dict(sorted(_registry.items()))
 
 

@@ -197,3 +197,10 @@ def test_two_packages_with_one_name_are_an_error(tmp_path):
     )
     run = in_a_process_with_the_plugin("from quire.passes.base import find_pass; find_pass('halve')", tmp_path)
     assert "two passes are named 'halve': quire_" in run.stderr
+
+
+def test_the_module_that_reads_pipelines_finds_all_passes():
+    """Nothing else of quire is imported."""
+    text = "from quire.passes.base import parse_pipeline; print(len(parse_pipeline('hoist,cse,jvp,vmap{size=8},fuse,checkify')))"
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "6", run.stderr
