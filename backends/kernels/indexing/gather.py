@@ -221,16 +221,12 @@ class _Writer:
             for done, n in shorter(0, piece, lanes):
                 write(n, [(to + done, at + done)])
             return
-        starts = [*range(0, piece - lanes + 1, lanes)]
-        if piece % lanes:
-            starts.append(piece - lanes)
-        turns = len(starts) // UNROLLED
-        if turns > 1:
+        turns, starts = places(piece, lanes)
+        if turns:
             step = UNROLLED * lanes
             with b.for_(0, turns * step, step) as loop:
                 first, source = to + loop.index, at + loop.index
-                write(lanes, [(first + s, source + s) for s in starts[:UNROLLED]])
-            starts = starts[turns * UNROLLED :]
+                write(lanes, [(first + s, source + s) for s in range(0, step, lanes)])
         write(lanes, [(to + s, at + s) for s in starts])
 
     def _copied(self, n: int, places: Sequence[tuple[Value, Value]]) -> None:
@@ -248,6 +244,18 @@ class _Writer:
         x = b.const_vector([self.fill[i % count] for i in range(n)], dtype.word)
         for to, _ in places:
             b.vstore(x, result, to)
+
+
+def places(piece: int, lanes: int) -> tuple[int, list[int]]:
+    """Where vectors cover so many words, at least one vector of them, and no more.
+
+    Returns:
+        The turns of a loop over `UNROLLED` vectors each, and where those after it begin: the last is moved back.
+    """
+    whole = piece // lanes
+    turns = whole // UNROLLED if whole >= 2 * UNROLLED else 0
+    starts = [*range(turns * UNROLLED * lanes, whole * lanes, lanes)]
+    return turns, [*starts, piece - lanes] if piece % lanes else starts
 
 
 def _scaled(index: Value, stride: int) -> Value | int:

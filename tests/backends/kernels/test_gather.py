@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, NoKernel, Spec
-from quire.backends.kernels.indexing.gather import GatherDims, check, gather, result_shape
+from quire.backends.kernels.indexing.gather import UNROLLED, GatherDims, check, gather, places, result_shape
 from tests.backends.kernels.test_scatter import draw, draw_indices
 
 ROWS = GatherDims((1,), (0,), (0,))
@@ -140,3 +140,14 @@ def test_what_gather_does_not_take():
         gather(Spec.of((5, 3), "f32"), i, ROWS, (1, 3), CPU_AVX2)
     with pytest.raises(NoKernel, match="runs of less than 16 bytes"):
         gather(Spec.of((30, 5), "f32"), i, GatherDims((0,), (1,), (1,)), (30, 1), CPU_AVX2)
+
+
+def test_vectors_of_a_row_are_within_it():
+    """A row of 248 words was written as one of 256: past the end of the result, into what came after (fuzz seed 7503041)."""
+    for lanes in (2, 4, 8, 16, 32):
+        for piece in range(lanes, 40 * lanes + 3):
+            turns, starts = places(piece, lanes)
+            step = UNROLLED * lanes
+            written = [*range(0, turns * step, lanes), *starts]
+            assert max(written) + lanes == piece
+            assert {at + k for at in written for k in range(lanes)} == set(range(piece))
