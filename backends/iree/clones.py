@@ -39,14 +39,7 @@ _SMALL = 64
 
 def limit(mlir: mlir_c.Mlir, module: int) -> None:
     """Store the counting numbers of which more would be cloned than `_CLONES`."""
-    found: list[int] = []
-
-    def visit(op: int, _: int | None) -> int:
-        if mlir.name(op) in _OPERATIONS:
-            found.append(op)
-        return 0  # go on
-
-    mlir.mlirOperationWalk(module, mlir_c.VISIT(visit), None, mlir_c.PRE_ORDER)
+    found = mlir.within(module, _OPERATIONS)
     counts = [op for op in found if mlir.name(op) == _IOTA]
     if not counts:
         return

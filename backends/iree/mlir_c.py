@@ -135,12 +135,12 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirOperationStateAddResults": (None, [ctypes.POINTER(OperationState), ctypes.c_ssize_t, _p]),
     "mlirOperationVerify": (ctypes.c_bool, [_p]),
     "mlirOperationWalk": (None, [_p, VISIT, _p, ctypes.c_int]),
+    "mlirRankedTensorTypeGet": (_p, [ctypes.c_ssize_t, _p, _p, _p]),
     "mlirRegionAppendOwnedBlock": (None, [_p, _p]),
     "mlirRegionCreate": (_p, []),
     "mlirRegionDestroy": (None, [_p]),
     "mlirRegionGetFirstBlock": (_p, [_p]),
     "mlirRegionTakeBody": (None, [_p, _p]),
-    "mlirRankedTensorTypeGet": (_p, [ctypes.c_ssize_t, _p, _p, _p]),
     "mlirShapedTypeGetDimSize": (ctypes.c_int64, [_p, ctypes.c_ssize_t]),
     "mlirShapedTypeGetElementType": (_p, [_p]),
     "mlirShapedTypeGetRank": (ctypes.c_int64, [_p]),
@@ -224,19 +224,22 @@ class Mlir:
         *_, end = self.operations(block)
         self.mlirBlockInsertOwnedOperationBefore(block, end, op)
 
-    def in_hosts(self, module: int, names: frozenset[bytes]) -> list[int]:
-        """The operations of these names in the host's functions and initialisers, in order."""
+    def within(self, op: int, names: frozenset[bytes]) -> list[int]:
+        """An operation and those in its regions that have these names, in order."""
         found: list[int] = []
 
-        def visit(op: int, _: int | None) -> int:
-            if self.name(op) in names:
-                found.append(op)
+        def visit(inner: int, _: int | None) -> int:
+            if self.name(inner) in names:
+                found.append(inner)
             return 0  # go on
 
-        for op in self.operations(self.first_block(module)):
-            if self.name(op) in _HOSTS:
-                self.mlirOperationWalk(op, VISIT(visit), None, PRE_ORDER)
+        self.mlirOperationWalk(op, VISIT(visit), None, PRE_ORDER)
         return found
+
+    def in_hosts(self, module: int, names: frozenset[bytes]) -> list[int]:
+        """The operations of these names in the host's functions and initialisers, in order."""
+        hosts = (op for op in self.operations(self.first_block(module)) if self.name(op) in _HOSTS)
+        return [found for host in hosts for found in self.within(host, names)]
 
     def create(
         self,

@@ -43,7 +43,7 @@ SIMPLIFIED = ",".join(
         ),
     )
 )
-"""The input phase up to the conversion of StableHLO to linalg; what comes between them is shape_orders.py."""
+"""The input phase up to the conversion of StableHLO to linalg; shape_orders.py and clones.py come between."""
 
 CONVERTED = ",".join(
     (

@@ -30,15 +30,7 @@ FUNCTIONS = frozenset(
 
 def order(mlir: mlir_c.Mlir, module: int) -> None:
     """Apply each function to what a change of shape is of, where that is the change's only use."""
-    found: list[int] = []
-
-    def visit(op: int, _: int | None) -> int:
-        if mlir.name(op) in FUNCTIONS:
-            found.append(op)
-        return 0  # go on
-
-    mlir.mlirOperationWalk(module, mlir_c.VISIT(visit), None, mlir_c.PRE_ORDER)
-    for op in found:
+    for op in mlir.within(module, FUNCTIONS):
         while shape := _only_for(mlir, op):
             _exchange(mlir, op, shape)
 

@@ -391,6 +391,7 @@ def sinc(x: Any, /) -> Value:
 @partial(custom_jvp, nondiff_argnums=(0,))
 def _derivative_of_sinc(k: int, x: Value) -> Value:
     """The k-th derivative of sin(x) / x at 0, from its series: (-1)^(k/2) / (k + 1), and 0 for odd k."""
+    # x is 0 here; as a sum the result has its shape and type.
     return add_(mul_(x, 0.0), 0.0 if k % 2 else (-1) ** (k // 2) / (k + 1))
 
 

@@ -221,7 +221,7 @@ class _Writer:
             for done, n in shorter(0, piece, lanes):
                 write(n, [(to + done, at + done)])
             return
-        turns, starts = places(piece, lanes)
+        turns, starts = covering(piece, lanes)
         if turns:
             step = UNROLLED * lanes
             with b.for_(0, turns * step, step) as loop:
@@ -246,7 +246,7 @@ class _Writer:
             b.vstore(x, result, to)
 
 
-def places(piece: int, lanes: int) -> tuple[int, list[int]]:
+def covering(piece: int, lanes: int) -> tuple[int, list[int]]:
     """Where vectors cover so many words, at least one vector of them, and no more.
 
     Returns:

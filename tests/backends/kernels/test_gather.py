@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, NoKernel, Spec
-from quire.backends.kernels.indexing.gather import UNROLLED, GatherDims, check, gather, places, result_shape
+from quire.backends.kernels.indexing.gather import UNROLLED, GatherDims, check, covering, gather, result_shape
 from tests.backends.kernels.test_scatter import draw, draw_indices
 
 ROWS = GatherDims((1,), (0,), (0,))
@@ -146,7 +146,7 @@ def test_vectors_of_a_row_are_within_it():
     """A row of 248 words was written as one of 256: past the end of the result, into what came after (fuzz seed 7503041)."""
     for lanes in (2, 4, 8, 16, 32):
         for piece in range(lanes, 40 * lanes + 3):
-            turns, starts = places(piece, lanes)
+            turns, starts = covering(piece, lanes)
             step = UNROLLED * lanes
             written = [*range(0, turns * step, lanes), *starts]
             assert max(written) + lanes == piece
