@@ -176,8 +176,23 @@ def slice(x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequenc
 
 
 def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
-    """pad; see `to_be_padded`."""
-    shape = [lo + hi + n + max(n - 1, 0) * i for n, lo, hi, i in zip(shape_of(x), low, high, interior, strict=True)]
+    """pad, `low` and `high` in number of elements; see `to_be_padded`.
+
+    What crops (a number below 0) is a slice beside a pad: IREE reads one of both as a window that it moves where the
+    elements' types and ranks no longer agree.
+    """
+    n = shape_of(x)
+    if any(lo < 0 or hi < 0 for lo, hi in zip(low, high)):
+        crop_low, crop_high = ([max(-k, 0) for k in edge] for edge in (low, high))
+        low, high = ([max(k, 0) for k in edge] for edge in (low, high))
+        of_all = any(interior) or any(a + b > k for k, a, b in zip(n, crop_low, crop_high))
+        if of_all:
+            x = pad(x, value, low, high, interior)
+        x = slice(x, crop_low, [k - b for k, b in zip(shape_of(x), crop_high)])
+        return x if of_all else pad(x, value, low, high, interior)
+    if not (any(low) or any(high) or any(interior)):
+        return x
+    shape = [lo + hi + k + max(k - 1, 0) * i for k, lo, hi, i in zip(n, low, high, interior, strict=True)]
     x = optimization_barrier(x)[0] if origins.is_pooled(x) else to_be_padded(x, inside=any(interior))
     return origins.put_into_splat(
         op1(

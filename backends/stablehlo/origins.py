@@ -141,20 +141,15 @@ def takes_strides(x: Value) -> bool:
 
 def is_part(x: Value) -> bool:
     """Whether x is part of a larger array."""
-    return not isinstance(x.owner, mlir.Block) and _is_part(x.owner)
+    return not isinstance(x.owner, mlir.Block) and x.owner.name in _PARTS
 
 
-def _is_part(owner: Any) -> bool:
-    """Whether an operation is a slice, as which IREE reads a pad that crops too."""
-    if owner.name != "stablehlo.pad":
-        return owner.name in ("stablehlo.slice", "stablehlo.dynamic_slice")
-    edges = (mlir.DenseI64ArrayAttr(owner.attributes[f"edge_padding_{side}"]) for side in ("low", "high"))
-    return any(n < 0 for edge in edges for n in edge)
+_PARTS = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
 
 
 def _is_strided(owner: Any) -> bool:
     """Whether an operation is a slice with strides, or one element of each of many rows, which comes to the same."""
-    if not _is_part(owner):
+    if owner.name not in _PARTS:
         return False
     if owner.name == "stablehlo.slice" and any(n != 1 for n in mlir.DenseI64ArrayAttr(owner.attributes["strides"])):
         return True

@@ -5,6 +5,8 @@ Many in one module. `test_iree_faults_ops.py` has the smallest module of each fa
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -622,3 +624,37 @@ def test_the_gradient_of_cropped_windows():
         return qnp.sum(lax.reduce_window(x[::3], np.float32(0), lax.add, (3,), (3,), "SAME")[1:] ** 2 * w)
 
     check([Case("cropped", quire.grad(loss), [x])])
+
+
+def test_what_crops_is_a_slice_beside_a_pad():
+    """IREE moved the window that it makes of a cropping pad to where the ranks no longer agree (fuzz seed 7504841)."""
+    x = np.linspace(-1, 1, 36, dtype=np.float32).reshape(6, 6)
+
+    def f(x: Any) -> Any:
+        updated = (x * 2).at[::2].set(1)
+        fallen = updated * 0 - 1
+        row = (x * 2)[-1, None, 2:3]
+        return fallen + fallen.at[0].set(0), x * 2 + updated, fallen.at[0].set(0), qnp.stack([row, row], 2), updated
+
+    def back(x: Any) -> Any:
+        out, pull = quire.vjp(f, x)
+        return pull(tuple(qnp.cos(y) for y in out))
+
+    padded = [
+        Case(str(pads), lambda x, pads=pads: lax.pad(x, np.float32(3), pads), [x])
+        for pads in itertools.product(((-2, 1, 0), (1, -7, 0), (-9, 8, 0), (-3, -2, 1), (-1, 4, 2)), repeat=2)
+    ]
+    check(
+        [
+            Case("stacked", back, [x]),
+            Case("twice", lambda x: quire.grad(lambda x: qnp.sum(back(x)[0]))(x), [x]),
+            *padded,
+        ]
+    )
+    assert all("-" not in made for made in _paddings(padded, x))
+
+
+def _paddings(cases: list[Case], x: Any) -> list[str]:
+    """The paddings of the edges in the modules of the cases."""
+    texts = [quire.jit(case.f).lower(x).as_text() for case in cases]
+    return [found for text in texts for found in re.findall(r"stablehlo\.pad .*?(low = .*?) interior", text)]

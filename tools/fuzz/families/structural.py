@@ -42,16 +42,19 @@ def slice_text(b: Builder, n: int) -> str:
 
 
 def index_text(b: Builder, shape: tuple[int, ...], most: int = 3) -> str:
-    """Basic indices of some leading dimensions."""
+    """Basic indices of some dimensions: the leading ones, or the last ones behind an ellipsis.
+
+    All integers are within: JAX promises so much to its gather where a stepped slice stands beside one, and
+    then has no gradient where the promise is broken.
+    """
+    count = b.rng.randint(1, max(1, min(len(shape), most)))
+    last = b.chance(0.1)
     parts = []
-    for n in shape[: b.rng.randint(1, max(1, min(len(shape), most)))]:
+    for n in shape[-count:] if last else shape[:count]:
         parts.append(str(b.rng.randint(-n, n - 1)) if n and b.chance(0.2) else slice_text(b, n))
     if b.chance(0.1):
         parts.insert(b.rng.randint(0, len(parts)), "None")
-    if b.chance(0.1):
-        parts.insert(0, "...")
-        parts = parts if len(shape) + 1 >= len(parts) else parts[1:]
-    return ", ".join(parts)
+    return ", ".join(["...", *parts] if last else parts)
 
 
 def basic_slice(b: Builder) -> object:
