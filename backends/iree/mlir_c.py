@@ -249,7 +249,7 @@ class Mlir:
         attributes: dict[bytes, int | None],
         *,
         before: int = 0,
-        last_in: int = 0,
+        last_in: int | None = None,
         location: int = 0,
         regions: list[int] | None = None,
     ) -> int:

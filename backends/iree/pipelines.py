@@ -81,7 +81,7 @@ CALLS = ",".join(
 
 _SIMPLER = ("iree-flow-canonicalize", "cse")
 
-_GLOBALLY = ",".join(
+GLOBALLY = ",".join(
     (
         _functions(
             "iree-util-optimize-int-arithmetic",
@@ -121,7 +121,7 @@ _GLOBALLY = ",".join(
 
 _ELEMENTWISE = "iree-dispatch-creation-elementwise-op-fusion"
 
-_DISPATCHES_FORMED = ",".join(
+FUSED = ",".join(
     (
         _functions(
             "iree-dispatch-creation-fusion-preprocessing",
@@ -140,7 +140,19 @@ _DISPATCHES_FORMED = ",".join(
             "iree-dispatch-creation-transpose-generic-ops",
             *_SIMPLER,
             "iree-dispatch-creation-form-scalar-dispatches",
-            "iree-dispatch-creation-form-dispatch-regions{aggressive-fusion=true fuse-multi-use-producers=true}",
+        ),
+    )
+)
+"""The first part of the dispatch-creation phase, but for split reductions."""
+
+REGIONS = _functions(
+    "iree-dispatch-creation-form-dispatch-regions{aggressive-fusion=true fuse-multi-use-producers=true}"
+)
+"""The next pass: each dispatch becomes a region of the function. Twice is the same as once."""
+
+WORKGROUPS = ",".join(
+    (
+        _functions(
             f"{_ELEMENTWISE}{{fuse-broadcast-ops=true fuse-truncate-ops=true intra-dispatch=true}}",
             "iree-dispatch-creation-fuse-multi-use-elementwise-producer{intra-dispatch=true num-iterations=32}",
             "iree-dispatch-creation-clone-producers-into-dispatch-regions{aggressive=true}",
@@ -158,12 +170,10 @@ _DISPATCHES_FORMED = ",".join(
         ),
     )
 )
-"""The dispatch-creation phase, but for split reductions and encodings."""
+"""The rest of the dispatch-creation phase, but for encodings: regions become dispatches."""
 
-FORMED = ",".join(
+OUTLINED = ",".join(
     (
-        _GLOBALLY,
-        _DISPATCHES_FORMED,
         _functions("iree-flow-initialize-empty-tensors", "iree-flow-capture-dynamic-dims", *_SIMPLER),
         "iree-flow-outline-dispatch-externs",
         "iree-flow-outline-dispatch-regions",
@@ -177,10 +187,10 @@ FORMED = ",".join(
         "symbol-dce",
     )
 )
-"""From the end of the preprocessing phase to that of the flow phase, with `FORMED_FLAGS` as the only options."""
+"""The flow phase."""
 
 FORMED_FLAGS = ("--iree-hal-", "--iree-llvmcpu-", "--iree-input-", "--iree-opt-const-", "--iree-opt-level=O3")
-"""How the options begin for which `FORMED` is what IREE does; those of the other phases are IREE's passes' own."""
+"""How the options begin for which the lists above are what IREE does; those of the other phases are IREE's passes' own."""
 
 FLOW = ",".join(
     (

@@ -67,6 +67,7 @@ _folder = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [_folder, os.path.dirname(_folder)]
 try:
     import clones
+    import dispatches
     import executables
     import kernel_bodies
     import mlir_c
@@ -196,12 +197,7 @@ class Invocation:
         else:
             yield from self.to_linalg(module)
             yield self.run_passes(pipelines.ABI)
-            if self.forms_as_told:
-                yield self.run("preprocessing", "abi")
-                yield self.run_passes(pipelines.FORMED)
-            else:
-                yield self.run("flow", "abi")
-            self.check_dispatches(module)
+            yield from self.to_dispatches(module)
         self.verify(False)
         if planned.several_devices(mlir, module):
             bodies.put_back()
@@ -236,10 +232,37 @@ class Invocation:
         clones.limit(self.compiler.mlir, module)
         yield self.run_passes(pipelines.CONVERTED)
 
-    def check_dispatches(self, module: int) -> None:
-        """Raises CompilerError for a dispatch of which IREE would make wrong code, or none."""
-        if self.for_cpu and (wrong := executables.fault(self.compiler.mlir, module)):
+    def to_dispatches(self, module: int, to_phase: str = "flow", stages_to: str | None = None) -> Iterator[bool]:
+        """From the end of the abi phase to that of a later one, up to the flow phase. Step by step.
+
+        Raises CompilerError for a dispatch of which IREE would make wrong code, or none.
+        """
+        if not self.forms_as_told:
+            yield self.run(to_phase, "abi")
+        else:
+            yield self.run("preprocessing", "abi")
+            for phase, steps in () if to_phase == "preprocessing" else self.dispatch_phases(module):
+                yield from steps
+                if stages_to:
+                    self.write(stages_to, phase + ".mlir", self.text())
+                if phase.endswith(to_phase):
+                    break
+        if to_phase == "flow" and self.for_cpu and (wrong := dispatches.fault(self.compiler.mlir, module)):
             raise CompilerError(wrong)
+
+    def dispatch_phases(self, module: int) -> Iterator[tuple[str, Iterator[bool]]]:
+        """The phases after preprocessing up to flow by quire's lists, with IREE's numbers and names, and their steps."""
+        yield "4.global-optimization", iter((self.run_passes(pipelines.GLOBALLY),))
+        yield "5.dispatch-creation", self.form_dispatches(module)
+        yield "6.flow", iter((self.run_passes(pipelines.OUTLINED),))
+
+    def form_dispatches(self, module: int) -> Iterator[bool]:
+        """The dispatch-creation phase; on the CPU without dispatches that its code would be wrong for. Step by step."""
+        yield self.run_passes(pipelines.FUSED)
+        yield self.run_passes(pipelines.REGIONS)
+        while self.for_cpu and dispatches.take_apart(self.compiler.mlir, module):
+            yield self.run_passes(pipelines.REGIONS)
+        yield self.run_passes(pipelines.WORKGROUPS)
 
     def to_commands(self, module: int, *, shown: bool) -> Iterator[bool]:
         """The stream phase up to the commands on buffers, by a plan of memory and order. Step by step.
@@ -272,10 +295,9 @@ class Invocation:
         if to_phase == "abi":
             return
         if to_phase in BEFORE_STREAM:
-            yield self.run(to_phase, "abi")
+            yield from self.to_dispatches(module, to_phase, stages_to)
             return
-        yield self.run("flow", "abi")
-        self.check_dispatches(module)
+        yield from self.to_dispatches(module, stages_to=stages_to)
         for done in self.to_commands(module, shown=True):
             yield done
             if self.plans and to_phase == "plan":

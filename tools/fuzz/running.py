@@ -323,9 +323,9 @@ def _compared(run: _Run, got: Sequence[Array], outcome: Outcome, kind: str, what
     explain = rounding_of(run.closed, run.values, run.want)
 
     def by_another_way() -> list[Array]:
-        """JAX's numbers may come by sums of other terms, whose rounding is that of the largest numbers around."""
+        """JAX's numbers may come by sums of other terms, whose rounding is that of the largest numbers around, or twice that."""
         around = max((_size(x) for x in (*run.values, *_numbers(run.closed))), default=0.0)
-        return [allowed + _unit_of_largest(want, around) for allowed, want in zip(explain(), run.want)]
+        return [2 * allowed + _unit_of_largest(want, around) for allowed, want in zip(explain(), run.want)]
 
     if kind == "reference":  # what overflows float16 on JAX's way to a derivative need not on another
         got = [

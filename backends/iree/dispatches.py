@@ -1,0 +1,151 @@
+"""Dispatches of which IREE 3.13 makes wrong code for the CPU, or none: found, and taken apart.
+
+A dispatch that stores what its softmax reads: no code is found for it, but only after half of a compile.
+
+A dispatch that stores a reduction, or what is computed of it, and reduces in its turn what that is part of
+(``s = prod(x, 0)``, ``y = x * s - t``, ``sum(y, 0)``, of which s is stored). What the last reduction reads is computed
+within its loop, for a step at a time; so is s, whole each time, in memory that the turn before has left something in.
+
+Where IREE has formed dispatches as regions of the host's functions, the stored value and what it is computed from leave such
+a region (`take_apart`), and another one is formed of them. What comes of the regions is looked at once more (`fault`).
+
+Imported by the worker, beside which it lies.
+"""
+
+from __future__ import annotations
+
+import mlir_c
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` takes longer to import than all else here
+    from collections.abc import Iterator
+
+STORED_SOFTMAX = "a softmax of a value that is stored too is restricted to workgroup distributed contexts"
+STORED_REDUCTION = "a reduction is stored by the dispatch that reduces what it is part of"
+"""What is wrong with a module's dispatches (`fault`), in words that `service.RETRIES` knows."""
+
+_STORE = b"iree_tensor_ext.dispatch.tensor.store"
+_REGION = b"flow.dispatch.region"
+_REDUCTION = b"#linalg.iterator_type<reduction>"
+MANY = 1000
+"""More than the dimensions of any array."""
+_NOT_REDUCING = frozenset(b"linalg." + name for name in (b"fill", b"transpose", b"broadcast", b"copy", b"map"))
+
+
+def take_apart(mlir: mlir_c.Mlir, module: int) -> bool:
+    """Move out of each region that would be wrong a value which it stores; whether there was one.
+
+    The value and what it is computed from come before the region, where dispatches are to be formed again.
+    """
+    changed = False
+    for region in mlir.in_hosts(module, frozenset((_REGION,))):
+        *body, end = mlir.operations(mlir.first_block(region))
+        found = _wrong(mlir, body, set(mlir.operands(end)))
+        if found:
+            _move_out(mlir, region, body, end, found[0])
+            changed = True
+    return changed
+
+
+def fault(mlir: mlir_c.Mlir, module: int) -> str | None:
+    """What is wrong with one of the dispatches that have been formed, if anything is."""
+    for executable in mlir.named(mlir.first_block(module), b"flow.executable"):
+        for inner in mlir.named(mlir.first_block(executable), b"builtin.module"):
+            for function in mlir.named(mlir.first_block(inner), b"func.func"):
+                body = list(mlir.operations(mlir.first_block(function)))
+                stored = {mlir.mlirOperationGetOperand(op, 0) for op in body if mlir.name(op) == _STORE}
+                if found := _wrong(mlir, body, stored):
+                    return found[1]
+    return None
+
+
+def _wrong(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> tuple[int, str] | None:
+    """A value that must not be stored where the operations of a body are one dispatch, and why."""
+    for op in body:
+        if mlir.name(op) == b"linalg.softmax" and (x := mlir.mlirOperationGetOperand(op, 0)) in stored:
+            return x, STORED_SOFTMAX
+    if len(stored) > 1 and (value := _reduced_again(mlir, body, stored)):
+        return value, STORED_REDUCTION
+    return None
+
+
+def _reduced_again(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> int | None:
+    """What is stored of a reduction, where another reduction reads what is computed of it along more dimensions."""
+    reduction = mlir.mlirAttributeParseGet(mlir.mlirOperationGetContext(body[0]), mlir_c.text(_REDUCTION))
+    nothing = (MANY, 0)
+    of_reduction = set[int]()  # what is computed of a reduction
+    of_stored = dict[
+        int, tuple[int, int]
+    ]()  # what is computed of a stored one: that of fewest dimensions, and how many
+    for op in body:
+        results, operands = mlir.results(op), mlir.operands(op)
+        loops = _reducing_loops(mlir, op, reduction)
+        fewest = min((of_stored[x] for x in operands if x in of_stored), default=nothing)
+        if fewest[0] < loops:
+            return fewest[1]
+        if loops or not of_reduction.isdisjoint(operands):
+            of_reduction.update(results)
+            for x in results:
+                own = (mlir.mlirShapedTypeGetRank(mlir.mlirValueGetType(x)), x) if x in stored else nothing
+                if min(fewest, own) < nothing:
+                    of_stored[x] = min(fewest, own)
+    return None
+
+
+def _reducing_loops(mlir: mlir_c.Mlir, op: int, reduction: int) -> int:
+    """The number of a reduction's loops; 0 for all other operations."""
+    name = mlir.name(op)
+    if name != b"linalg.generic":
+        return MANY if name.startswith(b"linalg.") and name not in _NOT_REDUCING else 0
+    kinds = mlir.attribute(op, b"iterator_types")
+    loops = mlir.mlirArrayAttrGetNumElements(kinds)
+    return loops if any(mlir.mlirArrayAttrGetElement(kinds, i) == reduction for i in range(loops)) else 0
+
+
+def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: int) -> None:
+    """Put a value and what it is computed from before a region, which no longer gives what has left it."""
+    leaving = set[int]()
+    asked = [value]
+    inside = set(body)
+    while asked:
+        x = asked.pop()
+        op = 0 if mlir.mlirValueIsABlockArgument(x) else mlir.mlirOpResultGetOwner(x)
+        if op in inside and op not in leaving:
+            leaving.add(op)
+            asked.extend(_read_by(mlir, op))
+    outside = set[int]()
+    for op in body:
+        if op in leaving:
+            mlir.mlirOperationMoveBefore(op, region)
+            outside.update(mlir.results(op))
+    given = list(zip(mlir.operands(end), mlir.results(region), strict=True))
+    for x, result in given:
+        if x in outside:
+            mlir.mlirValueReplaceAllUsesOfWith(result, x)
+    kept = [(x, result) for x, result in given if x not in outside]
+    block = mlir.first_block(region)
+    mlir.create(
+        b"flow.return", [x for x, _ in kept], [], {}, last_in=block, location=mlir.mlirOperationGetLocation(end)
+    )
+    mlir.mlirOperationDestroy(end)
+    regions = [mlir.mlirRegionCreate() for _ in mlir.regions(region)]
+    for new, old in zip(regions, mlir.regions(region), strict=True):
+        mlir.mlirRegionTakeBody(new, old)
+    types = [mlir.mlirValueGetType(result) for _, result in kept]
+    attributes = {name: mlir.attribute(region, name) for name in (b"operandSegmentSizes",)}
+    made = mlir.create(_REGION, mlir.operands(region), types, attributes, before=region, regions=regions)
+    for (_, result), new in zip(kept, mlir.results(made), strict=True):
+        mlir.mlirValueReplaceAllUsesOfWith(result, new)
+    mlir.mlirOperationDestroy(region)
+
+
+def _read_by(mlir: mlir_c.Mlir, op: int) -> Iterator[int]:
+    """The values that an operation reads, those that are read in its regions among them."""
+    read: list[int] = []
+
+    def visit(inner: int, _: int | None) -> int:
+        read.extend(mlir.operands(inner))
+        return 0  # go on
+
+    mlir.mlirOperationWalk(op, mlir_c.VISIT(visit), None, mlir_c.PRE_ORDER)
+    return iter(read)
