@@ -111,6 +111,14 @@ class TooManyVariantsError(QuireError, RuntimeError):
     """A function with ``max_variants`` was compiled for more signatures than allowed."""
 
 
+class IndivisibleError(QuireError, ValueError):
+    """A dimension of an array is no multiple of the number of parts that a sharding divides it into."""
+
+
+class DuplicateSpecError(QuireError, ValueError):
+    """A partition spec names a mesh axis twice."""
+
+
 class KeyReuseError(QuireError, RuntimeError):
     """A random key was consumed twice (reported when ``config.debug_key_reuse`` is on)."""
 

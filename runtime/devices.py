@@ -118,6 +118,11 @@ class Device:
         self._memory: tuple[Any, Any] | None = None
 
     @property
+    def is_local(self) -> bool:
+        """Whether it is a device of this process."""
+        return self.process_index == 0
+
+    @property
     def target(self) -> Target:
         """What programs for this device are compiled for."""
         if self.platform == "vulkan":
