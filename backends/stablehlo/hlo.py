@@ -139,9 +139,9 @@ def _taken(x: Value, shape: Sequence[int]) -> Value:
 
     IREE 3.13 makes one slice of both, which may not have more dimensions than what it is cut from.
     """
-    if math.prod(shape) != 1 or len(shape) <= len(shape_of(x)) or isinstance(x.owner, mlir.Block):
+    if math.prod(shape) != 1 or len(shape) <= len(shape_of(x)):
         return x
-    return optimization_barrier(x)[0] if x.owner.name == "stablehlo.slice" else x
+    return optimization_barrier(x)[0] if origins.is_part(base_of(x, moved=True)) else x
 
 
 def transpose(x: Value, permutation: Sequence[int]) -> Value:

@@ -154,6 +154,26 @@ def test_one_element_that_gets_dimensions():
     ])  # fmt: skip
 
 
+@pytest.mark.parametrize("cut", [
+    lambda x, i: x[2:3, 1:2],
+    lambda x, i: lax.dynamic_slice(x, (i, i), (1, 1)),
+    lambda x, i: x[i, 1],
+    lambda x, i: lax.dynamic_index_in_dim(x, i, 0)[:, 1:2],
+    lambda x, i: x[qnp.array([2]), qnp.array([1])],
+], ids=["slice", "dynamic", "index", "row", "gather"])  # fmt: skip
+def test_one_element_that_is_cut_out_computed_with_and_given_dimensions(cut):
+    middles = (lambda y: y, lambda y: -y.T, lambda y: y * y + y, lambda y: -qnp.sum(y))
+    ends = (lambda y: y.reshape(1, 1, 1), lambda y: y.reshape(1, 1, 1, 1), lambda y: y[None, ..., None])
+    uses = (lambda b: (b, -b), lambda b: (qnp.sum(b, 0), b), lambda b: (qnp.broadcast_to(b, (3, *b.shape)) + 1, b))
+
+    def f(x: Any, i: Any) -> list[Any]:
+        parts = [cut(y, i) for y in (x, x * 2)]
+        made = [end(middle(y)) for y in parts for middle in middles for end in ends]
+        return [value for b in made for use in uses for value in use(b)]
+
+    check([Case("all", f, [np.arange(12, dtype=np.float32).reshape(4, 3), np.int32(1)])])
+
+
 def test_products_over_one_element():
     check([
         Case(str(d), lambda x: [x @ x, x[:, None] @ x[None], qnp.vdot(x, x)], [np.full(1, 1.5, d)])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+
+import numpy as onp
+
 from ..builder import Builder
 
 
@@ -31,6 +35,10 @@ def reduce(b: Builder) -> object:
         name = b.one("sum", "max", "min", "prod", "any", "mean")
     if name in ("max", "min", "ptp", "std", "var", "mean") and not x.size:
         name = "sum"
+    if name == "std" and onp.empty(x.shape, bool).sum(axis=ast.literal_eval(str(axes))).size == x.size:
+        name = (
+            "var"  # the standard deviation of one element has no derivative: JAX's is NaN even where nobody asks for it
+        )
     return b.emit(f"np.{name}({{0}}, axis={axes}{keep})", x)
 
 
