@@ -20,6 +20,7 @@ FAMILIES = (
     "control_flow",
     "linalg",
     "collectives",
+    "sharding",
     "random",
     "fft",
     "calls",
