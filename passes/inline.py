@@ -12,9 +12,6 @@ from quire.ir.primitives.sharding import sharding_constraint_p
 from .base import Pass, PassContext, register_pass
 from .rewriting import copy_eqns, transform_nested, with_params
 
-# What they say of a value matters to transformations and to partitioning, which come before.
-_NAMES = (calls.name_p, sharding_constraint_p)
-
 
 @register_pass
 @dataclass(frozen=True)
@@ -60,7 +57,8 @@ class Inline(Pass):
                 results = copy_eqns(body.jaxpr, operands, {}, lambda e: add(subst_eqn(e, env)), eqn)
                 for v, a in zip(eqn.outputs, results, strict=True):
                     env[v] = env.get(a, a) if isinstance(a, Var) else a
-            elif self.derivatives and eqn.primitive in _NAMES:
+            elif self.derivatives and (eqn.primitive is calls.name_p or eqn.primitive is sharding_constraint_p):
+                # What it says matters to transformations and to partitioning, which come before.
                 changed = True
                 env[eqn.outputs[0]] = eqn.inputs[0]
             else:
