@@ -263,7 +263,15 @@ class _Parser:
             shape.append(self.integer("a dimension"))
             if not self.at("]"):
                 self.expect(",", "or ']' after a dimension")
-        return ShapedArray(tuple(shape), dtype, self.accept("*"))
+        vma: list[str] = []
+        if self.accept("{"):
+            self.expect("V", "after '{' of a type: the mesh axes along which it varies, as in {V:x}")
+            self.expect(":", "after V")
+            while not self.accept("}"):
+                vma.append(self.take().text)
+                if not self.at("}"):
+                    self.expect(",", "or '}' after a mesh axis")
+        return ShapedArray(tuple(shape), dtype, self.accept("*"), frozenset(vma))
 
     def integer(self, what: str) -> int:
         t = self.take()

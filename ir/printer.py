@@ -110,7 +110,7 @@ def value_to_str(value: Any) -> str:
 
 @functools.cache
 def aval_to_str(aval: AbstractValue) -> str:
-    """``f32[8,3]``, with a star if weak: ``f32[]*``."""
+    """``f32[8,3]``, with a star if weak: ``f32[]*``; ``f32[8]{V:x}`` if it varies along a mesh axis."""
     if isinstance(aval, ShapedArray):
         return aval.short() + ("*" if aval.weak_type else "")
     return getattr(aval, "short", aval.__repr__)()

@@ -166,6 +166,8 @@ class Device:
     @property
     def memory(self) -> tuple[Any, Any]:
         """The HalDevice and the HalAllocator that arrays of this device come from."""
+        if self.base is not self:
+            return self.base.memory
         if self._memory is None:
             hal = self.hal("sync")
             self._memory = hal, hal.allocator

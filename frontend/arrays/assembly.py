@@ -26,11 +26,11 @@ def make_array_from_callback(
         sharding: which part each device holds; a PartitionSpec on the mesh in force.
         data_callback: takes the part's index, a slice for each dimension, and gives its elements. It is called once for each
             different part.
-        dtype: of the array; None: that of the parts.
+        dtype: that of the parts, or None.
 
     Raises:
         IndivisibleError: a dimension does not divide evenly.
-        ValueError: a part has another shape than the sharding says.
+        ValueError: a part has another shape than the sharding says, or another dtype than is given.
     """
     whole = tuple(int(n) for n in shape)
     wanted = as_sharding(sharding, "make_array_from_callback")
@@ -53,11 +53,12 @@ def make_array_from_single_device_arrays(
         shape: of the whole array.
         sharding: which part each device holds.
         arrays: one on each device of the sharding, in any order.
-        dtype: of the array; None: that of the parts.
+        dtype: that of the parts, or None.
 
     Raises:
         IndivisibleError: a dimension does not divide evenly.
-        ValueError: there is not one array on each device, or one has another shape than the sharding says.
+        ValueError: there is not one array on each device, or one has another shape than the
+            sharding says, or another dtype than is given.
         TypeError: `arrays` is no sequence.
     """
     whole = tuple(int(n) for n in shape)
@@ -104,7 +105,12 @@ def _assembled(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Any],
     """The whole of parts in the order of the sharding's devices."""
     local = sharding.shard_shape(shape)
     values = [host_value(x) if type(x) is Array else np.asarray(x) for x in parts]
-    kind = dtypes.canonicalize(dtypes.as_dtype(dtype if dtype is not None else values[0].dtype))
+    kind = dtypes.canonicalize(values[0].dtype)
+    if dtype is not None and dtypes.canonicalize(dtypes.as_dtype(dtype)) != kind:
+        raise ValueError(
+            f"make_array: if dtype is given, it must match the dtype of the parts. Got dtype={dtypes.as_dtype(dtype)} and "
+            f"shard dtype={kind}"
+        )
     aval = ShapedArray(shape, kind)
     whole = np.empty(shape, kind)
     for value, index in zip(values, sharding.devices_indices_map(shape).values(), strict=True):

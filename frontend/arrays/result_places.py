@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
-from quire.ir.primitives.calls import jit_p
-from quire.ir.primitives.sharding import sharding_constraint_p
+from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from quire.ir.source import current_source, where
 from quire.runtime.devices import Device
@@ -65,28 +63,13 @@ def result_places(
     """The place of each result: the one that is wanted, or the one that follows from how the arguments are divided."""
     if all(w is not None for w in wanted):
         return list(wanted)  # type: ignore[arg-type]
-    specs = _propagated(closed.jaxpr, in_specs)
+    from quire.passes.partition import propagate  # takes its time to import
+
+    specs = propagate(closed, mesh, in_specs)
     return [
         placement_of(NamedSharding(mesh, even(s, a.shape, mesh))) if w is None else w
         for s, a, w in zip(specs, closed.out_avals, wanted, strict=True)
     ]
-
-
-def _propagated(jaxpr: Jaxpr, in_specs: Sequence[PartitionSpec | None]) -> list[PartitionSpec]:
-    """How the results are divided if the arguments are as `in_specs` says: elementwise operations and constraints are followed."""
-    specs: dict[Any, PartitionSpec] = {v: s for v, s in zip(jaxpr.invars, in_specs, strict=True) if s is not None}
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is sharding_constraint_p:
-            specs[eqn.outputs[0]] = eqn.params["sharding"].spec
-        elif eqn.primitive is jit_p:
-            inner = _propagated(eqn.params["jaxpr"].jaxpr, [specs.get(a) for a in eqn.inputs])
-            specs.update(zip(eqn.outputs, inner, strict=True))
-        elif eqn.primitive.family == "elementwise":
-            (out,) = eqn.outputs
-            found = {s for a in eqn.inputs if (s := specs.get(a)) is not None and a.aval.shape == out.aval.shape}
-            if len(found) == 1:
-                specs[out] = found.pop()
-    return [specs.get(a, PartitionSpec()) for a in jaxpr.outvars]
 
 
 __all__ = ["check_together", "even", "mesh_among", "result_places", "spec_of"]

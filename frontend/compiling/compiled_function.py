@@ -19,6 +19,7 @@ from typing import Any
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.axes import axes_key
 from quire.ir.config import config, current_override
 from quire.ir.primitives.calls import jit_p
 from quire.ir.source import current_source, where
@@ -92,8 +93,8 @@ def _known_of(f: Callable[..., Any], options: Any) -> _Known:
 
 def _trace_key(key: Any, avals: Sequence[ShapedArray]) -> Any:
     """What traces are told apart by: the key of a variant with types in place of signatures, which say where arrays lie."""
-    tree, _, static, options = key
-    return ("traced", (tree, tuple(avals), static, options))
+    tree, _, *others = key
+    return ("traced", (tree, tuple(avals), *others))
 
 
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
@@ -196,8 +197,9 @@ class CompiledFunction:
         except (TypeError, OverflowError):
             check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
             raise
-        key = (tree, signatures, static, options.trace_key)
         trace = current_trace()
+        # Named axes are in scope within a trace only.
+        key = (tree, signatures, static, options.trace_key, None if trace is None else axes_key())
         if trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in leaves)):
             return self._in_trace(key, args, kwargs, static, (dynamic, keywords), leaves, tree)
         variant = self._known.variants.get(key)
@@ -457,7 +459,7 @@ class CompiledFunction:
         static, dynamic, keywords = self._split(args, kwargs)
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
-        key = _trace_key((tree, None, static, config.options.trace_key), avals)
+        key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals)
         traced = self._traced(key, args, kwargs, static, avals, tree)
         if traced.closes_over_tracers:
             raise errors.UnexpectedTracerError(f"{self._name}.trace: the function closes over a traced value")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
 from quire.ir.primitives.sharding import sharding_constraint, sharding_constraint_p
@@ -153,12 +153,12 @@ def layout(
         asked.append(None if sharding is None else placement_of(sharding))
     if device is not None:
         return Layout(device.base, own_device(device), None, arguments)
+    # As in JAX, arrays that are read from outside do not decide where a program runs.
     held = [c._device if type(c) is Array else None for c in captured]
     inner = [placement_of(NamedSharding(m, PartitionSpec())) for m in constrained_meshes(jaxpr)]
     given: list[Any] = [(f"argument {n} of {function}", None, p) for n, p in zip(names, arguments)]
     for i, v in enumerate(jaxpr.invars[len(captured) :]):
         given[i] = (given[i][0], v.aval, given[i][2])
-    given += [("a captured array", aval_of(c), p) for c, p in zip(captured, held)]
     given += [("sharding_constraint inside jit", None, p) for p in inner]
     given += [("explicit output sharding", None, p) for p in asked]
     check_together(given)
