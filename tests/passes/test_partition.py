@@ -262,11 +262,13 @@ def test_collectives_of_ranks() -> None:
             co.all_to_all_p.bind(a, axis_name="i", split_axis=1, concat_axis=0, axis_size=4),
             co.ppermute_p.bind(a, axis_name="i", perm=((0, 1), (1, 0), (2, 3))),
             lax.broadcast(co.axis_index_p.bind(axis_name="i"), (1,)),
+            co.psum_p.bind(a, axes=("i",), axis_index_groups=((0, 3), (1, 2))),
+            co.pbroadcast_p.bind(a, axis_name="i", source=2),
         ]
 
-    outs = [P(), P(), P(), P(None, "i"), P(None, "i"), P("i"), P("i")]
+    outs = [P(), P(), P(), P(None, "i"), P(None, "i"), P("i"), P("i"), P("i"), P()]
     got = eval_ranks(traced(f, row), mesh, [P("i")], outs, [x])
-    want = [x.sum(0, keepdims=True), x.max(0, keepdims=True), x, x.sum(0, keepdims=True), x, x[[1, 0, 3, 2]] * [[1], [1], [0], [1]], np.arange(4)]  # fmt: skip
+    want = [x.sum(0, keepdims=True), x.max(0, keepdims=True), x, x.sum(0, keepdims=True), x, x[[1, 0, 3, 2]] * [[1], [1], [0], [1]], np.arange(4), x + x[[3, 2, 1, 0]], x[2:3]]  # fmt: skip
     for g, w in zip(got, want, strict=True):
         np.testing.assert_array_equal(g, w)
 
