@@ -244,6 +244,12 @@ def test_specs_that_do_not_fit_are_refused() -> None:
         partition(closed, MESH, [P(), P()])
     with pytest.raises(ValueError, match="has more entries than f32"):
         partition(closed, MESH, [P("x", "y")])
+    with pytest.raises(ValueError, match="Resource axis: z"):
+        partition(closed, MESH, [P("z")])
+    other = NamedSharding(AbstractMesh((2,), ("z",)), P("z"))
+    constrained = quire.make_jaxpr(lambda a: sharding_constraint(a, other))(normal(8))
+    with pytest.raises(ValueError, match=r"names the axis 'z', the axes of the mesh are 'x', 'y' \(at"):
+        partition(constrained, MESH, [P()])
 
 
 # -- the interpreter of ranks -----------------------------------------------------------------------------------------
