@@ -26,7 +26,7 @@ from ..arrays.placement import as_device
 from ..arrays.results import own
 
 # Primitives whose nested programs run as compiled ones; branches of `cond` are evaluated one by one.
-_COMPILED = frozenset(("jit", "while", "bounded_while", "scan"))
+_COMPILED = frozenset(("jit", "while", "bounded_while", "scan", "shard_map"))
 
 
 class ProgramTable:
