@@ -16,6 +16,7 @@ from quire.ir.primitives import calls
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import sharding as sh
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.shard_map import shard_map_p
 from quire.ir.sharding import AbstractMesh, Mesh, PartitionSpec, check_spec
 from quire.ir.source import where
 
@@ -247,6 +248,12 @@ def _call(self: Body, eqn: Eqn) -> None:
     agree()
 
 
+def _shard_map(self: Body, eqn: Eqn) -> None:
+    for atoms, specs in ((eqn.inputs, eqn.params["in_specs"]), (eqn.outputs, eqn.params["out_specs"])):
+        for a, spec in zip(atoms, specs, strict=True):
+            self.grow(a, from_partition_spec(spec, a.aval.ndim))
+
+
 def called(eqn: Eqn) -> ClosedJaxpr:
     """The program that a call stands for."""
     return eqn.params["call_jaxpr"] if "call_jaxpr" in eqn.params else eqn.params["jaxpr"]
@@ -263,6 +270,7 @@ NESTED: Mapping[str, Any] = {
     calls.custom_jvp_call_p.name: _call,
     calls.custom_vjp_call_p.name: _call,
     calls.custom_vmap_call_p.name: _call,
+    shard_map_p.name: _shard_map,
 }
 
 

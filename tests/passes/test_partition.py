@@ -25,6 +25,8 @@ from quire.ir.primitives.sharding import sharding_constraint
 from quire.ir.printer import jaxpr_to_str
 from quire.ir.sharding import AbstractMesh, NamedSharding, P
 from quire.ir.tracing import close_captured, trace_flat
+from quire.passes.base import PassContext
+from quire.passes.emulate_spmd import EmulateSpmd
 from quire.passes.partition import describe, partition, propagate, totals
 from quire.passes.partition.moves import plan
 from quire.passes.partition.specs import local_shape
@@ -250,6 +252,30 @@ def test_specs_that_do_not_fit_are_refused() -> None:
     constrained = quire.make_jaxpr(lambda a: sharding_constraint(a, other))(normal(8))
     with pytest.raises(ValueError, match=r"names the axis 'z', the axes of the mesh are 'x', 'y' \(at"):
         partition(constrained, MESH, [P()])
+
+
+def test_shard_map_is_partitioned_as_it_says() -> None:
+    args = (normal(8, 6), normal(6, 4))
+
+    def device(a: Any, b: Any) -> Any:
+        turns = lax.scan(lambda c, _: (c + lax.psum(c, "x") * 0.1, None), a @ b, None, length=3)[0]
+        return turns, lax.psum(turns.sum(0), ("x", "y"))
+
+    def f(a: Any, b: Any) -> Any:
+        p, q = device_map(a + 1, b)
+        return p * 2, q + a.sum()
+
+    mapped = {"mesh": MESH, "in_specs": (P("x"), P(None, "y")), "out_specs": (P("x", "y"), P())}
+    for check_vma in (True, False):
+        device_map = quire.shard_map(device, **mapped, check_vma=check_vma)
+        closed = quire.make_jaxpr(f)(*args)
+        whole = EmulateSpmd().apply(closed, PassContext())
+        for specs in ([P("x"), P(None, "y")], [P(), P()], [P("y", "x"), P("x")]):
+            p = partition(closed, MESH, specs)
+            got = eval_ranks(p.jaxpr, MESH, p.in_specs, p.out_specs, args, p.out_shapes)
+            for g, w in zip(got, eval_jaxpr(whole, *args), strict=True):
+                np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-5)
+            assert any("written by the user" in n.reason and n.times == 3 for n in p.notes)
 
 
 # -- the interpreter of ranks -----------------------------------------------------------------------------------------
