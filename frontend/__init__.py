@@ -90,6 +90,8 @@ from .transforms.differentiation import vjp as vjp  # noqa: E402
 from .transforms.rematerialization import checkpoint as checkpoint  # noqa: E402
 from .transforms.rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
 from .transforms.rematerialization import remat as remat  # noqa: E402
+from .transforms.shard_map import shard_map as shard_map  # noqa: E402
+from .transforms.shard_map import smap as smap  # noqa: E402
 from .transforms.vectorization import vmap as vmap  # noqa: E402
 from .version import __version__ as __version__  # noqa: E402
 from .version import __version_info__ as __version_info__  # noqa: E402

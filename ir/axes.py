@@ -34,9 +34,9 @@ def named_axis(name: Any, size: int) -> Generator[None]:
 def mesh_axes(sizes: Mapping[Any, int], checked: bool) -> Generator[None]:
     """Bring the manual axes of a mesh into scope; `checked`: types say along which of them values vary."""
     token = _axes.set({**_axes.get(), **sizes})
-    before = _checked.get() - sizes.keys()
-    varying = _checked.set(before | sizes.keys() if checked else before)
-    manual = _manual.set(_manual.get() | sizes.keys())
+    before = _checked.get().difference(sizes)
+    varying = _checked.set(before.union(sizes) if checked else before)
+    manual = _manual.set(_manual.get().union(sizes))
     try:
         yield
     finally:

@@ -187,7 +187,7 @@ class _Ranks:
         """A rank's results of an equation. Raises NotImplementedError for nested programs of an unknown kind."""
         p = eqn.primitive
         if p is co.axis_index_p:
-            return [np.asarray(self.grid.index(position, _names(eqn.params["axis_name"])), np.int32)]
+            return [np.asarray(self.grid.index(position, co.names_of(eqn.params["axis_name"])), np.int32)]
         if p in COLLECTIVES:
             results = yield Wait(eqn, operands)
             return results
@@ -275,10 +275,6 @@ NESTED: dict[str, Callable[..., Rank]] = {
 # -- the collectives ------------------------------------------------------------------------------------------------
 
 
-def _names(axis_name: Any) -> tuple[Any, ...]:
-    return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-
-
 def _reduced(combine: Callable[[Array, Array], Array]) -> Callable[..., list[Array]]:
     def rule(xs: list[Array], **_: Any) -> list[Array]:
         total = xs[0]
@@ -294,6 +290,10 @@ def _ppermute(xs: list[Array], *, perm: Sequence[tuple[int, int]], **_: Any) -> 
     for source, destination in perm:
         out[destination] = xs[source]
     return out
+
+
+def _pbroadcast(xs: list[Array], *, source: int, **_: Any) -> list[Array]:
+    return [xs[source]] * len(xs)
 
 
 def _all_gather(xs: list[Array], *, all_gather_dimension: int, tiled: bool, **_: Any) -> list[Array]:
@@ -317,14 +317,21 @@ COLLECTIVES: dict[Any, Callable[..., list[Array]]] = {
     co.pmax_p: _reduced(np.maximum),
     co.pmin_p: _reduced(np.minimum),
     co.ppermute_p: _ppermute,
+    co.pbroadcast_p: _pbroadcast,
     co.all_gather_p: _all_gather,
     co.reduce_scatter_p: _reduce_scatter,
     co.all_to_all_p: _all_to_all,
 }
 
 
-def _axes(eqn: Eqn) -> tuple[Any, ...]:
-    return eqn.params["axes"] if "axes" in eqn.params else _names(eqn.params["axis_name"])
+def _group(grid: _Grid, position: Position, eqn: Eqn) -> list[Position]:
+    """The ranks that communicate with one in a collective, in their order."""
+    found = grid.group(position, co.axis_names(eqn.params))
+    groups: co.Groups = eqn.params.get("axis_index_groups")
+    if groups is None:
+        return found
+    mine = found.index(position)
+    return [found[i] for g in groups if mine in g for i in g]
 
 
 def eval_ranks(
@@ -393,7 +400,7 @@ def _together(grid: _Grid, running: dict[Position, Rank]) -> dict[Position, list
             wait = waiting.get(position)
             if wait is None:
                 continue
-            group = grid.group(position, _axes(wait.eqn))
+            group = _group(grid, position, wait.eqn)
             if all(p in waiting and waiting[p].eqn is wait.eqn for p in group):
                 break
         else:
@@ -410,13 +417,13 @@ def _together(grid: _Grid, running: dict[Position, Rank]) -> dict[Position, list
 def _divergence(grid: _Grid, waiting: dict[Position, Wait]) -> RankError:
     """The error for ranks of which none can go on: two that should meet, and do not."""
     for position, wait in waiting.items():
-        for p in grid.group(position, _axes(wait.eqn)):
+        for p in _group(grid, position, wait.eqn):
             other = waiting.get(p)
             if other is not None and other.eqn is wait.eqn:
                 continue
             there = "has ended" if other is None else f"waits at {other.eqn.primitive.name}{where(other.eqn.source)}"
             return RankError(
                 f"ranks disagree on the collective: rank {grid.show(position)} waits at "
-                f"{wait.eqn.primitive.name}{where(wait.eqn.source)} over {_axes(wait.eqn)}, rank {grid.show(p)} {there}"
+                f"{wait.eqn.primitive.name}{where(wait.eqn.source)} over {co.axis_names(wait.eqn.params)}, rank {grid.show(p)} {there}"
             )
     raise AssertionError("a group that is complete was not taken")

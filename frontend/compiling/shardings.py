@@ -159,7 +159,7 @@ def layout(
     given: list[Any] = [(f"argument {n} of {function}", None, p) for n, p in zip(names, arguments)]
     for i, v in enumerate(jaxpr.invars[len(captured) :]):
         given[i] = (given[i][0], v.aval, given[i][2])
-    given += [("sharding_constraint inside jit", None, p) for p in inner]
+    given += [("the mesh of a sharding_constraint or shard_map inside jit", None, p) for p in inner]
     given += [("explicit output sharding", None, p) for p in asked]
     check_together(given)
     fixed = [p for _, _, p in given if p is not None]
@@ -176,12 +176,11 @@ def layout(
 
 
 def constrained_meshes(jaxpr: Jaxpr) -> Iterator[Mesh]:
-    """The meshes with devices that a program's constraints name."""
+    """The meshes with devices that a program names: those of its constraints, and of its `shard_map`s."""
     for eqn in jaxpr.eqns:
-        if eqn.primitive is sharding_constraint_p:
-            mesh = eqn.params["sharding"].mesh
-            if isinstance(mesh, Mesh):
-                yield mesh
+        mesh = eqn.params["sharding"].mesh if eqn.primitive is sharding_constraint_p else eqn.params.get("mesh")
+        if isinstance(mesh, Mesh):
+            yield mesh
         for inner in nested_jaxprs(eqn.params):
             yield from constrained_meshes(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner)
 

@@ -18,7 +18,7 @@ from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives.sharding import sharding_constraint_p
-from quire.ir.sharding import UNCONSTRAINED, Mesh, Sharding
+from quire.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import current_source, where
 from quire.ir.tracing import hooks
 from quire.runtime.array import Array, device_view, from_view, host_value, own_device
@@ -30,7 +30,7 @@ from ..arrays.result_places import check_together, even, mesh_among, result_plac
 from ..arrays.results import own
 
 # Primitives whose nested programs run as compiled ones; branches of `cond` are evaluated one by one.
-_COMPILED = frozenset(("jit", "while", "bounded_while", "scan"))
+_COMPILED = frozenset(("jit", "while", "bounded_while", "scan", "shard_map"))
 
 
 class ProgramTable:
@@ -142,6 +142,10 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
     if place is not None or p is sharding_constraint_p:
         return _checked(p, args, params, _elsewhere(p, args, params, avals, operands, place))
     if p.name in _COMPILED and not config.options.disable_jit:
+        mesh = params.get("mesh")
+        if isinstance(mesh, Mesh):  # of a `shard_map`, which decides where it runs
+            where_to = placement_of(NamedSharding(mesh, PartitionSpec()))
+            return _checked(p, args, params, _elsewhere(p, args, params, avals, operands, where_to))
         return _checked(p, args, params, programs.get(p, params, avals, as_device(None).base)(args))
     out_avals = p.infer(avals, params)
     evaluate, rules, rule_for = _reference()
@@ -170,9 +174,15 @@ def _elsewhere(
     else:
         found = evaluate(p, operands, params, p.infer(avals, params), rule_for(p, avals[0].dtype))
         results = [own(r, a, operands) for r, a in zip(found, p.infer(avals, params))]
-    for r, q in zip(results, _places(p, params, avals, [a._device if type(a) is Array else None for a in args], place)):
+    for r, q in zip(results, _places(p, params, avals, _given(args, place), place)):
         r._device, r._signature = q, (r.aval, q)
     return results
+
+
+def _given(args: Sequence[Any], place: Any) -> list[Any]:
+    """Where the arguments lie; the first one there is, if none lies anywhere, at `place`."""
+    places = [a._device if type(a) is Array else None for a in args]
+    return places if not places or any(q is not None for q in places) else [place, *places[1:]]
 
 
 _result_places: dict[Any, list[Any]] = {}

@@ -24,6 +24,7 @@ FAMILIES = (
     "random",
     "fft",
     "calls",
+    "shard_map",
 )
 
 

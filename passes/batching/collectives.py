@@ -32,7 +32,7 @@ Value = Any
 def _batched(axis: Axis, x: Value, d: Dim, f: Callable[[Value], Value]) -> tuple[Value, Dim]:
     """A function of one lane, made of collectives over single axes, for all lanes."""
     with named_axis(axis.name, axis.size):
-        jaxpr, captured, _ = trace_flat(lambda lane: [f(lane)], [lane_aval(x, d)], name="collective")
+        jaxpr, captured, _ = trace_flat(lambda *xs: [f(*xs)], [lane_aval(x, d)], name="collective")
     outs, dims = batch_eval(jaxpr, [*captured, x], [*[None] * len(captured), d], axis)
     return outs[0], dims[0]
 
@@ -53,7 +53,7 @@ def _in_groups(axis: Axis, x: Value, d: Dim, groups: Any, f: Callable[[Value], V
         inner = Axis(size, axis.name)
         with named_axis(axis.name, size):
             lane = aval_of(part).update(shape=rest)
-            jaxpr, captured, _ = trace_flat(lambda y: [f(y)], [lane], name="collective")
+            jaxpr, captured, _ = trace_flat(lambda *xs: [f(*xs)], [lane], name="collective")
             if dims == 2:  # [group, member, ...]
 
                 def member(y: Value) -> list[Value]:
@@ -146,20 +146,10 @@ def ppermute(
 
 def _permuted(x: Value, perm: tuple[tuple[int, int], ...], size: int) -> Value:
     """The rows of x, each at its destination; zeros where none goes."""
-    source = np.zeros(size, np.int32)
-    filled = np.zeros(size, bool)
+    source = np.full(size, -1)
     for a, b in perm:
-        source[b], filled[b] = a, True
-    if not filled.any():
-        return ew.mul(x, np.zeros((), aval_of(x).dtype)[()])
-    if not filled.all():  # zeros come from the row that follows, so that there are few pieces
-        source[~filled] = 0
-    out = _take_rows(x, source)
-    if not filled.all():
-        shape = aval_of(x).shape
-        mask = st.broadcast_in_dim(filled, shape, (0,))
-        out = ew.where(mask, out, np.zeros((), aval_of(x).dtype)[()])
-    return out
+        source[b] = a
+    return _take_rows(x, source)
 
 
 def _ppermute_of_several(
@@ -218,16 +208,24 @@ def _row(x: Value, d: int, i: int) -> Value:
 
 
 def _take_rows(x: Value, rows: np.ndarray[Any, Any]) -> Value:
-    """The rows of x in another, constant order: slices, one for each run of neighbours."""
-    shape = aval_of(x).shape
+    """The rows of x in another, constant order: slices, one for each run of neighbours; zeros for runs of -1."""
+    aval = aval_of(x)
+    shape = aval.shape
     pieces: list[Value] = []
     start = 0
     for i in range(1, len(rows) + 1):
-        if i == len(rows) or rows[i] != rows[i - 1] + 1:
-            lo, hi = int(rows[start]), int(rows[i - 1]) + 1
-            whole = lo == 0 and hi == shape[0]
-            pieces.append(x if whole else st.slice(x, (lo, *[0] * (len(shape) - 1)), (hi, *shape[1:])))
-            start = i
+        empty = rows[start] < 0
+        if i < len(rows) and (rows[i] < 0 if empty else rows[i] == rows[i - 1] + 1):
+            continue
+        lo, hi = int(rows[start]), int(rows[i - 1]) + 1
+        if empty:
+            piece = st.broadcast_in_dim(np.zeros((), aval.dtype)[()], (i - start, *shape[1:]), ())
+        elif lo == 0 and hi == shape[0]:
+            piece = x
+        else:
+            piece = st.slice(x, (lo, *[0] * (len(shape) - 1)), (hi, *shape[1:]))
+        pieces.append(piece)
+        start = i
     return pieces[0] if len(pieces) == 1 else st.concatenate(pieces, 0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -208,11 +207,21 @@ class Run:
             want = self.body.get(v)
             self.env[v] = (self.need(eqn.inputs[0], want, "sharding_constraint"), want)
             return
+        if eqn.primitive.family == "collectives":
+            self._noted(eqn)
         f = self.body.rules.get(id(eqn)) or factors_of(eqn)
         have = [self.read(a)[1] for a in eqn.inputs]
         want = [self.body.get(v) for v in eqn.outputs]
         choice = self.emitter.chooser.choose(eqn, f, have, want)
         self._compute(eqn, f, choice)
+
+    def _noted(self, eqn: Eqn) -> None:
+        """Write down a collective of the user's, within shard_map."""
+        name, sizes = eqn.primitive.name, self.emitter.sizes
+        if name not in ("pvary", "axis_index"):
+            axes = tuple(a for a in co.axis_names(eqn.params) if a in sizes)
+            size = received(name, eqn.inputs[0].aval.nbytes, parts(axes, sizes))
+            self.emitter.note(name, axes, size, "written by the user, in shard_map")
 
     def _compute(self, eqn: Eqn, f: Factors, choice: Choice) -> None:
         way, name = choice.way, eqn.primitive.name
@@ -256,8 +265,3 @@ class Run:
         if c.rest:
             x = emitter.combined(x, monoid, c.rest, reason)
         return x, c.spec
-
-
-def bytes_of(aval: ShapedArray, spec: Spec, sizes: Sizes) -> int:
-    """The bytes of a device's part."""
-    return math.prod(local_shape(aval.shape, spec, sizes)) * aval.dtype.itemsize

@@ -9,11 +9,14 @@ from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn
 from quire.ir.primitives import calls
 from quire.ir.primitives import control_flow as cf
+from quire.ir.primitives.shard_map import shard_map_p
+from quire.ir.source import where
 from quire.ir.tracing import trace_flat
 
+from ..emulate_spmd import without_varying
 from .emission import Emitter, Held, Run, Value
 from .propagation import Body, called
-from .specs import Spec, local_shape
+from .specs import Spec, from_partition_spec, local_shape, replicated
 
 
 def _local(aval: ShapedArray, spec: Spec, run: Run) -> ShapedArray:
@@ -117,6 +120,26 @@ def _checkpoint(run: Run, eqn: Eqn) -> None:
     _give(run, eqn, list(zip(calls.checkpoint_p.bind(*operands, **{**eqn.params, "jaxpr": jaxpr}), outs)))
 
 
+def _shard_map(run: Run, eqn: Eqn) -> None:
+    """The program of a device in place of the equation: of the values that it computes a device holds no parts.
+
+    Raises ValueError where the function is for another mesh.
+    """
+    p = eqn.params
+    sizes = run.emitter.sizes
+    if any(sizes.get(a) != p["mesh"].shape[a] for a in p["manual_axes"]):
+        raise ValueError(
+            f"partition: shard_map is over {dict(p['mesh'].shape)}, the program over {dict(sizes)}{where(eqn.source)}"
+        )
+    args: list[Held] = []
+    for i, (a, s) in enumerate(zip(eqn.inputs, p["in_specs"], strict=True)):
+        x = run.need(a, from_partition_spec(s, a.aval.ndim), f"operand {i} of shard_map")
+        args.append((x, replicated(a.aval.ndim)))
+    outs = run.emitter.run(Body(without_varying(p["jaxpr"].jaxpr), sizes), args)
+    specs = [from_partition_spec(s, v.aval.ndim) for s, v in zip(p["out_specs"], eqn.outputs, strict=True)]
+    _give(run, eqn, [(x, s) for (x, _), s in zip(outs, specs, strict=True)])
+
+
 NESTED: dict[str, Callable[[Run, Eqn], Any]] = {
     cf.scan_p.name: _scan,
     cf.while_p.name: _while,
@@ -128,4 +151,5 @@ NESTED: dict[str, Callable[[Run, Eqn], Any]] = {
     calls.custom_jvp_call_p.name: _call,
     calls.custom_vjp_call_p.name: _call,
     calls.custom_vmap_call_p.name: _call,
+    shard_map_p.name: _shard_map,
 }

@@ -16,7 +16,9 @@ from quire.ir.primitives import calls
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import sharding as sh
 from quire.ir.primitives import structural as st
-from quire.ir.sharding import AbstractMesh, Mesh, PartitionSpec
+from quire.ir.primitives.shard_map import shard_map_p
+from quire.ir.sharding import AbstractMesh, Mesh, PartitionSpec, check_spec
+from quire.ir.source import where
 
 from .rules import Factors, extended, factors, spread, undivided
 from .specs import Axes, Sizes, Spec, from_partition_spec, is_prefix, replicated, to_partition_spec, used
@@ -48,6 +50,12 @@ class Body:
 
     def _constrain(self, eqn: Eqn) -> None:
         spec: PartitionSpec = eqn.params["sharding"].spec
+        missing = [a for a in spec.axes if a not in self.sizes]
+        if missing:
+            known = ", ".join(map(repr, self.sizes))
+            raise ValueError(
+                f"partition: a constraint names the axis {missing[0]!r}, the axes of the mesh are {known}{where(eqn.source)}"
+            )
         v = eqn.outputs[0]
         self.specs[v] = from_partition_spec(spec, v.aval.ndim)
         # Dimensions that the constraint leaves open may be divided further.
@@ -240,6 +248,12 @@ def _call(self: Body, eqn: Eqn) -> None:
     agree()
 
 
+def _shard_map(self: Body, eqn: Eqn) -> None:
+    for atoms, specs in ((eqn.inputs, eqn.params["in_specs"]), (eqn.outputs, eqn.params["out_specs"])):
+        for a, spec in zip(atoms, specs, strict=True):
+            self.grow(a, from_partition_spec(spec, a.aval.ndim))
+
+
 def called(eqn: Eqn) -> ClosedJaxpr:
     """The program that a call stands for."""
     return eqn.params["call_jaxpr"] if "call_jaxpr" in eqn.params else eqn.params["jaxpr"]
@@ -256,6 +270,7 @@ NESTED: Mapping[str, Any] = {
     calls.custom_jvp_call_p.name: _call,
     calls.custom_vjp_call_p.name: _call,
     calls.custom_vmap_call_p.name: _call,
+    shard_map_p.name: _shard_map,
 }
 
 
@@ -298,13 +313,17 @@ def split_constants(jaxpr: Jaxpr) -> Jaxpr:
 # -- whole programs --------------------------------------------------------------------------------------------------------
 
 
-def check_specs(what: str, specs: Sequence[PartitionSpec | None], avals: Sequence[ShapedArray]) -> None:
-    """Raise ValueError unless there is one spec (or None) for each value, of at most as many entries as dimensions."""
+def check_specs(
+    what: str, specs: Sequence[PartitionSpec | None], avals: Sequence[ShapedArray], mesh: Mesh | AbstractMesh
+) -> None:
+    """Raise ValueError unless there is a spec (or None) for each value: entries for its dimensions, axes of the mesh."""
     if len(specs) != len(avals):
         raise ValueError(f"partition: expected a spec for each of the {len(avals)} {what}, got {len(specs)}")
     for i, (s, a) in enumerate(zip(specs, avals)):
         if s is not None and len(s) > a.ndim:
             raise ValueError(f"partition: {what} {i}: {s} has more entries than {a.short()} dimensions")
+        if s is not None:
+            check_spec(mesh, s)
 
 
 def propagated(
@@ -318,13 +337,13 @@ def propagated(
     Raises:
         ValueError: the specs do not fit the arguments or results.
     """
-    check_specs("arguments", in_specs, jaxpr.in_avals)
+    check_specs("arguments", in_specs, jaxpr.in_avals, mesh)
     body = Body(jaxpr, dict(mesh.shape))
     for v, s in zip(jaxpr.invars, in_specs):
         if s is not None:
             body.fix(v, from_partition_spec(s, v.aval.ndim))
     if out_specs is not None:
-        check_specs("results", out_specs, jaxpr.out_avals)
+        check_specs("results", out_specs, jaxpr.out_avals, mesh)
         for a, s in zip(jaxpr.outvars, out_specs):
             if s is not None:
                 body.grow(a, from_partition_spec(s, a.aval.ndim))
@@ -343,7 +362,7 @@ def propagate(
         in_specs: a spec for each argument; None: whatever suits the program.
 
     Raises:
-        ValueError: the specs do not fit the arguments.
+        ValueError: the specs do not fit the arguments, or a constraint names an axis that the mesh does not have.
     """
     jaxpr = split_constants(closed.jaxpr)
     body = propagated(jaxpr, mesh, in_specs)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +25,13 @@ from quire.ir.primitives.sharding import sharding_constraint
 from quire.ir.printer import jaxpr_to_str
 from quire.ir.sharding import AbstractMesh, NamedSharding, P
 from quire.ir.tracing import close_captured, trace_flat
+from quire.passes.base import PassContext
+from quire.passes.emulate_spmd import EmulateSpmd
 from quire.passes.partition import describe, partition, propagate, totals
 from quire.passes.partition.moves import plan
 from quire.passes.partition.specs import local_shape
 from quire.passes.partition.structural import reshape_factors
+from tests import partition_workloads as workloads
 
 MESH = AbstractMesh((4, 2), ("x", "y"))
 
@@ -238,6 +246,36 @@ def test_specs_that_do_not_fit_are_refused() -> None:
         partition(closed, MESH, [P(), P()])
     with pytest.raises(ValueError, match="has more entries than f32"):
         partition(closed, MESH, [P("x", "y")])
+    with pytest.raises(ValueError, match="Resource axis: z"):
+        partition(closed, MESH, [P("z")])
+    other = NamedSharding(AbstractMesh((2,), ("z",)), P("z"))
+    constrained = quire.make_jaxpr(lambda a: sharding_constraint(a, other))(normal(8))
+    with pytest.raises(ValueError, match=r"names the axis 'z', the axes of the mesh are 'x', 'y' \(at"):
+        partition(constrained, MESH, [P()])
+
+
+def test_shard_map_is_partitioned_as_it_says() -> None:
+    args = (normal(8, 6), normal(6, 4))
+
+    def device(a: Any, b: Any) -> Any:
+        turns = lax.scan(lambda c, _: (c + lax.psum(c, "x") * 0.1, None), a @ b, None, length=3)[0]
+        return turns, lax.psum(turns.sum(0), ("x", "y"))
+
+    def f(a: Any, b: Any) -> Any:
+        p, q = device_map(a + 1, b)
+        return p * 2, q + a.sum()
+
+    mapped = {"mesh": MESH, "in_specs": (P("x"), P(None, "y")), "out_specs": (P("x", "y"), P())}
+    for check_vma in (True, False):
+        device_map = quire.shard_map(device, **mapped, check_vma=check_vma)
+        closed = quire.make_jaxpr(f)(*args)
+        whole = EmulateSpmd().apply(closed, PassContext())
+        for specs in ([P("x"), P(None, "y")], [P(), P()], [P("y", "x"), P("x")]):
+            p = partition(closed, MESH, specs)
+            got = eval_ranks(p.jaxpr, MESH, p.in_specs, p.out_specs, args, p.out_shapes)
+            for g, w in zip(got, eval_jaxpr(whole, *args), strict=True):
+                np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-5)
+            assert any("written by the user" in n.reason and n.times == 3 for n in p.notes)
 
 
 # -- the interpreter of ranks -----------------------------------------------------------------------------------------
@@ -262,11 +300,13 @@ def test_collectives_of_ranks() -> None:
             co.all_to_all_p.bind(a, axis_name="i", split_axis=1, concat_axis=0, axis_size=4),
             co.ppermute_p.bind(a, axis_name="i", perm=((0, 1), (1, 0), (2, 3))),
             lax.broadcast(co.axis_index_p.bind(axis_name="i"), (1,)),
+            co.psum_p.bind(a, axes=("i",), axis_index_groups=((0, 3), (1, 2))),
+            co.pbroadcast_p.bind(a, axis_name="i", source=2),
         ]
 
-    outs = [P(), P(), P(), P(None, "i"), P(None, "i"), P("i"), P("i")]
+    outs = [P(), P(), P(), P(None, "i"), P(None, "i"), P("i"), P("i"), P("i"), P()]
     got = eval_ranks(traced(f, row), mesh, [P("i")], outs, [x])
-    want = [x.sum(0, keepdims=True), x.max(0, keepdims=True), x, x.sum(0, keepdims=True), x, x[[1, 0, 3, 2]] * [[1], [1], [0], [1]], np.arange(4)]  # fmt: skip
+    want = [x.sum(0, keepdims=True), x.max(0, keepdims=True), x, x.sum(0, keepdims=True), x, x[[1, 0, 3, 2]] * [[1], [1], [0], [1]], np.arange(4), x + x[[3, 2, 1, 0]], x[2:3]]  # fmt: skip
     for g, w in zip(got, want, strict=True):
         np.testing.assert_array_equal(g, w)
 
@@ -311,3 +351,26 @@ def test_loops_may_take_as_many_turns_as_each_group_wants() -> None:
     x = np.array([[1, 1], [4, 4]], np.float32)
     got = eval_ranks(traced(f, ShapedArray((1, 1), np.dtype("float32"))), mesh, [P("i", "j")], [P("i")], [x])
     np.testing.assert_array_equal(got[0], [[16], [16]])
+
+
+# -- against JAX's partitioner ----------------------------------------------------------------------------------------
+
+
+def test_devices_receive_the_bytes_that_they_receive_under_jax() -> None:
+    pytest.importorskip("jax")
+    program = Path(workloads.__file__)
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=env, check=True)
+    theirs = json.loads(done.stdout)
+    for name, w in workloads.WORKLOADS.items():
+        mesh = AbstractMesh(tuple(n for _, n in w.mesh), tuple(a for a, _ in w.mesh))
+        avals = [quire.ShapeDtypeStruct(s, "float32") for s in w.shapes]
+        closed = quire.make_jaxpr(w.make(quire, jnp))(*avals)
+        p = partition(closed, mesh, [P(*s) for s in w.specs], [P(*s) for s in w.out_specs])
+        ours = sum(size for _, size in totals(p.notes).values())
+        assert ours == sum(size for _, size in theirs[name].values()), (name, describe(p.notes), theirs[name])
+        small = [np.random.default_rng(i).normal(size=s).astype(np.float32) * 0.1 for i, s in enumerate(w.shapes)]
+        if "MLP" not in name:
+            got = eval_ranks(p.jaxpr, mesh, p.in_specs, p.out_specs, small, p.out_shapes)
+            for g, want in zip(got, eval_jaxpr(closed, *small), strict=True):
+                np.testing.assert_allclose(g, want, rtol=1e-4, atol=1e-5)
