@@ -34,7 +34,7 @@ COMMON_FLAGS = (
 )
 
 
-COMMON_PASSES = "drop-weak-types,inline,canonicalize-literals,simplify,cse,hoist,simplify,dce"
+COMMON_PASSES = "drop-weak-types,inline,emulate-spmd,canonicalize-literals,simplify,cse,hoist,simplify,dce"
 """The pipeline of a target without kernels of ours."""
 
 

@@ -23,10 +23,13 @@ from quire.ir.config import config as config  # noqa: E402
 from quire.ir.dtypes import float0 as float0  # noqa: E402
 from quire.ir.jaxpr import ClosedJaxpr as ClosedJaxpr  # noqa: E402
 from quire.ir.jaxpr import Jaxpr as Jaxpr  # noqa: E402
+from quire.ir.sharding import NamedSharding as NamedSharding  # noqa: E402
+from quire.ir.sharding import PartitionSpec as P  # noqa: E402, F401
 from quire.runtime.devices import Device as Device  # noqa: E402
 from quire.runtime.devices import device_count as device_count  # noqa: E402
 from quire.runtime.devices import devices as devices  # noqa: E402
 from quire.runtime.devices import local_devices as local_devices  # noqa: E402
+from quire.runtime.shards import Shard as Shard  # noqa: E402
 
 from . import absent_names as _absent_names  # noqa: E402
 from . import ad_checkpoint as ad_checkpoint  # noqa: E402
@@ -42,6 +45,11 @@ from .api import eval_shape as eval_shape  # noqa: E402
 from .api import jit as jit  # noqa: E402
 from .api import make_jaxpr as make_jaxpr  # noqa: E402
 from .arrays.array_type import Array as Array  # noqa: E402
+from .arrays.assembly import make_array_from_callback as make_array_from_callback  # noqa: E402
+from .arrays.assembly import make_array_from_process_local_data as make_array_from_process_local_data  # noqa: E402
+from .arrays.assembly import make_array_from_single_device_arrays as make_array_from_single_device_arrays  # noqa: E402
+from .arrays.meshes import make_mesh as make_mesh  # noqa: E402
+from .arrays.meshes import set_mesh as set_mesh  # noqa: E402
 from .arrays.placement import block_until_ready as block_until_ready  # noqa: E402
 from .arrays.placement import default_device as default_device  # noqa: E402
 from .arrays.placement import device_get as device_get  # noqa: E402
@@ -62,6 +70,7 @@ from .environment import process_count as process_count  # noqa: E402
 from .environment import process_index as process_index  # noqa: E402
 from .environment import process_indices as process_indices  # noqa: E402
 from .environment import typeof as typeof  # noqa: E402
+from .lax.sharding import reshard as reshard  # noqa: E402
 from .numpy import key_methods as _key_methods  # noqa: E402, F401
 from .numpy import operators as _operators  # noqa: E402, F401
 from .transforms.custom_derivatives import closure_convert as closure_convert  # noqa: E402
@@ -81,6 +90,8 @@ from .transforms.differentiation import vjp as vjp  # noqa: E402
 from .transforms.rematerialization import checkpoint as checkpoint  # noqa: E402
 from .transforms.rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
 from .transforms.rematerialization import remat as remat  # noqa: E402
+from .transforms.shard_map import shard_map as shard_map  # noqa: E402
+from .transforms.shard_map import smap as smap  # noqa: E402
 from .transforms.vectorization import vmap as vmap  # noqa: E402
 from .version import __version__ as __version__  # noqa: E402
 from .version import __version_info__ as __version_info__  # noqa: E402
@@ -117,6 +128,7 @@ _LAZY = (
     "ops",
     "profiler",
     "scipy",
+    "sharding",
     "stages",
     "typing",
 )

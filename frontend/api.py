@@ -31,6 +31,10 @@ def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
         donate_argnums, donate_argnames: arguments whose memory the results may take; they cannot be used afterwards.
         keep_unused: pass arguments to the program that it does not use.
         inline: inside another compiled function, record the function's equations instead of one `jit` equation.
+        in_shardings: how the arguments are divided over devices: a sharding, or a `PartitionSpec` on the mesh in force, or a tree
+            prefix of the positional arguments made of these. An array that was put elsewhere is an error, others are moved.
+            None: as they lie.
+        out_shardings: how the results are divided; None: as it follows from the arguments.
         device, backend: where to run: a device, or the name of a platform (``"cpu"``, ``"vulkan"``, ``"cuda"``).
         max_variants: raise `TooManyVariantsError` when more signatures than this are compiled.
         tiered: answer the first calls of each signature by the reference backend (NumPy) while the program compiles in

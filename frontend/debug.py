@@ -5,12 +5,18 @@ from __future__ import annotations
 import builtins
 import logging
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quire.ir.avals import aval_of
+from quire.ir.sharding import Sharding
+from quire.ir.tracing import Tracer
+from quire.runtime.array import Array
+
 from .absent_names import module_getattr
 from .watching.callbacks import _check, bind_debug  # pyright: ignore[reportPrivateUsage]
+from .watching.sharding_pictures import picture
 
 
 def callback(
@@ -191,6 +197,54 @@ def breakpoint(
         raise TypeError(f"debug.breakpoint: unknown argument {unknown[0]!r}; the console takes stdin and stdout")
     frames, variables = user_frames(num_frames, filter_frames)
     bind_debug(Breakpoint(tuple(frames), kwargs.get("stdin"), kwargs.get("stdout")), variables, {}, ordered)
+
+
+# -- shardings --------------------------------------------------------------------------------------------------------
+
+
+def visualize_sharding(
+    shape: Sequence[int], sharding: Sharding, *, use_color: bool = True, scale: float = 1.0, min_width: int = 9,
+    max_width: int = 80, color_map: Any = None,
+) -> None:  # fmt: skip
+    """Print which devices hold which part of an array, as boxes (`jax.debug.visualize_sharding`).
+
+    Args:
+        shape: of one or two dimensions; ValueError otherwise.
+        sharding: how the array is divided.
+        use_color, color_map: without effect: the boxes have no colours.
+        scale: of the whole picture.
+        min_width, max_width: of a box.
+    """
+    builtins.print(picture(tuple(shape), sharding, scale, min_width, max_width))
+
+
+def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
+    """Print which devices hold which part of an array; options are those of `visualize_sharding`.
+
+    Raises:
+        ValueError: the array has not one or two dimensions.
+        NotImplementedError: the array is a traced value.
+
+    Follows `jax.debug.visualize_array_sharding`.
+    """
+    inspect_array_sharding(arr, callback=lambda sharding: visualize_sharding(aval_of(arr).shape, sharding, **kwargs))
+
+
+def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:
+    """Call a function with the sharding of an array (`jax.debug.inspect_array_sharding`).
+
+    Raises:
+        NotImplementedError: the array is a traced value.
+        TypeError: it is no array.
+    """
+    if isinstance(value, Tracer):
+        raise NotImplementedError(
+            "debug.inspect_array_sharding: within a compiled function the shardings of values are not known yet: return the "
+            "value and look at its sharding, or see dumpir"
+        )
+    if not isinstance(value, Array):
+        raise TypeError(f"debug.inspect_array_sharding: expected an array, got {value!r}")
+    callback(value.sharding)
 
 
 __getattr__ = module_getattr("quire.debug", globals())

@@ -12,6 +12,9 @@ from . import dtypes
 from .config import config
 from .dtypes import DType
 
+AxisNames = frozenset[Any]
+NO_AXES: AxisNames = frozenset()
+
 
 class AbstractValue:
     """Base of abstract values. Immutable, interned and compared by identity."""
@@ -22,11 +25,16 @@ class AbstractValue:
 class ShapedArray(AbstractValue):
     """An array's type: its shape, its dtype, and whether the dtype is weak (that of a Python scalar).
 
+    `vma` are the mesh axes along which the value varies: in the function of a `shard_map` with `check_vma` those along
+    which devices may hold different values; everywhere else it is empty.
+
     Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity.
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "nbytes")
-    _interned: ClassVar[dict[tuple[tuple[int, ...], DType, bool], ShapedArray]] = {}
+    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "nbytes", "vma")
+    _interned: ClassVar[dict[tuple[Any, ...], ShapedArray]] = {}
+    # Whether there has been a value that varies: programs without meshes ask nothing more.
+    any_varies: ClassVar[bool] = False
 
     shape: tuple[int, ...]
     dtype: DType
@@ -34,9 +42,12 @@ class ShapedArray(AbstractValue):
     ndim: int
     size: int
     nbytes: int
+    vma: AxisNames
 
-    def __new__(cls, shape: tuple[int, ...], dtype: DType, weak_type: bool = False) -> ShapedArray:
-        key = (shape, dtype, weak_type)
+    def __new__(
+        cls, shape: tuple[int, ...], dtype: DType, weak_type: bool = False, vma: AxisNames = NO_AXES
+    ) -> ShapedArray:
+        key: tuple[Any, ...] = (shape, dtype, weak_type, vma) if vma else (shape, dtype, weak_type)
         self = cls._interned.get(key)
         if self is None:
             shape = tuple(int(n) for n in shape)
@@ -47,39 +58,50 @@ class ShapedArray(AbstractValue):
             self.ndim = len(shape)
             self.size = math.prod(shape)
             self.nbytes = self.size * dtype.itemsize
-            self = cls._interned.setdefault((shape, dtype, self.weak_type), self)
+            self.vma = vma
+            if vma:
+                ShapedArray.any_varies = True
+                self = cls._interned.setdefault((shape, dtype, self.weak_type, vma), self)
+            else:
+                self = cls._interned.setdefault((shape, dtype, self.weak_type), self)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ShapedArray, (self.shape, self.dtype, self.weak_type))
+        return (ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma))
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({self.short()}{weak})"
 
     def short(self) -> str:
-        """The printed form: ``f32[8,3]``; a star marks a weak type: ``f32[]*`` is left to the printer."""
-        return f"{dtypes.SHORT[self.dtype]}[{','.join(map(str, self.shape))}]"
+        """The printed form: ``f32[8,3]``; ``f32[8,3]{V:x,y}`` if it varies along x and y. The printer marks weak types."""
+        varies = f"{{V:{','.join(sorted(map(str, self.vma)))}}}" if self.vma else ""
+        return f"{dtypes.SHORT[self.dtype]}[{','.join(map(str, self.shape))}]{varies}"
 
     def update(
-        self, shape: tuple[int, ...] | None = None, dtype: DType | None = None, weak_type: bool | None = None
+        self,
+        shape: tuple[int, ...] | None = None,
+        dtype: DType | None = None,
+        weak_type: bool | None = None,
+        vma: AxisNames | None = None,
     ) -> ShapedArray:
         """This aval with some of its properties replaced."""
         return ShapedArray(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
+            self.vma if vma is None else vma,
         )
 
     def strong(self) -> ShapedArray:
         """This aval without the weak type."""
-        return ShapedArray(self.shape, self.dtype) if self.weak_type else self
+        return ShapedArray(self.shape, self.dtype, False, self.vma) if self.weak_type else self
 
     def tangent(self) -> ShapedArray:
         """The aval of tangents: itself for inexact dtypes, float0 of the same shape for the others."""
         if dtypes.is_inexact(self.dtype):
             return self.strong()
-        return ShapedArray(self.shape, dtypes.float0)
+        return ShapedArray(self.shape, dtypes.float0, False, self.vma)
 
 
 class HasAval:
@@ -118,6 +140,7 @@ class AbstractToken(AbstractValue):
     """The type of the token that orders effects; it holds no data."""
 
     __slots__ = ()
+    vma: ClassVar[AxisNames] = NO_AXES
 
     def __repr__(self) -> str:
         return "AbstractToken()"

@@ -26,12 +26,18 @@ class Options:
     default_matmul_precision: str | None = field(default=None, metadata={"traced": True})
     default_prng_impl: str = field(default="threefry2x32", metadata={"traced": True})
     default_device: Any = field(default=None, metadata={"traced": True})
+    # The mesh in force (`set_mesh`): with devices, or without.
+    mesh: Any = field(default=None, metadata={"traced": True})
+    # The mesh of a `with` block of its own, on which only `with_sharding_constraint` reads specs, as in JAX.
+    block_mesh: Any = field(default=None, metadata={"traced": True})
     debug_nans: bool = field(default=False, metadata={"traced": True})
     debug_infs: bool = field(default=False, metadata={"traced": True})
     disable_jit: bool = field(default=False, metadata={"traced": True})
     debug_key_reuse: bool = field(default=False, metadata={"traced": True})
     # Values of `make_user_context` that differ from their defaults.
     user_context: tuple[Any, ...] = field(default=(), metadata={"traced": True})
+    # How many devices the CPU is to be; None: QUIRE_NUM_CPU_DEVICES, or 1.
+    num_cpu_devices: int | None = None
     check_tracer_leaks: bool = False
     verify_each: bool = False
     # Each newly compiled program is compared with the reference backend at its first call.

@@ -25,9 +25,12 @@ from .errors import ParseError
 from .jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from .primitive import PRIMITIVES, Primitive
 from .printer import DTYPE_NAMES, RESERVED
+from .sharding import UNCONSTRAINED, AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from .source import Source
 
-PARAM_CLASSES: dict[str, type] = {}
+PARAM_CLASSES: dict[str, type] = {
+    "AbstractMesh": AbstractMesh, "AxisType": AxisType, "NamedSharding": NamedSharding, "P": PartitionSpec,
+}  # fmt: skip
 """Classes of parameters by the name under which they are printed, besides those a primitive's module knows."""
 
 
@@ -78,6 +81,7 @@ _LEXER = re.compile(
     re.VERBOSE,
 )
 _SOURCE = re.compile(r"#\s*(?P<file>.+):(?P<line>\d+) \((?P<function>[^\[\]]*)\)(?: \[(?P<scope>.*)\])?\s*$")
+_WORDS: Mapping[str, Any] = {"None": None, "True": True, "False": False, "UNCONSTRAINED": UNCONSTRAINED}
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -259,7 +263,15 @@ class _Parser:
             shape.append(self.integer("a dimension"))
             if not self.at("]"):
                 self.expect(",", "or ']' after a dimension")
-        return ShapedArray(tuple(shape), dtype, self.accept("*"))
+        vma: list[str] = []
+        if self.accept("{"):
+            self.expect("V", "after '{' of a type: the mesh axes along which it varies, as in {V:x}")
+            self.expect(":", "after V")
+            while not self.accept("}"):
+                vma.append(self.take().text)
+                if not self.at("}"):
+                    self.expect(",", "or '}' after a mesh axis")
+        return ShapedArray(tuple(shape), dtype, self.accept("*"), frozenset(vma))
 
     def integer(self, what: str) -> int:
         t = self.take()
@@ -492,8 +504,8 @@ class _Parser:
             self.take()
             self.aval()
             return np.bool_(word == "True")
-        if word in ("None", "True", "False"):
-            return {"None": None, "True": True, "False": False}[word]
+        if word in _WORDS:
+            return _WORDS[word]
         after = self.next.text if self.next.start == t.end else ""  # directly behind the word
         if after == "." and self.peek().kind == "word":
             return self.enum_value(p, t)
@@ -534,7 +546,7 @@ class _Parser:
         return cls[member.text]
 
     def call_value(self, p: Primitive, t: _Token) -> Any:
-        """``ClassName(field=value, ...)``, ``set(...)`` or ``primitive(name)``."""
+        """``ClassName(value, ..., field=value, ...)``, ``set(...)`` or ``primitive(name)``."""
         self.expect("(", "after a class name")
         if t.text == "primitive":
             inner = self.primitive()
@@ -543,16 +555,22 @@ class _Parser:
         if t.text == "set":
             return frozenset(self.tuple_or_complex(p, t))
         cls = self.find_class(p, t)
+        values: list[Any] = []
         fields: dict[str, Any] = {}
         while not self.accept(")"):
-            name = self.take()
-            self.expect("=", f"after the field name {name.text}")
-            fields[name.text] = self.value(p)
+            if self.next.kind == "word" and self.peek().text == "=":
+                name = self.take()
+                self.take()
+                fields[name.text] = self.value(p)
+            elif fields:
+                self.fail(f"expected a field name=value of {t.text}, found {self.next}")
+            else:
+                values.append(self.value(p))
             if not self.at(")"):
                 self.expect(",", "or ')' after a field")
         make: Callable[..., Any] = cls
         try:
-            return make(**fields)
+            return make(*values, **fields)
         except (TypeError, ValueError) as error:
             self.fail(f"{t.text} cannot be made of these fields: {error}", t)
 

@@ -19,8 +19,8 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from .avals import ShapedArray
-from .jaxpr import NO_EFFECTS, Effects
+from .avals import NO_AXES, ShapedArray
+from .jaxpr import NO_EFFECTS, Effects, has_nested
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,6 +116,19 @@ class Primitive:
         return found
 
     def _infer(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
+        if ShapedArray.any_varies and self.joins_varying(params):
+            # What is computed of values varies along all axes along which one of them does.
+            vma = NO_AXES.union(*(a.vma for a in avals))
+            if vma:
+                out = self._typed([a.update(vma=NO_AXES) for a in avals], params)
+                return tuple(a.update(vma=a.vma | vma) for a in out)
+        return self._typed(avals, params)
+
+    def joins_varying(self, params: Mapping[str, Any]) -> bool:
+        """Whether results vary along the axes of all operands: not for collectives, nor where a nested jaxpr says it."""
+        return self.family != "collectives" and self.name != "custom_lin" and not has_nested(params)
+
+    def _typed(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
         out = self.type_rule(*avals, **params)
         return tuple(out) if self.multiple_results else (out,)
 

@@ -21,9 +21,10 @@ from . import dtypes
 from .avals import AbstractValue, ShapedArray
 from .jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var, nested_jaxprs
 from .primitive import Primitive
+from .sharding import UNCONSTRAINED, AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 # Words that no variable is called and that a string parameter is quoted for.
-RESERVED = frozenset(("in", "let", "lambda", "inf", "nan", "infj", "nanj", "True", "False", "None"))
+RESERVED = frozenset(("in", "let", "lambda", "inf", "nan", "infj", "nanj", "True", "False", "None", "UNCONSTRAINED"))
 DTYPE_NAMES: Mapping[str, dtypes.DType] = {("float0" if d == dtypes.float0 else d.name): d for d in dtypes.SHORT}
 _WORD = re.compile(r"[A-Za-z_]\w*|<lambda>")
 
@@ -109,7 +110,7 @@ def value_to_str(value: Any) -> str:
 
 @functools.cache
 def aval_to_str(aval: AbstractValue) -> str:
-    """``f32[8,3]``, with a star if weak: ``f32[]*``."""
+    """``f32[8,3]``, with a star if weak: ``f32[]*``; ``f32[8]{V:x}`` if it varies along a mesh axis."""
     if isinstance(aval, ShapedArray):
         return aval.short() + ("*" if aval.weak_type else "")
     return getattr(aval, "short", aval.__repr__)()
@@ -346,11 +347,30 @@ class _Printer:
         if isinstance(x, frozenset):
             members: Iterable[Any] = value
             return f"set({', '.join(sorted(map(self.flat_value, members)))})"
+        if isinstance(x, PartitionSpec | NamedSharding | AbstractMesh | Mesh):
+            return self.sharding(x)
+        if x is UNCONSTRAINED:
+            return "UNCONSTRAINED"
         fields = _fields(value)
         if fields is not None:
             inside = ", ".join(f"{k}={' '.join(self.value(v, 10**9))}" for k, v in fields.items())
             return f"{type(value).__name__}({inside})"
         return f"<{_qualified(value)}>"
+
+    def sharding(self, x: PartitionSpec | NamedSharding | AbstractMesh | Mesh) -> str:
+        """A mesh is shown without its devices: programs that differ in them only are one program."""
+        if isinstance(x, PartitionSpec):
+            parts = [self.flat(p) for p in x.partitions]
+            parts += [f"{n}={self.flat(s)}" for n, s in (("unreduced", x.unreduced), ("reduced", x.reduced)) if s]
+            return f"P({', '.join(parts)})"
+        if isinstance(x, NamedSharding):
+            return f"NamedSharding(mesh={self.sharding(x.mesh)}, spec={self.sharding(x.spec)})"
+        axes = (x.axis_sizes, x.axis_names, x.axis_types)
+        return f"AbstractMesh({', '.join(map(self.flat, axes))})"
+
+    def flat(self, x: Any) -> str:
+        """A value on one line, tuples among them."""
+        return " ".join(self.value(x, 10**9))
 
 
 def _fields(x: Any) -> Params | None:

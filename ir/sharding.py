@@ -11,11 +11,14 @@ import enum
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
+from .config import config
 from .errors import DuplicateSpecError, IndivisibleError
 
 AxisName = Any
@@ -305,6 +308,10 @@ class AbstractMesh(_Axes):
         )
 
 
+# The blocks of meshes that this context is in, the innermost last.
+_entered: ContextVar[tuple[AbstractContextManager[None], ...]] = ContextVar("quire_meshes", default=())
+
+
 class Mesh(_Axes):
     """A grid of devices with named axes.
 
@@ -343,14 +350,26 @@ class Mesh(_Axes):
         return self._hash
 
     def __repr__(self) -> str:
-        types = _types_text(self.axis_types)
-        return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, axis_types={types})"
+        types = "" if self.empty else f", axis_types={_types_text(self.axis_types)}"
+        return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}{types})"
 
     def __str__(self) -> str:
         return f"Mesh({self._described()})"
 
     def __reduce__(self) -> Any:
         return Mesh, (self.devices, self.axis_names, self.axis_types)
+
+    def __enter__(self) -> Mesh:
+        """For a block, `with_sharding_constraint` takes a PartitionSpec for a sharding on this mesh; `set_mesh` does more."""
+        block = config.override(block_mesh=self)
+        block.__enter__()
+        _entered.set((*_entered.get(), block))
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        *others, block = _entered.get()
+        _entered.set(tuple(others))
+        block.__exit__(*exc)
 
     @cached_property
     def abstract_mesh(self) -> AbstractMesh:

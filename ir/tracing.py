@@ -15,10 +15,10 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from . import errors
-from .avals import HasAval, ShapedArray, aval_of
+from .avals import NO_AXES, HasAval, ShapedArray, aval_of
 from .config import config
 from .jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Effects, Eqn, Jaxpr, Literal, Params, Var
-from .primitive import Primitive
+from .primitive import Primitive, find_primitive
 from .source import Source, current_source, is_internal, where
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -234,6 +234,8 @@ class Trace:
         self, p: Primitive, inputs: Sequence[Atom], params: Params, source: Source | None = None
     ) -> tuple[Var, ...]:
         """Append an equation and return its output variables."""
+        if ShapedArray.any_varies:
+            inputs = self._vary_alike(p, inputs, params, source)
         try:
             avals = p.infer([a.aval for a in inputs], params)
         except (TypeError, ValueError) as error:
@@ -244,6 +246,23 @@ class Trace:
         eqn = Eqn(p, inputs, outputs, params, effects, source or current_source(2))
         self.eqns.append(eqn)
         return outputs
+
+    def _vary_alike(
+        self, p: Primitive, inputs: Sequence[Atom], params: Params, source: Source | None
+    ) -> Sequence[Atom]:
+        """Operands that vary along the same mesh axes: those that vary along fewer are cast, so that derivatives sum."""
+        if len(inputs) < 2 or all(a.aval.vma == inputs[0].aval.vma for a in inputs) or not p.joins_varying(params):
+            return inputs
+        vma = NO_AXES.union(*(a.aval.vma for a in inputs))
+        cast = find_primitive("pvary")
+
+        def alike(a: Atom) -> Atom:
+            missing = vma - a.aval.vma
+            if not missing or isinstance(a, Literal):  # a number has no derivative
+                return a
+            return self.record(cast, [a], {"axes": tuple(sorted(missing, key=str))}, source)[0]
+
+        return [alike(a) for a in inputs]
 
     def bind(self, p: Primitive, args: Sequence[Any], params: Params) -> Any:
         """Record an equation; returns the tracers of its results, or the one tracer."""

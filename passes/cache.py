@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
+from quire.ir.axes import axes_key
 from quire.ir.config import config
 from quire.ir.tracing import Tracer
 
@@ -26,8 +27,8 @@ def clear_transforms() -> None:
 def cached_transform(size: int = 1024) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: remember the results of a transformation by its arguments (jaxprs are equal up to names).
 
-    The options that change what a trace records are part of the key. A result whose attribute `captured` holds
-    traced values is not kept, since those belong to the trace that is going on. Safe for threads.
+    The options that change what a trace records, and the named axes in scope, are part of the key. A result whose attribute
+    `captured` holds traced values is not kept, since those belong to the trace that is going on. Safe for threads.
     """
 
     def decorate(f: Callable[P, R]) -> Callable[P, R]:
@@ -36,7 +37,7 @@ def cached_transform(size: int = 1024) -> Callable[[Callable[P, R]], Callable[P,
         _clearers.append(entries.clear)
 
         def transform(*args: P.args, **kwargs: P.kwargs) -> R:
-            key = (args, tuple(sorted(kwargs.items())), config.options.trace_key)
+            key = (args, tuple(sorted(kwargs.items())), config.options.trace_key, axes_key())
             with lock:
                 found = entries.get(key)
                 if found is not None:

@@ -14,6 +14,7 @@ from typing import Any
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls, control_flow
+from quire.ir.primitives.shard_map import shard_map_p
 
 from .base import Pass, PassContext, register_pass
 from .cache import cached_transform
@@ -161,6 +162,19 @@ def _call(eqn: Eqn, used: Mask, context: PassContext) -> Eqn:
     donated = eqn.params.get("donated_invars")
     if donated is not None and not all(keep):
         new["donated_invars"] = tuple(_select(donated, keep))
+    return _rebuilt(eqn, _select(eqn.inputs, keep), _select(eqn.outputs, used), new)
+
+
+@_rule(shard_map_p)
+def _shard_map(eqn: Eqn, used: Mask, context: PassContext) -> Eqn:
+    body: ClosedJaxpr = eqn.params["jaxpr"]
+    keep = _needs(body, used, context)
+    new = dict(eqn.params)
+    new["jaxpr"] = _narrow(body, used, keep, context)
+    if not all(keep):
+        new["in_specs"] = tuple(_select(eqn.params["in_specs"], keep))
+    if not all(used):
+        new["out_specs"] = tuple(_select(eqn.params["out_specs"], used))
     return _rebuilt(eqn, _select(eqn.inputs, keep), _select(eqn.outputs, used), new)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, subst_eqn
 from quire.ir.primitives import calls, elementwise
+from quire.ir.primitives.sharding import sharding_constraint_p
 
 from .base import Pass, PassContext, register_pass
 from .rewriting import copy_eqns, transform_nested, with_params
@@ -19,7 +20,7 @@ class Inline(Pass):
 
     Options:
         derivatives: also calls that only matter to transformations: custom_jvp_call, custom_vjp_call, custom_vmap_call,
-            name, and checkpoint where it does not hold a backward pass apart from the forward one.
+            name, sharding_constraint, and checkpoint where it does not hold a backward pass apart from the forward one.
     """
 
     name = "inline"
@@ -56,7 +57,8 @@ class Inline(Pass):
                 results = copy_eqns(body.jaxpr, operands, {}, lambda e: add(subst_eqn(e, env)), eqn)
                 for v, a in zip(eqn.outputs, results, strict=True):
                     env[v] = env.get(a, a) if isinstance(a, Var) else a
-            elif self.derivatives and eqn.primitive is calls.name_p:
+            elif self.derivatives and (eqn.primitive is calls.name_p or eqn.primitive is sharding_constraint_p):
+                # What it says matters to transformations and to partitioning, which come before.
                 changed = True
                 env[eqn.outputs[0]] = eqn.inputs[0]
             else:

@@ -9,16 +9,20 @@ class and to the tracer alike.
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from quire.ir.avals import HasAval, ShapedArray
+from quire.ir.sharding import Sharding
 
 from . import buffers
 from .buffers import COPY_BELOW, shares_memory, to_numpy
-from .devices import Device, devices
+from .devices import Device, first_cpu
+from .placements import Placement, devices_of, sharding_of
+from .shards import Shard, shards_of
 
 Host = np.ndarray[Any, Any]
 
@@ -36,7 +40,7 @@ class Array(HasAval):
     _signature: Any
     _host: Host | None  # the elements as a NumPy array that nobody writes
     _view: Any | None  # the elements as a HAL buffer view
-    _device: Any  # a runtime Device; None for the default CPU device
+    _device: Any  # a Device, or a Placement over several; None for the default CPU device
     _shared: bool  # whether another Array may hold the same buffer: then it cannot be donated
     __array_priority__ = 100
 
@@ -54,12 +58,17 @@ class Array(HasAval):
 
     @property
     def device(self) -> Any:
-        """The device that holds the elements."""
-        return device_of(self)
+        """The device that holds the elements; of an array on several devices its sharding."""
+        return self._device.sharding if type(self._device) is Placement else device_of(self)
+
+    @property
+    def sharding(self) -> Sharding:
+        """Which part of the array each device holds."""
+        return sharding_of(self._device)
 
     def devices(self) -> set[Any]:
         """The set of devices that hold the elements."""
-        return {self.device}
+        return set(devices_of(self._device))
 
     @property
     def committed(self) -> bool:
@@ -74,13 +83,32 @@ class Array(HasAval):
     @property
     def is_fully_replicated(self) -> bool:
         """Whether each of the array's devices holds all of the elements."""
-        return True
+        return type(self._device) is not Placement or self._device.sharding.is_fully_replicated
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of the array on the devices of this process."""
+        self._check_alive()
+        return shards_of(self.sharding, self.aval.shape, functools.partial(part_of, self))
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts of the array on all of its devices."""
+        return self.addressable_shards
 
     def addressable_data(self, index: int) -> Array:
-        """The part of the array on its `index`-th device of this process: all of it. Raises IndexError unless that is 0."""
-        if index != 0:
-            raise IndexError(f"Array.addressable_data: index {index} is out of range, the array lies on 1 device")
-        return self
+        """The part of the array on its `index`-th device of this process. Raises IndexError where there are not so many."""
+        self._check_alive()
+        devices = devices_of(self._device)
+        if not -len(devices) <= index < len(devices):
+            raise IndexError(
+                f"Array.addressable_data: index {index} is out of range, the array lies on {len(devices)} "
+                f"device{'s' * (len(devices) > 1)}"
+            )
+        if type(self._device) is not Placement:
+            return self
+        device, part = list(self.sharding.devices_indices_map(self.aval.shape).items())[index]
+        return part_of(self, device, part)
 
     def block_until_ready(self) -> Array:
         """Wait until the elements have been computed; returns the array."""
@@ -162,7 +190,8 @@ class Array(HasAval):
             raise TypeError("iteration over a 0-d array")
         value = host_value(self)
         row = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
-        return iter([from_numpy(value[i, ...], row, self._device) for i in range(aval.shape[0])])
+        place = None if type(self._device) is Placement else self._device
+        return iter([from_numpy(value[i, ...], row, place) for i in range(aval.shape[0])])
 
     def __reversed__(self) -> Iterator[Any]:
         return iter(list(self)[::-1])
@@ -292,14 +321,33 @@ def from_view(view: Any, aval: ShapedArray, device: Any = None) -> Array:
     return self
 
 
-def default_device() -> Device:
-    """The device that `_device` None means: the first CPU device."""
-    return devices("cpu")[0]
+default_device = first_cpu  # the device that `_device` None means
 
 
 def device_of(a: Array) -> Device:
-    """Where the array lives."""
-    return default_device() if a._device is None else a._device
+    """Where the array lives; for one on several devices the one that simulates them."""
+    place = a._device
+    return default_device() if place is None else place.base if type(place) is Placement else place
+
+
+def memory_of(a: Array) -> Device:
+    """The device whose memory holds the elements."""
+    return default_device() if a._device is None else a._device.base
+
+
+def part_of(a: Array, device: Device, index: tuple[slice, ...]) -> Array:
+    """A part of an array as an array on one device."""
+    part = host_value(a)[index] if index else host_value(a)
+    return from_numpy(part, ShapedArray(part.shape, a.aval.dtype, a.aval.weak_type), device)
+
+
+def placed(a: Array, place: Any) -> Array:
+    """The same elements in the same memory as an array of another place in that memory; neither may be donated."""
+    a._shared = True
+    out = from_numpy(a._host, a.aval, place)  # type: ignore[arg-type]
+    out._view = a._view
+    out._shared = True
+    return out
 
 
 def own_device(device: Device) -> Device | None:
@@ -316,7 +364,7 @@ def host_value(a: Array) -> np.ndarray[Any, Any]:
     if host is None:
         if a._view is None:
             raise_deleted(a)
-        host = a._host = to_numpy(a._view, device_of(a), a.aval.dtype, a.aval.shape)
+        host = a._host = to_numpy(a._view, memory_of(a), a.aval.dtype, a.aval.shape)
     return host
 
 
@@ -326,13 +374,14 @@ def peek(a: Array) -> np.ndarray[Any, Any]:
     if host is None:
         if a._view is None:
             raise_deleted(a)
-        host = to_numpy(a._view, device_of(a), a.aval.dtype, a.aval.shape)
+        host = to_numpy(a._view, memory_of(a), a.aval.dtype, a.aval.shape)
     return host
 
 
 def device_view(a: Array, device: Device) -> Any:
     """The elements as a buffer view on `device`, kept for later calls where that is the array's own device."""
-    own = device_of(a)
+    own = memory_of(a)
+    device = device.base
     if a._view is not None and own is device:
         return a._view
     if a._host is None and a._view is None:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from quire.backends.targets import Target, VulkanFacts, get_target, vulkan_target_of
 from quire.ir import environment
+from quire.ir.config import config
 from quire.ir.errors import size_text
 from quire.runtime.compile_cache import parse_size
 
@@ -98,14 +99,19 @@ class Device:
         process_index: the process it belongs to.
         device_kind: the hardware's name.
         is_host: whether its memory is the process' own memory.
+        base: the device whose memory and programs are its own: itself but for simulated devices, of which there are as many
+            as one asks for on one CPU.
     """
 
     __slots__ = (
-        "_hal", "_hal_id", "_hal_modules", "_lock", "_memory", "device_kind", "id", "is_host", "platform",
+        "_hal", "_hal_id", "_hal_modules", "_lock", "_memory", "base", "device_kind", "id", "is_host", "platform",
         "process_index",
     )  # fmt: skip
 
-    def __init__(self, platform: str, id: int, hal_id: int, device_kind: str, process_index: int = 0) -> None:
+    def __init__(
+        self, platform: str, id: int, hal_id: int, device_kind: str, process_index: int = 0, base: Device | None = None
+    ) -> None:
+        self.base: Device = self if base is None else base
         self.platform = platform
         self.is_host = platform == "cpu"
         self.id = id
@@ -131,6 +137,8 @@ class Device:
 
     def hal(self, mode: Mode = "sync") -> Any:
         """IREE's HalDevice. A CPU device has one for each mode; both accept the buffers of the other."""
+        if self.base is not self:
+            return self.base.hal(mode)
         driver = _DRIVERS[self.platform][mode]
         found = self._hal.get(driver)
         if found is None:
@@ -145,6 +153,8 @@ class Device:
 
     def hal_module(self, mode: Mode = "sync") -> Any:
         """The VM module "hal" bound to this device, shared by all programs."""
+        if self.base is not self:
+            return self.base.hal_module(mode)
         driver = _DRIVERS[self.platform][mode]
         found = self._hal_modules.get(driver)
         if found is None:
@@ -156,6 +166,8 @@ class Device:
     @property
     def memory(self) -> tuple[Any, Any]:
         """The HalDevice and the HalAllocator that arrays of this device come from."""
+        if self.base is not self:
+            return self.base.memory
         if self._memory is None:
             hal = self.hal("sync")
             self._memory = hal, hal.allocator
@@ -167,9 +179,12 @@ class Device:
         return self.memory[1]
 
     def memory_stats(self) -> dict[str, int]:
-        """Bytes in use, at peak, and allocated in total by this device's allocators, cached memory included."""
+        """Bytes in use, at peak, and allocated in total by this device's allocators, cached memory included.
+
+        Simulated devices have one memory, and each gives the whole of it.
+        """
         in_use = peak = total = 0
-        for hal in self._hal.values():
+        for hal in self.base._hal.values():
             statistics = hal.allocator.statistics
             for kind in ("host", "device"):
                 allocated, freed = statistics[f"{kind}_bytes_allocated"], statistics[f"{kind}_bytes_freed"]
@@ -179,7 +194,7 @@ class Device:
 
     def trim(self) -> None:
         """Gives cached memory back to the system."""
-        for hal in self._hal.values():
+        for hal in self.base._hal.values():
             hal.allocator.trim()
 
     def __repr__(self) -> str:
@@ -210,6 +225,8 @@ def _vulkan_target(hal_id: int, named: str | None) -> Target:
 
 
 def _device(platform: str, id: int) -> Device:
+    if platform == "cpu":
+        return _cpu_devices(id + 1)[id]
     return devices(platform)[id]
 
 
@@ -227,17 +244,45 @@ def _cpu_kind() -> str:
 
 
 def _cpu_count() -> int:
+    """How many devices the CPU is: `config.num_cpu_devices`, or QUIRE_NUM_CPU_DEVICES, or 1."""
+    asked = config.options.num_cpu_devices
+    return _cpu_count_of_environment() if asked is None else asked
+
+
+@functools.cache
+def _cpu_count_of_environment() -> int:
     text = environment.NUM_CPU_DEVICES.text() or "1"
     if not text.isdigit() or int(text) < 1:
         raise ValueError(f"QUIRE_NUM_CPU_DEVICES={text}: expected a number of devices, 1 or more")
     return int(text)
 
 
-@functools.cache
+_cpus: list[Device] = []
+_cpus_lock = threading.Lock()
+
+
+def first_cpu() -> Device:
+    """The first CPU device: the one on which all others are simulated."""
+    return _cpus[0] if _cpus else _cpu_devices(1)[0]
+
+
+def _cpu_devices(count: int) -> tuple[Device, ...]:
+    """So many devices on one CPU. They are made once: the first ones are the same however many are asked for."""
+    with _cpus_lock:
+        if not _cpus:
+            _cpus.append(Device("cpu", 0, 0, _cpu_kind()))
+        first = _cpus[0]
+        _cpus.extend(Device("cpu", i, 0, first.device_kind, 0, first) for i in range(len(_cpus), count))
+        return tuple(_cpus[:count])
+
+
 def _platform_devices(platform: str) -> tuple[Device, ...]:
-    if platform == "cpu":
-        kind = _cpu_kind()
-        return tuple(Device("cpu", i, 0, kind) for i in range(_cpu_count()))
+    """The devices of a platform; RuntimeError where there is none."""
+    return _cpu_devices(_cpu_count()) if platform == "cpu" else _accelerators(platform)
+
+
+@functools.cache
+def _accelerators(platform: str) -> tuple[Device, ...]:
     try:
         found = _driver(_DRIVERS[platform]["sync"]).query_available_devices()
     except Exception as error:

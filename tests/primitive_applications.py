@@ -27,9 +27,12 @@ from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import random as rn
 from quire.ir.primitives import reductions as rd
+from quire.ir.primitives import sharding as sh
 from quire.ir.primitives import sorting as so
 from quire.ir.primitives import structural as st
 from quire.ir.primitives import windows as wn
+from quire.ir.sharding import AbstractMesh, NamedSharding
+from quire.ir.sharding import PartitionSpec as P
 from quire.ir.tracing import eval_jaxpr, trace_flat
 
 Value = Any
@@ -387,9 +390,16 @@ def _others() -> None:
     add("threefry2x32", rn.threefry2x32_p.bind, np.uint32(3), np.uint32(7), bits, bits + 1, order=0)
 
 
+def _shardings() -> None:
+    mesh = AbstractMesh((2, 3), ("x", "y"))
+    for spec in (P("x"), P(("x", "y"), None), P(None, P.UNCONSTRAINED)):
+        sharding = NamedSharding(mesh, spec)
+        add(f"sharding_constraint {spec}", lambda x, s=sharding: sh.sharding_constraint(x, s), V)
+
+
 for _family in (
     _elementwise, _structural, _reductions, _windows, _contractions, _indexing, _sorting, _calls, _control_flow,
-    _linear_algebra, _others,
+    _linear_algebra, _others, _shardings,
 ):  # fmt: skip
     with config.override(enable_x64=True):
         _family()

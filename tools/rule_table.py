@@ -12,12 +12,13 @@ from pathlib import Path
 import quire.backends.reference
 import quire.backends.stablehlo
 import quire.passes.ad
-import quire.passes.batching  # noqa: F401
+import quire.passes.batching
+import quire.passes.partition  # noqa: F401
 from quire.ir.primitive import PRIMITIVES, RULE_TABLES, Primitive
 from quire.ir.primitives import FAMILIES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "primitives.md"
-COLUMNS = ("reference", "stablehlo", "jvp", "transpose", "batching")
+COLUMNS = ("reference", "stablehlo", "jvp", "transpose", "batching", "factors")
 
 
 def gaps(columns: tuple[str, ...] = COLUMNS) -> list[str]:

@@ -172,6 +172,7 @@ _FORWARDED = frozenset(
         "device",
         "devices",
         "committed",
+        "sharding",
         "is_fully_addressable",
         "is_fully_replicated",
         "is_deleted",

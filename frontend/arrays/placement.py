@@ -8,15 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from quire.ir.avals import aval_of
+from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.primitives.elementwise import copy_p
+from quire.ir.primitives.sharding import sharding_constraint
+from quire.ir.sharding import NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
-from quire.runtime.array import Array, device_of, device_view, from_numpy, from_view, host_value, own_device
+from quire.runtime.array import (
+    Array,
+    device_view,
+    from_numpy,
+    from_view,
+    host_value,
+    memory_of,
+    own_device,
+    placed,
+)
 from quire.runtime.devices import Device, devices
+from quire.runtime.placements import Placement, placement_of
 
 from .. import tree_util
+from .meshes import as_sharding, is_sharding
 
 
 def as_device(device: Device | str | None) -> Device:
@@ -40,27 +53,98 @@ def as_device(device: Device | str | None) -> Device:
 def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: bool | None = None) -> Any:
     """Copy a pytree of arrays to a device (the default one when None).
 
-    `device` is a `Device` or the name of a platform. An array that is there already is returned as it is.
+    `device` is a `Device`, the name of a platform, a sharding, a `PartitionSpec` on the mesh in force, or a pytree of these,
+    whose structure is a prefix of that of x. An array that is there already is returned as it is.
+
+    Raises:
+        IndivisibleError: a dimension is no multiple of the number of parts into which a sharding divides it.
+        ValueError: an array has fewer dimensions than its spec entries, or a spec is given and no mesh is in force.
     """
-    target = as_device(device)
-
-    def put(leaf: Any) -> Any:
-        if isinstance(leaf, Tracer):
-            return copy_p.bind(leaf)
-        aval = aval_of(leaf)
-        if type(leaf) is Array:
-            if device_of(leaf) is target:
-                return leaf
-            return from_view(device_view(leaf, target), aval, own_device(target))
-        value = np.array(leaf, dtype=aval.dtype)
-        value.setflags(write=False)
-        array = from_numpy(value, aval, own_device(target))
-        if not target.is_host:
-            device_view(array, target)
-        return array
-
     leaves, tree = tree_util.flatten_arrays(x)
-    return tree_util.tree_unflatten(tree, [put(leaf) for leaf in leaves])
+    if is_sharding(device):
+        return tree_util.tree_unflatten(tree, [_put(leaf, device) for leaf in leaves])
+    return tree_util.tree_unflatten(tree, list(map(_put, leaves, sharding_leaves(device, x, "device_put"))))
+
+
+def _put(leaf: Any, where: Any) -> Any:
+    if isinstance(where, Sharding | PartitionSpec):
+        return put_sharded(leaf, as_sharding(where, "device_put"))
+    target = as_device(where)
+    if isinstance(leaf, Tracer):
+        return copy_p.bind(leaf)
+    aval = aval_of(leaf)
+    # One CPU device is where arrays are anyway; among several the user has chosen one.
+    place = target if where is not None and len(devices("cpu")) > 1 else own_device(target)
+    if type(leaf) is Array:
+        if leaf._device is place or where is None and type(leaf._device) is Placement:
+            return leaf
+        if memory_of(leaf) is target.base:
+            return placed(leaf, place)
+        return from_view(device_view(leaf, target), aval, place)
+    array = from_numpy(_host_copy(leaf, aval), aval, place)
+    if not target.is_host:
+        device_view(array, target)
+    return array
+
+
+def put_sharded(leaf: Any, sharding: Sharding, what: str = "device_put args") -> Any:
+    """An array or traced value with a sharding. Raises as `device_put` does."""
+    aval = aval_of(leaf)
+    check_divides(sharding, aval.shape, what)
+    if isinstance(leaf, Tracer):
+        return sharding_constraint(leaf, sharding) if isinstance(sharding, NamedSharding) else copy_p.bind(leaf)
+    place = placement_of(sharding)
+    if type(place) is not Placement:
+        return _put(leaf, place)
+    if type(leaf) is not Array:
+        return from_numpy(_host_copy(leaf, aval), aval, place)
+    if leaf._device is place:
+        return leaf
+    if memory_of(leaf) is place.base:
+        return placed(leaf, place)
+    return from_view(device_view(leaf, place.base), aval, place)
+
+
+def _host_copy(leaf: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+    value = np.array(leaf, dtype=aval.dtype)
+    value.setflags(write=False)
+    return value
+
+
+def check_divides(sharding: Sharding, shape: tuple[int, ...], what: str) -> None:
+    """Raise for an array that a sharding does not divide evenly; `what` names the arrays in question.
+
+    Raises:
+        IndivisibleError: a dimension is no multiple of the number of its parts.
+        ValueError: there are more entries than dimensions.
+    """
+    if not isinstance(sharding, NamedSharding):
+        return
+    try:
+        sharding.check_compatible_aval(shape)
+    except ValueError as error:
+        raise ValueError(f"One of {what} is incompatible with its sharding annotation {sharding}: {error}") from None
+    sharding.shard_shape(shape)
+
+
+def sharding_leaves(prefix: Any, x: Any, what: str) -> list[Any]:
+    """A tree prefix of shardings as one for each array of x; None where none is given.
+
+    Raises:
+        ValueError: it is no prefix of the structure of x; `what` names the argument.
+        TypeError: a leaf is no sharding.
+    """
+    for leaf in tree_util.tree_leaves(prefix, is_leaf=is_sharding):
+        if not is_sharding(leaf):
+            as_sharding(leaf, what)
+    try:
+        return tree_util.broadcast_prefix(prefix, x, tree_util.flatten_arrays)
+    except ValueError as error:
+        where = next(tree_util.structure_differences(prefix, x), None)
+        at = f" at {where[0] or 'the root'}: {where[1]}" if where else f": {error}"
+        raise ValueError(
+            f"{what}: the structure of the shardings is no prefix of that of the values; they differ{at}"
+        ) from None
 
 
 def device_get(x: Any) -> Any:

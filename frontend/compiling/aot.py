@@ -17,7 +17,9 @@ from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
+from quire.runtime.array import own_device
 from quire.runtime.devices import Device, device_of
+from quire.runtime.placements import sharding_of
 
 from .. import tree_util
 from ..arrays.shape_struct import shape_struct
@@ -25,10 +27,12 @@ from ..watching.spans import span
 from ..watching.transformations import Transformation
 from .compiler import compile_program
 from .donation import report_donation
+from .loading import Program
 from .lowering import LoweredProgram, lower
 from .memory_analysis import Allocations, MemoryAnalysis, planned_allocations
 from .request import Request
 from .running import Variant
+from .shardings import Layout, check_arguments
 from .stage_texts import Stages
 from .tracing import TracedFunction
 from .variants import Signature, VariantInfo
@@ -46,7 +50,7 @@ class Traced:
         function: the user's.
         fun_name: its name, which the program bears.
         full_name: its name with those of what it is defined in, for messages.
-        device: where it is to run.
+        layout: where it is to run, and its results are to lie.
         donated: the leaves of donated arguments.
         keep_unused: the program takes the arguments that it does not use, too.
         names: the path of each leaf.
@@ -57,10 +61,15 @@ class Traced:
     function: Callable[..., Any]
     fun_name: str
     full_name: str
-    device: Device
+    layout: Layout
     donated: tuple[int, ...]
     keep_unused: bool
     names: tuple[str, ...]
+
+    @property
+    def device(self) -> Device:
+        """Where it is to run."""
+        return self.layout.device
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -164,7 +173,7 @@ class Lowered:
         request = self.request
         self.report_donation()
         signature = Signature(
-            request.names, tuple(request.program.in_avals), (None,) * len(request.names), (), self.in_tree, ()
+            request.names, tuple(request.program.in_avals), self.traced.layout.arguments, (), self.in_tree, ()
         )
         return Compiled(self, self.compile_variant(VariantInfo(signature, "compiled ahead of time")))
 
@@ -176,21 +185,27 @@ class Lowered:
                 request.program, request.donated, request.names, self.traced.full_name, keep_unused=request.keep_unused
             )
 
-    def compile_variant(self, info: VariantInfo) -> Variant:
-        """Compile for the device, and tell `info` what it cost: what a call without a variant does, too."""
+    def compile_variant(self, info: VariantInfo, program: Program | None = None) -> Variant:
+        """Compile for the device, and tell `info` what it cost: what a call without a variant does, too.
+
+        `program` is the compiled one, where it is there already.
+        """
         t, request = self.traced, self.request
         device = t.device if request.target is t.device.target else device_of(request.target)
-        program = compile_program(request, device, self.program)
-        info.trace_seconds = t.traced.seconds
-        info.compile_seconds = program.seconds
+        known = program is not None
+        if program is None:
+            program = compile_program(request, device, self.program)
+        info.trace_seconds = 0.0 if known else t.traced.seconds
+        info.compile_seconds = 0.0 if known else program.seconds
         info.from_cache = program.cached
         info.cost = program.artifact.cost
-        if config.options.log_compiles:
+        if config.options.log_compiles and not known:
             logger.warning(
                 "%s %s in %.1f ms, traced in %.1f ms", "loaded" if program.cached else "compiled", t.full_name,
                 program.seconds * 1e3, t.traced.seconds * 1e3,
             )  # fmt: skip
-        variant = Variant(info, t.traced, program)
+        here = t.layout if device is t.device else Layout(device.base, own_device(device), None, t.layout.arguments)
+        variant = Variant(info, t.traced, program, here)
         if config.options.check:
             from .result_checks import defined_at
 
@@ -220,6 +235,18 @@ class Compiled:
         """The types of the arguments' leaves, which a call's must be."""
         return self.variant.info.signature.avals
 
+    @property
+    def input_shardings(self) -> tuple[Any, ...]:
+        """The shardings of the arguments, in their tree: positional ones, and those by keyword."""
+        shardings = [sharding_of(p) for p in self.variant.info.signature.devices]
+        return tree_util.tree_unflatten(self.in_tree, shardings)
+
+    @property
+    def output_shardings(self) -> Any:
+        """The shardings of the results, in their tree."""
+        shardings = self.variant.layout.result_shardings(self.out_tree.num_leaves)
+        return tree_util.tree_unflatten(self.out_tree, shardings)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_util.flatten_arrays((args, kwargs))
         name, want = self.lowered.traced.fun_name, self.in_avals
@@ -235,6 +262,7 @@ class Compiled:
                     f"{name} was compiled for {n}: {aval.short()}, got {got.short()}{where(current_source(2))}; "
                     "call the function itself to have it compiled for these types"
                 )
+        check_arguments(self.variant.info.signature.names, leaves, want, self.variant.info.signature.devices)
         call, options = self.variant.call, config.options
         if options.debug_nans or options.debug_infs:
             from ..watching.value_checks import checked_call

@@ -19,12 +19,14 @@ from typing import Any
 
 from quire.ir import errors
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.axes import axes_key
 from quire.ir.config import config, current_override
 from quire.ir.primitives.calls import jit_p
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, current_trace, eval_jaxpr
-from quire.runtime.array import Array, device_of, own_device
+from quire.runtime.array import Array
 from quire.runtime.devices import Device
+from quire.runtime.placements import Place
 
 from .. import tree_util
 from ..arrays.placement import as_device
@@ -36,10 +38,12 @@ from ..watching.value_checks import checked_call
 from .aot import Lowered, Traced
 from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .interim import InterimVariant
+from .loading import Program
 from .recognition import MISMATCH, Recogniser, recogniser
 from .running import Call, Variant
+from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout
 from .stage_texts import Stages
-from .tracing import TracedFunction, trace_function
+from .tracing import TracedFunction, result_paths, trace_function
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 logger = logging.getLogger("quire")
@@ -54,18 +58,21 @@ class _Known:
 
     Attributes:
         variants: by structure, signatures, static arguments and the configuration.
-        traces: by the same.
+        traces: by structure, types, static arguments and the configuration.
+        programs: by the same, and the device that runs them.
         lock: held while a variant is made.
     """
 
     variants: dict[Any, Variant | InterimVariant] = field(default_factory=dict[Any, Any])
     traces: dict[Any, TracedFunction] = field(default_factory=dict[Any, TracedFunction])
+    programs: dict[Any, Program] = field(default_factory=dict[Any, Program])
     lock: Any = field(default_factory=threading.RLock)
 
     def clear(self) -> None:
         with self.lock:
             self.variants.clear()
             self.traces.clear()
+            self.programs.clear()
 
 
 # By the function, as long as it lives, and the options. A cache, as JAX has one: `jit(f)` twice traces once.
@@ -82,6 +89,12 @@ def _known_of(f: Callable[..., Any], options: Any) -> _Known:
         return _Known()
     with _known_lock:
         return _known.setdefault(f, {}).setdefault(options, _Known())
+
+
+def _trace_key(key: Any, avals: Sequence[ShapedArray]) -> Any:
+    """What traces are told apart by: the key of a variant with types in place of signatures, which say where arrays lie."""
+    tree, _, *others = key
+    return ("traced", (tree, tuple(avals), *others))
 
 
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
@@ -110,6 +123,8 @@ class CompiledFunction:
         inline: bool = False,
         device: Any = None,
         backend: str | None = None,
+        in_shardings: Any = None,
+        out_shardings: Any = None,
         max_variants: int | None = None,
         tiered: bool = False,
     ) -> None:
@@ -130,12 +145,17 @@ class CompiledFunction:
             raise ValueError("quire.compile: give a device or a backend, not both")
         named = backend if device is None else device
         self._device: Device | None = None if named is None else as_device(named)
+        if device is not None and (in_shardings is not None or out_shardings is not None):
+            raise ValueError("quire.compile: give a device, or in_shardings and out_shardings, not both")
+        self._shardings = (
+            NOTHING_ASKED if in_shardings is None and out_shardings is None else Shardings(in_shardings, out_shardings)
+        )
         self._max_variants = max_variants
         self._tiered = tiered
         self._known = _known_of(
             f,
             (self._static_numbers, self._static_names, self._donate_numbers, self._donate_names, keep_unused,
-             self._device, max_variants, tiered),
+             self._device, self._shardings.key, max_variants, tiered),
         )  # fmt: skip
         # The shortest way: the options for which it is valid, and each known structure's recogniser with its calls.
         self._fast: tuple[Any, tuple[tuple[Recogniser, dict[Any, Call]], ...]] = (None, ())
@@ -177,10 +197,11 @@ class CompiledFunction:
         except (TypeError, OverflowError):
             check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
             raise
-        key = (tree, signatures, static, options.trace_key)
         trace = current_trace()
+        # Named axes are in scope within a trace only.
+        key = (tree, signatures, static, options.trace_key, None if trace is None else axes_key())
         if trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in leaves)):
-            return self._in_trace(key, args, kwargs, static, leaves, tree)
+            return self._in_trace(key, args, kwargs, static, (dynamic, keywords), leaves, tree)
         variant = self._known.variants.get(key)
         if variant is None:
             found = self._build(key, args, kwargs, static, leaves, tree)
@@ -190,7 +211,7 @@ class CompiledFunction:
         elif trace is None and type(variant) is Variant and not (options.profiling or options.debug_key_reuse):
             self._remember(args, kwargs, options, leaves, tree, variant.call)
         if options.debug_key_reuse:
-            traced = self._known.traces[("traced", key)]
+            traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves])]
             key_reuse.check_call(traced.jaxpr, [*traced.captured, *leaves])
         with span(self._name, "run"):
             return variant.call(leaves)
@@ -270,10 +291,13 @@ class CompiledFunction:
 
     def _in_trace(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
-        leaves: Sequence[Any], tree: Any,
+        dynamic: tuple[tuple[Any, ...], dict[str, Any]], leaves: Sequence[Any], tree: Any,
     ) -> Any:  # fmt: skip
         avals = [aval_of(x) for x in leaves]
-        return self._bind(self._traced(("traced", key), args, kwargs, static, avals, tree), leaves)
+        traced = self._traced(_trace_key(key, avals), args, kwargs, static, avals, tree)
+        if self._shardings is not NOTHING_ASKED:
+            leaves = constrained(leaves, self._shardings.of_arguments(*dynamic, len(leaves)))
+        return self._bind(traced, leaves)
 
     def _bind(self, traced: TracedFunction, leaves: Sequence[Any]) -> Any:
         values = [*traced.captured, *leaves]
@@ -283,6 +307,8 @@ class CompiledFunction:
         else:
             donated = (False,) * len(values)
             out = jit_p.bind(*values, name=self.__name__, jaxpr=traced.nested, inline=False, donated_invars=donated)
+        if self._shardings is not NOTHING_ASKED:
+            out = constrained(out, self._shardings.of_results(traced.out_tree))
         return tree_util.tree_unflatten(traced.out_tree, out)
 
     # -- building a variant
@@ -291,7 +317,6 @@ class CompiledFunction:
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
         leaves: Sequence[Any], tree: Any,
     ) -> Variant | InterimVariant | TracedFunction:  # fmt: skip
-        device = self._device_for(leaves, args, kwargs)
         with self._known.lock:
             found = self._known.variants.get(key)
             if found is not None:
@@ -299,7 +324,7 @@ class CompiledFunction:
             avals = [aval_of(x) for x in leaves]
             names = tuple(self._names(args, kwargs))
             signature = Signature(
-                names, tuple(avals), tuple(x._device if type(x) is Array else None for x in leaves),
+                names, tuple(avals), self._argument_places(args, kwargs, leaves, avals, names),
                 tuple((str(k), s.value) for k, s in static), tree, config.options.trace_key,
             )  # fmt: skip
             known = [v.info for v in self._known.variants.values()]
@@ -311,19 +336,24 @@ class CompiledFunction:
                     "Keep shapes and dtypes the same (pad), make the argument an array instead of static, or raise "
                     "max_variants"
                 )
-            traced = self._traced(("traced", key), args, kwargs, static, avals, tree)
+            trace_key = _trace_key(key, avals)
+            traced = self._traced(trace_key, args, kwargs, static, avals, tree)
             if traced.closes_over_tracers:
                 return traced
+            where_to = self._layout(traced, signature.devices, names)
             if config.options.log_compiles:
                 logger.warning("compiling %s for %s: %s", self._name, signature, info.reason)
             if config.options.explain_cache_misses and known:
                 warnings.warn(f"{self._name} is compiled anew: {info.reason}", stacklevel=3)
-            lowered = self._staged(traced, device, args, kwargs, tree, names).lower()
+            lowered = self._staged(traced, where_to, args, kwargs, tree, names).lower()
             lowered.report_donation()
             checks = config.options.debug_nans or config.options.debug_infs  # part of the key
 
             def compiled() -> Variant:
-                variant = lowered.compile_variant(info)
+                # Arrays that lie elsewhere need another variant, of the same program.
+                program_key = (trace_key, where_to.device)
+                variant = lowered.compile_variant(info, self._known.programs.get(program_key))
+                self._known.programs[program_key] = variant.program
                 if checks:
                     r = lowered.request
                     variant.call = checked_call(
@@ -331,9 +361,9 @@ class CompiledFunction:
                     )
                 return variant
 
-            if self._tiered and device.is_host and not checks:
+            if self._tiered and where_to.device.is_host and where_to.places is None and not checks:
                 r = lowered.request
-                interim = InterimVariant(r.program, traced.out_tree, r.donated, own_device(device), info)
+                interim = InterimVariant(r.program, traced.out_tree, r.donated, where_to.own, info)
                 self._known.variants[key] = interim
                 interim.start(compiled, functools.partial(self._finish, key, interim))
                 return interim
@@ -341,13 +371,13 @@ class CompiledFunction:
             return variant
 
     def _staged(
-        self, traced: TracedFunction, device: Device, args: tuple[Any, ...], kwargs: dict[str, Any], tree: Any,
+        self, traced: TracedFunction, where_to: Layout, args: tuple[Any, ...], kwargs: dict[str, Any], tree: Any,
         names: Sequence[str],
     ) -> Traced:  # fmt: skip
         """The trace as the first of the steps that a user may take one by one."""
         donated = self._donated_leaves(args, kwargs)
         return Traced(
-            traced, tree, self._f, self.__name__, self._name, device, donated, self._keep_unused, tuple(names)
+            traced, tree, self._f, self.__name__, self._name, where_to, donated, self._keep_unused, tuple(names)
         )
 
     def _finish(self, key: Any, interim: InterimVariant, variant: Variant | None) -> None:
@@ -359,20 +389,22 @@ class CompiledFunction:
                 else:
                     self._known.variants[key] = variant
 
-    def _device_for(self, leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Device:
-        if self._device is not None:
-            return self._device
-        found = {x._device for x in leaves if type(x) is Array and x._device is not None}
-        if len(found) > 1:
-            names = self._names(args, kwargs)
-            given = ", ".join(f"{n} on {device_of(x)}" for n, x in zip(names, leaves) if type(x) is Array)
-            raise ValueError(
-                f"{self._name}: the arguments live on different devices: {given}{where(current_source())}. Move them to "
-                "one with quire.device_put(x, device)"
-            )
-        if found:
-            return found.pop()
-        return as_device(None)
+    def _argument_places(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Any], avals: Sequence[ShapedArray],
+        names: Sequence[str],
+    ) -> tuple[Place, ...]:  # fmt: skip
+        """Where each leaf lies, or is asked to lie; None for those that may lie anywhere."""
+        wanted: Sequence[Any] = (None,) * len(leaves)
+        if self._shardings is not NOTHING_ASKED:
+            _, dynamic, keywords = self._split(args, kwargs)
+            wanted = self._shardings.of_arguments(dynamic, keywords, len(leaves))
+        return argument_places(wanted, leaves, avals, names)
+
+    def _layout(self, traced: TracedFunction, arguments: tuple[Place, ...], names: Sequence[str]) -> Layout:
+        """Where the program runs and its results lie."""
+        wanted = self._shardings.of_results(traced.out_tree)
+        paths = result_paths(traced.out_tree)
+        return layout(self._name, self._device, traced.jaxpr, traced.captured, names, arguments, wanted, paths)
 
     def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
         """The positions, among the dynamic leaves, of the donated arguments."""
@@ -427,12 +459,13 @@ class CompiledFunction:
         static, dynamic, keywords = self._split(args, kwargs)
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
-        key = ("traced", (tree, tuple(avals), static, config.options.trace_key))
+        key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals)
         traced = self._traced(key, args, kwargs, static, avals, tree)
         if traced.closes_over_tracers:
             raise errors.UnexpectedTracerError(f"{self._name}.trace: the function closes over a traced value")
-        device = self._device_for(leaves, args, kwargs)
-        return self._staged(traced, device, args, kwargs, tree, self._names(args, kwargs))
+        names = self._names(args, kwargs)
+        where_to = self._layout(traced, self._argument_places(args, kwargs, leaves, avals, names), names)
+        return self._staged(traced, where_to, args, kwargs, tree, names)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower to StableHLO for the arguments' types: a `quire.compiling.aot.Lowered`."""

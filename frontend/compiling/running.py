@@ -11,12 +11,14 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
-from quire.runtime.array import Array, device_of, device_view, from_host, from_view, own_device
+from quire.runtime.array import Array, device_view, from_host, from_view, memory_of
 from quire.runtime.devices import Device
+from quire.runtime.placements import Place
 
 from .. import tree_util
 from .loading import Program
 from .recognition import assembler
+from .shardings import Layout
 from .tracing import TracedFunction, result_paths
 from .variants import VariantInfo
 
@@ -28,9 +30,10 @@ Call = Callable[[Sequence[Any]], Any]
 class Variant:
     """One compiled variant and its call: a function from the flat arguments to the result's tree."""
 
-    __slots__ = ("call", "info", "program", "traced")
+    __slots__ = ("call", "info", "layout", "program", "traced")
 
-    def __init__(self, info: VariantInfo, traced: TracedFunction, program: Program) -> None:
+    def __init__(self, info: VariantInfo, traced: TracedFunction, program: Program, layout: Layout) -> None:
+        self.layout = layout
         self.info = info
         self.traced = traced
         self.program = program
@@ -68,12 +71,13 @@ def _make_call(variant: Variant) -> Call:
     n_leaves = len(variant.traced.jaxpr.invars) - len(variant.traced.captured)
     kept = program.artifact.kept
     everything = kept == tuple(range(n_leaves))
-    own = own_device(device)
-    on_host = own is None
+    own, places = variant.layout.own, variant.layout.places
+    plain = own is None and places is None
+    # The arguments' memory is this process' own: that of the first CPU device, which all others share.
+    on_host = plain or device.is_host and all(p is None or p.is_host for p in variant.info.signature.devices)
     n_results = program.executable.n_results
     makers = [
-        (kind, i, aval, aval if on_host else (aval, own))
-        for (kind, i), aval in zip(program.artifact.results, out_avals)
+        (kind, i, aval, aval if plain else (aval, own)) for (kind, i), aval in zip(program.artifact.results, out_avals)
     ]
     donated = frozenset(program.request.donated)
 
@@ -92,7 +96,7 @@ def _make_call(variant: Variant) -> Call:
             for i, dtype in dtypes_in
         ]
 
-    if leaf and n_results == 1 and makers[0][0] == "result" and everything and on_host and not donated:
+    if leaf and n_results == 1 and makers[0][0] == "result" and everything and plain and not donated:
         _, _, out_aval, signature = makers[0]
 
         def call_simple(leaves: Sequence[Any]) -> Any:
@@ -139,19 +143,15 @@ def _make_call(variant: Variant) -> Call:
             out = invoke(views)
         if n_results == 1:
             out = (out,)
-        if in_order:
+        if places is not None:
+            results = [
+                _result(kind, i, aval, place, out, leaves, shared, device)
+                for (kind, i, aval, _), place in zip(makers, places)
+            ]
+        elif in_order:
             results = [from_view(v, aval, own) for v, aval in zip(out, avals)]
         else:
-            results = []
-            for kind, i, aval, _ in makers:
-                if kind == "result":
-                    array = from_view(out[i], aval, own)
-                    array._shared = i in shared
-                elif kind == "float0":
-                    array = np.zeros(aval.shape, dtypes.float0)
-                else:
-                    array = _forward(leaves[i], aval, device)
-                results.append(array)
+            results = [_result(kind, i, aval, own, out, leaves, shared, device) for kind, i, aval, _ in makers]
         if donated:
             _delete(leaves, donated)
         return results[0] if leaf else unflatten(results)
@@ -172,20 +172,34 @@ def _same(leaves: Sequence[Any]) -> Sequence[Any]:
     return leaves
 
 
-def _forward(x: Any, aval: ShapedArray, device: Device) -> Array:
+def _result(
+    kind: str, i: int, aval: ShapedArray, place: Place, out: Sequence[Any], leaves: Sequence[Any], shared: set[int],
+    device: Device,
+) -> Any:  # fmt: skip
+    """One result: the i-th of the program's, or of the arguments, or of a dtype without values."""
+    if kind == "result":
+        array = from_view(out[i], aval, place)
+        array._shared = i in shared
+        return array
+    if kind == "float0":
+        return np.zeros(aval.shape, dtypes.float0)
+    return _forward(leaves[i], aval, device, place)
+
+
+def _forward(x: Any, aval: ShapedArray, device: Device, place: Place) -> Array:
     """A result that is an argument itself: another Array over the same buffer, which may not be donated any more."""
-    if type(x) is Array and x.aval is aval and device_of(x) is device:
+    if type(x) is Array and x.aval is aval and memory_of(x) is device:
         view = device_view(x, device)
         x._shared = True
-        out = from_view(view, aval, own_device(device))
+        out = from_view(view, aval, place)
         out._host = x._host
         out._shared = True
         return out
     if type(x) is Array:
-        return from_view(device_view(x, device), aval, own_device(device))
+        return from_view(device_view(x, device), aval, place)
     from quire.runtime import buffers
 
-    return from_view(buffers.from_numpy(np.array(x, dtype=aval.dtype), device, copy=True), aval, own_device(device))
+    return from_view(buffers.from_numpy(np.array(x, dtype=aval.dtype), device, copy=True), aval, place)
 
 
 def _donate(

@@ -17,16 +17,20 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
+from quire.ir.primitives.sharding import sharding_constraint_p
+from quire.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import current_source, where
 from quire.ir.tracing import hooks
 from quire.runtime.array import Array, device_view, from_view, host_value, own_device
 from quire.runtime.devices import Device, devices
+from quire.runtime.placements import placement_of
 
-from ..arrays.placement import as_device
+from ..arrays.placement import as_device, put_sharded
+from ..arrays.result_places import check_together, even, mesh_among, result_places, spec_of
 from ..arrays.results import own
 
 # Primitives whose nested programs run as compiled ones; branches of `cond` are evaluated one by one.
-_COMPILED = frozenset(("jit", "while", "bounded_while", "scan"))
+_COMPILED = frozenset(("jit", "while", "bounded_while", "scan", "shard_map"))
 
 
 class ProgramTable:
@@ -56,6 +60,7 @@ class ProgramTable:
         """Forget all programs."""
         with self._lock:
             self._programs.clear()
+            _result_places.clear()
 
     def _compile(
         self, p: Primitive, params: Params, avals: Sequence[ShapedArray], device: Device
@@ -63,11 +68,9 @@ class ProgramTable:
         from ..compiling.compiler import compile_program
         from ..compiling.request import Request
 
-        invars = [Var(a) for a in avals]
-        outvars = [Var(a) for a in p.infer(avals, params)]
-        jaxpr = Jaxpr((), invars, [Eqn(p, invars, outvars, params, p.effects(params))], outvars)
+        closed = _alone(p, params, avals)
         name = str(params.get("name", p.name))
-        program = compile_program(Request(ClosedJaxpr(jaxpr), device.target, name), device)
+        program = compile_program(Request(closed, device.target, name), device)
         invoke = program.executable.make_call()
         single = program.executable.n_results == 1
         kept, results = program.artifact.kept, list(zip(program.artifact.results, program.out_avals))
@@ -88,8 +91,8 @@ class ProgramTable:
         if config.options.check:
             from ..compiling.result_checks import checked_once
 
-            names = [f"result {i}" for i in range(len(outvars))]
-            return checked_once(run, ClosedJaxpr(jaxpr), device, (), f"{name}{where(current_source())}", names)
+            names = [f"result {i}" for i in range(len(results))]
+            return checked_once(run, closed, device, (), f"{name}{where(current_source())}", names)
         return run
 
 
@@ -121,26 +124,29 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
     """
     avals: list[ShapedArray] = []
     operands: list[Any] = []
-    device: Device | None = None
+    place: Any = None
     for a in args:
         if type(a) is Array:
             avals.append(a.aval)
             if a._device is None:
                 operands.append(host if (host := a._host) is not None else host_value(a))
-            elif device is not None and device is not a._device:
-                raise ValueError(
-                    f"{p.name}: the arguments live on different devices, {device} and {a._device}: move them to one "
-                    "with quire.device_put(x, device)"
-                )
             else:
-                device = a._device
+                if place is not None and place is not a._device:
+                    check_devices(p.name, [f"argument {i}" for i in range(len(args))], args)
+                place = a._device
+                operands.append(host_value(a) if place.is_host else None)
         else:
             aval = aval_of(a)
             avals.append(aval)
             operands.append(np.asarray(a, dtype=aval.dtype))
-    if device is not None or (p.name in _COMPILED and not config.options.disable_jit):
-        target = as_device(device)
-        return _checked(p, args, params, programs.get(p, params, avals, target)(args))
+    if place is not None or p is sharding_constraint_p:
+        return _checked(p, args, params, _elsewhere(p, args, params, avals, operands, place))
+    if p.name in _COMPILED and not config.options.disable_jit:
+        mesh = params.get("mesh")
+        if isinstance(mesh, Mesh):  # of a `shard_map`, which decides where it runs
+            where_to = placement_of(NamedSharding(mesh, PartitionSpec()))
+            return _checked(p, args, params, _elsewhere(p, args, params, avals, operands, where_to))
+        return _checked(p, args, params, programs.get(p, params, avals, as_device(None).base)(args))
     out_avals = p.infer(avals, params)
     evaluate, rules, rule_for = _reference()
     if p not in rules:
@@ -148,6 +154,84 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
     results = evaluate(p, operands, params, out_avals, rule_for(p, avals[0].dtype) if avals else None)
     arrays = [own(r, a, operands) for r, a in zip(results, out_avals)]
     return _checked(p, args, params, arrays) if config.checks_values else arrays
+
+
+def _elsewhere(
+    p: Primitive, args: Sequence[Any], params: Params, avals: Sequence[ShapedArray], operands: Sequence[Any], place: Any
+) -> list[Any]:
+    """Apply a primitive to arrays of which some are not on the first CPU device; the results lie where they do."""
+    if p is sharding_constraint_p:
+        wanted = params["sharding"]
+        # A mesh without devices says nothing of where an array lies outside of a program.
+        if not isinstance(wanted.mesh, Mesh):
+            return [args[0]]
+        spec = even(wanted.spec, avals[0].shape, wanted.mesh)
+        return [put_sharded(args[0], wanted.update(spec=spec) if UNCONSTRAINED in wanted.spec else wanted)]
+    device: Device = place.base
+    evaluate, rules, rule_for = _reference()
+    if not device.is_host or p not in rules or p.name in _COMPILED and not config.options.disable_jit:
+        results = programs.get(p, params, avals, device)(args)
+    else:
+        found = evaluate(p, operands, params, p.infer(avals, params), rule_for(p, avals[0].dtype))
+        results = [own(r, a, operands) for r, a in zip(found, p.infer(avals, params))]
+    for r, q in zip(results, _places(p, params, avals, _given(args, place), place)):
+        r._device, r._signature = q, (r.aval, q)
+    return results
+
+
+def _given(args: Sequence[Any], place: Any) -> list[Any]:
+    """Where the arguments lie; the first one there is, if none lies anywhere, at `place`."""
+    places = [a._device if type(a) is Array else None for a in args]
+    return places if not places or any(q is not None for q in places) else [place, *places[1:]]
+
+
+_result_places: dict[Any, list[Any]] = {}
+
+
+def _places(
+    p: Primitive, params: Params, avals: Sequence[ShapedArray], places: Sequence[Any], place: Any
+) -> Sequence[Any]:
+    """Where the results of a primitive lie whose operands lie at these places, `place` being one of them."""
+    mesh = mesh_among(places)
+    if mesh is None:
+        return [place] * len(p.infer(avals, params))
+    key = (p, tuple(params.values()), tuple(avals), tuple(places))
+    try:
+        found = _result_places.get(key)
+    except TypeError:  # a parameter that cannot be hashed
+        key, found = None, None
+    if found is None:
+        jaxpr = _alone(p, params, avals)
+        found = result_places(jaxpr, mesh, [spec_of(q, mesh) for q in places], [None] * len(jaxpr.out_avals))
+        if key is not None:
+            _result_places[key] = found
+    return found
+
+
+def _alone(p: Primitive, params: Params, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
+    """A program of one equation."""
+    invars = [Var(a) for a in avals]
+    outvars = [Var(a) for a in p.infer(avals, params)]
+    return ClosedJaxpr(Jaxpr((), invars, [Eqn(p, invars, outvars, params, p.effects(params))], outvars))
+
+
+def check_devices(function: str, names: Sequence[str], args: Sequence[Any], result: Sharding | None = None) -> None:
+    """Raise ValueError where arrays lie on different devices, or on others than a result is to lie on.
+
+    Args:
+        function: its name.
+        names: what each argument is called.
+        args: the arguments.
+        result: the sharding that is asked for.
+    """
+    given: list[Any] = [
+        (f"argument {n.removeprefix('argument ')} of {function}", a.aval, a._device)
+        for n, a in zip(names, args)
+        if type(a) is Array
+    ]
+    if result is not None:
+        given.append(("explicit output sharding", None, placement_of(result)))
+    check_together(given)
 
 
 def _checked(p: Primitive, args: Sequence[Any], params: Params, results: list[Any]) -> list[Any]:

@@ -16,6 +16,7 @@ from . import (
     random,
     reductions,
     shape_rules,
+    sharding,
     solves,
     sorting,
     structural,
@@ -32,6 +33,7 @@ from .ragged import *
 from .random import *
 from .reductions import *
 from .shape_rules import *
+from .sharding import *
 from .solves import *
 from .sorting import *
 from .structural import *
@@ -49,6 +51,7 @@ __all__ += ragged.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
 __all__ += shape_rules.__all__
+__all__ += sharding.__all__
 __all__ += solves.__all__
 __all__ += sorting.__all__
 __all__ += structural.__all__

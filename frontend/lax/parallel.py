@@ -1,4 +1,8 @@
-"""Collectives along a named axis of `vmap`: psum and others, on pytrees."""
+"""Collectives along named axes, those of `vmap`, `shard_map` and `pmap`: psum and others, on pytrees.
+
+`axis_name` is a name or a tuple of names, the first one the major. `axis_index_groups` are lists of indices of the axis:
+each group communicates for itself.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any
 
 from quire.ir.avals import aval_of
 from quire.ir.axes import axis_size as _axis_size
+from quire.ir.axes import checked_axes
 from quire.ir.primitives import collectives as co
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
@@ -18,9 +23,32 @@ def _names(axis_name: Any) -> tuple[Any, ...]:
     return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
 
 
-def _no_groups(name: str, groups: Any) -> None:
-    if groups is not None:
-        raise NotImplementedError(f"{name}: axis_index_groups is not supported, expected None")
+def _one(names: tuple[Any, ...]) -> Any:
+    """The parameter of a primitive: the name of a single axis, else the tuple."""
+    return names[0] if len(names) == 1 else names
+
+
+def _groups(name: str, groups: Any, names: tuple[Any, ...], equal: bool = True) -> co.Groups:
+    """`axis_index_groups` as a parameter. Raises ValueError for groups that are no partition, or of different sizes."""
+    if groups is None:
+        return None
+    found = tuple(tuple(int(i) for i in g) for g in groups)
+    if any(a in checked_axes() for a in names):
+        raise NotImplementedError(
+            f"{name}: axis_index_groups over a mesh axis along which types say what varies: give shard_map check_vma=False"
+        )
+    if len(names) > 1:
+        raise NotImplementedError(f"{name}: axis_index_groups over several axes {names}: give one axis")
+    n = _size(names)
+    if sorted(i for g in found for i in g) != list(range(n)):
+        raise ValueError(f"{name}: axis_index_groups must cover all indices exactly once: 0 to {n - 1}, got {groups}")
+    if equal and len({len(g) for g in found}) > 1:
+        raise ValueError(f"{name}: all axis_index_groups must have the same size, got {groups}")
+    return found
+
+
+def _group_params(groups: co.Groups) -> dict[str, Any]:
+    return {} if groups is None else {"axis_index_groups": groups}
 
 
 def _map(f: Callable[[Any], Any], x: Any) -> Any:
@@ -37,36 +65,39 @@ def _size(names: tuple[Any, ...]) -> int:
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Sum over one or several named axes. A Python number gives the number times the axes' size, at once."""
-    _no_groups("psum", axis_index_groups)
     names = _names(axis_name)
-    size = _size(names)
+    groups = _groups("psum", axis_index_groups, names, equal=False)
+    size = _size(names) if groups is None else len(groups[0])
+    equal = groups is None or len({len(g) for g in groups}) == 1
 
     def one(leaf: Any) -> Any:
-        if isinstance(leaf, int | float | complex) and not isinstance(leaf, bool):
+        if equal and isinstance(leaf, int | float | complex) and not isinstance(leaf, bool):
             return leaf * size
         if aval_of(leaf).dtype == bool:
             leaf = ew.convert_element_type(leaf, int)
-        return co.psum(leaf, names)
+        return co.psum(leaf, names, groups)
 
     return _map(one, x)
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Mean over one or several named axes."""
-    n = _size(_names(axis_name))
+    n = psum(1, axis_name, axis_index_groups=axis_index_groups)
     return _map(lambda leaf: leaf / n, psum(x, axis_name, axis_index_groups=axis_index_groups))
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Maximum over one or several named axes."""
-    _no_groups("pmax", axis_index_groups)
-    return _map(lambda leaf: co.pmax(leaf, _names(axis_name)), x)
+    names = _names(axis_name)
+    groups = _groups("pmax", axis_index_groups, names, equal=False)
+    return _map(lambda leaf: co.pmax(leaf, names, groups), x)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Minimum over one or several named axes."""
-    _no_groups("pmin", axis_index_groups)
-    return _map(lambda leaf: co.pmin(leaf, _names(axis_name)), x)
+    names = _names(axis_name)
+    groups = _groups("pmin", axis_index_groups, names, equal=False)
+    return _map(lambda leaf: co.pmin(leaf, names, groups), x)
 
 
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
@@ -75,13 +106,52 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     Raises ValueError where a source or a destination occurs twice or is out of range.
     """
     pairs = tuple((int(a), int(b)) for a, b in perm)
-    n = _axis_size(axis_name)
+    names = _names(axis_name)
+    n = _size(names)
     for what, indices in (("source", [a for a, _ in pairs]), ("destination", [b for _, b in pairs])):
         if len(set(indices)) != len(indices) or any(not 0 <= i < n for i in indices):
             raise ValueError(
                 f"ppermute: each {what} must occur once and lie in [0, {n}), the size of axis {axis_name!r}, got {perm}"
             )
-    return _map(lambda leaf: co.ppermute_p.bind(leaf, axis_name=axis_name, perm=pairs), x)
+    return _map(lambda leaf: co.ppermute_p.bind(co.vary(leaf, names), axis_name=_one(names), perm=pairs), x)
+
+
+def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+    """Every slice gets the slice at index `source` of the axis. Raises ValueError for an index out of range."""
+    names = _names(axis_name)
+    n = _size(names)
+    if not 0 <= source < n:
+        raise ValueError(f"pbroadcast: source must lie in [0, {n}), the size of axis {axis_name!r}, got {source}")
+    return _map(lambda leaf: co.pbroadcast_p.bind(co.vary(leaf, names), axis_name=_one(names), source=int(source)), x)
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """x itself, taken for one that varies along mesh axes (``to="varying"``); derivatives sum over them.
+
+    In the function of a `shard_map` with check_vma, where types say along which axes a value varies (`typeof(x).vma`).
+
+    Raises:
+        ValueError: x varies along an axis already, or `to` is not "varying".
+        TypeError: `axis_name` is a set.
+    """
+    if isinstance(axis_name, set | frozenset):
+        raise TypeError(f"pcast: axis_name must be a tuple or a name, got {axis_name}")
+    if to != "varying":
+        raise ValueError(f"pcast: a value can be cast to='varying' (values that are reduced do not exist), got {to!r}")
+    names = _names(axis_name)
+    checked = checked_axes()
+
+    def one(leaf: Any) -> Any:
+        axes = tuple(a for a in names if _axis_size(a) and a in checked)
+        return co.pvary_p.bind(leaf, axes=axes) if axes else leaf
+
+    return _map(one, x)
+
+
+def pvary(x: Any, axis_name: Any) -> Any:
+    """x, taken for one that varies along mesh axes also: `pcast` to "varying", along those along which it does not yet."""
+    names = _names(axis_name)
+    return _map(lambda leaf: co.vary(leaf, names), x)
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -94,16 +164,27 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = Non
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
-def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False) -> Any:
-    """All slices, along a new dimension at `axis` or (tiled) concatenated along dimension `axis`."""
-    _no_groups("all_gather", axis_index_groups)
-    n = _axis_size(axis_name)
+def all_gather(
+    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, to: str = "varying"
+) -> Any:
+    """All slices, along a new dimension at `axis` or (tiled) concatenated along dimension `axis`.
+
+    Raises ValueError unless `to` is "varying": the result's type says that it varies, although it is equal everywhere.
+    """
+    if to != "varying":
+        raise ValueError(f"all_gather: the result is to='varying' (values that are reduced do not exist), got {to!r}")
+    names = _names(axis_name)
+    groups = _groups("all_gather", axis_index_groups, names)
+    n = _size(names) if groups is None else len(groups[0])
 
     def one(leaf: Any) -> Any:
         rank = aval_of(leaf).ndim + (not tiled)
+        if not -rank <= axis < rank:
+            raise ValueError(f"all_gather: axis {axis} is out of bounds for a result of rank {rank}")
         return co.all_gather_p.bind(
-            leaf, axis_name=axis_name, all_gather_dimension=axis % rank, axis_size=n, tiled=bool(tiled)
-        )
+            co.vary(leaf, names), axis_name=_one(names), all_gather_dimension=axis % rank, axis_size=n,
+            tiled=bool(tiled), **_group_params(groups),
+        )  # fmt: skip
 
     return _map(one, x)
 
@@ -112,13 +193,14 @@ def psum_scatter(
     x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False
 ) -> Any:
     """The sum over the axis, of which each slice keeps its own part along `scatter_dimension`."""
-    _no_groups("psum_scatter", axis_index_groups)
-    n = _axis_size(axis_name)
+    names = _names(axis_name)
+    groups = _groups("psum_scatter", axis_index_groups, names)
+    n = _size(names) if groups is None else len(groups[0])
 
     def one(leaf: Any) -> Any:
         return co.reduce_scatter_p.bind(
-            leaf, axis_name=axis_name, scatter_dimension=scatter_dimension % aval_of(leaf).ndim, axis_size=n,
-            tiled=bool(tiled),
+            co.vary(leaf, names), axis_name=_one(names), scatter_dimension=scatter_dimension % aval_of(leaf).ndim,
+            axis_size=n, tiled=bool(tiled), **_group_params(groups),
         )  # fmt: skip
 
     return _map(one, x)
@@ -132,14 +214,17 @@ def all_to_all(
     Not tiled, dimension `split_axis` has the axis's size and disappears, and a new one of that size appears at
     `concat_axis`.
     """
-    _no_groups("all_to_all", axis_index_groups)
-    n = _axis_size(axis_name)
+    names = _names(axis_name)
+    groups = _groups("all_to_all", axis_index_groups, names)
+    n = _size(names) if groups is None else len(groups[0])
+    params: dict[str, Any] = {"axis_name": _one(names), "axis_size": n, **_group_params(groups)}
 
     def one(leaf: Any) -> Any:
+        leaf = co.vary(leaf, names)
         aval = aval_of(leaf)
         split, concat = split_axis % aval.ndim, concat_axis % aval.ndim
         if tiled:
-            return co.all_to_all_p.bind(leaf, axis_name=axis_name, split_axis=split, concat_axis=concat, axis_size=n)
+            return co.all_to_all_p.bind(leaf, split_axis=split, concat_axis=concat, **params)
         if aval.shape[split] != n:
             raise ValueError(
                 f"all_to_all: dimension {split} of {aval.short()} must have the size {n} of axis {axis_name!r} "
@@ -150,9 +235,7 @@ def all_to_all(
         shape = list(aval.shape)
         shape.insert(position, 1)
         source = split + (position <= split)
-        out = co.all_to_all_p.bind(
-            st.reshape(leaf, shape), axis_name=axis_name, split_axis=source, concat_axis=position, axis_size=n
-        )
+        out = co.all_to_all_p.bind(st.reshape(leaf, shape), split_axis=source, concat_axis=position, **params)
         rest = [m for i, m in enumerate(aval_of(out).shape) if i != source]
         return st.reshape(out, rest)
 
@@ -165,7 +248,7 @@ def axis_index(axis_name: Any) -> Any:
     index: Any = None
     for name in names:
         n = _axis_size(name)
-        i = co.axis_index_p.bind(axis_name=name)
+        i = co.axis_index(name)
         index = i if index is None else index * n + i
     return index
 
@@ -176,6 +259,6 @@ def axis_size(axis_name: Any) -> int:
 
 
 __all__ = [
-    "all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle", "psum",
-    "psum_scatter", "pswapaxes",
+    "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute",
+    "pshuffle", "psum", "psum_scatter", "pswapaxes", "pvary",
 ]  # fmt: skip

@@ -113,6 +113,8 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) ->
     weak = dtype is None and getattr(a, "weak_type", False)
     d = dtypes.canonicalize(a.dtype) if dtype is None else user_dtype(name, dtype)
     sizes = tuple(a.shape) if shape is None else as_shape(name, shape)
+    if device is None and type(a) is Array and a._device is not None and sizes == a.aval.shape:
+        device = a.sharding  # as JAX does: beside the array
     if type(value) not in SCALARS:
         return _full(name, sizes, value, d, device)
     x = filled(sizes, value, d, weak)

@@ -20,9 +20,11 @@ FAMILIES = (
     "control_flow",
     "linalg",
     "collectives",
+    "sharding",
     "random",
     "fft",
     "calls",
+    "shard_map",
 )
 
 

@@ -66,11 +66,13 @@ def zeros(aval: ShapedArray) -> Value:
     """Zeros of an aval, as a broadcast scalar."""
     import numpy as np
 
-    return (
-        st.broadcast_in_dim(np.zeros((), aval.dtype)[()], aval.shape, ())
-        if aval.shape
-        else np.zeros((), aval.dtype)[()]
-    )
+    zero = np.zeros((), aval.dtype)[()]
+    out = st.broadcast_in_dim(zero, aval.shape, ()) if aval.shape else zero
+    if aval.vma:
+        from quire.ir.primitives.collectives import pvary
+
+        out = pvary(out, sorted(aval.vma, key=str))
+    return out
 
 
 def add_tangents(a: Any, b: Any) -> Any:

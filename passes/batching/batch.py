@@ -23,7 +23,7 @@ from ..dce import dce_eqns
 from .rules import Axis, Dim, batching, broadcast_batch, move_dim
 
 # Parameters in which collectives name the axes they work over.
-_AXIS_PARAMS = ("axis_name", "axes", "axis_names")
+_AXIS_PARAMS = ("axis_name", "axes")
 
 
 def names_axis(eqn: Eqn, name: Any) -> bool:

@@ -33,7 +33,7 @@ def test_device_put_copies_numpy_memory():
 
 
 def test_wrong_devices_are_errors():
-    with pytest.raises(TypeError, match=r"expected a quire.Device or the name of a platform .* got 3"):
+    with pytest.raises(TypeError, match=r"a quire.Device or the name of a platform .* got 3"):
         quire.device_put(1.0, 3)
     with pytest.raises(ValueError, match="unknown platform 'tpu'"):
         quire.device_put(1.0, "tpu")
@@ -54,7 +54,7 @@ assert (x + 1).devices() == {d[2]}
 try:
     quire.compile(lambda x, y: x + y)(x, quire.device_put(np.arange(3.0), d[1]))
 except ValueError as error:
-    assert "x on CpuDevice(id=2)" in str(error) and "quire.device_put" in str(error), error
+    assert "argument x of <lambda> with shape float32[3] and with device ids [2]" in str(error) and "quire.device_put" in str(error), error
 else:
     raise AssertionError("no error")
 with quire.default_device(d[3]):

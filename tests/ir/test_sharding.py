@@ -13,9 +13,16 @@ import numpy as np
 import pytest
 
 from quire.ir import sharding
+from quire.ir.avals import ShapedArray
 from quire.ir.errors import DuplicateSpecError, IndivisibleError
+from quire.ir.identity import identity
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.parser import parse
+from quire.ir.primitives.sharding import sharding_constraint
+from quire.ir.printer import to_text
 from quire.ir.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from quire.ir.sharding import PartitionSpec as P
+from quire.ir.tracing import trace_flat
 
 
 class Device:
@@ -153,3 +160,21 @@ def test_errors_of_our_own():
 def test_they_are_pickled():
     for x in (P("x", P.UNCONSTRAINED), P(unreduced={"x"}), AbstractMesh((2,), ("x",), AxisType.Explicit)):
         assert pickle.loads(pickle.dumps(x)) == x
+
+
+def test_a_parameter_is_printed_without_devices_and_read_back():
+    def program(mesh: Any, *spec: Any) -> ClosedJaxpr:
+        s = NamedSharding(mesh, P(*spec))
+        jaxpr, _, _ = trace_flat(lambda x: [sharding_constraint(x, s)], [ShapedArray((8, 4), np.dtype(np.float32))])
+        return ClosedJaxpr(jaxpr)
+
+    one, other = (Mesh(np.array(d, object).reshape(4, 2), ("x", "y z")) for d in (DEVICES, DEVICES[::-1]))
+    for spec in (("x",), (("x", "y z"), None), (None, P.UNCONSTRAINED), ()):
+        read = parse(to_text(program(one, *spec)))
+        assert read == program(one.abstract_mesh, *spec)
+        assert identity(program(one, *spec).jaxpr) == identity(program(other, *spec).jaxpr) == identity(read.jaxpr)
+    assert identity(program(one, "x").jaxpr) != identity(program(one).jaxpr)
+    with pytest.raises(
+        ValueError, match=r"sharding_constraint: P\(None, None, 'x'\) divides 3 dimensions, got f32\[8,4\]"
+    ):
+        program(one, None, None, "x")

@@ -31,6 +31,7 @@ examples:
   dumpir model.py:loss --args 'f32[8]' --stage all -o out    a file a stage, down to the assembly
   dumpir model.py:loss --args 'f32[8]' --target vulkan --stage spirv
   dumpir model.py:step --args 'f32[8]' --memory        which step holds how much memory, and what is held at the peak
+  dumpir model.py:step --args 'f32[8,4]' 'f32[4,4]' --spmd x=4 "P('x')"    each device's program, and what it sends
   dumpir test.jaxpr --passes 'simplify,cse,dce'        parse, verify, run a pipeline, print
   dumpir test.jaxpr --passes 'jvp{wrt=0},vmap{size=8}' the derivative, for eight lanes
   dumpir model.py:loss --args 'f32[8]' --compare       are passes and compiled program right? where not?
@@ -87,6 +88,9 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument("--memory", action="store_true", help="show what one call takes of memory: totals, what is held while "
                    "each step runs, what is held at the peak and which of your lines made it, and what became of donated "
                    "arguments; no code is made (no stages are shown unless named; -o writes all steps to memory.txt)")  # fmt: skip
+    p.add_argument("--spmd", nargs="+", metavar="WORD", help="show the program of each device of a mesh (x=4,y=2) for a "
+                   "spec (P('x', None)) of each argument, P() for those not named; and each of its collectives with its "
+                   "cost and reason (no stages are shown unless named)")  # fmt: skip
     p.add_argument("--json", action="store_true", help="with --memory: the same as JSON, a list of all programs")
     p.add_argument("--no-verify", action="store_true", help="do not verify the program around each pass")
     p.add_argument("--list-stages", action="store_true", help="list the stages and end")
@@ -197,8 +201,10 @@ def _run(options: argparse.Namespace) -> int:
     _check_pipeline(options)
     if options.json and not options.memory:
         raise _UsageError("--json is for --memory")
-    if options.json and (options.stage or options.diff or options.timing or options.compare):
-        raise _UsageError("--json prints nothing but --memory: leave out --stage, --diff, --timing and --compare")
+    if options.json and (options.stage or options.diff or options.timing or options.compare or options.spmd):
+        raise _UsageError(
+            "--json prints nothing but --memory: leave out --stage, --diff, --timing, --compare and --spmd"
+        )
     programs = [_with_donated(p, options.donate) for p in load(source, options.args, options.script_args)]
     data: list[dict[str, Any]] = []
     for i, program in enumerate(programs):
@@ -294,7 +300,7 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
         verify(program.closed)
     stages = _stages(program, options)
     shown = options.stage or options.diff
-    no_stages = not shown and (options.memory or (options.compare and not options.output))
+    no_stages = not shown and (options.memory or options.spmd or (options.compare and not options.output))
     wanted = [] if no_stages else _chosen(options, stages, program.textual)
     chosen = [stages.resolve(s) for s in wanted]
     stages.share_names = len(chosen) > 1
@@ -318,6 +324,11 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
             screen.code(text, stages.extension(stage))
     if options.compare:
         screen.line(f"{program.name}: {stages.compare_compiled()}")
+    if options.spmd:
+        from .spmd import partitioned, text
+
+        screen.heading(f"{program.name}: on each device of {options.spmd[0]}")
+        screen.line(text(partitioned(program.closed, options.spmd), options.width))
     if options.timing:
         _timing(program, stages, screen)
     return _memory(program, stages, options, screen, folder) if options.memory else []

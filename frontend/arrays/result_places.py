@@ -1,0 +1,75 @@
+"""Where the results of a program lie whose arguments lie on several devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
+from quire.ir.source import current_source, where
+from quire.runtime.devices import Device
+from quire.runtime.placements import Place, Placement, devices_of, mesh_of, placement_of
+
+
+def check_together(given: Sequence[tuple[str, Any, Place]]) -> None:
+    """Raise ValueError unless all of these values lie on the same devices, in the same order.
+
+    Args:
+        given: what each value is called (``argument x of f``), its aval (None for a result), and its place; None: anywhere.
+    """
+    fixed = [(name, aval, place) for name, aval, place in given if place is not None]
+    for name, aval, place in fixed[1:]:
+        if place is not fixed[0][2] and devices_of(place) != devices_of(fixed[0][2]):
+            first = _described(*fixed[0])
+            raise ValueError(
+                f"Received incompatible devices for jitted computation. Got {first} and {_described(name, aval, place)}"
+                f"{where(current_source())}. Move them to one place with quire.device_put"
+            )
+
+
+def _described(name: str, aval: Any, place: Place) -> str:
+    devices = devices_of(place)
+    shape = "" if aval is None else f" with shape {aval.dtype.name}[{','.join(map(str, aval.shape))}] and"
+    return f"{name}{shape} with device ids {[d.id for d in devices]} on platform {devices[0].platform.upper()}"
+
+
+def mesh_among(places: Sequence[Place]) -> Mesh | None:
+    """The first mesh that some place is on; None where all are single devices."""
+    return next((m for p in places if (m := mesh_of(p)) is not None), None)
+
+
+def spec_of(place: Place, mesh: Mesh) -> PartitionSpec | None:
+    """How a value is divided over a mesh; None where nothing is said, or it is divided over another one."""
+    return place.sharding.spec if type(place) is Placement and place.sharding.mesh == mesh else None
+
+
+def even(spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec:
+    """The spec without the divisions that are not even, and without trailing entries that say nothing."""
+    entries: list[Any] = []
+    for entry, n in zip(spec, shape):
+        parts = 1
+        for a in axes_of(entry):
+            parts *= mesh.shape[a]
+        entries.append(entry if n % parts == 0 else None)
+    while entries and not axes_of(entries[-1]):
+        entries.pop()
+    return PartitionSpec(*(e if axes_of(e) else None for e in entries))
+
+
+def result_places(
+    closed: ClosedJaxpr, mesh: Mesh, in_specs: Sequence[PartitionSpec | None], wanted: Sequence[Place | None]
+) -> list[Device | Placement]:
+    """The place of each result: the one that is wanted, or the one that follows from how the arguments are divided."""
+    if all(w is not None for w in wanted):
+        return list(wanted)  # type: ignore[arg-type]
+    from quire.passes.partition import propagate  # takes its time to import
+
+    specs = propagate(closed, mesh, in_specs)
+    return [
+        placement_of(NamedSharding(mesh, even(s, a.shape, mesh))) if w is None else w
+        for s, a, w in zip(specs, closed.out_avals, wanted, strict=True)
+    ]
+
+
+__all__ = ["check_together", "even", "mesh_among", "result_places", "spec_of"]

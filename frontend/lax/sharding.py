@@ -1,0 +1,74 @@
+"""What a program says of where the parts of its values lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quire.ir.avals import aval_of
+from quire.ir.primitives.sharding import sharding_constraint
+from quire.ir.sharding import AxisType, NamedSharding, Sharding
+from quire.ir.tracing import Tracer
+
+from .. import tree_util
+from ..arrays.meshes import as_sharding
+from ..arrays.placement import check_divides, put_sharded, sharding_leaves
+from ..eager.evaluation import check_devices
+
+
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+    """Divide the arrays of a pytree over the devices of a mesh, at this point of a program.
+
+    Args:
+        x: a pytree of arrays.
+        shardings: a NamedSharding, or a PartitionSpec on the mesh in force (`set_mesh`, or a block ``with mesh:``); or a tree
+            prefix of these. Outside of compiled functions the dimensions must divide evenly.
+
+    Raises:
+        ValueError: a spec has more entries than an array dimensions, or the array was put on other devices.
+        IndivisibleError: outside of compiled functions, a dimension does not divide evenly.
+        RuntimeError: a spec is given and no mesh is in force.
+    """
+    leaves, tree = tree_util.flatten_arrays(x)
+    wanted = sharding_leaves(shardings, x, "with_sharding_constraint: shardings")
+    name = "with_sharding_constraint"
+    return tree_util.tree_unflatten(
+        tree,
+        [
+            v if s is None else _constrained(v, as_sharding(s, name, RuntimeError, in_block=True))
+            for v, s in zip(leaves, wanted)
+        ],
+    )
+
+
+def _constrained(x: Any, sharding: Sharding) -> Any:
+    if isinstance(x, Tracer) and isinstance(sharding, NamedSharding):
+        aval = aval_of(x)
+        if aval.ndim < len(sharding.spec):
+            check_divides(sharding, aval.shape, "with_sharding_constraint arguments")
+        return sharding_constraint(x, sharding)
+    check_devices("with_sharding_constraint", ("x",), (x,), sharding)
+    return put_sharded(x, sharding, "with_sharding_constraint arguments")
+
+
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The arrays of a pytree divided anew (`jax.sharding.reshard`); the mesh's axes that are named must be Explicit.
+
+    Raises ValueError where an axis is Auto or Manual (use `with_sharding_constraint`), or a spec is given and no mesh is in force.
+    """
+    leaves, tree = tree_util.flatten_arrays(xs)
+    out: list[Any] = []
+    for leaf, wanted in zip(leaves, sharding_leaves(out_shardings, xs, "reshard: out_shardings")):
+        sharding = as_sharding(wanted, "reshard")
+        if isinstance(sharding, NamedSharding):
+            types = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types))
+            wrong = [a for a in sharding.spec.axes if types[a] is not AxisType.Explicit]
+            if wrong:
+                raise ValueError(
+                    "PartitionSpec passed to reshard cannot contain axis names that are of type Auto or Manual. Got "
+                    f"PartitionSpec: {sharding.spec} with axis name: {wrong[0]} of type: AxisType.{types[wrong[0]].name}."
+                )
+        out.append(put_sharded(leaf, sharding, "reshard args"))
+    return tree_util.tree_unflatten(tree, out)
+
+
+__all__ = ["with_sharding_constraint"]

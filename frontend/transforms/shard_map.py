@@ -1,0 +1,331 @@
+"""`shard_map`: a function of one device's parts, applied on every device of a mesh; `smap` over one axis at a time."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.axes import manual_axes as axes_in_scope
+from quire.ir.axes import mesh_axes
+from quire.ir.config import config
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.primitives import collectives as co
+from quire.ir.primitives import shard_map as sm
+from quire.ir.sharding import AbstractMesh, Mesh, PartitionSpec, axes_of
+from quire.ir.source import current_source, where
+from quire.ir.tracing import trace_flat
+
+from .. import tree_util
+from ..watching import key_reuse
+from .functions import name_of
+
+
+class _Infer:
+    """`in_specs=Infer`: the specs are those of the arguments' types."""
+
+    def __repr__(self) -> str:
+        return "jax.sharding.Infer"
+
+
+Infer = _Infer()
+
+
+def shard_map(
+    f: Any = None,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any = Infer,
+    mesh: Any = None,
+    axis_names: Any = frozenset[Any](),
+    check_vma: bool = True,
+) -> Any:
+    """A function that applies `f` on every device of a mesh to the device's parts of the arguments.
+
+    Inside `f` the axes of the mesh are named axes for collectives (`lax.psum` and others).
+
+    Args:
+        f: a function of arrays and pytrees. Without it, a decorator.
+        out_specs: how the results of the devices are put together: a pytree prefix of `PartitionSpec`s. Along an axis
+            that a spec lacks the results must be equal.
+        in_specs: how the arguments are divided: a pytree prefix of the tuple of arguments.
+        mesh: a Mesh or AbstractMesh; None: that of `set_mesh`.
+        axis_names: the axes of which `f` sees parts, the others stay whole in `f`; empty: all.
+        check_vma: types say along which axes a value varies (`typeof(x).vma`), and what `out_specs` claim is checked.
+            Derivatives of values that are equal along an axis are summed over it.
+
+    Raises:
+        ValueError: an axis that is not there or not one of `axis_names`, a dimension that does not divide evenly, a spec
+            that is too long, a result that varies along an axis that its spec lacks.
+        TypeError: specs that are no PartitionSpecs, `axis_names` that is no set.
+
+    Example:
+        >>> import quire, quire.numpy as qnp
+        >>> from quire.ir.sharding import AbstractMesh, PartitionSpec as P
+        >>> mesh = AbstractMesh((2,), ("x",))
+        >>> total = quire.shard_map(lambda x: quire.lax.psum(x.sum(), "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
+        >>> total(qnp.arange(4.0)).item()
+        6.0
+    """
+    if f is None:
+        return lambda g: shard_map(
+            g, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names, check_vma=check_vma
+        )
+    if not callable(f):
+        raise TypeError(f"shard_map requires a callable for its first argument, but got {f} of type {type(f)}.")
+    return _wrapped(f, in_specs, out_specs, mesh, axis_names, check_vma)
+
+
+def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names: Any, check_vma: bool) -> Any:
+    name = name_of(f)
+    if given_mesh is not None:  # what is wrong with the specs is said where the function is made
+        _settled(given_mesh, axis_names, in_specs, out_specs)
+
+    @functools.wraps(f)
+    def mapped(*args: Any) -> Any:
+        mesh = given_mesh if given_mesh is not None else getattr(config.options, "mesh", None)
+        if mesh is None or mesh.empty:
+            raise ValueError("The context mesh cannot be empty. Use `quire.set_mesh(mesh)`, or give shard_map mesh=")
+        manual = _settled(mesh, axis_names, in_specs, out_specs)
+        leaves, in_tree = tree_util.flatten_arrays(args)
+        specs = _prefix("in_specs", in_specs, args, in_tree, name)
+        avals = [aval_of(x) for x in leaves]
+        _check_arguments(mesh, specs, avals, args, name)
+        local = [sm.shard_aval(mesh, s, a, check_vma) for s, a in zip(specs, avals)]
+        out_tree: Any = None
+        result_specs: list[PartitionSpec] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            nonlocal out_tree, result_specs
+            out = f(*tree_util.tree_unflatten(in_tree, xs))
+            found, out_tree = tree_util.flatten_arrays(out)
+            for x in found:
+                _check_result(x, name)
+            result_specs = _prefix("out_specs", out_specs, out, out_tree, name)
+            _check_results(mesh, result_specs, [aval_of(x) for x in found], out, name, manual, check_vma)
+            if check_vma:
+                found = [
+                    co.pvary(x, [a for a in s.axes if a in manual]) for x, s in zip(found, result_specs, strict=True)
+                ]
+            return found
+
+        sizes = {a: mesh.shape[a] for a in mesh.axis_names if a in manual}
+        with mesh_axes(sizes, check_vma):
+            jaxpr, captured, _ = trace_flat(flat, local, name=f"shard_map of {name}")
+        key_reuse.check_call(jaxpr, [*captured, *leaves])
+        out = sm.shard_map(
+            [*captured, *leaves], mesh=mesh, in_specs=[*[PartitionSpec()] * len(captured), *specs],
+            out_specs=result_specs, jaxpr=ClosedJaxpr(jaxpr), check_vma=bool(check_vma), manual_axes=manual,
+        )  # fmt: skip
+        return tree_util.tree_unflatten(out_tree, out)
+
+    return mapped
+
+
+# -- what is given -----------------------------------------------------------------------------------------------------
+
+
+def _is_spec(x: Any) -> bool:
+    return isinstance(x, PartitionSpec)
+
+
+def _settled(mesh: Any, axis_names: Any, in_specs: Any, out_specs: Any) -> frozenset[Any]:
+    """The manual axes, after all that is wrong with mesh, axes and specs has been said."""
+    if not isinstance(mesh, Mesh | AbstractMesh):
+        raise TypeError(
+            "shard_map requires a `quire.sharding.Mesh` or a `quire.sharding.AbstractMesh` instance for its mesh, "
+            f"but got {mesh} of type {type(mesh)}."
+        )
+    if mesh.empty:
+        raise ValueError(f"shard_map requires a non-empty mesh. Got {mesh}")
+    if not isinstance(axis_names, set | frozenset):
+        raise TypeError(
+            f"`axis_names` argument of shard_map should be of type `frozenset` or `set`. Got type: {type(axis_names)}"
+        )
+    free = frozenset(mesh.axis_names) - axes_in_scope()
+    manual: frozenset[Any] = frozenset(axis_names) or free  # pyright: ignore[reportUnknownArgumentType]
+    if not manual <= free:
+        raise ValueError(
+            f"shard_map requires axis_names={set(manual)} to be a subset of mesh.axis_names={tuple(mesh.axis_names)}"
+            + (f" without those that a shard_map around has taken: {set(axes_in_scope())}" if axes_in_scope() else "")
+        )
+    if in_specs is Infer:
+        raise TypeError(
+            "shard_map in_specs argument must be given: it can be inferred along axes of type Explicit only, and the types "
+            f"of arrays here do not hold shardings. Mesh axes: {tuple(mesh.axis_names)}, of types {mesh.axis_types}"
+        )
+    _check_specs("in", in_specs, manual)
+    _check_specs("out", out_specs, manual)
+    return manual
+
+
+def _check_specs(prefix: str, specs: Any, manual: frozenset[Any]) -> None:
+    if specs is None and prefix == "in":
+        raise TypeError(
+            "shard_map in_specs argument must be a pytree of `quire.sharding.PartitionSpec` instances, but it was None.\n"
+            "Instead of `in_specs=None`, did you mean `in_specs=P()`?"
+        )
+    found = tree_util.tree_leaves_with_path(specs, is_leaf=_is_spec)
+    no_specs = [
+        f"  {prefix}_specs{tree_util.keystr(k)} is {x} of type {type(x).__name__}" for k, x in found if not _is_spec(x)
+    ]
+    if no_specs:
+        raise TypeError(
+            f"shard_map {prefix}_specs argument must be a pytree of `quire.sharding.PartitionSpec` instances, but:\n\n"
+            + "\n".join(no_specs) + f"\n\nCheck the {prefix}_specs values passed to shard_map."
+        )  # fmt: skip
+    unknown = [
+        f"  {prefix}_specs{tree_util.keystr(k)} refers to {a!r}" for k, s in found for a in s.axes if a not in manual
+    ]
+    if unknown:
+        raise ValueError(
+            f"shard_map {prefix}_specs argument must refer to an axis marked as manual ({set(manual)}), but:\n\n"
+            + "\n".join(unknown) + f"\n\nCheck the {prefix}_specs values passed to shard_map."
+        )  # fmt: skip
+
+
+def _prefix(what: str, specs: Any, tree: Any, treedef: Any, name: str) -> list[PartitionSpec]:
+    """One spec for each leaf of the arguments or of the results. Raises ValueError for specs that are no prefix."""
+    if isinstance(specs, list) and isinstance(tree, tuple):
+        specs = tuple(specs)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    try:
+        indices = tree_util.tree_unflatten(treedef, list(range(treedef.num_leaves)))
+        full = tree_util.tree_broadcast(specs, indices, is_leaf=_is_spec)
+        return tree_util.tree_leaves(full, is_leaf=_is_spec)
+    except (ValueError, TypeError) as error:
+        other = "the arguments" if what == "in_specs" else "the results"
+        raise ValueError(
+            f"shard_map {what} specification must be a tree prefix of {other} of {name}, got specification {specs!r} for "
+            f"value tree {treedef}{where(current_source())}: {error}"
+        ) from None
+
+
+def _paths(tree: Any, root: str) -> list[str]:
+    """Each leaf as it would be written."""
+    leaves, treedef = tree_util.flatten_arrays(tree)
+    named = tree_util.tree_unflatten(treedef, list(range(len(leaves))))
+    return [root + tree_util.keystr(k) for k, _ in tree_util.tree_leaves_with_path(named)]
+
+
+def _check_lengths(
+    prefix: str, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], tree: Any, root: str, name: str
+) -> None:
+    wrong = [i for i, (s, a) in enumerate(zip(specs, avals)) if len(s) > a.ndim]
+    if not wrong:
+        return
+    paths = _paths(tree, root)
+    lines = [
+        f"* {prefix}_specs is {specs[i]} which has length {len(specs[i])}, but {paths[i]} has shape {avals[i].short()}, which "
+        f"has rank {avals[i].ndim} (and {avals[i].ndim} < {len(specs[i])})"
+        for i in wrong
+    ]
+    scalars = "\n\nFor scalar values (rank 0), use a spec of `P()`." if any(not avals[i].ndim for i in wrong) else ""
+    raise ValueError(
+        f"shard_map applied to the function '{name}' was given an {prefix}_specs entry which is too long to be compatible "
+        f"with the corresponding {prefix}put value from the function:\n\n" + "\n".join(lines) + scalars
+    )
+
+
+def _check_arguments(
+    mesh: Any, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], args: Any, name: str
+) -> None:
+    _check_lengths("in", specs, avals, args, "args", name)
+    lines: list[str] = []
+    for i, (spec, aval) in enumerate(zip(specs, avals)):
+        for d, (n, entry) in enumerate(zip(aval.shape, spec)):
+            axes = axes_of(entry)
+            k = math.prod(mesh.shape[a] for a in axes)
+            if n % k:
+                axis = f"axes {axes}" if len(axes) > 1 else f"axis '{axes[0]}'"
+                lines.append(
+                    f"* the passed {_paths(args, 'args')[i]} of shape {aval.short()} corresponds to in_specs of value {spec}, "
+                    f"which maps array axis {d} (of size {n}) to mesh {axis} (of {'total ' * (len(axes) > 1)}size {k}), but "
+                    f"{k} does not evenly divide {n}"
+                )
+    if lines:
+        raise ValueError(
+            f"shard_map applied to the function '{name}' was given argument arrays with axis sizes that are not evenly "
+            f"divisible by the corresponding mesh axis sizes:\n\nThe mesh given has shape {tuple(mesh.axis_sizes)} with "
+            f"corresponding axis names {mesh.axis_names}.\n\n" + "\n".join(lines)
+        )
+
+
+def _check_result(x: Any, name: str) -> None:
+    try:
+        aval_of(x)
+    except TypeError:
+        raise TypeError(
+            f"shard_map of {name}: the function returned {x!r} of type {type(x).__name__}, expected arrays or numbers"
+        ) from None
+
+
+def _check_results(
+    mesh: Any, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], out: Any, name: str, manual: frozenset[Any],
+    check_vma: bool,
+) -> None:  # fmt: skip
+    _check_lengths("out", specs, avals, out, f"{name}(*args)", name)
+    if not check_vma:
+        return
+    lines: list[str] = []
+    for i, (spec, aval) in enumerate(zip(specs, avals)):
+        wrong = [a for a in sm.unmentioned(mesh, spec, manual) if a in aval.vma]
+        if wrong:
+            axes = f"axes {tuple(wrong)}" if len(wrong) > 1 else f"axis '{wrong[0]}'"
+            lines.append(
+                f"* out_specs is {spec} which implies that the corresponding output value {_paths(out, f'{name}(*args)')[i]} "
+                f"is replicated across mesh {axes}, but could not infer replication over {axes}: it varies there, "
+                f"its type is {aval.short()}"
+            )
+    if lines:
+        raise ValueError(
+            f"shard_map applied to the function '{name}' was given out_specs which require replication which can't be "
+            f"statically inferred given the mesh:\n\nThe mesh given has shape {tuple(mesh.axis_sizes)} with corresponding "
+            f"axis names {mesh.axis_names}.\n\n"
+            + "\n".join(lines)
+            + "\n\nCheck if these output values are meant to be "
+            "replicated over those mesh axes. If not, consider revising the corresponding out_specs entries. If so, "
+            "consider a collective such as psum or pmax, or give shard_map check_vma=False."
+        )
+
+
+# -- one axis at a time ------------------------------------------------------------------------------------------------
+
+
+def smap(f: Any = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: Any) -> Any:
+    """`shard_map` over one axis of the mesh in force (`set_mesh`), the dimensions given by number as for `vmap`.
+
+    Args:
+        f: a function of arrays and pytrees. Without it, a decorator.
+        in_axes: which dimension of each argument the axis divides: an int, None, or a pytree prefix of them.
+        out_axes: the same for the results.
+        axis_name: the axis.
+
+    Raises TypeError for axes that are no ints or None, and what `shard_map` raises.
+    """
+    if f is None:
+        return lambda g: smap(g, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+    if isinstance(axis_name, list | tuple | set | frozenset):
+        raise TypeError(f"smap axis_name should be a `str` or a `Hashable`, but got {axis_name}")
+    if in_axes is not None and in_axes is not Infer and not isinstance(in_axes, int | tuple):
+        raise TypeError(
+            "smap in_axes must be an int, None, quire.sharding.Infer, or a tuple of entries corresponding to the positional "
+            f"arguments passed to the function, but got {in_axes}."
+        )
+    for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if axes is not Infer and not all(isinstance(a, int) for a in tree_util.tree_leaves(axes)):
+            raise TypeError(f"smap {what} must be an int, None, or a container with those as leaves, but got {axes}.")
+
+    def spec(axis: int | None) -> PartitionSpec:
+        return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, axis_name)
+
+    def specs(axes: Any) -> Any:
+        return tree_util.tree_map(spec, axes, is_leaf=lambda a: a is None)
+
+    ins = Infer if in_axes is Infer else specs(in_axes)
+    return shard_map(f, in_specs=ins, out_specs=specs(out_axes), axis_names={axis_name})
+
+
+__all__ = ["Infer", "shard_map", "smap"]

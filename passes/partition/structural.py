@@ -1,0 +1,197 @@
+"""Factors of structural primitives; iota counts from where its part begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
+from quire.ir.jaxpr import Eqn
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import structural as st
+
+from .rules import Builder, Factors, Params, Shapes, alike, emission, factors
+
+Avals = Sequence[ShapedArray]
+
+
+@factors(st.broadcast_in_dim_p)
+def _broadcast(in_avals: Avals, out_avals: Avals, *, broadcast_dimensions: Sequence[int], **_: Any) -> Factors:
+    b = Builder()
+    result = b.dims(out_avals[0].shape)
+    operand = [
+        result[d] if n == out_avals[0].shape[d] else (b.new(n, whole=True),)
+        for n, d in zip(in_avals[0].shape, broadcast_dimensions)
+    ]
+    return b.done([operand], [result], lambda ins, outs: {"shape": outs[0]})
+
+
+def reshape_factors(old: Sequence[int], new: Sequence[int]) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    """The sizes of the factors of a reshape, and those of each dimension of both shapes, the major one first.
+
+    Dimensions are taken apart from the left; what the next ones of both shapes have in common is a factor.
+    """
+    sizes: list[int] = []
+    left: list[list[int]] = [[] for _ in old]
+    right: list[list[int]] = [[] for _ in new]
+    i = j = 0
+    m, n = (old[0] if old else 1), (new[0] if new else 1)
+    while i < len(old) or j < len(new):
+        if i < len(old) and m == 1:
+            i += 1
+            m = old[i] if i < len(old) else 1
+        elif j < len(new) and n == 1:
+            j += 1
+            n = new[j] if j < len(new) else 1
+        elif max(m, n) % min(m, n):
+            return _apart(old, new)
+        else:
+            f = min(m, n)
+            sizes.append(f)
+            left[i].append(len(sizes) - 1)
+            right[j].append(len(sizes) - 1)
+            m, n = m // f, n // f
+    return sizes, left, right
+
+
+def _apart(old: Sequence[int], new: Sequence[int]) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    """The factors where neither of two dimensions divides the other: the equal ones before, then whole ones.
+
+    What cannot be divided is marked by size -1; its own size is that of the dimension.
+    """
+    sizes: list[int] = []
+    left: list[list[int]] = []
+    right: list[list[int]] = []
+    k = 0
+    while k < min(len(old), len(new)) and old[k] == new[k]:
+        sizes.append(old[k])
+        left.append([k])
+        right.append([k])
+        k += 1
+    for shape, dims in ((old, left), (new, right)):
+        for _ in shape[k:]:
+            sizes.append(-1)
+            dims.append([len(sizes) - 1])
+    return sizes, left, right
+
+
+@factors(st.reshape_p)
+def _reshape(in_avals: Avals, out_avals: Avals, **_: Any) -> Factors:
+    old, new = in_avals[0].shape, out_avals[0].shape
+
+    def local(ins: Shapes, outs: Shapes) -> Params:
+        return {"new_sizes": outs[0]}
+
+    b = Builder()
+    if not in_avals[0].size:
+        return b.done([b.dims(old, whole=True)], [b.dims(new, whole=True)], local)
+    sizes, left, right = reshape_factors(old, new)
+    dims = [(shape[d], i) for shape, side in ((old, left), (new, right)) for d, ids in enumerate(side) for i in ids]
+    for i, n in enumerate(sizes):
+        b.new(n if n > 0 else next(size for size, k in dims if k == i), whole=n < 0)
+    # Dimensions of size 1 are factors of their own.
+    operand = [tuple(ids) or (b.new(1, whole=True),) for ids in left]
+    result = [tuple(ids) or (b.new(1, whole=True),) for ids in right]
+    return b.done([operand], [result], local)
+
+
+@factors(st.transpose_p)
+def _transpose(in_avals: Avals, out_avals: Avals, *, permutation: Sequence[int]) -> Factors:
+    b = Builder()
+    dims = b.dims(in_avals[0].shape)
+    return b.done([dims], [[dims[d] for d in permutation]])
+
+
+@factors(st.squeeze_p)
+def _squeeze(in_avals: Avals, out_avals: Avals, *, dimensions: Sequence[int]) -> Factors:
+    b = Builder()
+    dims = [(b.new(n, whole=d in dimensions),) for d, n in enumerate(in_avals[0].shape)]
+    return b.done([dims], [[x for d, x in enumerate(dims) if d not in dimensions]])
+
+
+@factors(st.rev_p)
+def _rev(in_avals: Avals, out_avals: Avals, *, dimensions: Sequence[int]) -> Factors:
+    return alike(in_avals, out_avals, dimensions)
+
+
+@factors(st.concatenate_p)
+def _concatenate(in_avals: Avals, out_avals: Avals, *, dimension: int) -> Factors:
+    return _along(in_avals, out_avals, dimension)
+
+
+@factors(st.split_p)
+def _split(in_avals: Avals, out_avals: Avals, *, axis: int, **_: Any) -> Factors:
+    return _along(in_avals, out_avals, axis)
+
+
+def _along(in_avals: Avals, out_avals: Avals, dimension: int) -> Factors:
+    """All dimensions but one are the same everywhere."""
+    b = Builder()
+    shared = b.dims(in_avals[0].shape)
+
+    def one(a: ShapedArray) -> list[tuple[int, ...]]:
+        return [x if d != dimension else (b.new(a.shape[d], whole=True),) for d, x in enumerate(shared)]
+
+    return b.done([one(a) for a in in_avals], [one(a) for a in out_avals])
+
+
+def untouched(
+    x: ShapedArray, y: ShapedArray, same: Sequence[bool], params: Any = None, others: Sequence[ShapedArray] = ()
+) -> Factors:
+    """An operand and a result whose dimensions are the same where `same` says so; `others` are operands not divided."""
+    b = Builder()
+    operand: list[tuple[int, ...]] = []
+    result: list[tuple[int, ...]] = []
+    for m, n, equal in zip(x.shape, y.shape, same, strict=True):
+        first = b.new(m, whole=not equal)
+        operand.append((first,))
+        result.append((first,) if equal else (b.new(n, whole=True),))
+    return b.done([operand, *(b.dims(a.shape, whole=True) for a in others)], [result], params)
+
+
+@factors(st.pad_p)
+def _pad(in_avals: Avals, out_avals: Avals, *, padding_config: Sequence[tuple[int, int, int]]) -> Factors:
+    return untouched(in_avals[0], out_avals[0], [c == (0, 0, 0) for c in padding_config], None, in_avals[1:])
+
+
+@factors(st.slice_p)
+def _slice(
+    in_avals: Avals, out_avals: Avals, *, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any
+) -> Factors:
+    same = [m == n for m, n in zip(in_avals[0].shape, out_avals[0].shape)]
+
+    def local(ins: Shapes, outs: Shapes) -> Params:
+        return {"limit_indices": tuple(n if s else m for s, n, m in zip(same, ins[0], limit_indices))}
+
+    return untouched(in_avals[0], out_avals[0], same, local)
+
+
+@factors(st.iota_p)
+def _iota(in_avals: Avals, out_avals: Avals, **_: Any) -> Factors:
+    b = Builder()
+    return b.done([], [b.dims(out_avals[0].shape)], lambda ins, outs: {"shape": outs[0]})
+
+
+@emission(st.iota_p)
+def _emit_iota(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]:
+    dtype, dimension = eqn.params["dtype"], eqn.params["dimension"]
+    out = place.bind()[0]
+    if not place.result_specs[0][dimension]:
+        return [out]
+    start = place.start(0, dimension)
+    if dtype != dtypes.int32:
+        start = ew.convert_element_type(start, dtype)
+    return [ew.add(out, start)]
+
+
+@factors(st.tile_p)
+def _tile(in_avals: Avals, out_avals: Avals, *, reps: Sequence[int]) -> Factors:
+    return untouched(in_avals[0], out_avals[0], [r == 1 for r in reps])
+
+
+@factors(st.optimization_barrier_p)
+def _barrier(in_avals: Avals, out_avals: Avals) -> Factors:
+    b = Builder()
+    dims = [b.dims(a.shape) for a in in_avals]
+    return b.done(dims, dims)

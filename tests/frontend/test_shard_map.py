@@ -1,0 +1,129 @@
+"""shard_map on simulated devices against JAX's, run in one process with 8 devices: values, gradients, mistakes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quire
+import quire.numpy as qnp
+from quire import lax
+from quire.ir.sharding import AbstractMesh
+from quire.ir.sharding import PartitionSpec as P
+
+from .shard_map_cases import CASES, MISTAKES, Case, V, flat
+
+MESH, GRID = AbstractMesh((4,), ("x",)), AbstractMesh((2, 4), ("x", "y"))
+HERE = Case(quire, qnp, lax, P, MESH, GRID)
+
+
+@pytest.fixture(scope="module")
+def jax_results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    pytest.importorskip("jax")
+    file = tmp_path_factory.mktemp("jax") / "results"
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    subprocess.run([sys.executable, "-m", "tests.frontend.shard_map_cases", str(file)], env=env, cwd=root, check=True)
+    return pickle.loads(file.read_bytes())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_like_jax(name: str, jax_results: dict[str, Any]) -> None:
+    want = jax_results[name]
+    assert not isinstance(want, str), want
+    f, check = CASES[name]
+    got = flat(f(HERE, check))
+    assert [x.shape for x in got] == [x.shape for x in want]
+    for g, w in zip(got, want):
+        np.testing.assert_allclose(g, w, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str, jax_results: dict[str, Any]) -> None:
+    f, words = MISTAKES[name]
+    kind, message = jax_results[name]
+    assert words in message
+    with pytest.raises(BaseException) as found:
+        f(HERE)
+    assert (type(found.value).__name__, words in str(found.value)) == (kind, True), str(found.value)
+
+
+def test_types_say_along_which_axes_values_vary() -> None:
+    seen: list[Any] = []
+
+    def f(x: Any, w: Any) -> Any:
+        for y in (
+            x,
+            w,
+            x * w,
+            lax.psum(x, "x"),
+            lax.all_gather(x, "y"),
+            lax.axis_index("x"),
+            lax.pcast(w, "y", to="varying"),
+        ):
+            seen.append(set(quire.typeof(y).vma))
+        return x
+
+    args: Any = (qnp.ones((2, 4)), 1.0)
+    quire.make_jaxpr(quire.shard_map(f, mesh=GRID, in_specs=(P("x", "y"), P()), out_specs=P("x", "y")))(*args)
+    assert seen == [{"x", "y"}, set(), {"x", "y"}, {"y"}, {"x", "y"}, {"x"}, {"y"}]
+    seen.clear()
+    quire.make_jaxpr(
+        quire.shard_map(f, mesh=GRID, in_specs=(P("x", "y"), P()), out_specs=P("x", "y"), check_vma=False)
+    )(*args)
+    assert seen == [set()] * 7
+
+
+def test_text_is_read_back() -> None:
+    from quire.ir.parser import parse
+    from quire.ir.printer import to_text
+
+    f = quire.shard_map(
+        lambda x: lax.psum(x, "x") * x, mesh=GRID, in_specs=P(None, ("x", "y")), out_specs=P(None, ("x", "y"))
+    )
+    jaxpr = quire.make_jaxpr(quire.grad(lambda x: f(x).sum()))(qnp.ones((1, 8)))
+    assert parse(to_text(jaxpr)) == jaxpr
+
+
+def test_no_data_moves_where_the_leading_dimension_is_divided() -> None:
+    """The emulated program of an elementwise function has no transpose, gather or concatenation."""
+    from quire.ir.jaxpr import all_eqns
+    from quire.passes.manager import PassManager
+
+    f = quire.shard_map(
+        lambda a, b: qnp.tanh(a) * b + lax.psum(a, "x"), mesh=MESH, in_specs=(P("x"), P()), out_specs=P("x")
+    )
+    jaxpr = quire.make_jaxpr(f)(V, V[:4])
+    program = PassManager("inline,emulate-spmd,simplify,cse,dce", verify_each=True).run(jaxpr)
+    names = {e.primitive.name for e in all_eqns(program.jaxpr)}
+    assert names <= {"reshape", "tanh", "mul", "add", "reduce_sum", "broadcast_in_dim"}, names
+
+
+def test_random_specs() -> None:
+    """Identity and a sum over all that is divided, for random meshes, specs and shapes, against NumPy."""
+    rng = np.random.default_rng(5)
+    for _ in range(12):
+        sizes = tuple(int(n) for n in rng.integers(1, 4, 3))
+        mesh = AbstractMesh(sizes, ("a", "b", "c"))
+        entries: list[list[str]] = [[], [], []]
+        for axis in rng.permutation(["a", "b", "c"])[: rng.integers(1, 4)]:
+            entries[rng.integers(3)].append(str(axis))
+        spec = P(*map(tuple, entries))
+        shape = [int(rng.integers(1, 3)) * int(np.prod([mesh.shape[a] for a in e])) for e in entries]
+        x = rng.normal(size=shape).astype(np.float32)
+        for check in (True, False):
+            f = quire.shard_map(
+                lambda v, spec=spec: (v * 2, lax.psum(v.sum(), spec.axes)), mesh=mesh, in_specs=spec,
+                out_specs=(spec, P()), check_vma=check,
+            )  # fmt: skip
+            same, total = f(x)
+            np.testing.assert_array_equal(same, x * 2)
+            np.testing.assert_allclose(total, x.sum(), rtol=1e-4, atol=1e-5)
+            g = quire.grad(lambda v, f=f: (f(v)[0] * f(v)[1]).sum())(x)
+            np.testing.assert_allclose(g, 2 * x.sum() + 2 * x.sum() * np.ones_like(x), rtol=1e-4, atol=1e-4)
