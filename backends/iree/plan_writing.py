@@ -119,7 +119,14 @@ class Writer:
         self.timepoint = timepoint
 
     def allocate(self, place: int) -> None:
-        """The transient block, the scalars that the host reads, and the results' memory, before an operation."""
+        """The results' memory, the transient block, and the scalars that the host reads, before an operation.
+
+        Results come first: they live on, and where one lies behind the transient block in IREE's pool, the next call finds
+        no hole of the block's size (it looks for one that is a little larger), and the pool takes as much again.
+        """
+        for step in self.plan.steps:
+            if step.kind == "new":
+                self.write_new(step, place)
         for buffer in self.plan.buffers:
             if buffer.kind == "staging":
                 self.staged[buffer] = STAGED * len(self.staged)
@@ -138,9 +145,6 @@ class Writer:
             self.staging = self.alloca(buffers[0], b"staging", size, place)
             for buffer in buffers[1:]:
                 self.memory[buffer] = self.memory[buffers[0]]
-        for step in self.plan.steps:
-            if step.kind == "new":
-                self.write_new(step, place)
 
     def alloca(self, buffer: Buffer, kind: bytes, size: int, before: int) -> int:
         """A buffer's memory."""

@@ -234,3 +234,32 @@ for mode in ("sync", "task"):
     )
     assert result.stdout == "[3.0, 3.0, 3.0, 3.0]\n" * 2, result.stderr
     assert devices("cpu")
+
+
+MEMORY = """
+import re
+import numpy as np
+import quire
+import quire.numpy as qnp
+
+def resident():
+    with open("/proc/self/status") as f:
+        return int(re.search(r"VmRSS:\\s*(\\d+)", f.read())[1])
+
+f = quire.jit(lambda x: qnp.sum(qnp.sort(qnp.sort(x, 1), 0), 0))
+x = qnp.asarray(np.ones((2000, 2000), np.float32))
+print(f.lower(x).compile().memory_analysis().temp_size_in_bytes)
+for _ in range(3):
+    y = f(x)
+    print(resident() * 1024)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/self/status is Linux's")
+def test_calls_take_the_memory_of_the_one_before():
+    """A result behind the transient block took as much again at the second call."""
+    output = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=100, check=True
+    ).stdout
+    temporaries, first, *later = map(int, output.split())
+    assert temporaries > 20e6 and max(later) < first + temporaries / 4
