@@ -75,7 +75,9 @@ def _searched(x: ShapedArray, n: ix.GatherDimensionNumbers, slice_sizes: Sequenc
     return d if d in n.collapsed_slice_dims and x.shape[d] > 1 else None
 
 
-def _local_positions(place: Any, indices: Any, size: int, local: int, factor: int, mode: Mode) -> tuple[Any, Any, Any]:
+def _local_positions(
+    place: Any, indices: Any, size: int, local: int, factor: int, clamped: bool
+) -> tuple[Any, Any, Any]:
     """Index vectors of one component, counted from where the part begins; whether they are in it, and in the whole."""
     dtype = aval_of(indices).dtype
     if dtype.itemsize < 4:
@@ -83,7 +85,7 @@ def _local_positions(place: Any, indices: Any, size: int, local: int, factor: in
         dtype = dtypes.int32
     number = dtype.type
     valid = ew.bitwise_and(ew.ge(indices, number(0)), ew.lt(indices, number(size)))
-    if mode is not Mode.FILL_OR_DROP:
+    if clamped:
         indices = ew.clamp(number(0), indices, number(size - 1))
     start = ew.convert_element_type(place.begin(factor), dtype)
     end = ew.add(start, number(local))
@@ -104,7 +106,9 @@ def _emit_gather(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]
         return place.bind()
     d = n.start_index_map[0]
     whole = eqn.inputs[0].aval.shape[d]
-    local, here, valid = _local_positions(place, indices, whole, aval_of(x).shape[d], factor, mode)
+    local, here, valid = _local_positions(
+        place, indices, whole, aval_of(x).shape[d], factor, mode is not Mode.FILL_OR_DROP
+    )
     found = place.bind(x, local, mode=Mode.CLIP, fill_value=None)[0]
     shape = aval_of(found).shape
     batch = [i for i in range(len(shape)) if i not in n.offset_dims]
@@ -193,7 +197,8 @@ def _emit_scatter(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any
         return place.bind(x, indices, updates)
     whole: int = eqn.inputs[0].aval.shape[searched]
     size = aval_of(x).shape[searched]
-    local, here, _ = _local_positions(place, indices, whole, size, factor, mode)
+    # What is promised not to occur is dropped, as it is of a whole.
+    local, here, _ = _local_positions(place, indices, whole, size, factor, mode is Mode.CLIP)
     if not dtypes.is_signed(aval_of(local).dtype):
         local = ew.convert_element_type(local, dtypes.int32)
     outside = st.full_like(local, aval_of(local).dtype.type(-1))

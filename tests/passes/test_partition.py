@@ -80,6 +80,7 @@ CASES: dict[str, Any] = {
     "sorting": (lambda a: (jnp.sort(a, 0), jnp.argsort(a, 1), lax.top_k(a, 2)), normal(8, 6)),
     "gather": (lambda a, i: (a[i], a[:, i], jnp.take(a, i, axis=0, mode="clip"), jnp.take(a > 0, i, axis=0), jnp.take_along_axis(a, jnp.clip(i, 0, 5)[:, None], 1)), normal(8, 6), integers(8, 8)),
     "scatter": (lambda a, i, u: (a.at[i].add(u), a.at[i].set(1.0), a.at[i].max(u), a.at[:, i].add(1.0), a.at[i].mul(u), a.at[2].set(0), a.at[i, 1].add(u[:, 0])), normal(8, 6), integers(8, 8), normal(8, 6)),
+    "promised": (lambda a, i: quire.grad(lambda a: jnp.sin(a.at[i].get(mode="promise_in_bounds")).sum())(a), normal(8, 6), integers(8, 8)),
     "embedding": (lambda e, i: quire.grad(lambda e: jnp.sin(e[i]).sum())(e), normal(12, 6), integers(9, 4, 6)),
     "dynamic slices": (lambda a, i: (lax.dynamic_slice(a, (i[0], 0), (3, 6)), lax.dynamic_update_slice(a, a[:2], (i[1], i[0]))), normal(8, 6), integers(3, 2)),
     "convolution": (lambda a, k: (lax.conv_general_dilated(a, k, (1, 1), "SAME"), quire.grad(convolved, (0, 1))(a, k)), normal(4, 6, 5, 5), normal(8, 6, 3, 3)),
