@@ -21,7 +21,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("nn", "get_scaled_dot_general_config", _NARROW),
     ("errors", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     ("dlpack", "to_dlpack", "arrays have __dlpack__: give one to the other library's from_dlpack"),
-    ("", "NamedSharding P Shard make_mesh set_mesh reshard pmap sharding", _MESH),
+    ("", "NamedSharding P Shard make_mesh set_mesh reshard sharding", _MESH),
     ("", "make_array_from_* remove_size_one_mesh_axis_from_type auto_pcast", _MESH),
     ("lax", "with_sharding_constraint sharding_constraint_p ragged_all_to_all* reduced_vary*", _MESH),
     ("", "distributed host_count host_id host_ids copy_to_host_async", _PROCESSES),
