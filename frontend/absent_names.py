@@ -21,7 +21,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("nn", "get_scaled_dot_general_config", _NARROW),
     ("errors", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     ("dlpack", "to_dlpack", "arrays have __dlpack__: give one to the other library's from_dlpack"),
-    ("", "pmap", _MESH),
     ("", "remove_size_one_mesh_axis_from_type auto_pcast", _MESH),
     ("lax", "ragged_all_to_all* reduced_vary*", _MESH),
     ("", "distributed host_count host_id host_ids copy_to_host_async", _PROCESSES),

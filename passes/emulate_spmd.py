@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from quire.ir.avals import NO_AXES, ShapedArray, aval_of
 from quire.ir.axes import mesh_axes
@@ -100,8 +100,8 @@ def without_varying(jaxpr: Jaxpr) -> Jaxpr:
         if eqn.primitive is shard_map_p:
             params["check_vma"] = False  # types no longer tell
         for key, value in params.items():  # declared types of results
-            if isinstance(value, tuple) and any(isinstance(x, ShapedArray) for x in value):
-                params[key] = tuple(plain(x) for x in value)
+            if isinstance(value, tuple) and ShapedArray in map(type, cast("tuple[Any, ...]", value)):
+                params[key] = tuple(map(plain, cast("tuple[Any, ...]", value)))
         inputs = [read(a) for a in eqn.inputs]
         eqns.append(eqn.replace(inputs=inputs, outputs=[bound(v) for v in eqn.outputs], params=params))
     return Jaxpr(constvars, invars, eqns, [read(a) for a in jaxpr.outvars])

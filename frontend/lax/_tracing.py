@@ -115,6 +115,9 @@ def check_carry(api: str, what: str, in_tree: Any, in_avals: Sequence[ShapedArra
 
 
 def _difference(a: ShapedArray, b: ShapedArray) -> str:
+    if a.shape == b.shape and a.dtype == b.dtype:
+        axes = sorted(map(str, b.vma - a.vma)) or sorted(map(str, a.vma - b.vma))
+        return f" (one varies along {', '.join(axes)}: give lax.pcast(x, {tuple(axes)}, to='varying') of the other)"
     if a.shape != b.shape and a.dtype != b.dtype:
         return " (shape and dtype differ)"
     return " (the shapes differ)" if a.shape != b.shape else " (the dtypes differ)"

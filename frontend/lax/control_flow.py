@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from quire.ir import dtypes
-from quire.ir.avals import aval_of
+from quire.ir.avals import NO_AXES, aval_of
 from quire.ir.config import config
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
@@ -30,6 +30,7 @@ from ._tracing import (
     show_tree,
     trace,
 )
+from ._varying import alike, cast
 
 _MISSING: Any = object()
 
@@ -89,8 +90,9 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     _check_branches("cond", ["true_fun", "false_fun"], branches[::-1])
     consts, jaxprs = common_consts(branches)
     index = ew.convert_element_type(pred, np.int32)
-    check_equation("cond", {"branches": jaxprs}, [index, *consts, *leaves])
-    out = cf.cond_p.bind(index, *consts, *leaves, branches=tuple(jaxprs), **how)
+    given, jaxprs = alike(index, [*consts, *leaves], jaxprs)
+    check_equation("cond", {"branches": jaxprs}, [index, *given])
+    out = cf.cond_p.bind(index, *given, branches=tuple(jaxprs), **how)
     return tree_unflatten(branches[0].out_tree, out)
 
 
@@ -136,8 +138,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
         index = ew.min(index, np.asarray(top, aval.dtype)[()])
         index = index if dtypes.is_unsigned(aval.dtype) else ew.max(index, np.asarray(0, aval.dtype)[()])
     index = ew.clamp(np.int32(0), ew.convert_element_type(index, np.int32), np.int32(last))
-    check_equation("cond", {"branches": jaxprs}, [index, *consts, *leaves])
-    return tree_unflatten(traced[0].out_tree, cf.cond_p.bind(index, *consts, *leaves, branches=tuple(jaxprs), **how))
+    given, jaxprs = alike(index, [*consts, *leaves], jaxprs)
+    check_equation("cond", {"branches": jaxprs}, [index, *given])
+    return tree_unflatten(traced[0].out_tree, cf.cond_p.bind(index, *given, branches=tuple(jaxprs), **how))
 
 
 def _check_branches(api: str, names: Sequence[str], traced: Sequence[Traced]) -> None:
@@ -151,7 +154,7 @@ def _check_branches(api: str, names: Sequence[str], traced: Sequence[Traced]) ->
         wrong = [
             f"  output{path(first.out_tree, i)}: {names[0]} returns {a.short()}, {name} returns {b.short()}"
             for i, (a, b) in enumerate(zip(first.out_avals, other.out_avals))
-            if a.strong() is not b.strong()
+            if a.strong().update(vma=NO_AXES) is not b.strong().update(vma=NO_AXES)
         ]
         if wrong:
             raise TypeError(
@@ -204,6 +207,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             f"while_loop: cond_fun {function_name(cond_fun)} must return a bool scalar, got {given or 'no array'}"
             + (f" in {show_tree(test.out_tree)}" if not test.out_tree.is_leaf() else "")
         )
+    varies = out[0].vma
+    if varies and any(varies - a.vma for a in avals):  # devices leave the loop at different turns
+        return while_loop(cond_fun, body_fun, tree_unflatten(carry_tree, cast(leaves, varies)), max_steps=max_steps)
     params: dict[str, Any] = {
         "cond_jaxpr": test.closed, "body_jaxpr": body.closed,
         "cond_nconsts": len(test.captured), "body_nconsts": len(body.captured),

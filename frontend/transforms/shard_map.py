@@ -239,7 +239,7 @@ def _check_arguments(
             axes = axes_of(entry)
             k = math.prod(mesh.shape[a] for a in axes)
             if n % k:
-                axis = f"axes {axes}" if len(axes) > 1 else f"axis '{axes[0]}'"
+                axis = f"axis '{axes[0]}'" if len(axes) == 1 else f"axes {axes}"
                 lines.append(
                     f"* the passed {_paths(args, 'args')[i]} of shape {aval.short()} corresponds to in_specs of value {spec}, "
                     f"which maps array axis {d} (of size {n}) to mesh {axis} (of {'total ' * (len(axes) > 1)}size {k}), but "

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..avals import ShapedArray, aval_of
-from ..jaxpr import ClosedJaxpr, Effects, join_effects
+from ..avals import AxisNames, ShapedArray, aval_of
+from ..jaxpr import ClosedJaxpr, Effects, all_eqns, join_effects
 from ..primitive import primitive
+from ..source import where
 from . import elementwise as ew
 from .calls import check_call
 
@@ -29,6 +30,23 @@ def same_types(a: Sequence[ShapedArray], b: Sequence[ShapedArray]) -> bool:
 def show(avals: Sequence[ShapedArray]) -> str:
     """Avals for messages: ``(f32[3], i32[])``."""
     return f"({', '.join(a.short() for a in avals)})"
+
+
+def _check_meeting(what: str, vma: AxisNames, jaxprs: Sequence[ClosedJaxpr]) -> None:
+    """Raise ValueError for a collective over axes along which devices take different ways: some would wait for ever."""
+    for jaxpr in jaxprs:
+        for eqn in all_eqns(jaxpr.jaxpr):
+            if eqn.primitive.family != "collectives" or eqn.primitive.name in ("pvary", "axis_index"):
+                continue
+            named = eqn.params.get("axes", eqn.params.get("axis_name"))
+            axes = vma.intersection(named if isinstance(named, tuple) else (named,))  # pyright: ignore[reportUnknownArgumentType]
+            if axes:
+                over = ", ".join(sorted(map(repr, axes)))
+                raise ValueError(
+                    f"{what} varies along mesh axis {over}, so devices take different ways, but {eqn.primitive.name} over "
+                    f"{over}{where(eqn.source)} needs all of them: decide by a value that is equal there, as by lax.pmax of "
+                    "the predicate, or take the collective out"
+                )
 
 
 # -- cond -----------------------------------------------------------------------------------------------------------
@@ -56,6 +74,8 @@ def cond_p(
         raise TypeError("cond: expected at least one branch")
     if index.shape or index.dtype != dtypes.int32:
         raise TypeError(f"cond: the index must be i32[], got {index.short()}")
+    if index.vma:
+        _check_meeting("cond: the predicate", index.vma, branches)
     for i, branch in enumerate(branches):
         check_call(f"cond: branch {i}", branch, operands)
         if not same_types(branch.out_avals, branches[0].out_avals):
@@ -98,6 +118,8 @@ def _check_while(
     out = cond_jaxpr.out_avals
     if len(out) != 1 or out[0].shape or not dtypes.is_bool(out[0].dtype):
         raise TypeError(f"{name}: the condition must return one bool scalar, got {show(out)}")
+    if out[0].vma:
+        _check_meeting(f"{name}: the condition", out[0].vma, (cond_jaxpr, body_jaxpr))
     if not same_types(body_jaxpr.out_avals, carry):
         raise TypeError(
             f"{name}: the body must return the types of the carry it takes, {show(carry)}, "

@@ -194,7 +194,7 @@ def pbroadcast(
         other = int(np.ravel_multi_index(where, [known[a] for a in rest]))
         if d is not None:
             x = _row(x, d, own)
-        return co.pbroadcast_p.bind(x, axis_name=rest if len(rest) > 1 else rest[0], source=other), None
+        return co.pbroadcast_p.bind(x, axis_name=rest[0] if len(rest) == 1 else rest, source=other), None
     return (x if d is None else _row(x, d, source)), None
 
 

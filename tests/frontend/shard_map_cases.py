@@ -135,8 +135,28 @@ def _transformed(c: Any, check: bool) -> Any:
     return (
         q.vmap(f, (0, None))(batch, 3.0), q.vmap(f, (1, 0), 1)(batch.T, s[:3]), q.jvp(f, (v, s), (v * v, v[4:8])),
         q.linearize(f, v, s)[1](v, s), q.jit(q.vjp(f, v, s)[1])(v), q.jacrev(f, 1)(v, s),
-        q.vmap(lambda v: c.map(lambda a: l.psum(l.psum(a, "x"), "b"), P("x"), P(), check_vma=check)(v), axis_name="b")(batch),
+        # JAX cannot take a named axis of vmap into a function that is checked.
+        () if check else q.vmap(c.map(lambda a: l.psum(a, ("x", "b")), P("x"), P(), check_vma=False), axis_name="b")(batch),
         q.grad(lambda v: q.lax.scan(lambda s, _: (f(s, v[:4]), None), v, None, length=2)[0].sum())(v),
+    )  # fmt: skip
+
+
+def _pmap(c: Any, check: bool) -> Any:
+    l, q = c.l, c.q
+    a = c.n.asarray(A[:4])
+    f = q.pmap(lambda x, s: (x / l.psum(x * x, "i"), l.axis_index("i") * s), axis_name="i", in_axes=(0, None))
+    g = q.pmap(
+        lambda d, k, n: {"o": d["a"] * k + n, "p": d["b"]},
+        in_axes=(0, 0, None),
+        out_axes={"o": 1, "p": 0},
+        static_broadcasted_argnums=2,
+    )
+    h = q.pmap(lambda x: l.psum(x, "i", axis_index_groups=[[0, 1], [2, 3]]), "i")
+    w = q.pmap(q.grad(lambda x: l.psum((x * x).sum(), "i")), "i")
+    return (
+        f(a, 2.0), g({"a": a, "b": a}, c.n.arange(4.0), 3), h(a), w(a), q.jit(f)(a, 3.0),
+        q.grad(lambda x: (f(x, 1.0)[0] ** 2).sum())(a), q.pmap(lambda x, y=None: x * y)(a, y=a),
+        q.pmap(lambda x: l.pmean(x, "i"), "i", out_axes=None, in_axes=1)(a[:, :4]),
     )  # fmt: skip
 
 

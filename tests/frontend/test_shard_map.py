@@ -127,3 +127,72 @@ def test_random_specs() -> None:
             np.testing.assert_allclose(total, x.sum(), rtol=1e-4, atol=1e-5)
             g = quire.grad(lambda v, f=f: (f(v)[0] * f(v)[1]).sum())(x)
             np.testing.assert_allclose(g, 2 * x.sum() + 2 * x.sum() * np.ones_like(x), rtol=1e-4, atol=1e-4)
+
+
+def test_devices_that_take_different_ways() -> None:
+    """What is equal before a branch or loop varies after it; a collective within is an error at the user's line."""
+    w, x = np.float32(0.5), V
+
+    def branch(w: Any, x: Any) -> Any:
+        y = lax.cond(lax.axis_index("x") > 1, lambda v: qnp.sin(v * w), lambda v: v * v, w)
+        assert quire.typeof(y).vma == {"x"}
+        return y * x
+
+    def loss(w: Any, x: Any, check: bool) -> Any:
+        f = quire.shard_map(branch, mesh=MESH, in_specs=(P(), P("x")), out_specs=P("x"), check_vma=check)
+        return (f(w, x) ** 2).sum()
+
+    def expected(w: Any) -> Any:
+        y = qnp.where(qnp.arange(16) // 4 > 1, qnp.sin(w * w), w * w)
+        return ((y * V) ** 2).sum()
+
+    np.testing.assert_allclose(loss(w, x, True), expected(w), rtol=1e-5)
+    np.testing.assert_allclose(quire.grad(loss)(w, x, True), quire.grad(expected)(w), rtol=1e-4)
+
+    def loop(x: Any) -> Any:
+        n = lax.while_loop(lambda n: n < lax.axis_index("x"), lambda n: n + 1, 0)
+        assert quire.typeof(n).vma == {"x"}
+        return n[None] + x[:1] * 0
+
+    f = quire.shard_map(loop, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    assert np.asarray(f(V)).tolist() == [0, 1, 2, 3]
+
+    def stuck(x: Any) -> Any:
+        return lax.cond(x[0] > 0, lambda v: lax.pcast(lax.psum(v, "x"), "x", to="varying"), lambda v: v, x)
+
+    with pytest.raises(ValueError, match=r"varies along mesh axis 'x'.*psum over 'x' \(at .*test_shard_map.py"):
+        quire.shard_map(stuck, mesh=MESH, in_specs=P("x"), out_specs=P("x"))(V)
+
+    def endless(x: Any) -> Any:
+        return lax.while_loop(lambda v: v.sum() < 3, lambda v: v + lax.pcast(lax.psum(v, "x"), "x", to="varying"), x)
+
+    with pytest.raises(ValueError, match=r"varies along mesh axis 'x'"):
+        quire.shard_map(endless, mesh=MESH, in_specs=P("x"), out_specs=P("x"))(V)
+    with pytest.raises(TypeError, match=r"one varies along x: give lax.pcast"):
+        quire.shard_map(
+            lambda x: lax.scan(lambda c, v: (c + v, None), np.float32(0), x)[0][None], mesh=MESH, in_specs=P("x"),
+            out_specs=P("x"),
+        )(V)  # fmt: skip
+
+
+def test_other_forms() -> None:
+    from quire.experimental.pjit import pjit
+    from quire.experimental.shard_map import shard_map as older
+
+    @quire.shard_map(mesh=MESH, in_specs=P("x"), out_specs=P())
+    def total(x: Any) -> Any:
+        return lax.psum(x.sum(), "x")
+
+    want = np.asarray(total(V))
+    np.testing.assert_allclose(want, V.sum(), rtol=1e-6)
+    old = older(lambda x: lax.psum(x.sum(), "x"), MESH, P("x"), P(), check_rep=False)
+    np.testing.assert_array_equal(old(V), want)
+    with pytest.raises(ValueError, match="not in the mesh"):
+        older(lambda x: x, MESH, P("x"), P(), auto=frozenset(("z",)))
+    assert pjit is quire.jit
+    with pytest.raises(TypeError, match="smap in_axes must be"):
+        quire.smap(lambda x: x, in_axes="x", out_axes=0, axis_name="x")
+    with pytest.raises(ValueError, match="inconsistent sizes"):
+        quire.pmap(lambda x, y: x)(V, V[:3])
+    with pytest.raises(ValueError, match="must have at least one non-None"):
+        quire.pmap(lambda x: x, in_axes=None)(V)

@@ -1,0 +1,7 @@
+"""`pjit`, the older name of `jit`."""
+
+from __future__ import annotations
+
+from ..api import jit as pjit
+
+__all__ = ["pjit"]

@@ -1,0 +1,163 @@
+"""`pmap`: a function applied to each slice of its arguments, a device for each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from quire.ir.avals import aval_of
+from quire.ir.axes import mesh_axes
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.primitives import shard_map as sm
+from quire.ir.primitives import structural as st
+from quire.ir.sharding import AbstractMesh, PartitionSpec
+from quire.ir.source import current_source, where
+from quire.ir.tracing import trace_flat
+
+from .. import tree_util
+from ..api import compile as compile_function
+from .functions import check_callable, name_of
+
+# The axis of a pmap without axis_name: no collective can name it.
+_ANONYMOUS = "<pmap>"
+
+
+def pmap(
+    fun: Callable[..., Any],
+    axis_name: Any = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Any] | None = None,
+    backend: str | None = None,
+    axis_size: int | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    global_axis_size: int | None = None,
+) -> Callable[..., Any]:
+    """A compiled function that applies `fun` to each slice of its arguments, a device for each slice.
+
+    Args:
+        fun: a function of arrays and pytrees.
+        axis_name: a name for the mapped axis, for collectives (`lax.psum` and others) inside `fun`.
+        in_axes: which dimension of each positional argument is mapped: an int, None (every device gets all of it), or a
+            tuple of those or pytree prefixes. Keyword arguments are mapped along dimension 0.
+        out_axes: where the mapped dimension is in the results; None: the result of the first device.
+        static_broadcasted_argnums: arguments that are no arrays, the same for all devices.
+        devices: as many devices as there are slices.
+        backend: the backend to compile for.
+        axis_size: the number of slices, where no argument is mapped.
+        donate_argnums: arguments whose memory the results may take.
+        global_axis_size: the number of slices of all processes; programs run in one process, so it is `axis_size`.
+
+    Raises ValueError where sizes differ, a dimension does not exist or there are not as many devices as slices.
+
+    Example:
+        >>> import quire, quire.numpy as qnp
+        >>> quire.pmap(lambda x: x / quire.lax.psum(x, "i"), axis_name="i")(qnp.array([1.0, 3.0])).tolist()
+        [0.25, 0.75]
+    """
+    check_callable(fun, "pmap")
+    static = (
+        (static_broadcasted_argnums,)
+        if isinstance(static_broadcasted_argnums, int)
+        else tuple(static_broadcasted_argnums)
+    )
+    axis: Any = _ANONYMOUS if axis_name is None else axis_name
+    name = name_of(fun)
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+    @functools.wraps(fun)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        chosen = {i % len(args) for i in static}
+        dynamic = tuple(a for i, a in enumerate(args) if i not in chosen)
+        axes_of_args: Any = in_axes
+        if isinstance(in_axes, tuple):
+            if len(in_axes) != len(args):  # pyright: ignore[reportUnknownArgumentType]
+                raise ValueError(
+                    f"pmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
+                    f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}"  # pyright: ignore[reportUnknownArgumentType]
+                )
+            axes_of_args = tuple(a for i, a in enumerate(in_axes) if i not in chosen)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        leaves, tree = tree_util.flatten_arrays((dynamic, kwargs))
+        count = tree_util.flatten_arrays(dynamic)[1].num_leaves
+        axes = [*_prefix(axes_of_args, dynamic, "in_axes", name), *([0] * (len(leaves) - count))]
+        avals = [aval_of(x) for x in leaves]
+        dims = [_dimension(a, v.ndim, f"in_axes of {name}", v.short()) for a, v in zip(axes, avals, strict=True)]
+        size = _size([v.shape[d] for v, d in zip(avals, dims) if d is not None], axis_size or global_axis_size, name)
+        if devices is not None and len(devices) != size:
+            raise ValueError(f"pmap of {name}: {len(devices)} devices were given, for an axis of size {size}")
+        mesh = AbstractMesh((size,), (axis,))
+        out_tree: Any = None
+        out_specs: list[PartitionSpec] = []
+
+        def flat(*xs: Any) -> list[Any]:
+            nonlocal out_tree
+            given = [
+                x if d is None else st.reshape(x, (*aval_of(x).shape[:d], *aval_of(x).shape[d + 1 :]))
+                for x, d in zip(xs, dims)
+            ]
+            rest, keywords = tree_util.tree_unflatten(tree, given)
+            values = iter(rest)
+            out = fun(*(a if i in chosen else next(values) for i, a in enumerate(args)), **keywords)
+            found, out_tree = tree_util.flatten_arrays(out)
+            wanted = _prefix(out_axes, out, "out_axes", name)
+            results: list[Any] = []
+            for x, w in zip(found, wanted, strict=True):
+                aval = aval_of(x)
+                d = _dimension(w, aval.ndim + 1, f"out_axes of {name}", aval.short())
+                out_specs.append(_spec(d, axis))
+                results.append(x if d is None else st.reshape(x, (*aval.shape[:d], 1, *aval.shape[d:])))
+            return results
+
+        local = [v if d is None else v.update(shape=(*v.shape[:d], 1, *v.shape[d + 1 :])) for v, d in zip(avals, dims)]
+        with mesh_axes({axis: size}, False):
+            jaxpr, captured, _ = trace_flat(flat, local, name=f"pmap of {name}")
+        out = sm.shard_map(
+            [*captured, *leaves], mesh=mesh,
+            in_specs=[*[PartitionSpec()] * len(captured), *(_spec(d, axis) for d in dims)],
+            out_specs=out_specs, jaxpr=ClosedJaxpr(jaxpr), check_vma=False, manual_axes=frozenset((axis,)),
+        )  # fmt: skip
+        return tree_util.tree_unflatten(out_tree, out)
+
+    return compile_function(
+        mapped, static_argnums=static or None, donate_argnums=donate_argnums or None, backend=backend
+    )
+
+
+def _prefix(axes: Any, tree: Any, what: str, name: str) -> list[int | None]:
+    """One axis for each array of the arguments or of the results."""
+    leaves, treedef = tree_util.flatten_arrays(tree)
+    try:
+        return tree_util.broadcast_prefix(axes, tree_util.tree_unflatten(treedef, list(range(len(leaves)))))
+    except ValueError as error:
+        raise ValueError(
+            f"pmap {what} specification must be a tree prefix of the corresponding value of {name}, got specification "
+            f"{axes!r} for value tree {treedef}{where(current_source())}: {error}"
+        ) from None
+
+
+def _dimension(axis: int | None, rank: int, what: str, given: str) -> int | None:
+    if axis is None:
+        return None
+    if not -rank <= axis < rank:
+        raise ValueError(f"pmap: {what}: axis {axis} is out of bounds for {given}{where(current_source())}")
+    return axis % rank
+
+
+def _size(sizes: Sequence[int], axis_size: int | None, name: str) -> int:
+    found = {*sizes, *(() if axis_size is None else (axis_size,))}
+    if not found:
+        raise ValueError(f"pmap of {name} must have at least one non-None value in in_axes, or axis_size")
+    if len(found) > 1:
+        raise ValueError(f"pmap of {name} got inconsistent sizes for array axes to be mapped: {sorted(found)}")
+    return found.pop()
+
+
+def _spec(dim: int | None, axis: Any) -> PartitionSpec:
+    return PartitionSpec() if dim is None else PartitionSpec(*[None] * dim, axis)
+
+
+__all__ = ["pmap"]
