@@ -573,7 +573,15 @@ VIEWS = frozenset(
 def base_of(x: Any, moved: bool = False) -> Any:
     """The value whose memory x is a view of; with `moved`, whose elements it is, in whatever order."""
     while isinstance(x.owner, mlir.Operation | mlir.OpView):
-        if not (x.owner.name in VIEWS or (moved and x.owner.name == "stablehlo.transpose")):
+        if not (x.owner.name in VIEWS or _only_expands(x) or (moved and x.owner.name == "stablehlo.transpose")):
             break
         x = x.owner.operands[0]
     return x
+
+
+def _only_expands(x: Any) -> bool:
+    """Whether x is its operand with more dimensions, of one element each."""
+    if x.owner.name != "stablehlo.broadcast_in_dim":
+        return False
+    dims = list(mlir.DenseI64ArrayAttr(x.owner.attributes["broadcast_dimensions"]))
+    return math.prod(shape_of(x)) == math.prod(shape_of(x.owner.operands[0])) and dims == sorted(dims)

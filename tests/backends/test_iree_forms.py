@@ -678,3 +678,14 @@ def _paddings(cases: list[Case], x: Any) -> list[str]:
     """The paddings of the edges in the modules of the cases."""
     texts = [quire.jit(case.f).lower(x).as_text() for case in cases]
     return [found for text in texts for found in re.findall(r"stablehlo\.pad .*?(low = .*?) interior", text)]
+
+
+def test_what_is_taken_of_expanded_slices():
+    """A gather from a strided slice with a new dimension; IREE makes one slice of both, for which it has no code."""
+
+    def f(a: Any) -> Any:
+        return a[0:4:2, None].at[np.array([-4, 4, -1])].get(mode="fill")
+
+    a = array(np.float64, 3, 5)
+    with config.override(enable_x64=True):
+        check([Case("batched", leaves(quire.vmap(f)), (a,)), Case("alone", leaves(f), (a[0],))])
