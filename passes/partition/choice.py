@@ -133,9 +133,13 @@ class Chooser:
                     return None
         if any(i in assignment for i in f.reduced) or not self._disjoint(assignment):
             return None
+        if any(f.sizes[i] % parts(assignment.get(i, ()), self.sizes) for i in f.even):
+            return None
         needs = [divided(f, dims, assignment, self.sizes) for dims in f.operands]
         gives = [divided(f, dims, assignment, self.sizes) for dims in f.results]
         if needs == list(have) and gives == list(want):
+            if f.slides and f.messages(have, [a.aval for a in eqn.inputs], assignment, self.sizes):
+                return None
             return Way(assignment, tuple(have), tuple(want), 0, 0.0)
         return None
 
@@ -189,6 +193,11 @@ class Chooser:
             steps = moves.plan(a.aval.shape, source, target, self.sizes)
             count += moves.moved(steps)
             total += moves.seconds(steps, a.aval, self.sizes, self.machine)
+        if f.slides:
+            for size in f.messages(final_needs, [a.aval for a in eqn.inputs], assignment, self.sizes):
+                total += self.machine.message(size)
+        if any(f.sizes[i] % parts(assignment.get(i, ()), self.sizes) for i in f.even):
+            return None
         final: list[Spec] = []
         for v, spec, wanted in zip(eqn.outputs, gives, want):
             if spec is None:
