@@ -20,6 +20,7 @@ from quire.ir.source import use_source
 from . import moves
 from .choice import Choice, Chooser, Way, combination, reduced_axes
 from .costs import MACHINE, Machine, received
+from .halos import Slide
 from .notes import Note
 from .propagation import Body, factors_of
 from .rules import Assignment, Factors, emissions
@@ -60,6 +61,10 @@ class Place:
     def block(self, factor: int) -> Value:
         """The number of this device's part of a factor."""
         return moves.block_index(self.assignment[factor], self.emitter.sizes)
+
+    def slides(self, operand: int) -> list[Slide]:
+        """How an operand is read along the dimensions that are divided."""
+        return [s for s in self.factors.slides if s.operand == operand and s.factor in self.assignment]
 
     def count(self, factor: int) -> int:
         """Into how many parts a factor is divided."""

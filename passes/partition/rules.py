@@ -37,6 +37,7 @@ class Factors:
         reduced: the monoid by which the parts of a factor that no result has are combined.
         whole: factors that cannot be divided.
         even: factors that can be divided into equal parts only.
+        exchanged: (operand, dimension) of which devices exchange their parts where it is divided.
         masked: factors whose padding is taken care of where they are reduced; others get the monoid's identity.
         slides: operands' dimensions of which parts need more than their own elements.
         params: the parameters for parts: operands' local shapes and results' local shapes to the changed ones.
@@ -50,6 +51,7 @@ class Factors:
     even: frozenset[int] = frozenset()
     masked: frozenset[int] = frozenset()
     slides: tuple[Slide, ...] = ()
+    exchanged: frozenset[tuple[int, int]] = frozenset()
     params: Callable[[Shapes, Shapes], Params] | None = None
 
     def messages(self, needs: Sequence[Spec], avals: Sequence[ShapedArray], assignment: Assignment, sizes: Sizes) -> list[int]:
@@ -63,7 +65,11 @@ class Factors:
                 other = aval.dtype.itemsize * math.prod(n for d, n in enumerate(shape) if d != s.dim)
                 for sent in messages(self.slides, s, parts(axes, sizes), shape[s.dim]).values():
                     found[s.operand, s.dim, sent] = (sent[1] - sent[0]) * other
-        return list(found.values())
+        out = list(found.values())
+        for k, d in self.exchanged:
+            if assignment.get(self.operands[k][d][0]):
+                out.append(math.prod(local_shape(avals[k].shape, needs[k], sizes)) * avals[k].dtype.itemsize)
+        return out
 
 
 FactorRule = Callable[..., Factors]
@@ -95,6 +101,7 @@ class Builder:
         self.even: set[int] = set()
         self.masked: set[int] = set()
         self.slides: list[Slide] = []
+        self.exchanged: set[tuple[int, int]] = set()
 
     def new(self, size: int, *, whole: bool = False, reduced: str | None = None) -> int:
         """The number of a new factor."""
@@ -126,6 +133,7 @@ class Builder:
             frozenset(self.even),
             frozenset(self.masked),
             tuple(self.slides),
+            frozenset(self.exchanged),
             params,
         )
 
