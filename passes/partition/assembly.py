@@ -319,7 +319,7 @@ def _placed(place: Any, x: Any, p: Piece, fill: Any, eqn: Eqn, first: bool) -> t
             x = extended(place, x, slide)
             mask = exists(place, x, slide)
         else:
-            x, mask = _own(place, x, p, d, m, factor, n)
+            x, mask = _own(place, x, p, d, factor)
         if mask is not None:
             masks.append((d, mask))
     config = [(0, 0, 0)] * len(shape)
@@ -373,13 +373,15 @@ def _cut(x: Any, bounds: Mapping[int, tuple[int, int]]) -> Any:
     )
 
 
-def _own(place: Any, x: Any, p: Piece, d: int, m: int, factor: int, n: int) -> tuple[Any, Any]:
+def _own(place: Any, x: Any, p: Piece, d: int, factor: int) -> tuple[Any, Any]:
     """What a device's own part has of a box that all of them get as a sum; the rest is zero."""
     shape = aval_of(x).shape
-    block = shape[d]
+    block, m = shape[d], place.result_shapes[0][d]
     zero = aval_of(x).dtype.type(0)
     x = st.pad(x, zero, [(m, m, 0) if i == d else (0, 0, 0) for i in range(len(shape))])
     at = ew.sub(np.int32(p.starts[d]), place.begin(factor))
+    if place.result_specs[0][d]:
+        at = ew.add(at, place.start(0, d))
     start = ew.clamp(np.int32(0), ew.add(at, np.int32(m)), np.int32(block + m))
     starts = [start if i == d else np.int32(0) for i in range(len(shape))]
     size = (*shape[:d], m, *shape[d + 1 :])

@@ -1,8 +1,8 @@
 """How one equation is computed on parts: which factors are divided along which axes.
 
-What operands have and what results want proposes axes for factors. Of the ways that these allow, the one that moves the
-fewest operands is taken, and of those the one with the least estimated time: by bytes alone the sum of a data parallel
-gradient would become gathers of its operands.
+What operands have and what results want proposes axes for factors. Of the ways that these allow, the one with the least
+estimated time is taken, in which what is not divided is computed by every device: by bytes alone the sum of a data parallel
+gradient would become gathers of its operands. Each operand that moves counts as a message more: what is small stays.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Chooser:
             way = self._way(eqn, f, have, want, assignment, work)
             if way is not None:
                 best.append(way)
-        best.sort(key=lambda w: (w.moved, w.seconds))
+        best.sort(key=lambda w: w.seconds + w.moved * self.machine.latency)
         return Choice(best[0], best[1] if len(best) > 1 else None)
 
     def _straight(self, eqn: Eqn, f: Factors, have: Sequence[Spec], want: Sequence[Spec]) -> Way | None:
