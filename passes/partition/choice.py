@@ -138,7 +138,7 @@ class Chooser:
         needs = [divided(f, dims, assignment, self.sizes) for dims in f.operands]
         gives = [divided(f, dims, assignment, self.sizes) for dims in f.results]
         if needs == list(have) and gives == list(want):
-            if (f.slides or f.exchanged) and f.messages(have, [a.aval for a in eqn.inputs], assignment, self.sizes):
+            if f.communicates and f.messages(have, [a.aval for a in eqn.inputs], assignment, self.sizes):
                 return None
             return Way(assignment, tuple(have), tuple(want), 0, 0.0)
         return None
@@ -193,7 +193,7 @@ class Chooser:
             steps = moves.plan(a.aval.shape, source, target, self.sizes)
             count += moves.moved(steps)
             total += moves.seconds(steps, a.aval, self.sizes, self.machine)
-        if f.slides or f.exchanged:
+        if f.communicates:
             for size in f.messages(final_needs, [a.aval for a in eqn.inputs], assignment, self.sizes):
                 total += self.machine.message(size)
         if any(f.sizes[i] % parts(assignment.get(i, ()), self.sizes) for i in f.even):

@@ -37,6 +37,7 @@ class Factors:
         reduced: the monoid by which the parts of a factor that no result has are combined.
         whole: factors that cannot be divided.
         even: factors that can be divided into equal parts only.
+        collected: factors of which something is gathered where they are divided, and its bytes a part, undivided otherwise.
         exchanged: (operand, dimension) of which devices exchange their parts where it is divided.
         masked: factors whose padding is taken care of where they are reduced; others get the monoid's identity.
         slides: operands' dimensions of which parts need more than their own elements.
@@ -52,7 +53,13 @@ class Factors:
     masked: frozenset[int] = frozenset()
     slides: tuple[Slide, ...] = ()
     exchanged: frozenset[tuple[int, int]] = frozenset()
+    collected: Mapping[int, int] = field(default_factory=lambda: dict[int, int]())
     params: Callable[[Shapes, Shapes], Params] | None = None
+
+    @property
+    def communicates(self) -> bool:
+        """Whether parts need something of others, apart from sums."""
+        return bool(self.slides or self.exchanged or self.collected)
 
     def messages(self, needs: Sequence[Spec], avals: Sequence[ShapedArray], assignment: Assignment, sizes: Sizes) -> list[int]:
         """The bytes of each message by which parts get what they need of others' (`halos`)."""
@@ -66,6 +73,10 @@ class Factors:
                 for sent in messages(self.slides, s, parts(axes, sizes), shape[s.dim]).values():
                     found[s.operand, s.dim, sent] = (sent[1] - sent[0]) * other
         out = list(found.values())
+        for i, size in self.collected.items():
+            if i in assignment:
+                others = parts(tuple(a for j, axes in assignment.items() if j != i for a in axes), sizes)
+                out.append(size * (parts(assignment[i], sizes) - 1) // others)
         for k, d in self.exchanged:
             if assignment.get(self.operands[k][d][0]):
                 out.append(math.prod(local_shape(avals[k].shape, needs[k], sizes)) * avals[k].dtype.itemsize)
@@ -102,6 +113,7 @@ class Builder:
         self.masked: set[int] = set()
         self.slides: list[Slide] = []
         self.exchanged: set[tuple[int, int]] = set()
+        self.collected: dict[int, int] = {}
 
     def new(self, size: int, *, whole: bool = False, reduced: str | None = None) -> int:
         """The number of a new factor."""
@@ -134,6 +146,7 @@ class Builder:
             frozenset(self.masked),
             tuple(self.slides),
             frozenset(self.exchanged),
+            dict(self.collected),
             params,
         )
 
