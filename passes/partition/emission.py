@@ -236,9 +236,13 @@ class Run:
             for i, (a, s) in enumerate(zip(eqn.inputs, way.needs, strict=True))
         ]
         place = Place(self.emitter, eqn, f, way, operands)
-        self._mask(place)
         rule = emissions.get(eqn.primitive)
-        outs = place.bind() if rule is None else rule(place, place.operands, eqn)
+        source = eqn.source
+        if eqn.primitive.family != "collectives":  # those of the user's are told by their plain source
+            source = noted(source, "", "", way.needs, way.gives)
+        with use_source(source):
+            self._mask(place)
+            outs = place.bind() if rule is None else rule(place, place.operands, eqn)
         combining = reduced_axes(f, way.assignment)
         for v, x, spec in zip(eqn.outputs, outs, way.gives, strict=True):
             for monoid, axes in combining.items():

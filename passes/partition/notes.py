@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_nested, nested_jaxprs
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_nested, map_nested, nested_jaxprs
 from quire.ir.primitives import collectives as co
 from quire.ir.primitives import control_flow as cf
 from quire.ir.source import Source
 
 from .costs import Machine, received
-from .specs import Axes, Sizes, parts
+from .specs import Axes, Sizes, Spec, parts, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +23,36 @@ class Noted(Source):
     """The user's line that a collective comes from, and why it is there.
 
     Attributes:
-        reason: what needs it.
+        reason: what needs it; empty for what does not communicate.
         alternative: the next best way and its estimated cost; empty where there was none.
         place: the user's line; None where there is none, as of a result that is wanted divided.
+        specs: how the operands and the results of the equation that it is part of are divided.
     """
 
     reason: str = ""
     alternative: str = ""
     place: Source | None = None
+    specs: tuple[tuple[Spec, ...], tuple[Spec, ...]] = ((), ())
 
 
-def noted(source: Source | None, reason: str, alternative: str) -> Noted:
-    """A source with a reason."""
+@dataclass(frozen=True, slots=True)
+class Comment(Source):
+    """What is written beside an equation."""
+
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def noted(
+    source: Source | None, reason: str, alternative: str, needs: Sequence[Spec] = (), gives: Sequence[Spec] = ()
+) -> Noted:
+    """A source with a reason, or with how an equation's operands and results are divided."""
     if isinstance(source, Noted):
         source = source.place
     at = source or Source("<partition>", 0, "partition")
-    return Noted(at.file, at.line, at.function, at.scope, reason, alternative, source)
+    return Noted(at.file, at.line, at.function, at.scope, reason, alternative, source, (tuple(needs), tuple(gives)))
 
 
 @dataclass(frozen=True)
@@ -106,6 +120,28 @@ def collected(jaxpr: Jaxpr, sizes: Sizes, machine: Machine, times: int = 1) -> l
             for j in nested_jaxprs(eqn.params):
                 out += collected(j.jaxpr if isinstance(j, ClosedJaxpr) else j, sizes, machine, turns)
     return out
+
+
+def annotated(jaxpr: Jaxpr, sizes: Sizes, machine: Machine) -> Jaxpr:
+    """The jaxpr with what is to be said of each equation in place of its source: a note, or how it is divided."""
+    eqns: list[Eqn] = []
+    for eqn in jaxpr.eqns:
+        note = note_of(eqn, sizes, machine)
+        source, text = eqn.source, ""
+        if note is not None:
+            text = str(note)
+        elif isinstance(source, Noted):
+            needs, gives = (", ".join(map(show, specs)) for specs in source.specs)
+            at = f" at {source.place.file}:{source.place.line}" if source.place is not None else ""
+            text = f"{needs} -> {gives}{at}" if needs or gives else at.strip()
+        elif source is not None:
+            text = f"at {source.file}:{source.line}"
+        params = eqn.params
+        if params and has_nested(params):
+            params = map_nested(params, lambda j: ClosedJaxpr(annotated(j.jaxpr, sizes, machine), j.consts))
+        comment = Comment("", 0, "", "", text) if text else None
+        eqns.append(Eqn(eqn.primitive, eqn.inputs, eqn.outputs, params, eqn.effects, comment))
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
 
 
 def totals(notes: Sequence[Note]) -> dict[tuple[str, Axes], tuple[int, int]]:
