@@ -88,10 +88,11 @@ class Way:
 
 @dataclass(frozen=True)
 class Choice:
-    """The way that was taken, and the next best one."""
+    """The way that was taken, and the next best one; whether all is divided already as that way needs and gives."""
 
     way: Way
     other: Way | None
+    straight: bool = False
 
 
 def reduced_axes(f: Factors, assignment: Assignment) -> dict[str, Axes]:
@@ -114,7 +115,7 @@ class Chooser:
         """The best way for operands that are divided as `have` says, and results wanted as `want` says."""
         straight = self._straight(eqn, f, have, want)
         if straight is not None:
-            return Choice(straight, None)
+            return Choice(straight, None, True)
         work = estimate_eqn(eqn).seconds(self.machine)
         best: list[Way] = []
         for assignment in self._assignments(eqn, f, have, want):

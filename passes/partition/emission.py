@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,14 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import sharding as sh
 from quire.ir.primitives import structural as st
-from quire.ir.source import use_source
+from quire.ir.source import Source, SourceSetter, use_source
 
 from . import moves
 from .choice import Choice, Chooser, Way, combination, reduced_axes
 from .costs import MACHINE, Machine
 from .halos import Slide
 from .notes import noted
-from .propagation import Body, factors_of
+from .propagation import Body
 from .rules import Assignment, Factors, emissions
 from .specs import Axes, Sizes, Spec, local_shape, parts, replicated, show
 
@@ -32,22 +33,57 @@ Held = tuple[Value, Spec]
 """A device's part of a value, and how the value is divided."""
 
 
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How equations of one kind are computed on parts.
+
+    Attributes:
+        factors: their factors.
+        way, other: how they are, and the next best way.
+        shapes: the local shapes of the results.
+        params: the parameters for parts, where they follow from shapes alone; None: as they are.
+        combining: the axes over which results are combined, by the monoid.
+        simple: whether it is the primitive on parts: nothing is moved after it, combined or filled up.
+    """
+
+    factors: Factors
+    way: Way
+    other: Way | None
+    shapes: tuple[tuple[int, ...], ...]
+    params: dict[str, Any] | None
+    combining: dict[str, Axes]
+    simple: bool
+
+    @classmethod
+    def of(cls, eqn: Eqn, f: Factors, choice: Choice, sizes: Sizes) -> Plan:
+        """The plan of an equation."""
+        way = choice.way
+        shapes = tuple(local_shape(v.aval.shape, s, sizes) for v, s in zip(eqn.outputs, way.gives, strict=True))
+        params = None
+        if f.params is not None:
+            ins = [local_shape(a.aval.shape, s, sizes) for a, s in zip(eqn.inputs, way.needs, strict=True)]
+            params = {**eqn.params, **f.params(ins, shapes)}
+        combining = reduced_axes(f, way.assignment)
+        simple = choice.straight and not combining and eqn.primitive not in emissions
+        return cls(f, way, choice.other, shapes, params, combining, simple)
+
+
 class Place:
     """Where an equation is computed: what the rules of `emissions` ask."""
 
     index_dtype = dtypes.int32
 
-    def __init__(self, emitter: Emitter, eqn: Eqn, f: Factors, way: Way, operands: Sequence[Value]) -> None:
+    def __init__(self, emitter: Emitter, eqn: Eqn, plan: Plan, operands: Sequence[Value]) -> None:
+        way = plan.way
         self.emitter = emitter
         self.eqn = eqn
-        self.factors = f
+        self.factors = plan.factors
         self.assignment: Assignment = way.assignment
         self.operand_specs = way.needs
         self.result_specs = way.gives
         self.operands = list(operands)
         self.sent: dict[Any, tuple[Value, Value]] = {}  # what was sent of which value, by the message
-        sizes = emitter.sizes
-        self.result_shapes = [local_shape(v.aval.shape, s, sizes) for v, s in zip(eqn.outputs, way.gives, strict=True)]
+        self.result_shapes = plan.shapes
 
     def bind(self, *operands: Value, **changes: Any) -> list[Value]:
         """The primitive on parts; without operands on those that there are, with the parameters for parts."""
@@ -112,14 +148,16 @@ class Emitter:
         self.machine = machine
         self.chooser = Chooser(sizes, machine)
         self.eqn: Eqn | None = None
-        self.other = ""
+        self.other: Way | None = None
+        self.plans: dict[Any, Plan] = {}
+        self.sources: dict[tuple[int, int], Source] = {}
 
     # -- communication
 
     def noted(self, reason: str) -> AbstractContextManager[None]:
         """A block whose collectives are there for a reason."""
         source = self.eqn.source if self.eqn is not None else None
-        return use_source(noted(source, reason, self.other))
+        return use_source(noted(source, reason, "" if self.other is None else str(self.other)))
 
     def all_gather(self, x: Value, axis: Any, dim: int, reason: str) -> Value:
         """All parts along one axis, joined along a dimension."""
@@ -182,12 +220,13 @@ class Run:
         for v, x in zip(jaxpr.constvars, consts, strict=True):
             self.env[v] = (x, replicated(v.aval.ndim))
         self.env.update(zip(jaxpr.invars, args, strict=True))
-        for eqn in jaxpr.eqns:
-            outer = self.emitter.eqn, self.emitter.other
-            self.emitter.eqn, self.emitter.other = eqn, ""
-            with use_source(eqn.source):
+        outer = self.emitter.eqn, self.emitter.other
+        with SourceSetter() as at:
+            for eqn in jaxpr.eqns:
+                self.emitter.eqn, self.emitter.other = eqn, None
+                at(eqn.source)
                 self.equation(eqn)
-            self.emitter.eqn, self.emitter.other = outer
+        self.emitter.eqn, self.emitter.other = outer
         return [self.read(a) for a in jaxpr.outvars]
 
     def read(self, a: Atom) -> Held:
@@ -222,30 +261,53 @@ class Run:
             want = self.body.get(v)
             self.env[v] = (self.need(eqn.inputs[0], want, "sharding_constraint"), want)
             return
-        f = self.body.rules.get(id(eqn)) or factors_of(eqn)
-        have = [self.read(a)[1] for a in eqn.inputs]
-        want = [self.body.get(v) for v in eqn.outputs]
-        choice = self.emitter.chooser.choose(eqn, f, have, want)
-        self._compute(eqn, f, choice)
+        f = self.body.rules.get(id(eqn)) or self.body.known.of(eqn)
+        get = self.body.specs.get
+        have = tuple([None if isinstance(a, Literal) else self.env[a][1] for a in eqn.inputs])
+        key = (id(f), have, tuple([get(v) for v in eqn.outputs]))
+        plan = self.emitter.plans.get(key)
+        if plan is None:
+            specs = [self.read(a)[1] for a in eqn.inputs]
+            choice = self.emitter.chooser.choose(eqn, f, specs, [self.body.get(v) for v in eqn.outputs])
+            plan = self.emitter.plans[key] = Plan.of(eqn, f, choice, self.emitter.sizes)
+        if plan.simple and plan.way.needs == tuple([self.read(a)[1] for a in eqn.inputs]):
+            self._simple(eqn, plan)
+        else:
+            self._compute(eqn, plan)
 
-    def _compute(self, eqn: Eqn, f: Factors, choice: Choice) -> None:
-        way, name = choice.way, eqn.primitive.name
-        self.emitter.other = "" if choice.other is None else str(choice.other)
+    def _simple(self, eqn: Eqn, plan: Plan) -> None:
+        """What neither moves nor combines: the primitive on parts."""
+        env = self.env
+        operands = [a if isinstance(a, Literal) else env[a][0] for a in eqn.inputs]
+        with use_source(self._source(eqn, plan)):
+            out = eqn.primitive.bind(*operands, **(eqn.params if plan.params is None else plan.params))
+        outs = out if eqn.primitive.multiple_results else (out,)
+        for v, x, spec in zip(eqn.outputs, outs, plan.way.gives):
+            env[v] = (x, spec)
+
+    def _source(self, eqn: Eqn, plan: Plan) -> Source | None:
+        if eqn.primitive.family == "collectives":  # the user's are told by their plain source
+            return eqn.source
+        key = (id(eqn.source), id(plan))
+        found = self.emitter.sources.get(key)
+        if found is None:
+            found = self.emitter.sources[key] = noted(eqn.source, "", "", plan.way.needs, plan.way.gives)
+        return found
+
+    def _compute(self, eqn: Eqn, plan: Plan) -> None:
+        way, name = plan.way, eqn.primitive.name
+        self.emitter.other = plan.other
         operands = [
             self.need(a, s, f"operand {i} of {name}")
             for i, (a, s) in enumerate(zip(eqn.inputs, way.needs, strict=True))
         ]
-        place = Place(self.emitter, eqn, f, way, operands)
+        place = Place(self.emitter, eqn, plan, operands)
         rule = emissions.get(eqn.primitive)
-        source = eqn.source
-        if eqn.primitive.family != "collectives":  # those of the user's are told by their plain source
-            source = noted(source, "", "", way.needs, way.gives)
-        with use_source(source):
+        with use_source(self._source(eqn, plan)):
             self._mask(place)
             outs = place.bind() if rule is None else rule(place, place.operands, eqn)
-        combining = reduced_axes(f, way.assignment)
         for v, x, spec in zip(eqn.outputs, outs, way.gives, strict=True):
-            for monoid, axes in combining.items():
+            for monoid, axes in plan.combining.items():
                 x, spec = self._combine(eqn, v, x, spec, monoid, axes)
             self.give(v, x, spec, f"result of {name}")
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.collection import collection_put_off
+from quire.ir.jaxpr import ClosedJaxpr, all_eqns
 from quire.ir.sharding import AbstractMesh, Mesh, PartitionSpec
 from quire.ir.tracing import close_captured, trace_flat
 
@@ -62,10 +63,21 @@ def partition(
     Raises:
         ValueError: the specs do not fit the arguments or results.
     """
+    with collection_put_off():
+        return _partition(closed, mesh, in_specs, out_specs, machine)
+
+
+def _partition(
+    closed: ClosedJaxpr,
+    mesh: Mesh | AbstractMesh,
+    in_specs: Sequence[PartitionSpec | None],
+    out_specs: Sequence[PartitionSpec | None] | None,
+    machine: Machine,
+) -> Partitioned:
     context = PassContext()
     # Equations that nothing needs would be communicated for.
     # Calls with derivatives of their own stay: inlining them would take constraints away too.
-    prepared = DeadCode().apply(Inline(derivatives=False).apply(closed, context), context)
+    prepared = Inline(derivatives=False).apply(closed, context)
     jaxpr = prepare(prepared.jaxpr)
     body = propagated(jaxpr, mesh, in_specs, out_specs)
     sizes = dict(mesh.shape)
@@ -86,8 +98,10 @@ def partition(
     avals = [v.aval.update(shape=local_shape(v.aval.shape, s, sizes)) for v, s in zip(jaxpr.invars, specs, strict=True)]
     local, captured, _ = trace_flat(f, avals, name="partition")
     program = close_captured(local, captured)
-    for step in (CommonSubexpressions(), Hoist(), CommonSubexpressions(), DeadCode()):
-        program = step.apply(program, context)
+    program = CommonSubexpressions().apply(program, context)
+    if any(eqn.primitive.family == "control_flow" for eqn in all_eqns(program.jaxpr)):
+        program = CommonSubexpressions().apply(Hoist().apply(program, context), context)
+    program = DeadCode().apply(program, context)
     program = ClosedJaxpr(combined(program.jaxpr, machine), program.consts)
     return Partitioned(
         program,

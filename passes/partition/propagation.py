@@ -35,12 +35,44 @@ def factors_of(eqn: Eqn) -> Factors:
     return undivided(ins, outs) if rule is None else rule(ins, outs, **eqn.params)
 
 
+Grown = tuple[tuple[int, Spec], ...]
+"""The operands and results of an equation, by number, that get another spec."""
+
+
+class Known:
+    """What was found out of equations, for those that are alike: layers of a model are."""
+
+    def __init__(self) -> None:
+        self.factors: dict[Any, Factors] = {}
+        self.agreed: dict[Any, Grown] = {}
+
+    def of(self, eqn: Eqn) -> Factors:
+        """The factors of an equation: one object for those with one primitive, types and parameters."""
+        key = (
+            eqn.primitive,
+            tuple([a.aval for a in eqn.inputs]),
+            tuple([v.aval for v in eqn.outputs]),
+            _hashed(eqn.params),
+        )
+        found = self.factors.get(key)
+        if found is None:
+            found = self.factors[key] = factors_of(eqn)
+        return found
+
+
+def _hashed(params: Any) -> Any:
+    return tuple(params.items()) if params else ()
+
+
 class Body:
     """The specs of a jaxpr's variables, with those of the programs that its equations hold."""
 
-    def __init__(self, jaxpr: Jaxpr, sizes: Sizes) -> None:
+    def __init__(self, jaxpr: Jaxpr, sizes: Sizes, known: Known | None = None) -> None:
         self.jaxpr = jaxpr
         self.sizes = sizes
+        self.known = known or Known()
+        self.settled: set[int] = set()  # equations that agree, by identity
+        self.touching: dict[Var, list[int]] = {}
         self.specs: dict[Var, Spec] = {}
         self.fixed: set[Var] = set(jaxpr.constvars)  # what is held whole costs nothing to divide
         self.inner: dict[tuple[int, int], Body] = {}
@@ -49,6 +81,10 @@ class Body:
         for eqn in jaxpr.eqns:
             if eqn.primitive is sh.sharding_constraint_p:
                 self._constrain(eqn)
+            if eqn.primitive.name not in NESTED:
+                for a in (*eqn.inputs, *eqn.outputs):
+                    if isinstance(a, Var):
+                        self.touching.setdefault(a, []).append(id(eqn))
 
     def _constrain(self, eqn: Eqn) -> None:
         spec: PartitionSpec = eqn.params["sharding"].spec
@@ -90,14 +126,18 @@ class Body:
                     have = (*have, x)
             new.append(have)
         if tuple(new) != old:
-            self.specs[a] = tuple(new)
-            self.changed = True
+            self._set(a, tuple(new))
+
+    def _set(self, a: Var, spec: Spec) -> None:
+        self.specs[a] = spec
+        self.changed = True
+        self.settled.difference_update(self.touching.get(a, ()))
 
     def body(self, eqn: Eqn, k: int, closed: ClosedJaxpr) -> Body:
         """What is known of the k-th program that an equation holds."""
         key = (id(eqn), k)
         if key not in self.inner:
-            self.inner[key] = Body(closed.jaxpr, self.sizes)
+            self.inner[key] = Body(closed.jaxpr, self.sizes, self.known)
         return self.inner[key]
 
     def unify(self, *places: tuple[Body, Atom, int]) -> None:
@@ -121,8 +161,10 @@ class Body:
 
     def sweep(self, eqns: Sequence[Eqn]) -> None:
         """Let each equation's operands and results agree."""
+        settled = self.settled
         for eqn in eqns:
-            self.equation(eqn)
+            if id(eqn) not in settled:
+                self.equation(eqn)
 
     def both(self) -> None:
         """Forward, then backward."""
@@ -135,14 +177,34 @@ class Body:
         if rule is not None:
             rule(self, eqn)
             return
+        self.settled.add(id(eqn))
         f = self.rules.get(id(eqn))
         if f is None:
-            f = self.rules[id(eqn)] = factors_of(eqn)
+            f = self.rules[id(eqn)] = self.known.of(eqn)
+        atoms = (*eqn.inputs, *eqn.outputs)
+        specs, fixed = self.specs, self.fixed
+        key = (
+            id(f),
+            tuple([None if isinstance(a, Literal) else (specs.get(a), a in fixed) for a in atoms]),
+            len(set(atoms)) == len(atoms) or tuple([atoms.index(a) for a in atoms]),
+        )
+        grown = self.known.agreed.get(key)
+        if grown is None:
+            grown = self.known.agreed[key] = self._agreed(eqn, f)
+            return
+        for i, spec in grown:
+            self._set(atoms[i], spec)  # pyright: ignore[reportArgumentType]
+
+    def _agreed(self, eqn: Eqn, f: Factors) -> Grown:
+        """Let the operands and results agree, and say which specs changed."""
+        atoms = (*eqn.inputs, *eqn.outputs)
+        before = [self.get(a) for a in atoms]
         best = self.proposals(eqn, f)
         if best:
-            for a, dims in zip((*eqn.inputs, *eqn.outputs), (*f.operands, *f.results)):
+            for a, dims in zip(atoms, (*f.operands, *f.results)):
                 if isinstance(a, Var) and a not in self.fixed:
                     self.grow(a, extended(f, dims, self.get(a), best, self.sizes))
+        return tuple((i, self.get(a)) for i, (a, old) in enumerate(zip(atoms, before)) if self.get(a) != old)
 
     def proposals(self, eqn: Eqn, f: Factors) -> dict[int, Axes]:
         """For each factor the axes that operands or results propose."""

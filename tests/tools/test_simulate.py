@@ -51,7 +51,9 @@ def test_a_step_is_computing_and_messages() -> None:
     assert found.compute == pytest.approx(2 * 64 * 128 * 32 / 4 / 1e9)
     assert found.seconds == found.compute + 1.25 and found.devices == 4
     assert found.received == 64 * 32 * 4 * 2 * 3 // 4
-    crowded = step(partition(closed, mesh, [P(None, "x"), P("x")], [P()]), Machine(1e9, 1e30, (Link(0.5, 1e30),), cores=2))
+    crowded = step(
+        partition(closed, mesh, [P(None, "x"), P("x")], [P()]), Machine(1e9, 1e30, (Link(0.5, 1e30),), cores=2)
+    )
     assert crowded.compute == 2 * found.compute
 
 
@@ -80,7 +82,9 @@ def run(capsys: Any, folder: Path, *words: str) -> tuple[int, str, str]:
 
 
 def test_the_table(tmp_path: Path, capsys: Any) -> None:
-    status, out, _ = run(capsys, tmp_path, "--devices", "1,2,4", "--machine", "two-cores", "--plot", str(tmp_path / "a.svg"))
+    status, out, _ = run(
+        capsys, tmp_path, "--devices", "1,2,4", "--machine", "two-cores", "--plot", str(tmp_path / "a.svg")
+    )
     lines = out.splitlines()
     assert status == 0 and "two-cores" in lines[0] and lines[1].split()[:3] == ["devices", "step", "ms"]
     assert [line.split()[0] for line in lines[2:]] == ["1", "2", "4"]
