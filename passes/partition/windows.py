@@ -17,7 +17,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.primitives import windows as wn
 
 from .halos import Slide, Window, dilated, extended, spread_out
-from .rules import Builder, Factors, emission, factors
+from .rules import Builder, Factors, Params, emission, factors
 
 Avals = Sequence[ShapedArray]
 
@@ -42,13 +42,13 @@ class Along:
         return dilated(devices, *self.reads(devices), self.dilation)
 
 
-def _along(d: int, m: int, params: dict[str, Any]) -> Along:
+def _along(d: int, m: int, params: Params) -> Along:
     reach = (params["window_dimensions"][d] - 1) * params.get("window_dilation", (1,) * (d + 1))[d] + 1
     base = params.get("base_dilation", (1,) * (d + 1))[d]
     return Along(m, reach, params["window_strides"][d], params["padding"][d][0], base)
 
 
-def _trivial(d: int, params: dict[str, Any]) -> bool:
+def _trivial(d: int, params: Params) -> bool:
     """Whether windows along a dimension are single elements, one after the other."""
     ones = [params[n] for n in ("window_dimensions", "window_strides", "base_dilation") if n in params]
     return all(v[d] == 1 for v in ones) and tuple(params["padding"][d]) == (0, 0)
@@ -151,7 +151,7 @@ class Touching:
         return Window(first.step, first.first, self.step, self.step, -self.low), (count - 1) * self.step + self.reach
 
 
-def _touching(d: int, n: int, params: dict[str, Any]) -> Touching:
+def _touching(d: int, n: int, params: Params) -> Touching:
     return Touching(n, params["window_dimensions"][d], params["window_strides"][d], params["padding"][d][0])
 
 
@@ -200,7 +200,9 @@ def _cut(place: Any, x: Any, s: Slide, part: int) -> Any:
     shape = aval_of(x).shape
     offsets = [part * r - window.start(r) for r in range(count)]
     before, after = max(0, -min(offsets)), max(0, max(offsets) + part - shape[s.dim])
-    x = st.pad(x, aval_of(x).dtype.type(0), [(before, after, 0) if d == s.dim else (0, 0, 0) for d in range(len(shape))])
+    x = st.pad(
+        x, aval_of(x).dtype.type(0), [(before, after, 0) if d == s.dim else (0, 0, 0) for d in range(len(shape))]
+    )
     shape = aval_of(x).shape
     if len(set(offsets)) == 1:
         start = offsets[0] + before
@@ -213,5 +215,3 @@ def _cut(place: Any, x: Any, s: Slide, part: int) -> Any:
     start = ew.sub(ew.add(ew.mul(r, np.int32(part)), np.int32(before)), window.traced(r, count))
     starts = [start if d == s.dim else np.int32(0) for d in range(len(shape))]
     return ix.dynamic_slice_p.bind(x, *starts, slice_sizes=(*shape[: s.dim], part, *shape[s.dim + 1 :]))
-
-
