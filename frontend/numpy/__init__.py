@@ -12,6 +12,7 @@ from . import (
     constants,
     conversion,
     creation,
+    diagonals,
     dtype_info,
     elementwise,
     from_buffers,
@@ -26,6 +27,7 @@ from . import (
     padding,
     parts,
     polynomials,
+    positions,
     predicates,
     ranges,
     rearranging,
@@ -36,6 +38,7 @@ from . import (
     signals,
     sorting,
     statistics,
+    taking,
     ufuncs,
     windows,
 )
@@ -45,6 +48,7 @@ from .array_api import __array_namespace_info__ as __array_namespace_info__
 from .constants import *
 from .conversion import *
 from .creation import *
+from .diagonals import *
 from .dtype_info import *
 from .elementwise import *
 from .from_buffers import *
@@ -59,6 +63,7 @@ from .nan_functions import *
 from .padding import *
 from .parts import *
 from .polynomials import *
+from .positions import *
 from .predicates import *
 from .ranges import *
 from .rearranging import *
@@ -69,6 +74,7 @@ from .shapes import *
 from .signals import *
 from .sorting import *
 from .statistics import *
+from .taking import *
 from .ufuncs import *
 from .windows import *
 
@@ -100,6 +106,9 @@ __all__ += ranges.__all__
 __all__ += rearranging.__all__
 __all__ += reductions.__all__
 __all__ += selection.__all__
+__all__ += taking.__all__
+__all__ += positions.__all__
+__all__ += diagonals.__all__
 __all__ += sets.__all__
 __all__ += shapes.__all__
 __all__ += signals.__all__

@@ -33,7 +33,7 @@ from ..arrays.operands import (
 from ..transforms.custom_derivatives import custom_jvp
 from ._ops import add_, and_, div_, eq_, lt_, mul_, ne_, no_bool_ints, no_complex, or_, rem_, select, sub_
 from .creation import filled
-from .elementwise import greater, inexact_operand, inexact_operands, named, operands, unwrap
+from .elementwise import greater, inexact_operand, inexact_operands, maximum, minimum, named, operands, unwrap
 from .parts import absolute, imag, real
 from .reductions import any as any_
 
@@ -475,7 +475,36 @@ def lcm(x1: Any, x2: Any) -> Value:
     return weak_where_all_are(select(zero, 0, mul_(a, floor_divide(b, select(zero, 1, divisor)))), x1, x2)
 
 
+# -- limits -----------------------------------------------------------------------------------------------------------
+
+
+def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Value:
+    """The elements limited to [min, max].
+
+    Args:
+        arr: an array. min, max: the limits, arrays that broadcast with it; None for none.
+
+    Raises:
+        ValueError: no array is given, or an argument is complex.
+
+    Follows `numpy.clip`.
+
+    >>> quire.numpy.clip(quire.numpy.arange(4), 1, 2)
+    Array([1, 1, 2, 2], dtype=int32)
+    """
+    if arr is None:
+        raise ValueError("quire.numpy.clip: at least the array is required")
+    x = ensure("clip", arr)
+    if any(v is not None and dtypes.is_complex(aval_of(v).dtype) for v in (x, min, max)):
+        raise ValueError("quire.numpy.clip: complex numbers have no order: clip the real and the imaginary part")
+    if min is not None:
+        x = maximum(min, x)
+    if max is not None:
+        x = minimum(max, x)
+    return x
+
+
 __all__ = [
-    "angle", "bitwise_count", "deg2rad", "degrees", "divmod", "float_power", "floor_divide", "fmod", "gcd", "hypot",
+    "angle", "bitwise_count", "clip", "deg2rad", "degrees", "divmod", "float_power", "floor_divide", "fmod", "gcd", "hypot",
     "lcm", "log10", "log2", "mod", "pow", "power", "rad2deg", "radians", "reciprocal", "remainder", "sinc", "square",
 ]  # fmt: skip

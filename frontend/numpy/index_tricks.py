@@ -15,8 +15,8 @@ from .creation import filled, ones
 from .from_values import asarray
 from .grids import meshgrid
 from .joining import concatenate, stack
+from .positions import nonzero
 from .ranges import arange, iota, linspace
-from .selection import nonzero
 from .shapes import expand_dims, transpose
 
 

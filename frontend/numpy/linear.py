@@ -27,10 +27,10 @@ from ..arrays.operands import (
     user_dtype,
 )
 from .creation import filled
+from .diagonals import diagonal
 from .elementwise import multiply
 from .joining import stack
 from .reductions import sum as sum_
-from .selection import diagonal
 from .shapes import moveaxis, ravel
 
 DimensionPairs = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]

@@ -18,12 +18,12 @@ from ..arrays.operands import Value, as_axis, as_int, broadcast_to, cast, ensure
 from ._ops import select
 from .creation import filled
 from .joining import concatenate
+from .positions import nonzero
 from .predicates import isin
 from .ranges import iota
 from .reductions import any as any_
 from .reductions import cumsum
 from .reductions import sum as sum_
-from .selection import nonzero
 from .shapes import moveaxis, ravel
 from .sorting import argsort, lexsort, searchsorted
 

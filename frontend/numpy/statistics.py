@@ -30,12 +30,14 @@ from . import reductions as rd
 from ._ops import add_, div_, mul_, select, sub_
 from .arithmetic import remainder
 from .creation import filled
+from .diagonals import diag
 from .elementwise import greater, less, multiply
 from .joining import concatenate
 from .linear import dot
-from .selection import diag, take_along_axis, where
+from .selection import where
 from .shapes import moveaxis, ravel, squeeze
 from .sorting import argsort, searchsorted, sort
+from .taking import take_along_axis
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:

@@ -46,8 +46,8 @@ from .elementwise import as_bool
 from .gufunc import vectorize
 from .joining import append
 from .ranges import arange
-from .selection import take
 from .shapes import moveaxis, ravel
+from .taking import take
 
 _OUT_WHERE = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in ("out", "where")]
 

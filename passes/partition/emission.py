@@ -20,6 +20,7 @@ from quire.ir.source import use_source
 from . import moves
 from .choice import Choice, Chooser, Way, combination, reduced_axes
 from .costs import MACHINE, Machine, received
+from .halos import Slide
 from .notes import Note
 from .propagation import Body, factors_of
 from .rules import Assignment, Factors, emissions
@@ -43,6 +44,7 @@ class Place:
         self.operand_specs = way.needs
         self.result_specs = way.gives
         self.operands = list(operands)
+        self.sent: dict[Any, tuple[Value, Value]] = {}  # what was sent of which value, by the message
         sizes = emitter.sizes
         self.result_shapes = [local_shape(v.aval.shape, s, sizes) for v, s in zip(eqn.outputs, way.gives, strict=True)]
 
@@ -59,6 +61,18 @@ class Place:
     def block(self, factor: int) -> Value:
         """The number of this device's part of a factor."""
         return moves.block_index(self.assignment[factor], self.emitter.sizes)
+
+    def slides(self, operand: int) -> list[Slide]:
+        """How an operand is read along the dimensions that are divided."""
+        return [s for s in self.factors.slides if s.operand == operand and s.factor in self.assignment]
+
+    def count(self, factor: int) -> int:
+        """Into how many parts a factor is divided."""
+        return parts(self.assignment.get(factor, ()), self.emitter.sizes)
+
+    def emitter_count(self, axes: Axes) -> int:
+        """Into how many parts some axes divide."""
+        return parts(axes, self.emitter.sizes)
 
     def begin(self, factor: int) -> Value:
         """The index at which this device's part of a factor begins."""
@@ -113,6 +127,11 @@ class Emitter:
         """All parts along one axis, joined along a dimension."""
         self.note("all_gather", (axis,), received("all_gather", aval_of(x).nbytes, self.sizes[axis]), reason)
         return co.all_gather_p.bind(x, axis_name=axis, all_gather_dimension=dim, axis_size=self.sizes[axis], tiled=True)
+
+    def ppermute(self, x: Value, axes: Axes, pairs: Any, reason: str) -> Value:
+        """What the sender of each pair (sender, receiver) holds; zeros where nothing is sent."""
+        self.note("ppermute", axes, aval_of(x).nbytes, reason)
+        return co.ppermute_p.bind(x, axis_name=axes[0] if len(axes) == 1 else axes, perm=tuple(pairs))
 
     def moved(self, held: Held, aval: ShapedArray, target: Spec, what: str) -> Value:
         """The value divided in another way."""

@@ -17,7 +17,7 @@ from ..inline import Inline
 from .costs import MACHINE, Machine
 from .emission import Emitter, Run
 from .notes import Note
-from .propagation import propagated, split_constants
+from .propagation import prepare, propagated
 from .specs import from_partition_spec, local_shape, to_partition_spec
 
 
@@ -64,7 +64,7 @@ def partition(
     # Equations that nothing needs would be communicated for.
     # Calls with derivatives of their own stay: inlining them would take constraints away too.
     prepared = DeadCode().apply(Inline(derivatives=False).apply(closed, context), context)
-    jaxpr = split_constants(prepared.jaxpr)
+    jaxpr = prepare(prepared.jaxpr)
     body = propagated(jaxpr, mesh, in_specs, out_specs)
     sizes = dict(mesh.shape)
     specs = [body.get(v) for v in jaxpr.invars]

@@ -22,7 +22,8 @@ LINE, GRID = AbstractMesh((4,), ("x",)), AbstractMesh((2, 4), ("x", "y"))
 HERE = Case(quire, jnp, lax, P, LINE, GRID)
 
 
-@pytest.mark.parametrize("name", CASES)
+# A pmap makes a mesh of its own, so a program of several has no one mesh to be partitioned over.
+@pytest.mark.parametrize("name", [n for n in CASES if not n.startswith("pmap")])
 def test_ranks_give_what_their_emulation_gives(name: str) -> None:
     f, check = CASES[name]
     closed = quire.make_jaxpr(lambda: f(HERE, check))()

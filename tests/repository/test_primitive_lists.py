@@ -29,7 +29,6 @@ LISTS = {
     "passes/fusion/updates.py: _STORED": "what the pass's proof takes as stored, with care: more may be",
     "passes/hoist.py: _ENDLESS": "what might not end",
     "passes/hoist.py: _LOOPS": RULES,
-    "passes/inline.py: _NAMES": "what gives its operand unchanged, and only tells others of it",
     "passes/partition/emission.py: _COMBINING": "the collective of each monoid that has one",
     "passes/partition/nested.py: NESTED": RULES,
     "passes/partition/propagation.py: NESTED": RULES,

@@ -227,7 +227,7 @@ def test_other_targets_and_stages(script: str, run: Run) -> None:
 @pytest.mark.parametrize(
     "words, said",
     [
-        (("--json", "--stage", "plan", "--memory"), "--json prints nothing but --memory: leave out --stage, --diff, --timing and --compare"),
+        (("--json", "--stage", "plan", "--memory"), "--json prints nothing but --memory: leave out --stage, --diff, --timing, --compare and --spmd"),
     ],
 )  # fmt: skip
 def test_wrong_use(script: str, run: Run, words: tuple[str, ...], said: str) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import report
+from . import report, several
 from .kinds import MEMORY, TIME, WARM_START, Kind
 from .sections import table
-from .workload import Entry, entries
+from .workload import Entry, Workload, entries
 
 EXAMPLES = """examples:
   python -m quire.tools.bench --list
@@ -158,7 +158,17 @@ def _measure(run: Sequence[Entry], libraries: Sequence[str], options: argparse.N
     with tempfile.TemporaryDirectory(prefix="quire-bench-") as folder:
         # A cache folder of its own: the first compile of each workload is a cold one.
         os.environ["QUIRE_CACHE_DIR"] = folder
-        return kind.measure(run, libraries, options.seconds, progress)
+        here = [e for e in run if _devices(e) == 1 or several.are_here(_devices(e))]
+        kind.measure(here, libraries, options.seconds, progress) if here else None
+        for devices in sorted({_devices(e) for e in run if e not in here}):
+            titles = [e.title for e in run if _devices(e) == devices]
+            for data in several.measured(devices, titles, kind.name, libraries, options.seconds):
+                progress(kind.from_json(data))
+        return found
+
+
+def _devices(entry: Entry) -> int:
+    return entry.devices if isinstance(entry, Workload) else 1
 
 
 def _printer(run: Sequence[Entry], libraries: Sequence[str], kind: Kind) -> Callable[[Any], None]:

@@ -90,13 +90,17 @@ class Timed:
 
 @dataclass(frozen=True)
 class Workload:
-    """One program in all libraries. `build` makes it; `libraries` are those it is written for."""
+    """One program in all libraries. `build` makes it; `libraries` are those it is written for.
+
+    With more than one of `devices` it is measured in a process in which every library simulates so many of the CPU.
+    """
 
     group: str
     name: str
     build: Callable[[Library], Timed]
     libraries: tuple[str, ...] = ("quire", "jax")
     tolerance: float = 1e-4
+    devices: int = 1
 
     @property
     def title(self) -> str:

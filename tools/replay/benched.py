@@ -88,5 +88,6 @@ def _make(entry: Workload) -> Callable[[], Traceable]:
 def programs() -> Iterator[Program]:
     """All workloads that quire runs; figures are measured in processes of their own."""
     for entry in entries():
-        if isinstance(entry, Workload) and "quire" in entry.libraries:
+        # Several devices must be asked for before the first is used; the programs of one device are the same.
+        if isinstance(entry, Workload) and "quire" in entry.libraries and entry.devices == 1:
             yield Program(f"bench/{entry.title}", _make(entry))

@@ -15,6 +15,7 @@ from ...arrays.operands import Value, dagger, matrices
 from .. import elementwise as el
 from .. import selection as se
 from .. import sorting as so
+from .. import taking as tk
 
 
 class EigResult(NamedTuple):
@@ -193,13 +194,13 @@ def svd(
     v, w = ll.eigh(x)
     s = ew.abs_p.bind(w)
     order = so.argsort(el.negative(s), axis=-1)
-    s = se.take_along_axis(s, order, axis=-1)
+    s = tk.take_along_axis(s, order, axis=-1)
     start, stop = (0, s.aval.shape[-1]) if subset_by_index is None else subset_by_index
     s = s[..., start:stop]
     if not compute_uv:
         return s
-    w = se.take_along_axis(w, order, axis=-1)
-    u = se.take_along_axis(v, order[..., None, :], axis=-1)
+    w = tk.take_along_axis(w, order, axis=-1)
+    u = tk.take_along_axis(v, order[..., None, :], axis=-1)
     sign = se.where(el.less(w, 0), -1, 1).astype(u.aval.dtype)
     vh = dagger(u * sign[..., None, :])
     return SVDResult(u[..., start:stop], s, vh[..., start:stop, :])

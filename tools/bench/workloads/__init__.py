@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 GROUPS = (
-    "calls", "startup", "tracing", "eager", "elementwise", "reductions", "contraction", "indexing", "loops", "training",
+    "calls", "startup", "tracing", "eager", "elementwise", "reductions", "contraction", "indexing", "loops", "training", "devices",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,27 @@ def _adam(lib: Any) -> Any:
         return value, [tuple(tuple(t[i] for t in layer) for layer in new) for i in range(3)]
 
     return step
+
+
+def plain_gradient_step(
+    lib: Any, of_loss: Callable[[Any], Any] = lambda x: x, combine: Callable[[Any], Any] = lambda tree: tree
+) -> Any:
+    """A step of gradient descent of the MLP: new parameters and the loss. For parts of a batch on several devices
+    `of_loss` makes one loss of those of all devices, or `combine` one loss and gradient."""
+    loss = _mlp(lib)
+
+    def step(params: Any, x: Any, y: Any) -> Any:
+        value, grads = combine(lib.value_and_grad(lambda p: of_loss(loss(p, x, y)))(params))
+        return lib.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
+
+    return step
+
+
+def small_mlp_arguments(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Parameters of the MLP 784-512-512-10 and a batch of 256: f32[256,784], f32[256,10]."""
+    params, _, _, _, _ = _mlp_arguments(rng)
+    x = rng.standard_normal((256, 784)).astype(np.float32)
+    return params, x, np.eye(10, dtype=np.float32)[rng.integers(0, 10, 256)]
 
 
 def _mlp_arguments(rng: np.random.Generator) -> tuple[Any, ...]:

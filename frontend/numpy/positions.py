@@ -1,0 +1,180 @@
+"""Positions: of the elements that are true, and between indices of dimensions and of the flattened array."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import structural as st
+
+from ..arrays.operands import (
+    Value,
+    as_int,
+    as_shape,
+    cast,
+    concrete,
+    concrete_array,
+    eager_here,
+    ensure,
+    known_shape_operand,
+    user_dtype,
+)
+from ._ops import add_, lt_, mul_
+from ._ops import select as _choice
+from .arithmetic import clip, remainder
+from .creation import filled
+from .elementwise import add, as_bool
+from .joining import stack
+from .ranges import iota
+from .reductions import cumsum
+from .reductions import sum as sum_
+from .shapes import ravel
+from .sorting import searchsorted
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Value, ...]:
+    """The indices of the elements that are not 0, one array a dimension.
+
+    Args:
+        a: an array.
+        size: the result's length, which must be given where the values are traced: excess is cut off.
+        fill_value: what missing indices are (0 by default); a tuple gives one a dimension.
+
+    Raises:
+        ConcretizationTypeError: the values are traced and no size is given.
+        ValueError: fill_value is a tuple and has not as many values as `a` has dimensions.
+
+    Follows `numpy.nonzero`.
+
+    >>> quire.numpy.nonzero(quire.numpy.array([0, 5, 6]))
+    (Array([1, 2], dtype=int32),)
+    """
+    x = ensure("nonzero", a)
+    if x.aval.ndim == 0:
+        x = st.reshape(x, (1,))
+    index = dtypes.canonicalize(dtypes.int64)
+    known = concrete(x) if eager_here() or size is None else None
+    if size is None:
+        known = known_shape_operand("nonzero", x, "give size=n, the number of indices")
+        return tuple(concrete_array(v.astype(index)) for v in np.nonzero(known))
+    n = as_int("nonzero", size, "size")
+    ndim = x.aval.ndim
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * ndim
+    if len(fills) != ndim:
+        raise ValueError(f"quire.numpy.nonzero: fill_value must hold {ndim} values, got {len(fills)}")
+    total = x.aval.size
+    shape = x.aval.shape
+    if total == 0 or n == 0:
+        return tuple(filled((n,), 0 if f is None else f, index) for f in fills)
+    mask = st.reshape(as_bool(x), (total,))
+    running = cumsum(cast(mask, dtypes.int32))
+    ordinal = ew.add_p.bind(iota((n,), 0, dtypes.int32), np.int32(1))
+    flat = cast(searchsorted(running, ordinal, side="left"), dtypes.int32)
+    inside = lt_(flat, total)
+    flat = ew.min_p.bind(flat, np.int32(total - 1))
+    out: list[Value] = []
+    stride = total
+    for k, f in zip(shape, fills):
+        stride //= k
+        values = ew.rem_p.bind(ew.div_p.bind(flat, np.int32(stride)), np.int32(k))
+        out.append(_choice(inside, cast(values, index), cast(ensure("nonzero", 0 if f is None else f), index)))
+    return tuple(out)
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
+    """The indices of the elements of the flattened array that are not 0; arguments as `nonzero`.
+
+    Follows `numpy.flatnonzero`.
+
+    >>> quire.numpy.flatnonzero(quire.numpy.array([[0, 5], [6, 0]]))
+    Array([1, 2], dtype=int32)
+    """
+    return nonzero(ravel(ensure("flatnonzero", a)), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
+    """The indices of the elements that are not 0, as rows; arguments as `nonzero`. Follows `numpy.argwhere`.
+
+    >>> quire.numpy.argwhere(quire.numpy.array([[0, 5], [6, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
+    x = ensure("argwhere", a)
+    if x.aval.ndim == 0:
+        return filled((sum_(as_bool(x)).item(), 0), 0, dtypes.canonicalize(dtypes.int64))
+    return stack(nonzero(x, size=size, fill_value=fill_value), axis=1)
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
+    """Positions in the flattened array as indices of each dimension; those outside are clamped.
+
+    Raises TypeError for indices that are no integers.
+
+    Follows `numpy.unravel_index`.
+
+    >>> [int(i) for i in quire.numpy.unravel_index(5, (2, 3))]
+    [1, 2]
+    """
+    sizes = as_shape("unravel_index", shape)
+    index = ensure("unravel_index", indices)
+    if not dtypes.is_integer(index.aval.dtype):
+        raise TypeError(f"quire.numpy.unravel_index: indices must be integers, got {index.aval.short()}")
+    weak = index.aval.weak_type
+    total = functools.reduce(lambda a, b: a * b, sizes, 1)
+    index = ew.clamp_p.bind(
+        index.aval.dtype.type(-total if dtypes.is_signed(index.aval.dtype) else 0),
+        index,
+        index.aval.dtype.type(total - 1),
+    )
+    index = _choice(lt_(index, 0), add_(index, total), index) if dtypes.is_signed(index.aval.dtype) else index
+    out: list[Value] = []
+    stride = total
+    for k in sizes:
+        stride //= k
+        part = ew.rem_p.bind(ew.div_p.bind(index, index.aval.dtype.type(stride)), index.aval.dtype.type(k))
+        out.append(ew.convert_element_type_p.bind(part, new_dtype=part.aval.dtype, weak_type=True) if weak else part)
+    return tuple(out)
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: Any = None
+) -> Value:
+    """Indices of each dimension as positions in the flattened array.
+
+    `mode`: "clip", "wrap", or "raise" (which needs known values). Follows `numpy.ravel_multi_index`.
+
+    Raises ValueError where there are not as many indices as dims, for another mode, and, with "raise", for an index
+    outside.
+
+    >>> int(quire.numpy.ravel_multi_index((1, 2), (2, 3)))
+    5
+    """
+    sizes = [as_int("ravel_multi_index", k, "each of dims") for k in dims]
+    indices = [ensure("ravel_multi_index", i, n) for n, i in enumerate(multi_index)]
+    if len(indices) != len(sizes):
+        raise ValueError(f"quire.numpy.ravel_multi_index: {len(indices)} indices for {len(sizes)} dimensions")
+    d = dtypes.canonicalize(dtypes.int64) if dtype is None else user_dtype("ravel_multi_index", dtype)
+    if mode == "raise":
+        for i, k in zip(indices, sizes):
+            known = known_shape_operand("ravel_multi_index", i, "give mode='clip' or mode='wrap'")
+            if ((known < 0) | (known >= k)).any():
+                raise ValueError(f"quire.numpy.ravel_multi_index: invalid entry: indices must be within {tuple(sizes)}")
+    elif mode == "clip":
+        indices = [clip(i, 0, k - 1) for i, k in zip(indices, sizes)]
+    elif mode == "wrap":
+        indices = [remainder(i, k) for i, k in zip(indices, sizes)]
+    else:
+        raise ValueError(f"quire.numpy.ravel_multi_index: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
+    strides = np.cumprod([1, *(sizes[:0:-1] if order == "C" else sizes[:-1])])
+    strides = strides[::-1] if order == "C" else strides
+
+    terms = [mul_(cast(i, d), d.type(s)) for i, s in zip(indices, strides)]
+    return functools.reduce(add, terms, filled((), 0, d))
+
+
+__all__ = ["argwhere", "flatnonzero", "nonzero", "ravel_multi_index", "unravel_index"]
