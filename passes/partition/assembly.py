@@ -147,7 +147,12 @@ def _split(eqn: Eqn) -> list[_Made] | None:
     return out
 
 
-_RULES: Mapping[Primitive, Any] = {st.slice_p: _slice, st.pad_p: _pad, st.concatenate_p: _concatenate, st.split_p: _split}
+_RULES: Mapping[Primitive, Any] = {
+    st.slice_p: _slice,
+    st.pad_p: _pad,
+    st.concatenate_p: _concatenate,
+    st.split_p: _split,
+}
 
 
 def _same(a: Atom, b: Atom) -> bool:

@@ -99,7 +99,11 @@ class Along:
         reach = (self.kernel - 1) * self.kernel_dilation
         if self.by_kernel:
             part = -(-self.kernel // count)
-            return part * self.kernel_dilation, -self.low, (part - 1) * self.kernel_dilation + (self.size - 1) * self.step + 1
+            return (
+                part * self.kernel_dilation,
+                -self.low,
+                (part - 1) * self.kernel_dilation + (self.size - 1) * self.step + 1,
+            )
         part = -(-self.size // count)
         return part * self.step, -self.low, (part - 1) * self.step + reach + 1
 

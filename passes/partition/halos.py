@@ -120,7 +120,8 @@ def messages(slides: Sequence[Slide], slide: Slide, count: int, block: int) -> d
                 continue
             for group in groups:
                 if group[:2] == (b.low, b.high) and not (
-                    {q for q, _ in group[2]} & {q for q, _ in b.pairs} or {r for _, r in group[2]} & {r for _, r in b.pairs}
+                    {q for q, _ in group[2]} & {q for q, _ in b.pairs}
+                    or {r for _, r in group[2]} & {r for _, r in b.pairs}
                 ):
                     group[2].extend(b.pairs)
                     break
@@ -154,7 +155,9 @@ def _read(place: Any, x: Any, slide: Slide, count: int, window: Window, length: 
 
     def cut(value: Any, a: int, b: int) -> Any:
         n = aval_of(value).shape
-        return st.slice(value, [a if d == dim else 0 for d in range(len(n))], [b if d == dim else m for d, m in enumerate(n)])
+        return st.slice(
+            value, [a if d == dim else 0 for d in range(len(n))], [b if d == dim else m for d, m in enumerate(n)]
+        )
 
     def padded(value: Any, before: int, after: int) -> Any:
         if not before and not after:

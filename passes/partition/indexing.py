@@ -265,7 +265,10 @@ def _same_dtype(starts: Sequence[Any]) -> list[Any]:
     """Starts of one dtype. One that was not taken apart may be outside of what an int32 holds: it is cut off there."""
     if len({aval_of(s).dtype for s in starts}) < 2:
         return list(starts)
-    return [_clamped(s, np.iinfo(np.int32).max if aval_of(s).dtype.itemsize >= 4 else np.iinfo(aval_of(s).dtype).max) for s in starts]
+    return [
+        _clamped(s, np.iinfo(np.int32).max if aval_of(s).dtype.itemsize >= 4 else np.iinfo(aval_of(s).dtype).max)
+        for s in starts
+    ]
 
 
 def _bordered(x: Any, d: int, n: int) -> Any:
@@ -300,6 +303,8 @@ def _emit_dynamic_update_slice(place: Any, operands: Sequence[Any], eqn: Eqn) ->
     for d, n, size in cut:
         shape = aval_of(out).shape
         out = st.slice(
-            out, [n if i == d else 0 for i in range(len(shape))], [n + size if i == d else m for i, m in enumerate(shape)]
+            out,
+            [n if i == d else 0 for i in range(len(shape))],
+            [n + size if i == d else m for i, m in enumerate(shape)],
         )
     return [out]

@@ -61,7 +61,9 @@ class Factors:
         """Whether parts need something of others, apart from sums."""
         return bool(self.slides or self.exchanged or self.collected)
 
-    def messages(self, needs: Sequence[Spec], avals: Sequence[ShapedArray], assignment: Assignment, sizes: Sizes) -> list[int]:
+    def messages(
+        self, needs: Sequence[Spec], avals: Sequence[ShapedArray], assignment: Assignment, sizes: Sizes
+    ) -> list[int]:
         """The bytes of each message by which parts get what they need of others' (`halos`)."""
         found: dict[tuple[int, int, Sent], int] = {}
         for s in self.slides:
@@ -178,6 +180,7 @@ def leading(count: int, in_avals: Sequence[ShapedArray], out_avals: Sequence[Sha
 
 
 # -- shardings of factors and of dimensions -----------------------------------------------------------------------
+
 
 def spread(f: Factors, dims: Dims, spec: Spec, sizes: Sizes) -> dict[int, Axes]:
     """The axes of a tensor's dimensions given to the factors: the major factor first, the next one if that is used up."""

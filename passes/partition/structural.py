@@ -12,7 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 from .halos import Slide, Window, dilated, extended, spread_out
-from .rules import Builder, Factors, Params, Shapes, alike, emission, factors
+from .rules import Builder, Factors, Params, Shapes, emission, factors
 
 Avals = Sequence[ShapedArray]
 

@@ -200,7 +200,9 @@ def _cut(place: Any, x: Any, s: Slide, part: int) -> Any:
     shape = aval_of(x).shape
     offsets = [part * r - window.start(r) for r in range(count)]
     before, after = max(0, -min(offsets)), max(0, max(offsets) + part - shape[s.dim])
-    x = st.pad(x, aval_of(x).dtype.type(0), [(before, after, 0) if d == s.dim else (0, 0, 0) for d in range(len(shape))])
+    x = st.pad(
+        x, aval_of(x).dtype.type(0), [(before, after, 0) if d == s.dim else (0, 0, 0) for d in range(len(shape))]
+    )
     shape = aval_of(x).shape
     if len(set(offsets)) == 1:
         start = offsets[0] + before
@@ -213,5 +215,3 @@ def _cut(place: Any, x: Any, s: Slide, part: int) -> Any:
     start = ew.sub(ew.add(ew.mul(r, np.int32(part)), np.int32(before)), window.traced(r, count))
     starts = [start if d == s.dim else np.int32(0) for d in range(len(shape))]
     return ix.dynamic_slice_p.bind(x, *starts, slice_sizes=(*shape[: s.dim], part, *shape[s.dim + 1 :]))
-
-

@@ -187,6 +187,20 @@ def compiled(mesh: Mesh) -> None:
 
 
 @case
+def parallel_map(mesh: Mesh) -> None:
+    here = quire.process_index()
+    rows = EIGHT.reshape(2, 2, 2)[here]
+    total, own = quire.pmap(
+        lambda v, k: (quire.lax.psum(v, "i") * k, v + quire.lax.axis_index("i")), "i", in_axes=(0, None)
+    )(rows, 2.0)
+    assert total.tolist() == [[24, 32]] * 2 and own.tolist() == (rows + [[2 * here], [2 * here + 1]]).tolist()
+    mean = quire.pmap(lambda v: quire.lax.pmean(v, "i"), "i", in_axes=1, out_axes=None)(rows)
+    assert mean.shape == (2,)
+    with raises(ValueError, "a process gives as many slices as it has devices, 2"):
+        quire.pmap(lambda v: v)(EIGHT)
+
+
+@case
 def derivative(mesh: Mesh) -> None:
     x = quire.device_put(EIGHT, on(mesh, "x"))
 

@@ -28,9 +28,7 @@ def program(model: Model) -> ClosedJaxpr:
 
     library = Library(quire, quire.numpy, quire.lax, mesh, P, constrain)
     integers = dict(model.integers)
-    avals = [
-        quire.ShapeDtypeStruct(s, "int32" if i in integers else "float32") for i, s in enumerate(model.shapes)
-    ]
+    avals = [quire.ShapeDtypeStruct(s, "int32" if i in integers else "float32") for i, s in enumerate(model.shapes)]
     return quire.make_jaxpr(model.make(library))(*avals)
 
 
