@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from quire.runtime.buffers import DTYPES, from_numpy, to_numpy
-from quire.runtime.devices import Device, binding, devices
+from quire.runtime.buffers import DTYPES, allocate, from_numpy, to_numpy
+from quire.runtime.devices import Device, binding, first_cpu
 from quire.runtime.interruption import caller, is_waited_for, on_caller
 
 _cast = binding().HalBufferView.__iree_vm_cast__
@@ -37,6 +37,8 @@ class HostFunction:
         results: how many results, or their (shape, dtype): then checked, with an error in the user's terms.
         borrow: the arguments are views of the program's own memory, valid during the call only; otherwise copies.
         anywhere: it may run in another thread than the one that called the program.
+        fills: it takes, after its arguments, the arrays that are to hold the results, and writes them; their shapes and
+            dtypes are given as `results`.
     """
 
     function: Callable[..., Any]
@@ -44,6 +46,7 @@ class HostFunction:
     results: int | Sequence[tuple[Sequence[int], Any]]
     borrow: bool = False
     anywhere: bool = False
+    fills: bool = False
 
     @property
     def n_arguments(self) -> int:
@@ -73,7 +76,7 @@ class HostModule:
     def __init__(self, name: str, functions: Mapping[str, HostFunction], device: Device | None = None) -> None:
         self.name = name
         self.functions = dict(functions)
-        self.device = device or devices("cpu")[0]
+        self.device = device or first_cpu()
         self._pending: dict[int, BaseException] = {}  # by the thread that called the program
 
     def vm_module(self) -> Any:
@@ -102,7 +105,14 @@ class HostModule:
                     _argument(reference, device, dtypes[i] if dtypes else None, host.borrow)
                     for i, reference in enumerate(references)
                 ]
-                views = [from_numpy(array, device, copy=True).ref for array in _results(host, run(*arguments), types)]
+                if host.fills:
+                    made = [_to_fill(shape, dtype, device) for shape, dtype in types or ()]
+                    run(*arguments, *[array for _, array in made])
+                    views = [view.ref for view, _ in made]
+                else:
+                    views = [
+                        from_numpy(array, device, copy=True).ref for array in _results(host, run(*arguments), types)
+                    ]
             except BaseException as error:
                 if is_waited_for():
                     self._pending[caller()] = error
@@ -112,6 +122,14 @@ class HostModule:
             return tuple(views) if n_results else None
 
         return call
+
+
+def _to_fill(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> tuple[Any, np.ndarray[Any, Any]]:
+    """A result's memory as a buffer view and as an array."""
+    if 0 in shape:
+        empty = np.empty(shape, dtype)
+        return from_numpy(empty, device), empty
+    return allocate(shape, dtype, device)
 
 
 def _argument(reference: Any, device: Device, dtype: np.dtype[Any] | None, borrow: bool) -> np.ndarray[Any, Any]:

@@ -67,9 +67,21 @@ def result_places(
 
     specs = propagate(closed, mesh, in_specs)
     return [
-        placement_of(NamedSharding(mesh, even(s, a.shape, mesh))) if w is None else w
+        _in_boxes(placement_of(NamedSharding(mesh, even(s, a.shape, mesh))), a.shape) if w is None else w
         for s, a, w in zip(specs, closed.out_avals, wanted, strict=True)
     ]
+
+
+def _in_boxes(place: Any, shape: tuple[int, ...]) -> Any:
+    """The place, if each process holds a contiguous box there; else without the divisions over several axes."""
+    if type(place) is not Placement or place.grid is None:
+        return place
+    try:
+        place.box(shape)
+    except ValueError:
+        spec = PartitionSpec(*(e if len(axes_of(e)) < 2 else None for e in place.sharding.spec))
+        return placement_of(place.sharding.update(spec=spec))
+    return place
 
 
 __all__ = ["check_together", "even", "mesh_among", "result_places", "spec_of"]

@@ -34,6 +34,7 @@ LISTS = {
     "passes/partition/emission.py: _COMBINING": "the collective of each monoid that has one",
     "passes/partition/nested.py: NESTED": RULES,
     "passes/partition/propagation.py: NESTED": RULES,
+    "passes/rank_programs.py: _LOOPS": RULES,
     "passes/simplify/structure.py: _WITH_PARAMETERS": "whose parameters do not speak of shapes",
     "backends/kernel_forms.py: WITHOUT": "what has no form in kernels",
     "backends/kernel_forms.py: WITHOUT_DOUBLE": "what has no form in kernels for float64",
