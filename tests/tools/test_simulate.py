@@ -51,10 +51,12 @@ def test_a_step_is_computing_and_messages() -> None:
     assert found.compute == pytest.approx(2 * 64 * 128 * 32 / 4 / 1e9)
     assert found.seconds == found.compute + 1.25 and found.devices == 4
     assert found.received == 64 * 32 * 4 * 2 * 3 // 4
+    # Two cores, on one of which each of four devices computes.
     crowded = step(
         partition(closed, mesh, [P(None, "x"), P("x")], [P()]), Machine(1e9, 1e30, (Link(0.5, 1e30),), cores=2)
     )
-    assert crowded.compute == 2 * found.compute
+    assert (crowded.compute, crowded.communicate) == (2 * found.compute, 2.0)
+    assert Machine(1, 1, (Link(1, 1),), cores=2, threads=2).crowds(4) == (4.0, 2.0)
 
 
 def test_loops_count_their_turns() -> None:

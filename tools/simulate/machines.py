@@ -53,6 +53,7 @@ class Machine:
     kernel: float = 0.0
     call: float = 0.0
     cores: int = 0
+    threads: int = 1
     about: str = ""
     axes: Mapping[str, Link] = field(default_factory=lambda: dict[str, Link]())
 
@@ -60,6 +61,12 @@ class Machine:
     def flops_per_second(self) -> float:
         """As `passes.cost` asks for it."""
         return self.flops
+
+    def crowds(self, devices: int) -> tuple[float, float]:
+        """How much longer computing and messages take as devices share the cores."""
+        if not self.cores:
+            return 1.0, 1.0
+        return max(1.0, devices * self.threads / self.cores), max(1.0, devices / self.cores)
 
     def link(self, axes: Sequence[Any], sizes: Mapping[Any, int]) -> Link:
         """What joins the devices along some axes of a mesh whose last axis has neighbours: the nearest that reaches them."""

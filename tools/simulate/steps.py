@@ -40,9 +40,9 @@ def step(p: Partitioned, machine: Machine) -> Step:
     sizes = dict(p.mesh.shape)
     devices = p.mesh.size
     compute, communicate = _times(p.jaxpr.jaxpr, machine, sizes)
-    crowd = max(1.0, devices / machine.cores) if machine.cores else 1.0
+    computing, talking = machine.crowds(devices)
     received = sum(n.bytes * n.times for n in p.notes)
-    return Step(devices, compute * crowd, communicate, machine.call, peak(p.jaxpr.jaxpr).bytes, received)
+    return Step(devices, compute * computing, communicate * talking, machine.call, peak(p.jaxpr.jaxpr).bytes, received)
 
 
 def _times(jaxpr: Jaxpr, machine: Machine, sizes: Mapping[Any, int]) -> tuple[float, float]:
