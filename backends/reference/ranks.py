@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var, all_eq
 from quire.ir.primitives import calls
 from quire.ir.primitives import collectives as co
 from quire.ir.primitives import control_flow as cf
+from quire.ir.primitives import shard_map as sm
 from quire.ir.sharding import AbstractMesh, Mesh, PartitionSpec, axes_of
 from quire.ir.source import where
 
@@ -154,8 +155,10 @@ def _short(x: Array) -> str:
 
 
 class _Ranks:
-    def __init__(self, grid: _Grid) -> None:
+    def __init__(self, grid: _Grid, around: Mapping[Any, tuple[int, int]] | None = None) -> None:
         self.grid = grid
+        #: The axes of a shard_map around: the index of the rank that runs this one, and the number of ranks.
+        self.around = dict(around or {})
         self._communicates: dict[int, tuple[Params, bool]] = {}
 
     def communicates(self, eqn: Eqn) -> bool:
@@ -183,12 +186,26 @@ class _Ranks:
             env.update(zip(eqn.outputs, results, strict=True))
         return [a.value if isinstance(a, Literal) else env[a] for a in jaxpr.outvars]
 
+    def index(self, position: Position, axes: Sequence[Any]) -> int:
+        """The number of a rank along some axes, which may be those of a shard_map around."""
+        number = 0
+        for a in axes:
+            i, n = self.around[a] if a in self.around else (self.grid.index(position, (a,)), self.grid.sizes[a])
+            number = number * n + i
+        return number
+
     def equation(self, eqn: Eqn, operands: list[Array], position: Position) -> Rank:
         """A rank's results of an equation. Raises NotImplementedError for nested programs of an unknown kind."""
         p = eqn.primitive
         if p is co.axis_index_p:
-            return [np.asarray(self.grid.index(position, co.names_of(eqn.params["axis_name"])), np.int32)]
+            return [np.asarray(self.index(position, co.names_of(eqn.params["axis_name"])), np.int32)]
         if p in COLLECTIVES:
+            outside = [a for a in co.axis_names(eqn.params) if a in self.around]
+            if outside:
+                raise NotImplementedError(
+                    f"{p.name} over {outside[0]!r}, an axis of a shard_map around the one that it is in: the interpreter of "
+                    f"ranks runs the inner one by itself{where(eqn.source)}"
+                )
             results = yield Wait(eqn, operands)
             return results
         if not eqn.params or not self.communicates(eqn):
@@ -258,7 +275,15 @@ def _scan(
     return [*carry, *ys]
 
 
+def _shard_map(self: _Ranks, operands: list[Array], position: Position, **params: Any) -> Rank:
+    """The ranks of a shard_map over other axes than this one's, all run by each rank."""
+    yield from ()
+    around = {a: (self.grid.index(position, (a,)), n) for a, n in self.grid.sizes.items()}
+    return eval_shard_map(operands, around={**self.around, **around}, **params)
+
+
 NESTED: dict[str, Callable[..., Rank]] = {
+    sm.shard_map_p.name: _shard_map,
     cf.cond_p.name: _cond,
     cf.while_p.name: _while,
     cf.bounded_while_p.name: _while,
@@ -380,6 +405,35 @@ def eval_ranks(
         grid.whole({p: r[i] for p, r in results.items()}, spec, shapes[i], f"result {i}")
         for i, spec in enumerate(out_specs)
     ]
+
+
+def eval_shard_map(
+    operands: Sequence[Array], *, mesh: Mesh | AbstractMesh, in_specs: Sequence[PartitionSpec],
+    out_specs: Sequence[PartitionSpec], jaxpr: ClosedJaxpr, check_vma: bool, manual_axes: frozenset[Any],
+    around: Mapping[Any, tuple[int, int]] | None = None,
+) -> list[Array]:  # fmt: skip
+    """A shard_map equation on whole arrays.
+
+    Of a result that is not divided along a manual axis the part at its index 0 is taken, as types have promised that all are
+    equal, or nobody asked.
+
+    Raises:
+        RankError: ranks wait at different equations, or one ends while others wait.
+    """
+    del check_vma  # types were checked when the program was made
+    names = [a for a in mesh.axis_names if a in manual_axes]
+    grid = _Grid(AbstractMesh([mesh.shape[a] for a in names], names))
+    ranks = _Ranks(grid, around)
+    running: dict[Position, Rank] = {}
+    for position in grid.positions:
+        parts = [grid.part(np.asarray(x), s, position, hostile) for x, s in zip(operands, in_specs, strict=True)]
+        running[position] = ranks.run(jaxpr, parts, position)
+    results = _together(grid, running)
+    out: list[Array] = []
+    for i, spec in enumerate(out_specs):
+        first = {p: results[tuple(k if a in spec.axes else 0 for a, k in zip(names, p))][i] for p in grid.positions}
+        out.append(grid.whole(first, spec, None, f"result {i}"))
+    return out
 
 
 def _together(grid: _Grid, running: dict[Position, Rank]) -> dict[Position, list[Array]]:

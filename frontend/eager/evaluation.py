@@ -231,10 +231,10 @@ def _places(
     p: Primitive, params: Params, avals: Sequence[ShapedArray], places: Sequence[Any], place: Any
 ) -> Sequence[Any]:
     """Where the results of a primitive lie whose operands lie at these places, `place` being one of them."""
-    mesh = mesh_among(places)
+    mesh = mesh_among([*places, place])
     if mesh is None:
         return [place] * len(p.infer(avals, params))
-    key = (p, tuple(params.values()), tuple(avals), tuple(places))
+    key = (p, tuple(params.values()), tuple(avals), tuple(places), place)
     try:
         found = _result_places.get(key)
     except TypeError:  # a parameter that cannot be hashed

@@ -14,7 +14,7 @@ from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import collectives as co
 from quire.ir.primitives import shard_map as sm
-from quire.ir.sharding import AbstractMesh, Mesh, PartitionSpec, axes_of
+from quire.ir.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec, axes_of
 from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 
@@ -88,7 +88,9 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
     def mapped(*args: Any) -> Any:
         mesh = given_mesh if given_mesh is not None else getattr(config.options, "mesh", None)
         if mesh is None or mesh.empty:
-            raise ValueError("The context mesh cannot be empty. Use `quire.set_mesh(mesh)`, or give shard_map mesh=")
+            raise ValueError(
+                "The context mesh cannot be empty. Use `quire.set_mesh(mesh)` to enter into a mesh context, or give shard_map mesh="
+            )
         manual = _settled(mesh, axis_names, in_specs, out_specs)
         leaves, in_tree = tree_util.flatten_arrays(args)
         specs = _prefix("in_specs", in_specs, args, in_tree, name)
@@ -113,7 +115,7 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
             return found
 
         sizes = {a: mesh.shape[a] for a in mesh.axis_names if a in manual}
-        with mesh_axes(sizes, check_vma):
+        with mesh_axes(sizes, check_vma), config.override(mesh=within(mesh, manual)):
             jaxpr, captured, _ = trace_flat(flat, local, name=f"shard_map of {name}")
         key_reuse.check_call(jaxpr, [*captured, *leaves])
         out = sm.shard_map(
@@ -123,6 +125,12 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
         return tree_util.tree_unflatten(out_tree, out)
 
     return mapped
+
+
+def within(mesh: Mesh | AbstractMesh, manual: frozenset[Any]) -> AbstractMesh:
+    """The mesh in force in the function of one device: some axes are manual, also those of a shard_map around."""
+    taken = manual | axes_in_scope()
+    return mesh.abstract_mesh.update_axis_types({a: AxisType.Manual for a in mesh.axis_names if a in taken})
 
 
 # -- what is given -----------------------------------------------------------------------------------------------------
@@ -149,7 +157,7 @@ def _settled(mesh: Any, axis_names: Any, in_specs: Any, out_specs: Any) -> froze
     manual: frozenset[Any] = frozenset(axis_names) or free  # pyright: ignore[reportUnknownArgumentType]
     if not manual <= free:
         raise ValueError(
-            f"shard_map requires axis_names={set(manual)} to be a subset of mesh.axis_names={tuple(mesh.axis_names)}"
+            f"quire.shard_map requires axis_names={manual} to be a subset of mesh.axis_names={frozenset(mesh.axis_names)}"
             + (f" without those that a shard_map around has taken: {set(axes_in_scope())}" if axes_in_scope() else "")
         )
     if in_specs is Infer:
@@ -182,7 +190,7 @@ def _check_specs(prefix: str, specs: Any, manual: frozenset[Any]) -> None:
     ]
     if unknown:
         raise ValueError(
-            f"shard_map {prefix}_specs argument must refer to an axis marked as manual ({set(manual)}), but:\n\n"
+            f"shard_map {prefix}_specs argument must refer to an axis marked as manual ({manual}), but:\n\n"
             + "\n".join(unknown) + f"\n\nCheck the {prefix}_specs values passed to shard_map."
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -124,7 +124,8 @@ def _pad(eqn: Eqn) -> list[_Made] | None:
 
 
 def _concatenate(eqn: Eqn) -> list[_Made] | None:
-    d, out = eqn.params["dimension"], eqn.outputs[0].aval
+    d: int = eqn.params["dimension"]
+    out = eqn.outputs[0].aval
     pieces: list[tuple[Atom, Piece]] = []
     at = 0
     for a in eqn.inputs:
@@ -135,7 +136,8 @@ def _concatenate(eqn: Eqn) -> list[_Made] | None:
 
 
 def _split(eqn: Eqn) -> list[_Made] | None:
-    d, x = eqn.params["axis"], eqn.inputs[0].aval
+    d: int = eqn.params["axis"]
+    x = eqn.inputs[0].aval
     out: list[_Made] = []
     at = 0
     for v in eqn.outputs:
@@ -309,10 +311,7 @@ def _placed(place: Any, x: Any, p: Piece, fill: Any, eqn: Eqn, first: bool) -> t
     shape: tuple[int, ...] = eqn.params["shape"]
     whole = eqn.inputs[p.operand].aval.shape
     masks: list[Any] = []
-    still: list[int] = []
-    for d, (n, m) in enumerate(zip(whole, shape)):
-        if not place.operand_specs[p.operand][d]:
-            still.append(d)
+    still = [d for d, axes in enumerate(place.operand_specs[p.operand]) if not axes]
     # What is cut first is not sent.
     x = _cut(x, {d: (p.starts[d], p.limits[d]) for d in still})
     for d, (n, m) in enumerate(zip(whole, shape)):
@@ -357,7 +356,7 @@ def _placed(place: Any, x: Any, p: Piece, fill: Any, eqn: Eqn, first: bool) -> t
 def _mask(mask: Any, d: int, shape: tuple[int, ...]) -> Any:
     """A mask of a result's local shape: from one along a dimension, or the bounds along it."""
     if isinstance(mask, tuple):
-        low, high, start = mask
+        low, high, start = cast("tuple[int, int, Any]", mask)
         numbers = st.iota_p.bind(dtype=dtypes.int32, shape=shape, dimension=d)
         if start is not None:
             numbers = ew.add(numbers, st.broadcast_in_dim(start, shape, ()))

@@ -13,10 +13,12 @@ from quire.ir.tracing import close_captured, trace_flat
 from ..base import PassContext
 from ..cse import CommonSubexpressions
 from ..dce import DeadCode
+from ..hoist import Hoist
 from ..inline import Inline
+from .combining import combined
 from .costs import MACHINE, Machine
 from .emission import Emitter, Run
-from .notes import Note
+from .notes import Note, collected
 from .propagation import prepare, propagated
 from .specs import from_partition_spec, local_shape, to_partition_spec
 
@@ -83,12 +85,15 @@ def partition(
 
     avals = [v.aval.update(shape=local_shape(v.aval.shape, s, sizes)) for v, s in zip(jaxpr.invars, specs, strict=True)]
     local, captured, _ = trace_flat(f, avals, name="partition")
-    program = DeadCode().apply(CommonSubexpressions().apply(close_captured(local, captured), context), context)
+    program = close_captured(local, captured)
+    for step in (CommonSubexpressions(), Hoist(), CommonSubexpressions(), DeadCode()):
+        program = step.apply(program, context)
+    program = ClosedJaxpr(combined(program.jaxpr, machine), program.consts)
     return Partitioned(
         program,
         tuple(map(to_partition_spec, specs)),
         tuple(map(to_partition_spec, results)),
         tuple(a.aval.shape for a in jaxpr.outvars),
         mesh,
-        tuple(emitter.notes),
+        tuple(collected(program.jaxpr, sizes, machine)),
     )

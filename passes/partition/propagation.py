@@ -93,11 +93,11 @@ class Body:
             self.specs[a] = tuple(new)
             self.changed = True
 
-    def body(self, eqn: Eqn, k: int, closed: ClosedJaxpr) -> Body:
-        """What is known of the k-th program that an equation holds."""
+    def body(self, eqn: Eqn, k: int, closed: ClosedJaxpr, sizes: Sizes | None = None) -> Body:
+        """What is known of the k-th program that an equation holds, which `sizes` (None: all axes) may divide."""
         key = (id(eqn), k)
         if key not in self.inner:
-            self.inner[key] = Body(closed.jaxpr, self.sizes)
+            self.inner[key] = Body(closed.jaxpr, self.sizes if sizes is None else sizes)
         return self.inner[key]
 
     def unify(self, *places: tuple[Body, Atom, int]) -> None:
@@ -251,9 +251,28 @@ def _call(self: Body, eqn: Eqn) -> None:
 
 
 def _shard_map(self: Body, eqn: Eqn) -> None:
-    for atoms, specs in ((eqn.inputs, eqn.params["in_specs"]), (eqn.outputs, eqn.params["out_specs"])):
-        for a, spec in zip(atoms, specs, strict=True):
-            self.grow(a, from_partition_spec(spec, a.aval.ndim))
+    p = eqn.params
+    free = {a: n for a, n in self.sizes.items() if a not in p["manual_axes"]}
+    places = [*zip(eqn.inputs, p["in_specs"], strict=True), *zip(eqn.outputs, p["out_specs"], strict=True)]
+    specs = [from_partition_spec(s, a.aval.ndim) for a, s in places]
+    for (a, _), spec in zip(places, specs):
+        self.grow(a, spec)
+    if not free:
+        return
+    # The other axes of the mesh divide the parts further, as suits the program within.
+    inner = self.body(eqn, 0, p["jaxpr"], free)
+    within = [*inner.jaxpr.invars, *inner.jaxpr.outvars]
+
+    def agree() -> None:
+        for (a, _), spec, v in zip(places, specs, within, strict=True):
+            have = self.get(a)
+            rest = [h[len(s) :] if is_prefix(s, h) else () for s, h in zip(spec, have, strict=True)]
+            inner.grow(v, tuple(tuple(x for x in r if x in free) for r in rest))
+            self.grow(a, tuple(s + r for s, r in zip(spec, inner.get(v), strict=True)))
+
+    agree()
+    inner.both()
+    agree()
 
 
 def called(eqn: Eqn) -> ClosedJaxpr:

@@ -40,7 +40,8 @@ def _top_k(in_avals: Avals, out_avals: Avals, *, k: int, axis: int, **_: Any) ->
 @emission(so.top_k_p)
 def _emit_top_k(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]:
     """The largest of each part; all gather these, and take the largest of them."""
-    axis, k = eqn.params["axis"], eqn.params["k"]
+    axis: int = eqn.params["axis"]
+    k: int = eqn.params["k"]
     if not place.operand_specs[0][axis]:
         return place.bind()
     factor = place.factors.operands[0][axis][0]

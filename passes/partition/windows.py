@@ -17,7 +17,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.primitives import windows as wn
 
 from .halos import Slide, Window, dilated, extended, spread_out
-from .rules import Builder, Factors, emission, factors
+from .rules import Builder, Factors, Params, emission, factors
 
 Avals = Sequence[ShapedArray]
 
@@ -42,13 +42,13 @@ class Along:
         return dilated(devices, *self.reads(devices), self.dilation)
 
 
-def _along(d: int, m: int, params: dict[str, Any]) -> Along:
+def _along(d: int, m: int, params: Params) -> Along:
     reach = (params["window_dimensions"][d] - 1) * params.get("window_dilation", (1,) * (d + 1))[d] + 1
     base = params.get("base_dilation", (1,) * (d + 1))[d]
     return Along(m, reach, params["window_strides"][d], params["padding"][d][0], base)
 
 
-def _trivial(d: int, params: dict[str, Any]) -> bool:
+def _trivial(d: int, params: Params) -> bool:
     """Whether windows along a dimension are single elements, one after the other."""
     ones = [params[n] for n in ("window_dimensions", "window_strides", "base_dilation") if n in params]
     return all(v[d] == 1 for v in ones) and tuple(params["padding"][d]) == (0, 0)
@@ -151,7 +151,7 @@ class Touching:
         return Window(first.step, first.first, self.step, self.step, -self.low), (count - 1) * self.step + self.reach
 
 
-def _touching(d: int, n: int, params: dict[str, Any]) -> Touching:
+def _touching(d: int, n: int, params: Params) -> Touching:
     return Touching(n, params["window_dimensions"][d], params["window_strides"][d], params["padding"][d][0])
 
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +26,6 @@ from quire.passes.partition import describe, partition, propagate, totals
 from quire.passes.partition.moves import plan
 from quire.passes.partition.specs import local_shape
 from quire.passes.partition.structural import reshape_factors
-from tests import partition_workloads as workloads
 
 MESH = AbstractMesh((4, 2), ("x", "y"))
 
@@ -184,10 +178,15 @@ def network(*specs: P) -> tuple[Any, Any]:
 
 def test_a_data_parallel_gradient_sums_each_weight_once() -> None:
     p, found = network(P(), P(), P("x"))
-    assert found == {("psum", ("x",)): (2, 2 * (6 * 8 + 8 * 5) * 4 * 3 // 4)}
+    assert found == {("psum", ("x",)): (1, 2 * (6 * 8 + 8 * 5) * 4 * 3 // 4)}  # in one message
     assert p.out_specs == (P(), P())
     text = describe(p.notes)
-    assert "psum[x] 240 bytes" in text and "test_partition.py" in text and "total: 528 bytes a device" in text
+    assert (
+        "psum[x] 528 bytes" in text
+        and "2 in one message" in text
+        and "test_partition.py" in text
+        and "total: 528 bytes a device" in text
+    )
 
 
 def test_a_tensor_parallel_gradient_sums_activations_along_its_axis() -> None:
@@ -372,26 +371,3 @@ def test_loops_may_take_as_many_turns_as_each_group_wants() -> None:
     x = np.array([[1, 1], [4, 4]], np.float32)
     got = eval_ranks(traced(f, ShapedArray((1, 1), np.dtype("float32"))), mesh, [P("i", "j")], [P("i")], [x])
     np.testing.assert_array_equal(got[0], [[16], [16]])
-
-
-# -- against JAX's partitioner ----------------------------------------------------------------------------------------
-
-
-def test_devices_receive_the_bytes_that_they_receive_under_jax() -> None:
-    pytest.importorskip("jax")
-    program = Path(workloads.__file__)
-    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=env, check=True)
-    theirs = json.loads(done.stdout)
-    for name, w in workloads.WORKLOADS.items():
-        mesh = AbstractMesh(tuple(n for _, n in w.mesh), tuple(a for a, _ in w.mesh))
-        avals = [quire.ShapeDtypeStruct(s, "float32") for s in w.shapes]
-        closed = quire.make_jaxpr(w.make(quire, jnp))(*avals)
-        p = partition(closed, mesh, [P(*s) for s in w.specs], [P(*s) for s in w.out_specs])
-        ours = sum(size for _, size in totals(p.notes).values())
-        assert ours == sum(size for _, size in theirs[name].values()), (name, describe(p.notes), theirs[name])
-        small = [np.random.default_rng(i).normal(size=s).astype(np.float32) * 0.1 for i, s in enumerate(w.shapes)]
-        if "MLP" not in name:
-            got = eval_ranks(p.jaxpr, mesh, p.in_specs, p.out_specs, small, p.out_shapes)
-            for g, want in zip(got, eval_jaxpr(closed, *small), strict=True):
-                np.testing.assert_allclose(g, want, rtol=1e-4, atol=1e-5)

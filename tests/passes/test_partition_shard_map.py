@@ -22,7 +22,7 @@ LINE, GRID = AbstractMesh((4,), ("x",)), AbstractMesh((2, 4), ("x", "y"))
 HERE = Case(quire, jnp, lax, P, LINE, GRID)
 
 
-# A pmap makes a mesh of its own, so a program of several has no one mesh to be partitioned over.
+# A pmap beside a shard_map is of another mesh, and programs are partitioned for one.
 @pytest.mark.parametrize("name", [n for n in CASES if not n.startswith("pmap")])
 def test_ranks_give_what_their_emulation_gives(name: str) -> None:
     f, check = CASES[name]
