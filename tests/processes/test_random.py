@@ -60,6 +60,34 @@ def test_boxes_of_ranks() -> None:
     assert checked > 30 and communicated > 15
 
 
+def test_permutations_between_lanes_of_ranks() -> None:
+    """ppermute along axes of which ranks have several devices, for random pairs, against the interpreter of devices."""
+    for seed in range(40):
+        rng = random.Random(seed)
+        grid = random_grid(rng)
+        axes: Any = rng.choice(["x", "y", ("x", "y"), ("y", "x")])
+        n = int(np.prod([MESH.shape[a] for a in axes]))
+        sources, targets = rng.sample(range(n), n), rng.sample(range(n), n)
+        count = rng.randint(1, n)
+        shift = rng.randrange(n)
+        pairs = list(zip(sources[:count], targets)) if seed % 2 else [(i, (i + shift) % n) for i in range(n)]
+        spec = P("x", "y")
+
+        def f(a: Any, axes: Any = axes, pairs: Any = pairs) -> Any:
+            return quire.lax.ppermute(a, axes, pairs)
+
+        closed = quire.make_jaxpr(quire.shard_map(f, mesh=MESH, in_specs=spec, out_specs=spec))(
+            np.ones((8, 4), np.float32)
+        )
+        device = partition(closed, MESH, [spec], [spec]).jaxpr
+        a = np.random.default_rng(seed).normal(size=(8, 4)).astype(np.float32)
+        (want,) = eval_ranks(device, MESH, [spec], [spec], [a])
+        ranks = AbstractMesh(grid.sizes, tuple(grid.axis(a) for a in grid.names))
+        of_ranks = P(*(grid.axis(a) for a in ("x", "y")))
+        (got,) = eval_ranks(boxed_program(device, grid, [spec], [spec]), ranks, [of_ranks], [of_ranks], [a])
+        np.testing.assert_array_equal(got, want, err_msg=f"{grid} {axes} {pairs}")
+
+
 @pytest.mark.parametrize("spmd", [None, "threads", "threads:2"])
 def test_compiled(spmd: str | None) -> None:
     with config.override(num_cpu_devices=4, spmd=spmd):
