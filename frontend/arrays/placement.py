@@ -119,10 +119,22 @@ def put_sharded(leaf: Any, sharding: Sharding, what: str = "device_put args") ->
     if leaf._device is place:
         return leaf
     if not leaf.is_fully_addressable:
-        return sharding_constraint(leaf, place.sharding)  # a program moves it
+        return _moved(leaf, place)
     if memory_of(leaf) is place.base:
         return placed(leaf, place)
     return from_view(device_view(leaf, place.base), aval, place)
+
+
+def _moved(leaf: Array, place: Placement) -> Any:
+    """An array over several processes, divided otherwise: a program moves it."""
+    own = leaf._device.sharding
+    if place.grid is None or place.sharding.mesh == own.mesh:
+        return sharding_constraint(leaf, place.sharding)
+    if own.is_equivalent_to(place.sharding, leaf.aval.ndim):
+        return placed(leaf, place)
+    # A program speaks of one mesh. What each process has whole lies on all meshes.
+    whole = sharding_constraint(leaf, own.update(spec=PartitionSpec()))
+    return from_box(_host_copy(host_value(whole)[place.box(leaf.aval.shape)], leaf.aval), leaf.aval, place)
 
 
 def _box_of(leaf: Any, aval: ShapedArray, place: Placement) -> Array:

@@ -25,8 +25,9 @@ def implementation(call: CollectiveCall) -> Callable[..., None]:
     names = [a.name for a in axes]
     known: dict[Communicator, Communicator] = {}
 
-    def members(everyone: Communicator) -> Communicator:
+    def members() -> Communicator:
         """Those among all ranks that communicate with this one."""
+        everyone = communicator()
         found = known.get(everyone)
         if found is None:
             rank = everyone.ranks[everyone.rank]
@@ -40,22 +41,22 @@ def implementation(call: CollectiveCall) -> Callable[..., None]:
         return found
 
     def reduce(x: Host, out: Host) -> None:
-        members(communicator()).reduce(call.kind, x, out)
+        members().reduce(call.kind, x, out)
 
     def all_gather(x: Host, out: Host) -> None:
-        members(communicator()).all_gather(x, out)
+        members().all_gather(x, out)
 
     def all_to_all(x: Host, out: Host) -> None:
-        members(communicator()).all_to_all(x, out)
+        members().all_to_all(x, out)
 
     def reduce_scatter(x: Host, out: Host) -> None:
-        members(communicator()).reduce_scatter(x, out)
+        members().reduce_scatter(x, out)
 
     def broadcast(x: Host, out: Host) -> None:
-        members(communicator()).broadcast(x, out, call.detail)
+        members().broadcast(x, out, call.detail)
 
     def permute(x: Host, out: Host) -> None:
-        group = members(communicator())
+        group = members()
         source = next((a for a, b in call.detail if b == group.rank), None)
         destination = next((b for a, b in call.detail if a == group.rank), None)
         group.permute(x, out, source, destination)

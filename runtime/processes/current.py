@@ -8,13 +8,18 @@ from contextlib import contextmanager
 
 from .communicator import Alone, Communicator
 
-_here = threading.local()
+
+class _Here(threading.local):
+    communicator: Communicator | None = None
+
+
+_here = _Here()
 _process: Communicator = Alone()
 
 
 def communicator() -> Communicator:
     """All ranks, as this one sees them: the thread's, if it stands for a rank, else the process'."""
-    return getattr(_here, "communicator", None) or _process
+    return _here.communicator or _process
 
 
 def process() -> Communicator:
@@ -31,7 +36,7 @@ def set_process(found: Communicator | None) -> None:
 @contextmanager
 def as_rank(found: Communicator) -> Generator[None]:
     """Let this thread stand for a rank for a block."""
-    before = getattr(_here, "communicator", None)
+    before = _here.communicator
     _here.communicator = found
     try:
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from .communicator import COMBINE, Communicator, Host, combined
 
 _LAUNCHED = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
 """Variables that a launcher of MPI sets for its processes."""
+
+QUIETLY = 30
+"""Seconds that a process waits for the others before it says so."""
 
 
 def launched() -> bool:
@@ -104,7 +108,24 @@ class MpiCommunicator(Communicator):
         # Apart from what programs communicate: a process may be at one while another is at the other.
         if self._control is None:
             self._control = self.handle.Dup()
+        self._wait(what)
         return self._control.allgather(value)
+
+    def _wait(self, what: str) -> None:
+        """Until all have come, without keeping a core from those that are late; says so when it takes long."""
+        all_here = self._control.Ibarrier()
+        start = time.monotonic()
+        told = False
+        while not all_here.Test():
+            waited = time.monotonic() - start
+            if waited > QUIETLY and not told:
+                told = True
+                sys.stderr.write(
+                    f"process {self.ranks[self.rank]} has waited {QUIETLY} s for the others at {what}; if they do not come there, "
+                    "they are in another program: all processes must call the same functions in the same order\n"
+                )
+                sys.stderr.flush()
+            time.sleep(0 if waited < 2e-3 else 1e-3)
 
     def group(self, members: Sequence[int]) -> Communicator:
         key = tuple(members)

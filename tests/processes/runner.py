@@ -16,6 +16,7 @@ from quire.experimental import multihost_utils
 from quire.sharding import Mesh
 
 from .programs import PROGRAMS
+from .random_programs import compiled
 from .surface import CASES
 
 
@@ -46,6 +47,8 @@ def main() -> None:
         mesh = Mesh(np.array(quire.devices()).reshape(2, 2), ("x", "y"))
         for program in PROGRAMS:
             attempt(program.__name__, lambda p=program: compare(*p(mesh)), failed)
+        if len(quire.local_devices()) > 1:
+            attempt("random programs", lambda: compiled(mesh), failed)
     else:
         mesh = Mesh(np.array(quire.devices()), "x")
         for case in CASES:

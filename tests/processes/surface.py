@@ -117,6 +117,25 @@ def refused(mesh: Mesh) -> None:
 
 
 @case
+def meshes(mesh: Mesh) -> None:
+    square = Mesh(np.array(quire.devices()).reshape(2, 2), ("a", "b"))
+    x = quire.device_put(EIGHT, on(mesh, "x"))
+    same = quire.device_put(x, on(square, ("a", "b")))
+    assert same.sharding.mesh == square and [s.data.tolist() for s in same.addressable_shards] == [
+        s.data.tolist() for s in x.addressable_shards
+    ]
+    for spec in (("b",), ("a",), ()):
+        other = quire.device_put(x, on(square, *spec))
+        assert mh.process_allgather(other, tiled=True).tolist() == EIGHT.tolist() if spec else other.is_fully_replicated
+    with raises(ValueError, "a program of several processes has arrays on one mesh"):
+        _ = quire.jit(lambda a, b: a + b)(x, other)
+    explicit = quire.make_mesh((4,), ("x",))
+    y = quire.device_put(EIGHT, on(explicit, "x"))
+    with quire.set_mesh(explicit):
+        assert quire.jit(lambda a: quire.reshard(a * 2, P()))(y).tolist() == (EIGHT * 2).tolist()
+
+
+@case
 def local_data(mesh: Mesh) -> None:
     here = quire.process_index()
     mine = EIGHT[4 * here : 4 * here + 4]

@@ -256,7 +256,7 @@ def _loaded(
     value = np.empty([s.stop - s.start for s in box], dtype)
     filled = 0
     for saved in entry["boxes"]:
-        number = saved["file"]
+        number: int = saved["file"]
         if number not in opened:
             opened[number] = read(folder / files[number])
         source = opened[number].get(entry["name"])
