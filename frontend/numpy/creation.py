@@ -15,6 +15,7 @@ from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
+from ..arrays.explicit import takes_out_sharding
 from ..arrays.operands import (
     SCALARS,
     Value,
@@ -54,6 +55,7 @@ def _fill(name: str, shape: Any, value: Any, dtype: Any, device: Any = None) -> 
     return x if device is None else device_put(x, device)
 
 
+@takes_out_sharding
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array of zeros; float32 (float64 with enable_x64) by default. Follows `numpy.zeros`.
 
@@ -63,6 +65,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _fill("zeros", shape, 0, dtype, device)
 
 
+@takes_out_sharding
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array of ones; float32 (float64 with enable_x64) by default. Follows `numpy.ones`.
 
@@ -72,6 +75,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     return _fill("ones", shape, 1, dtype, device)
 
 
+@takes_out_sharding
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array of zeros: quire has no uninitialised arrays. Follows `numpy.empty`.
 
@@ -81,6 +85,7 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _fill("empty", shape, 0, dtype, device)
 
 
+@takes_out_sharding
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array filled with a value, which broadcasts to the shape; its dtype by default. Follows `numpy.full`.
 
@@ -121,6 +126,7 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) ->
     return x if device is None else device_put(x, device)
 
 
+@takes_out_sharding
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """Zeros of the shape and dtype of `a`, or of those given. Follows `numpy.zeros_like`.
 
@@ -130,6 +136,7 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
     return _like("zeros_like", a, 0, dtype, shape, device)
 
 
+@takes_out_sharding
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """Ones of the shape and dtype of `a`, or of those given. Follows `numpy.ones_like`.
 
@@ -148,6 +155,7 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
+@takes_out_sharding
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Value:

@@ -253,7 +253,9 @@ def follow(jaxpr: Jaxpr, specs: Sequence[Spec | None], mesh: Mesh | AbstractMesh
         return replicated(a.aval.ndim) if isinstance(a, Literal) else env[a]
 
     for eqn in jaxpr.eqns:
-        env.update(zip(eqn.outputs, explicit_results(eqn, [read(a) for a in eqn.inputs], mesh, strict=False), strict=True))
+        env.update(
+            zip(eqn.outputs, explicit_results(eqn, [read(a) for a in eqn.inputs], mesh, strict=False), strict=True)
+        )
     return [read(a) for a in jaxpr.outvars]
 
 
