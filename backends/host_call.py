@@ -9,6 +9,7 @@ from typing import Any
 
 from quire.ir.avals import ShapedArray
 
+from .collective_call import CollectiveCall
 from .reference.rule_call import RuleCall
 
 
@@ -16,7 +17,8 @@ from .reference.rule_call import RuleCall
 class HostCall:
     """A Python function that a module imports: its symbol in the host module and what implements it.
 
-    With `borrow` it takes views of the program's memory, otherwise copies. `function` is None in a stored program
+    With `borrow` it takes views of the program's memory, otherwise copies. With `fills` it takes the results' memory after
+    its arguments, and writes it. `function` is None in a stored program
     where it lives in the process that has lowered it only.
     """
 
@@ -25,7 +27,10 @@ class HostCall:
     in_avals: tuple[ShapedArray, ...]
     out_avals: tuple[ShapedArray, ...]
     borrow: bool = False
+    fills: bool = False
 
     def stored(self) -> HostCall:
-        """The same for a stored program: with rules of quire's own, without the user's functions."""
-        return self if isinstance(self.function, RuleCall) else dataclasses.replace(self, function=None)
+        """The same for a stored program: with rules and collectives of quire's own, without the user's functions."""
+        return (
+            self if isinstance(self.function, RuleCall | CollectiveCall) else dataclasses.replace(self, function=None)
+        )

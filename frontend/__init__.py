@@ -119,6 +119,7 @@ _LAZY = (
     "core",
     "custom_batching",
     "custom_derivatives",
+    "distributed",
     "dlpack",
     "dtypes",
     "example_libraries",

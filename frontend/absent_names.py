@@ -23,7 +23,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("dlpack", "to_dlpack", "arrays have __dlpack__: give one to the other library's from_dlpack"),
     ("", "remove_size_one_mesh_axis_from_type auto_pcast", _MESH),
     ("lax", "ragged_all_to_all* reduced_vary*", _MESH),
-    ("", "distributed host_count host_id host_ids copy_to_host_async", _PROCESSES),
+    ("", "host_count host_id host_ids copy_to_host_async", _PROCESSES),
     ("lax", "psend precv", _PROCESSES),
     ("", "interpreters ad lib ffi", _EXTEND),
     ("", "transfer_guard*", "arrays on the CPU share memory with NumPy, so there is no transfer to guard"),

@@ -17,6 +17,7 @@ from quire.ir.tracing import compile_time
 from quire.passes.cache import clear_transforms
 from quire.runtime.array import Array, device_of
 from quire.runtime.devices import devices, local_devices
+from quire.runtime.processes.current import process
 
 from .arrays.explicit import type_of
 from .arrays.placement import as_device
@@ -53,18 +54,18 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 def process_count(backend: str | None = None) -> int:
-    """The number of processes that work together: 1 (`jax.process_count`)."""
-    return 1
+    """The number of processes that work together (`jax.process_count`): 1 without `quire.distributed.initialize`."""
+    return process().size
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process among them: 0 (`jax.process_index`)."""
-    return 0
+    """The number of this process among them (`jax.process_index`)."""
+    return process().rank
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of all processes: ``[0]`` (`jax.process_indices`)."""
-    return [0]
+    """The numbers of all processes (`jax.process_indices`)."""
+    return list(process().ranks)
 
 
 def live_arrays(platform: str | None = None) -> list[Array]:

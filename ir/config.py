@@ -38,6 +38,8 @@ class Options:
     user_context: tuple[Any, ...] = field(default=(), metadata={"traced": True})
     # How many devices the CPU is to be; None: QUIRE_NUM_CPU_DEVICES, or 1.
     num_cpu_devices: int | None = None
+    # "threads": programs over several devices run as ranks that are threads; "threads:2": as two ranks.
+    spmd: str | None = field(default=None, metadata={"traced": True})
     check_tracer_leaks: bool = False
     verify_each: bool = False
     # Each newly compiled program is compared with the reference backend at its first call.
@@ -65,6 +67,7 @@ def _from_environment() -> Options:
         threefry_partitionable=environment.THREEFRY_PARTITIONABLE.is_on(True),
         numpy_rank_promotion=environment.NUMPY_RANK_PROMOTION.text() or "allow",
         numpy_dtype_promotion=environment.NUMPY_DTYPE_PROMOTION.text() or "standard",
+        spmd=environment.SPMD.text(),
         debug_nans=environment.DEBUG_NANS.is_on(False),
         debug_infs=environment.DEBUG_INFS.is_on(False),
         debug_key_reuse=environment.DEBUG_KEY_REUSE.is_on(False),

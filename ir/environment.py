@@ -99,6 +99,11 @@ REPRODUCER_DIR = Variable("QUIRE_REPRODUCER_DIR", "DIR", "where compiles that fa
 
 PLATFORM = Variable("QUIRE_PLATFORM", "vulkan", "the default platform: `cpu`, `cuda` or `vulkan`")
 NUM_CPU_DEVICES = Variable("QUIRE_NUM_CPU_DEVICES", "8", "that many CPU devices")
+SPMD = Variable(
+    "QUIRE_SPMD", "threads",
+    "programs over several devices run as under MPI, their ranks being threads of one process; `threads:2`: two ranks",
+    "spmd",
+)  # fmt: skip
 POOL_SIZE = Variable(
     "QUIRE_POOL_SIZE", "2GiB", "so much memory is kept for further results instead of a quarter of the machine's"
 )

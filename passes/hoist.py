@@ -4,8 +4,8 @@ Two things happen to scan, while and bounded_while, innermost loops first:
 
 - a carry that the body returns as it takes it is one of the loop's consts, and its result is its initial value;
 - an equation of the body (or of the condition) whose operands are consts or literals is computed once, before the
-  loop, and its result is a new const, where that saves work: contractions, reductions, transcendental functions and
-  the like always, other elementwise operations where the result is no larger than what it is computed from.
+  loop, and its result is a new const, where that saves work: contractions, reductions, collectives, transcendental
+  functions and the like always, other elementwise operations where the result is no larger than what it is computed from.
   Operations that only move or repeat elements stay inside unless a hoisted one needs them: a backend makes them part
   of what reads them.
 
@@ -26,7 +26,7 @@ from quire.ir.weights import FUNCTION
 from .base import Pass, PassContext, register_pass
 from .rewriting import transform_nested, with_params
 
-_WORK = frozenset(("contraction", "reductions", "sorting", "linalg", "fft", "windows"))
+_WORK = frozenset(("contraction", "reductions", "sorting", "linalg", "fft", "windows", "collectives"))
 # They might never end: hoisted from a loop of no turns, one would be waited for in vain.
 _ENDLESS = (control_flow.while_p, control_flow.bounded_while_p)
 
@@ -124,7 +124,7 @@ class _Part:
 def _pays(eqn: Eqn, invariant: dict[Var, Eqn]) -> bool:
     """Whether reading the result is cheaper than computing it."""
     p = eqn.primitive
-    if p.family in _WORK or p.family == "elementwise" and p.weight >= FUNCTION:
+    if p.family in _WORK and p.weight or p.family == "elementwise" and p.weight >= FUNCTION:
         return True
     if p is calls.jit_p or p is control_flow.scan_p or p is control_flow.cond_p:
         return True

@@ -77,8 +77,8 @@ class Array(HasAval):
 
     @property
     def is_fully_addressable(self) -> bool:
-        """Whether this process holds all of the elements."""
-        return True
+        """Whether all devices of the array are this process'."""
+        return type(self._device) is not Placement or self._device.grid is None
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -88,31 +88,33 @@ class Array(HasAval):
     @property
     def addressable_shards(self) -> list[Shard]:
         """The parts of the array on the devices of this process."""
-        self._check_alive()
-        return shards_of(self.sharding, self.aval.shape, functools.partial(part_of, self))
+        return [s for s in self.global_shards if s.device.is_local]
 
     @property
     def global_shards(self) -> list[Shard]:
-        """The parts of the array on all of its devices."""
-        return self.addressable_shards
+        """The parts of the array on all of its devices; those of other processes have no data."""
+        self._check_alive()
+        return shards_of(self.sharding, self.aval.shape, functools.partial(part_of, self))
 
     def addressable_data(self, index: int) -> Array:
         """The part of the array on its `index`-th device of this process. Raises IndexError where there are not so many."""
         self._check_alive()
-        devices = devices_of(self._device)
+        devices = [d for d in devices_of(self._device) if d.is_local]
         if not -len(devices) <= index < len(devices):
             raise IndexError(
                 f"Array.addressable_data: index {index} is out of range, the array lies on {len(devices)} "
-                f"device{'s' * (len(devices) > 1)}"
+                f"device{'s' * (len(devices) > 1)} of this process"
             )
         if type(self._device) is not Placement:
             return self
-        device, part = list(self.sharding.devices_indices_map(self.aval.shape).items())[index]
-        return part_of(self, device, part)
+        device, part = list(self.sharding.addressable_devices_indices_map(self.aval.shape).items())[index]
+        data = part_of(self, device, part)
+        assert data is not None, "devices of this process only"
+        return data
 
     def block_until_ready(self) -> Array:
         """Wait until the elements have been computed; returns the array."""
-        if self._device is None or self._device.is_host:  # calls return when they are done
+        if self._device is None or self._device.base.is_host:  # calls return when they are done
             self._check_alive()
         else:
             host_value(self)
@@ -273,7 +275,9 @@ class Array(HasAval):
     # -- copies -----------------------------------------------------------------------------------------------------
 
     def copy(self) -> Array:
-        """A copy in memory of its own."""
+        """A copy in memory of its own; of an array of several processes each copies what it holds."""
+        if not holds_all(self):
+            return from_box(local_value(self).copy(), self.aval, self._device)
         return from_numpy(host_value(self).copy(), self.aval, self._device)
 
     def __copy__(self) -> Array:
@@ -291,7 +295,7 @@ class Array(HasAval):
         return _text(self)
 
     def __str__(self) -> str:
-        return str(host_value(self))
+        return str(host_value(self)) if holds_all(self) else _text(self)
 
 
 _new = object.__new__
@@ -335,9 +339,32 @@ def memory_of(a: Array) -> Device:
     return default_device() if a._device is None else a._device.base
 
 
-def part_of(a: Array, device: Device, index: tuple[slice, ...]) -> Array:
-    """A part of an array as an array on one device."""
-    part = host_value(a)[index] if index else host_value(a)
+def holds_all(a: Array) -> bool:
+    """Whether this process holds all elements, those of an array of several processes included."""
+    place = a._device
+    return type(place) is not Placement or place.grid is None or place.box_shape(a.aval.shape) == a.aval.shape
+
+
+def local_value(a: Array) -> np.ndarray[Any, Any]:
+    """What this process holds of the elements, read-only: the box of its devices. Raises as `host_value` for no memory."""
+    if holds_all(a):
+        return host_value(a)
+    if a._view is None:
+        raise_deleted(a)
+    return to_numpy(a._view, memory_of(a), a.aval.dtype, a._device.box_shape(a.aval.shape))
+
+
+def part_of(a: Array, device: Device, index: tuple[slice, ...]) -> Array | None:
+    """A part of an array as an array on one device; None where that is of another process."""
+    if not device.is_local:
+        return None
+    value = local_value(a)
+    if value.shape != a.aval.shape:
+        box = a._device.box(a.aval.shape)
+        index = tuple(
+            slice(s.indices(n)[0] - b.start, s.indices(n)[1] - b.start) for s, b, n in zip(index, box, a.aval.shape)
+        )
+    part = value[index] if index else value
     return from_numpy(part, ShapedArray(part.shape, a.aval.dtype, a.aval.weak_type), device)
 
 
@@ -350,6 +377,14 @@ def placed(a: Array, place: Any) -> Array:
     return out
 
 
+def from_box(value: np.ndarray[Any, Any], aval: ShapedArray, place: Placement) -> Array:
+    """An array of several devices, of which this process holds the box `value`, which nobody writes any more."""
+    if value.shape == aval.shape:
+        return from_numpy(value, aval, place)
+    # As a buffer only: what reads arrays as NumPy arrays looks for the elements of the whole.
+    return from_view(buffers.from_numpy(value, place.base), aval, place)
+
+
 def own_device(device: Device) -> Device | None:
     """How an array on this device says so: None on the first CPU device."""
     return None if device is default_device() else device
@@ -358,12 +393,14 @@ def own_device(device: Device) -> Device | None:
 def host_value(a: Array) -> np.ndarray[Any, Any]:
     """The elements as a read-only NumPy array; the same memory on the CPU, fetched once from other devices.
 
-    Raises RuntimeError if the array was donated or deleted.
+    Raises RuntimeError if the array was donated or deleted, or if other processes hold some of the elements.
     """
     host = a._host
     if host is None:
         if a._view is None:
             raise_deleted(a)
+        if type(a._device) is Placement and not holds_all(a):
+            raise_not_addressable()
         host = a._host = to_numpy(a._view, memory_of(a), a.aval.dtype, a.aval.shape)
     return host
 
@@ -374,6 +411,8 @@ def peek(a: Array) -> np.ndarray[Any, Any]:
     if host is None:
         if a._view is None:
             raise_deleted(a)
+        if type(a._device) is Placement and not holds_all(a):
+            raise_not_addressable()
         host = to_numpy(a._view, memory_of(a), a.aval.dtype, a.aval.shape)
     return host
 
@@ -399,6 +438,15 @@ def from_host(value: Any, dtype: Any, device: Device, borrow: bool = True) -> An
     """A buffer view of an argument that is no Array, with `borrow` for a call during which the argument lives."""
     host = np.asarray(value, dtype)
     return buffers.from_numpy(host, device, borrow=borrow and host is value)
+
+
+def raise_not_addressable() -> NoReturn:
+    """Raises RuntimeError, as JAX does, for an array of which other processes hold some elements."""
+    raise RuntimeError(
+        "Fetching value for `quire.Array` that spans non-addressable (non process local) devices is not possible. You can "
+        "use `quire.experimental.multihost_utils.process_allgather` to print the global array or use `.addressable_shards` "
+        "method of quire.Array to inspect the addressable (process local) shards."
+    )
 
 
 def raise_deleted(a: Array) -> NoReturn:
@@ -458,6 +506,8 @@ def _text(x: Array) -> str:
     tail = f"dtype={aval.dtype.name}{', weak_type=True' if aval.weak_type else ''})"
     if x.is_deleted():
         return f"Array(<deleted>, shape={aval.shape}, {tail}"
+    if not holds_all(x):
+        return f"Array(shape={aval.shape}, {tail}"
     if aval.size == 0:
         body = f"[], shape={aval.shape}"
     else:

@@ -19,7 +19,7 @@ import numpy as np
 
 from quire.ir.errors import OutOfMemoryError, size_text
 from quire.ir.source import current_source, where
-from quire.runtime.devices import Device, binding, devices, free_memory, vm_instance
+from quire.runtime.devices import Device, binding, first_cpu, free_memory, vm_instance
 
 _E = binding().HalElementType
 
@@ -90,7 +90,7 @@ def is_aligned(array: np.ndarray[Any, Any]) -> bool:
 
 def aligned_empty(shape: Sequence[int], dtype: Any, device: Device | None = None) -> np.ndarray[Any, Any]:
     """An uninitialised NumPy array that a CPU device uses without a copy. Its memory is recycled."""
-    return allocate(tuple(shape), np.dtype(dtype), device or devices("cpu")[0])[1]
+    return allocate(tuple(shape), np.dtype(dtype), device or first_cpu())[1]
 
 
 def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -14,7 +14,8 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from quire.backends.targets import Target, VulkanFacts, get_target, vulkan_target_of
@@ -22,6 +23,7 @@ from quire.ir import environment
 from quire.ir.config import config
 from quire.ir.errors import size_text
 from quire.runtime.compile_cache import parse_size
+from quire.runtime.processes.current import process
 
 Mode = Literal["sync", "task"]
 """How a CPU program runs: in the calling thread, or spread over worker threads."""
@@ -126,7 +128,7 @@ class Device:
     @property
     def is_local(self) -> bool:
         """Whether it is a device of this process."""
-        return self.process_index == 0
+        return self.process_index == process().rank
 
     @property
     def target(self) -> Target:
@@ -136,9 +138,17 @@ class Device:
         return get_target(self.platform)
 
     def hal(self, mode: Mode = "sync") -> Any:
-        """IREE's HalDevice. A CPU device has one for each mode; both accept the buffers of the other."""
+        """IREE's HalDevice. A CPU device has one for each mode; both accept the buffers of the other.
+
+        Raises RuntimeError for a device of another process.
+        """
         if self.base is not self:
             return self.base.hal(mode)
+        if not self.is_local:
+            raise RuntimeError(
+                f"{self} is a device of process {self.process_index}, and this is process {process().rank}: only a process' "
+                "own devices hold its arrays and run its programs; divide an array over a mesh of all devices instead"
+            )
         driver = _DRIVERS[self.platform][mode]
         found = self._hal.get(driver)
         if found is None:
@@ -147,7 +157,8 @@ class Device:
                 if found is None:
                     # The GPU drivers pool memory themselves, and Vulkan's cannot allocate through IREE's pool.
                     allocators = [_host_pool()] if self.is_host else None
-                    found = _immortal(_driver(driver).create_device(self._hal_id, allocators=allocators))
+                    with _without_launcher():
+                        found = _immortal(_driver(driver).create_device(self._hal_id, allocators=allocators))
                     self._hal[driver] = found
         return found
 
@@ -224,9 +235,26 @@ def _vulkan_target(hal_id: int, named: str | None) -> Target:
     return vulkan_target_of(VulkanFacts.of(_driver("vulkan").dump_device_info(hal_id)))
 
 
+# With these variables in the environment IREE makes a channel provider of MPI with each device, which fails for MPICH.
+_LAUNCHER = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+
+
+@contextmanager
+def _without_launcher() -> Generator[None]:
+    """Hide from IREE that a launcher of MPI started this process."""
+    hidden = {name: os.environ.pop(name) for name in _LAUNCHER if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
 def _device(platform: str, id: int) -> Device:
     if platform == "cpu":
-        return _cpu_devices(id + 1)[id]
+        owner, number = divmod(id, MOST_OF_A_PROCESS)
+        if owner == process().rank:
+            return _cpu_devices(number + 1)[number]
+        return next(d for d in _platform_devices(platform) if d.id == id)
     return devices(platform)[id]
 
 
@@ -245,6 +273,8 @@ def _cpu_kind() -> str:
 
 def _cpu_count() -> int:
     """How many devices the CPU is: `config.num_cpu_devices`, or QUIRE_NUM_CPU_DEVICES, or 1."""
+    if _of_processes:
+        return _of_processes[process().rank]
     asked = config.options.num_cpu_devices
     return _cpu_count_of_environment() if asked is None else asked
 
@@ -257,8 +287,13 @@ def _cpu_count_of_environment() -> int:
     return int(text)
 
 
+MOST_OF_A_PROCESS = 2048
+"""The numbers of two processes' devices differ by this, as in JAX."""
+
 _cpus: list[Device] = []
 _cpus_lock = threading.Lock()
+_of_processes: tuple[int, ...] = ()
+_all_cpus: tuple[Device, ...] = ()
 
 
 def first_cpu() -> Device:
@@ -269,16 +304,48 @@ def first_cpu() -> Device:
 def _cpu_devices(count: int) -> tuple[Device, ...]:
     """So many devices on one CPU. They are made once: the first ones are the same however many are asked for."""
     with _cpus_lock:
+        here = process().rank
+        start = here * MOST_OF_A_PROCESS
         if not _cpus:
-            _cpus.append(Device("cpu", 0, 0, _cpu_kind()))
+            _cpus.append(Device("cpu", start, 0, _cpu_kind(), here))
         first = _cpus[0]
-        _cpus.extend(Device("cpu", i, 0, first.device_kind, 0, first) for i in range(len(_cpus), count))
+        _cpus.extend(Device("cpu", start + i, 0, first.device_kind, here, first) for i in range(len(_cpus), count))
         return tuple(_cpus[:count])
+
+
+def local_device_total() -> int:
+    """How many devices the CPU of this process is to be."""
+    return _cpu_count()
+
+
+def has_devices() -> bool:
+    """Whether some device of this process has been made."""
+    return bool(_cpus)
+
+
+def set_processes(counts: Sequence[int]) -> None:
+    """Say how many CPU devices each process has; none: there is one process."""
+    global _of_processes, _all_cpus
+    _of_processes = tuple(counts)
+    _all_cpus = ()
+    _cpus.clear()
+    if not counts:
+        return
+    here = process().rank
+    found: list[Device] = []
+    for rank, count in enumerate(counts):
+        if rank == here:
+            found += _cpu_devices(count)
+        else:
+            found += (Device("cpu", rank * MOST_OF_A_PROCESS + i, 0, "cpu", rank) for i in range(count))
+    _all_cpus = tuple(found)
 
 
 def _platform_devices(platform: str) -> tuple[Device, ...]:
     """The devices of a platform; RuntimeError where there is none."""
-    return _cpu_devices(_cpu_count()) if platform == "cpu" else _accelerators(platform)
+    if platform == "cpu":
+        return _all_cpus or _cpu_devices(_cpu_count())
+    return _accelerators(platform)
 
 
 @functools.cache
@@ -334,12 +401,12 @@ def device_of(target: Target) -> Device:
     """
     if target.name not in PLATFORMS:
         raise RuntimeError(f"target {target.name} has no devices: programs for it are compiled only")
-    return devices(target.name)[0]
+    return local_devices(None, target.name)[0]
 
 
 def local_devices(process_index: int | None = None, platform: str | None = None) -> list[Device]:
     """The devices of this process (or of `process_index`)."""
-    index = 0 if process_index is None else process_index
+    index = process().rank if process_index is None else process_index
     return [device for device in devices(platform) if device.process_index == index]
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from quire.runtime.buffers import DTYPES, from_numpy, to_numpy
-from quire.runtime.devices import Device, binding, devices
+from quire.runtime.buffers import DTYPES, allocate, from_numpy, to_numpy
+from quire.runtime.devices import Device, binding, first_cpu
 from quire.runtime.interruption import caller, is_waited_for, on_caller
 
 _cast = binding().HalBufferView.__iree_vm_cast__
@@ -37,6 +37,8 @@ class HostFunction:
         results: how many results, or their (shape, dtype): then checked, with an error in the user's terms.
         borrow: the arguments are views of the program's own memory, valid during the call only; otherwise copies.
         anywhere: it may run in another thread than the one that called the program.
+        fills: it takes, after its arguments, the arrays that are to hold the results, and writes them; their shapes and
+            dtypes are given as `results`.
     """
 
     function: Callable[..., Any]
@@ -44,6 +46,7 @@ class HostFunction:
     results: int | Sequence[tuple[Sequence[int], Any]]
     borrow: bool = False
     anywhere: bool = False
+    fills: bool = False
 
     @property
     def n_arguments(self) -> int:
@@ -73,7 +76,7 @@ class HostModule:
     def __init__(self, name: str, functions: Mapping[str, HostFunction], device: Device | None = None) -> None:
         self.name = name
         self.functions = dict(functions)
-        self.device = device or devices("cpu")[0]
+        self.device = device or first_cpu()
         self._pending: dict[int, BaseException] = {}  # by the thread that called the program
 
     def vm_module(self) -> Any:
@@ -81,7 +84,7 @@ class HostModule:
         interface = binding().PyModuleInterface(self.name, lambda _: self)
         for symbol, function in self.functions.items():
             convention = f"0{'r' * function.n_arguments or 'v'}_{'r' * function.n_results or 'v'}"
-            interface.export(symbol, convention, self._wrapper(function))
+            interface.export(symbol, convention, self._filling(function) if function.fills else self._wrapper(function))
         return interface.create()
 
     def take_exception(self) -> BaseException | None:
@@ -112,6 +115,42 @@ class HostModule:
             return tuple(views) if n_results else None
 
         return call
+
+    def _filling(self, host: HostFunction) -> Callable[..., Any]:
+        """The same for a function that fills its one result: a collective, of which each microsecond counts."""
+        assert not isinstance(host.arguments, int) and not isinstance(host.results, int)
+        dtypes = [np.dtype(dtype) for dtype in host.arguments]
+        ((shape, dtype),) = _result_types(host.results)
+        run, device = host.function, self.device
+
+        def call(_: Any, *references: Any) -> Any:
+            try:
+                if not is_waited_for():
+                    raise KeyboardInterrupt
+                view, out = _to_fill(shape, dtype, device)
+                run(*map(_borrowed, references, dtypes), out)
+                return view.ref
+            except BaseException as error:
+                if is_waited_for():
+                    self._pending[caller()] = error
+                raise
+
+        return call
+
+
+def _borrowed(reference: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An argument in the program's own memory, for a function that does not write it."""
+    view = _cast(reference)
+    shape = tuple(view.shape)
+    return np.empty(shape, dtype) if 0 in shape else np.ndarray(shape, dtype, view.map())
+
+
+def _to_fill(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> tuple[Any, np.ndarray[Any, Any]]:
+    """A result's memory as a buffer view and as an array."""
+    if 0 in shape:
+        empty = np.empty(shape, dtype)
+        return from_numpy(empty, device), empty
+    return allocate(shape, dtype, device)
 
 
 def _argument(reference: Any, device: Device, dtype: np.dtype[Any] | None, borrow: bool) -> np.ndarray[Any, Any]:

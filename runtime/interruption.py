@@ -32,7 +32,12 @@ QUICK_CALLS = 32
 
 Invoke = Callable[[Any, Any, Any], Any]
 
-_here = threading.local()
+
+class _Here(threading.local):
+    job: _Job | None = None
+
+
+_here = _Here()
 
 
 class _Request:
@@ -139,13 +144,13 @@ def _locked() -> Any:
 
 def caller() -> int:
     """The thread that called the program which calls this: it waits, unless it is this one."""
-    job: _Job | None = getattr(_here, "job", None)
+    job = _here.job
     return _thread.get_ident() if job is None else job.caller
 
 
 def is_waited_for() -> bool:
     """Whether somebody waits for the program that calls this; outside of any, True."""
-    job: _Job | None = getattr(_here, "job", None)
+    job = _here.job
     return job is None or not job.abandoned
 
 
@@ -154,7 +159,7 @@ def on_caller(function: Callable[..., Any], *arguments: Any) -> Any:
 
     Raises KeyboardInterrupt if that thread does not wait any longer.
     """
-    job: _Job | None = getattr(_here, "job", None)
+    job = _here.job
     if job is None:
         return function(*arguments)
     request = _Request(function, arguments)
@@ -181,7 +186,7 @@ def interruptible(invoke: Invoke, known_long: bool, calls_python: bool) -> Invok
 
     def call(function: Any, arguments: Any, results: Any) -> Any:
         nonlocal quick
-        if _thread.get_ident() != main or getattr(_here, "job", None) is not None:
+        if _thread.get_ident() != main or _here.job is not None:
             return invoke(function, arguments, results)
         start = time.perf_counter()
         try:

@@ -32,6 +32,7 @@ def emit_host_call(
     name: str | None = None,
     share: bool = False,
     borrow: bool = False,
+    fills: bool = False,
 ) -> list[Any]:
     """Emit a call of a Python function; returns its results as MLIR values.
 
@@ -43,6 +44,7 @@ def emit_host_call(
         share: use one import for all calls of this function with these types. Not for functions that the module must
             tell apart by position.
         borrow: the function takes views of the program's own memory, which it must not keep or change.
+        fills: the function takes, after its arguments, the arrays that are to hold the results, and writes them.
 
     Raises:
         UnsupportedError: the target cannot call Python.
@@ -55,7 +57,7 @@ def emit_host_call(
     symbol = _shared(state.host_calls, function, in_avals, outs) if share else None
     if symbol is None:
         symbol = f"{_identifier(name or getattr(function, '__name__', 'call'))}_{len(state.host_calls)}"
-        state.host_calls.append(HostCall(symbol, function, in_avals, outs, borrow))
+        state.host_calls.append(HostCall(symbol, function, in_avals, outs, borrow, fills))
         _declare(state.module, symbol, in_avals, outs)
     callee = mlir.FlatSymbolRefAttr.get(f"{HOST_MODULE}.{symbol}")
     results = [types.aval_type(a) for a in outs]

@@ -22,7 +22,7 @@ _IN_PLACE = frozenset(("stablehlo.dynamic_update_slice", "stablehlo.scatter", "s
 def store_results(function: Any, avals: Sequence[ShapedArray], at_least: int) -> tuple[ShapedArray, ...]:
     """Give a function an argument for the memory of each result of `at_least` bytes; returns the types of these.
 
-    Not for what was made in place: that has memory already, and IREE would copy it.
+    Not for what was made in place, or by a function of the host: that has memory already, and IREE would copy it.
     """
     block = function.regions[0].blocks[0]
     operations = block.operations
@@ -51,4 +51,6 @@ def _in_place(x: Any) -> bool:
         return True
     if owner.name == "flow.dispatch":
         return mlir.IntegerAttr(owner.attributes["tied_operands"][mlir.OpResult(x).result_number]).value >= 0
+    if owner.name == "func.call":  # what a function of the host gives has memory of the device's allocator
+        return mlir.FlatSymbolRefAttr(owner.attributes["callee"]).value.startswith("host.")
     return owner.name in _IN_PLACE

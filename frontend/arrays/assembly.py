@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
-from quire.ir.sharding import Sharding
-from quire.runtime.array import Array, from_numpy, host_value
-from quire.runtime.placements import devices_of, placement_of
+from quire.ir.sharding import Sharding, axes_of
+from quire.runtime.array import Array, from_box, from_numpy, host_value
+from quire.runtime.placements import Placement, devices_of, placement_of
 
 from .meshes import as_sharding
 
@@ -36,7 +37,7 @@ def make_array_from_callback(
     wanted = as_sharding(sharding, "make_array_from_callback")
     parts: dict[Any, Any] = {}
     found: list[Any] = []
-    for index in wanted.devices_indices_map(whole).values():
+    for index in wanted.addressable_devices_indices_map(whole).values():
         key = tuple((s.start, s.stop) for s in index)
         if key not in parts:
             parts[key] = data_callback(index)
@@ -65,7 +66,7 @@ def make_array_from_single_device_arrays(
     if not isinstance(arrays, Sequence):
         raise TypeError(f"make_array_from_single_device_arrays: arrays must be a list or a tuple, got {type(arrays)}")
     wanted = as_sharding(sharding, "make_array_from_single_device_arrays")
-    order = devices_of(placement_of(wanted))
+    order = [d for d in devices_of(placement_of(wanted)) if d.is_local]
     if len(arrays) != len(order):
         raise ValueError(
             f"Expected {len(order)} per-device arrays (this is how many devices are addressable by the sharding), but got "
@@ -82,7 +83,7 @@ def make_array_from_single_device_arrays(
             f"make_array_from_single_device_arrays: expected arrays on the devices {sorted(d.id for d in order)}, got "
             f"{sorted(d.id for d in by_device)}"
         )
-    return _assembled(whole, wanted, [by_device[d] for d in wanted.devices_indices_map(whole)], dtype)
+    return _assembled(whole, wanted, [by_device[d] for d in wanted.addressable_devices_indices_map(whole)], dtype)
 
 
 def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Array:
@@ -93,6 +94,9 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
     from .placement import put_sharded
 
     shape = aval_of(local_data).shape
+    place = placement_of(as_sharding(sharding, "make_array_from_process_local_data"))
+    if type(place) is Placement and place.grid is not None:
+        return _of_processes(local_data, place, global_shape)
     if global_shape is not None and tuple(global_shape) != shape:
         raise ValueError(
             "When calling `make_array_from_process_local_data` on a single process, global_shape should be None or equal to "
@@ -101,8 +105,38 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
     return put_sharded(local_data, as_sharding(sharding, "make_array_from_process_local_data"))
 
 
+def _of_processes(local_data: Any, place: Placement, global_shape: Any) -> Array:
+    """An array over several processes, of which this one gives its box, or (of that shape) the whole.
+
+    A dimension of `global_shape` that is None is as large as the processes' boxes together.
+    """
+    value = host_value(local_data) if type(local_data) is Array else np.array(local_data, aval_of(local_data).dtype)
+    entries = [*place.sharding.spec, *[None] * (value.ndim - len(place.sharding.spec))]
+    outer = [math.prod(place.grid.outer_size(a) for a in axes_of(e)) for e in entries] if place.grid else []
+    given = [None] * value.ndim if global_shape is None else list(global_shape)
+    if len(given) != value.ndim:
+        raise ValueError(
+            f"make_array_from_process_local_data: global_shape={tuple(given)} has another number of dimensions than the local "
+            f"data, of shape {value.shape}"
+        )
+    shape = tuple(n * k if g is None else int(g) for n, k, g in zip(value.shape, outer, given))
+    place.sharding.shard_shape(shape)
+    box = place.box(shape)
+    if value.shape == shape:
+        value = value[box]
+    wanted = tuple(b.stop - b.start for b in box)
+    if value.shape != wanted:
+        raise ValueError(
+            f"make_array_from_process_local_data: of global_shape={shape} divided as {place.sharding.spec} this process holds "
+            f"{wanted}, got local data of shape {value.shape}"
+        )
+    value = np.array(value)
+    value.setflags(write=False)
+    return from_box(value, ShapedArray(shape, value.dtype), place)
+
+
 def _assembled(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Any], dtype: Any) -> Array:
-    """The whole of parts in the order of the sharding's devices."""
+    """The whole of this process' parts, in the order of the sharding's devices."""
     local = sharding.shard_shape(shape)
     values = [host_value(x) if type(x) is Array else np.asarray(x) for x in parts]
     kind = dtypes.canonicalize(values[0].dtype)
@@ -112,16 +146,19 @@ def _assembled(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Any],
             f"shard dtype={kind}"
         )
     aval = ShapedArray(shape, kind)
-    whole = np.empty(shape, kind)
-    for value, index in zip(values, sharding.devices_indices_map(shape).values(), strict=True):
+    place = placement_of(sharding)
+    box = place.box(shape) if type(place) is Placement else tuple(slice(0, n) for n in shape)
+    held = np.empty([b.stop - b.start for b in box], kind)
+    for value, index in zip(values, sharding.addressable_devices_indices_map(shape).values(), strict=True):
         if value.shape != local:
             raise ValueError(
                 f"Expected shard shape {local} doesn't match the single device array shape {value.shape}. Shape of Array is "
                 f"{kind}{list(shape)} with sharding {sharding}"
             )
-        whole[index] = value
-    whole.setflags(write=False)
-    return from_numpy(whole, aval, placement_of(sharding))
+        starts = [s.indices(n)[:2] for s, n in zip(index, shape)]
+        held[tuple(slice(i - b.start, j - b.start) for (i, j), b in zip(starts, box))] = value
+    held.setflags(write=False)
+    return from_box(held, aval, place) if type(place) is Placement else from_numpy(held, aval, place)
 
 
 __all__ = ["make_array_from_callback", "make_array_from_process_local_data", "make_array_from_single_device_arrays"]

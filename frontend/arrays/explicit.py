@@ -45,7 +45,7 @@ def _mesh_of(x: Any) -> Mesh | None:
     """The mesh with explicit axes on which an array lies."""
     place = x._device if type(x) is Array else None
     mesh = place.sharding.mesh if type(place) is Placement else None
-    return mesh if mesh is not None and mesh.explicit_axes else None
+    return mesh if isinstance(mesh, Mesh) and mesh.explicit_axes else None
 
 
 def division_of(x: Any) -> Any:

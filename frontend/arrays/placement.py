@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import (
     Array,
     device_view,
+    from_box,
     from_numpy,
     from_view,
     host_value,
@@ -25,8 +27,10 @@ from quire.runtime.array import (
     own_device,
     placed,
 )
-from quire.runtime.devices import Device, devices
+from quire.runtime.devices import Device, devices, local_devices
 from quire.runtime.placements import Placement, placement_of
+from quire.runtime.processes.communicator import Communicator
+from quire.runtime.processes.current import process
 
 from .. import tree_util
 from .meshes import as_sharding, is_sharding
@@ -41,9 +45,9 @@ def as_device(device: Device | str | None) -> Device:
     if device is None:
         device = config.options.default_device
     if device is None:
-        return devices()[0]
+        return local_devices()[0]
     if isinstance(device, str):
-        return devices(device)[0]
+        return local_devices(None, device)[0]
     if isinstance(device, Device):
         return device
     raise TypeError(f"expected a quire.Device or the name of a platform (cpu, vulkan, cuda), got {device!r}")
@@ -72,6 +76,18 @@ def _put(leaf: Any, where: Any) -> Any:
     target = as_device(where)
     if isinstance(leaf, Tracer):
         return copy_p.bind(leaf)
+    if type(leaf) is Array and not leaf.is_fully_addressable:
+        if where is None:
+            return leaf
+        raise ValueError(
+            "When the second argument to `device_put` is a Device, the first argument must be a fully addressable array or a "
+            f"non-addressable array with a single device sharding. Got value with devices {leaf.devices()}"
+        )
+    if not target.is_local:
+        raise ValueError(
+            f"device_put: {target} is a device of process {target.process_index}: arrays are put on a process' own devices, "
+            "quire.local_devices(), or divided over a mesh"
+        )
     aval = aval_of(leaf)
     # One CPU device is where arrays are anyway; among several the user has chosen one.
     place = target if where is not None and len(devices("cpu")) > 1 else own_device(target)
@@ -96,13 +112,57 @@ def put_sharded(leaf: Any, sharding: Sharding, what: str = "device_put args") ->
     place = placement_of(sharding)
     if type(place) is not Placement:
         return _put(leaf, place)
+    if place.grid is not None and (type(leaf) is not Array or leaf.is_fully_addressable):
+        return _box_of(leaf, aval, place)
     if type(leaf) is not Array:
         return from_numpy(_host_copy(leaf, aval), aval, place)
     if leaf._device is place:
         return leaf
+    if not leaf.is_fully_addressable:
+        return _moved(leaf, place)
     if memory_of(leaf) is place.base:
         return placed(leaf, place)
     return from_view(device_view(leaf, place.base), aval, place)
+
+
+def _moved(leaf: Array, place: Placement) -> Any:
+    """An array over several processes, divided otherwise: a program moves it."""
+    own = leaf._device.sharding
+    if place.grid is None or place.sharding.mesh == own.mesh:
+        return sharding_constraint(leaf, place.sharding)
+    if own.is_equivalent_to(place.sharding, leaf.aval.ndim):
+        return placed(leaf, place)
+    # A program speaks of one mesh. What each process has whole lies on all meshes.
+    whole = sharding_constraint(leaf, own.update(spec=PartitionSpec()))
+    return from_box(_host_copy(host_value(whole)[place.box(leaf.aval.shape)], leaf.aval), leaf.aval, place)
+
+
+def _box_of(leaf: Any, aval: ShapedArray, place: Placement) -> Array:
+    """What this process holds of a value that all processes have.
+
+    Raises AssertionError, as JAX does, where they have different ones.
+    """
+    value = host_value(leaf) if type(leaf) is Array else np.asarray(leaf, aval.dtype)
+    same_on_all(value, place, f"{type(leaf)} passed to device_put is not the same on each process. Make sure you are "
+                f"passing the same value of {type(leaf)} on each process.")  # fmt: skip
+    return from_box(_host_copy(value[place.box(aval.shape)], aval), aval, place)
+
+
+def same_on_all(value: np.ndarray[Any, Any], place: Placement, message: str) -> None:
+    """Raise AssertionError with a message where the processes of a mesh have different values."""
+    assert place.grid is not None
+    digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+    found = processes_of(place).exchange((value.shape, str(value.dtype), digest), "device_put")
+    other = next((i for i, f in enumerate(found) if f != found[0]), None)
+    if other is not None:
+        raise AssertionError(f"{message} Processes {place.grid.ranks[0]} and {place.grid.ranks[other]} differ")
+
+
+def processes_of(place: Placement) -> Communicator:
+    """The processes on the mesh of a place."""
+    here = process()
+    assert place.grid is not None
+    return here.group([here.ranks.index(r) for r in place.grid.ranks])
 
 
 def _host_copy(leaf: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:

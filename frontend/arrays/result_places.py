@@ -69,7 +69,7 @@ def result_places(
         return [a if w is None else w for a, w in zip(_explicit_places(closed, mesh, in_specs), wanted, strict=True)]
     specs = propagate(closed, mesh, in_specs)
     return [
-        placement_of(NamedSharding(mesh, even(s, a.shape, mesh))) if w is None else w
+        _in_boxes(placement_of(NamedSharding(mesh, even(s, a.shape, mesh))), a.shape) if w is None else w
         for s, a, w in zip(specs, closed.out_avals, wanted, strict=True)
     ]
 
@@ -84,9 +84,26 @@ def _explicit_places(
     given = [from_partition_spec(s or PartitionSpec(), a.ndim) for s, a in zip(in_specs, closed.in_avals, strict=True)]
     found = follow(closed.jaxpr, given, mesh)
     return [
-        placement_of(NamedSharding(mesh, even(PartitionSpec() if s is None else to_partition_spec(s), a.shape, mesh)))
+        _in_boxes(
+            placement_of(
+                NamedSharding(mesh, even(PartitionSpec() if s is None else to_partition_spec(s), a.shape, mesh))
+            ),
+            a.shape,
+        )
         for s, a in zip(found, closed.out_avals, strict=True)
     ]
+
+
+def _in_boxes(place: Any, shape: tuple[int, ...]) -> Any:
+    """The place, if each process holds a contiguous box there; else without the divisions over several axes."""
+    if type(place) is not Placement or place.grid is None:
+        return place
+    try:
+        place.box(shape)
+    except ValueError:
+        spec = PartitionSpec(*(e if len(axes_of(e)) < 2 else None for e in place.sharding.spec))
+        return placement_of(place.sharding.update(spec=spec))
+    return place
 
 
 __all__ = ["check_together", "even", "mesh_among", "result_places", "spec_of"]

@@ -30,6 +30,7 @@ from .donation import report_donation
 from .loading import Program
 from .lowering import LoweredProgram, lower
 from .memory_analysis import Allocations, MemoryAnalysis, planned_allocations
+from .ranked import Ranked, check_agreement, divide
 from .request import Request
 from .running import Variant
 from .shardings import Layout, check_arguments
@@ -103,7 +104,12 @@ class Traced:
             self.jaxpr, target, self.fun_name, self.donated, self.keep_unused, self.names, self.out_tree,
             self.transformations, self.traced.seconds,
         )  # fmt: skip
-        return Lowered(self, request)
+        ranked = None
+        if self.layout.mesh is not None:
+            places = self.layout.places or ()
+            ranked = divide(request.program, self.layout.mesh, self.layout.arguments, places, self.donated)
+            request = ranked.request(request)
+        return Lowered(self, request, ranked)
 
     def as_text(self, stage: str = "jaxpr") -> str:
         """The program's text at a stage (`dumpir --list-stages` names them)."""
@@ -113,9 +119,10 @@ class Traced:
 class Lowered:
     """A function lowered to StableHLO for a target: when its text is asked for, or the persistent cache lacks it."""
 
-    def __init__(self, traced: Traced, request: Request) -> None:
+    def __init__(self, traced: Traced, request: Request, ranked: Ranked | None = None) -> None:
         self.traced = traced
         self.request = request
+        self.ranked = ranked
         self._lock = threading.Lock()
         self._program: LoweredProgram | None = None
         self._stages: Stages | None = None
@@ -172,15 +179,16 @@ class Lowered:
         """
         request = self.request
         self.report_donation()
+        avals = request.program.in_avals if self.ranked is None else self.ranked.in_avals
         signature = Signature(
-            request.names, tuple(request.program.in_avals), self.traced.layout.arguments, (), self.in_tree, ()
+            request.names[: len(avals)], tuple(avals), self.traced.layout.arguments, (), self.in_tree, ()
         )
         return Compiled(self, self.compile_variant(VariantInfo(signature, "compiled ahead of time")))
 
     def report_donation(self) -> None:
         """Warn, in the user's thread and of their line, of donated arguments that no result can use."""
         request = self.request
-        if request.donated:
+        if request.donated and self.ranked is None:
             report_donation(
                 request.program, request.donated, request.names, self.traced.full_name, keep_unused=request.keep_unused
             )
@@ -193,6 +201,10 @@ class Lowered:
         t, request = self.traced, self.request
         device = t.device if request.target is t.device.target else device_of(request.target)
         known = program is not None
+        if self.ranked is not None:
+            from .result_checks import defined_at
+
+            check_agreement(self.ranked, t.full_name, defined_at(t.function))
         if program is None:
             program = compile_program(request, device, self.program)
         info.trace_seconds = 0.0 if known else t.traced.seconds
@@ -204,6 +216,8 @@ class Lowered:
                 "%s %s in %.1f ms, traced in %.1f ms", "loaded" if program.cached else "compiled", t.full_name,
                 program.seconds * 1e3, t.traced.seconds * 1e3,
             )  # fmt: skip
+        if self.ranked is not None:
+            return Variant(info, t.traced, program, t.layout, self.ranked)
         here = t.layout if device is t.device else Layout(device.base, own_device(device), None, t.layout.arguments)
         variant = Variant(info, t.traced, program, here)
         if config.options.check:
@@ -264,7 +278,7 @@ class Compiled:
                 )
         check_arguments(self.variant.info.signature.names, leaves, want, self.variant.info.signature.devices)
         call, options = self.variant.call, config.options
-        if options.debug_nans or options.debug_infs:
+        if (options.debug_nans or options.debug_infs) and self.lowered.ranked is None:
             from ..watching.value_checks import checked_call
 
             request = self.variant.program.request

@@ -353,11 +353,15 @@ class CompiledFunction:
                 warnings.warn(f"{self._name} is compiled anew: {info.reason}", stacklevel=3)
             lowered = self._staged(traced, where_to, args, kwargs, tree, names).lower()
             lowered.report_donation()
-            checks = config.options.debug_nans or config.options.debug_infs  # part of the key
+            checks = (
+                config.options.debug_nans or config.options.debug_infs
+            ) and lowered.ranked is None  # part of the key
 
             def compiled() -> Variant:
                 # Arrays that lie elsewhere need another variant, of the same program.
                 program_key = (trace_key, where_to.device)
+                if where_to.mesh is not None:  # but a rank's program is divided as its arguments and results are
+                    program_key = (*program_key, where_to.arguments, where_to.places)
                 variant = lowered.compile_variant(info, self._known.programs.get(program_key))
                 self._known.programs[program_key] = variant.program
                 if checks:

@@ -57,17 +57,20 @@ def load(artifact: Artifact, device: Device, name: str, lowered: LoweredProgram 
         mode: Mode = "task" if parallel else "sync"
         host_modules: list[Any] = []
         if artifact.host_calls:
+            from quire.backends.collective_call import CollectiveCall
             from quire.runtime.host_functions import HostFunction, HostModule
+            from quire.runtime.processes.collectives import implementation
 
             functions: dict[str, HostFunction] = {}
             for call in artifact.host_calls if lowered is None else lowered.module.host_calls:
                 assert call.function is not None, f"{name} is loaded without the functions that it calls"
                 functions[call.symbol] = HostFunction(
-                    call.function,
+                    implementation(call.function) if isinstance(call.function, CollectiveCall) else call.function,
                     [a.dtype for a in call.in_avals],
                     [(a.shape, a.dtype) for a in call.out_avals],
                     borrow=call.borrow,
                     anywhere=call.stored().function is not None,
+                    fills=call.fills,
                 )
             host_modules.append(HostModule("host", functions, device))
         return Executable.load(

@@ -17,6 +17,7 @@ from quire.runtime.placements import Place
 
 from .. import tree_util
 from .loading import Program
+from .ranked import Ranked, make_results
 from .recognition import assembler
 from .shardings import Layout
 from .tracing import TracedFunction, result_paths
@@ -32,12 +33,14 @@ class Variant:
 
     __slots__ = ("call", "info", "layout", "program", "traced")
 
-    def __init__(self, info: VariantInfo, traced: TracedFunction, program: Program, layout: Layout) -> None:
+    def __init__(
+        self, info: VariantInfo, traced: TracedFunction, program: Program, layout: Layout, ranked: Ranked | None = None
+    ) -> None:
         self.layout = layout
         self.info = info
         self.traced = traced
         self.program = program
-        self.call = _make_call(self)
+        self.call = _make_call(self) if ranked is None else _make_ranked_call(self, ranked)
 
     def check_first_call(self, function: str) -> None:
         """Compare the program with the reference backend at its first call; `function`: its name and line."""
@@ -55,6 +58,20 @@ class Variant:
             plain, request.program, self.program.device, request.donated, function, names, done
         )  # fmt: skip
         self.call = checked
+
+
+def _make_ranked_call(variant: Variant, ranked: Ranked) -> Call:
+    """The call of a program that several ranks run."""
+    info, out_tree = variant.info, variant.traced.out_tree
+    results = make_results(variant.program, ranked)
+    leaf = tree_util.is_single_leaf(out_tree)
+
+    def call(leaves: Sequence[Any]) -> Any:
+        info.uses += 1
+        out = results(leaves)
+        return out[0] if leaf else out_tree.unflatten(out)
+
+    return call
 
 
 def _make_call(variant: Variant) -> Call:

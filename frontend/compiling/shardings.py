@@ -20,6 +20,7 @@ from .. import tree_util
 from ..arrays.meshes import as_sharding, is_sharding
 from ..arrays.placement import as_device, check_divides, sharding_leaves
 from ..arrays.result_places import check_together, mesh_among, result_places, spec_of
+from .ranked import is_ranked
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,14 @@ class Layout:
         own: where each result lies, if `places` is None.
         places: where each result lies, if some lie on several devices.
         arguments: where each argument lies or is to be moved; None: anywhere.
+        mesh: over which several ranks run it, each a part; None: one program computes all.
     """
 
     device: Device
     own: Place
     places: tuple[Place, ...] | None
     arguments: tuple[Place, ...]
+    mesh: Mesh | None = None
 
     def result_shardings(self, count: int) -> list[Sharding]:
         """The sharding of each result."""
@@ -144,6 +147,7 @@ def layout(
 
     Raises:
         ValueError: arguments and results lie on different devices, or a result has fewer dimensions than its spec entries.
+        RuntimeError: it reads an array from outside of which other processes hold some elements.
         IndivisibleError: a result does not divide evenly.
     """
     asked: list[Place] = []
@@ -151,6 +155,12 @@ def layout(
         if sharding is not None:
             check_divides(sharding, aval.shape, f"jit outputs with pytree key path result{path}")
         asked.append(None if sharding is None else placement_of(sharding))
+    for c in captured:
+        if type(c) is Array and not c.is_fully_addressable:
+            raise RuntimeError(
+                "Closing over quire.Array that spans non-addressable (non process local) devices is not allowed. Please pass "
+                f"such arrays as arguments to the function. Got quire.Array: {_typed(c.aval)}"
+            )
     if device is not None:
         return Layout(device.base, own_device(device), None, arguments)
     # As in JAX, arrays that are read from outside do not decide where a program runs.
@@ -172,7 +182,8 @@ def layout(
         return Layout(runs.base, own, None, arguments)
     specs = [spec_of(p, mesh) for p in (*held, *arguments)]
     places = result_places(ClosedJaxpr(jaxpr), mesh, specs, asked)
-    return Layout(places[0].base if places else as_device("cpu"), None, tuple(places), arguments)
+    runs = placement_of(NamedSharding(mesh, PartitionSpec())).base
+    return Layout(runs, None, tuple(places), arguments, mesh if is_ranked(mesh) else None)
 
 
 def constrained_meshes(jaxpr: Jaxpr) -> Iterator[Mesh]:

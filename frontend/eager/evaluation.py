@@ -22,12 +22,13 @@ from quire.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec,
 from quire.ir.source import current_source, where
 from quire.ir.tracing import hooks
 from quire.runtime.array import Array, device_view, from_view, host_value, own_device
-from quire.runtime.devices import Device, devices
-from quire.runtime.placements import placement_of
+from quire.runtime.devices import Device, first_cpu
+from quire.runtime.placements import mesh_of, placement_of
 
 from ..arrays.placement import as_device, put_sharded
 from ..arrays.result_places import check_together, even, mesh_among, result_places, spec_of
 from ..arrays.results import own
+from ..compiling.ranked import is_ranked
 
 # Primitives whose nested programs run as compiled ones; branches of `cond` are evaluated one by one.
 _COMPILED = frozenset(("jit", "while", "bounded_while", "scan", "shard_map"))
@@ -55,6 +56,41 @@ class ProgramTable:
                 if found is None:
                     found = self._programs[key] = self._compile(p, params, avals, device)
         return found
+
+    def get_ranked(
+        self, p: Primitive, params: Params, avals: Sequence[ShapedArray], places: Sequence[Any], mesh: Mesh
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        """The program of one equation that several ranks run, divided as its arguments lie, compiled at first use."""
+        key = (p, tuple(params.values()), tuple(avals), tuple(places), mesh, config.options.spmd)
+        try:
+            found = self._programs.get(key)
+        except TypeError:  # a parameter that cannot be hashed
+            key, found = None, None
+        if found is None:
+            found = self._compile_ranked(p, params, avals, places, mesh)
+            if key is not None:
+                self._programs[key] = found
+        return found
+
+    def _compile_ranked(
+        self, p: Primitive, params: Params, avals: Sequence[ShapedArray], places: Sequence[Any], mesh: Mesh
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        from ..compiling.compiler import compile_program
+        from ..compiling.ranked import check_agreement, divide, make_results
+        from ..compiling.request import Request
+
+        closed = _alone(p, params, avals)
+        wanted: list[Any] = [None] * len(closed.out_avals)
+        if p is sharding_constraint_p and isinstance(params["sharding"].mesh, Mesh):
+            sharding = params["sharding"]
+            wanted = [placement_of(sharding.update(spec=even(sharding.spec, avals[0].shape, sharding.mesh)))]
+        out = result_places(closed, mesh, [spec_of(q, mesh) for q in places], wanted)
+        device = placement_of(NamedSharding(mesh, PartitionSpec())).base
+        name = str(params.get("name", p.name))
+        ranked = divide(closed, mesh, places, out)
+        check_agreement(ranked, name, where(current_source()))
+        program = compile_program(ranked.request(Request(closed, device.target, name)), device)
+        return make_results(program, ranked)
 
     def clear(self) -> None:
         """Forget all programs."""
@@ -150,7 +186,7 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
     out_avals = p.infer(avals, params)
     evaluate, rules, rule_for = _reference()
     if p not in rules:
-        return _checked(p, args, params, programs.get(p, params, avals, devices("cpu")[0])(args))
+        return _checked(p, args, params, programs.get(p, params, avals, first_cpu())(args))
     results = evaluate(p, operands, params, out_avals, rule_for(p, avals[0].dtype) if avals else None)
     arrays = [own(r, a, operands) for r, a in zip(results, out_avals)]
     return _checked(p, args, params, arrays) if config.checks_values else arrays
@@ -160,7 +196,7 @@ def _elsewhere(
     p: Primitive, args: Sequence[Any], params: Params, avals: Sequence[ShapedArray], operands: Sequence[Any], place: Any
 ) -> list[Any]:
     """Apply a primitive to arrays of which some are not on the first CPU device; the results lie where they do."""
-    if p is sharding_constraint_p:
+    if p is sharding_constraint_p and not (type(args[0]) is Array and not args[0].is_fully_addressable):
         wanted = params["sharding"]
         # A mesh without devices says nothing of where an array lies outside of a program.
         if not isinstance(wanted.mesh, Mesh):
@@ -168,6 +204,9 @@ def _elsewhere(
         spec = even(wanted.spec, avals[0].shape, wanted.mesh)
         return [put_sharded(args[0], wanted.update(spec=spec) if UNCONSTRAINED in wanted.spec else wanted)]
     device: Device = place.base
+    mesh = mesh_of(place)
+    if mesh is not None and (mesh.is_multi_process or p.name in _COMPILED and is_ranked(mesh)):
+        return programs.get_ranked(p, params, avals, _given(args, place), mesh)(args)
     evaluate, rules, rule_for = _reference()
     if not device.is_host or p not in rules or p.name in _COMPILED and not config.options.disable_jit:
         results = programs.get(p, params, avals, device)(args)

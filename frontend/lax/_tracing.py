@@ -10,6 +10,7 @@ import optree
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.ir.primitives.collectives import pvary
 from quire.ir.primitives.elementwise import convert_element_type
 from quire.ir.tracing import Tracer, merge_captured, trace_flat
 from quire.tree_util import flatten_arrays, tree_unflatten
@@ -78,8 +79,13 @@ def common_consts(traced: Sequence[Traced]) -> tuple[list[Any], list[ClosedJaxpr
     return merge_captured([t.jaxpr for t in traced], [t.captured for t in traced])
 
 
-def promote_weak(values: Sequence[Any], avals_out: Sequence[ShapedArray]) -> list[Any] | None:
-    """The values with weakly typed ones converted to the dtype that comes back for them; None if nothing changes."""
+def promote_carry(values: Sequence[Any], avals_out: Sequence[ShapedArray]) -> list[Any] | None:
+    """A loop's initial carry as its body gives it back; None if nothing changes.
+
+    Weakly typed values take the dtype that comes back for them, and in a `shard_map` all that comes back varying varies
+    from the start. The second is more than JAX does, which asks for `lax.pcast`: numbers and derivatives are those of the
+    program with it.
+    """
     out, changed = list(values), False
     if len(out) != len(avals_out):
         return None
@@ -89,6 +95,8 @@ def promote_weak(values: Sequence[Any], avals_out: Sequence[ShapedArray]) -> lis
             dtype, _ = dtypes.promote([(a.dtype, True), (want.dtype, want.weak_type)])
             if dtype != a.dtype:
                 out[i], changed = convert_element_type(x, dtype), True
+        if want.vma and want.vma - a.vma:
+            out[i], changed = pvary(out[i], sorted(want.vma, key=str)), True
     return out if changed else None
 
 
@@ -116,7 +124,7 @@ def check_carry(api: str, what: str, in_tree: Any, in_avals: Sequence[ShapedArra
 
 def _difference(a: ShapedArray, b: ShapedArray) -> str:
     if a.shape == b.shape and a.dtype == b.dtype:
-        axes = sorted(map(str, b.vma - a.vma)) or sorted(map(str, a.vma - b.vma))
+        axes = sorted(map(str, a.vma - b.vma))
         return f" (one varies along {', '.join(axes)}: give lax.pcast(x, {tuple(axes)}, to='varying') of the other)"
     if a.shape != b.shape and a.dtype != b.dtype:
         return " (shape and dtype differ)"

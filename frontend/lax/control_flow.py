@@ -26,7 +26,7 @@ from ._tracing import (
     concrete_value,
     function_name,
     path,
-    promote_weak,
+    promote_carry,
     show_tree,
     trace,
 )
@@ -193,8 +193,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     leaves, carry_tree = flatten_arrays(init_val)
     in_tree = flatten_arrays((init_val,))[1]
     body = trace(body_fun, in_tree, [aval_of(x) for x in leaves], "body")
-    promoted = promote_weak(leaves, body.out_avals)
-    if promoted is not None:
+    while (promoted := promote_carry(leaves, body.out_avals)) is not None:
         leaves = promoted
         body = trace(body_fun, in_tree, [aval_of(x) for x in leaves], "body")
     avals = [aval_of(x) for x in leaves]
@@ -330,8 +329,7 @@ def _scan(api: str, user: Any, f: Callable[[Any, Any], Any], init: Any, xs: Any,
         return traced, carry_out, carry_out.num_leaves
 
     body, carry_out, n = body_of(init_flat)
-    promoted = promote_weak(init_flat, body.out_avals[:n])
-    if promoted is not None:
+    while (promoted := promote_carry(init_flat, body.out_avals[:n])) is not None:
         init_flat = promoted
         body, carry_out, n = body_of(init_flat)
     check_carry(api, what, carry_tree, [aval_of(x) for x in init_flat], carry_out, body.out_avals[:n])

@@ -10,6 +10,7 @@ from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.collectives import pvary
 from quire.ir.tracing import current_trace
 
 from .. import tree_util
@@ -144,9 +145,10 @@ def full(shape: Sequence[int], fill_value: Value, dtype: Any = None, *, sharding
 def full_like(
     x: Value, fill_value: Value, dtype: Any = None, shape: Sequence[int] | None = None, sharding: Any = None
 ) -> Value:
-    """`full` with x's shape and dtype, unless they are given."""
+    """`full` with x's shape and dtype, unless they are given; in a `shard_map` it varies as x does."""
     aval = aval_of(x)
-    return st.full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+    out = st.full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+    return pvary(out, sorted(aval.vma, key=str)) if aval.vma else out
 
 
 def zeros_like_array(x: Value) -> Value:

@@ -11,6 +11,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.collectives import pvary
 from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
@@ -120,9 +121,11 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) ->
     sizes = tuple(a.shape) if shape is None else as_shape(name, shape)
     if device is None and type(a) is Array and a._device is not None and sizes == a.aval.shape:
         device = a.sharding  # as JAX does: beside the array
+    x = filled(sizes, value, d, weak) if type(value) in SCALARS else _full(name, sizes, value, d, device)
+    if type(a) is Tracer and a.aval.vma:
+        return pvary(x, sorted(a.aval.vma, key=str))
     if type(value) not in SCALARS:
-        return _full(name, sizes, value, d, device)
-    x = filled(sizes, value, d, weak)
+        return x
     return x if device is None else device_put(x, device)
 
 

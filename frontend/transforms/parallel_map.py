@@ -6,17 +6,23 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from quire.ir.avals import aval_of
 from quire.ir.axes import mesh_axes
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import shard_map as sm
 from quire.ir.primitives import structural as st
-from quire.ir.sharding import AbstractMesh, PartitionSpec
+from quire.ir.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from quire.ir.source import current_source, where
-from quire.ir.tracing import trace_flat
+from quire.ir.tracing import current_trace, trace_flat
+from quire.runtime.array import Array, from_numpy, local_value
+from quire.runtime.devices import devices as all_devices
+from quire.runtime.processes.current import process
 
 from .. import tree_util
 from ..api import compile as compile_function
+from ..arrays.assembly import make_array_from_process_local_data
 from .functions import check_callable, name_of
 
 # The axis of a pmap without axis_name: no collective can name it.
@@ -49,7 +55,10 @@ def pmap(
         backend: the backend to compile for.
         axis_size: the number of slices, where no argument is mapped.
         donate_argnums: arguments whose memory the results may take.
-        global_axis_size: the number of slices of all processes; programs run in one process, so it is `axis_size`.
+        global_axis_size: the number of slices of all processes.
+
+    Of several processes each gives slices for its own devices, and gets the results of these; collectives are over
+    the devices of all.
 
     Raises ValueError where sizes differ, a dimension does not exist or there are not as many devices as slices.
 
@@ -122,9 +131,62 @@ def pmap(
         )  # fmt: skip
         return tree_util.tree_unflatten(out_tree, out)
 
-    return compile_function(
+    compiled = compile_function(
         mapped, static_argnums=static or None, donate_argnums=donate_argnums or None, backend=backend
     )
+    if process().size == 1 or devices is not None:
+        return compiled
+
+    @functools.wraps(fun)
+    def across(*args: Any, **kwargs: Any) -> Any:
+        if current_trace() is not None:
+            return compiled(*args, **kwargs)
+        chosen = {i % len(args) for i in static}
+        numbers = [i for i in range(len(args)) if i not in chosen]
+        dynamic = tuple(args[i] for i in numbers)
+        axes_of_args: Any = tuple(in_axes[i] for i in numbers) if isinstance(in_axes, tuple) else in_axes  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        leaves, tree = tree_util.flatten_arrays((dynamic, kwargs))
+        count = tree_util.flatten_arrays(dynamic)[1].num_leaves
+        axes = [*_prefix(axes_of_args, dynamic, "in_axes", name), *([0] * (len(leaves) - count))]
+        given, keywords = tree_util.tree_unflatten(tree, _global_leaves(leaves, axes, axis, backend, name))
+        values = iter(given)
+        return tree_util.tree_map(
+            _own_rows, compiled(*(a if i in chosen else next(values) for i, a in enumerate(args)), **keywords)
+        )
+
+    return across
+
+
+def _global_leaves(leaves: Sequence[Any], axes: Sequence[int | None], axis: Any, backend: str | None, name: str) -> Any:
+    """Arrays over the devices of all processes, of which this one has the slices for its own devices.
+
+    Raises ValueError where these are more or fewer than its devices.
+    """
+    mesh = Mesh(np.array(all_devices(backend), object), (axis,))
+    own = len(mesh.local_devices)
+    out: list[Any] = []
+    for x, a in zip(leaves, axes, strict=True):
+        aval = aval_of(x)
+        d = _dimension(a, aval.ndim, f"in_axes of {name}", aval.short())
+        if d is None:
+            out.append(x)
+            continue
+        if aval.shape[d] != own:
+            raise ValueError(
+                f"pmap of {name}: a process gives as many slices as it has devices, {own}; dimension {d} of {aval.short()} "
+                f"has {aval.shape[d]}"
+            )
+        shape = (*aval.shape[:d], mesh.size, *aval.shape[d + 1 :])
+        out.append(make_array_from_process_local_data(NamedSharding(mesh, _spec(d, axis)), x, shape))
+    return out
+
+
+def _own_rows(x: Any) -> Any:
+    """What this process has of a result, as an array of its own."""
+    if type(x) is not Array or x.is_fully_addressable:
+        return x
+    value = local_value(x)
+    return from_numpy(value, x.aval.update(shape=value.shape))
 
 
 def _prefix(axes: Any, tree: Any, what: str, name: str) -> list[int | None]:

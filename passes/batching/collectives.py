@@ -18,7 +18,6 @@ from quire.ir.axes import axis_sizes, named_axis
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import collectives as co
 from quire.ir.primitives import elementwise as ew
-from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import trace_flat
@@ -155,26 +154,50 @@ def _permuted(x: Value, perm: tuple[tuple[int, int], ...], size: int) -> Value:
 def _ppermute_of_several(
     axis: Axis, x: Value, d: Dim, names: tuple[Any, ...], perm: tuple[tuple[int, int], ...]
 ) -> tuple[Value, Dim]:
-    """All slices along the other axes are gathered, permuted with the batch, and each takes its own."""
+    """One ppermute along the other axes for each pair of lanes between which something moves."""
     known = axis_sizes()
     sizes = [axis.size if a == axis.name else known[a] for a in names]
     place = names.index(axis.name)
-    x = to_front(x, d, axis.size)
-    shape = aval_of(x).shape
-    for i in range(len(names) - 1, -1, -1):  # [others in order, batch, ...]
-        if i != place:
-            x = co.all_gather_p.bind(x, axis_name=names[i], all_gather_dimension=0, axis_size=sizes[i], tiled=False)
-    x = move_dim(x, len(names) - 1, place)
-    total = math.prod(sizes)
-    x = _permuted(st.reshape(x, (total, *shape[1:])), perm, total)
-    x = move_dim(st.reshape(x, (*sizes, *shape[1:])), place, len(names) - 1)
-    for i in range(len(names)):
-        if i != place:
-            rest = aval_of(x).shape[1:]
-            index = co.axis_index_p.bind(axis_name=names[i])
-            x = ix.dynamic_slice(x, [index, *[np.int32(0)] * len(rest)], (1, *rest))
-            x = st.reshape(x, rest)
-    return x, 0
+    rest = tuple(a for a in names if a != axis.name)
+    rest_sizes = [known[a] for a in rest]
+
+    def apart(number: int) -> tuple[int, int]:
+        """The lane, and the number along the other axes."""
+        where = [int(i) for i in np.unravel_index(number, sizes)]
+        lane = where.pop(place)
+        return lane, int(np.ravel_multi_index(where, rest_sizes))
+
+    stays: dict[tuple[int, int], list[int]] = {}  # (to lane, from lane): where on the other axes
+    moves: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for source, destination in perm:
+        (a, i), (b, j) = apart(source), apart(destination)
+        if i == j:
+            stays.setdefault((b, a), []).append(i)
+        else:
+            moves.setdefault((b, a), []).append((i, j))
+    rows = [x if d is None else _row(x, d, i) for i in range(axis.size)]
+    name: Any = rest[0] if len(rest) == 1 else rest
+    zeros = st.broadcast_in_dim(np.zeros((), aval_of(rows[0]).dtype)[()], aval_of(rows[0]).shape, ())
+    index = co.axis_index_p.bind(axis_name=name)
+    lanes: list[Value] = []
+    for lane in range(axis.size):
+        # What comes from elsewhere, zeros where nothing does, and where it is to be taken.
+        pieces = [
+            (co.ppermute_p.bind(rows[a], axis_name=name, perm=tuple(pairs)), [j for _, j in pairs])
+            for (b, a), pairs in moves.items()
+            if b == lane
+        ]
+        pieces += [(rows[a], where) for (b, a), where in stays.items() if b == lane]
+        moving = any(b == lane for b, _ in moves)
+        whole = len(pieces) == 1 and (moving or len(pieces[0][1]) == math.prod(rest_sizes))
+        out = pieces[0][0] if pieces and (moving or whole) else zeros
+        for piece, where in pieces[1:] if pieces and (moving or whole) else pieces:
+            here: Any = ew.eq(index, np.int32(where[0]))
+            for i in where[1:]:
+                here = ew.bitwise_or(here, ew.eq(index, np.int32(i)))
+            out = ew.select_n(here, out, piece)
+        lanes.append(st.reshape(out, (1, *aval_of(out).shape)))
+    return st.concatenate(lanes, 0), 0
 
 
 @batching(co.pbroadcast_p)

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from quire.ir.primitives import load_rules
 
-from .notes import Note, describe, totals
+from .costs import MACHINE, Machine
+from .liveness import Peak, peak
+from .notes import Note, annotated, describe, totals
 from .partition import Partitioned, partition
 from .propagation import propagate
 
 load_rules(__name__)
 
-__all__ = ["Note", "Partitioned", "describe", "partition", "propagate", "totals"]
+__all__ = [
+    "MACHINE", "Machine", "Note", "Partitioned", "Peak", "annotated", "describe", "partition", "peak", "propagate", "totals",
+]  # fmt: skip

@@ -1,8 +1,8 @@
 """How one equation is computed on parts: which factors are divided along which axes.
 
-What operands have and what results want proposes axes for factors. Of the ways that these allow, the one that moves the
-fewest operands is taken, and of those the one with the least estimated time: by bytes alone the sum of a data parallel
-gradient would become gathers of its operands.
+What operands have and what results want proposes axes for factors. Of the ways that these allow, the one with the least
+estimated time is taken, in which what is not divided is computed by every device: by bytes alone the sum of a data parallel
+gradient would become gathers of its operands. Each operand that moves counts as a message more: what is small stays.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Chooser:
             way = self._way(eqn, f, have, want, assignment, work)
             if way is not None:
                 best.append(way)
-        best.sort(key=lambda w: (w.moved, w.seconds))
+        best.sort(key=lambda w: w.seconds + w.moved * self.machine.latency)
         return Choice(best[0], best[1] if len(best) > 1 else None)
 
     def _straight(self, eqn: Eqn, f: Factors, have: Sequence[Spec], want: Sequence[Spec]) -> Way | None:
@@ -133,9 +133,13 @@ class Chooser:
                     return None
         if any(i in assignment for i in f.reduced) or not self._disjoint(assignment):
             return None
+        if any(f.sizes[i] % parts(assignment.get(i, ()), self.sizes) for i in f.even):
+            return None
         needs = [divided(f, dims, assignment, self.sizes) for dims in f.operands]
         gives = [divided(f, dims, assignment, self.sizes) for dims in f.results]
         if needs == list(have) and gives == list(want):
+            if f.communicates and f.messages(have, [a.aval for a in eqn.inputs], assignment, self.sizes):
+                return None
             return Way(assignment, tuple(have), tuple(want), 0, 0.0)
         return None
 
@@ -189,6 +193,11 @@ class Chooser:
             steps = moves.plan(a.aval.shape, source, target, self.sizes)
             count += moves.moved(steps)
             total += moves.seconds(steps, a.aval, self.sizes, self.machine)
+        if f.communicates:
+            for size in f.messages(final_needs, [a.aval for a in eqn.inputs], assignment, self.sizes):
+                total += self.machine.message(size)
+        if any(f.sizes[i] % parts(assignment.get(i, ()), self.sizes) for i in f.even):
+            return None
         final: list[Spec] = []
         for v, spec, wanted in zip(eqn.outputs, gives, want):
             if spec is None:

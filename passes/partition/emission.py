@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from quire.ir.source import use_source
 
 from . import moves
 from .choice import Choice, Chooser, Way, combination, reduced_axes
-from .costs import MACHINE, Machine, received
-from .notes import Note
+from .costs import MACHINE, Machine
+from .halos import Slide
+from .notes import noted
 from .propagation import Body, factors_of
 from .rules import Assignment, Factors, emissions
 from .specs import Axes, Sizes, Spec, local_shape, parts, replicated, show
@@ -43,6 +45,7 @@ class Place:
         self.operand_specs = way.needs
         self.result_specs = way.gives
         self.operands = list(operands)
+        self.sent: dict[Any, tuple[Value, Value]] = {}  # what was sent of which value, by the message
         sizes = emitter.sizes
         self.result_shapes = [local_shape(v.aval.shape, s, sizes) for v, s in zip(eqn.outputs, way.gives, strict=True)]
 
@@ -59,6 +62,18 @@ class Place:
     def block(self, factor: int) -> Value:
         """The number of this device's part of a factor."""
         return moves.block_index(self.assignment[factor], self.emitter.sizes)
+
+    def slides(self, operand: int) -> list[Slide]:
+        """How an operand is read along the dimensions that are divided."""
+        return [s for s in self.factors.slides if s.operand == operand and s.factor in self.assignment]
+
+    def count(self, factor: int) -> int:
+        """Into how many parts a factor is divided."""
+        return parts(self.assignment.get(factor, ()), self.emitter.sizes)
+
+    def emitter_count(self, axes: Axes) -> int:
+        """Into how many parts some axes divide."""
+        return parts(axes, self.emitter.sizes)
 
     def begin(self, factor: int) -> Value:
         """The index at which this device's part of a factor begins."""
@@ -96,23 +111,27 @@ class Emitter:
         self.sizes = sizes
         self.machine = machine
         self.chooser = Chooser(sizes, machine)
-        self.notes: list[Note] = []
-        self.times = 1
         self.eqn: Eqn | None = None
         self.other = ""
 
     # -- communication
 
-    def note(self, kind: str, axes: Axes, size: int, reason: str) -> None:
-        """Write down a collective."""
+    def noted(self, reason: str) -> AbstractContextManager[None]:
+        """A block whose collectives are there for a reason."""
         source = self.eqn.source if self.eqn is not None else None
-        seconds = self.machine.message(size)
-        self.notes.append(Note(kind, axes, size, self.times, seconds, reason, self.other, source))
+        return use_source(noted(source, reason, self.other))
 
     def all_gather(self, x: Value, axis: Any, dim: int, reason: str) -> Value:
         """All parts along one axis, joined along a dimension."""
-        self.note("all_gather", (axis,), received("all_gather", aval_of(x).nbytes, self.sizes[axis]), reason)
-        return co.all_gather_p.bind(x, axis_name=axis, all_gather_dimension=dim, axis_size=self.sizes[axis], tiled=True)
+        with self.noted(reason):
+            return co.all_gather_p.bind(
+                x, axis_name=axis, all_gather_dimension=dim, axis_size=self.sizes[axis], tiled=True
+            )
+
+    def ppermute(self, x: Value, axes: Axes, pairs: Any, reason: str) -> Value:
+        """What the sender of each pair (sender, receiver) holds; zeros where nothing is sent."""
+        with self.noted(reason):
+            return co.ppermute_p.bind(x, axis_name=axes[0] if len(axes) == 1 else axes, perm=tuple(pairs))
 
     def moved(self, held: Held, aval: ShapedArray, target: Spec, what: str) -> Value:
         """The value divided in another way."""
@@ -120,12 +139,8 @@ class Emitter:
         if source == target:
             return x
         steps = moves.plan(aval.shape, source, target, self.sizes)
-        reason = f"{what}: {show(source)} to {show(target)}"
-
-        def note(kind: str, axes: Axes, size: int) -> None:
-            self.note(kind, axes, size, reason)
-
-        return moves.apply(x, steps, aval.shape, self.sizes, note)
+        with self.noted(f"{what}: {show(source)} to {show(target)}"):
+            return moves.apply(x, steps, aval.shape, self.sizes)
 
     def combined(self, x: Value, monoid: str, axes: Axes, reason: str) -> Value:
         """The parts' values combined over some axes; every device gets it."""
@@ -134,8 +149,8 @@ class Emitter:
         if monoid in ("and", "or") and dtypes.is_bool(aval.dtype):
             kind = co.pmin_p if monoid == "and" else co.pmax_p
         if kind is not None and not (dtypes.is_complex(aval.dtype) and kind is not co.psum_p):
-            self.note(kind.name, axes, received(kind.name, aval.nbytes, parts(axes, self.sizes)), reason)
-            return kind.bind(x, axes=axes)
+            with self.noted(reason):
+                return kind.bind(x, axes=axes)
         # Products and the like have no collective: everything is gathered and combined by each device.
         x = st.broadcast_in_dim(x, (1, *aval.shape), tuple(range(1, aval.ndim + 1)))
         for a in axes:
@@ -207,21 +222,11 @@ class Run:
             want = self.body.get(v)
             self.env[v] = (self.need(eqn.inputs[0], want, "sharding_constraint"), want)
             return
-        if eqn.primitive.family == "collectives":
-            self._noted(eqn)
         f = self.body.rules.get(id(eqn)) or factors_of(eqn)
         have = [self.read(a)[1] for a in eqn.inputs]
         want = [self.body.get(v) for v in eqn.outputs]
         choice = self.emitter.chooser.choose(eqn, f, have, want)
         self._compute(eqn, f, choice)
-
-    def _noted(self, eqn: Eqn) -> None:
-        """Write down a collective of the user's, within shard_map."""
-        name, sizes = eqn.primitive.name, self.emitter.sizes
-        if name not in ("pvary", "axis_index"):
-            axes = tuple(a for a in co.axis_names(eqn.params) if a in sizes)
-            size = received(name, eqn.inputs[0].aval.nbytes, parts(axes, sizes))
-            self.emitter.note(name, axes, size, "written by the user, in shard_map")
 
     def _compute(self, eqn: Eqn, f: Factors, choice: Choice) -> None:
         way, name = choice.way, eqn.primitive.name
@@ -231,9 +236,13 @@ class Run:
             for i, (a, s) in enumerate(zip(eqn.inputs, way.needs, strict=True))
         ]
         place = Place(self.emitter, eqn, f, way, operands)
-        self._mask(place)
         rule = emissions.get(eqn.primitive)
-        outs = place.bind() if rule is None else rule(place, place.operands, eqn)
+        source = eqn.source
+        if eqn.primitive.family != "collectives":  # those of the user's are told by their plain source
+            source = noted(source, "", "", way.needs, way.gives)
+        with use_source(source):
+            self._mask(place)
+            outs = place.bind() if rule is None else rule(place, place.operands, eqn)
         combining = reduced_axes(f, way.assignment)
         for v, x, spec in zip(eqn.outputs, outs, way.gives, strict=True):
             for monoid, axes in combining.items():
@@ -260,8 +269,8 @@ class Run:
         for a, d in c.scattered:
             k = emitter.sizes[a]
             wanted = f"{reason}, the result is wanted as {show(self.body.get(v))}"
-            emitter.note("reduce_scatter", (a,), received("reduce_scatter", aval_of(x).nbytes, k), wanted)
-            x = co.reduce_scatter_p.bind(x, axis_name=a, scatter_dimension=d, axis_size=k, tiled=True)
+            with emitter.noted(wanted):
+                x = co.reduce_scatter_p.bind(x, axis_name=a, scatter_dimension=d, axis_size=k, tiled=True)
         if c.rest:
             x = emitter.combined(x, monoid, c.rest, reason)
         return x, c.spec

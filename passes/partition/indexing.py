@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import Eqn
@@ -214,11 +216,16 @@ def _everywhere(which: Any, x: Any) -> Any:
 
 @factors(ix.dynamic_slice_p)
 def _dynamic_slice(in_avals: Avals, out_avals: Avals, *, slice_sizes: Sequence[int]) -> Factors:
-    # Where all of a dimension is taken the start is clamped to 0, whatever it is.
+    # Where all of a dimension is taken the start is clamped to 0, whatever it is. Else each device adds what it has.
     b = Builder()
-    same = [m == n for m, n in zip(in_avals[0].shape, slice_sizes)]
-    operand = [(b.new(m, whole=not s),) for m, s in zip(in_avals[0].shape, same)]
-    result = [x if s else (b.new(n, whole=True),) for x, s, n in zip(operand, same, slice_sizes)]
+    kind = "or" if dtypes.is_bool(in_avals[0].dtype) else "add"
+    operand: list[tuple[int, ...]] = []
+    result: list[tuple[int, ...]] = []
+    for m, n in zip(in_avals[0].shape, slice_sizes):
+        operand.append((b.new(m, reduced=None if m == n else kind),))
+        result.append(operand[-1] if m == n else (b.new(n, whole=True),))
+        if m != n:
+            b.masked.add(operand[-1][0])
 
     def local(ins: Shapes, outs: Shapes) -> Params:
         return {"slice_sizes": outs[0]}
@@ -226,11 +233,78 @@ def _dynamic_slice(in_avals: Avals, out_avals: Avals, *, slice_sizes: Sequence[i
     return b.done([operand, *[()] * (len(in_avals) - 1)], [result], local)
 
 
+@emission(ix.dynamic_slice_p)
+def _emit_dynamic_slice(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]:
+    x, *starts = operands
+    inside: Any = None
+    for d, (m, n) in enumerate(zip(eqn.inputs[0].aval.shape, eqn.params["slice_sizes"])):
+        if m == n or not place.operand_specs[0][d]:
+            continue
+        at = ew.sub(_clamped(starts[d], m - n), place.begin(place.factors.operands[0][d][0]))
+        shape = aval_of(x).shape
+        x, starts[d] = _bordered(x, d, n), ew.clamp(np.int32(0), ew.add(at, np.int32(n)), np.int32(shape[d] + n))
+        size = place.result_shapes[0]
+        numbers = ew.add(st.iota_p.bind(dtype=dtypes.int32, shape=size, dimension=d), st.broadcast_in_dim(at, size, ()))
+        here = ew.bitwise_and(ew.ge(numbers, np.int32(0)), ew.lt(numbers, np.int32(shape[d])))
+        inside = here if inside is None else ew.bitwise_and(inside, here)
+    starts = _same_dtype(starts)
+    out = place.bind(x, *starts)[0]
+    return [out if inside is None else ew.select_n(inside, st.full_like(out, np_zero(aval_of(out).dtype)), out)]
+
+
+def _clamped(start: Any, most: int) -> Any:
+    """A start as dynamic slices take it: an int32 from 0 up to `most`."""
+    dtype = aval_of(start).dtype
+    if dtype.itemsize < 4:
+        start, dtype = ew.convert_element_type(start, dtypes.int32), dtypes.int32
+    start = ew.clamp(dtype.type(0), start, dtype.type(most))
+    return start if dtype == dtypes.int32 else ew.convert_element_type(start, dtypes.int32)
+
+
+def _same_dtype(starts: Sequence[Any]) -> list[Any]:
+    """Starts of one dtype. One that was not taken apart may be outside of what an int32 holds: it is cut off there."""
+    if len({aval_of(s).dtype for s in starts}) < 2:
+        return list(starts)
+    return [
+        _clamped(s, np.iinfo(np.int32).max if aval_of(s).dtype.itemsize >= 4 else np.iinfo(aval_of(s).dtype).max)
+        for s in starts
+    ]
+
+
+def _bordered(x: Any, d: int, n: int) -> Any:
+    """x with n elements more on both sides of a dimension."""
+    shape = aval_of(x).shape
+    return st.pad(x, np_zero(aval_of(x).dtype), [(n, n, 0) if i == d else (0, 0, 0) for i in range(len(shape))])
+
+
 @factors(ix.dynamic_update_slice_p)
 def _dynamic_update_slice(in_avals: Avals, out_avals: Avals) -> Factors:
+    # Each device writes what is in its part.
     b = Builder()
     x, update = in_avals[:2]
     same = [m == n for m, n in zip(x.shape, update.shape)]
-    operand = [(b.new(m, whole=not s),) for m, s in zip(x.shape, same)]
+    operand = [(b.new(m),) for m in x.shape]
     new = [d if s else (b.new(n, whole=True),) for d, s, n in zip(operand, same, update.shape)]
     return b.done([operand, new, *[()] * (len(in_avals) - 2)], [operand])
+
+
+@emission(ix.dynamic_update_slice_p)
+def _emit_dynamic_update_slice(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]:
+    x, update, *starts = operands
+    cut: list[tuple[int, int, int]] = []
+    for d, (m, n) in enumerate(zip(eqn.inputs[0].aval.shape, eqn.inputs[1].aval.shape)):
+        if m == n or not place.operand_specs[0][d]:
+            continue
+        at = ew.sub(_clamped(starts[d], m - n), place.begin(place.factors.operands[0][d][0]))
+        size = aval_of(x).shape[d]
+        x, starts[d] = _bordered(x, d, n), ew.clamp(np.int32(0), ew.add(at, np.int32(n)), np.int32(size + n))
+        cut.append((d, n, size))
+    out = place.bind(x, update, *_same_dtype(starts))[0]
+    for d, n, size in cut:
+        shape = aval_of(out).shape
+        out = st.slice(
+            out,
+            [n if i == d else 0 for i in range(len(shape))],
+            [n + size if i == d else m for i, m in enumerate(shape)],
+        )
+    return [out]

@@ -6,7 +6,7 @@ left is gathered. A dimension that does not divide evenly is gathered whole, cut
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,13 +153,9 @@ def sliced(x: Any, axes: Axes, dim: int, sizes: Sizes) -> Any:
     return ix.dynamic_slice_p.bind(x, *starts, slice_sizes=(*shape[:dim], size, *shape[dim + 1 :]))
 
 
-def apply(
-    x: Any, steps: Sequence[Step], shape: Sequence[int], sizes: Sizes, note: Callable[[str, Axes, int], None]
-) -> Any:
-    """Take the steps with a local value; `note(kind, axes, bytes)` hears of each collective."""
+def apply(x: Any, steps: Sequence[Step], shape: Sequence[int], sizes: Sizes) -> Any:
+    """Take the steps with a local value."""
     for s in steps:
-        if s.kind in COMMUNICATING:
-            note(s.kind, s.axes, step_bytes(s, aval_of(x).dtype.itemsize, sizes))
         if s.kind == "slice":
             x = sliced(x, s.axes, s.dim, sizes)
         elif s.kind == "crop":

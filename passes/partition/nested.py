@@ -23,9 +23,7 @@ def _local(aval: ShapedArray, spec: Spec, run: Run) -> ShapedArray:
     return aval.update(shape=local_shape(aval.shape, spec, run.emitter.sizes))
 
 
-def _traced(
-    run: Run, body: Body, specs: Sequence[Spec], results: Sequence[Spec], what: str, times: int = 1
-) -> ClosedJaxpr:
+def _traced(run: Run, body: Body, specs: Sequence[Spec], results: Sequence[Spec], what: str) -> ClosedJaxpr:
     """A program on parts as a jaxpr that takes and gives values divided as told."""
     emitter: Emitter = run.emitter
 
@@ -38,9 +36,7 @@ def _traced(
         ]
 
     avals = [_local(v.aval, s, run) for v, s in zip(body.jaxpr.invars, specs, strict=True)]
-    emitter.times *= times
     jaxpr, captured, _ = trace_flat(f, avals, name="partition")
-    emitter.times //= max(times, 1)
     assert not captured, "the parts of a nested program come from its operands"
     return ClosedJaxpr(jaxpr)
 
@@ -66,7 +62,7 @@ def _scan(run: Run, eqn: Eqn) -> None:
         run.need(a, s if i < consts + carry else whole + s, f"operand {i} of scan")
         for i, (a, s) in enumerate(zip(eqn.inputs, ins, strict=True))
     ]
-    jaxpr = _traced(run, inner, ins, [*carried, *ys], "what a turn of scan gives", p["length"])
+    jaxpr = _traced(run, inner, ins, [*carried, *ys], "what a turn of scan gives")
     out = cf.scan_p.bind(*operands, **{**p, "jaxpr": jaxpr})
     _give(run, eqn, list(zip(out, [*carried, *(whole + s for s in ys)])))
 

@@ -13,11 +13,13 @@ from quire.ir.tracing import close_captured, trace_flat
 from ..base import PassContext
 from ..cse import CommonSubexpressions
 from ..dce import DeadCode
+from ..hoist import Hoist
 from ..inline import Inline
+from .combining import combined
 from .costs import MACHINE, Machine
 from .emission import Emitter, Run
-from .notes import Note
-from .propagation import propagated, split_constants
+from .notes import Note, collected
+from .propagation import prepare, propagated
 from .specs import from_partition_spec, local_shape, to_partition_spec
 
 
@@ -64,7 +66,7 @@ def partition(
     # Equations that nothing needs would be communicated for.
     # Calls with derivatives of their own stay: inlining them would take constraints away too.
     prepared = DeadCode().apply(Inline(derivatives=False).apply(closed, context), context)
-    jaxpr = split_constants(prepared.jaxpr)
+    jaxpr = prepare(prepared.jaxpr)
     body = propagated(jaxpr, mesh, in_specs, out_specs)
     sizes = dict(mesh.shape)
     specs = [body.get(v) for v in jaxpr.invars]
@@ -83,12 +85,15 @@ def partition(
 
     avals = [v.aval.update(shape=local_shape(v.aval.shape, s, sizes)) for v, s in zip(jaxpr.invars, specs, strict=True)]
     local, captured, _ = trace_flat(f, avals, name="partition")
-    program = DeadCode().apply(CommonSubexpressions().apply(close_captured(local, captured), context), context)
+    program = close_captured(local, captured)
+    for step in (CommonSubexpressions(), Hoist(), CommonSubexpressions(), DeadCode()):
+        program = step.apply(program, context)
+    program = ClosedJaxpr(combined(program.jaxpr, machine), program.consts)
     return Partitioned(
         program,
         tuple(map(to_partition_spec, specs)),
         tuple(map(to_partition_spec, results)),
         tuple(a.aval.shape for a in jaxpr.outvars),
         mesh,
-        tuple(emitter.notes),
+        tuple(collected(program.jaxpr, sizes, machine)),
     )

@@ -20,6 +20,8 @@ from quire.ir.primitives.shard_map import shard_map_p
 from quire.ir.sharding import AbstractMesh, Mesh, PartitionSpec, check_spec
 from quire.ir.source import where
 
+from ..dce import dce_eqns
+from .assembly import assembled
 from .rules import Factors, extended, factors, spread, undivided
 from .specs import Axes, Sizes, Spec, from_partition_spec, is_prefix, replicated, to_partition_spec, used
 
@@ -329,6 +331,11 @@ def split_constants(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, outvars)
 
 
+def prepare(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr as it is partitioned: constants split, slices and the like assembled."""
+    return dce_eqns(assembled(split_constants(jaxpr)))
+
+
 # -- whole programs --------------------------------------------------------------------------------------------------------
 
 
@@ -383,6 +390,6 @@ def propagate(
     Raises:
         ValueError: the specs do not fit the arguments, or a constraint names an axis that the mesh does not have.
     """
-    jaxpr = split_constants(closed.jaxpr)
+    jaxpr = prepare(closed.jaxpr)
     body = propagated(jaxpr, mesh, in_specs)
     return [to_partition_spec(body.get(a)) for a in jaxpr.outvars]

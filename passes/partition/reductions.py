@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quire.ir.avals import ShapedArray
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import Eqn
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
@@ -32,8 +33,48 @@ for _monoid in rd.MONOIDS.values():
 @factors(rd.argmax_p, rd.argmin_p)
 def _arg_reduction(in_avals: Avals, out_avals: Avals, *, axes: Sequence[int], **_: Any) -> Factors:
     b = Builder()
-    dims = [(b.new(n, whole=d in axes),) for d, n in enumerate(in_avals[0].shape)]
+    unordered = dtypes.is_complex(in_avals[0].dtype)  # there is no least number to fill up with
+    dims = [(b.new(n, whole=unordered and d in axes),) for d, n in enumerate(in_avals[0].shape)]
+    out = out_avals[0]
+    size = out.size * (out.dtype.itemsize + in_avals[0].dtype.itemsize)
+    for d in axes:
+        b.collected[dims[d][0]] = size
     return b.done([dims], [[x for d, x in enumerate(dims) if d not in axes]])
+
+
+@emission(rd.argmax_p, rd.argmin_p)
+def _emit_arg_reduction(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]:
+    """Of each part the best element and its number; all gather these, and take the best of them."""
+    (axis,) = eqn.params["axes"]
+    if not place.operand_specs[0][axis]:
+        return place.bind()
+    largest = eqn.primitive is rd.argmax_p
+    factor = place.factors.operands[0][axis][0]
+    dtype = eqn.params["index_dtype"]
+    x = operands[0]
+    worst = rd.identity_of("max" if largest else "min", aval_of(x).dtype)
+    x = place.masked(x, 0, axis, worst)
+    local = place.bind(x)[0]
+    shape = aval_of(local).shape
+    best = _chosen(x, local, axis)
+    number = ew.add(local, st.broadcast_in_dim(ew.convert_element_type(place.begin(factor), dtype), shape, ()))
+
+    def all_(value: Any) -> Any:
+        value = st.broadcast_in_dim(value, (1, *shape), tuple(range(1, len(shape) + 1)))
+        return place.gathered(value, factor, 0, "the best of each part")
+
+    return [_chosen(all_(number), place.bind(all_(best), axes=(0,))[0], 0)]
+
+
+def _chosen(x: Any, number: Any, axis: int) -> Any:
+    """The element of x at a number along an axis."""
+    shape = aval_of(x).shape
+    dtype = aval_of(number).dtype
+    numbers = st.iota_p.bind(dtype=dtype, shape=shape, dimension=axis)
+    wanted = st.broadcast_in_dim(number, shape, [d for d in range(len(shape)) if d != axis])
+    kind = "or" if dtypes.is_bool(aval_of(x).dtype) else "add"
+    zeros = st.full(shape, rd.identity_of(kind, aval_of(x).dtype))
+    return rd.MONOIDS[kind].reduction.bind(ew.select_n(ew.eq(numbers, wanted), zeros, x), axes=(axis,))
 
 
 @factors(rd.reduce_p)

@@ -8,6 +8,7 @@ how an equation runs on parts, and what that costs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +16,15 @@ from typing import Any
 from quire.ir.avals import ShapedArray
 from quire.ir.primitive import Primitive, RuleTable
 
-from .specs import Axes, Sizes, Spec, parts
+from .halos import Sent, Slide, messages
+from .specs import Axes, Sizes, Spec, local_shape, parts
 
 Dims = tuple[tuple[int, ...], ...]
 """For each dimension of an array the numbers of its factors."""
 Params = Mapping[str, Any]
 Shapes = Sequence[tuple[int, ...]]
+Assignment = Mapping[int, Axes]
+"""For each factor that is divided the axes along which."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,10 @@ class Factors:
         reduced: the monoid by which the parts of a factor that no result has are combined.
         whole: factors that cannot be divided.
         even: factors that can be divided into equal parts only.
+        collected: factors of which something is gathered where they are divided, and its bytes a part, undivided otherwise.
+        exchanged: (operand, dimension) of which devices exchange their parts where it is divided.
         masked: factors whose padding is taken care of where they are reduced; others get the monoid's identity.
+        slides: operands' dimensions of which parts need more than their own elements.
         params: the parameters for parts: operands' local shapes and results' local shapes to the changed ones.
     """
 
@@ -44,7 +51,38 @@ class Factors:
     whole: frozenset[int] = frozenset()
     even: frozenset[int] = frozenset()
     masked: frozenset[int] = frozenset()
+    slides: tuple[Slide, ...] = ()
+    exchanged: frozenset[tuple[int, int]] = frozenset()
+    collected: Mapping[int, int] = field(default_factory=lambda: dict[int, int]())
     params: Callable[[Shapes, Shapes], Params] | None = None
+
+    @property
+    def communicates(self) -> bool:
+        """Whether parts need something of others, apart from sums."""
+        return bool(self.slides or self.exchanged or self.collected)
+
+    def messages(
+        self, needs: Sequence[Spec], avals: Sequence[ShapedArray], assignment: Assignment, sizes: Sizes
+    ) -> list[int]:
+        """The bytes of each message by which parts get what they need of others' (`halos`)."""
+        found: dict[tuple[int, int, Sent], int] = {}
+        for s in self.slides:
+            axes = assignment.get(s.factor)
+            if axes:
+                aval = avals[s.operand]
+                shape = local_shape(aval.shape, needs[s.operand], sizes)
+                other = aval.dtype.itemsize * math.prod(n for d, n in enumerate(shape) if d != s.dim)
+                for sent in messages(self.slides, s, parts(axes, sizes), shape[s.dim]).values():
+                    found[s.operand, s.dim, sent] = (sent[1] - sent[0]) * other
+        out = list(found.values())
+        for i, size in self.collected.items():
+            if i in assignment:
+                others = parts(tuple(a for j, axes in assignment.items() if j != i for a in axes), sizes)
+                out.append(size * (parts(assignment[i], sizes) - 1) // others)
+        for k, d in self.exchanged:
+            if assignment.get(self.operands[k][d][0]):
+                out.append(math.prod(local_shape(avals[k].shape, needs[k], sizes)) * avals[k].dtype.itemsize)
+        return out
 
 
 FactorRule = Callable[..., Factors]
@@ -75,6 +113,9 @@ class Builder:
         self.reduced: dict[int, str] = {}
         self.even: set[int] = set()
         self.masked: set[int] = set()
+        self.slides: list[Slide] = []
+        self.exchanged: set[tuple[int, int]] = set()
+        self.collected: dict[int, int] = {}
 
     def new(self, size: int, *, whole: bool = False, reduced: str | None = None) -> int:
         """The number of a new factor."""
@@ -105,6 +146,9 @@ class Builder:
             frozenset(self.whole),
             frozenset(self.even),
             frozenset(self.masked),
+            tuple(self.slides),
+            frozenset(self.exchanged),
+            dict(self.collected),
             params,
         )
 
@@ -136,9 +180,6 @@ def leading(count: int, in_avals: Sequence[ShapedArray], out_avals: Sequence[Sha
 
 
 # -- shardings of factors and of dimensions -----------------------------------------------------------------------
-
-Assignment = Mapping[int, Axes]
-"""For each factor that is divided the axes along which."""
 
 
 def spread(f: Factors, dims: Dims, spec: Spec, sizes: Sizes) -> dict[int, Axes]:

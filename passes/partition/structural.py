@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quire.ir import dtypes
-from quire.ir.avals import ShapedArray
+from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import Eqn
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
-from .rules import Builder, Factors, Params, Shapes, alike, emission, factors
+from .halos import Slide, Window, dilated, extended, spread_out
+from .rules import Builder, Factors, Params, Shapes, emission, factors
 
 Avals = Sequence[ShapedArray]
 
@@ -112,7 +113,23 @@ def _squeeze(in_avals: Avals, out_avals: Avals, *, dimensions: Sequence[int]) ->
 
 @factors(st.rev_p)
 def _rev(in_avals: Avals, out_avals: Avals, *, dimensions: Sequence[int]) -> Factors:
-    return alike(in_avals, out_avals, dimensions)
+    b = Builder()
+    dims = b.dims(in_avals[0].shape)
+    # The r-th part goes to the r-th device from the end, if all are full.
+    b.even.update(dims[d][0] for d in dimensions)
+    b.exchanged.update((0, d) for d in dimensions)
+    return b.done([dims], [dims])
+
+
+@emission(st.rev_p)
+def _emit_rev(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]:
+    x = operands[0]
+    for d in eqn.params["dimensions"]:
+        axes = place.operand_specs[0][d]
+        if axes:
+            k = place.emitter_count(axes)
+            x = place.emitter.ppermute(x, axes, [(r, k - 1 - r) for r in range(k)], "rev: the part at the other end")
+    return place.bind(x)
 
 
 @factors(st.concatenate_p)
@@ -150,21 +167,87 @@ def untouched(
     return b.done([operand, *(b.dims(a.shape, whole=True) for a in others)], [result], params)
 
 
+# Pads and slices without gaps are assembled (`assembly`); those that are left have gaps.
+
+
 @factors(st.pad_p)
 def _pad(in_avals: Avals, out_avals: Avals, *, padding_config: Sequence[tuple[int, int, int]]) -> Factors:
-    return untouched(in_avals[0], out_avals[0], [c == (0, 0, 0) for c in padding_config], None, in_avals[1:])
+    b = Builder()
+    operand: list[tuple[int, ...]] = []
+    result: list[tuple[int, ...]] = []
+    for d, (n, m, c) in enumerate(zip(in_avals[0].shape, out_avals[0].shape, padding_config)):
+        result.append((b.new(m),))
+        if c == (0, 0, 0):
+            operand.append(result[d])
+        elif 1 < n and 1 < m and n * (c[2] + 1) <= 2 * m and m <= 2 * n * (c[2] + 1):
+            operand.append(result[d])
+            b.slides.append(Slide(0, d, result[d][0], 0, n, _padded(m, c)))
+        else:
+            operand.append((b.new(n, whole=True),))
+            b.whole.add(result[d][0])
+    return b.done([operand, []], [result])
+
+
+def _padded(m: int, config: tuple[int, int, int]) -> Callable[[int], tuple[Window, int]]:
+    def spans(count: int) -> tuple[Window, int]:
+        part = -(-m // count)
+        return dilated(count, part, -config[0], part, config[2] + 1)
+
+    return spans
+
+
+@emission(st.pad_p)
+def _emit_pad(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]:
+    x, fill = operands
+    config = list(eqn.params["padding_config"])
+    for s in place.slides(0):
+        lo, _, interior = config[s.dim]
+        part = place.result_shapes[0][s.dim]
+        x = spread_out(place, x, s, (part, -lo, part), interior + 1, fill)
+        config[s.dim] = (0, 0, 0)
+    return [st.pad(x, fill, config)]
 
 
 @factors(st.slice_p)
 def _slice(
     in_avals: Avals, out_avals: Avals, *, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any
 ) -> Factors:
-    same = [m == n for m, n in zip(in_avals[0].shape, out_avals[0].shape)]
+    b = Builder()
+    operand: list[tuple[int, ...]] = []
+    result: list[tuple[int, ...]] = []
+    steps = strides or (1,) * in_avals[0].ndim
+    for d, (n, m) in enumerate(zip(in_avals[0].shape, out_avals[0].shape)):
+        result.append((b.new(m),))
+        if n == m:
+            operand.append(result[d])
+        elif 1 < m and n <= 2 * m * steps[d]:
+            operand.append(result[d])
+            b.slides.append(Slide(0, d, result[d][0], 0, n, _strided(m, start_indices[d], steps[d])))
+        else:
+            operand.append((b.new(n, whole=True),))
+            b.whole.add(result[d][0])
+    return b.done([operand], [result])
 
-    def local(ins: Shapes, outs: Shapes) -> Params:
-        return {"limit_indices": tuple(n if s else m for s, n, m in zip(same, ins[0], limit_indices))}
 
-    return untouched(in_avals[0], out_avals[0], same, local)
+def _strided(m: int, start: int, step: int) -> Callable[[int], tuple[Window, int]]:
+    def spans(count: int) -> tuple[Window, int]:
+        part = -(-m // count)
+        return Window(part * step, start), (part - 1) * step + 1
+
+    return spans
+
+
+@emission(st.slice_p)
+def _emit_slice(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]:
+    x = operands[0]
+    read = {s.dim: s for s in place.slides(0)}
+    for s in read.values():
+        x = extended(place, x, s)
+    starts, limits = list(eqn.params["start_indices"]), list(eqn.params["limit_indices"])
+    for d, n in enumerate(aval_of(x).shape):
+        if d in read or place.operand_specs[0][d]:  # what is read already, or a dimension that is not cut
+            starts[d], limits[d] = 0, n
+    return [st.slice(x, starts, limits, eqn.params["strides"])]
 
 
 @factors(st.iota_p)

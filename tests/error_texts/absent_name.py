@@ -2,6 +2,6 @@
 
 import quire
 
-quire.pmap(lambda x: x)
+quire.fwd_and_bwd(lambda x: x)
 
-#| AttributeError: module 'quire' has no attribute 'pmap': meshes and shardings are not there yet
+#| AttributeError: module 'quire' has no attribute 'fwd_and_bwd': use vjp inside compile

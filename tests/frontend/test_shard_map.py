@@ -16,6 +16,7 @@ import quire.numpy as qnp
 from quire import lax
 from quire.ir.sharding import AbstractMesh
 from quire.ir.sharding import PartitionSpec as P
+from quire.test_util import check_grads
 
 from .shard_map_cases import CASES, MISTAKES, Case, V, flat
 
@@ -170,9 +171,63 @@ def test_devices_that_take_different_ways() -> None:
         quire.shard_map(endless, mesh=MESH, in_specs=P("x"), out_specs=P("x"))(V)
     with pytest.raises(TypeError, match=r"one varies along x: give lax.pcast"):
         quire.shard_map(
-            lambda x: lax.scan(lambda c, v: (c + v, None), np.float32(0), x)[0][None], mesh=MESH, in_specs=P("x"),
+            lambda x: lax.scan(lambda c, v: (lax.psum(c, "x"), None), x[0], x)[0][None], mesh=MESH, in_specs=P("x"),
             out_specs=P("x"),
         )(V)  # fmt: skip
+
+
+def test_loops_whose_carries_come_to_vary() -> None:
+    """Initial carries of constants vary where the body's results do, as by lax.pcast, which JAX asks for."""
+
+    def chain(x: Any) -> Any:
+        def turn(c: Any, v: Any) -> Any:
+            a, b, n = c
+            return (b, a + v, n + 1), quire.numpy.zeros_like(v)
+
+        (a, b, n), ys = lax.scan(turn, (np.float32(0), np.float32(1), 0), x)
+        assert (quire.typeof(b).vma, quire.typeof(n).vma, quire.typeof(ys).vma) == ({"x"}, frozenset(), {"x"})
+        total = lax.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + x.sum()), (0, np.float32(0)), max_steps=4
+        )[1]
+        return (a + 2 * b + n + total + ys.sum())[None]
+
+    f = quire.shard_map(chain, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    x = np.arange(8, dtype=np.float32)
+    np.testing.assert_allclose(np.asarray(f(x)), [_chain(r) for r in x.reshape(4, 2)])
+    check_grads(lambda x: f(x * x).sum(), (x,), order=1, rtol=1e-2)
+
+
+def _chain(row: Any) -> float:
+    a, b = 0.0, 1.0
+    for v in row:
+        a, b = b, a + float(v)
+    return a + 2 * b + len(row) + 3 * float(row.sum())
+
+
+def test_arrays_like_others_vary_as_they_do() -> None:
+    def f(x: Any) -> Any:
+        from quire import numpy as qnp
+
+        likes = [
+            qnp.zeros_like(x), qnp.ones_like(x, shape=(3,)), qnp.empty_like(x), qnp.full_like(x, 2), lax.full_like(x, 1),
+            qnp.full_like(x, np.float32(3)),
+        ]  # fmt: skip
+        assert all(quire.typeof(y).vma == {"x"} for y in likes)
+        return x
+
+    quire.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P("x"))(V)
+
+
+def test_samplers_with_loops_run_on_each_device() -> None:
+    keys = quire.random.split(quire.random.key(0), 4)
+
+    def samples(k: Any) -> Any:
+        return quire.random.gamma(k, 2.0), quire.random.poisson(k, 3.0), quire.random.binomial(k, 5.0, 0.3)
+
+    batched = quire.vmap(samples)
+    shards = quire.shard_map(batched, mesh=MESH, in_specs=P("x"), out_specs=P("x"))(keys)
+    for a, b in zip(shards, batched(keys)):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 def test_other_forms() -> None:

@@ -15,8 +15,10 @@ TABLES = frozenset(
 )
 # What a subclass of a documented class does in its place, and raises.
 OVERRIDES = frozenset(
-    ("Pass.apply", "Trace.bind", "Trace.capture", "Node.read", "Node.inputs", "Node.cost", "Node.lane", "Node.varies")
-)
+    ("Pass.apply", "Trace.bind", "Trace.capture", "Node.read", "Node.inputs", "Node.cost", "Node.lane", "Node.varies",
+     *(f"Communicator.{name}" for name in ("reduce", "all_gather", "all_to_all", "reduce_scatter", "permute", "broadcast",
+                                           "exchange", "group", "abort")))
+)  # fmt: skip
 
 # Errors that every function of a folder may raise, and where that is said.
 UNNAMED = {"backends/kernels: NoKernel": "docs/kernels.md: whatever finds out that there is no kernel"}

@@ -7,7 +7,7 @@ from typing import Any
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.printer import PrintOptions, closed_jaxpr_to_str
 from quire.ir.sharding import AbstractMesh, PartitionSpec
-from quire.passes.partition import Partitioned, describe, partition
+from quire.passes.partition import MACHINE, Partitioned, annotated, describe, partition, peak
 
 from .inputs import InputError
 
@@ -53,12 +53,18 @@ def partitioned(closed: ClosedJaxpr, words: list[str]) -> Partitioned:
 
 
 def text(p: Partitioned, width: int) -> str:
-    """How arguments and results are divided, a device's program, and its collectives with their reasons."""
+    """How arguments and results are divided, a device's program with what is to be said beside each equation, the totals."""
+    held = peak(p.jaxpr.jaxpr)
+    source = held.eqn.source if held.eqn is not None else None
+    at = f" at {source.file}:{source.line}" if source is not None else ""
+    during = f", most while {held.eqn.primitive.name} is computed{at}" if held.eqn is not None else ""
+    beside = ClosedJaxpr(annotated(p.jaxpr.jaxpr, dict(p.mesh.shape), MACHINE), p.jaxpr.consts)
     return "\n".join(
         [
             f"arguments: {', '.join(map(repr, p.in_specs)) or 'none'}",
             f"results: {', '.join(map(repr, p.out_specs)) or 'none'}",
-            closed_jaxpr_to_str(p.jaxpr, PrintOptions(width=width, max_const=64)),
+            closed_jaxpr_to_str(beside, PrintOptions(width=width, max_const=64, source=True)),
             describe(p.notes),
+            f"peak: {held.bytes} bytes a device if nothing is fused, {held.arguments} of them arguments{during}",
         ]
     )

@@ -438,7 +438,10 @@ _FURTHER: tuple[Operation, ...] = (
     ("lax.scatter_apply(x, y, np.sin, lax.ScatterDimensionNumbers((), (0,), (0,)), update_shape=(5,))", "f32[9] i32[5,1]"),
     ("lax.map(lambda a: a * 2, x, batch_size=2)", "f32[6,3]"),
     ("quire.vmap(lambda a: (lax.pmean(a, 'i'), lax.pmin(a, 'i'), lax.psum_scatter(a, 'i'), lax.all_to_all(a, 'i', 0, 0), "
-     "lax.pshuffle(a, 'i', [1, 2, 0]), lax.pswapaxes(a, 'i', 0)), axis_name='i')(x)", "f32[3,3]"),
+     "lax.pshuffle(a, 'i', [1, 2, 0]), lax.pswapaxes(a, 'i', 0), lax.pbroadcast(a, 'i', 1)), axis_name='i')(x)", "f32[3,3]"),
+    ("quire.shard_map(lambda a: lax.pvary(lax.psum(lax.pcast(np.ones(3), 'i', to='varying') * a, 'i'), 'i'), "
+     "mesh=quire.sharding.AbstractMesh((2,), ('i',)), in_specs=quire.P('i'), out_specs=quire.P('i'))(x)", "f32[6] grad vmap"),
+    ("lax.with_sharding_constraint(x, quire.NamedSharding(quire.sharding.AbstractMesh((2,), ('i',)), quire.P('i')))", "f32[6] grad"),
     ("quire.nn.gelu(x, approximate=False)", "f32[9] grad"),
     ("quire.checkpoint(lambda a: quire.ad_checkpoint.checkpoint_name(np.sin(a), 'kept'), "
      "policy=quire.checkpoint_policies.save_only_these_names('kept'))(x)", "f32[9] grad"),
