@@ -194,10 +194,12 @@ def test_what_is_refused(by_jax: Any, names: dict[str, Any]) -> None:
 def test_without_explicit_axes_types_are_as_ever(names: dict[str, Any]) -> None:
     del names
     auto = quire.make_mesh((8,), ("d",), (quire.sharding.AxisType.Auto,))
+    before = config._base.mesh
     with quire.set_mesh(auto):
         x = quire.device_put(np.arange(8.0, dtype=np.float32), quire.sharding.PartitionSpec("d"))
         assert quire.typeof(x) is x.aval
         assert quire.jit(lambda x: x.reshape(2, 4))(x).sharding.mesh == auto
+    assert config._base.mesh is before  # a block in a block leaves nothing behind
 
 
 def test_the_same_function_for_other_divisions_is_traced_anew(names: dict[str, Any]) -> None:
