@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from quire.ir import source
-from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.tracing import compile_time
 from quire.passes.cache import clear_transforms
@@ -19,6 +19,7 @@ from quire.runtime.array import Array, device_of
 from quire.runtime.devices import devices, local_devices
 from quire.runtime.processes.current import process
 
+from .arrays.explicit import type_of
 from .arrays.placement import as_device
 from .compiling.compiled_function import clear_compiled_functions
 from .eager.evaluation import programs
@@ -152,14 +153,14 @@ def print_environment_info(return_string: bool = False) -> str | None:
 def typeof(x: Any) -> ShapedArray:
     """The type of an array, a traced value or a number: shape, dtype and whether it is weak (`jax.typeof`).
 
-    Raises TypeError for anything else.
+    Of values on a mesh with axes of type Explicit it has a `sharding`. Raises TypeError for anything else.
 
     Example:
         >>> import quire, quire.numpy as qnp
         >>> quire.typeof(qnp.ones((2, 3))).shape
         (2, 3)
     """
-    return aval_of(x)
+    return type_of(x)
 
 
 def ensure_compile_time_eval() -> contextlib.AbstractContextManager[None]:

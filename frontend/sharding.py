@@ -23,6 +23,8 @@ from .arrays.meshes import get_abstract_mesh as get_abstract_mesh
 from .arrays.meshes import get_mesh as get_mesh
 from .arrays.meshes import set_mesh as set_mesh
 from .arrays.meshes import use_abstract_mesh as use_abstract_mesh
+from .lax.sharding import auto_axes as auto_axes
+from .lax.sharding import explicit_axes as explicit_axes
 from .lax.sharding import reshard as reshard
 
 P = PartitionSpec

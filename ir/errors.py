@@ -115,6 +115,14 @@ class IndivisibleError(QuireError, ValueError):
     """A dimension of an array is no multiple of the number of parts that a sharding divides it into."""
 
 
+class ShardingTypeError(QuireError, TypeError):
+    """Along mesh axes of type Explicit, an operation's result could be divided in several ways, or in none.
+
+    Wrong: ``x.reshape(32)`` of float32[8,4@y]. Right: ``quire.numpy.reshape(x, 32, out_sharding=P("y"))``, or
+    ``quire.sharding.reshard(x, P())`` before.
+    """
+
+
 class DuplicateSpecError(QuireError, ValueError):
     """A partition spec names a mesh axis twice."""
 

@@ -38,6 +38,10 @@ class Hooks:
         self.reference: ReferenceEvaluator | None = None
         # A program, NumPy arrays and its results for them: how far rounding may take each element.
         self.spread: Callable[[ClosedJaxpr, Sequence[Any], Sequence[Any]], list[Any]] | None = None
+        # How values are divided along mesh axes of type Explicit: said of each equation that is recorded, with whether
+        # the user's program has it so (else it was copied), and asked of concrete values that are captured.
+        self.divide: Callable[[Trace, Eqn, bool], None] | None = None
+        self.division_of: Callable[[Any], Any] | None = None
 
     def eager(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
         """A primitive's results for concrete values.
@@ -174,7 +178,7 @@ class Trace:
 
     __slots__ = (
         "name", "parent", "staging", "concrete", "eqns", "invars", "captured", "captured_vars",
-        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated",
+        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated", "divisions",
     )  # fmt: skip
 
     def __init__(self, name: str, *, staging: bool, arg_names: Sequence[str] | None = None) -> None:
@@ -192,6 +196,10 @@ class Trace:
         self._evaluated = 0
         self.alive = True
         self.arg_names = arg_names
+        #: How variables are divided along explicit mesh axes; None: there are no such axes.
+        self.divisions: dict[Var, Any] | None = None
+        if self.parent is not None and self.parent.divisions is not None:
+            self.divisions = {}
 
     def new_input(self, aval: ShapedArray, value: Any = None) -> Tracer:
         """A tracer for the next argument; `value` is its concrete value, where there is one."""
@@ -213,6 +221,8 @@ class Trace:
             self.captured_vars.append(var)
             if self.concrete:
                 self._known[var] = value
+            if self.divisions is not None and hooks.division_of is not None:
+                self.divisions[var] = hooks.division_of(value)
         return var
 
     def atom(self, value: Any) -> Atom:
@@ -244,8 +254,20 @@ class Trace:
         effects: Effects = p.effects(params) if p.effects_rule is not None else NO_EFFECTS
         outputs = tuple([Var(a) for a in avals])
         eqn = Eqn(p, inputs, outputs, params, effects, source or current_source(2))
+        if self.divisions is not None and hooks.divide is not None:
+            try:
+                hooks.divide(self, eqn, True)
+            except (TypeError, ValueError) as error:
+                add_where(error, eqn.source)
+                raise
         self.eqns.append(eqn)
         return outputs
+
+    def append(self, eqn: Eqn) -> None:
+        """Append an equation whose types are known."""
+        if self.divisions is not None and hooks.divide is not None:
+            hooks.divide(self, eqn, False)
+        self.eqns.append(eqn)
 
     def _vary_alike(
         self, p: Primitive, inputs: Sequence[Atom], params: Params, source: Source | None
@@ -478,26 +500,30 @@ def trace_flat(
     staging: bool = True,
     values: Sequence[Any] | None = None,
     arg_names: Sequence[str] | None = None,
+    divisions: Sequence[Any] | None = None,
 ) -> tuple[Jaxpr, list[Any], Trace]:
     """Trace `f`, which takes and returns flat values.
 
     Returns the jaxpr whose inputs are the captured values followed by the arguments, the captured values (outer
     tracers and concrete arrays), and the closed trace (it knows the concrete values of a concrete trace).
-    `values` gives each argument's concrete value, or None.
+    `values` gives each argument's concrete value, or None; `divisions` how each is divided along explicit mesh axes.
     """
     with new_trace(name, staging=staging, arg_names=arg_names) as trace:
-        jaxpr = _record(f, trace, avals, values)
+        jaxpr = _record(f, trace, avals, values, divisions)
     if config.options.check_tracer_leaks:
         _check_leaks(trace)
     return jaxpr, trace.captured, trace
 
 
 def _record(
-    f: Callable[..., Sequence[Any]], trace: Trace, avals: Sequence[ShapedArray], values: Sequence[Any] | None
-) -> Jaxpr:
+    f: Callable[..., Sequence[Any]], trace: Trace, avals: Sequence[ShapedArray], values: Sequence[Any] | None,
+    divisions: Sequence[Any] | None = None,
+) -> Jaxpr:  # fmt: skip
     """Call the function with tracers; when it returns, no variable of ours holds one (the check for leaks sees all)."""
     known = values or [None] * len(avals)
     args = [trace.new_input(a, v) for a, v in zip(avals, known, strict=True)]
+    if divisions is not None:
+        trace.divisions = dict(zip(trace.invars, divisions, strict=True))
     try:
         out = f(*args)
     except (TypeError, ValueError, IndexError, NotImplementedError) as error:
@@ -600,7 +626,7 @@ def rebind(eqn: Eqn, values: Sequence[Any]) -> list[Any]:
         inputs = [trace.atom(x) for x in values]
         if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
             outputs = tuple([Var(v.aval) for v in eqn.outputs])
-            trace.eqns.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
+            trace.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
         else:
             outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
         return [Tracer(trace, v) for v in outputs]
@@ -647,7 +673,7 @@ def _inline(trace: Trace, jaxpr: Jaxpr, env: dict[Var, Any]) -> list[Any]:
         inputs = [names[a] if isinstance(a, Var) else a for a in eqn.inputs]
         if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
             outputs = tuple([Var(v.aval) for v in eqn.outputs])
-            trace.eqns.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
+            trace.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
         else:  # a weak type differs: infer anew
             outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
         for old, new in zip(eqn.outputs, outputs, strict=True):

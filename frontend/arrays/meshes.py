@@ -59,7 +59,7 @@ class set_mesh(AbstractContextManager[Mesh]):  # noqa: N801 - JAX's name
                 "`set_mesh` can only be used outside of `quire.jit`. Maybe you want `quire.sharding.use_abstract_mesh`?"
             )
         self.mesh = mesh
-        self._before = config.options.mesh
+        self._before = config._base.mesh  # not that of a block around: it ends with its block
         self._block: Any = None
         config.update("mesh", mesh)
 

@@ -65,10 +65,32 @@ def result_places(
         return list(wanted)  # type: ignore[arg-type]
     from quire.passes.partition import propagate  # takes its time to import
 
+    if mesh.are_all_axes_explicit:
+        return [a if w is None else w for a, w in zip(_explicit_places(closed, mesh, in_specs), wanted, strict=True)]
     specs = propagate(closed, mesh, in_specs)
     return [
         _in_boxes(placement_of(NamedSharding(mesh, even(s, a.shape, mesh))), a.shape) if w is None else w
         for s, a, w in zip(specs, closed.out_avals, wanted, strict=True)
+    ]
+
+
+def _explicit_places(
+    closed: ClosedJaxpr, mesh: Mesh, in_specs: Sequence[PartitionSpec | None]
+) -> list[Device | Placement]:
+    """The places of results that follow operation by operation, as types along explicit axes say."""
+    from quire.passes.partition.explicit import follow
+    from quire.passes.partition.specs import from_partition_spec, to_partition_spec
+
+    given = [from_partition_spec(s or PartitionSpec(), a.ndim) for s, a in zip(in_specs, closed.in_avals, strict=True)]
+    found = follow(closed.jaxpr, given, mesh)
+    return [
+        _in_boxes(
+            placement_of(
+                NamedSharding(mesh, even(PartitionSpec() if s is None else to_partition_spec(s), a.shape, mesh))
+            ),
+            a.shape,
+        )
+        for s, a in zip(found, closed.out_avals, strict=True)
     ]
 
 

@@ -29,6 +29,7 @@ from quire.runtime.devices import Device
 from quire.runtime.placements import Place
 
 from .. import tree_util
+from ..arrays.explicit import divisions_of
 from ..arrays.placement import as_device
 from ..watching import key_reuse
 from ..watching.spans import span
@@ -91,10 +92,13 @@ def _known_of(f: Callable[..., Any], options: Any) -> _Known:
         return _known.setdefault(f, {}).setdefault(options, _Known())
 
 
-def _trace_key(key: Any, avals: Sequence[ShapedArray]) -> Any:
-    """What traces are told apart by: the key of a variant with types in place of signatures, which say where arrays lie."""
+def _trace_key(key: Any, avals: Sequence[ShapedArray], divisions: Any) -> Any:
+    """What traces are told apart by: the key of a variant with types in place of signatures, which say where arrays lie.
+
+    Of where they lie only `divisions` counts, what is said along explicit mesh axes.
+    """
     tree, _, *others = key
-    return ("traced", (tree, tuple(avals), *others))
+    return ("traced", (tree, tuple(avals), divisions, *others))
 
 
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
@@ -211,7 +215,7 @@ class CompiledFunction:
         elif trace is None and type(variant) is Variant and not (options.profiling or options.debug_key_reuse):
             self._remember(args, kwargs, options, leaves, tree, variant.call)
         if options.debug_key_reuse:
-            traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves])]
+            traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves], divisions_of(leaves))]
             key_reuse.check_call(traced.jaxpr, [*traced.captured, *leaves])
         with span(self._name, "run"):
             return variant.call(leaves)
@@ -279,12 +283,12 @@ class CompiledFunction:
 
     def _traced(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
-        avals: Sequence[ShapedArray], tree: Any,
+        avals: Sequence[ShapedArray], tree: Any, divisions: Any,
     ) -> TracedFunction:  # fmt: skip
         found = self._known.traces.get(key)
         if found is not None:
             return found
-        traced = trace_function(self._f, self._name, static, avals, tree, self._names(args, kwargs))
+        traced = trace_function(self._f, self._name, static, avals, tree, self._names(args, kwargs), divisions)
         if not traced.closes_over_tracers:
             self._known.traces[key] = traced
         return traced
@@ -294,7 +298,8 @@ class CompiledFunction:
         dynamic: tuple[tuple[Any, ...], dict[str, Any]], leaves: Sequence[Any], tree: Any,
     ) -> Any:  # fmt: skip
         avals = [aval_of(x) for x in leaves]
-        traced = self._traced(_trace_key(key, avals), args, kwargs, static, avals, tree)
+        divisions = divisions_of(leaves)
+        traced = self._traced(_trace_key(key, avals, divisions), args, kwargs, static, avals, tree, divisions)
         if self._shardings is not NOTHING_ASKED:
             leaves = constrained(leaves, self._shardings.of_arguments(*dynamic, len(leaves)))
         return self._bind(traced, leaves)
@@ -336,8 +341,9 @@ class CompiledFunction:
                     "Keep shapes and dtypes the same (pad), make the argument an array instead of static, or raise "
                     "max_variants"
                 )
-            trace_key = _trace_key(key, avals)
-            traced = self._traced(trace_key, args, kwargs, static, avals, tree)
+            divisions = divisions_of(leaves)
+            trace_key = _trace_key(key, avals, divisions)
+            traced = self._traced(trace_key, args, kwargs, static, avals, tree, divisions)
             if traced.closes_over_tracers:
                 return traced
             where_to = self._layout(traced, signature.devices, names)
@@ -463,8 +469,9 @@ class CompiledFunction:
         static, dynamic, keywords = self._split(args, kwargs)
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
-        key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals)
-        traced = self._traced(key, args, kwargs, static, avals, tree)
+        divisions = divisions_of(leaves)
+        key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals, divisions)
+        traced = self._traced(key, args, kwargs, static, avals, tree, divisions)
         if traced.closes_over_tracers:
             raise errors.UnexpectedTracerError(f"{self._name}.trace: the function closes over a traced value")
         names = self._names(args, kwargs)

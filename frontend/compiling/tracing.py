@@ -13,6 +13,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
 from quire.ir.tracing import Tracer, close_captured, trace_flat
 
 from .. import tree_util
+from ..arrays.explicit import arguments_on
 from ..watching import key_reuse
 from ..watching.spans import span
 from ..watching.transformations import Transformation, recorded_transformations
@@ -59,6 +60,7 @@ def trace_function(
     avals: Sequence[ShapedArray],
     tree: Any,
     names: Sequence[str],
+    divisions: tuple[Sequence[Any], Any] | None = None,
 ) -> TracedFunction:
     """Trace a function once.
 
@@ -67,6 +69,7 @@ def trace_function(
         static: its static arguments, by position or name.
         avals: the types of the leaves of all other arguments, which are in `tree`: (positional, by name).
         names: the path of each leaf.
+        divisions: how each leaf is divided along explicit mesh axes, and the mesh (`divisions_of`).
 
     Raises:
         TypeError: a result is no array.
@@ -88,8 +91,9 @@ def trace_function(
         check_outputs(out, out_tree, name)
         return out
 
-    with recorded_transformations() as transformations, span(f"trace {name}", "trace"):
-        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {name}", arg_names=names)
+    given, mesh = divisions or (None, None)
+    with recorded_transformations() as transformations, span(f"trace {name}", "trace"), arguments_on(mesh):
+        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {name}", arg_names=names, divisions=given)
     key_reuse.check_call(jaxpr, ())
     return TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start, tuple(transformations))
 

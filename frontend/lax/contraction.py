@@ -12,6 +12,8 @@ from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
+from ..arrays.explicit import takes_out_sharding
+
 Array = Any
 ConvDimensionNumbers = ct.ConvDimensionNumbers
 Precision = ct.Precision
@@ -19,6 +21,7 @@ conv_dimension_numbers = ct.conv_dimension_numbers
 padtype_to_pads = ct.padtype_to_pads
 
 
+@takes_out_sharding
 def dot_general(
     lhs: Array, rhs: Array, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None,
     *, out_sharding: Any = None,
@@ -45,6 +48,7 @@ def _no_sharding(name: str, out_sharding: Any) -> None:
         raise NotImplementedError(f"{name}: out_sharding is not supported, expected None")
 
 
+@takes_out_sharding
 def dot(
     lhs: Array, rhs: Array, *, dimension_numbers: Any = None, precision: Any = None,
     preferred_element_type: Any = None, out_sharding: Any = None,

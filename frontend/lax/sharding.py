@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from quire.ir.avals import aval_of
+from quire.ir.config import config
 from quire.ir.primitives.sharding import sharding_constraint
 from quire.ir.sharding import AxisType, NamedSharding, Sharding
 from quire.ir.tracing import Tracer
 
 from .. import tree_util
+from ..arrays.explicit import told
 from ..arrays.meshes import as_sharding
 from ..arrays.placement import check_divides, put_sharded, sharding_leaves
 from ..eager.evaluation import check_devices
@@ -69,6 +74,68 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
                 )
         out.append(put_sharded(leaf, sharding, "reshard args"))
     return tree_util.tree_unflatten(tree, out)
+
+
+def auto_axes(f: Any = None, /, *, axes: Any = None, out_sharding: Any = None) -> Any:
+    """A function in which explicit mesh axes are the partitioner's; its results are divided as `out_sharding` says.
+
+    Args:
+        f: a function of arrays and pytrees. Without it, a decorator.
+        axes: the axes; None: all explicit ones.
+        out_sharding: a sharding, or a PartitionSpec on the mesh in force; may be given to the call instead.
+
+    Raises TypeError where no `out_sharding` is given.
+    """
+    if f is None:
+        return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        wanted = kwargs.pop("out_sharding", out_sharding)
+        if wanted is None:
+            raise TypeError("Missing required keyword argument: 'out_sharding'")
+        with _axes_of_type(AxisType.Auto, axes), told():
+            out = f(*args, **kwargs)
+        return reshard(out, wanted)
+
+    return wrapper
+
+
+def explicit_axes(f: Any = None, /, *, axes: Any = None, in_sharding: Any = None) -> Any:
+    """A function in which mesh axes are explicit, of arguments divided as `in_sharding` says.
+
+    Args:
+        f: a function of arrays and pytrees. Without it, a decorator.
+        axes: the axes; None: all of the mesh in force.
+        in_sharding: a PartitionSpec on the mesh in force, or a tree prefix of the arguments; may be given to the call instead.
+
+    Raises TypeError where no `in_sharding` is given.
+    """
+    if f is None:
+        return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        wanted = kwargs.pop("in_sharding", in_sharding)
+        if wanted is None:
+            raise TypeError("Missing required keyword argument: 'in_sharding'")
+        with _axes_of_type(AxisType.Explicit, axes):
+            return f(*reshard(args, wanted), **kwargs)
+
+    return wrapper
+
+
+@contextmanager
+def _axes_of_type(kind: AxisType, axes: Any) -> Generator[None]:
+    """For a block, the axes of the mesh in force have this type (those that are not manual)."""
+    mesh = config.options.mesh
+    if mesh is None:
+        yield
+        return
+    names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else axes
+    types = {a: kind for a in names if a not in mesh.manual_axes}
+    with config.override(mesh=mesh.abstract_mesh.update_axis_types(types)):
+        yield
 
 
 __all__ = ["with_sharding_constraint"]

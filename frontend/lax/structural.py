@@ -14,15 +14,18 @@ from quire.ir.primitives.collectives import pvary
 from quire.ir.tracing import current_trace
 
 from .. import tree_util
+from ..arrays.explicit import takes_out_sharding
 
 Value = Any
 
 
+@takes_out_sharding
 def broadcast(operand: Value, sizes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """`operand` repeated along new leading dimensions of these sizes."""
     return st.broadcast(operand, sizes)
 
 
+@takes_out_sharding
 def broadcast_in_dim(
     operand: Value, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
 ) -> Value:
@@ -54,6 +57,7 @@ def broadcast_to_rank(x: Value, rank: int) -> Value:
     return expand_dims(x, range(rank - aval_of(x).ndim))
 
 
+@takes_out_sharding
 def reshape(
     operand: Value, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None, *, out_sharding: Any = None
 ) -> Value:

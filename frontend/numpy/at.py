@@ -7,6 +7,7 @@ from typing import Any
 
 from quire.ir.primitives import elementwise as ew
 
+from ..arrays.explicit import placed_as, told
 from . import divide, indexing, ones_like, power
 
 Value = Any
@@ -70,6 +71,9 @@ class IndexUpdate:
 
         `fill_value` is what mode "fill" gives there: by default NaN, for integers the least (unsigned: largest) value.
         """
+        if out_sharding is not None:
+            with told():
+                return placed_as(self.get(mode=mode, fill_value=fill_value), out_sharding, "x.at[...].get")
         return indexing.get(
             self.array, self.index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
             unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,

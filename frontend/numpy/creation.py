@@ -16,6 +16,7 @@ from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
+from ..arrays.explicit import takes_out_sharding
 from ..arrays.operands import (
     SCALARS,
     Value,
@@ -55,6 +56,7 @@ def _fill(name: str, shape: Any, value: Any, dtype: Any, device: Any = None) -> 
     return x if device is None else device_put(x, device)
 
 
+@takes_out_sharding
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array of zeros; float32 (float64 with enable_x64) by default. Follows `numpy.zeros`.
 
@@ -64,6 +66,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _fill("zeros", shape, 0, dtype, device)
 
 
+@takes_out_sharding
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array of ones; float32 (float64 with enable_x64) by default. Follows `numpy.ones`.
 
@@ -73,6 +76,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     return _fill("ones", shape, 1, dtype, device)
 
 
+@takes_out_sharding
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array of zeros: quire has no uninitialised arrays. Follows `numpy.empty`.
 
@@ -82,6 +86,7 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return _fill("empty", shape, 0, dtype, device)
 
 
+@takes_out_sharding
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array filled with a value, which broadcasts to the shape; its dtype by default. Follows `numpy.full`.
 
@@ -124,6 +129,7 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) ->
     return x if device is None else device_put(x, device)
 
 
+@takes_out_sharding
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """Zeros of the shape and dtype of `a`, or of those given. Follows `numpy.zeros_like`.
 
@@ -133,6 +139,7 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
     return _like("zeros_like", a, 0, dtype, shape, device)
 
 
+@takes_out_sharding
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """Ones of the shape and dtype of `a`, or of those given. Follows `numpy.ones_like`.
 
@@ -151,6 +158,7 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
+@takes_out_sharding
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Value:

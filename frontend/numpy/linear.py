@@ -15,6 +15,7 @@ from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
+from ..arrays.explicit import takes_out_sharding
 from ..arrays.operands import (
     Value,
     as_axis,
@@ -52,6 +53,7 @@ def _contract(x: Value, y: Value, dims: DimensionPairs, precision: Any, preferre
     return cast(result, result.aval.dtype, True) if weak and wanted is None and not result.aval.weak_type else result
 
 
+@takes_out_sharding
 def matmul(
     a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
 ) -> Value:
@@ -119,6 +121,7 @@ def matmul(
     return st.reshape(out, (*batch, sx[-2], sy[-1]))
 
 
+@takes_out_sharding
 def dot(
     a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
 ) -> Value:
@@ -359,6 +362,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 # -- einsum -----------------------------------------------------------------------------------------------------------------
 
 
+@takes_out_sharding
 def einsum(
     subscripts: Any,
     /,

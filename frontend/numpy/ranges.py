@@ -16,6 +16,7 @@ from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
+from ..arrays.explicit import takes_out_sharding
 from ..arrays.operands import (
     Value,
     as_int,
@@ -38,6 +39,7 @@ from .joining import concatenate
 from .shapes import expand_dims, moveaxis, reshape
 
 
+@takes_out_sharding
 def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Value:

@@ -16,6 +16,7 @@ from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 
 from ..arrays import operands as u
+from ..arrays.explicit import takes_out_sharding
 from ..arrays.operands import Value, as_axes, as_axis, as_int, as_shape, cast, ensure
 from .arithmetic import remainder
 from .creation import filled
@@ -40,6 +41,7 @@ def tile(A: Any, reps: Any) -> Value:
     return st.tile(x, counts)
 
 
+@takes_out_sharding
 def repeat(
     a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None, out_sharding: Any = None
 ) -> Value:

@@ -14,6 +14,7 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
 from ..arrays import operands as u
+from ..arrays.explicit import takes_out_sharding
 from ..arrays.key_array import is_keys
 from ..arrays.operands import Value, as_axes, as_axis, as_int, as_shape, ensure
 
@@ -53,6 +54,7 @@ def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
     return math.prod(x.shape[i] for i in as_axes("size", axis, x.ndim))
 
 
+@takes_out_sharding
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None) -> Value:
     """The elements in another shape of the same size.
 
@@ -109,6 +111,7 @@ def _new_shape(x: Value, shape: Any) -> tuple[int, ...]:
     return sizes
 
 
+@takes_out_sharding
 def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Value:
     """The elements as one dimension. Follows `numpy.ravel`.
 
@@ -294,6 +297,7 @@ def _atleast(name: str, arys: Sequence[Any], f: Callable[[Value], Value]) -> Any
 # -- broadcasting -------------------------------------------------------------------------------------------------------
 
 
+@takes_out_sharding
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Value:
     """An array repeated to a shape by NumPy's rule. Follows `numpy.broadcast_to`.
 

@@ -23,6 +23,7 @@ from quire.ir.primitives import random as rn
 from quire.ir.primitives import structural as st
 
 from .. import numpy as qnp
+from ..arrays.explicit import placed_as, told
 from ..arrays.key_array import KEY_DTYPE, KeyDType, PRNGKeyArray, is_keys
 from ..watching import key_reuse
 
@@ -153,8 +154,9 @@ def sampler(f: F) -> F:
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("out_sharding") is not None:
-            raise NotImplementedError(f"quire.random.{name}: out_sharding is not supported: quire has no shardings")
+        if "out_sharding" in kwargs and (wanted := kwargs.pop("out_sharding")) is not None:
+            with told():
+                return placed_as(wrapper(*args, **kwargs), wanted, f"quire.random.{name}")
         if args:
             return f(used_key(name, args[0]), *args[1:], **kwargs)
         if "key" in kwargs:

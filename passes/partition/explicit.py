@@ -1,0 +1,262 @@
+"""How the results of one equation are divided along axes of type Explicit: as its operands are, or an error.
+
+Axes of type Auto are the partitioner's, which looks at a whole program (`propagation`). Along Explicit axes types say how values
+are divided, so each operation's result must follow from its operands alone. What would need a decision is an error, with
+JAX's words; `strict=False`, for equations that no user wrote, decides for the first operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
+from quire.ir.errors import ShardingTypeError
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from quire.ir.primitives import control_flow as cf
+from quire.ir.primitives import structural as st
+from quire.ir.primitives.sharding import sharding_constraint_p
+from quire.ir.sharding import AbstractMesh, AxisName, Mesh
+
+from .propagation import NESTED, factors_of, propagate
+from .rules import Factors, spread
+from .specs import Axes, Sizes, Spec, from_partition_spec, is_prefix, parts, replicated, to_partition_spec
+from .structural import reshape_factors
+
+# Elements move within these dimensions, and JAX lets them stay divided where the result divides evenly.
+_KEEP = frozenset(("concatenate", "pad", "rev", "slice", "dynamic_slice", "dynamic_update_slice"))
+_CUMULATIVE = frozenset(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"))
+
+
+def typed(aval: ShapedArray, spec: Spec, dtype: str | None = None) -> str:
+    """A type with its sharding: ``f32[8@x,4]``; `dtype`: what to call the dtype."""
+    dims = [
+        str(n) if not a else f"{n}@{a[0]}" if len(a) == 1 else f"{n}@({','.join(map(str, a))})"
+        for n, a in zip(aval.shape, spec)
+    ]
+    return f"{dtype or dtypes.SHORT[aval.dtype]}[{','.join(dims)}]"
+
+
+def _entries(spec: Spec) -> str:
+    return str(tuple(None if not a else a[0] if len(a) == 1 else a for a in spec))
+
+
+def explicit_results(
+    eqn: Eqn, specs: Sequence[Spec | None], mesh: Mesh | AbstractMesh, strict: bool = True
+) -> list[Spec | None]:
+    """The spec of each result of an equation along the explicit axes of a mesh.
+
+    Args:
+        eqn: the equation.
+        specs: those of its operands; None where it is not known (so are the results').
+        mesh: the axes; only those of type Explicit are spoken of.
+        strict: whether what does not follow from the operands is an error.
+
+    Raises:
+        ShardingTypeError: the operands are divided in ways of which none is the result's (`strict`).
+        ValueError: `scan` is given arrays that are divided along the dimension that it walks (`strict`).
+    """
+    axes = mesh.explicit_axes
+    name = eqn.primitive.name
+    if eqn.primitive is sharding_constraint_p:
+        return [_only(from_partition_spec(eqn.params["sharding"].spec, eqn.outputs[0].aval.ndim), axes)]
+    if name in NESTED:
+        return _nested(eqn, specs, mesh, strict)
+    known = [s for s in specs if s is not None]
+    if len(known) < len(specs):
+        return [None] * len(eqn.outputs)
+    sizes = dict(mesh.shape)
+    if eqn.primitive is st.reshape_p:
+        return [_reshaped(eqn, known[0], sizes, strict)]
+    if not any(any(s) for s in known):
+        return [replicated(v.aval.ndim) for v in eqn.outputs]
+    if name in _KEEP:
+        return [_kept(eqn, known, sizes, strict)]
+    f = factors_of(eqn)
+    if strict:
+        _check_whole(eqn, f, known, mesh)
+        _check_contraction(eqn, known)
+    best: dict[int, Axes] = {}
+    for spec, dims in zip(known, f.operands, strict=True):
+        for i, got in spread(f, dims, spec, sizes).items():
+            have = best.setdefault(i, got)
+            if have != got and strict:
+                shown = ", ".join(_entries(s) for s in known if s)
+                raise ShardingTypeError(f"{name} got incompatible shardings for broadcasting: {shown}.")
+            if is_prefix(have, got):
+                best[i] = got
+    out: list[Spec | None] = []
+    for v, dims in zip(eqn.outputs, f.results, strict=True):
+        spec = tuple(best.get(ids[0], ()) if ids else () for ids in dims)
+        out.append(_once(eqn, v.aval, spec, known, strict))
+    return out
+
+
+def _only(spec: Spec, axes: Sequence[AxisName]) -> Spec:
+    return tuple(tuple(a for a in entry if a in axes) for entry in spec)
+
+
+def _once(eqn: Eqn, aval: ShapedArray, spec: Spec, known: Sequence[Spec], strict: bool) -> Spec:
+    """The spec, in which an axis may divide one dimension only."""
+    seen: set[AxisName] = set()
+    out: list[Axes] = []
+    for entry in spec:
+        if strict and seen.intersection(entry):
+            inputs = ", ".join(typed(a.aval, s) for a, s in zip(eqn.inputs, known))
+            raise ShardingTypeError(
+                f"{eqn.primitive.name} operation with inputs: {inputs} produces an illegally sharded result: {typed(aval, spec)}"
+            )
+        out.append(tuple(a for a in entry if a not in seen))
+        seen.update(entry)
+    return tuple(out)
+
+
+def _nested(eqn: Eqn, specs: Sequence[Spec | None], mesh: Mesh | AbstractMesh, strict: bool) -> list[Spec | None]:
+    """Results of loops, branches and calls: what follows from their programs by propagation."""
+    if strict and eqn.primitive is cf.scan_p:
+        xs = specs[eqn.params["num_consts"] + eqn.params["num_carry"] :]
+        for s in xs:
+            if s and s[0]:
+                raise ValueError(f"0th dimension of all xs should be replicated. Got P{_entries(s)}")
+    if all(s is None for s in specs) and specs:
+        return [None] * len(eqn.outputs)
+    variables = list(dict.fromkeys(a for a in eqn.inputs if isinstance(a, Var)))
+    given = {a: s for a, s in zip(eqn.inputs, specs) if isinstance(a, Var)}
+    closed = ClosedJaxpr(Jaxpr((), variables, [eqn], eqn.outputs))
+    found = propagate(closed, mesh, [None if (s := given[v]) is None else to_partition_spec(s) for v in variables])
+    return [_only(from_partition_spec(p, v.aval.ndim), mesh.explicit_axes) for p, v in zip(found, eqn.outputs)]
+
+
+def _reshaped(eqn: Eqn, spec: Spec, sizes: Sizes, strict: bool) -> Spec:
+    """Axes go with the major factor of their dimension; dimensions that are merged must be divided from the left on."""
+    aval, new = eqn.inputs[0].aval, eqn.outputs[0].aval
+    factors, left, right = reshape_factors(aval.shape, new.shape)
+    given: dict[int, Axes] = {}
+    fits = True
+    for entry, ids in zip(spec, left):
+        rest = list(entry)
+        for i in ids:
+            got: list[AxisName] = []
+            while rest and factors[i] > 0 and factors[i] % (parts(tuple(got), sizes) * sizes[rest[0]]) == 0:
+                got.append(rest.pop(0))
+            given[i] = tuple(got)
+            if parts(given[i], sizes) != factors[i]:
+                break
+        fits = fits and not rest
+    out: list[Axes] = []
+    for ids in right:
+        entry: Axes = ()
+        gap = False
+        for i in ids:
+            got_ = given.get(i, ())
+            if got_ and gap:
+                fits = False
+                break
+            gap = gap or not got_ and factors[i] != 1
+            entry += got_
+        out.append(entry)
+    if strict and not fits:
+        raise ShardingTypeError(
+            "This reshape is not supported. Please specify the sharding of the output via the `out_sharding` argument of "
+            f"quire.lax.reshape. Got operand type: {typed(aval, spec, str(aval.dtype))}, new sizes: {new.shape}"
+        )
+    return tuple(out)
+
+
+def _kept(eqn: Eqn, known: Sequence[Spec], sizes: Sizes, strict: bool) -> Spec:
+    """The first operand's spec, where the result divides evenly."""
+    arrays = [(a, s) for a, s in zip(eqn.inputs, known) if a.aval.ndim]
+    if strict and eqn.primitive.name == "concatenate" and len({s for _, s in arrays}) > 1:
+        shown = ", ".join(f"P{_entries(s)}" for _, s in arrays)
+        raise ShardingTypeError(f"All operands should have the same sharding. Got shardings {shown}")
+    operand, spec = arrays[0]
+    shape = eqn.outputs[0].aval.shape
+    out: list[Axes] = []
+    for n, entry in zip(shape, spec):
+        if n % parts(entry, sizes) == 0:
+            out.append(entry)
+        elif strict:
+            name = {"slice": "slicing"}.get(eqn.primitive.name, eqn.primitive.name)
+            raise ShardingTypeError(
+                f"{name} on sharded dims where out dim ({n}) is not divisible by mesh axes ({parts(entry, sizes)}) with spec "
+                f"({', '.join(map(str, entry))}) is not implemented. Got input type={typed(operand.aval, spec)} and output "
+                f"shape={shape}"
+            )
+        else:
+            out.append(())
+    return tuple(out)
+
+
+def _check_whole(eqn: Eqn, f: Factors, known: Sequence[Spec], mesh: Mesh | AbstractMesh) -> None:
+    """Raise where an operation needs a dimension whole that is divided, and JAX asks the user what to do."""
+    name = eqn.primitive.name
+    for a, spec, dims in zip(eqn.inputs, known, f.operands, strict=True):
+        along = [d for d, (entry, ids) in enumerate(zip(spec, dims)) if entry and any(i in f.whole for i in ids)]
+        if name in _CUMULATIVE and spec[eqn.params["axis"]]:
+            raise ShardingTypeError(
+                "Input should be unsharded over the axis being reduced. Got input "
+                f"type={typed(a.aval, spec, str(a.aval.dtype))} and axis={eqn.params['axis']}"
+            )
+        if name == "sort" and along:
+            raise ShardingTypeError(
+                "Arguments to sort must be unsharded over the sorting dimension. Got arg sharding=NamedSharding(mesh="
+                f"{mesh.abstract_mesh}, spec=P{_entries(spec)}) and sorting dimension={eqn.params['dimension']}"
+            )
+    if name == "gather" or name.startswith("scatter"):
+        results = {i for dims in f.results for ids in dims for i in ids}
+        moved = f.operands[0]
+        if any(e and not results.issuperset(ids) or e and f.whole.intersection(ids) for e, ids in zip(known[0], moved)):
+            _refuse_positions(eqn, known)
+
+
+def _refuse_positions(eqn: Eqn, known: Sequence[Spec]) -> None:
+    kinds = [f"ShapedArray({typed(a.aval, s, str(a.aval.dtype))})" for a, s in zip(eqn.inputs, known)]
+    if eqn.primitive.name == "gather":
+        raise ShardingTypeError(
+            "Use `.at[...].get(out_sharding=)` to provide output PartitionSpec for the gather indexing as out sharding could "
+            f"not be resolved unambiguously (or would require collectives on inputs). Got operand={kinds[0]}, indices={kinds[1]}"
+        )
+    raise ShardingTypeError(
+        "Use `.at[...].set/add/mul/...(out_sharding=)` to provide output PartitionSpec for the scatter update as out sharding "
+        f"could not be resolved unambiguously (or would require collectives on inputs). Got operand={kinds[0]}, "
+        f"indices={kinds[1]}, updates={kinds[2]}"
+    )
+
+
+def _check_contraction(eqn: Eqn, known: Sequence[Spec]) -> None:
+    """Raise where a contraction sums over a divided dimension: the result could be divided in several ways."""
+    if eqn.primitive.name != "dot_general":
+        return
+    ((left, right), _) = eqn.params["dimension_numbers"]
+    one, other = (
+        tuple(None if not (e := spec[d]) else e[0] if len(e) == 1 else e for d in dims)
+        for spec, dims in zip(known, (left, right))
+    )
+    if any(a is not None and b is not None and a != b for a, b in zip(one, other)):
+        raise ShardingTypeError(
+            f"dot_general requires contracting dimensions to have consistent sharding, got {one} and {other}."
+        )
+    if any(a is not None and a == b for a, b in zip(one, other)):
+        raise ShardingTypeError(
+            "Contracting dimensions are sharded and it is ambiguous how the output should be sharded. Please specify the "
+            f"output sharding via the `out_sharding` parameter. Got lhs_contracting_spec={one} and rhs_contracting_spec={other}"
+        )
+
+
+def follow(jaxpr: Jaxpr, specs: Sequence[Spec | None], mesh: Mesh | AbstractMesh) -> list[Spec | None]:
+    """The specs of a program's results along the explicit axes, from those of its arguments; None: not known."""
+    env: dict[Any, Spec | None] = dict(zip(jaxpr.invars, specs, strict=True))
+    env.update((v, replicated(v.aval.ndim)) for v in jaxpr.constvars)
+
+    def read(a: Any) -> Spec | None:
+        return replicated(a.aval.ndim) if isinstance(a, Literal) else env[a]
+
+    for eqn in jaxpr.eqns:
+        env.update(
+            zip(eqn.outputs, explicit_results(eqn, [read(a) for a in eqn.inputs], mesh, strict=False), strict=True)
+        )
+    return [read(a) for a in jaxpr.outvars]
+
+
+__all__: Sequence[str] = ["explicit_results", "follow", "typed"]
