@@ -20,15 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var, subst_eqn
-from quire.ir.primitives import calls, collectives, control_flow
+from quire.ir.primitives import calls, control_flow
 from quire.ir.weights import FUNCTION
 
 from .base import Pass, PassContext, register_pass
 from .rewriting import transform_nested, with_params
 
 _WORK = frozenset(("contraction", "reductions", "sorting", "linalg", "fft", "windows", "collectives"))
-# Collectives that do not communicate.
-_FREE = (collectives.pvary_p, collectives.axis_index_p)
 # They might never end: hoisted from a loop of no turns, one would be waited for in vain.
 _ENDLESS = (control_flow.while_p, control_flow.bounded_while_p)
 
@@ -126,9 +124,7 @@ class _Part:
 def _pays(eqn: Eqn, invariant: dict[Var, Eqn]) -> bool:
     """Whether reading the result is cheaper than computing it."""
     p = eqn.primitive
-    if p in _FREE:
-        return False
-    if p.family in _WORK or p.family == "elementwise" and p.weight >= FUNCTION:
+    if p.family in _WORK and p.weight or p.family == "elementwise" and p.weight >= FUNCTION:
         return True
     if p is calls.jit_p or p is control_flow.scan_p or p is control_flow.cond_p:
         return True

@@ -99,12 +99,9 @@ def _emit_window(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]
     return _read(place, operands, eqn, operands[len(operands) // 2 :])
 
 
-_MONOIDS = {wn.reduce_window_sum_p: "add", wn.reduce_window_max_p: "max", wn.reduce_window_min_p: "min"}
-
-
-@emission(*_MONOIDS)
+@emission(wn.reduce_window_sum_p, wn.reduce_window_max_p, wn.reduce_window_min_p)
 def _emit_monoid(place: Any, operands: Sequence[Any], eqn: Eqn) -> Sequence[Any]:
-    return _read(place, operands, eqn, [rd.identity_of(_MONOIDS[eqn.primitive], aval_of(operands[0]).dtype)])
+    return _read(place, operands, eqn, [rd.identity_of(rd.monoid_by(eqn.primitive), aval_of(operands[0]).dtype)])
 
 
 def _worst(select_prim: str, dtype: Any) -> Any:

@@ -19,6 +19,7 @@ from .machines import PRESETS, Machine, link_of, machines
 from .steps import Step, step
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 10000)
+_WIDTHS = (8, 10, 10, 10, 8, 6, 9, 12)
 _TYPE = re.compile(r"\s*(\w+)\[([\d,\s]*)\]\s*")
 
 
@@ -121,7 +122,8 @@ def simulated(options: argparse.Namespace, machine: Machine) -> list[Step]:
 
 def table(steps: Sequence[Step], weak: bool) -> str:
     """The steps as a table: times in milliseconds, the gain against the first one, and how much of it could be."""
-    head = f"{'devices':>8} {'step ms':>10} {'compute':>10} {'messages':>10} {'gain':>8} {'of it':>6} {'MB held':>9} {'MB received':>12}"
+    names = zip(("devices", "step ms", "compute", "messages", "gain", "of it", "MB held", "MB received"), _WIDTHS)
+    head = " ".join(f"{name:>{width}}" for name, width in names)
     lines = [head]
     first = steps[0]
     for s in steps:
