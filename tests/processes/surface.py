@@ -220,6 +220,28 @@ def parallel_map(mesh: Mesh) -> None:
 
 
 @case
+def checks(mesh: Mesh) -> None:
+    here = quire.process_index()
+    x = quire.device_put(EIGHT, on(mesh, "x"))
+    with quire.debug_nans(True):
+        for f in (quire.jit(lambda a: qnp.log(a - 1)), lambda a: qnp.log(a - 1)):
+            if here:
+                assert f(x).shape == (8,)
+            else:
+                with raises(FloatingPointError, "on process 0, at index (0,) of the part float32[4] that it holds"):
+                    f(x)
+    with quire.config.override(check=True):
+        assert float(quire.jit(lambda a: a.sum() * 3)(x)) == 84
+    with raises(ValueError, "is compiled for CpuDevice(id="):
+        quire.jit(lambda a: a, device=quire.local_devices()[0])(x)
+    keys = quire.device_put(quire.random.split(quire.random.key(0), 4), on(mesh, "x"))
+    assert repr(keys) == "Array(shape=(4,), dtype=key<fry>)"
+    one = quire.jit(quire.vmap(lambda k: quire.random.normal(k, (2,))))
+    whole = one(quire.random.split(quire.random.key(0), 4))
+    np.testing.assert_allclose(mh.process_allgather(one(keys), tiled=True), np.asarray(whole), rtol=1e-6)
+
+
+@case
 def derivative(mesh: Mesh) -> None:
     x = quire.device_put(EIGHT, on(mesh, "x"))
 
