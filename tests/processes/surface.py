@@ -185,6 +185,18 @@ def different_programs(mesh: Mesh) -> None:
 
 
 @case
+def what_all_have(mesh: Mesh) -> None:
+    """Operations on arrays that every process has whole are each process' own: one may do them alone."""
+    total = quire.jit(lambda a: a.sum(), out_shardings=on(mesh))(quire.device_put(EIGHT, on(mesh, "x")))
+    if quire.process_index() == 0:
+        half = total / 2 + 1
+        assert float(half) == 15 and half.is_fully_replicated and half.sharding.mesh == mesh
+        assert f"{qnp.sqrt(total + 8):.1f}" == "6.0"
+    y = quire.device_put(EIGHT, on(mesh))
+    assert (y * 2)[3].item() == 6 and qnp.stack([y, y]).shape == (2, 8) and (y + 1).sharding == on(mesh)
+
+
+@case
 def compiled(mesh: Mesh) -> None:
     x = quire.device_put(EIGHT, on(mesh, "x"))
     f = quire.jit(lambda a, b: {"s": a.sum() * b, "a": a + b}, out_shardings={"s": None, "a": on(mesh, "x")})
