@@ -187,6 +187,27 @@ def partial(mesh: Mesh) -> Any:
     return g(quire.device_put(X, NamedSharding(mesh, P("x", "y")))), X * X.sum()
 
 
+def transposed_loop(mesh: Mesh) -> Any:
+    """The derivative of a loop whose turns ask where the device is."""
+
+    def local(a):
+        def turn(c, x):
+            return qnp.sin(c + x) * (lax.axis_index("x") + 1), c.sum()
+
+        c, sums = lax.scan(turn, a, qnp.arange(3.0))
+        return lax.psum(c.sum() + sums.sum(), "x")
+
+    def whole(a):
+        c, total, scale = a, 0.0, np.repeat([1.0, 2.0], 4).astype(np.float32)[:, None]
+        for x in range(3):
+            total = total + c.sum()
+            c = qnp.sin(c + x) * scale
+        return c.sum() + total
+
+    f = quire.shard_map(local, mesh=mesh, in_specs=P("x"), out_specs=P())
+    return quire.jit(quire.value_and_grad(f))(X), quire.jit(quire.value_and_grad(whole))(X)
+
+
 def random_bits(mesh: Mesh) -> Any:
     f = quire.jit(
         lambda: quire.random.normal(quire.random.key(3), (8, 4)), out_shardings=NamedSharding(mesh, P("x", "y"))
@@ -211,6 +232,6 @@ def donated(mesh: Mesh) -> Any:
 
 
 PROGRAMS: tuple[Program, ...] = (
-    reductions, gathers, permutations, scatters, indices, loops, automatic, moved, eager, dtypes, nans, groups, partial, random_bits, made,
+    reductions, gathers, permutations, scatters, indices, loops, automatic, moved, eager, dtypes, nans, groups, partial, transposed_loop, random_bits, made,
     donated,
 )  # fmt: skip
