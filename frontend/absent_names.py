@@ -10,7 +10,6 @@ from typing import Any
 
 _NARROW = "quire has no integers of fewer than 8 bits and no floats of fewer than 16"
 _MESH = "meshes and shardings are not there yet"
-_PROCESSES = "programs run in one process"
 _EXTEND = "quire's own extension points are quire.ir (primitives), quire.passes and quire.backends"
 _REFS = "arrays are immutable: use .at[], or a carry of scan and while_loop"
 
@@ -23,8 +22,9 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("dlpack", "to_dlpack", "arrays have __dlpack__: give one to the other library's from_dlpack"),
     ("", "remove_size_one_mesh_axis_from_type auto_pcast", _MESH),
     ("lax", "ragged_all_to_all* reduced_vary*", _MESH),
-    ("", "host_count host_id host_ids copy_to_host_async", _PROCESSES),
-    ("lax", "psend precv", _PROCESSES),
+    ("", "host_count host_id host_ids", "older names: use process_count, process_index and process_indices"),
+    ("", "copy_to_host_async", "arrays have it as a method"),
+    ("lax", "psend precv", "a process that sends alone would wait for ever: use ppermute"),
     ("", "interpreters ad lib ffi", _EXTEND),
     ("", "transfer_guard*", "arrays on the CPU share memory with NumPy, so there is no transfer to guard"),
     ("", "array_garbage_collection_guard thread_guard memory", "there is nothing in quire that it would set"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quire.runtime import devices as _devices
-from quire.runtime.processes import current, mpi
+from quire.runtime.processes import current, mpi, waiting
 
 
 def initialize(
@@ -59,6 +59,7 @@ def initialize(
     if world is None or size == 1:
         return
     mpi.end_all_on_errors()
+    waiting.watch(rank)
     count = _devices.local_device_total()
     current.set_process(world)
     _devices.set_processes(world.exchange(count, "distributed.initialize"))

@@ -219,6 +219,8 @@ def _passed_on(eqn: Eqn, given: Mapping[RankAxes, Atom]) -> Eqn:
     if eqn.primitive is cf.scan_p:
         asked = _asked(p["jaxpr"].jaxpr)
         changed: dict[str, Any] = {"jaxpr": taking(p["jaxpr"], asked), "num_consts": p["num_consts"] + len(asked)}
+        if p["linear"]:  # one for each operand, or none at all
+            changed["linear"] = (*(False for _ in asked), *p["linear"])
         return eqn.replace(inputs=[*(given[a] for a in asked), *ins], params={**p, **changed})
     test, body = _asked(p["cond_jaxpr"].jaxpr), _asked(p["body_jaxpr"].jaxpr)
     m = p["cond_nconsts"]

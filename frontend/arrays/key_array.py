@@ -14,6 +14,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
+from quire.runtime.array import holds_all
 
 from .. import tree_util
 from ..watching import key_reuse
@@ -164,6 +165,8 @@ class PRNGKeyArray:
             return f"Traced<{KEY_DTYPE}[{','.join(map(str, self.shape))}]>"
         if not hasattr(self.base, "_host"):
             return f"ShapeDtypeStruct(shape=({shape}), dtype={KEY_DTYPE})"
+        if not holds_all(self.base):
+            return f"Array(shape=({shape}), dtype={KEY_DTYPE})"
         return f"Array(({shape}), dtype={KEY_DTYPE}) overlaying:\n{np.asarray(self.base)}"
 
 

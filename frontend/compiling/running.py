@@ -11,11 +11,13 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.config import config
 from quire.runtime.array import Array, device_view, from_host, from_view, memory_of
 from quire.runtime.devices import Device
 from quire.runtime.placements import Place
 
 from .. import tree_util
+from ..watching.value_checks import check_parts
 from .loading import Program
 from .ranked import Ranked, make_results
 from .recognition import assembler
@@ -64,11 +66,14 @@ def _make_ranked_call(variant: Variant, ranked: Ranked) -> Call:
     """The call of a program that several ranks run."""
     info, out_tree = variant.info, variant.traced.out_tree
     results = make_results(variant.program, ranked)
+    checks = config.options.debug_nans or config.options.debug_infs  # part of the variant's key
     leaf = tree_util.is_single_leaf(out_tree)
 
     def call(leaves: Sequence[Any]) -> Any:
         info.uses += 1
         out = results(leaves)
+        if checks:
+            check_parts(out, variant.program.request.name)
         return out[0] if leaf else out_tree.unflatten(out)
 
     return call

@@ -162,6 +162,12 @@ def layout(
                 f"such arrays as arguments to the function. Got quire.Array: {_typed(c.aval)}"
             )
     if device is not None:
+        over = [n for n, p in zip(names, arguments) if type(p) is Placement and p.grid is not None]
+        if over:
+            raise ValueError(
+                f"{function} is compiled for {device} alone, and its argument {over[0]} is an array over several processes: "
+                "use in_shardings and out_shardings instead of device or backend"
+            )
         return Layout(device.base, own_device(device), None, arguments)
     # As in JAX, arrays that are read from outside do not decide where a program runs.
     held = [c._device if type(c) is Array else None for c in captured]

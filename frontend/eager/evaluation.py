@@ -21,7 +21,7 @@ from quire.ir.primitives.sharding import sharding_constraint_p
 from quire.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import current_source, where
 from quire.ir.tracing import hooks
-from quire.runtime.array import Array, device_view, from_view, host_value, own_device
+from quire.runtime.array import Array, device_view, from_box, from_view, holds_all, host_value, own_device
 from quire.runtime.devices import Device, first_cpu
 from quire.runtime.placements import mesh_of, placement_of
 
@@ -170,7 +170,7 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
                 if place is not None and place is not a._device:
                     check_devices(p.name, [f"argument {i}" for i in range(len(args))], args)
                 place = a._device
-                operands.append(host_value(a) if place.is_host else None)
+                operands.append(host_value(a) if place.is_host or place.base.is_host and holds_all(a) else None)
         else:
             aval = aval_of(a)
             avals.append(aval)
@@ -205,15 +205,20 @@ def _elsewhere(
         return [put_sharded(args[0], wanted.update(spec=spec) if UNCONSTRAINED in wanted.spec else wanted)]
     device: Device = place.base
     mesh = mesh_of(place)
-    if mesh is not None and (mesh.is_multi_process or p.name in _COMPILED and is_ranked(mesh)):
-        return programs.get_ranked(p, params, avals, _given(args, place), mesh)(args)
     evaluate, rules, rule_for = _reference()
+    # What all processes have whole each computes for itself.
+    whole = all(x is not None for x in operands) and p in rules and p.name not in _COMPILED
+    if mesh is not None and (mesh.is_multi_process and not whole or p.name in _COMPILED and is_ranked(mesh)):
+        return programs.get_ranked(p, params, avals, _given(args, place), mesh)(args)
     if not device.is_host or p not in rules or p.name in _COMPILED and not config.options.disable_jit:
         results = programs.get(p, params, avals, device)(args)
     else:
         found = evaluate(p, operands, params, p.infer(avals, params), rule_for(p, avals[0].dtype))
         results = [own(r, a, operands) for r, a in zip(found, p.infer(avals, params))]
-    for r, q in zip(results, _places(p, params, avals, _given(args, place), place)):
+    places = _places(p, params, avals, _given(args, place), place)
+    if mesh is not None and mesh.is_multi_process:
+        return [from_box(host_value(r)[q.box(r.aval.shape)], r.aval, q) for r, q in zip(results, places)]
+    for r, q in zip(results, places):
         r._device, r._signature = q, (r.aval, q)
     return results
 

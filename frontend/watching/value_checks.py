@@ -19,7 +19,8 @@ from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var, all_eqns, map_n
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls
 from quire.ir.source import current_source, where
-from quire.runtime.array import Array, host_value
+from quire.runtime.array import Array, holds_all, host_value, local_value
+from quire.runtime.processes.current import process
 
 Host = np.ndarray[Any, Any]
 
@@ -47,6 +48,9 @@ def _kind(value: Host, bad: Host) -> str:
 def check_eager(p: Primitive, operands: Sequence[Any], params: Params, results: Sequence[Any]) -> None:
     """Raise FloatingPointError if an operation that was evaluated at once gave a bad value."""
     options = config.options
+    if any(type(r) is Array and not holds_all(r) for r in (*operands, *results)):
+        check_parts(results, p.name, where(current_source(2)))
+        return
     for result in results:
         bad = bad_elements(result, options)
         if bad is None:
@@ -62,6 +66,21 @@ def check_eager(p: Primitive, operands: Sequence[Any], params: Params, results: 
             f"invalid value ({_kind(value, bad)}) encountered in {p.name}{where(current_source(2))}: "
             f"{_element(p.name, arrays, value, bad)}"
         )
+
+
+def check_parts(results: Sequence[Any], name: str, at: str = "") -> None:
+    """Raise FloatingPointError if what this process holds of some result is bad; the other processes' parts are theirs."""
+    for result in results:
+        if type(result) is not Array:
+            continue
+        value = local_value(result)
+        bad = bad_elements(value, config.options)
+        if bad is not None:
+            index = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise FloatingPointError(
+                f"invalid value ({_kind(value, bad)}) returned by {name}{at} on process {process().rank}, at index {index} of the "
+                f"part {value.dtype}{list(value.shape)} that it holds; run the program in one process to learn the line"
+            )
 
 
 # -- compiled programs ------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from quire.ir.axes import axis_sizes, named_axis
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import collectives as co
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import trace_flat
@@ -36,11 +37,16 @@ def _batched(axis: Axis, x: Value, d: Dim, f: Callable[[Value], Value]) -> tuple
     return outs[0], dims[0]
 
 
-def _in_groups(axis: Axis, x: Value, d: Dim, groups: Any, f: Callable[[Value], Value]) -> tuple[Value, Dim]:
-    """A collective within groups of lanes: over the lanes of a group, for each group.
+def _in_groups(
+    axis: Axis, x: Value, d: Dim, groups: Any, f: Callable[[Value], Value], names: Sequence[Any] = ()
+) -> tuple[Value, Dim]:
+    """A collective within groups of lanes: over the lanes of a group, for each group; `f` is one over the batched axis.
 
-    Groups of different sizes are taken one by one; then all must give results of one shape.
+    Groups of different sizes are taken one by one; then all must give results of one shape. With several `names`, which
+    count as one axis, all slices are gathered, and each takes its own.
     """
+    if len(names) > 1:
+        return _through_all(axis, x, d, names, groups, f), 0
     rows = [i for g in groups for i in g]
     if sorted(rows) != list(range(axis.size)):
         raise ValueError(f"axis_index_groups must hold each index below {axis.size} once, got {groups}")
@@ -81,6 +87,26 @@ def _in_groups(axis: Axis, x: Value, d: Dim, groups: Any, f: Callable[[Value], V
     return _take_rows(out, np.argsort(rows)), 0
 
 
+def _through_all(axis: Axis, x: Value, d: Dim, names: Sequence[Any], groups: Any, f: Callable[[Value], Value]) -> Value:
+    """The lanes' results of a collective in groups over several axes, of which the batched one is one."""
+    known = axis_sizes()
+    sizes = [axis.size if a == axis.name else known[a] for a in names]
+    place, total = names.index(axis.name), math.prod(sizes)
+    others = [i for i in range(len(names)) if i != place]
+    x = to_front(x, d, axis.size)
+    for i in reversed(others):  # [others in order, batch, ...]
+        x = co.all_gather_p.bind(x, axis_name=names[i], all_gather_dimension=0, axis_size=sizes[i], tiled=False)
+    x = move_dim(x, len(others), place)
+    x = st.reshape(x, (total, *aval_of(x).shape[len(names) :]))
+    x = _in_groups(Axis(total, axis.name), x, 0, groups, f)[0]
+    x = move_dim(st.reshape(x, (*sizes, *aval_of(x).shape[1:])), place, len(others))
+    for i in others:
+        rest = aval_of(x).shape[1:]
+        index = co.axis_index_p.bind(axis_name=names[i])
+        x = st.reshape(ix.dynamic_slice(x, [index, *[np.int32(0)] * len(rest)], (1, *rest)), rest)
+    return x
+
+
 def _reduction(
     p: Primitive, reduce: Callable[[Value, Sequence[int]], Value], unbatched: Callable[[Value, int], Value]
 ) -> None:
@@ -93,7 +119,7 @@ def _reduction(
             params: dict[str, Any] = {} if axis_index_groups is None else {"axis_index_groups": axis_index_groups}
             return p.bind(x, axes=axes, **params), d
         if axis_index_groups is not None:
-            return _in_groups(axis, x, d, axis_index_groups, lambda y: p.bind(y, axes=axes))
+            return _in_groups(axis, x, d, axis_index_groups, lambda y: p.bind(y, axes=(axis.name,)), axes)
         rest = tuple(a for a in axes if a != axis.name)
         out = unbatched(x, axis.size) if d is None else reduce(x, (d,))
         return (p.bind(out, axes=rest) if rest else out), None
@@ -280,7 +306,7 @@ def all_gather(
     if axis_index_groups is not None:
         return _in_groups(
             axis, x, d, axis_index_groups,
-            lambda y: co.all_gather_p.bind(y, axis_name=axis_name, all_gather_dimension=k, **params),
+            lambda y: co.all_gather_p.bind(y, axis_name=axis.name, all_gather_dimension=k, **params), names,
         )  # fmt: skip
     if len(names) > 1:
         sizes = _sizes(axis, names, axis_size)
@@ -318,7 +344,7 @@ def reduce_scatter(
     if axis_index_groups is not None:
         return _in_groups(
             axis, x, d, axis_index_groups,
-            lambda y: co.reduce_scatter_p.bind(y, axis_name=axis_name, scatter_dimension=k, **params),
+            lambda y: co.reduce_scatter_p.bind(y, axis_name=axis.name, scatter_dimension=k, **params), names,
         )  # fmt: skip
     if len(names) > 1:
         sizes = _sizes(axis, names, axis_size)
@@ -358,8 +384,9 @@ def all_to_all(
         return _in_groups(
             axis, x, d, axis_index_groups,
             lambda y: co.all_to_all_p.bind(
-                y, axis_name=axis_name, split_axis=split_axis, concat_axis=concat_axis, axis_size=axis_size
+                y, axis_name=axis.name, split_axis=split_axis, concat_axis=concat_axis, axis_size=axis_size
             ),
+            names,
         )  # fmt: skip
     if len(names) > 1:
         return _batched(

@@ -16,7 +16,7 @@ from quire.ir.tracing import trace_flat
 from ..emulate_spmd import without_varying
 from .emission import Emitter, Held, Run, Value
 from .propagation import Body, called
-from .specs import Spec, from_partition_spec, local_shape, replicated
+from .specs import Spec, from_partition_spec, local_shape, parts, replicated
 
 
 def _local(aval: ShapedArray, spec: Spec, run: Run) -> ShapedArray:
@@ -133,7 +133,13 @@ def _shard_map(run: Run, eqn: Eqn) -> None:
         args.append((x, replicated(a.aval.ndim)))
     outs = run.emitter.run(Body(without_varying(p["jaxpr"].jaxpr), sizes), args)
     specs = [from_partition_spec(s, v.aval.ndim) for s, v in zip(p["out_specs"], eqn.outputs, strict=True)]
-    _give(run, eqn, [(x, s) for (x, _), s in zip(outs, specs, strict=True)])
+    found: list[Held] = []
+    for (x, inner), spec, v in zip(outs, specs, p["jaxpr"].jaxpr.outvars, strict=True):
+        # Along axes that are not manual the partitioner may have divided the device's part further.
+        if any(n % parts(axes, sizes) for n, axes in zip(v.aval.shape, inner)):
+            x, inner = run.emitter.moved((x, inner), v.aval, replicated(v.aval.ndim), "result of shard_map"), spec[:0]
+        found.append((x, tuple((*m, *(inner[d] if inner else ())) for d, m in enumerate(spec))))
+    _give(run, eqn, found)
 
 
 NESTED: dict[str, Callable[[Run, Eqn], Any]] = {

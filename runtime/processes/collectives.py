@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from quire.backends.collective_call import CollectiveCall
 
 from .communicator import Communicator
 from .current import communicator
+from .waiting import Waiting
 
 Host = np.ndarray[Any, Any]
 
@@ -69,7 +71,16 @@ def implementation(call: CollectiveCall) -> Callable[..., None]:
         "sum": reduce, "max": reduce, "min": reduce, "all_gather": all_gather, "all_to_all": all_to_all,
         "reduce_scatter": reduce_scatter, "broadcast": broadcast, "permute": permute, "axis_index": axis_index,
     }  # fmt: skip
-    return kinds[call.kind]
+    run = kinds[call.kind]
+
+    def watched(*arrays: Host) -> None:
+        Waiting.what, Waiting.since = call.kind, monotonic()
+        try:
+            run(*arrays)
+        finally:
+            Waiting.since = 0.0
+
+    return run if call.kind == "axis_index" else watched
 
 
 __all__ = ["implementation"]

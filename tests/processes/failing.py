@@ -9,6 +9,7 @@ import sys
 import numpy as np
 
 import quire
+from quire.runtime.processes import waiting
 from quire.sharding import Mesh, NamedSharding
 from quire.sharding import PartitionSpec as P
 
@@ -27,7 +28,11 @@ def main(how: str) -> None:
         quire.shard_map(lambda a: quire.lax.psum(a.sum(), "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
     )
     total(x)
-    if how == "within":
+    if how == "exits":
+        waiting.watch(quire.process_index(), 1.0)
+        if quire.process_index() == 1:
+            sys.exit(3)
+    elif how == "within":
         within = quire.shard_map(
             lambda a: quire.lax.psum(quire.pure_callback(host, a, a, vmap_method="sequential"), "x"),
             mesh=mesh, in_specs=P("x"), out_specs=P(),

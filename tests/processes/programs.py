@@ -156,6 +156,58 @@ def nans(mesh: Mesh) -> Any:
     return mapped(mesh, P("x"), P())(lambda v: lax.pmax(v, "x"))(a), a.reshape(2, 4, 4).max(0)
 
 
+def groups(mesh: Mesh) -> Any:
+    line = Mesh(mesh.devices.reshape(4), "z")
+
+    @mapped(line, P("z"), (P("z"),) * 3, check_vma=False)
+    def f(a):
+        pairs = [[3, 0], [1, 2]]
+        return (
+            lax.psum(a, "z", axis_index_groups=pairs),
+            lax.all_gather(a, "z", axis_index_groups=pairs, tiled=True)[:2],
+            lax.pbroadcast(a, "z", 2) if hasattr(lax, "pbroadcast") else a,
+        )
+
+    b = X.reshape(4, 2, 4)
+    other = np.concatenate
+    source = b[2] if hasattr(lax, "pbroadcast") else None
+    return f(X), (
+        other([b[0] + b[3], b[1] + b[2], b[1] + b[2], b[0] + b[3]]), other([b[3], b[1], b[1], b[3]]),
+        X if source is None else other([source] * 4),
+    )  # fmt: skip
+
+
+def partial(mesh: Mesh) -> Any:
+    """One axis is the function's, the other one the partitioner's."""
+
+    def f(a):
+        return lax.with_sharding_constraint(a * lax.psum(a.sum(), "x"), P(None, "y"))
+
+    g = quire.jit(quire.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"}))
+    return g(quire.device_put(X, NamedSharding(mesh, P("x", "y")))), X * X.sum()
+
+
+def transposed_loop(mesh: Mesh) -> Any:
+    """The derivative of a loop whose turns ask where the device is."""
+
+    def local(a):
+        def turn(c, x):
+            return qnp.sin(c + x) * (lax.axis_index("x") + 1), c.sum()
+
+        c, sums = lax.scan(turn, a, qnp.arange(3.0))
+        return lax.psum(c.sum() + sums.sum(), "x")
+
+    def whole(a):
+        c, total, scale = a, 0.0, np.repeat([1.0, 2.0], 4).astype(np.float32)[:, None]
+        for x in range(3):
+            total = total + c.sum()
+            c = qnp.sin(c + x) * scale
+        return c.sum() + total
+
+    f = quire.shard_map(local, mesh=mesh, in_specs=P("x"), out_specs=P())
+    return quire.jit(quire.value_and_grad(f))(X), quire.jit(quire.value_and_grad(whole))(X)
+
+
 def random_bits(mesh: Mesh) -> Any:
     f = quire.jit(
         lambda: quire.random.normal(quire.random.key(3), (8, 4)), out_shardings=NamedSharding(mesh, P("x", "y"))
@@ -180,6 +232,6 @@ def donated(mesh: Mesh) -> Any:
 
 
 PROGRAMS: tuple[Program, ...] = (
-    reductions, gathers, permutations, scatters, indices, loops, automatic, moved, eager, dtypes, nans, random_bits, made,
+    reductions, gathers, permutations, scatters, indices, loops, automatic, moved, eager, dtypes, nans, groups, partial, transposed_loop, random_bits, made,
     donated,
 )  # fmt: skip

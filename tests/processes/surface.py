@@ -185,6 +185,18 @@ def different_programs(mesh: Mesh) -> None:
 
 
 @case
+def what_all_have(mesh: Mesh) -> None:
+    """Operations on arrays that every process has whole are each process' own: one may do them alone."""
+    total = quire.jit(lambda a: a.sum(), out_shardings=on(mesh))(quire.device_put(EIGHT, on(mesh, "x")))
+    if quire.process_index() == 0:
+        half = total / 2 + 1
+        assert float(half) == 15 and half.is_fully_replicated and half.sharding.mesh == mesh
+        assert f"{qnp.sqrt(total + 8):.1f}" == "6.0"
+    y = quire.device_put(EIGHT, on(mesh))
+    assert (y * 2)[3].item() == 6 and qnp.stack([y, y]).shape == (2, 8) and (y + 1).sharding == on(mesh)
+
+
+@case
 def compiled(mesh: Mesh) -> None:
     x = quire.device_put(EIGHT, on(mesh, "x"))
     f = quire.jit(lambda a, b: {"s": a.sum() * b, "a": a + b}, out_shardings={"s": None, "a": on(mesh, "x")})
@@ -217,6 +229,28 @@ def parallel_map(mesh: Mesh) -> None:
     assert mean.shape == (2,)
     with raises(ValueError, "a process gives as many slices as it has devices, 2"):
         quire.pmap(lambda v: v)(EIGHT)
+
+
+@case
+def checks(mesh: Mesh) -> None:
+    here = quire.process_index()
+    x = quire.device_put(EIGHT, on(mesh, "x"))
+    with quire.debug_nans(True):
+        for f in (quire.jit(lambda a: qnp.log(a - 1)), lambda a: qnp.log(a - 1)):
+            if here:
+                assert f(x).shape == (8,)
+            else:
+                with raises(FloatingPointError, "on process 0, at index (0,) of the part float32[4] that it holds"):
+                    f(x)
+    with quire.config.override(check=True):
+        assert float(quire.jit(lambda a: a.sum() * 3)(x)) == 84
+    with raises(ValueError, "is compiled for CpuDevice(id="):
+        quire.jit(lambda a: a, device=quire.local_devices()[0])(x)
+    keys = quire.device_put(quire.random.split(quire.random.key(0), 4), on(mesh, "x"))
+    assert repr(keys) == "Array(shape=(4,), dtype=key<fry>)"
+    one = quire.jit(quire.vmap(lambda k: quire.random.normal(k, (2,))))
+    whole = one(quire.random.split(quire.random.key(0), 4))
+    np.testing.assert_allclose(mh.process_allgather(one(keys), tiled=True), np.asarray(whole), rtol=1e-6)
 
 
 @case

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -15,7 +17,7 @@ from quire.runtime.processes.threads import run_ranks
 from quire.sharding import Mesh
 from quire.sharding import PartitionSpec as P
 
-from .test_programs import launch
+from .test_programs import ROOT, launch, mpiexec
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,18 @@ def test_a_process_that_ends_ends_all(how, error):
     if error:
         assert run.stderr.index("process 1 of 2 failed:") < run.stderr.index("Traceback") < run.stderr.index(error)
         assert run.stderr.count("Traceback") == 1
+
+
+def test_a_process_that_exits_leaves_the_others_waiting_with_a_word():
+    command = [mpiexec(), "-n", "2", sys.executable, "-m", "tests.processes.failing", "exits"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        said = next((line for line in run.stderr if "has waited" in line), "")
+        run.terminate()
+        run.stderr.read()
+    assert said.startswith(
+        "process 0 has waited 1 s for the others in a collective of a program (sum): one of them may have"
+    )
 
 
 def test_the_first_error_of_a_thread_is_the_user_s():

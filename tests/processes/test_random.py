@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import quire
+from quire import lax
 from quire.backends.reference.ranks import eval_ranks
 from quire.ir.config import config
 from quire.ir.ranks import RankGrid, rank_grid
@@ -74,7 +75,7 @@ def test_permutations_between_lanes_of_ranks() -> None:
         spec = P("x", "y")
 
         def f(a: Any, axes: Any = axes, pairs: Any = pairs) -> Any:
-            return quire.lax.ppermute(a, axes, pairs)
+            return lax.ppermute(a, axes, pairs)
 
         closed = quire.make_jaxpr(quire.shard_map(f, mesh=MESH, in_specs=spec, out_specs=spec))(
             np.ones((8, 4), np.float32)
@@ -86,6 +87,47 @@ def test_permutations_between_lanes_of_ranks() -> None:
         of_ranks = P(*(grid.axis(a) for a in ("x", "y")))
         (got,) = eval_ranks(boxed_program(device, grid, [spec], [spec]), ranks, [of_ranks], [of_ranks], [a])
         np.testing.assert_array_equal(got, want, err_msg=f"{grid} {axes} {pairs}")
+
+
+COLLECTIVES: dict[str, Any] = {
+    "psum": lambda a, axes, n, k, g: lax.psum(a, axes, **g),
+    "pmax": lambda a, axes, n, k, g: lax.pmax(a, axes, **g),
+    "gather": lambda a, axes, n, k, g: lax.all_gather(a, axes, axis=k, **g).sum(0),
+    "gather tiled": lambda a, axes, n, k, g: lax.all_gather(a, axes, axis=k, tiled=True, **g)[:8, :8],
+    "scatter": lambda a, axes, n, k, g: lax.psum_scatter(a[:n], axes, **g)[None],
+    "scatter tiled": lambda a, axes, n, k, g: lax.psum_scatter(a, axes, scatter_dimension=k, tiled=True, **g),
+    "exchange": lambda a, axes, n, k, g: lax.all_to_all(a[:n], axes, 0, k, **g),
+    "exchange tiled": lambda a, axes, n, k, g: lax.all_to_all(a, axes, k, 1 - k, tiled=True, **g),
+    "index": lambda a, axes, n, k, g: a + lax.axis_index(axes),
+}
+
+
+def test_collectives_between_lanes_of_ranks() -> None:
+    """Every collective, in groups too, along axes of which ranks have several devices."""
+    spec = P("x", "y")
+    for seed in range(120):
+        rng = random.Random(seed)
+        grid = random_grid(rng)
+        axes: Any = rng.choice(["x", "y", ("x", "y"), ("y", "x")])
+        n = int(np.prod([MESH.shape[a] for a in axes]))
+        groups: dict[str, Any] = {}
+        if isinstance(axes, str) and rng.random() < 0.5:
+            order = rng.sample(range(n), n)
+            n = rng.choice([k for k in (1, 2, n) if len(order) % k == 0])
+            groups["axis_index_groups"] = [order[i : i + n] for i in range(0, len(order), n)]
+        name, k = rng.choice(list(COLLECTIVES)), rng.randrange(2)
+
+        def f(a: Any, args: Any = (axes, n, k, groups), g: Any = COLLECTIVES[name]) -> Any:
+            return g(a, *args)
+
+        mapped = quire.shard_map(f, mesh=MESH, in_specs=spec, out_specs=spec, check_vma=False)
+        a = np.random.default_rng(seed).integers(-9, 9, size=(32, 16)).astype(np.float32)
+        device = partition(quire.make_jaxpr(mapped)(a), MESH, [spec], [spec]).jaxpr
+        (want,) = eval_ranks(device, MESH, [spec], [spec], [a])
+        ranks = AbstractMesh(grid.sizes, tuple(grid.axis(a) for a in grid.names))
+        of_ranks = P(*(grid.axis(a) for a in ("x", "y")))
+        (got,) = eval_ranks(boxed_program(device, grid, [spec], [spec]), ranks, [of_ranks], [of_ranks], [a])
+        np.testing.assert_array_equal(got, want, err_msg=f"{name} {grid} {axes} {groups}")
 
 
 @pytest.mark.parametrize("spmd", [None, "threads", "threads:2"])
