@@ -432,7 +432,12 @@ def reduce_window(
     base_dilation: Sequence[int],
     window_dilation: Sequence[int],
 ) -> list[Value]:
-    """Reduce each window of some operands together; `body` gets the accumulators, then the elements, as scalars."""
+    """Reduce each window of some operands together; `body` gets the accumulators, then the elements, as scalars.
+
+    What is padded is stored first where it is a slice with strides: of two elements IREE has no code for the two in one.
+    """
+    if any(n for pair in padding for n in pair):
+        operands = [optimization_barrier(x)[0] if origins.takes_strides(x) else x for x in operands]
     shape = shape_of(operands[0])
     cut = single_windows(shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
     if cut is not None:
@@ -573,6 +578,9 @@ VIEWS = frozenset(
 def base_of(x: Any, moved: bool = False) -> Any:
     """The value whose memory x is a view of; with `moved`, whose elements it is, in whatever order."""
     while isinstance(x.owner, mlir.Operation | mlir.OpView):
+        if (same := origins.passed_on(x)) is not None:
+            x = same
+            continue
         if not (x.owner.name in VIEWS or _only_expands(x) or (moved and x.owner.name == "stablehlo.transpose")):
             break
         x = x.owner.operands[0]

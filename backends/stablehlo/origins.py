@@ -107,12 +107,14 @@ _SAME_ELEMENTS = frozenset(
 
 def is_padded(x: Value, inside: bool) -> bool:
     """Whether x is the result of a pad, with padding between elements if `inside`, or otherwise of an update of a part."""
-    made = _maker(x)
-    if made is None or made.name not in ("stablehlo.pad", "stablehlo.dynamic_update_slice"):
-        return False
-    if made.name == "stablehlo.dynamic_update_slice":
-        return not inside
-    return not inside or any(mlir.DenseI64ArrayAttr(made.attributes["interior_padding"]))
+    for made in _makers(x):
+        if made.name == "stablehlo.dynamic_update_slice" and not inside:
+            return True
+        if made.name == "stablehlo.pad" and (
+            not inside or any(mlir.DenseI64ArrayAttr(made.attributes["interior_padding"]))
+        ):
+            return True
+    return False
 
 
 def is_pooled(x: Value) -> bool:
@@ -120,15 +122,34 @@ def is_pooled(x: Value) -> bool:
 
     Where the initial value of its sums is another operation's too, IREE finds no code for one that writes into a larger array.
     """
-    made = _maker(x)
-    return made is not None and made.name == "stablehlo.reduce_window"
+    return any(made.name == "stablehlo.reduce_window" for made in _makers(x))
 
 
-def _maker(x: Value) -> Any:
-    """The operation that makes the elements of x; None for an argument of a block."""
-    while not isinstance(x.owner, mlir.Block) and x.owner.name in _SAME_ELEMENTS:
-        x = x.owner.operands[0]
-    return None if isinstance(x.owner, mlir.Block) else x.owner
+def _makers(x: Value) -> Iterator[Any]:
+    """The operations that make the elements of x, or may: also in branches and loops, and where they are given to those."""
+    pending, seen = [x], set[Any]()
+    while pending and len(seen) < _MOST:
+        x = pending.pop()
+        if x in seen or isinstance(x.owner, mlir.Block):
+            continue
+        seen.add(x)
+        if x.owner.name in _SAME_ELEMENTS:
+            pending.extend(x.owner.operands)
+        elif x.owner.name in _CONTROL:
+            pending.extend(_given(x))
+        else:
+            yield x.owner
+
+
+def passed_on(x: Value) -> Value | None:
+    """The value that x is, if x is a result of branches which all give that value, or of a loop that does not change it.
+
+    IREE leaves such branches and loops out, and the reader then reads the value itself.
+    """
+    if isinstance(x.owner, mlir.Block) or x.owner.name not in _CONTROL:
+        return None
+    first, *others = _given(x)
+    return first if all(v == first for v in others) else None
 
 
 def takes_strides(x: Value) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
-from quire.ir.jaxpr import Eqn, Literal
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from quire.ir.primitive import PRIMITIVES
 from quire.ir.primitives import control_flow, reductions, structural
 from quire.ir.primitives import elementwise as ew
@@ -188,6 +188,33 @@ def cond_with_a_constant_index(r: Rewriter, e: Eqn) -> Rewrite:
         for v in eqn.outputs:
             r.producers[v] = eqn
     return results
+
+
+@rule(control_flow.cond_p)
+def cond_whose_branches_agree(r: Rewriter, e: Eqn) -> Rewrite:
+    """A result that all branches take from one operand is that operand."""
+    branches: tuple[ClosedJaxpr, ...] = e.params["branches"]
+    agreed: list[Atom | None] = []
+    for k, out in enumerate(e.outputs):
+        given = {
+            e.inputs[1 + b.jaxpr.invars.index(v)] if isinstance(v, Var) and v in b.jaxpr.invars else None
+            for b in branches
+            for v in (b.jaxpr.outvars[k],)
+        }
+        (same,) = given if len(given) == 1 else (None,)
+        agreed.append(same if same is not None and same.aval is out.aval else None)
+    if all(a is None for a in agreed) or (e.effects and None not in agreed):
+        return None
+    if None not in agreed:
+        return [a for a in agreed if a is not None]
+    left = [k for k, a in enumerate(agreed) if a is None]
+    narrow = tuple(
+        ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, [j.outvars[k] for k in left]), b.consts)
+        for b in branches
+        for j in (b.jaxpr,)
+    )
+    rest = iter(r.emit_all(e.primitive, e.inputs, {**e.params, "branches": narrow}))
+    return [next(rest) if a is None else a for a in agreed]
 
 
 # -- sums and extremes of counting numbers ----------------------------------------------------------------------------

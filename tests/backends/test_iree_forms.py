@@ -689,3 +689,46 @@ def test_what_is_taken_of_expanded_slices():
     a = array(np.float64, 3, 5)
     with config.override(enable_x64=True):
         check([Case("batched", leaves(quire.vmap(f)), (a,)), Case("alone", leaves(f), (a[0],))])
+
+
+def test_padded_windows_of_slices_with_strides():
+    """Two elements with one between them, and a padded window over them: IREE has no code (fuzz seed 8004305)."""
+    x = np.linspace(-1, 1, 31, dtype=np.float32)
+
+    def windows(x: Any, n: int, pads: str) -> Any:
+        return [lax.reduce_window(x[6 : 6 + 2 * n : 2] * s, np.float32(0), lax.add, (2,), (1,), pads) for s in (1, 2)]
+
+    def best(x: Any) -> Any:
+        return lax.reduce_window(x[6:9:2], np.float32(-np.inf), lax.max, (2,), (1,), "SAME")
+
+    check(
+        [
+            *(Case(f"{n} {p}", leaves(lambda x, n=n, p=p: windows(x, n, p)), [x]) for n in (2, 3) for p in ("SAME", "VALID")),
+            Case("largest", lambda x: quire.value_and_grad(lambda x: qnp.sum(best(x) ** 2))(x)[1], [x]),
+        ]
+    )  # fmt: skip
+
+
+def test_pads_of_what_branches_and_loops_pass_on():
+    """IREE leaves out what passes a value on, and then makes one pad of two (fuzz seed 8004009)."""
+    x = np.arange(1, 8, dtype=np.float32)
+
+    def spread(x: Any) -> Any:
+        return lax.pad(x, np.float32(0), ((2, 1, 2),))
+
+    def branch(x: Any) -> Any:
+        y = spread(x)
+        return qnp.pad(lax.cond(qnp.sum(x) > 1, lambda v: v, lambda v: y, y), 2)
+
+    def loop(x: Any) -> Any:
+        y, n = lax.while_loop(lambda c: c[1] < qnp.sum(x), lambda c: (c[0], c[1] + 7.0), (spread(x), 0.0))
+        return qnp.pad(y, 2), n
+
+    def both(x: Any) -> Any:
+        y, z = lax.cond(qnp.sum(x) > 1, lambda v, w: (v, w * 2), lambda v, w: (v, w - 1), spread(x), x[::2])
+        return qnp.pad(y, 2), qnp.pad(z, 1)
+
+    def either(x: Any) -> Any:
+        return qnp.pad(lax.cond(qnp.sum(x) > 1, lambda v: spread(v), lambda v: spread(v * 2), x), 2)
+
+    check([Case(f.__name__, leaves(f), [x]) for f in (branch, loop, both, either)])
