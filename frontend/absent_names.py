@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 _NARROW = "quire has no integers of fewer than 8 bits and no floats of fewer than 16"
-_MESH = "meshes and shardings are not there yet"
 _EXTEND = "quire's own extension points are quire.ir (primitives), quire.passes and quire.backends"
 _REFS = "arrays are immutable: use .at[], or a carry of scan and while_loop"
 
@@ -20,8 +19,9 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("nn", "get_scaled_dot_general_config", _NARROW),
     ("errors", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     ("dlpack", "to_dlpack", "arrays have __dlpack__: give one to the other library's from_dlpack"),
-    ("", "remove_size_one_mesh_axis_from_type auto_pcast", _MESH),
-    ("lax", "ragged_all_to_all* reduced_vary*", _MESH),
+    ("", "remove_size_one_mesh_axis_from_type auto_pcast", "a switch between two ways of which quire has one"),
+    ("lax", "ragged_all_to_all*", "parts that are exchanged have one size: pad them, and use all_to_all"),
+    ("lax", "reduced_vary*", "types say along which axes values vary, and not of which a sum is due"),
     ("", "host_count host_id host_ids", "older names: use process_count, process_index and process_indices"),
     ("", "copy_to_host_async", "arrays have it as a method"),
     ("lax", "psend precv", "a process that sends alone would wait for ever: use ppermute"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
 
 from quire.runtime import devices as _devices
@@ -25,7 +26,7 @@ def initialize(
 
     Everything is found out from the launcher; a process that none has started stays the only one. Afterwards
     `quire.devices()` gives the devices of all processes, as many of each as it had (QUIRE_NUM_CPU_DEVICES). An exception
-    that nobody catches in one process ends all of them.
+    that nobody catches in one process ends all of them, and so does the end of one for which another waits.
 
     Args:
         coordinator_address: as all others but the next two for programs written for JAX; MPI needs none of them.
@@ -59,7 +60,8 @@ def initialize(
     if world is None or size == 1:
         return
     mpi.end_all_on_errors()
-    waiting.watch(rank)
+    waiting.watch(world)
+    atexit.register(world.depart)
     count = _devices.local_device_total()
     current.set_process(world)
     _devices.set_processes(world.exchange(count, "distributed.initialize"))

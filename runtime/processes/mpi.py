@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .communicator import COMBINE, Communicator, Host, combined
+from .waiting import LATE, ended
 
 _LAUNCHED = ("PMI_SIZE", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
 """Variables that a launcher of MPI sets for its processes."""
@@ -45,7 +46,9 @@ def load() -> Any:
 def world() -> MpiCommunicator:
     """All processes of MPI. Raises RuntimeError as `load` does."""
     mpi = load()
-    return MpiCommunicator(mpi, mpi.COMM_WORLD.Dup(), tuple(range(mpi.COMM_WORLD.Get_size())))
+    found = MpiCommunicator(mpi, mpi.COMM_WORLD.Dup(), tuple(range(mpi.COMM_WORLD.Get_size())))
+    found.departures = mpi.COMM_WORLD.Dup()
+    return found
 
 
 class MpiCommunicator(Communicator):
@@ -61,6 +64,8 @@ class MpiCommunicator(Communicator):
         self.ranks = ranks
         self._groups: dict[tuple[int, ...], Communicator] = {}
         self._control: Any = None
+        self.departures: Any = None
+        """Of all processes: through it each tells the others that it ends."""
 
     def reduce(self, op: str, x: Host, out: Host) -> None:
         native = _native_operation(self.mpi, op, x.dtype)
@@ -125,7 +130,9 @@ class MpiCommunicator(Communicator):
                     "they are in another program: all processes must call the same functions in the same order\n"
                 )
                 sys.stderr.flush()
-            time.sleep(0 if waited < 2e-3 else 1e-3)
+            if waited > LATE and (gone := self.departed()) is not None:
+                self.abort(ended(gone, self.ranks[self.rank], what))
+            time.sleep(0 if waited < 2e-3 else 1e-3 if waited < LATE else 0.05)
 
     def group(self, members: Sequence[int]) -> Communicator:
         key = tuple(members)
@@ -138,10 +145,26 @@ class MpiCommunicator(Communicator):
             found = self._groups[key] = MpiCommunicator(self.mpi, handle, tuple(self.ranks[m] for m in key))
         return found
 
+    def depart(self) -> None:
+        """Tell the others that this process ends, which those that wait for it, or will, would not find out."""
+        for other in range(self.size):
+            if other != self.rank:
+                # Small enough to be on its way at once; nobody need receive it.
+                self.departures.Isend(np.empty(0, np.uint8), other).Free()
+
+    def departed(self) -> int | None:
+        """A process that has ended; None where none has, or where MPI lets only one thread ask."""
+        if self.departures is None or self.mpi.Query_thread() != self.mpi.THREAD_MULTIPLE:
+            return None
+        status = self.mpi.Status()
+        found = self.departures.Iprobe(self.mpi.ANY_SOURCE, self.mpi.ANY_TAG, status)
+        return status.Get_source() if found else None
+
     def abort(self, message: str) -> None:
         sys.stderr.write(f"{message}\n")
         sys.stderr.flush()
         sys.stdout.flush()
+        time.sleep(0.2)  # the launcher drops what it has not read when all end
         self.mpi.COMM_WORLD.Abort(1)
 
 

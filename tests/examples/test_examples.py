@@ -6,6 +6,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quire.ir.config import config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,10 +28,16 @@ def test_digits_kmeans():
 
 def test_the_tour_of_the_readme(capsys):
     text = (ROOT / "README.md").read_text()
-    (tour,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(compile(tour, "README.md", "exec"), {})
+    tour, devices = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(tour, "README.md", "exec"), names)
     printed = capsys.readouterr().out
     assert "{ lambda" in printed and "predict: 1 variants" in printed
+    value, x = names["value"], np.asarray(names["x"])
+    with config.override(num_cpu_devices=4):
+        exec(compile(devices, "README.md", "exec"), names)
+        np.testing.assert_allclose(names["value"], value, rtol=1e-6)
+        np.testing.assert_allclose(names["column_sums"](names["x"]), x.sum(0), rtol=1e-6)
 
 
 def test_the_readme_begins_with_the_two_commands():

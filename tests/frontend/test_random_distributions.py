@@ -355,7 +355,7 @@ def test_names_and_signatures_are_those_of_jax() -> None:
         (lambda: qr.multinomial(KEY, 3, 0.5), "multinomial: p must be at least 1-dimensional"),
         (lambda: qr.multinomial(KEY, 3, np.ones(3), shape=(2,)), r"multinomial: n f32\[\] and p f32\[3\] do not fit the shape"),
         (lambda: qr.normal(KEY, dtype=int), "normal: dtype int32 must be a float or complex dtype"),
-        (lambda: qr.normal(KEY, out_sharding="x"), "normal: out_sharding is not supported"),
+        (lambda: qr.normal(KEY, out_sharding="x"), "normal: out_sharding: expected a sharding"),
     ],
 )  # fmt: skip
 def test_errors(f: Callable[[], Any], message: str) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 import numpy as np
 
 import quire
 from quire.runtime.processes import waiting
+from quire.runtime.processes.current import process
 from quire.sharding import Mesh, NamedSharding
 from quire.sharding import PartitionSpec as P
 
@@ -28,10 +30,16 @@ def main(how: str) -> None:
         quire.shard_map(lambda a: quire.lax.psum(a.sum(), "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
     )
     total(x)
-    if how == "exits":
-        waiting.watch(quire.process_index(), 1.0)
+    if how in ("exits", "exits before"):
         if quire.process_index() == 1:
             sys.exit(3)
+        if how == "exits before":
+            total(x[:4])  # a program that process 1 never asks for
+    elif how == "is late":
+        waiting.watch(process(), 1.0)
+        time.sleep(4.0 * quire.process_index())
+        print(float(total(x)), flush=True)
+        return
     elif how == "within":
         within = quire.shard_map(
             lambda a: quire.lax.psum(quire.pure_callback(host, a, a, vmap_method="sequential"), "x"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -17,7 +15,7 @@ from quire.runtime.processes.threads import run_ranks
 from quire.sharding import Mesh
 from quire.sharding import PartitionSpec as P
 
-from .test_programs import ROOT, launch, mpiexec
+from .test_programs import launch
 
 
 @pytest.mark.parametrize(
@@ -37,15 +35,23 @@ def test_a_process_that_ends_ends_all(how, error):
         assert run.stderr.count("Traceback") == 1
 
 
-def test_a_process_that_exits_leaves_the_others_waiting_with_a_word():
-    command = [mpiexec(), "-n", "2", sys.executable, "-m", "tests.processes.failing", "exits"]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as run:
-        assert run.stderr is not None
-        said = next((line for line in run.stderr if "has waited" in line), "")
-        run.terminate()
-        run.stderr.read()
-    assert said.startswith(
-        "process 0 has waited 1 s for the others in a collective of a program (sum): one of them may have"
+@pytest.mark.parametrize(
+    ("how", "where"),
+    [("exits", "a collective of a program (sum)"), ("exits before", "the first call of ")],
+)
+def test_a_process_that_is_waited_for_and_has_ended_ends_all(how, where):
+    start = time.monotonic()
+    run = launch(2, "-m", "tests.processes.failing", how, timeout=60)
+    assert run.returncode != 0 and time.monotonic() - start < 40
+    assert f"process 1 has ended (sys.exit, or its last line) while process 0 waits for it at {where}" in run.stderr
+
+
+def test_a_process_that_is_late_is_waited_for_with_a_word():
+    run = launch(2, "-m", "tests.processes.failing", "is late", timeout=60)
+    assert run.returncode == 0 and run.stdout.count("28.0") == 2
+    assert (
+        "process 0 has waited 1 s for the others in a collective of a program (sum): one of them may be busy"
+        in run.stderr
     )
 
 
