@@ -172,13 +172,14 @@ def layout(
     # As in JAX, arrays that are read from outside do not decide where a program runs.
     held = [c._device if type(c) is Array else None for c in captured]
     inner = [placement_of(NamedSharding(m, PartitionSpec())) for m in constrained_meshes(jaxpr)]
-    given: list[Any] = [(f"argument {n} of {function}", None, p) for n, p in zip(names, arguments)]
-    for i, v in enumerate(jaxpr.invars[len(captured) :]):
-        given[i] = (given[i][0], v.aval, given[i][2])
-    given += [("the mesh of a sharding_constraint or shard_map inside jit", None, p) for p in inner]
-    given += [("explicit output sharding", None, p) for p in asked]
-    check_together(given)
-    fixed = [p for _, _, p in given if p is not None]
+    fixed = [p for p in (*arguments, *inner, *asked) if p is not None]
+    if fixed:
+        own_avals = [v.aval for v in jaxpr.invars[len(captured) :]]
+        check_together([
+            *((f"argument {n} of {function}", a, p) for n, a, p in zip(names, own_avals, arguments)),
+            *(("the mesh of a sharding_constraint or shard_map inside jit", None, p) for p in inner),
+            *(("explicit output sharding", None, p) for p in asked),
+        ])  # fmt: skip
     mesh = mesh_among(fixed)
     if mesh is None and not fixed and isinstance(config.options.mesh, Mesh):
         mesh = config.options.mesh
