@@ -253,7 +253,7 @@ class Trace:
             raise
         effects: Effects = p.effects(params) if p.effects_rule is not None else NO_EFFECTS
         outputs = tuple([Var(a) for a in avals])
-        eqn = Eqn(p, inputs, outputs, params, effects, source or current_source(2))
+        eqn = Eqn(inputs, outputs, p, params, effects, source or current_source(2))
         if self.divisions is not None and hooks.divide is not None:
             try:
                 hooks.divide(self, eqn, True)
@@ -374,7 +374,7 @@ class Trace:
     def to_jaxpr(self, outputs: Sequence[Any]) -> Jaxpr:
         """The jaxpr recorded so far: captured values first, then the arguments, are its inputs."""
         outvars = [self.atom(x) for x in outputs]
-        return Jaxpr((), (*self.captured_vars, *self.invars), self.eqns, outvars)
+        return Jaxpr((), (*self.captured_vars, *self.invars), outvars, self.eqns)
 
 
 _current: ContextVar[Trace | None] = ContextVar("quire_trace", default=None)
@@ -588,7 +588,7 @@ def close_captured(jaxpr: Jaxpr, captured: Sequence[Any]) -> ClosedJaxpr:
         np.array(cast("np.ndarray[Any, Any]", x), dtype=v.aval.dtype) if isinstance(x, np.ndarray) else x
         for x, v in zip(captured, jaxpr.invars)
     ]
-    return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.eqns, jaxpr.outvars), captured)
+    return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.outvars, jaxpr.eqns), captured)
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -626,7 +626,7 @@ def rebind(eqn: Eqn, values: Sequence[Any]) -> list[Any]:
         inputs = [trace.atom(x) for x in values]
         if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
             outputs = tuple([Var(v.aval) for v in eqn.outputs])
-            trace.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
+            trace.append(Eqn(inputs, outputs, eqn.primitive, eqn.params, eqn.effects, eqn.source))
         else:
             outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
         return [Tracer(trace, v) for v in outputs]
@@ -650,7 +650,7 @@ def merge_captured(
         jaxpr = j.jaxpr if isinstance(j, ClosedJaxpr) else j
         own = {index[id(value)]: v for value, v in zip(values, jaxpr.invars)}
         consts = [own.get(k) or Var(aval_of(value)) for k, value in enumerate(union)]
-        closed.append(ClosedJaxpr(Jaxpr((), (*consts, *jaxpr.invars[len(values) :]), jaxpr.eqns, jaxpr.outvars)))
+        closed.append(ClosedJaxpr(Jaxpr((), (*consts, *jaxpr.invars[len(values) :]), jaxpr.outvars, jaxpr.eqns)))
     return union, closed
 
 
@@ -673,7 +673,7 @@ def _inline(trace: Trace, jaxpr: Jaxpr, env: dict[Var, Any]) -> list[Any]:
         inputs = [names[a] if isinstance(a, Var) else a for a in eqn.inputs]
         if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
             outputs = tuple([Var(v.aval) for v in eqn.outputs])
-            trace.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
+            trace.append(Eqn(inputs, outputs, eqn.primitive, eqn.params, eqn.effects, eqn.source))
         else:  # a weak type differs: infer anew
             outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
         for old, new in zip(eqn.outputs, outputs, strict=True):

@@ -192,7 +192,7 @@ class _Verifier:
                 self.fail(f"result {i} of {p.name} {said}", eqn)
         effects = p.effects(eqn.params) if p.effects_rule is not None else NO_EFFECTS
         if effects != eqn.effects:
-            self.fail(f"{p.name} has effects {sorted(effects)}, the equation says {sorted(eqn.effects)}", eqn)
+            self.fail(f"{p.name} has effects {sorted(effects, key=str)}, the equation says {sorted(eqn.effects, key=str)}", eqn)
 
     def fail(self, message: str, eqn: Eqn | None) -> NoReturn:
         if eqn is not None:

@@ -256,7 +256,7 @@ def _alone(p: Primitive, params: Params, avals: Sequence[ShapedArray]) -> Closed
     """A program of one equation."""
     invars = [Var(a) for a in avals]
     outvars = [Var(a) for a in p.infer(avals, params)]
-    return ClosedJaxpr(Jaxpr((), invars, [Eqn(p, invars, outvars, params, p.effects(params))], outvars))
+    return ClosedJaxpr(Jaxpr((), invars, outvars, [Eqn(invars, outvars, p, params, p.effects(params))]))
 
 
 def check_devices(function: str, names: Sequence[str], args: Sequence[Any], result: Sharding | None = None) -> None:
