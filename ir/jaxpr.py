@@ -483,7 +483,12 @@ def _same_param(x: Any, y: Any) -> bool:
     if isinstance(x, tuple) and isinstance(y, tuple):
         first, second = cast("tuple[Any, ...]", x), cast("tuple[Any, ...]", y)
         return len(first) == len(second) and all(map(_same_param, first, second))
-    return type(cast("Any", x)) is type(y) and bool(x == y)
+    if type(cast("Any", x)) is not type(y):
+        return False
+    try:
+        return bool(x == y)
+    except (TypeError, ValueError):  # arrays, or what holds some: only a primitive of another package has such
+        return False
 
 
 # -- walking and rebuilding --------------------------------------------------------------------------------------

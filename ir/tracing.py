@@ -63,6 +63,9 @@ hooks = Hooks()
 class Tracer(HasAval):
     """A value of a program that is being traced. The user's operators and methods are attached by `quire`."""
 
+    def __init_subclass__(cls, *, own: bool = False) -> None:
+        _refuse_subclass(cls, own)
+
     __slots__ = ("aval", "owner", "variable", "_value", "__weakref__")
     aval: ShapedArray
     owner: Trace
@@ -159,6 +162,16 @@ def raise_concretization(t: Tracer, error: type[errors.TracerError], use: str = 
     )
 
 
+def _refuse_subclass(cls: type, own: bool) -> None:
+    """Raise CustomTraceError for a class of traces, or tracers, of another package."""
+    if not own:
+        raise errors.CustomTraceError(
+            f"class {cls.__name__} derives from quire's {cls.__bases__[0].__name__}: quire has one kind of trace, and classes "
+            "of others would never be asked. Trace the function with quire.make_jaxpr and walk the equations of its jaxpr "
+            "(quire.extend.core), or define a primitive with rules (quire.interpreters)"
+        )
+
+
 # -- traces ---------------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +185,9 @@ class Trace:
         concrete: values can be asked for (no staging trace around).
         captured: the values of outer traces and the arrays that became inputs, in order of first use.
     """
+
+    def __init_subclass__(cls, *, own: bool = False) -> None:
+        _refuse_subclass(cls, own)
 
     # Whether known types may be appended as they are; a trace that sorts equations by their operands says no.
     inlines = True
@@ -246,12 +262,17 @@ class Trace:
         """Append an equation and return its output variables."""
         if ShapedArray.any_varies:
             inputs = self._vary_alike(p, inputs, params, source)
+        effects: Effects = NO_EFFECTS
         try:
-            avals = p.infer([a.aval for a in inputs], params)
+            if p.foreign:
+                avals, effects = p.infer_all([a.aval for a in inputs], params)
+            else:
+                avals = p.infer([a.aval for a in inputs], params)
         except (TypeError, ValueError) as error:
             add_where(error, source or current_source(2))
             raise
-        effects: Effects = p.effects(params) if p.effects_rule is not None else NO_EFFECTS
+        if p.effects_rule is not None:
+            effects = p.effects(params)
         outputs = tuple([Var(a) for a in avals])
         eqn = Eqn(inputs, outputs, p, params, effects, source or current_source(2))
         if self.divisions is not None and hooks.divide is not None:
@@ -385,6 +406,16 @@ def current_trace() -> Trace | None:
     return _current.get()
 
 
+def set_current(trace: Trace | None) -> Any:
+    """Make a trace, or none, the current one; what is returned goes to `reset_current`."""
+    return _current.set(trace)
+
+
+def reset_current(token: Any) -> None:
+    """Make that trace current again that was when `set_current` gave the token."""
+    _current.reset(token)
+
+
 class new_trace:
     """Context manager: a trace that is current for the block and closed afterwards."""
 
@@ -465,7 +496,15 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
     return out if p.multiple_results else out[0]
 
 
+def evaluate(p: Primitive, args: Sequence[Any], params: Params) -> Any:
+    """A primitive's value for concrete values, whatever is being traced."""
+    with no_trace():
+        out = hooks.eager(p, args, params)
+    return out if p.multiple_results else out[0]
+
+
 Primitive.binder = staticmethod(bind)
+Primitive.evaluator = staticmethod(evaluate)
 
 
 def add_where(error: Exception, source: Source | None) -> None:

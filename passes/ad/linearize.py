@@ -38,7 +38,7 @@ partial_eval: RuleTable[PartialEvalRule] = RuleTable(
 )
 
 
-class PartialTrace(Trace):
+class PartialTrace(Trace, own=True):
     """Records what involves its own values; everything else is bound in the surrounding context."""
 
     __slots__ = ("_token", "_cheap")
