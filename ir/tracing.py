@@ -194,7 +194,7 @@ class Trace:
 
     __slots__ = (
         "name", "parent", "staging", "concrete", "eqns", "invars", "captured", "captured_vars",
-        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated", "divisions",
+        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated", "divisions", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, name: str, *, staging: bool, arg_names: Sequence[str] | None = None) -> None:
