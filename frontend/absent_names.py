@@ -38,6 +38,34 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type register_ffi_type_id",
         "it is about XLA's interface: quire's is include/quire_ffi.h, see ffi_call and ffi_lowering",
     ),
+    (
+        "extend.backend",
+        "get_compile_options register_backend_cache register_backend_factory",
+        "devices are IREE's, and compiler flags belong to the target",
+    ),
+    (
+        "interpreters.mlir",
+        "AxisContext SPMDAxisContext ShardingContext Mesh MeshAxisName DEVICE_TO_DEVICE_TYPE RECV_FROM_HOST_TYPE "
+        "SEND_TO_HOST_TYPE ShapePolyLoweringState",
+        "programs are divided before they are lowered, and sizes are numbers",
+    ),
+    ("interpreters.mlir", "Token TokenSet token_type", "effects are kept in order without tokens"),
+    (
+        "interpreters.mlir",
+        "jaxpr_subcomp core_call_lowering lower_jaxpr_to_fun lower_jaxpr_to_module LoweringParameters LoweringResult",
+        "within a rule, mlir.lower_fun(quire.core.jaxpr_as_fun(closed))(ctx, *values) lowers a jaxpr",
+    ),
+    (
+        "interpreters.mlir",
+        "make_ir_context merge_mlir_modules module_to_bytecode module_to_string",
+        "use jit(f).lower(...).as_text()",
+    ),
+    (
+        "interpreters.mlir",
+        "ConstantHandler register_constant_handler ir_type_handlers ir_tree_registry ir_attribute flatten_ir_types "
+        "unflatten_ir_values_like_types",
+        "values are arrays: each has one type of MLIR's (aval_to_ir_type, ir_constant)",
+    ),
     ("extend.random", "define_prng_impl rbg_prng_impl unsafe_rbg_prng_impl", "quire has one generator, threefry2x32"),
     ("extend.core", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     (

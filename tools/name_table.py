@@ -45,6 +45,8 @@ MODULES = (
         "stages",
     ),
     *("test_util", "tree", "tree_util", "typing"),
+    *("extend.backend", "extend.core", "extend.core.primitives", "extend.linear_util", "extend.random", "ffi"),
+    *("interpreters.ad", "interpreters.batching", "interpreters.mlir", "interpreters.partial_eval", "interpreters.xla"),
 )
 
 

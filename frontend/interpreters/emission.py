@@ -102,6 +102,7 @@ class EmittedRule:
         Raises:
             TypeError: the rule gives another number of results, or results of other types, than the equation has.
             CompileError: MLIR does not accept what the rule made.
+            NotImplementedError: it holds a kernel of quire's, which a function within the rule was lowered to.
         """
         in_avals, out_avals = [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs]
         name = eqn.primitive.name

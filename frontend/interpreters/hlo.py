@@ -87,7 +87,10 @@ _SMALL = ("exponent_bits", "mantissa_bits")
 
 
 def attribute(operation: str, name: str, value: Any) -> Any:
-    """An attribute of MLIR of a Python value; one of MLIR's is taken as it is."""
+    """An attribute of MLIR of a Python value; one of MLIR's is taken as it is.
+
+    Raises TypeError for a value of which there is none.
+    """
     if isinstance(value, ir.Attribute):
         return value
     if isinstance(value, str):

@@ -25,9 +25,9 @@ SOURCE = """
 
 const char *scale(const quire_ffi_call *call) {
   if (call->version < 1 || call->num_args != 1 || call->num_results != 1) return "scale: one argument, one result";
-  if (call->args[0].dtype != QUIRE_FFI_F32) return "expected float32";
+  if (call->args[0].dtype != quire_ffi_f32) return "expected float32";
   const quire_ffi_attr *by = quire_ffi_find_attr(call, "by");
-  if (by == NULL || by->dtype != QUIRE_FFI_F64 || by->count != 1) return "expected an attribute by of float64";
+  if (by == NULL || by->dtype != quire_ffi_f64 || by->count != 1) return "expected an attribute by of float64";
   const float *x = call->args[0].data;
   float *y = call->results[0].data;
   for (int64_t i = 0; i < call->args[0].size; ++i) y[i] = x[i] * (float)*(const double *)by->data;
@@ -39,10 +39,10 @@ const char *rows(const quire_ffi_call *call) {
   const quire_ffi_buffer *x = &call->args[0];
   const quire_ffi_attr *name = quire_ffi_find_attr(call, "name"), *weights = quire_ffi_find_attr(call, "weights");
   const quire_ffi_attr *flag = quire_ffi_find_attr(call, "flag"), *n = quire_ffi_find_attr(call, "n");
-  if (!name || name->dtype != QUIRE_FFI_STRING || strcmp(name->data, "rows") != 0 || name->count != 4) return "name";
-  if (!weights || weights->dtype != QUIRE_FFI_F32 || weights->count != x->shape[x->rank - 1]) return "weights";
-  if (!flag || flag->dtype != QUIRE_FFI_BOOL || *(const uint8_t *)flag->data != 1) return "flag";
-  if (!n || n->dtype != QUIRE_FFI_S64 || *(const int64_t *)n->data != -7) return "n";
+  if (!name || name->dtype != quire_ffi_string || strcmp(name->data, "rows") != 0 || name->count != 4) return "name";
+  if (!weights || weights->dtype != quire_ffi_f32 || weights->count != x->shape[x->rank - 1]) return "weights";
+  if (!flag || flag->dtype != quire_ffi_bool || *(const uint8_t *)flag->data != 1) return "flag";
+  if (!n || n->dtype != quire_ffi_s64 || *(const int64_t *)n->data != -7) return "n";
   int64_t columns = x->shape[x->rank - 1];
   for (int64_t i = 0; i < x->size / columns; ++i) {
     float sum = 0;

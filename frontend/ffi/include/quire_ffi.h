@@ -3,9 +3,9 @@
  *     #include "quire_ffi.h"
  *
  *     const char *scale(const quire_ffi_call *call) {
- *       if (call->args[0].dtype != QUIRE_FFI_F32) return "scale: expected float32";
+ *       if (call->args[0].dtype != quire_ffi_f32) return "scale: expected float32";
  *       const quire_ffi_attr *by = quire_ffi_find_attr(call, "by");
- *       if (by == NULL || by->dtype != QUIRE_FFI_F32) return "scale: expected an attribute by of float32";
+ *       if (by == NULL || by->dtype != quire_ffi_f32) return "scale: expected an attribute by of float32";
  *       const float *x = call->args[0].data;
  *       float *y = call->results[0].data;
  *       for (int64_t i = 0; i < call->args[0].size; ++i) y[i] = x[i] * *(const float *)by->data;
@@ -26,25 +26,28 @@
 extern "C" {
 #endif
 
-#define QUIRE_FFI_VERSION 1
 
 enum {
-  QUIRE_FFI_BOOL = 1, /* one byte, 0 or 1 */
-  QUIRE_FFI_S8 = 2,
-  QUIRE_FFI_S16 = 3,
-  QUIRE_FFI_S32 = 4,
-  QUIRE_FFI_S64 = 5,
-  QUIRE_FFI_U8 = 6,
-  QUIRE_FFI_U16 = 7,
-  QUIRE_FFI_U32 = 8,
-  QUIRE_FFI_U64 = 9,
-  QUIRE_FFI_F16 = 10,
-  QUIRE_FFI_BF16 = 11,
-  QUIRE_FFI_F32 = 12,
-  QUIRE_FFI_F64 = 13,
-  QUIRE_FFI_C64 = 14,  /* two floats */
-  QUIRE_FFI_C128 = 15, /* two doubles */
-  QUIRE_FFI_STRING = 16 /* of attributes: `count` bytes, and a zero */
+  quire_ffi_version = 1 /* of quire_ffi_call */
+};
+
+enum {
+  quire_ffi_bool = 1, /* one byte, 0 or 1 */
+  quire_ffi_s8 = 2,
+  quire_ffi_s16 = 3,
+  quire_ffi_s32 = 4,
+  quire_ffi_s64 = 5,
+  quire_ffi_u8 = 6,
+  quire_ffi_u16 = 7,
+  quire_ffi_u32 = 8,
+  quire_ffi_u64 = 9,
+  quire_ffi_f16 = 10,
+  quire_ffi_bf16 = 11,
+  quire_ffi_f32 = 12,
+  quire_ffi_f64 = 13,
+  quire_ffi_c64 = 14,  /* two floats */
+  quire_ffi_c128 = 15, /* two doubles */
+  quire_ffi_string = 16 /* of attributes: `count` bytes, and a zero */
 };
 
 /* An array: elements one after the other, the last dimension fastest. An argument must not be written. */
@@ -66,7 +69,7 @@ typedef struct {
 } quire_ffi_attr;
 
 typedef struct {
-  int32_t version; /* QUIRE_FFI_VERSION; later versions add members at the end */
+  int32_t version; /* quire_ffi_version; later versions add members at the end */
   int32_t num_args;
   const quire_ffi_buffer *args;
   int32_t num_results;
