@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from .avals import NO_AXES, ShapedArray
 from .jaxpr import NO_EFFECTS, Effects, has_nested
+from .references import AbstractRef, refuse_refs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,6 +117,8 @@ class Primitive:
         return found
 
     def _infer(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
+        if any(type(a) is AbstractRef for a in avals) and self.family != "refs" and not has_nested(params):
+            refuse_refs(self.name, avals)
         if ShapedArray.any_varies and self.joins_varying(params):
             # What is computed of values varies along all axes along which one of them does.
             vma = NO_AXES.union(*(a.vma for a in avals))

@@ -22,6 +22,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import axes_key
 from quire.ir.config import config, current_override
 from quire.ir.primitives.calls import jit_p
+from quire.ir.references import ConcreteRef
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, current_trace, eval_jaxpr
 from quire.runtime.array import Array
@@ -41,6 +42,7 @@ from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .interim import InterimVariant
 from .loading import Program
 from .recognition import MISMATCH, Recogniser, recogniser
+from .references import ReferenceVariant, takes_refs
 from .running import Call, Variant
 from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout
 from .stage_texts import Stages
@@ -48,6 +50,9 @@ from .tracing import TracedFunction, result_paths, trace_function
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 logger = logging.getLogger("quire")
+
+# Those whose call is what it will be.
+_SETTLED = (Variant, ReferenceVariant)
 
 MOST_STRUCTURES = 6
 """So many structures of arguments of one function take the shortest way; trying each costs about 1 us."""
@@ -64,7 +69,7 @@ class _Known:
         lock: held while a variant is made.
     """
 
-    variants: dict[Any, Variant | InterimVariant] = field(default_factory=dict[Any, Any])
+    variants: dict[Any, Variant | InterimVariant | ReferenceVariant] = field(default_factory=dict[Any, Any])
     traces: dict[Any, TracedFunction] = field(default_factory=dict[Any, TracedFunction])
     programs: dict[Any, Program] = field(default_factory=dict[Any, Program])
     lock: Any = field(default_factory=threading.RLock)
@@ -204,7 +209,7 @@ class CompiledFunction:
         trace = current_trace()
         # Named axes are in scope within a trace only.
         key = (tree, signatures, static, options.trace_key, None if trace is None else axes_key())
-        if trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in leaves)):
+        if trace is not None and (trace.staging or any(isinstance(x, Tracer | ConcreteRef) for x in leaves)):
             return self._in_trace(key, args, kwargs, static, (dynamic, keywords), leaves, tree)
         variant = self._known.variants.get(key)
         if variant is None:
@@ -212,8 +217,10 @@ class CompiledFunction:
             if isinstance(found, TracedFunction):  # closes over an outer trace's values
                 return self._bind(found, leaves)
             variant = found
-        elif trace is None and type(variant) is Variant and not (options.profiling or options.debug_key_reuse):
+        elif trace is None and type(variant) in _SETTLED and not (options.profiling or options.debug_key_reuse):
             self._remember(args, kwargs, options, leaves, tree, variant.call)
+        if trace is not None and type(variant) is ReferenceVariant:  # in order with what the trace writes
+            return self._bind(variant.traced, leaves)
         if options.debug_key_reuse:
             traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves], divisions_of(leaves))]
             key_reuse.check_call(traced.jaxpr, [*traced.captured, *leaves])
@@ -321,7 +328,7 @@ class CompiledFunction:
     def _build(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
         leaves: Sequence[Any], tree: Any,
-    ) -> Variant | InterimVariant | TracedFunction:  # fmt: skip
+    ) -> Variant | InterimVariant | ReferenceVariant | TracedFunction:  # fmt: skip
         with self._known.lock:
             found = self._known.variants.get(key)
             if found is not None:
@@ -346,6 +353,10 @@ class CompiledFunction:
             traced = self._traced(trace_key, args, kwargs, static, avals, tree, divisions)
             if traced.closes_over_tracers:
                 return traced
+            if takes_refs(traced):
+                info = VariantInfo(signature, explain(signature, known))
+                made = self._known.variants[key] = self._with_references(info, traced, args, kwargs, names)
+                return made
             where_to = self._layout(traced, signature.devices, names)
             if config.options.log_compiles:
                 logger.warning("compiling %s for %s: %s", self._name, signature, info.reason)
@@ -379,6 +390,31 @@ class CompiledFunction:
                 return interim
             variant = self._known.variants[key] = compiled()
             return variant
+
+    def _with_references(
+        self, info: VariantInfo, traced: TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any],
+        names: Sequence[str],
+    ) -> ReferenceVariant:  # fmt: skip
+        """The variant of a function that takes or closes over references."""
+        wanted: tuple[Any, Any] = (None, None)
+        if self._shardings is not NOTHING_ASKED:
+            _, dynamic, keywords = self._split(args, kwargs)
+            wanted = (
+                self._shardings.of_arguments(dynamic, keywords, len(names)), self._shardings.of_results(traced.out_tree)
+            )  # fmt: skip
+
+        def make(
+            f: Callable[..., Any], names: Sequence[str], donated: Sequence[int], places_in: Any, places_out: Any
+        ) -> CompiledFunction:
+            made = CompiledFunction(
+                f, donate_argnums=tuple(donated), keep_unused=self._keep_unused, device=self._device,
+                in_shardings=places_in, out_shardings=places_out, tiered=self._tiered,
+            )  # fmt: skip
+            made._names = lambda args, kwargs: list(names)
+            made.__name__, made._name = self.__name__, self._name
+            return made
+
+        return ReferenceVariant(info, traced, self._name, names, self._donated_leaves(args, kwargs), wanted, make)
 
     def _staged(
         self, traced: TracedFunction, where_to: Layout, args: tuple[Any, ...], kwargs: dict[str, Any], tree: Any,
