@@ -121,6 +121,7 @@ from .watching.option_contexts import threefry_partitionable as threefry_partiti
 
 #: Submodules that are imported when first used.
 _LAZY = (
+    "ad",
     "core",
     "custom_batching",
     "custom_derivatives",

@@ -24,7 +24,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("", "host_count host_id host_ids", "older names: use process_count, process_index and process_indices"),
     ("", "copy_to_host_async", "arrays have it as a method"),
     ("lax", "psend precv", "a process that sends alone would wait for ever: use ppermute"),
-    ("", "interpreters ad lib ffi", _EXTEND),
+    ("", "interpreters lib ffi", _EXTEND),
     ("", "transfer_guard*", "arrays on the CPU share memory with NumPy, so there is no transfer to guard"),
     ("", "array_garbage_collection_guard thread_guard memory", "there is nothing in quire that it would set"),
     (

@@ -117,7 +117,10 @@ class Primitive:
         return found
 
     def _infer(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
-        if any(type(a) is AbstractRef for a in avals) and self.family != "refs" and not has_nested(params):
+        # custom_lin hands the residuals of a user's rule on to it.
+        if any(type(a) is AbstractRef for a in avals) and not (
+            self.family == "refs" or self.name == "custom_lin" or has_nested(params)
+        ):
             refuse_refs(self.name, avals)
         if ShapedArray.any_varies and self.joins_varying(params):
             # What is computed of values varies along all axes along which one of them does.

@@ -98,13 +98,52 @@ def _written_operands(eqn: Eqn) -> list[Atom]:
     return [eqn.inputs[first + i] for inner in nested_jaxprs(params) for i in written_refs(inner)]
 
 
-def discharged(jaxpr: Jaxpr, written: Sequence[int] | None = None, memo: dict[Any, Any] | None = None) -> ClosedJaxpr:
+_RULES_OF_USERS = (calls.custom_jvp_call_p, calls.custom_vjp_call_p)
+
+
+def live_refs(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[int, ...]:
+    """Which inputs are references that a function with a rule of the user's for its derivative takes as arguments.
+
+    What such a rule does with them happens when the derivative is computed.
+    """
+    if isinstance(jaxpr, ClosedJaxpr):
+        jaxpr = jaxpr.jaxpr
+    given = {v for v in jaxpr.invars if is_ref(v)}
+    if not given:
+        return ()
+    live: set[Atom] = set()
+    for eqn in jaxpr.eqns:
+        if given.isdisjoint(eqn.inputs):
+            continue
+        if eqn.primitive in _RULES_OF_USERS:
+            live.update(given.intersection(eqn.inputs[eqn.params["num_consts"] :]))
+        elif eqn.primitive.name in _NESTED:
+            live.update(_live_operands(eqn))
+    return tuple(i for i, v in enumerate(jaxpr.invars) if v in live)
+
+
+def _live_operands(eqn: Eqn) -> list[Atom]:
+    """The references among the operands that functions within the nested jaxprs take so."""
+    if eqn.primitive in (cf.while_p, cf.bounded_while_p):
+        n = eqn.params["cond_nconsts"]
+        return [eqn.inputs[n + i] for i in live_refs(eqn.params["body_jaxpr"])]
+    first = 1 if eqn.primitive is cf.cond_p else 0
+    return list(dict.fromkeys(eqn.inputs[first + i] for j in nested_jaxprs(eqn.params) for i in live_refs(j)))
+
+
+def discharged(
+    jaxpr: Jaxpr, written: Sequence[int] | None = None, memo: dict[Any, Any] | None = None, *, derivatives: bool = False,
+    live: Sequence[int] | None = None,
+) -> ClosedJaxpr:  # fmt: skip
     """The jaxpr on values: it takes the values of references that were inputs, and gives those that it wrote last.
 
     Args:
         jaxpr: it has no constants.
         written: the inputs whose final values are given; None: those of `written_refs`.
         memo: what has been made of nested jaxprs, for several that share them.
+        derivatives: it is to be differentiated: functions with rules of the user's are kept, and the references of `live`
+            are inputs as they were too, after all others.
+        live: those; None: those of `live_refs`, none without `derivatives`.
 
     Raises:
         NotImplementedError: an equation has nested jaxprs that use references, and there is no rule for it.
@@ -112,25 +151,31 @@ def discharged(jaxpr: Jaxpr, written: Sequence[int] | None = None, memo: dict[An
     """
     written = written_refs(jaxpr) if written is None else tuple(written)
     memo = {} if memo is None else memo
-    key = (id(jaxpr), written)
+    if live is None:
+        live = live_refs(jaxpr) if derivatives else ()
+    key = (id(jaxpr), written, derivatives, tuple(live))
     if key not in memo:
-        memo[key] = (_Discharge(memo).jaxpr(jaxpr, written), jaxpr)  # the jaxpr, that its id stays its own
+        memo[key] = (_Discharge(memo, derivatives).jaxpr(jaxpr, written, tuple(live)), jaxpr)  # the jaxpr, that its id stays its own
     return memo[key][0]
 
 
 class _Discharge:
     """The values of the references of one function while its equations are copied."""
 
-    def __init__(self, memo: dict[Any, Any]) -> None:
+    def __init__(self, memo: dict[Any, Any], derivatives: bool) -> None:
         self.memo = memo
+        self.derivatives = derivatives
+        self.live: dict[Atom, Value] = {}  # references that stay, for rules of derivatives
         self.env: dict[Var, Value] = {}
         self.places: dict[Var, Value] = {}
 
-    def jaxpr(self, jaxpr: Jaxpr, written: tuple[int, ...]) -> ClosedJaxpr:
+    def jaxpr(self, jaxpr: Jaxpr, written: tuple[int, ...], live: tuple[int, ...]) -> ClosedJaxpr:
         avals = [v.aval.inner_aval if is_ref(v) else v.aval for v in jaxpr.invars]
+        kept = [jaxpr.invars[i] for i in live]
 
         def flat(*values: Value) -> list[Value]:
-            for v, x in zip(jaxpr.invars, values, strict=True):
+            self.live.update(zip(kept, values[len(avals) :], strict=True))
+            for v, x in zip(jaxpr.invars, values):
                 (self.places if is_ref(v) else self.env)[v] = x
             for eqn in jaxpr.eqns:
                 self.eqn(eqn)
@@ -141,7 +186,7 @@ class _Discharge:
             return [*outs, *(self.places[jaxpr.invars[i]] for i in written)]
 
         with no_trace():
-            traced, captured, _ = trace_flat(flat, avals, name="discharge")
+            traced, captured, _ = trace_flat(flat, [*avals, *(v.aval for v in kept)], name="discharge")
         assert not captured, "a jaxpr without constants captures nothing"
         return ClosedJaxpr(prune(traced), ())  # what a write replaced is mostly not looked at
 
@@ -191,7 +236,8 @@ class _Discharge:
         value, *indices = (self.value(a) for a in eqn.inputs[1:])
         old = [] if p is refs.addupdate_p else [read(held, indexers, indices)]
         new = write(held, indexers, indices, value, add=p is refs.addupdate_p)
-        self.places[ref] = _as_type(new, ref.aval.inner_aval)
+        new = _as_type(new, ref.aval.inner_aval)
+        self.places[ref] = new if ref.aval.kind is None or isinstance(new, Literal) else ew.stop_gradient(new)
         return old
 
     # -- equations with nested jaxprs
@@ -222,37 +268,89 @@ class _Discharge:
             assert isinstance(a, Var)
             self.places[a] = _as_type(x, a.aval.inner_aval)
 
-    def inner(self, closed: ClosedJaxpr, written: Sequence[int] | None = None) -> ClosedJaxpr:
-        return discharged(closed.jaxpr, written, self.memo)
+    def inner(
+        self, closed: ClosedJaxpr, written: Sequence[int] | None = None, live: Sequence[int] | None = None
+    ) -> ClosedJaxpr:
+        return discharged(closed.jaxpr, written, self.memo, derivatives=self.derivatives, live=live)
+
+    def kept(self, atoms: Sequence[Atom], live: Sequence[int], eqn: Eqn) -> list[Value]:
+        """The operands that stay references."""
+        missing = [i for i in live if atoms[i] not in self.live]
+        if missing:
+            raise NotImplementedError(
+                f"{eqn.primitive.name}: a function with a rule of its own for the derivative takes a reference that was made "
+                f"within the function that is differentiated{where(eqn.source)}: make the reference outside of that"
+            )
+        return [self.live[atoms[i]] for i in live]
 
 
 def _call(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
     """A call that holds one jaxpr, which takes the operands."""
-    key = "call_jaxpr" if "call_jaxpr" in eqn.params else "jaxpr"
-    closed: ClosedJaxpr = eqn.params[key]
+    closed: ClosedJaxpr = eqn.params["jaxpr"]
     written = written_refs(closed)
-    values = self.held(eqn.inputs, eqn)
-    body = self.inner(closed, written)
+    live = live_refs(closed) if self.derivatives else ()
+    body = self.inner(closed, written, live)
+    values = [*self.held(eqn.inputs, eqn), *self.kept(eqn.inputs, live, eqn)]
+    more = {"donated_invars": (False,) * len(values)} if eqn.primitive is calls.jit_p else {}
+    out = eqn.primitive.bind(*values, **{**eqn.params, "jaxpr": body, **more})
     n = len(eqn.outputs)
-    if key == "jaxpr":
-        out = eqn.primitive.bind(*values, **{**eqn.params, "jaxpr": body})
-    elif written or any(map(is_ref, eqn.inputs)):
-        # Its derivative or batching rule is the user's, who knows nothing of further results.
+    self.store([eqn.inputs[i] for i in written], out[n:])
+    return out[:n]
+
+
+def _ruled_call(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
+    """A call of a function with a rule of the user's, who knows nothing of values in place of references."""
+    closed: ClosedJaxpr = eqn.params["call_jaxpr"]
+    written = written_refs(closed)
+    if not any(map(is_ref, eqn.inputs)):
+        values = self.held(eqn.inputs, eqn)
+        return eqn.primitive.bind(*values, **{**eqn.params, "call_jaxpr": self.inner(closed, ())})
+    if not self.derivatives:  # the rule is not asked any more
+        body = self.inner(closed, written)
+        values = self.held(eqn.inputs, eqn)
         donated = (False,) * len(values)
         out = calls.jit_p.bind(
             *values, name=eqn.params["name"], jaxpr=body, inline=False, donated_invars=donated
         )  # fmt: skip
-    else:
-        out = eqn.primitive.bind(*values, **{**eqn.params, key: body})
-    self.store([eqn.inputs[i] for i in written], out[n:])
-    return out[:n]
+        n = len(eqn.outputs)
+        self.store([eqn.inputs[i] for i in written], out[n:])
+        return out[:n]
+    if written:
+        raise NotImplementedError(
+            f"{eqn.primitive.name} {eqn.params['name']}: the function writes to a reference from outside{where(eqn.source)}, "
+            "and has a rule of its own for the derivative: write to it in the rule, or in a function without one"
+        )
+    n = eqn.params["num_consts"]
+    if any(i < len(closed.jaxpr.invars) and _reads(closed.jaxpr, i) for i in range(n, len(eqn.inputs)) if is_ref(eqn.inputs[i])):
+        raise NotImplementedError(
+            f"{eqn.primitive.name} {eqn.params['name']}: the function reads a reference that it is given"
+            f"{where(eqn.source)}, and has a rule of its own for the derivative: let it close over the reference, or give it "
+            "the value, ref[...]"
+        )
+    # Those that it closes over it only reads: their values; its arguments go to the rule as they are.
+    consts = self.held(eqn.inputs[:n], eqn)
+    kept = [i for i in range(n, len(eqn.inputs)) if is_ref(eqn.inputs[i])]
+    references = iter(self.kept(eqn.inputs, kept, eqn))
+    args = [next(references) if is_ref(a) else self.value(a) for a in eqn.inputs[n:]]
+    body = self.inner(closed, (), kept).jaxpr
+    # The references that stay come last, and their values are not looked at.
+    own = dict(zip(kept, body.invars[len(eqn.inputs) :], strict=True))
+    invars = [own.get(i, v) for i, v in enumerate(body.invars[: len(eqn.inputs)])]
+    new = ClosedJaxpr(Jaxpr((), invars, body.eqns, body.outvars))
+    return eqn.primitive.bind(*consts, *args, **{**eqn.params, "call_jaxpr": new})
+
+
+def _reads(jaxpr: Jaxpr, i: int) -> bool:
+    """Whether an input is read or written by an equation."""
+    return any(jaxpr.invars[i] in eqn.inputs for eqn in jaxpr.eqns)
 
 
 def _cond(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
     branches: tuple[ClosedJaxpr, ...] = eqn.params["branches"]
     written = sorted({i for b in branches for i in written_refs(b)})
-    index, *values = self.held(eqn.inputs, eqn)
-    new = tuple(self.inner(b, written) for b in branches)
+    live = sorted({i for b in branches for i in live_refs(b)}) if self.derivatives else []
+    index, *values = [*self.held(eqn.inputs, eqn), *self.kept(eqn.inputs[1:], live, eqn)]
+    new = tuple(self.inner(b, written, live) for b in branches)
     out = cf.cond_p.bind(index, *values, **{**eqn.params, "branches": new})
     n = len(eqn.outputs)
     self.store([eqn.inputs[1 + i] for i in written], out[n:])
@@ -275,12 +373,14 @@ def _scan(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
         raise ValueError(
             f"scan: a reference cannot be carried{where(eqn.source)}: let the body close over it, and write to it there"
         )
-    body = self.inner(p["jaxpr"], written)
-    values = self.held(eqn.inputs, eqn)
+    live = live_refs(p["jaxpr"]) if self.derivatives else ()
+    body = self.inner(p["jaxpr"], written, live)
+    values = [*self.held(eqn.inputs, eqn), *self.kept(eqn.inputs, live, eqn)]
     carried = [i for i in written if i < n_consts]
     parts = [i for i in written if i >= first_x]
-    consts = [i for i in range(n_consts) if i not in carried]
-    xs = range(first_x, len(values))
+    # What stays a reference is a const too; its value comes last among the operands here.
+    consts = [*(i for i in range(n_consts) if i not in carried), *range(len(eqn.inputs), len(values))]
+    xs = range(first_x, len(eqn.inputs))
     inputs = [*consts, *carried, *range(n_consts, first_x), *xs]
     n_out = len(eqn.outputs)
     at = {i: n_out + k for k, i in enumerate(written)}  # where the body gives what it wrote
@@ -313,7 +413,7 @@ def _while(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
     places = [body[i] for i in written]
     if len(set(places)) < len(places):
         raise ValueError(f"{eqn.primitive.name}: one reference was given twice{where(eqn.source)}")
-    new_test, new_body = self.inner(p["cond_jaxpr"], ()), self.inner(p["body_jaxpr"], written)
+    new_test, new_body = self.inner(p["cond_jaxpr"], (), ()), self.inner(p["body_jaxpr"], written, ())
     kept = [i for i in range(n_body) if i not in written]
     n = len(carry)
     step = _reordered(
@@ -340,8 +440,8 @@ def _while(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
 
 
 _NESTED: dict[str, Callable[[_Discharge, Eqn], Sequence[Value]]] = {
-    "jit": _call, "checkpoint": _call, "custom_jvp_call": _call, "custom_vjp_call": _call, "custom_vmap_call": _call,
-    "cond": _cond, "scan": _scan, "while": _while, "bounded_while": _while,
+    "jit": _call, "checkpoint": _call, "custom_jvp_call": _ruled_call, "custom_vjp_call": _ruled_call,
+    "custom_vmap_call": _ruled_call, "cond": _cond, "scan": _scan, "while": _while, "bounded_while": _while,
 }  # fmt: skip
 
 
@@ -384,7 +484,7 @@ def _typed(x: Value) -> Value:
 
 
 def _sum(a: Value, b: Value) -> Value:
-    return ew.or_(a, b) if dtypes.is_bool(aval_of(a).dtype) else ew.add(a, b)
+    return ew.bitwise_or(a, b) if dtypes.is_bool(aval_of(a).dtype) else ew.add(a, b)
 
 
 def _known(index: Value) -> int | None:

@@ -50,7 +50,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
         raise ValueError(f"new_ref: memory_space must be None, got {memory_space!r}: arrays lie in their device's memory")
     if isinstance(init_val, Ref):
         raise TypeError(f"new_ref: expected an array, got the reference {init_val.aval.short()}: read it first, ref[...]")
-    other = _OTHER_VALUES.get(type(init_val))
+    other = OTHER_VALUES.get(type(init_val))
     if other is not None:
         return other(init_val, kind)
     if not isinstance(init_val, Array | Tracer | np.ndarray | np.generic | bool | int | float | complex):
@@ -62,7 +62,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
 
 
 # Types of values that are made of arrays, with what makes a reference to one.
-_OTHER_VALUES: dict[type, Any] = {}
+OTHER_VALUES: dict[type, Any] = {}
 
 
 def empty_ref(ty: Any, memory_space: Any = None) -> Any:
@@ -80,7 +80,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Any:
 
 
 def freeze(ref: Any) -> Any:
-    """What a reference holds; the reference cannot be used afterwards (`jax.freeze`).
+    """What a reference holds; the reference cannot be used afterwards (`jax.freeze`). An array is returned as it is.
 
     Raises:
         TypeError: it is no reference.
@@ -96,7 +96,10 @@ def free_ref(ref: Any) -> None:
 
 def _ended(name: str, ref: Any, end: Any) -> Any:
     if isinstance(ref, RefOfParts):
-        return ref.ended(name)
+        check_usable(ref, name)
+        return ref.end(name)
+    if name == "freeze" and isinstance(ref, Array | Tracer) and not isinstance(ref, Ref):
+        return ref
     if not isinstance(ref, ConcreteRef | RefTracer):
         _no_ref(name, ref)
     check_usable(ref, name)
@@ -120,8 +123,9 @@ def check_usable(ref: Any, name: str) -> None:
     """Raise ValueError for a reference that was frozen or freed."""
     if ref.freed is not None:
         how, source = ref.freed
+        said = ref.aval.short() if hasattr(ref, "aval") else f"to {ref.dtype}"
         raise ValueError(
-            f"{name}: the reference {ref.aval.short()} was ended by {how}{where(source)}, and is used again"
+            f"{name}: the reference {said} was ended by {how}{where(source)}, and is used again"
             f"{where(current_source())}: use the array that freeze returned"
         )
 
@@ -137,7 +141,8 @@ def get(ref: Any, idx: Any = None) -> Any:
         TypeError: the index is none of integers, arrays of integers and slices.
     """
     if isinstance(ref, RefOfParts):
-        return ref.get(idx)
+        check_usable(ref, "get")
+        return ref.read(idx)
     base, indexers, operands = _place("get", ref, idx)
     return refs.get_p.bind(base, *operands, indexers=indexers)
 
@@ -155,7 +160,8 @@ def set(ref: Any, idx: Any, value: Any) -> None:
 def swap(ref: Any, idx: Any, value: Any, _function_name: str = "swap") -> Any:
     """Write as `set` does, and return what was there before."""
     if isinstance(ref, RefOfParts):
-        return ref.swap(idx, value, _function_name)
+        check_usable(ref, _function_name)
+        return ref.exchange(idx, value, _function_name)
     base, indexers, operands = _place(_function_name, ref, idx)
     return refs.swap_p.bind(base, _value(_function_name, base, value), *operands, indexers=indexers)
 
@@ -368,15 +374,15 @@ class RefOfParts(Ref):
 
     __slots__ = ()
 
-    def get(self, idx: Any) -> Any:
+    def read(self, idx: Any) -> Any:
         """What it holds at an index."""
         raise NotImplementedError
 
-    def swap(self, idx: Any, value: Any, name: str) -> Any:
+    def exchange(self, idx: Any, value: Any, name: str) -> Any:
         """Write at an index; what was there."""
         raise NotImplementedError
 
-    def ended(self, name: str) -> Any:
+    def end(self, name: str) -> Any:
         """What it holds, for the last time."""
         raise NotImplementedError
 
@@ -385,7 +391,7 @@ def _repr(self: ConcreteRef) -> str:
     if self.freed is not None:
         return f"Ref(<ended by {self.freed[0]}{where(self.freed[1])}>, {self.aval.inner_aval.short()})"
     text = repr(self.value)
-    return "Ref" + text.removeprefix("Array").replace("\n     ", "\n   ") if text.startswith("Array") else f"Ref({text})"
+    return "Ref" + text.removeprefix("Array") if text.startswith("Array") else f"Ref({text})"
 
 
 def _facts() -> dict[str, Any]:
@@ -451,6 +457,14 @@ def refuse_refs(leaves: Sequence[Any], what: str, paths: Any = None) -> None:
                 f"{what} returned a reference {x.aval.short()}{at}, but references cannot be returned.{made} Return what it "
                 "holds, ref[...], or write to one that is given"
             )
+
+
+def check_references(references: Sequence[Any], names: Sequence[str], what: str) -> None:
+    """Raise ValueError where a reference that is given to a function was freed, or is given twice."""
+    for ref in references:
+        if isinstance(ref, ConcreteRef | RefTracer):
+            check_usable(ref, what)
+    check_once(references, names, what)
 
 
 def check_once(references: Sequence[Any], names: Sequence[str], what: str, source: Source | None = None) -> None:

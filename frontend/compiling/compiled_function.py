@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
@@ -22,7 +22,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import axes_key
 from quire.ir.config import config, current_override
 from quire.ir.primitives.calls import jit_p
-from quire.ir.references import ConcreteRef
+from quire.ir.references import AbstractRef, ConcreteRef, Ref
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, current_trace, eval_jaxpr
 from quire.runtime.array import Array
@@ -32,6 +32,7 @@ from quire.runtime.placements import Place
 from .. import tree_util
 from ..arrays.explicit import divisions_of
 from ..arrays.placement import as_device
+from ..arrays.references import check_references
 from ..watching import key_reuse
 from ..watching.spans import span
 from ..watching.tracebacks import user_boundary
@@ -42,6 +43,7 @@ from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .interim import InterimVariant
 from .loading import Program
 from .recognition import MISMATCH, Recogniser, recogniser
+from .reference_stages import ReferenceLowered
 from .references import ReferenceVariant, takes_refs
 from .running import Call, Variant
 from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout
@@ -286,6 +288,14 @@ class CompiledFunction:
         )
         return leaf_names(self._f, masked, {k: v for k, v in kwargs.items() if k not in self._static_names})
 
+    def _check_refs(
+        self, avals: Sequence[Any], leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Raise ValueError where a reference was freed or is given twice."""
+        given = [i for i, a in enumerate(avals) if type(a) is AbstractRef]
+        if given:
+            check_references([leaves[i] for i in given], [self._names(args, kwargs)[i] for i in given], self._name)
+
     # -- tracing
 
     def _traced(
@@ -306,6 +316,7 @@ class CompiledFunction:
     ) -> Any:  # fmt: skip
         avals = [aval_of(x) for x in leaves]
         divisions = divisions_of(leaves)
+        self._check_refs(avals, leaves, args, kwargs)
         traced = self._traced(_trace_key(key, avals, divisions), args, kwargs, static, avals, tree, divisions)
         if self._shardings is not NOTHING_ASKED:
             leaves = constrained(leaves, self._shardings.of_arguments(*dynamic, len(leaves)))
@@ -313,6 +324,9 @@ class CompiledFunction:
 
     def _bind(self, traced: TracedFunction, leaves: Sequence[Any]) -> Any:
         values = [*traced.captured, *leaves]
+        if any(isinstance(c, Ref) for c in traced.captured):
+            given = [x for x in values if isinstance(x, Ref)]
+            check_references(given, [f"reference {i}" for i in range(len(given))], self._name)
         note_transformations(traced.transformations)
         if self._inline:
             out = eval_jaxpr(traced.jaxpr, (), values)
@@ -506,13 +520,24 @@ class CompiledFunction:
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
         divisions = divisions_of(leaves)
+        self._check_refs(avals, leaves, args, kwargs)
         key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals, divisions)
         traced = self._traced(key, args, kwargs, static, avals, tree, divisions)
         if traced.closes_over_tracers:
             raise errors.UnexpectedTracerError(f"{self._name}.trace: the function closes over a traced value")
         names = self._names(args, kwargs)
         where_to = self._layout(traced, self._argument_places(args, kwargs, leaves, avals, names), names)
-        return self._staged(traced, where_to, args, kwargs, tree, names)
+        staged = self._staged(traced, where_to, args, kwargs, tree, names)
+        return replace(staged, lower_values=self._values_lowered) if takes_refs(traced) else staged
+
+    def _values_lowered(self, traced: Traced, backend: str | None) -> Lowered:
+        """Lower a function with references, as one of values."""
+        avals = traced.traced.jaxpr.in_avals[len(traced.traced.captured) :]
+        signature = Signature(traced.names, tuple(avals), traced.layout.arguments, (), traced.in_tree, ())
+        example, keywords = tree_util.tree_unflatten(traced.in_tree, avals)
+        info = VariantInfo(signature, "compiled ahead of time")
+        variant = self._with_references(info, traced.traced, example, keywords, traced.names)
+        return ReferenceLowered(traced, variant, variant.values.trace(*variant.types()).lower(backend=backend))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower to StableHLO for the arguments' types: a `quire.compiling.aot.Lowered`."""

@@ -15,7 +15,8 @@ from quire.ir.tracing import eval_jaxpr
 from quire.passes.discharge import is_ref, written_refs
 
 from .. import tree_util
-from ..arrays.references import check_once, check_usable
+from ..arrays.shape_struct import shape_struct
+from ..arrays.references import check_references
 from .tracing import TracedFunction
 from .variants import VariantInfo
 
@@ -84,22 +85,20 @@ class ReferenceVariant:
         flat.__name__ = flat.__qualname__ = self._name
         return flat
 
+    def types(self) -> list[Any]:
+        """The types of the arguments of the function of values."""
+        avals = [r.aval for r in self._closed_over] + self.traced.jaxpr.in_avals[len(self.traced.captured) :]
+        return [shape_struct(a.inner_aval if type(a) is AbstractRef else a) for a in avals]
+
     def arguments(self, leaves: Sequence[Any]) -> list[Any]:
         """The arguments of the function of values for those of the user's function.
 
         Raises:
             ValueError: a reference was freed, or occurs twice.
         """
-        given = [leaves[i] for i in self._given]
-        for ref in given:
-            check_usable(ref, self._name)
         n = len(self._closed_over)
-        for ref in self._closed_over:
-            check_usable(ref, self._name)
-        if n + len(given) > 1:
-            check_once(
-                [*self._closed_over, *given], [*self._names[:n], *(self._names[n + i] for i in self._given)], self._name
-            )
+        names = [*self._names[:n], *(self._names[n + i] for i in self._given)]
+        check_references([*self._closed_over, *(leaves[i] for i in self._given)], names, self._name)
         return [r.value for r in self._closed_over] + [x.value if isinstance(x, ConcreteRef) else x for x in leaves]
 
     def finish(self, leaves: Sequence[Any], out: Sequence[Any]) -> Any:
