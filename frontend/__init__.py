@@ -93,6 +93,7 @@ from .transforms.differentiation import linearize as linearize  # noqa: E402
 from .transforms.differentiation import value_and_grad as value_and_grad  # noqa: E402
 from .transforms.differentiation import vjp as vjp  # noqa: E402
 from .transforms.parallel_map import pmap as pmap  # noqa: E402
+from .transforms.pullbacks import ad as ad  # noqa: E402
 from .transforms.rematerialization import checkpoint as checkpoint  # noqa: E402
 from .transforms.rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
 from .transforms.rematerialization import remat as remat  # noqa: E402
@@ -121,7 +122,6 @@ from .watching.option_contexts import threefry_partitionable as threefry_partiti
 
 #: Submodules that are imported when first used.
 _LAZY = (
-    "ad",
     "core",
     "custom_batching",
     "custom_derivatives",

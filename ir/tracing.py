@@ -139,7 +139,8 @@ class RefTracer(Ref, Tracer):
     def __repr__(self) -> str:
         return f"Traced<{self.aval.short()}>"
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return object.__hash__(self)
 
 
 # Operations on these are recorded, also by a concrete trace: what a place holds is known in order only.

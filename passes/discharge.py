@@ -59,7 +59,9 @@ class Discharge(Pass):
         jaxpr = program.jaxpr
         for v in (*jaxpr.constvars, *jaxpr.invars):
             if is_ref(v):
-                raise PassError(f"discharge: the program takes a reference {v.aval.short()}: make it within, with new_ref")
+                raise PassError(
+                    f"discharge: the program takes a reference {v.aval.short()}: make it within, with new_ref"
+                )
         n = len(jaxpr.constvars)
         opened = Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.eqns, jaxpr.outvars)
         out = discharged(opened, ()).jaxpr
@@ -98,9 +100,6 @@ def _written_operands(eqn: Eqn) -> list[Atom]:
     return [eqn.inputs[first + i] for inner in nested_jaxprs(params) for i in written_refs(inner)]
 
 
-_RULES_OF_USERS = (calls.custom_jvp_call_p, calls.custom_vjp_call_p)
-
-
 def live_refs(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[int, ...]:
     """Which inputs are references that a function with a rule of the user's for its derivative takes as arguments.
 
@@ -115,9 +114,10 @@ def live_refs(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[int, ...]:
     for eqn in jaxpr.eqns:
         if given.isdisjoint(eqn.inputs):
             continue
-        if eqn.primitive in _RULES_OF_USERS:
+        rule = _NESTED.get(eqn.primitive.name)
+        if rule is _ruled_call:
             live.update(given.intersection(eqn.inputs[eqn.params["num_consts"] :]))
-        elif eqn.primitive.name in _NESTED:
+        elif rule is not None:
             live.update(_live_operands(eqn))
     return tuple(i for i, v in enumerate(jaxpr.invars) if v in live)
 
@@ -155,7 +155,10 @@ def discharged(
         live = live_refs(jaxpr) if derivatives else ()
     key = (id(jaxpr), written, derivatives, tuple(live))
     if key not in memo:
-        memo[key] = (_Discharge(memo, derivatives).jaxpr(jaxpr, written, tuple(live)), jaxpr)  # the jaxpr, that its id stays its own
+        memo[key] = (
+            _Discharge(memo, derivatives).jaxpr(jaxpr, written, tuple(live)),
+            jaxpr,
+        )  # the jaxpr, that its id stays its own
     return memo[key][0]
 
 
@@ -181,7 +184,9 @@ class _Discharge:
                 self.eqn(eqn)
             for a in jaxpr.outvars:
                 if is_ref(a):
-                    raise ValueError(f"discharge: a reference {a.aval.short()} is returned: return what it holds, ref[...]")
+                    raise ValueError(
+                        f"discharge: a reference {a.aval.short()} is returned: return what it holds, ref[...]"
+                    )
             outs = [_as_type(self.value(a), a.aval) for a in jaxpr.outvars]
             return [*outs, *(self.places[jaxpr.invars[i]] for i in written)]
 
@@ -209,7 +214,9 @@ class _Discharge:
             with use_source(eqn.source):
                 out = self.nested(eqn)
         elif any(map(is_ref, eqn.inputs)):
-            raise NotImplementedError(f"{p.name} takes a reference{where(eqn.source)}, and discharge has no rule for it")
+            raise NotImplementedError(
+                f"{p.name} takes a reference{where(eqn.source)}, and discharge has no rule for it"
+            )
         else:
             out = rebind(eqn, [self.value(a) for a in eqn.inputs])
         for v, x in zip(eqn.outputs, out, strict=True):
@@ -321,7 +328,11 @@ def _ruled_call(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
             "and has a rule of its own for the derivative: write to it in the rule, or in a function without one"
         )
     n = eqn.params["num_consts"]
-    if any(i < len(closed.jaxpr.invars) and _reads(closed.jaxpr, i) for i in range(n, len(eqn.inputs)) if is_ref(eqn.inputs[i])):
+    if any(
+        i < len(closed.jaxpr.invars) and _reads(closed.jaxpr, i)
+        for i in range(n, len(eqn.inputs))
+        if is_ref(eqn.inputs[i])
+    ):
         raise NotImplementedError(
             f"{eqn.primitive.name} {eqn.params['name']}: the function reads a reference that it is given"
             f"{where(eqn.source)}, and has a rule of its own for the derivative: let it close over the reference, or give it "
@@ -416,16 +427,15 @@ def _while(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
     new_test, new_body = self.inner(p["cond_jaxpr"], (), ()), self.inner(p["body_jaxpr"], written, ())
     kept = [i for i in range(n_body) if i not in written]
     n = len(carry)
-    step = _reordered(
-        new_body, [*kept, *written, *range(n_body, n_body + n)], [*range(n, n + len(written)), *range(n)]
-    )
+    step = _reordered(new_body, [*kept, *written, *range(n_body, n_body + n)], [*range(n, n + len(written)), *range(n)])
     # The condition's inputs: what is left of its consts, what is carried for the body, its own carry.
     own = [i for i in range(n_test) if test[i] not in places]
     j = new_test.jaxpr
     carried: list[Var] = []
     for a in places:
         same = [j.invars[i] for i in range(n_test) if test[i] is a]
-        carried.append(same[0] if same else Var(a.aval.inner_aval))
+        aval: Any = a.aval
+        carried.append(same[0] if same else Var(aval.inner_aval))
     condition = ClosedJaxpr(Jaxpr((), [*(j.invars[i] for i in own), *carried, *j.invars[n_test:]], j.eqns, j.outvars))
     params: dict[str, Any] = {
         **p, "cond_jaxpr": condition, "body_jaxpr": step, "cond_nconsts": len(own), "body_nconsts": len(kept),
@@ -529,7 +539,7 @@ def _read(x: Value, indexer: Indexer, indices: Sequence[Value]) -> Value:
     result = refs.indexed_shape("get", shape, (indexer,), [aval_of(i) for i in indices])
     if _by_scalars(indexer, indices):
         starts, sizes = _box(shape, indexer, indices)
-        if all(isinstance(s, np.int32) and 0 <= s <= n - m for s, n, m in zip(starts, shape, sizes)):
+        if all(type(s) is np.int32 and 0 <= s <= n - m for s, n, m in zip(starts, shape, sizes)):
             box = _cut(x, [Slice(int(s), m) for s, m in zip(starts, sizes)])
         else:
             box = ix.dynamic_slice(x, starts, sizes)

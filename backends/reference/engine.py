@@ -153,7 +153,7 @@ def eval_jaxpr(jaxpr: ClosedJaxpr | Jaxpr, *args: Any, observe: Observer | None 
     consts: Sequence[Any] = ()
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr, consts = jaxpr.jaxpr, jaxpr.consts
-    env: dict[Var, Array] = {}
+    env: dict[Var, Any] = {}
     for v, x in zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True):
         env[v] = x if type(x) is Place else np.asarray(x, dtype=v.aval.dtype)
     last = last_uses(jaxpr)

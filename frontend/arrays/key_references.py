@@ -46,16 +46,19 @@ class KeyRef(RefOfParts):
         return f"Ref({self.shape}, dtype={KEY_DTYPE}) overlaying:\n{self.words!r}"
 
     def read(self, idx: Any) -> Any:
+        """The keys at an index."""
         indexers, operands = self._index("get", idx)
         return PRNGKeyArray(refs.get_p.bind(self.words, *operands, indexers=indexers))
 
     def exchange(self, idx: Any, value: Any, name: str) -> Any:
+        """Write keys at an index; those that were there. Raises TypeError for what are no keys."""
         if type(value) is not PRNGKeyArray:
             raise TypeError(f"{name}: the reference holds keys, got {value!r}{where(current_source())}")
         indexers, operands = self._index(name, idx)
         return PRNGKeyArray(refs.swap_p.bind(self.words, value.base, *operands, indexers=indexers))
 
     def end(self, name: str) -> Any:
+        """The keys, for the last time."""
         if name == "freeze":
             return PRNGKeyArray(freeze(self.words))
         return free_ref(self.words)

@@ -23,7 +23,6 @@ from quire.runtime.array import Array
 
 from .operands import as_array
 
-
 # -- making and ending -------------------------------------------------------------------------------------------------
 
 
@@ -47,9 +46,13 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
         [0.0, 5.0, 0.0]
     """
     if memory_space is not None:
-        raise ValueError(f"new_ref: memory_space must be None, got {memory_space!r}: arrays lie in their device's memory")
+        raise ValueError(
+            f"new_ref: memory_space must be None, got {memory_space!r}: arrays lie in their device's memory"
+        )
     if isinstance(init_val, Ref):
-        raise TypeError(f"new_ref: expected an array, got the reference {init_val.aval.short()}: read it first, ref[...]")
+        raise TypeError(
+            f"new_ref: expected an array, got the reference {init_val.aval.short()}: read it first, ref[...]"
+        )
     other = OTHER_VALUES.get(type(init_val))
     if other is not None:
         return other(init_val, kind)
@@ -71,6 +74,9 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Any:
     Args:
         ty: has a shape and a dtype.
         memory_space: None.
+
+    Raises:
+        ValueError: another memory space.
     """
     if memory_space is not None:
         raise ValueError(f"empty_ref: memory_space must be None, got {memory_space!r}")
@@ -104,7 +110,9 @@ def _ended(name: str, ref: Any, end: Any) -> Any:
         _no_ref(name, ref)
     check_usable(ref, name)
     trace = current_trace()
-    if trace is not None and not (isinstance(ref, RefTracer) and ref.owner is trace and ref.variable not in trace.invars):
+    if trace is not None and not (
+        isinstance(ref, RefTracer) and ref.owner is trace and ref.variable not in trace.invars
+    ):
         raise ValueError(
             f"{name}: the reference {ref.aval.short()} comes from outside of {trace.name}{where(current_source())}: end it "
             "where it was made"
@@ -262,7 +270,9 @@ def _entry(name: str, e: Any, n: int, operands: list[Any]) -> Slice | None:
     if not aval.shape and not isinstance(e, Tracer):
         number = int(e)
         if not -n <= number < n:
-            raise ValueError(f"{name}: index {number} is out of bounds for a dimension of length {n}{where(current_source())}")
+            raise ValueError(
+                f"{name}: index {number} is out of bounds for a dimension of length {n}{where(current_source())}"
+            )
         e = number + n if number < 0 else number
     operands.append(as_array(e) if isinstance(e, np.ndarray) else e)
     return None
@@ -407,7 +417,16 @@ def _facts() -> dict[str, Any]:
     }
 
 
-_OF_THE_ARRAY = ("sharding", "committed", "format", "devices", "is_deleted", "unsafe_buffer_pointer", "nbytes", "itemsize")
+_OF_THE_ARRAY = (
+    "sharding",
+    "committed",
+    "format",
+    "devices",
+    "is_deleted",
+    "unsafe_buffer_pointer",
+    "nbytes",
+    "itemsize",
+)
 
 
 def _array_attribute(self: ConcreteRef, name: str) -> Any:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.tracing import hooks
 from quire.passes.arguments import without_unused_arguments
-from quire.passes.discharge import uses_refs
 from quire.passes.cost import Cost, estimate, has_unknown_trips
+from quire.passes.discharge import uses_refs
 
 from ..watching.spans import span
 from .request import Request
@@ -88,7 +88,9 @@ def optimize(request: Request) -> ClosedJaxpr:
     load_lowering()
     from quire.passes.manager import PassManager
 
-    manager = PassManager(pipeline_for(request.program, request.target.pipeline), target=request.target, donated=request.donated)
+    manager = PassManager(
+        pipeline_for(request.program, request.target.pipeline), target=request.target, donated=request.donated
+    )
     return manager.run(request.program)
 
 

@@ -15,8 +15,8 @@ from quire.ir.tracing import eval_jaxpr
 from quire.passes.discharge import is_ref, written_refs
 
 from .. import tree_util
-from ..arrays.shape_struct import shape_struct
 from ..arrays.references import check_references
+from ..arrays.shape_struct import shape_struct
 from .tracing import TracedFunction
 from .variants import VariantInfo
 
@@ -87,7 +87,8 @@ class ReferenceVariant:
 
     def types(self) -> list[Any]:
         """The types of the arguments of the function of values."""
-        avals = [r.aval for r in self._closed_over] + self.traced.jaxpr.in_avals[len(self.traced.captured) :]
+        avals: list[Any] = [r.aval for r in self._closed_over]
+        avals += self.traced.jaxpr.in_avals[len(self.traced.captured) :]
         return [shape_struct(a.inner_aval if type(a) is AbstractRef else a) for a in avals]
 
     def arguments(self, leaves: Sequence[Any]) -> list[Any]:

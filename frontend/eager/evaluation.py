@@ -18,8 +18,8 @@ from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives.sharding import sharding_constraint_p
-from quire.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.references import AbstractRef
+from quire.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import current_source, where
 from quire.ir.tracing import hooks
 from quire.runtime.array import Array, device_view, from_box, from_view, holds_all, host_value, own_device

@@ -13,7 +13,7 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import refs
 from quire.ir.references import AbstractRef, ConcreteRef
 from quire.ir.source import current_source
-from quire.ir.tracing import Trace, add_where, eval_jaxpr, hooks
+from quire.ir.tracing import Trace, Tracer, add_where, eval_jaxpr, hooks
 from quire.passes.cache import cached_transform
 from quire.passes.discharge import discharged, is_ref, written_refs
 from quire.passes.rebuild import prune
@@ -104,7 +104,7 @@ def _value_through_refs(trace: Trace, var: Var) -> Any | None:
     for old, new in zip(invars, values.invars, strict=True):
         found = known.get(old) if not is_ref(old) else _held(trace, old)
         if not isinstance(new, Literal) and new in needed:
-            found = found.concrete() if hasattr(found, "concrete") else found
+            found = found.concrete() if isinstance(found, Tracer) else found
             if found is None:
                 return None
         args.append(found)

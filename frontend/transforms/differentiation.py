@@ -31,8 +31,8 @@ from quire.passes.ad.rules import Zero, instantiate
 from quire.passes.ad.transpose import NotLinearError, backward, pullback
 
 from .. import tree_util
-from ..arrays.operands import as_array
 from ..arrays import references as ref_ops
+from ..arrays.operands import as_array
 from ..arrays.references import refuse_refs
 from ..watching import key_reuse
 from ..watching.transformations import appended
@@ -96,8 +96,9 @@ def _trace(
     )
     opened = open_refs(jaxpr, captured, leaves, what=what, derivatives=True)
     key_reuse.check_call(opened.jaxpr, [*opened.captured, *leaves])
-    found[-1] += len(opened.places)
-    return _Traced(opened.jaxpr, opened.captured, *found, opened, jaxpr)
+    found[-1] += len(opened.places)  # what references hold at the end comes after aux
+    out_tree, aux, aux_tree, n_aux = found
+    return _Traced(opened.jaxpr, opened.captured, out_tree, aux, aux_tree, n_aux, opened, jaxpr)
 
 
 def applies(eqns: Sequence[Eqn], p: Primitive) -> bool:

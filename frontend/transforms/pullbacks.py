@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,6 +36,10 @@ class GradValue(_Mark):
 
 class GradRef(_Mark):
     """Returned for an argument whose cotangent was added to a reference."""
+
+
+# As `jax.ad` is one.
+ad = types.SimpleNamespace(DidntWant=DidntWant, DontWant=DontWant, GradRef=GradRef, GradValue=GradValue)
 
 
 class Pullback:
@@ -115,4 +120,4 @@ class Pullback:
         return pull
 
 
-__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "Pullback"]
+__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "Pullback", "ad"]

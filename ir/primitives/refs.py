@@ -20,6 +20,7 @@ from ..references import ADD_EFFECT, FREE_EFFECT, NEW_EFFECT, READ_EFFECT, WRITE
 
 Value = Any
 
+
 @dataclass(frozen=True)
 class Slice:
     """`size` positions of a dimension from `start` on, `stride` apart."""
@@ -31,6 +32,19 @@ class Slice:
     def covers(self, n: int) -> bool:
         """Whether it is all of a dimension of length n."""
         return self.start == 0 and self.stride == 1 and self.size == n
+
+    def text(self, n: int) -> str:
+        """As it is written for a dimension of length n: ``:``, ``1:``, ``0:3:2``."""
+        stop = self.start + (self.size - 1) * self.stride + 1 if self.size else self.start
+        if self.stride != 1:
+            return f"{self.start}:{stop}:{self.stride}"
+        return f"{self.start or ''}:{'' if stop == n and self.size else stop}"
+
+    @staticmethod
+    def written(start: int | None, stop: int | None, stride: int | None, n: int) -> Slice:
+        """That of ``start:stop:stride``, for a dimension of length n."""
+        first, last, step = start or 0, n if stop is None else stop, stride or 1
+        return Slice(first, len(range(first, last, step)), step)
 
 
 @dataclass(frozen=True)
@@ -55,8 +69,16 @@ class Indexer:
         adjacent = chosen == list(range(chosen[0], chosen[0] + len(chosen))) if chosen else True
         return chosen[0] if chosen and adjacent else 0
 
+    def shape(self, indices: Sequence[Any]) -> tuple[int, ...]:
+        """The shape of what is selected; `indices` are the types of the operands, which can be broadcast together."""
+        kept = [e.size for e in self.entries if e is not None]
+        at = self.position
+        return (*kept[:at], *np.broadcast_shapes(*(a.shape for a in indices)), *kept[at:])
 
-def indexed_shape(name: str, shape: tuple[int, ...], indexers: Sequence[Indexer], indices: Sequence[Any]) -> tuple[int, ...]:
+
+def indexed_shape(
+    name: str, shape: tuple[int, ...], indexers: Sequence[Indexer], indices: Sequence[Any]
+) -> tuple[int, ...]:
     """The shape of what the indexers select of an array of a shape; `indices` are the types of their operands.
 
     Raises:
@@ -73,20 +95,16 @@ def indexed_shape(name: str, shape: tuple[int, ...], indexers: Sequence[Indexer]
         for a in own:
             if not dtypes.is_integer(a.dtype):
                 raise TypeError(f"{name}: an index of a reference must be an integer or a slice, got {a.short()}")
-        try:
-            chosen = np.broadcast_shapes(*(a.shape for a in own))
-        except ValueError:
-            shapes = ", ".join(a.short() for a in own)
-            raise ValueError(f"{name}: the indices cannot be broadcast to one shape: {shapes}") from None
-        kept: list[int] = []
         for e, n in zip(indexer.entries, shape):
             if e is None:
                 continue
             if e.start < 0 or e.stride < 1 or e.size < 0 or (e.size and e.start + (e.size - 1) * e.stride >= n):
                 raise ValueError(f"{name}: {e} reaches outside a dimension of length {n}")
-            kept.append(e.size)
-        at = indexer.position
-        shape = (*kept[:at], *chosen, *kept[at:]) if indexer.count else tuple(kept)
+        try:
+            shape = indexer.shape(own)
+        except ValueError:
+            shapes = ", ".join(a.short() for a in own)
+            raise ValueError(f"{name}: the indices cannot be broadcast to one shape: {shapes}") from None
     if given:
         raise TypeError(f"{name}: {len(given)} operands more than the index takes")
     return shape
@@ -152,9 +170,7 @@ def _swap_effects(params: Mapping[str, Any]) -> Effects:
 
 
 @primitive("swap", effects=_swap_effects)
-def swap_p(
-    ref: AbstractRef, value: ShapedArray, *indices: ShapedArray, indexers: tuple[Indexer, ...]
-) -> ShapedArray:
+def swap_p(ref: AbstractRef, value: ShapedArray, *indices: ShapedArray, indexers: tuple[Indexer, ...]) -> ShapedArray:
     """Write a value at an index and give what was there; written ``r[i] <- v`` where the result is not used.
 
     Where an index of scalars is beyond the end, the last element is written; positions of an array of indices that are

@@ -248,7 +248,6 @@ def _pipeline(options: argparse.Namespace, target: str, textual: bool, closed: A
 def _expanded(pipeline: str, target: str, closed: Any = None) -> str:
     """A pipeline in which ``default`` stands for the target's own passes for a program."""
     from quire.backends.targets import get_target
-
     from quire.compiling.lowering import pipeline_for
 
     own = get_target(target).pipeline
