@@ -472,9 +472,10 @@ def refuse_refs(leaves: Sequence[Any], what: str, paths: Any = None) -> None:
         if isinstance(x, Ref):
             at = f" at result{paths(i)}" if paths is not None else ""
             made = f" {x.owner.describe(x)}." if isinstance(x, RefTracer) else ""
+            here = "" if " (at " in made else where(current_source())
             raise ValueError(
-                f"{what} returned a reference {x.aval.short()}{at}, but references cannot be returned.{made} Return what it "
-                "holds, ref[...], or write to one that is given"
+                f"{what} returned a reference {x.aval.short()}{at}, but references cannot be returned{here}.{made} Return "
+                "what it holds, ref[...], or write to one that is given"
             )
 
 
