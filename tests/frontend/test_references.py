@@ -115,7 +115,10 @@ def test_vmap_is_one_lane_after_the_other(jax: Any) -> None:
         return {n: PROGRAMS[n][0](jax, *args) for n, args in given.items()}
 
     each = jax.jit(lanes)
-    first, second = (each(jax.tree_util.tree_map(lambda a: a[i], given)) for i in range(2))
+    first, second = (
+        each({n: [a[0] for a in v] for n, v in given.items()}),
+        each({n: [a[1] for a in v] for n, v in given.items()}),
+    )
     want = jax.tree_util.tree_map(lambda a, b: np.stack([a, b]), first, second)
     assert_close(got, jax.tree_util.tree_leaves(want))
 
