@@ -414,7 +414,7 @@ _compile_time: ContextVar[bool] = ContextVar("quire_compile_time", default=False
 
 
 class compile_time(no_trace):
-    """`no_trace` for a user's block: a tracer in it is reported as a value that is not known."""
+    """`no_trace` for a user's block: what is known is computed at once, operations on tracers go to the tracers' trace."""
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -430,12 +430,6 @@ def check_alive(t: Tracer) -> None:
     trace: Trace | None = _current.get()
     while trace is not None and trace is not t.owner:
         trace = trace.parent
-    if trace is None and _compile_time.get() and t.owner.alive:
-        raise errors.UnexpectedTracerError(
-            f"a traced value {t.aval.short()} was used inside ensure_compile_time_eval{where(current_source(2))}.\n"
-            f"  {t.owner.describe(t)}.\n"
-            "  Every value in the block must be known while the function is traced: move the operation out of it."
-        )
     if trace is None:
         raise errors.UnexpectedTracerError(
             f"a traced value {t.aval.short()} of {t.owner.name} was used after its trace ended, or in another "
@@ -456,6 +450,8 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
         return trace.bind(p, args, params)
     for a in args:
         if isinstance(a, Tracer):
+            if trace is None and _compile_time.get() and a.owner.alive:
+                return _bind_in_owner(p, args, params)
             check_alive(a)
     if trace is None:
         out = hooks.eager(p, args, params)
@@ -463,6 +459,25 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
         with no_trace():
             out = hooks.eager(p, args, params)
     return out if p.multiple_results else out[0]
+
+
+def _bind_in_owner(p: Primitive, args: Sequence[Any], params: Params) -> Any:
+    """Apply a primitive, in a block that computes at once, to values of which some are not known: they know their trace."""
+    owners = [a.owner for a in args if isinstance(a, Tracer)]
+    innermost = max(owners, key=_depth)  # the one which can capture the values of those around it
+    token = _current.set(innermost)
+    try:
+        return innermost.bind(p, args, params)
+    finally:
+        _current.reset(token)
+
+
+def _depth(trace: Trace) -> int:
+    depth = 0
+    parent = trace.parent
+    while parent is not None:
+        depth, parent = depth + 1, parent.parent
+    return depth
 
 
 Primitive.binder = staticmethod(bind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from ..arrays.operands import as_array
 from ..compiling.arguments import leaf_names
 from ..watching import key_reuse
 from ..watching.transformations import appended
-from .functions import check_callable, name_of
+from .functions import check_callable, name_of, wraps
 
 
 def _check_axes(value: Any, what: str) -> None:
@@ -120,7 +119,7 @@ def vmap(
     _check_axes(out_axes, "out_axes")
     name = name_of(fun)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def batched(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
