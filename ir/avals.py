@@ -51,6 +51,7 @@ class ShapedArray(AbstractValue):
         self = cls._interned.get(key)
         if self is None:
             shape = tuple(int(n) for n in shape)
+            dtype = np.dtype(dtype)  # a scalar type such as numpy.float32 is its dtype
             self = object.__new__(cls)
             self.shape = shape
             self.dtype = dtype
