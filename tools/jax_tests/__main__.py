@@ -55,7 +55,10 @@ class Worker:
             answer = None
         if answer is not None:
             return answer
-        code = self._process.poll()
+        try:
+            code = self._process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            code = None
         outcome = "timeout" if code is None else "crash"
         self.end()
         return {

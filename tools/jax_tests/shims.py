@@ -338,6 +338,8 @@ class PrivateModule(types.ModuleType):
 
 def _exists(checkout: Path, parts: Sequence[str]) -> bool:
     """Whether JAX has a private module of this name."""
+    if parts == ["config"] or ".".join(parts) in _DEFINED:
+        return True
     path = checkout.joinpath("jax/_src", *parts)
     return path.is_dir() or path.with_suffix(".py").exists()
 
