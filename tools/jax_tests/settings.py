@@ -17,7 +17,7 @@ _own: dict[str, Any] = {
     "jax_traceback_filtering": "off",
     "jax_explicit_x64_dtypes": "warn",
     "jax_enable_custom_prng": False,
-    "jax_softmax_custom_jvp": True,
+    "jax_softmax_custom_jvp": False,
     "jax_dynamic_shapes": False,
 }
 _KEPT = frozenset(_own)
@@ -133,6 +133,13 @@ class Config:
 
 config = Config()
 parse_flags_with_absl = config.parse_flags_with_absl
+
+
+class NumpyDtypePromotion(enum.StrEnum):
+    """How dtypes of operands are promoted."""
+
+    STANDARD = "standard"
+    STRICT = "strict"
 
 
 class ExplicitX64Mode(enum.Enum):

@@ -25,7 +25,7 @@ import quire
 from quire.as_jax.modules import JAX_VERSION, sources
 
 from . import settings
-from .missing import Missing
+from .missing import InternalsError, Missing
 
 _PREFIX = "jax._src"
 
@@ -205,10 +205,6 @@ def _to_inexact_dtype(dtype: Any) -> Any:
     return np.dtype(np.float64 if wide else np.float32) if dtype.kind != "b" else np.dtype(np.float32)
 
 
-def _dtype_of(x: Any, *, canonicalize: bool = False) -> Any:
-    return quire.dtypes.result_type(x) if canonicalize or not hasattr(x, "dtype") else x.dtype
-
-
 _DEFINED: dict[str, dict[str, Any]] = {
     "compilation_cache": {"_cache": None, "reset_cache": lambda: None},
     "deprecations": {
@@ -235,6 +231,7 @@ _DEFINED: dict[str, dict[str, Any]] = {
         "devices": quire.devices,
         "local_devices": lambda *args, backend=None, **kwargs: quire.local_devices(),
         "device_count": lambda *args: len(quire.devices()),
+        "backends": lambda: {"cpu": _backend},
         "backends_are_initialized": lambda: True,
     },
     "util": {
@@ -255,7 +252,6 @@ _DEFINED: dict[str, dict[str, Any]] = {
     "lax.lax": {"_convert_element_type": None},
     "dtypes": {
         "is_weakly_typed": _is_weakly_typed,
-        "dtype": _dtype_of,
     },
 }
 
@@ -263,8 +259,13 @@ _DEFINED: dict[str, dict[str, Any]] = {
 def _convert_element_type(x: Any, dtype: Any = None, weak_type: bool = False, sharding: Any = None) -> Any:
     if not weak_type:
         return quire.lax.convert_element_type(x, quire.dtypes.result_type(x) if dtype is None else dtype)
-    kind = np.dtype(quire.dtypes.result_type(x) if dtype is None else dtype).kind
-    one = {"b": True, "i": 1, "f": 1.0, "c": 1j}[kind]
+    wanted = np.dtype(quire.dtypes.result_type(x) if dtype is None else dtype)
+    numbers = {quire.numpy.multiply(n, n).dtype: n for n in (1, 1.0, 1j)}
+    if wanted not in numbers:
+        raise InternalsError(
+            f"jax._src.lax.lax._convert_element_type: {wanted} is weak nowhere in the public interface"
+        )
+    one = numbers[wanted]
     # An operation on numbers alone is weakly typed.
     return quire.lax.full_like(quire.numpy.multiply(one, one), 0) + x
 
@@ -322,9 +323,11 @@ class PrivateModule(types.ModuleType):
             return importlib.import_module(f"{_PREFIX}.{name}")
         for source in (*(sources(self.__name__) or ()), *_PUBLIC.get(self._path, ())):
             try:
-                return getattr(importlib.import_module(source), name)
+                value = getattr(importlib.import_module(source), name)
             except (ImportError, AttributeError):
                 continue
+            if not isinstance(value, types.ModuleType):
+                return value
         if self._path in _READ_LAST:
             if self._read is None:
                 self._read = _read(f"jax._src._read.{self._path}", self._checkout / "jax/_src" / f"{self._path}.py")

@@ -84,7 +84,7 @@ def cases_of(module: Any) -> list[str]:
 
 
 _PRIVATE_ATTRIBUTE = re.compile(
-    r"(has no attribute|cannot import name) '_|has no attribute '_src|no attribute '_cache|_src\.|"
+    r"^_\w+$|(has no attribute|cannot import name) '_|has no attribute '_src|no attribute '_cache|_src\.|"
     r"No module named 'jax(lib|\._src|\.interpreters|\.extend|\.experimental\.pallas)"
 )
 
