@@ -6,6 +6,7 @@ quire.numpy. Errors begin with it.
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -338,6 +339,23 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
             )
         out.append(sizes.pop() if sizes else 1)
     return tuple(out)
+
+
+def usual_promotion(f: F) -> F:
+    """Decorates what computes of operands that are checked: within, operands of any ranks and dtypes may meet.
+
+    `config.numpy_dtype_promotion` and `config.numpy_rank_promotion` are about the user's operations, not ours.
+    """
+
+    @functools.wraps(f)
+    def usual(*args: Any, **kwargs: Any) -> Any:
+        options = config.options
+        if options.numpy_dtype_promotion == "standard" and options.numpy_rank_promotion == "allow":
+            return f(*args, **kwargs)
+        with config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow"):
+            return f(*args, **kwargs)
+
+    return usual  # type: ignore[return-value]
 
 
 def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
