@@ -6,6 +6,7 @@ import difflib
 import importlib
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 _NARROW = "quire has no integers of fewer than 8 bits and no floats of fewer than 16"
@@ -90,8 +91,15 @@ def reason_for(module: str, name: str) -> str | None:
     return None
 
 
-def module_getattr(module: str, names: Mapping[str, Any], lazy: Collection[str] = ()) -> Callable[[str], Any]:
+def module_getattr(
+    module: str,
+    names: Mapping[str, Any],
+    lazy: Collection[str] = (),
+    lazy_names: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[str], Any]:
     """A module's `__getattr__`: imports the submodules in `lazy` when first used, so that `import quire` stays quick.
+
+    `lazy_names` are objects of submodules, by their names, which are imported when first used too.
 
     For any other name AttributeError, with the reason why quire does not have that name of JAX, or the nearest name.
     """
@@ -99,10 +107,12 @@ def module_getattr(module: str, names: Mapping[str, Any], lazy: Collection[str] 
     def absent(name: str) -> Any:
         if name in lazy:
             return importlib.import_module(f"{module}.{name}")
+        if name in lazy_names:
+            return getattr(importlib.import_module(f"{module}.{lazy_names[name]}"), name)
         reason = reason_for(module.removeprefix("quire").removeprefix("."), name)
         if reason is not None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}: {reason}")
-        public = [*(n for n in names if not n.startswith("_")), *lazy]
+        public = [*(n for n in names if not n.startswith("_")), *lazy, *lazy_names]
         near = [] if name.startswith("__") else difflib.get_close_matches(name, public, n=1)
         hint = f"; did you mean {module}.{near[0]}?" if near else ""
         raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
