@@ -11,7 +11,6 @@ from typing import Any
 
 _NARROW = "quire has no integers of fewer than 8 bits and no floats of fewer than 16"
 _EXTEND = "quire's own extension points are quire.ir (primitives), quire.passes and quire.backends"
-_REFS = "arrays are immutable: use .at[], or a carry of scan and while_loop"
 
 #: Why a name of a JAX module is absent from the module of quire with the same name: (module, patterns, reason).
 #: `python -m quire.tools.name_table` holds it against JAX's own names.
@@ -79,7 +78,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("profiler", "start_server stop_server register_subprocess", "there is no profiling server: use trace"),
     ("profiler", "*device_memory_profile", "use live_arrays, or memory_stats of a device"),
     ("stages", "ArgInfo CompilerOptions", "args_info holds ShapeDtypeStruct, and compiler flags belong to the target"),
-    ("", "Ref ref new_ref empty_ref free_ref freeze", _REFS),
 )
 
 

@@ -56,6 +56,7 @@ class Traced:
         donated: the leaves of donated arguments.
         keep_unused: the program takes the arguments that it does not use, too.
         names: the path of each leaf.
+        lower_values: lowers a function with references, as one of values.
     """
 
     traced: TracedFunction
@@ -67,6 +68,7 @@ class Traced:
     donated: tuple[int, ...]
     keep_unused: bool
     names: tuple[str, ...]
+    lower_values: Callable[[Traced, str | None], Lowered] | None = None
 
     @property
     def device(self) -> Device:
@@ -106,6 +108,8 @@ class Traced:
         """
         if self.traced.closes_over_tracers:
             raise UnexpectedTracerError(f"{self.full_name}.lower: the function closes over a traced value")
+        if self.lower_values is not None:
+            return self.lower_values(self, backend)
         target = self.device.target if backend is None else get_target(backend)
         request = Request(
             self.jaxpr, target, self.fun_name, self.donated, self.keep_unused, self.names, self.out_tree,
