@@ -63,6 +63,16 @@ hooks = Hooks()
 # -- tracers --------------------------------------------------------------------------------------------------------
 
 
+def _refuse_subclass(cls: type, own: bool) -> None:
+    """Raise CustomTraceError for a class of traces, or tracers, of another package."""
+    if not own:
+        raise errors.CustomTraceError(
+            f"class {cls.__name__} derives from quire's {cls.__bases__[0].__name__}: quire has one kind of trace, and classes "
+            "of others would never be asked. Trace the function with quire.make_jaxpr and walk the equations of its jaxpr "
+            "(quire.extend.core), or define a primitive with rules (quire.interpreters)"
+        )
+
+
 class Tracer(HasAval):
     """A value of a program that is being traced. The user's operators and methods are attached by `quire`."""
 
@@ -129,7 +139,7 @@ class Tracer(HasAval):
         return value
 
 
-class RefTracer(Ref, Tracer):
+class RefTracer(Ref, Tracer, own=True):
     """A reference in a program that is being traced."""
 
     __slots__ = ("freed",)
@@ -191,16 +201,6 @@ def raise_concretization(t: Tracer, error: type[errors.TracerError], use: str = 
         f"  {t.owner.describe(t)}.\n"
         f"  Under {t.owner.name} values are not known while the function is traced: {advice}."
     )
-
-
-def _refuse_subclass(cls: type, own: bool) -> None:
-    """Raise CustomTraceError for a class of traces, or tracers, of another package."""
-    if not own:
-        raise errors.CustomTraceError(
-            f"class {cls.__name__} derives from quire's {cls.__bases__[0].__name__}: quire has one kind of trace, and classes "
-            "of others would never be asked. Trace the function with quire.make_jaxpr and walk the equations of its jaxpr "
-            "(quire.extend.core), or define a primitive with rules (quire.interpreters)"
-        )
 
 
 # -- traces ---------------------------------------------------------------------------------------------------------
