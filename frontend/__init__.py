@@ -130,8 +130,11 @@ _LAZY = (
     "dtypes",
     "example_libraries",
     "experimental",
+    "extend",
+    "ffi",
     "flatten_util",
     "image",
+    "interpreters",
     "nn",
     "ops",
     "profiler",
@@ -141,4 +144,8 @@ _LAZY = (
     "stages",
     "typing",
 )
-__getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY)
+#: Functions of submodules that are imported when first used, and where they are.
+_LAZY_NAMES = {
+    "from_jax": "importers.from_jax",
+}
+__getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY, _LAZY_NAMES)

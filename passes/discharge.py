@@ -63,9 +63,9 @@ class Discharge(Pass):
                     f"discharge: the program takes a reference {v.aval.short()}: make it within, with new_ref"
                 )
         n = len(jaxpr.constvars)
-        opened = Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.eqns, jaxpr.outvars)
+        opened = Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.outvars, jaxpr.eqns)
         out = discharged(opened, ()).jaxpr
-        return ClosedJaxpr(Jaxpr(out.invars[:n], out.invars[n:], out.eqns, out.outvars), program.consts)
+        return ClosedJaxpr(Jaxpr(out.invars[:n], out.invars[n:], out.outvars, out.eqns), program.consts)
 
 
 def written_refs(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[int, ...]:
@@ -347,7 +347,7 @@ def _ruled_call(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
     # The references that stay come last, and their values are not looked at.
     own = dict(zip(kept, body.invars[len(eqn.inputs) :], strict=True))
     invars = [own.get(i, v) for i, v in enumerate(body.invars[: len(eqn.inputs)])]
-    new = ClosedJaxpr(Jaxpr((), invars, body.eqns, body.outvars))
+    new = ClosedJaxpr(Jaxpr((), invars, body.outvars, body.eqns))
     return eqn.primitive.bind(*consts, *args, **{**eqn.params, "call_jaxpr": new})
 
 
@@ -371,7 +371,7 @@ def _cond(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
 def _reordered(body: ClosedJaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> ClosedJaxpr:
     """A jaxpr whose inputs and results are taken in another order."""
     j = body.jaxpr
-    return ClosedJaxpr(Jaxpr((), [j.invars[i] for i in inputs], j.eqns, [j.outvars[i] for i in outputs]))
+    return ClosedJaxpr(Jaxpr((), [j.invars[i] for i in inputs], [j.outvars[i] for i in outputs], j.eqns))
 
 
 def _scan(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
@@ -436,7 +436,7 @@ def _while(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
         same = [j.invars[i] for i in range(n_test) if test[i] is a]
         aval: Any = a.aval
         carried.append(same[0] if same else Var(aval.inner_aval))
-    condition = ClosedJaxpr(Jaxpr((), [*(j.invars[i] for i in own), *carried, *j.invars[n_test:]], j.eqns, j.outvars))
+    condition = ClosedJaxpr(Jaxpr((), [*(j.invars[i] for i in own), *carried, *j.invars[n_test:]], j.outvars, j.eqns))
     params: dict[str, Any] = {
         **p, "cond_jaxpr": condition, "body_jaxpr": step, "cond_nconsts": len(own), "body_nconsts": len(kept),
     }  # fmt: skip

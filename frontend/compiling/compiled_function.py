@@ -33,6 +33,7 @@ from .. import tree_util
 from ..arrays.explicit import divisions_of
 from ..arrays.placement import as_device
 from ..arrays.references import check_references
+from ..arrays.shape_struct import as_typed
 from ..watching import key_reuse
 from ..watching.spans import span
 from ..watching.tracebacks import user_boundary
@@ -142,9 +143,9 @@ class CompiledFunction:
         if not callable(f):
             raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
         functools.update_wrapper(self, f)
-        self.__name__: str = getattr(f, "__name__", type(f).__name__)
+        self.__name__: str = str(getattr(f, "__name__", None) or type(f).__name__)
         self._f = f
-        self._name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or type(f).__name__
+        self._name = str(getattr(f, "__qualname__", None) or self.__name__)
         self._static_numbers, self._static_names = resolve(f, "static", static_argnums, static_argnames)
         self._donate_numbers, self._donate_names = resolve(f, "donate", donate_argnums, donate_argnames)
         both = (self._static_numbers & self._donate_numbers) or (self._static_names & self._donate_names)
@@ -511,20 +512,16 @@ class CompiledFunction:
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the arguments' types, without compiling: a `quire.stages.Traced`.
 
-        Arguments may be arrays or `ShapeDtypeStruct`s.
-
-        Raises:
-            UnexpectedTracerError: the function reads a value from outside that is being traced by another function.
+        Arguments may be arrays, types (`ShapedArray`) or anything with a shape and a dtype, as `ShapeDtypeStruct`.
         """
         static, dynamic, keywords = self._split(args, kwargs)
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
+        leaves = [as_typed(x) for x in leaves]
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
         divisions = divisions_of(leaves)
         self._check_refs(avals, leaves, args, kwargs)
         key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals, divisions)
         traced = self._traced(key, args, kwargs, static, avals, tree, divisions)
-        if traced.closes_over_tracers:
-            raise errors.UnexpectedTracerError(f"{self._name}.trace: the function closes over a traced value")
         names = self._names(args, kwargs)
         where_to = self._layout(traced, self._argument_places(args, kwargs, leaves, avals, names), names)
         staged = self._staged(traced, where_to, args, kwargs, tree, names)

@@ -110,7 +110,7 @@ def _value_through_refs(trace: Trace, var: Var) -> Any | None:
         args.append(found)
     env = dict(zip(values.invars, args))
     live = [v for v in values.invars if v in needed]
-    out = eval_jaxpr(Jaxpr((), live, values.eqns, values.outvars), (), [env[v] for v in live])
+    out = eval_jaxpr(Jaxpr((), live, values.outvars, values.eqns), (), [env[v] for v in live])
     return as_array(out[0])
 
 

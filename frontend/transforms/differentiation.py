@@ -20,6 +20,7 @@ from quire.ir.jaxpr import Eqn, Jaxpr, nested_jaxprs
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import custom_lin_p
+from quire.ir.primitives.elementwise import convert_element_type
 from quire.ir.references import Ref
 from quire.ir.source import current_source, where
 from quire.ir.tracing import eval_jaxpr, trace_flat
@@ -34,9 +35,10 @@ from .. import tree_util
 from ..arrays import references as ref_ops
 from ..arrays.operands import as_array
 from ..arrays.references import refuse_refs
+from ..arrays.shape_struct import as_typed
 from ..watching import key_reuse
 from ..watching.transformations import appended
-from .functions import check_callable, name_of, partial_positions
+from .functions import check_callable, name_of, partial_positions, wraps
 from .pullbacks import Pullback
 from .references import Opened, open_refs, refuse_differentiated, write_of
 from .vectorization import vmap
@@ -200,7 +202,7 @@ def _differentiated(
     argnums = _checked_argnums(argnums, "value_and_grad" if with_value else "grad")
     what = f"grad of {name_of(fun)}"
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
@@ -269,7 +271,14 @@ def _pull(linear: Linear, cotangents: Sequence[Any], nonzeros: Sequence[bool], l
     """The cotangents of all arguments from those of the results (the aux results have none)."""
     given = [*cotangents, *(Zero(a) for a in linear.out_avals[len(cotangents) :])]
     found = iter(pullback(linear, given))
-    return [as_array(instantiate(next(found))) if nz else Zero(aval_of(x).tangent()) for x, nz in zip(leaves, nonzeros)]
+    return [_like(instantiate(next(found)), x) if nz else Zero(aval_of(x).tangent()) for x, nz in zip(leaves, nonzeros)]
+
+
+def _like(cotangent: Any, primal: Any) -> Any:
+    """A cotangent as an array, of weak type where its primal is."""
+    if aval_of(primal).weak_type and not aval_of(cotangent).weak_type:
+        cotangent = convert_element_type(cotangent, aval_of(cotangent).dtype, weak_type=True)
+    return as_array(cotangent)
 
 
 def float0_zeros(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -519,6 +528,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     if tuple(reduce_axes):
         raise NotImplementedError("linear_transpose: reduce_axes is not supported, expected ()")
     leaves, tree = tree_util.flatten_arrays(primals)
+    leaves = [as_typed(x) for x in leaves]
     what = f"linear_transpose of {name_of(fun)}"
     out_tree: Any = None
 
@@ -602,7 +612,7 @@ def jacfwd(
 
     check_callable(fun, "jacfwd")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
@@ -642,7 +652,7 @@ def jacrev(
 
     check_callable(fun, "jacrev")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)

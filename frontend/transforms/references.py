@@ -64,7 +64,7 @@ def open_refs(
     invars = [*found.invars[:k], *found.invars[n:], *found.invars[k:n]]
     values = [refs.get_p.bind(x, indexers=()) if isinstance(x, Ref) else x for x in captured]
     return Opened(
-        Jaxpr((), invars, found.eqns, found.outvars), [*values, *(given[i] for i in live)],
+        Jaxpr((), invars, found.outvars, found.eqns), [*values, *(given[i] for i in live)],
         [given[i] for i in written], list(written),
     )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from ..arrays.references import get, refuse_refs
 from ..compiling.arguments import leaf_names
 from ..watching import key_reuse
 from ..watching.transformations import appended
-from .functions import check_callable, name_of
+from .functions import check_callable, name_of, wraps
 from .references import open_refs, refuse_mapped
 
 
@@ -124,7 +123,7 @@ def vmap(
     _check_axes(out_axes, "out_axes")
     name = name_of(fun)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def batched(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
