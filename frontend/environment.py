@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import platform
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from quire.ir import source
 from quire.ir.avals import ShapedArray
@@ -20,10 +19,12 @@ from quire.runtime.devices import devices, local_devices
 from quire.runtime.processes.current import process
 
 from .arrays.explicit import type_of
+from .arrays.key_array import KEY_DTYPE, is_keys
 from .arrays.placement import as_device
 from .compiling.compiled_function import clear_compiled_functions
 from .eager.evaluation import programs
 from .version import __version__
+from .watching.tracebacks import wraps
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -160,13 +161,13 @@ def typeof(x: Any) -> ShapedArray:
         >>> quire.typeof(qnp.ones((2, 3))).shape
         (2, 3)
     """
-    return type_of(x)
+    return ShapedArray(x.shape, cast("Any", KEY_DTYPE)) if is_keys(x) else type_of(x)
 
 
 def ensure_compile_time_eval() -> contextlib.AbstractContextManager[None]:
-    """For a block, compute at once, while a function is traced, instead of recording (`jax.ensure_compile_time_eval`).
+    """For a block, compute at once, while a function is traced, what depends on known values alone.
 
-    Every value in the block must be known: UnexpectedTracerError for a traced one.
+    Operations on traced values are recorded as ever. Follows `jax.ensure_compile_time_eval`.
 
     Example:
         >>> import quire, quire.numpy as qnp
@@ -239,7 +240,7 @@ def named_call(fun: F, *, name: str | None = None) -> F:
         raise TypeError(f"quire.named_call: fun must be a function, got {fun!r}")
     label = name if name is not None else getattr(fun, "__name__", type(fun).__name__)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def named(*args: Any, **kwargs: Any) -> Any:
         with named_scope(label):
             return fun(*args, **kwargs)

@@ -410,19 +410,17 @@ class no_trace:
         _current.reset(self._token)
 
 
-_compile_time: ContextVar[bool] = ContextVar("quire_compile_time", default=False)
-
-
-class compile_time(no_trace):
-    """`no_trace` for a user's block: a tracer in it is reported as a value that is not known."""
+class compile_time:
+    """Context manager: operations on known values are evaluated at once; those on traced ones are recorded as ever."""
 
     def __enter__(self) -> None:
-        super().__enter__()
-        self._flag = _compile_time.set(True)
+        self._trace = _current.get()
+        if self._trace is not None:
+            self._staging, self._trace.staging = self._trace.staging, False
 
     def __exit__(self, *exc: object) -> None:
-        _compile_time.reset(self._flag)
-        super().__exit__(*exc)
+        if self._trace is not None:
+            self._trace.staging = self._staging
 
 
 def check_alive(t: Tracer) -> None:
@@ -430,12 +428,6 @@ def check_alive(t: Tracer) -> None:
     trace: Trace | None = _current.get()
     while trace is not None and trace is not t.owner:
         trace = trace.parent
-    if trace is None and _compile_time.get() and t.owner.alive:
-        raise errors.UnexpectedTracerError(
-            f"a traced value {t.aval.short()} was used inside ensure_compile_time_eval{where(current_source(2))}.\n"
-            f"  {t.owner.describe(t)}.\n"
-            "  Every value in the block must be known while the function is traced: move the operation out of it."
-        )
     if trace is None:
         raise errors.UnexpectedTracerError(
             f"a traced value {t.aval.short()} of {t.owner.name} was used after its trace ended, or in another "

@@ -360,15 +360,21 @@ def _accelerators(platform: str) -> tuple[Device, ...]:
     return tuple(Device(platform, i, entry["device_id"], entry["name"]) for i, entry in enumerate(found))
 
 
-@functools.cache
 def default_platform() -> str:
-    """QUIRE_PLATFORM, or "cuda" where there is a CUDA device, or "cpu".
+    """`config.platform`, or QUIRE_PLATFORM, or "cuda" where there is a CUDA device, or "cpu".
 
+    Of several names with commas between them, as JAX takes them, it is the first; "gpu" is "cuda".
     A Vulkan device is used when it is asked for: it may be a software driver, slower than the CPU itself.
     """
-    named = environment.PLATFORM.text()
-    if named:
-        _platform_devices(_known(named))
+    return _platform_of(config.options.platform or environment.PLATFORM.text() or "")
+
+
+@functools.cache
+def _platform_of(names: str) -> str:
+    first = names.split(",")[0].strip()
+    if first:
+        named = _known({"gpu": "cuda"}.get(first, first))
+        _platform_devices(named)
         return named
     try:
         _platform_devices("cuda")

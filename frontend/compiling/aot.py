@@ -14,6 +14,7 @@ from typing import Any
 from quire.backends.targets import get_target
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
+from quire.ir.errors import UnexpectedTracerError
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
@@ -98,7 +99,13 @@ class Traced:
         return tree_util.tree_unflatten(self.in_tree, [shape_struct(a) for a in self.jaxpr.in_avals])
 
     def lower(self, *, backend: str | None = None) -> Lowered:
-        """Optimise and lower to StableHLO, for this process's device or another target by name."""
+        """Optimise and lower to StableHLO, for this process's device or another target by name.
+
+        Raises:
+            UnexpectedTracerError: the function reads a value from outside that is being traced by another function.
+        """
+        if self.traced.closes_over_tracers:
+            raise UnexpectedTracerError(f"{self.full_name}.lower: the function closes over a traced value")
         target = self.device.target if backend is None else get_target(backend)
         request = Request(
             self.jaxpr, target, self.fun_name, self.donated, self.keep_unused, self.names, self.out_tree,

@@ -463,8 +463,8 @@ class CompiledFunction:
 
         Arguments may be arrays or `ShapeDtypeStruct`s.
 
-        Raises:
-            UnexpectedTracerError: the function reads a value from outside that is being traced by another function.
+        A function that reads a value which another function traces has it among the constants of its jaxpr, and cannot be
+        lowered.
         """
         static, dynamic, keywords = self._split(args, kwargs)
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
@@ -472,8 +472,6 @@ class CompiledFunction:
         divisions = divisions_of(leaves)
         key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals, divisions)
         traced = self._traced(key, args, kwargs, static, avals, tree, divisions)
-        if traced.closes_over_tracers:
-            raise errors.UnexpectedTracerError(f"{self._name}.trace: the function closes over a traced value")
         names = self._names(args, kwargs)
         where_to = self._layout(traced, self._argument_places(args, kwargs, leaves, avals, names), names)
         return self._staged(traced, where_to, args, kwargs, tree, names)

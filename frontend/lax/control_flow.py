@@ -68,6 +68,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         batching: what `vmap` does where pred differs between lanes: "select" computes both branches for every lane;
             "loop" takes lane after lane and runs one branch alone, good for a rare costly branch.
 
+    ``cond(pred, x, f, y, g)``, with an operand for each branch, is accepted too.
+
     Raises TypeError when pred is no scalar or the branches return different types.
 
     Example: ``lax.cond(x > 0, lambda x: x, lambda x: -x, x)``.
@@ -79,6 +81,10 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
             )
         operands = (operand,)
     how = _batching("cond", batching)
+    if len(operands) == 2 and not callable(true_fun) and callable(false_fun) and callable(operands[1]):
+        # JAX's older form, with an operand for each branch: cond(pred, x, f, y, g)
+        x, f, y, g = true_fun, false_fun, *operands
+        return cond(pred, lambda x, y: f(x), lambda x, y: g(y), x, y, batching=batching)
     check_callable("cond", "true_fun", true_fun)
     check_callable("cond", "false_fun", false_fun)
     pred = _scalar_pred("cond", pred)

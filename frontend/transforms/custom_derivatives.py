@@ -20,6 +20,7 @@ from quire.passes.ad.rules import Zero
 from .. import tree_util
 from ..arrays.operands import as_array
 from ..compiling.arguments import signature_of
+from ..watching.tracebacks import wraps
 from .functions import check_callable, name_of
 
 
@@ -513,7 +514,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     check_callable(fun, "custom_gradient")
 
     @custom_vjp
-    @functools.wraps(fun)
+    @wraps(fun)
     def wrapped(*args: Any) -> Any:
         return fun(*args)[0]
 

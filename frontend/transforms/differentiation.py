@@ -32,6 +32,7 @@ from quire.passes.ad.transpose import NotLinearError, backward, pullback
 from .. import tree_util
 from ..arrays.operands import as_array
 from ..watching import key_reuse
+from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
 from .functions import check_callable, name_of, partial_positions
 from .vectorization import vmap
@@ -183,7 +184,7 @@ def _differentiated(
     argnums = _checked_argnums(argnums, "value_and_grad" if with_value else "grad")
     what = f"grad of {name_of(fun)}"
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
@@ -549,7 +550,7 @@ def jacfwd(
 
     check_callable(fun, "jacfwd")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
@@ -589,7 +590,7 @@ def jacrev(
 
     check_callable(fun, "jacrev")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from ..arrays.key_array import PRNGKeyArray, is_keys
 from ..arrays.operands import as_array
 from ..compiling.arguments import leaf_names
 from ..watching import key_reuse
+from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
 from .functions import check_callable, name_of
 
@@ -120,7 +120,7 @@ def vmap(
     _check_axes(out_axes, "out_axes")
     name = name_of(fun)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def batched(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
