@@ -25,7 +25,16 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("", "host_count host_id host_ids", "older names: use process_count, process_index and process_indices"),
     ("", "copy_to_host_async", "arrays have it as a method"),
     ("lax", "psend precv", "a process that sends alone would wait for ever: use ppermute"),
-    ("", "interpreters ad lib ffi", _EXTEND),
+    ("", "ad lib", _EXTEND),
+    ("extend", "mlir sharding xla lowering pallas ifrt_programs", "it is about XLA's own data"),
+    ("extend.random", "define_prng_impl rbg_prng_impl unsafe_rbg_prng_impl", "quire has one generator, threefry2x32"),
+    ("extend.core", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
+    (
+        "extend.core.primitives",
+        "after_all_p create_token_p get_p swap_p empty2_p call_p closed_call_p device_put_p eq_to_p le_to_p lt_to_p "
+        "approx_top_k_p ragged_all_to_all_p random_fold_in_p random_gamma_p random_seed_p random_split_p",
+        "it is made of other primitives",
+    ),
     ("", "transfer_guard*", "arrays on the CPU share memory with NumPy, so there is no transfer to guard"),
     ("", "array_garbage_collection_guard thread_guard memory", "there is nothing in quire that it would set"),
     (

@@ -30,7 +30,8 @@ class ShapedArray(AbstractValue):
     `vma` are the mesh axes along which the value varies: in the function of a `shard_map` with `check_vma` those along
     which devices may hold different values; everywhere else it is empty.
 
-    Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity.
+    Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity. `sharding` and
+    `memory_space`, which JAX's have, are taken and say nothing: where values lie is no part of their types.
     """
 
     __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "nbytes", "vma")
@@ -47,12 +48,17 @@ class ShapedArray(AbstractValue):
     vma: AxisNames
 
     def __new__(
-        cls, shape: tuple[int, ...], dtype: DType, weak_type: bool = False, vma: AxisNames = NO_AXES
-    ) -> ShapedArray:
+        cls, shape: tuple[int, ...], dtype: DType, weak_type: bool = False, vma: AxisNames = NO_AXES,
+        sharding: Any = None, memory_space: Any = None,
+    ) -> ShapedArray:  # fmt: skip
         key: tuple[Any, ...] = (shape, dtype, weak_type, vma) if vma else (shape, dtype, weak_type)
-        self = cls._interned.get(key)
+        try:
+            self = cls._interned.get(key)
+        except TypeError:  # a shape that is a list
+            self = None
         if self is None:
             shape = tuple(int(n) for n in shape)
+            dtype = np.dtype(dtype) if isinstance(dtype, type | str) else dtype
             self = object.__new__(cls)
             self.shape = shape
             self.dtype = dtype
@@ -111,6 +117,14 @@ class ShapedArray(AbstractValue):
     def at_least_vspace(self) -> ShapedArray:
         """`tangent`, by an older name of JAX's that libraries still use."""
         return self.tangent()
+
+    def to_tangent_aval(self) -> ShapedArray:
+        """`tangent`, by JAX's name."""
+        return self.tangent()
+
+    def str_short(self, *_: Any, **__: Any) -> str:
+        """`short`, by JAX's name."""
+        return self.short()
 
     def tangent(self) -> ShapedArray:
         """The aval of tangents: itself for inexact dtypes, float0 of the same shape for the others."""

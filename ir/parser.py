@@ -233,7 +233,7 @@ class _Parser:
             if not self.at(")"):
                 self.expect(",", "or ')' after a result")
         self.expect("}", "at the end of a jaxpr")
-        return Jaxpr(constvars, invars, eqns, outvars), consts
+        return Jaxpr(constvars, invars, outvars, eqns), consts
 
     def binder(self, scope: dict[str, Var]) -> Var:
         name = self.take()
@@ -323,7 +323,7 @@ class _Parser:
             self.fail(f"the parameters of {p.name} are wrong: {type(error).__name__}: {error}", start)
         source = self.source()
         scope.update(new)
-        return Eqn(p, inputs, outputs, params, effects, source)
+        return Eqn(inputs, outputs, p, params, effects, source)
 
     def source(self) -> Source | None:
         comment = self.comments.get(self.position)

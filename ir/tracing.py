@@ -63,6 +63,9 @@ hooks = Hooks()
 class Tracer(HasAval):
     """A value of a program that is being traced. The user's operators and methods are attached by `quire`."""
 
+    def __init_subclass__(cls, *, own: bool = False) -> None:
+        _refuse_subclass(cls, own)
+
     __slots__ = ("aval", "owner", "variable", "_value", "__weakref__")
     aval: ShapedArray
     owner: Trace
@@ -159,6 +162,16 @@ def raise_concretization(t: Tracer, error: type[errors.TracerError], use: str = 
     )
 
 
+def _refuse_subclass(cls: type, own: bool) -> None:
+    """Raise CustomTraceError for a class of traces, or tracers, of another package."""
+    if not own:
+        raise errors.CustomTraceError(
+            f"class {cls.__name__} derives from quire's {cls.__bases__[0].__name__}: quire has one kind of trace, and classes "
+            "of others would never be asked. Trace the function with quire.make_jaxpr and walk the equations of its jaxpr "
+            "(quire.extend.core), or define a primitive with rules (quire.interpreters)"
+        )
+
+
 # -- traces ---------------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +185,9 @@ class Trace:
         concrete: values can be asked for (no staging trace around).
         captured: the values of outer traces and the arrays that became inputs, in order of first use.
     """
+
+    def __init_subclass__(cls, *, own: bool = False) -> None:
+        _refuse_subclass(cls, own)
 
     # Whether known types may be appended as they are; a trace that sorts equations by their operands says no.
     inlines = True
@@ -246,14 +262,19 @@ class Trace:
         """Append an equation and return its output variables."""
         if ShapedArray.any_varies:
             inputs = self._vary_alike(p, inputs, params, source)
+        effects: Effects = NO_EFFECTS
         try:
-            avals = p.infer([a.aval for a in inputs], params)
+            if p.foreign:
+                avals, effects = p.infer_all([a.aval for a in inputs], params)
+            else:
+                avals = p.infer([a.aval for a in inputs], params)
         except (TypeError, ValueError) as error:
             add_where(error, source or current_source(2))
             raise
-        effects: Effects = p.effects(params) if p.effects_rule is not None else NO_EFFECTS
+        if p.effects_rule is not None:
+            effects = p.effects(params)
         outputs = tuple([Var(a) for a in avals])
-        eqn = Eqn(p, inputs, outputs, params, effects, source or current_source(2))
+        eqn = Eqn(inputs, outputs, p, params, effects, source or current_source(2))
         if self.divisions is not None and hooks.divide is not None:
             try:
                 hooks.divide(self, eqn, True)
@@ -374,7 +395,7 @@ class Trace:
     def to_jaxpr(self, outputs: Sequence[Any]) -> Jaxpr:
         """The jaxpr recorded so far: captured values first, then the arguments, are its inputs."""
         outvars = [self.atom(x) for x in outputs]
-        return Jaxpr((), (*self.captured_vars, *self.invars), self.eqns, outvars)
+        return Jaxpr((), (*self.captured_vars, *self.invars), outvars, self.eqns)
 
 
 _current: ContextVar[Trace | None] = ContextVar("quire_trace", default=None)
@@ -383,6 +404,16 @@ _current: ContextVar[Trace | None] = ContextVar("quire_trace", default=None)
 def current_trace() -> Trace | None:
     """The innermost trace of this context; None outside any."""
     return _current.get()
+
+
+def set_current(trace: Trace | None) -> Any:
+    """Make a trace, or none, the current one; what is returned goes to `reset_current`."""
+    return _current.set(trace)
+
+
+def reset_current(token: Any) -> None:
+    """Make that trace current again that was when `set_current` gave the token."""
+    _current.reset(token)
 
 
 class new_trace:
@@ -457,7 +488,15 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
     return out if p.multiple_results else out[0]
 
 
+def evaluate(p: Primitive, args: Sequence[Any], params: Params) -> Any:
+    """A primitive's value for concrete values, whatever is being traced."""
+    with no_trace():
+        out = hooks.eager(p, args, params)
+    return out if p.multiple_results else out[0]
+
+
 Primitive.binder = staticmethod(bind)
+Primitive.evaluator = staticmethod(evaluate)
 
 
 def add_where(error: Exception, source: Source | None) -> None:
@@ -580,7 +619,7 @@ def close_captured(jaxpr: Jaxpr, captured: Sequence[Any]) -> ClosedJaxpr:
         np.array(cast("np.ndarray[Any, Any]", x), dtype=v.aval.dtype) if isinstance(x, np.ndarray) else x
         for x, v in zip(captured, jaxpr.invars)
     ]
-    return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.eqns, jaxpr.outvars), captured)
+    return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.outvars, jaxpr.eqns), captured)
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -618,7 +657,7 @@ def rebind(eqn: Eqn, values: Sequence[Any]) -> list[Any]:
         inputs = [trace.atom(x) for x in values]
         if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
             outputs = tuple([Var(v.aval) for v in eqn.outputs])
-            trace.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
+            trace.append(Eqn(inputs, outputs, eqn.primitive, eqn.params, eqn.effects, eqn.source))
         else:
             outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
         return [Tracer(trace, v) for v in outputs]
@@ -642,7 +681,7 @@ def merge_captured(
         jaxpr = j.jaxpr if isinstance(j, ClosedJaxpr) else j
         own = {index[id(value)]: v for value, v in zip(values, jaxpr.invars)}
         consts = [own.get(k) or Var(aval_of(value)) for k, value in enumerate(union)]
-        closed.append(ClosedJaxpr(Jaxpr((), (*consts, *jaxpr.invars[len(values) :]), jaxpr.eqns, jaxpr.outvars)))
+        closed.append(ClosedJaxpr(Jaxpr((), (*consts, *jaxpr.invars[len(values) :]), jaxpr.outvars, jaxpr.eqns)))
     return union, closed
 
 
@@ -665,7 +704,7 @@ def _inline(trace: Trace, jaxpr: Jaxpr, env: dict[Var, Any]) -> list[Any]:
         inputs = [names[a] if isinstance(a, Var) else a for a in eqn.inputs]
         if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
             outputs = tuple([Var(v.aval) for v in eqn.outputs])
-            trace.append(Eqn(eqn.primitive, inputs, outputs, eqn.params, eqn.effects, eqn.source))
+            trace.append(Eqn(inputs, outputs, eqn.primitive, eqn.params, eqn.effects, eqn.source))
         else:  # a weak type differs: infer anew
             outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
         for old, new in zip(eqn.outputs, outputs, strict=True):

@@ -159,7 +159,7 @@ class Stages(Mapping[str, str]):
         if stage in self._history:
             return to_text(self._history[stage], self.options, Names())
         if stage == JAXPR:
-            return self._print(self.program)
+            return self._print(self.request.traced)
         for i, pass_stage in enumerate(self.manager.stages):
             # In order, so that names do not depend on which stage is asked for first.
             if pass_stage == stage:

@@ -158,6 +158,9 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
     Raises:
         ValueError: the arguments live on different devices.
     """
+    if p.has_impl:
+        out = p.impl(*args, **params)
+        return list(out) if p.multiple_results else [out]
     avals: list[ShapedArray] = []
     operands: list[Any] = []
     place: Any = None
@@ -255,8 +258,9 @@ def _places(
 def _alone(p: Primitive, params: Params, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
     """A program of one equation."""
     invars = [Var(a) for a in avals]
-    outvars = [Var(a) for a in p.infer(avals, params)]
-    return ClosedJaxpr(Jaxpr((), invars, [Eqn(p, invars, outvars, params, p.effects(params))], outvars))
+    out_avals, effects = p.infer_all(avals, params)
+    outvars = [Var(a) for a in out_avals]
+    return ClosedJaxpr(Jaxpr((), invars, outvars, [Eqn(invars, outvars, p, params, effects)]))
 
 
 def check_devices(function: str, names: Sequence[str], args: Sequence[Any], result: Sharding | None = None) -> None:
