@@ -116,6 +116,7 @@ from .watching.option_contexts import threefry_partitionable as threefry_partiti
 
 #: Submodules that are imported when first used.
 _LAZY = (
+    "api_util",
     "core",
     "custom_batching",
     "custom_derivatives",
@@ -129,6 +130,7 @@ _LAZY = (
     "flatten_util",
     "image",
     "interpreters",
+    "monitoring",
     "nn",
     "ops",
     "profiler",

@@ -27,6 +27,12 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("lax", "psend precv", "a process that sends alone would wait for ever: use ppermute"),
     ("", "ad lib", _EXTEND),
     ("extend", "mlir sharding xla lowering pallas ifrt_programs", "it is about XLA's own data"),
+    (
+        "interpreters.pxla",
+        "*",
+        "XLA's executables and shardings: quire has quire.sharding, and compiled.memory_analysis()",
+    ),
+    ("interpreters.partial_eval", "dce_jaxpr_*_rule", "quire's passes have rules of their own"),
     ("extend.random", "define_prng_impl rbg_prng_impl unsafe_rbg_prng_impl", "quire has one generator, threefry2x32"),
     ("extend.core", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     (

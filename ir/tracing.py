@@ -162,14 +162,21 @@ def raise_concretization(t: Tracer, error: type[errors.TracerError], use: str = 
     )
 
 
-def _refuse_subclass(cls: type, own: bool) -> None:
-    """Raise CustomTraceError for a class of traces, or tracers, of another package."""
-    if not own:
+def _refuse_subclass(cls: Any, own: bool) -> None:
+    """Have a class of traces, or tracers, of another package raise CustomTraceError when one is made.
+
+    The class itself may be defined: libraries define some that most of their users never need.
+    """
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
         raise errors.CustomTraceError(
             f"class {cls.__name__} derives from quire's {cls.__bases__[0].__name__}: quire has one kind of trace, and classes "
             "of others would never be asked. Trace the function with quire.make_jaxpr and walk the equations of its jaxpr "
             "(quire.extend.core), or define a primitive with rules (quire.interpreters)"
         )
+
+    if not own:
+        cls.__new__ = refuse
 
 
 # -- traces ---------------------------------------------------------------------------------------------------------

@@ -100,7 +100,9 @@ def _prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], context: PassContext) -> 
             changed = True
             continue
         rule = _rules.get(eqn.primitive)
-        if rule is not None:
+        if eqn.primitive.foreign:  # what its jaxprs mean, only its package knows
+            new = eqn
+        elif rule is not None:
             new = rule(eqn, used, context)
         else:
             # Others keep all their results; only the inside of their jaxprs is cleaned.
