@@ -77,7 +77,9 @@ class _Fixed:
 
 
 @transformation2
-def _with_fixed(f: Callable[..., Any], n: int, left: tuple[int, ...], fixed: _Fixed, *dynamic: Any, **kwargs: Any) -> Any:
+def _with_fixed(
+    f: Callable[..., Any], n: int, left: tuple[int, ...], fixed: _Fixed, *dynamic: Any, **kwargs: Any
+) -> Any:
     args: list[Any] = [None] * n
     for i, x in fixed.values:
         args[i] = x
@@ -113,7 +115,9 @@ def flatten_axes(name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, 
     return axes
 
 
-def donation_vector(donate_argnums: Sequence[int], donate_argnames: Sequence[str], in_tree: Any, kws: bool = True) -> tuple[bool, ...]:
+def donation_vector(
+    donate_argnums: Sequence[int], donate_argnames: Sequence[str], in_tree: Any, kws: bool = True
+) -> tuple[bool, ...]:
     """Which leaves of the arguments ``(args, kwargs)`` are donated."""
     args, kwargs = tree_util.tree_unflatten(in_tree, [0] * in_tree.num_leaves) if kws else (
         tree_util.tree_unflatten(in_tree, [0] * in_tree.num_leaves), {})  # fmt: skip

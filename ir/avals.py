@@ -110,6 +110,11 @@ class ShapedArray(AbstractValue):
         """This aval without the weak type."""
         return ShapedArray(self.shape, self.dtype, False, self.vma) if self.weak_type else self
 
+    @property
+    def aval(self) -> ShapedArray:
+        """Itself: a type stands for a value wherever types alone are asked for (`eval_shape`)."""
+        return self
+
     def strip_weak_type(self) -> ShapedArray:
         """`strong`, by JAX's name."""
         return self.strong()

@@ -78,6 +78,10 @@ class Tracer(HasAval):
         self.variable = var
         self._value = value
 
+    @property
+    def _trace(self) -> Trace:  # JAX's name, which libraries read
+        return self.owner
+
     def __repr__(self) -> str:
         return f"Traced<{self.aval.short()}>"
 
@@ -201,8 +205,13 @@ class Trace:
 
     __slots__ = (
         "name", "parent", "staging", "concrete", "eqns", "invars", "captured", "captured_vars",
-        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated", "divisions",
+        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated", "divisions", "__weakref__",
     )  # fmt: skip
+
+    @property
+    def main(self) -> Trace:
+        """What is the same for all of a transformation's traces, in JAX: itself."""
+        return self
 
     def __init__(self, name: str, *, staging: bool, arg_names: Sequence[str] | None = None) -> None:
         self.name = name

@@ -31,6 +31,7 @@ from quire.runtime.placements import Place
 from .. import tree_util
 from ..arrays.explicit import divisions_of
 from ..arrays.placement import as_device
+from ..arrays.shape_struct import described
 from ..watching import key_reuse
 from ..watching.spans import span
 from ..watching.tracebacks import user_boundary
@@ -468,6 +469,7 @@ class CompiledFunction:
         """
         static, dynamic, keywords = self._split(args, kwargs)
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
+        leaves = [described(x) for x in leaves]
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
         divisions = divisions_of(leaves)
         key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals, divisions)

@@ -52,11 +52,15 @@ class SymbolicZero:
 
 
 def zero_from_primal(x: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of a value, symbolic or as an array."""
+    """The zero tangents of a pytree of values, symbolic or as arrays."""
     from quire.passes.ad.rules import zeros
 
-    aval = aval_of(x).tangent()
-    return SymbolicZero(aval) if symbolic_zeros else zeros(aval)
+    def of(leaf: Any) -> Any:
+        aval = aval_of(leaf).tangent()
+        return SymbolicZero(aval) if symbolic_zeros else zeros(aval)
+
+    leaves, tree = tree_util.flatten_arrays(x)
+    return tree_util.tree_unflatten(tree, [of(leaf) for leaf in leaves])
 
 
 @dataclass(frozen=True)
@@ -133,10 +137,11 @@ class _Custom:
                     f"{type(self).__name__} function needs"
                 ) from None
             return args
-        bound.apply_defaults()
-        if bound.kwargs:
+        by_name = dict(bound.kwargs)
+        bound.apply_defaults()  # what only has a name keeps the default that the function has
+        if by_name:
             raise TypeError(
-                f"{self._name}: keyword-only arguments {', '.join(bound.kwargs)} are not possible in a "
+                f"{self._name}: keyword-only arguments {', '.join(by_name)} are not possible in a "
                 f"{type(self).__name__} function: make them positional"
             )
         return bound.args
@@ -345,9 +350,22 @@ def _tree_add(a: Any, b: Any) -> Any:
 
 @dataclass
 class _Residuals:
-    """The tree of the residuals, known once the forward rule has run."""
+    """The tree of the residuals, known once the forward rule has run. Python's numbers among them stay what they are."""
 
     tree: Any = None
+    numbers: dict[int, Any] = field(default_factory=dict)
+
+    def split(self, residuals: Any) -> list[Any]:
+        """Keep the tree and Python's numbers; returns the arrays."""
+        leaves, self.tree = tree_util.flatten_arrays(residuals)
+        self.numbers = {i: x for i, x in enumerate(leaves) if type(x) in (bool, int, float, complex)}
+        return [x for i, x in enumerate(leaves) if i not in self.numbers]
+
+    def join(self, arrays: Sequence[Any]) -> Any:
+        """The residuals as the forward rule returned them."""
+        rest = iter(arrays)
+        leaves = [self.numbers[i] if i in self.numbers else next(rest) for i in range(self.tree.num_leaves)]
+        return tree_util.tree_unflatten(self.tree, leaves)
 
 
 @dataclass(frozen=True)
@@ -384,8 +402,7 @@ class _Forward:
                 f"{out_tree}"
             )
         _check_like(f"the forward rule of {self.name}", self.name, outs, self.out_avals)
-        residuals, self.residuals.tree = tree_util.flatten_arrays(out[1])
-        return outs, residuals
+        return outs, self.residuals.split(out[1])
 
 
 @dataclass(frozen=True)
@@ -404,7 +421,7 @@ class _Backward:
         cts = [SymbolicZero(ct.aval) if type(ct) is Zero else as_array(ct) for ct in cotangents]
         found = self.rule(
             *self.fixed.values,
-            tree_util.tree_unflatten(self.residuals.tree, residuals),
+            self.residuals.join(residuals),
             tree_util.tree_unflatten(self.out_tree, cts),
         )
         if isinstance(found, list):
@@ -417,18 +434,24 @@ class _Backward:
             )
         result: list[Any] = [None] * len(self.in_avals)
         for position, (ct, indices) in enumerate(zip(found, arguments)):
-            leaves, tree = tree_util.flatten_arrays(indices)
-            if ct is None:
-                continue
-            given, given_tree = tree_util.flatten_arrays(ct, is_leaf=lambda x: x is None)
-            if given_tree != tree and len(given) != len(leaves):
-                raise TypeError(
-                    f"the backward rule of {self.name} must return for argument {position} a cotangent of tree "
-                    f"structure {tree}, got {given_tree}"
-                )
-            for i, value in zip(leaves, given):
+            for i, value in self._paired(ct, indices, position):
                 result[i] = self._checked(value, self.in_avals[i], position)
         return result
+
+    def _paired(self, ct: Any, indices: Any, position: int) -> list[tuple[int, Any]]:
+        """The cotangent of each leaf; None in its tree stands for zeros of all that the argument has there."""
+        given, given_tree = tree_util.flatten_arrays(ct, is_leaf=lambda x: x is None)
+        leaves, tree = tree_util.flatten_arrays(indices)
+        try:
+            parts = [tree_util.flatten_arrays(part)[0] for part in given_tree.flatten_up_to(indices)]
+        except ValueError:
+            parts = [[i] for i in leaves] if len(given) == len(leaves) else []
+        if len(parts) != len(given) or any(value is not None and len(part) != 1 for value, part in zip(given, parts)):
+            raise TypeError(
+                f"the backward rule of {self.name} must return for argument {position} a cotangent of tree structure {tree}, "
+                f"got {given_tree}"
+            )
+        return [(i, value) for value, part in zip(given, parts) for i in part]
 
     def _checked(self, value: Any, aval: ShapedArray, position: int) -> Any:
         want = aval.tangent()

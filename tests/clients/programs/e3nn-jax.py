@@ -15,7 +15,7 @@ def main():
     again = e3nn.spherical_harmonics("0e + 1o + 2e", x @ e3nn.angles_to_matrix(*angles).T, normalize=True)
     gated = e3nn.gate(e3nn.IrrepsArray("3x0e + 1o + 2e", jnp.concatenate([a.array[:, :3], sh.array[:, 1:9]], 1)))
     grads = jax.jit(
-        jax.grad(lambda x: jnp.sum(e3nn.tensor_product(a, e3nn.spherical_harmonics("1o", x, True)).array ** 2))
+        jax.grad(lambda x: jnp.sum(e3nn.tensor_product(a, e3nn.spherical_harmonics("1o + 2e", x, False)).array ** 3))
     )(x)
     return {
         "harmonics": sh.array,

@@ -11,7 +11,7 @@ def main():
     y = jnp.sin(3 * x) + 0.1 * jr.normal(jr.key(0), x.shape)
     data = gpx.Dataset(X=x, y=y)
     prior = gpx.gps.Prior(mean_function=gpx.mean_functions.Zero(), kernel=gpx.kernels.RBF())
-    posterior = prior * gpx.likelihoods.Gaussian(num_datapoints=30)
+    posterior = prior * gpx.likelihoods.Gaussian()
     before = -gpx.objectives.conjugate_mll(posterior, data)
     fitted, history = gpx.fit(
         model=posterior, objective=lambda p, d: -gpx.objectives.conjugate_mll(p, d), train_data=data,

@@ -24,7 +24,7 @@ def main():
     root = jax.jit(lambda a: optx.root_find(equations, optx.Newton(1e-6, 1e-6), y0, a).value)
     return {
         "newton": root(0.5),
-        "chord": optx.root_find(equations, optx.Chord(1e-6, 1e-6), y0, 0.5, max_steps=100).value,
+        "chord": optx.root_find(equations, optx.Chord(1e-4, 1e-4), y0, 0.5, max_steps=300, throw=False).value,
         "dogleg": optx.root_find(equations, optx.Dogleg(1e-6, 1e-6), y0, 0.5).value,
         "bisection": optx.root_find(
             lambda x, _: x**3 - 2, optx.Bisection(1e-6, 1e-6), 1.0, options={"lower": 0.0, "upper": 2.0}
