@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import platform
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from quire.ir import source
 from quire.ir.avals import ShapedArray
@@ -19,12 +20,10 @@ from quire.runtime.devices import devices, local_devices
 from quire.runtime.processes.current import process
 
 from .arrays.explicit import type_of
-from .arrays.key_array import KEY_DTYPE, is_keys
 from .arrays.placement import as_device
 from .compiling.compiled_function import clear_compiled_functions
 from .eager.evaluation import programs
 from .version import __version__
-from .watching.tracebacks import wraps
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -161,13 +160,13 @@ def typeof(x: Any) -> ShapedArray:
         >>> quire.typeof(qnp.ones((2, 3))).shape
         (2, 3)
     """
-    return ShapedArray(x.shape, cast("Any", KEY_DTYPE)) if is_keys(x) else type_of(x)
+    return type_of(x)
 
 
 def ensure_compile_time_eval() -> contextlib.AbstractContextManager[None]:
-    """For a block, compute at once, while a function is traced, what depends on known values alone.
+    """For a block, compute at once, while a function is traced, instead of recording (`jax.ensure_compile_time_eval`).
 
-    Operations on traced values are recorded as ever. Follows `jax.ensure_compile_time_eval`.
+    What is known is computed; an operation on a traced value is recorded by that value's trace.
 
     Example:
         >>> import quire, quire.numpy as qnp
@@ -240,7 +239,7 @@ def named_call(fun: F, *, name: str | None = None) -> F:
         raise TypeError(f"quire.named_call: fun must be a function, got {fun!r}")
     label = name if name is not None else getattr(fun, "__name__", type(fun).__name__)
 
-    @wraps(fun)
+    @functools.wraps(fun)
     def named(*args: Any, **kwargs: Any) -> Any:
         with named_scope(label):
             return fun(*args, **kwargs)

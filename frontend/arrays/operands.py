@@ -6,6 +6,7 @@ quire.numpy. Errors begin with it.
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -83,6 +84,23 @@ def lift(x: Any) -> Value:
     return from_numpy(np.array(x, dtype=aval.dtype), aval)
 
 
+class WeakNumber(np.ndarray[Any, Any]):
+    """A number of weak type with an array's attributes. What NumPy computes of it is an array as any other."""
+
+    @property
+    def aval(self) -> ShapedArray:
+        """Its type."""
+        return ShapedArray(self.shape, dtypes.canonicalize(self.dtype), True)
+
+    @property
+    def weak_type(self) -> bool:
+        """True: its dtype gives way to that of other operands."""
+        return True
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return np.asarray(array)[()] if return_scalar else np.asarray(array)
+
+
 def as_array(x: Any) -> Any:
     """A number or a NumPy array as an Array; inside a trace a scalar stays a literal, with an array's attributes."""
     if isinstance(x, Array | Tracer):
@@ -91,7 +109,7 @@ def as_array(x: Any) -> Any:
     if aval.dtype.itemsize == 0 or not isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         return x
     if current_trace() is not None and not aval.shape:
-        return np.asarray(x, aval.dtype)
+        return np.asarray(x, aval.dtype).view(WeakNumber) if aval.weak_type else np.asarray(x, aval.dtype)
     return from_numpy(np.array(x, aval.dtype), aval)
 
 
@@ -322,6 +340,23 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
             )
         out.append(sizes.pop() if sizes else 1)
     return tuple(out)
+
+
+def usual_promotion(f: F) -> F:
+    """Decorates what computes of operands that are checked: within, operands of any ranks and dtypes may meet.
+
+    `config.numpy_dtype_promotion` and `config.numpy_rank_promotion` are about the user's operations, not ours.
+    """
+
+    @functools.wraps(f)
+    def usual(*args: Any, **kwargs: Any) -> Any:
+        options = config.options
+        if options.numpy_dtype_promotion == "standard" and options.numpy_rank_promotion == "allow":
+            return f(*args, **kwargs)
+        with config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow"):
+            return f(*args, **kwargs)
+
+    return usual  # type: ignore[return-value]
 
 
 def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:

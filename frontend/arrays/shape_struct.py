@@ -39,23 +39,20 @@ class ShapeDtypeStruct(HasAval):
 
     @property
     def vma(self) -> frozenset[Any]:
-        """The mesh axes along which the value varies."""
+        """The mesh axes along which it varies."""
         return self.aval.vma
 
-    @property
-    def is_fully_addressable(self) -> bool:
-        """Whether the array's devices are all of this process; True where no sharding is given."""
-        return self.sharding is None or self.sharding.is_fully_addressable
-
     def update(self, **changes: Any) -> ShapeDtypeStruct:
-        """This struct with another `shape`, `dtype`, `sharding` or `weak_type`. Raises TypeError for another name."""
-        given = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding, "weak_type": self.weak_type}
-        unknown = set(changes) - set(given)
+        """This struct with some of `shape`, `dtype`, `sharding` and `weak_type` replaced.
+
+        Raises:
+            TypeError: another name is given.
+        """
+        now = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding, "weak_type": self.weak_type}
+        unknown = sorted(set(changes) - set(now))
         if unknown:
-            raise TypeError(
-                f"ShapeDtypeStruct.update: there is no {', '.join(sorted(unknown))}; there are {', '.join(given)}"
-            )
-        return ShapeDtypeStruct(**{**given, **changes})
+            raise TypeError(f"ShapeDtypeStruct.update: unknown {', '.join(unknown)}; expected some of {', '.join(now)}")
+        return ShapeDtypeStruct(**(now | changes))
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.aval.weak_type else ""
@@ -69,12 +66,15 @@ class ShapeDtypeStruct(HasAval):
         return hash((self.aval, self.sharding))
 
 
-def described(x: Any) -> Any:
-    """What has a shape and a dtype, and is no array, as a struct; anything else as it is."""
-    if hasattr(x, "aval") or isinstance(x, np.ndarray | np.generic) or type(x) in (bool, int, float, complex):
-        return x
-    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    return ShapeDtypeStruct(shape, dtype) if isinstance(shape, tuple) and dtype is not None else x
+def as_typed(x: Any) -> Any:
+    """x as something of which the type is known: a type itself, or what has a shape and a dtype, as a `ShapeDtypeStruct`."""
+    if isinstance(x, ShapedArray):
+        return shape_struct(x)
+    if getattr(x, "aval", None) is None and not isinstance(x, np.ndarray | np.generic):
+        shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+        if shape is not None and dtype is not None:
+            return ShapeDtypeStruct(shape, dtype, weak_type=bool(getattr(x, "weak_type", False)))
+    return x
 
 
 def shape_struct(aval: ShapedArray) -> ShapeDtypeStruct:

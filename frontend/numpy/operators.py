@@ -19,6 +19,7 @@ from quire.ir.source import current_source, is_internal, where
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
+from .. import lax
 from .. import numpy as qnp
 from ..arrays.placement import device_put
 from .at import IndexHelper
@@ -131,7 +132,7 @@ def _delitem(self: Any, index: Any) -> NoReturn:
 
 # Methods that are the function of quire.numpy of the same name.
 _METHODS = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conj",
     "conjugate", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
     "repeat", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
@@ -169,6 +170,24 @@ def _transpose(self: Any, *args: Any) -> Any:
 def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """The elements in row-major order, as one dimension."""
     return qnp.ravel(self, order)
+
+
+def _compress(self: Any, condition: Any, axis: int | None = None, *, out: None = None, **sizes: Any) -> Any:
+    """``quire.numpy.compress(condition, self, axis)``: the slices along an axis where a vector is true."""
+    return qnp.compress(condition, self, axis, out=out, **sizes)
+
+
+def _byteswap(self: Any, inplace: bool = False) -> Any:
+    """The array with the bytes of each element in reverse order."""
+    if inplace:
+        raise ValueError("byteswap: arrays are immutable: pass inplace=False and use the returned array")
+    dtype = self.aval.dtype
+    if dtype.kind == "c":
+        return lax.complex(_byteswap(self.real), _byteswap(self.imag))
+    if dtype.itemsize == 1:
+        return self
+    # The bytes of an element side by side in a new last dimension.
+    return lax.bitcast_convert_type(qnp.flip(lax.bitcast_convert_type(self, np.uint8), -1), dtype)
 
 
 def _view(self: Any, dtype: Any = None, type: None = None) -> Any:
@@ -245,6 +264,7 @@ def attach() -> None:
     members |= {"__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem}
     members |= {name: _method(name) for name in _METHODS if hasattr(qnp, name)}
     members |= {"reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "view": _view}
+    members |= {"compress": _compress, "byteswap": _byteswap}
     members |= {name: property(f, doc=doc) for name, (f, doc) in _PROPERTIES.items()}
     members["at"] = property(_at, doc=_at.__doc__)
     members["__array_namespace__"], members["to_device"] = _namespace, _to_device

@@ -20,7 +20,6 @@ from quire.passes.ad.rules import Zero
 from .. import tree_util
 from ..arrays.operands import as_array
 from ..compiling.arguments import signature_of
-from ..watching.tracebacks import wraps
 from .functions import check_callable, name_of
 
 
@@ -55,12 +54,11 @@ def zero_from_primal(x: Any, symbolic_zeros: bool = False) -> Any:
     """The zero tangents of a pytree of values, symbolic or as arrays."""
     from quire.passes.ad.rules import zeros
 
-    def of(leaf: Any) -> Any:
+    def zero(leaf: Any) -> Any:
         aval = aval_of(leaf).tangent()
         return SymbolicZero(aval) if symbolic_zeros else zeros(aval)
 
-    leaves, tree = tree_util.flatten_arrays(x)
-    return tree_util.tree_unflatten(tree, [of(leaf) for leaf in leaves])
+    return tree_util.tree_map(zero, x)
 
 
 @dataclass(frozen=True)
@@ -137,13 +135,12 @@ class _Custom:
                     f"{type(self).__name__} function needs"
                 ) from None
             return args
-        by_name = dict(bound.kwargs)
-        bound.apply_defaults()  # what only has a name keeps the default that the function has
-        if by_name:
+        if bound.kwargs:
             raise TypeError(
-                f"{self._name}: keyword-only arguments {', '.join(by_name)} are not possible in a "
+                f"{self._name}: keyword-only arguments {', '.join(bound.kwargs)} are not possible in a "
                 f"{type(self).__name__} function: make them positional"
             )
+        bound.apply_defaults()  # those of keyword-only parameters are the function's own affair
         return bound.args
 
     def _split(self, args: tuple[Any, ...]) -> _Call:
@@ -350,21 +347,25 @@ def _tree_add(a: Any, b: Any) -> Any:
 
 @dataclass
 class _Residuals:
-    """The tree of the residuals, known once the forward rule has run. Python's numbers among them stay what they are."""
+    """The tree of the residuals, known once the forward rule has run, and those that are Python's numbers, by position.
+
+    A number of Python stays what it is: the backward rule may branch on it.
+    """
 
     tree: Any = None
     numbers: dict[int, Any] = field(default_factory=dict)
 
     def split(self, residuals: Any) -> list[Any]:
-        """Keep the tree and Python's numbers; returns the arrays."""
+        """The residuals that are arrays; the others are kept."""
         leaves, self.tree = tree_util.flatten_arrays(residuals)
         self.numbers = {i: x for i, x in enumerate(leaves) if type(x) in (bool, int, float, complex)}
         return [x for i, x in enumerate(leaves) if i not in self.numbers]
 
-    def join(self, arrays: Sequence[Any]) -> Any:
-        """The residuals as the forward rule returned them."""
+    def joined(self, arrays: Sequence[Any]) -> Any:
+        """All residuals, as the forward rule returned them."""
         rest = iter(arrays)
-        leaves = [self.numbers[i] if i in self.numbers else next(rest) for i in range(self.tree.num_leaves)]
+        n = len(arrays) + len(self.numbers)
+        leaves = [self.numbers[i] if i in self.numbers else next(rest) for i in range(n)]
         return tree_util.tree_unflatten(self.tree, leaves)
 
 
@@ -421,7 +422,7 @@ class _Backward:
         cts = [SymbolicZero(ct.aval) if type(ct) is Zero else as_array(ct) for ct in cotangents]
         found = self.rule(
             *self.fixed.values,
-            self.residuals.join(residuals),
+            self.residuals.joined(residuals),
             tree_util.tree_unflatten(self.out_tree, cts),
         )
         if isinstance(found, list):
@@ -434,24 +435,22 @@ class _Backward:
             )
         result: list[Any] = [None] * len(self.in_avals)
         for position, (ct, indices) in enumerate(zip(found, arguments)):
-            for i, value in self._paired(ct, indices, position):
-                result[i] = self._checked(value, self.in_avals[i], position)
+            given, prefix = tree_util.flatten_arrays(ct, is_leaf=lambda x: x is None)
+            try:
+                parts = prefix.flatten_up_to(indices)
+            except ValueError:
+                parts = None
+            # None stands for zeros, of all that the argument has in its place.
+            leaves = None if parts is None else [tree_util.flatten_arrays(part)[0] for part in parts]
+            if leaves is None or any(len(n) != 1 for n, value in zip(leaves, given) if value is not None):
+                raise TypeError(
+                    f"the backward rule of {self.name} must return for argument {position} a cotangent of tree "
+                    f"structure {tree_util.flatten_arrays(indices)[1]}, got {prefix}"
+                )
+            for places, value in zip(leaves, given):
+                if value is not None:
+                    result[places[0]] = self._checked(value, self.in_avals[places[0]], position)
         return result
-
-    def _paired(self, ct: Any, indices: Any, position: int) -> list[tuple[int, Any]]:
-        """The cotangent of each leaf; None in its tree stands for zeros of all that the argument has there."""
-        given, given_tree = tree_util.flatten_arrays(ct, is_leaf=lambda x: x is None)
-        leaves, tree = tree_util.flatten_arrays(indices)
-        try:
-            parts = [tree_util.flatten_arrays(part)[0] for part in given_tree.flatten_up_to(indices)]
-        except ValueError:
-            parts = [[i] for i in leaves] if len(given) == len(leaves) else []
-        if len(parts) != len(given) or any(value is not None and len(part) != 1 for value, part in zip(given, parts)):
-            raise TypeError(
-                f"the backward rule of {self.name} must return for argument {position} a cotangent of tree structure {tree}, "
-                f"got {given_tree}"
-            )
-        return [(i, value) for value, part in zip(given, parts) for i in part]
 
     def _checked(self, value: Any, aval: ShapedArray, position: int) -> Any:
         want = aval.tangent()
@@ -537,7 +536,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     check_callable(fun, "custom_gradient")
 
     @custom_vjp
-    @wraps(fun)
+    @functools.wraps(fun)
     def wrapped(*args: Any) -> Any:
         return fun(*args)[0]
 

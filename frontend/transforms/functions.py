@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..watching.tracebacks import wraps as wraps
+
 
 def name_of(f: Callable[..., Any]) -> str:
     """A function's name for messages."""
-    return getattr(f, "__name__", None) or type(f).__name__
+    return str(getattr(f, "__name__", None) or type(f).__name__)
 
 
 def check_callable(f: Any, what: str) -> None:

@@ -13,8 +13,8 @@ from quire.ir.primitives.calls import name as _name
 from quire.ir.tracing import trace_flat
 
 from .. import tree_util
-from ..watching.tracebacks import wraps
-from .functions import check_callable, name_of, partial_positions
+from ..arrays.references import refuse_refs
+from .functions import check_callable, name_of, partial_positions, wraps
 
 Policy = Callable[..., bool]
 
@@ -148,6 +148,7 @@ def checkpoint(
             for i in sorted(static):
                 full.insert(i, args[i])
             out, out_tree = tree_util.flatten_arrays(fun(*full, **keywords))
+            refuse_refs(out, what)
             return out
 
         jaxpr, captured, _ = trace_flat(

@@ -19,8 +19,7 @@ from quire.ir.tracing import trace_flat
 
 from .. import tree_util
 from ..watching import key_reuse
-from ..watching.tracebacks import wraps
-from .functions import name_of
+from .functions import name_of, wraps
 
 
 class _Infer:

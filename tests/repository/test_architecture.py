@@ -66,7 +66,19 @@ MOST_TOP_LEVEL_FILES = 30
 #: files of frontend/ are public modules, on top of all. docs/architecture.md has the same list.
 ORDER = (
     *("absent_names", "tree_util", "watching", "arrays", "compiling", "api", "eager", "transforms", "lax", "numpy"),
-    *("random", "nn", "scipy", "example_libraries", "debug", "experimental", "extend", "interpreters", "ffi", "as_jax"),
+    *(
+        "random",
+        "nn",
+        "scipy",
+        "example_libraries",
+        "debug",
+        "experimental",
+        "importers",
+        "extend",
+        "interpreters",
+        "ffi",
+        "as_jax",
+    ),
 )
 
 
