@@ -53,7 +53,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
     ("lax", "scaled_dot", _NARROW),
     ("lax", "dce_sink*", "use debug.callback, which is never removed"),
-    ("lax", "index_take", "use quire.numpy.take or indexing"),
     (
         "lax",
         "eq_to_p le_to_p lt_to_p stack_p unstack_p stage_p linear_solve_p approx_top_k_p device_put_p",

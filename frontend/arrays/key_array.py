@@ -47,6 +47,7 @@ class KeyDType:
 
 
 KEY_DTYPE = KeyDType()
+KEY_WORDS = 2
 ADVICE = "keys are used by quire.random only; quire.random.key_data(keys) gives their words"
 
 

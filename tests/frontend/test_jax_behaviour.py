@@ -72,7 +72,11 @@ USUAL = {
         n.array([3.0, 1.0, 10.0, 2.0]), n.array([0.0, 0.3, 0.5, 1.0]), method="inverted_cdf"
     ),
     "quantile with weights": lambda q, n, s: n.quantile(
-        n.array([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0]]), 0.4, axis=1, weights=n.array([0.0, 1.0, 2.0]), method="inverted_cdf"
+        n.array([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0]]),
+        0.4,
+        axis=1,
+        weights=n.array([0.0, 1.0, 2.0]),
+        method="inverted_cdf",
     ),
     "nanquantile with weights": lambda q, n, s: n.nanquantile(
         n.array([3.0, n.nan, 2.0]), n.array([0.3, 0.9]), weights=n.array([1.0, 9.0, 2.0]), method="inverted_cdf"

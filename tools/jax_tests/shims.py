@@ -22,10 +22,11 @@ import ml_dtypes
 import numpy as np
 
 import quire
+from quire.arrays.operands import cast
 from quire.as_jax.modules import JAX_VERSION, sources
 
 from . import settings
-from .missing import InternalsError, Missing
+from .missing import Missing
 
 _PREFIX = "jax._src"
 
@@ -259,15 +260,8 @@ _DEFINED: dict[str, dict[str, Any]] = {
 def _convert_element_type(x: Any, dtype: Any = None, weak_type: bool = False, sharding: Any = None) -> Any:
     if not weak_type:
         return quire.lax.convert_element_type(x, quire.dtypes.result_type(x) if dtype is None else dtype)
-    wanted = np.dtype(quire.dtypes.result_type(x) if dtype is None else dtype)
-    numbers = {quire.numpy.multiply(n, n).dtype: n for n in (1, 1.0, 1j)}
-    if wanted not in numbers:
-        raise InternalsError(
-            f"jax._src.lax.lax._convert_element_type: {wanted} is weak nowhere in the public interface"
-        )
-    one = numbers[wanted]
-    # An operation on numbers alone is weakly typed.
-    return quire.lax.full_like(quire.numpy.multiply(one, one), 0) + x
+    wanted = quire.dtypes.canonicalize_dtype(quire.dtypes.result_type(x) if dtype is None else dtype)
+    return cast(quire.numpy.asarray(x), wanted, True)
 
 
 def _canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
