@@ -6,11 +6,11 @@ import difflib
 import importlib
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 _NARROW = "quire has no integers of fewer than 8 bits and no floats of fewer than 16"
 _EXTEND = "quire's own extension points are quire.ir (primitives), quire.passes and quire.backends"
-_REFS = "arrays are immutable: use .at[], or a carry of scan and while_loop"
 
 #: Why a name of a JAX module is absent from the module of quire with the same name: (module, patterns, reason).
 #: `python -m quire.tools.name_table` holds it against JAX's own names.
@@ -25,7 +25,22 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("", "host_count host_id host_ids", "older names: use process_count, process_index and process_indices"),
     ("", "copy_to_host_async", "arrays have it as a method"),
     ("lax", "psend precv", "a process that sends alone would wait for ever: use ppermute"),
-    ("", "interpreters ad lib ffi", _EXTEND),
+    ("", "ad lib", _EXTEND),
+    ("extend", "mlir sharding xla lowering pallas ifrt_programs", "it is about XLA's own data"),
+    (
+        "interpreters.pxla",
+        "*",
+        "XLA's executables and shardings: quire has quire.sharding, and compiled.memory_analysis()",
+    ),
+    ("interpreters.partial_eval", "dce_jaxpr_*_rule", "quire's passes have rules of their own"),
+    ("extend.random", "define_prng_impl rbg_prng_impl unsafe_rbg_prng_impl", "quire has one generator, threefry2x32"),
+    ("extend.core", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
+    (
+        "extend.core.primitives",
+        "after_all_p create_token_p get_p swap_p empty2_p call_p closed_call_p device_put_p eq_to_p le_to_p lt_to_p "
+        "approx_top_k_p ragged_all_to_all_p random_fold_in_p random_gamma_p random_seed_p random_split_p",
+        "it is made of other primitives",
+    ),
     ("", "transfer_guard*", "arrays on the CPU share memory with NumPy, so there is no transfer to guard"),
     ("", "array_garbage_collection_guard thread_guard memory", "there is nothing in quire that it would set"),
     (
@@ -62,7 +77,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("profiler", "start_server stop_server register_subprocess", "there is no profiling server: use trace"),
     ("profiler", "*device_memory_profile", "use live_arrays, or memory_stats of a device"),
     ("stages", "ArgInfo CompilerOptions", "args_info holds ShapeDtypeStruct, and compiler flags belong to the target"),
-    ("", "Ref ref new_ref empty_ref free_ref freeze", _REFS),
 )
 
 
@@ -74,8 +88,15 @@ def reason_for(module: str, name: str) -> str | None:
     return None
 
 
-def module_getattr(module: str, names: Mapping[str, Any], lazy: Collection[str] = ()) -> Callable[[str], Any]:
+def module_getattr(
+    module: str,
+    names: Mapping[str, Any],
+    lazy: Collection[str] = (),
+    lazy_names: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[str], Any]:
     """A module's `__getattr__`: imports the submodules in `lazy` when first used, so that `import quire` stays quick.
+
+    `lazy_names` are objects of submodules, by their names, which are imported when first used too.
 
     For any other name AttributeError, with the reason why quire does not have that name of JAX, or the nearest name.
     """
@@ -83,10 +104,12 @@ def module_getattr(module: str, names: Mapping[str, Any], lazy: Collection[str] 
     def absent(name: str) -> Any:
         if name in lazy:
             return importlib.import_module(f"{module}.{name}")
+        if name in lazy_names:
+            return getattr(importlib.import_module(f"{module}.{lazy_names[name]}"), name)
         reason = reason_for(module.removeprefix("quire").removeprefix("."), name)
         if reason is not None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}: {reason}")
-        public = [*(n for n in names if not n.startswith("_")), *lazy]
+        public = [*(n for n in names if not n.startswith("_")), *lazy, *lazy_names]
         near = [] if name.startswith("__") else difflib.get_close_matches(name, public, n=1)
         hint = f"; did you mean {module}.{near[0]}?" if near else ""
         raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")

@@ -166,7 +166,7 @@ def typeof(x: Any) -> ShapedArray:
 def ensure_compile_time_eval() -> contextlib.AbstractContextManager[None]:
     """For a block, compute at once, while a function is traced, instead of recording (`jax.ensure_compile_time_eval`).
 
-    Every value in the block must be known: UnexpectedTracerError for a traced one.
+    What is known is computed; an operation on a traced value is recorded by that value's trace.
 
     Example:
         >>> import quire, quire.numpy as qnp

@@ -19,6 +19,20 @@ _STEP = {2: 5e-2, 4: 5e-3, 8: 1e-5}
 _TOLERANCE = {2: 1e-1, 4: 1e-2, 8: 1e-6}
 
 
+Tolerance = float | Mapping[Any, float] | None
+"""A tolerance: one number, or one for each dtype of the arguments."""
+
+
+def _tolerance(given: Tolerance, leaves: Sequence[Any], default: float) -> float:
+    """The tolerance for arguments: of several dtypes the largest that is given for one of them."""
+    if given is None:
+        return default
+    if not isinstance(given, Mapping):
+        return given
+    by_dtype = {np.dtype(d): tolerance for d, tolerance in given.items()}
+    return max((by_dtype[d] for x in leaves if (d := aval_of(x).dtype) in by_dtype), default=default)
+
+
 def _width(leaves: Sequence[Any]) -> int:
     """The bytes of a real number of the least precise inexact leaf."""
     sizes = [
@@ -74,14 +88,6 @@ def _inner(xs: Sequence[Any], ys: Sequence[Any]) -> float:
     return sum(float(np.sum(_wide(x) * _wide(y)).real) for x, y in zip(xs, ys) if np.asarray(x).dtype != dtypes.float0)
 
 
-def _tolerance(given: Any, default: float, values: Sequence[Any]) -> float:
-    """A tolerance that is a number, or the largest that a dictionary has for the values' dtypes; else the default."""
-    if not isinstance(given, Mapping):
-        return default if given is None else given
-    by_dtype = {np.dtype(d): t for d, t in given.items()}
-    return max((by_dtype.get(aval_of(x).dtype, default) for x in values), default=default)
-
-
 def _close(got: Any, want: Any, atol: float, rtol: float, what: str) -> None:
     got, want = np.asarray(got), np.asarray(want)
     scale = float(np.max(np.abs(want), initial=0.0))
@@ -93,8 +99,8 @@ def _close(got: Any, want: Any, atol: float, rtol: float, what: str) -> None:
 
 
 def check_jvp(
-    f: Callable[..., Any], f_jvp: Callable[..., Any], args: Sequence[Any], atol: Any = None,
-    rtol: Any = None, eps: float | None = None, err_msg: str = "",
+    f: Callable[..., Any], f_jvp: Callable[..., Any], args: Sequence[Any], atol: Tolerance = None,
+    rtol: Tolerance = None, eps: float | None = None, err_msg: str = "",
 ) -> None:  # fmt: skip
     """Check ``f_jvp(primals, tangents) -> (out, out_tangents)`` against finite differences of f in a random direction.
 
@@ -112,14 +118,14 @@ def check_jvp(
     for i, (got, want) in enumerate(zip(tree_util.tree_leaves(out_ts), expected, strict=True)):
         if np.asarray(got).dtype != dtypes.float0:
             _close(
-                got, want, _tolerance(atol, tolerance, [got]), _tolerance(rtol, tolerance, [got]),
+                got, want, _tolerance(atol, leaves, tolerance), _tolerance(rtol, leaves, tolerance),
                 f"{err_msg} jvp, output {i}",
             )  # fmt: skip
 
 
 def check_vjp(
-    f: Callable[..., Any], f_vjp: Callable[..., Any], args: Sequence[Any], atol: Any = None,
-    rtol: Any = None, eps: float | None = None, err_msg: str = "",
+    f: Callable[..., Any], f_vjp: Callable[..., Any], args: Sequence[Any], atol: Tolerance = None,
+    rtol: Tolerance = None, eps: float | None = None, err_msg: str = "",
 ) -> None:  # fmt: skip
     """Check ``f_vjp(*args) -> (out, pullback)`` against finite differences: both give the same inner product.
 
@@ -138,8 +144,8 @@ def check_vjp(
     tolerance = _TOLERANCE[width]
     size = sum(float(np.sum(np.abs(_wide(c) * e))) for c, e in zip(cts, expected) if c.dtype != dtypes.float0)
     _close(
-        _inner(found, ts), want, _tolerance(atol, tolerance, leaves) * (1 + size), _tolerance(rtol, tolerance, leaves),
-        err_msg + " vjp",
+        _inner(found, ts), want, _tolerance(atol, leaves, tolerance) * (1 + size),
+        _tolerance(rtol, leaves, tolerance), err_msg + " vjp",
     )  # fmt: skip
 
 
@@ -148,8 +154,8 @@ def check_grads(
     args: Sequence[Any],
     order: int,
     modes: Sequence[str] = ("fwd", "rev"),
-    atol: Any = None,
-    rtol: Any = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
 ) -> None:
     """Check the derivatives of `f` at `args` up to an order against central finite differences.
@@ -159,7 +165,7 @@ def check_grads(
         args: its arguments; inexact ones are differentiated. Twice differentiable there for order 2, and so on.
         order: up to which derivative.
         modes: "fwd" and "rev"; all sequences of them are checked.
-        atol, rtol: tolerances, or dictionaries of them by dtype; by default those of the arguments' precision.
+        atol, rtol: tolerances, or one for each dtype of the arguments; by default those of the arguments' precision.
         eps: the step of the differences.
 
     Raises:

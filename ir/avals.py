@@ -28,7 +28,8 @@ class ShapedArray(AbstractValue):
     `vma` are the mesh axes along which the value varies: in the function of a `shard_map` with `check_vma` those along
     which devices may hold different values; everywhere else it is empty.
 
-    Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity.
+    Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity. `sharding` and
+    `memory_space`, which JAX's have, are taken and say nothing: where values lie is no part of their types.
     """
 
     __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "nbytes", "vma")
@@ -45,13 +46,17 @@ class ShapedArray(AbstractValue):
     vma: AxisNames
 
     def __new__(
-        cls, shape: tuple[int, ...], dtype: DType, weak_type: bool = False, vma: AxisNames = NO_AXES
-    ) -> ShapedArray:
+        cls, shape: tuple[int, ...], dtype: DType, weak_type: bool = False, vma: AxisNames = NO_AXES,
+        sharding: Any = None, memory_space: Any = None,
+    ) -> ShapedArray:  # fmt: skip
         key: tuple[Any, ...] = (shape, dtype, weak_type, vma) if vma else (shape, dtype, weak_type)
-        self = cls._interned.get(key)
+        try:
+            self = cls._interned.get(key)
+        except TypeError:  # a shape that is a list
+            self = None
         if self is None:
             shape = tuple(int(n) for n in shape)
-            dtype = np.dtype(dtype)  # a scalar type such as numpy.float32 is its dtype
+            dtype = np.dtype(dtype)
             self = object.__new__(cls)
             self.shape = shape
             self.dtype = dtype
@@ -98,10 +103,18 @@ class ShapedArray(AbstractValue):
         """This aval without the weak type."""
         return ShapedArray(self.shape, self.dtype, False, self.vma) if self.weak_type else self
 
+    def to_tangent_aval(self) -> ShapedArray:
+        """`tangent`, by JAX's name."""
+        return self.tangent()
+
+    def str_short(self, *_: Any, **__: Any) -> str:
+        """`short`, by JAX's name."""
+        return self.short()
+
     def tangent(self) -> ShapedArray:
         """The aval of tangents: itself for inexact dtypes, float0 of the same shape for the others."""
         if dtypes.is_inexact(self.dtype):
-            return self.strong()
+            return self
         return ShapedArray(self.shape, dtypes.float0, False, self.vma)
 
 

@@ -57,6 +57,21 @@ def named_scope(name: str) -> Generator[None]:
         _scope.reset(token)
 
 
+def current_scope() -> str:
+    """The names of the `named_scope`s that are open: ``encoder/attention``."""
+    return _scope.get()
+
+
+@contextmanager
+def only_scope(scope: str) -> Generator[None]:
+    """Equations recorded in the block have this scope, whatever is open around it."""
+    token = _scope.set(scope)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
 def register_internal(folder: str) -> None:
     """Declare a folder whose frames are never the user's."""
     _internal_prefixes.append(os.path.join(os.path.abspath(folder), ""))

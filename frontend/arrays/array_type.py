@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from quire.ir.references import Ref
 from quire.ir.tracing import Tracer
 from quire.runtime import array as _runtime
 
@@ -28,6 +29,10 @@ else:
         >>> isinstance(quire.numpy.ones(2), quire.Array)
         True
         """
+
+        @classmethod
+        def __subclasshook__(cls, kind: type) -> Any:
+            return False if issubclass(kind, Ref) else NotImplemented
 
     Array.__module__ = "quire"
     Array.register(_runtime.Array)

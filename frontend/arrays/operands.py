@@ -83,6 +83,23 @@ def lift(x: Any) -> Value:
     return from_numpy(np.array(x, dtype=aval.dtype), aval)
 
 
+class WeakNumber(np.ndarray[Any, Any]):
+    """A number of weak type with an array's attributes. What NumPy computes of it is an array as any other."""
+
+    @property
+    def aval(self) -> ShapedArray:
+        """Its type."""
+        return ShapedArray(self.shape, dtypes.canonicalize(self.dtype), True)
+
+    @property
+    def weak_type(self) -> bool:
+        """True: its dtype gives way to that of other operands."""
+        return True
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return np.asarray(array)[()] if return_scalar else np.asarray(array)
+
+
 def as_array(x: Any) -> Any:
     """A number or a NumPy array as an Array; inside a trace a scalar stays a literal, with an array's attributes."""
     if isinstance(x, Array | Tracer):
@@ -91,7 +108,7 @@ def as_array(x: Any) -> Any:
     if aval.dtype.itemsize == 0 or not isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         return x
     if current_trace() is not None and not aval.shape:
-        return np.asarray(x, aval.dtype)
+        return np.asarray(x, aval.dtype).view(WeakNumber) if aval.weak_type else np.asarray(x, aval.dtype)
     return from_numpy(np.array(x, aval.dtype), aval)
 
 

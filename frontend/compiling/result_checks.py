@@ -90,7 +90,7 @@ def blame(closed: ClosedJaxpr, args: Sequence[Any], device: Device, result: int)
         if len(jaxpr.eqns) > MOST_VALUES:
             return end
         values = [v for e in jaxpr.eqns for v in e.outputs]
-        whole = ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.eqns, values), inlined.consts)
+        whole = ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, values, jaxpr.eqns), inlined.consts)
         lowered = lower(Request(whole, device.target, "blame"))
         got = run(compile_lowered(lowered, device), lowered.kept, lowered.results, whole.out_avals, args)
         found = compared(whole, args, got)

@@ -14,6 +14,7 @@ from quire.ir.tracing import Tracer, close_captured, trace_flat
 
 from .. import tree_util
 from ..arrays.explicit import arguments_on
+from ..arrays.references import refuse_refs
 from ..watching import key_reuse
 from ..watching.spans import span
 from ..watching.transformations import Transformation, recorded_transformations
@@ -99,7 +100,8 @@ def trace_function(
 
 
 def check_outputs(leaves: Sequence[Any], tree: Any, function: str) -> None:
-    """Raise TypeError for a result that is no array."""
+    """Raise TypeError for a result that is no array, ValueError for a reference."""
+    refuse_refs(leaves, function, lambda i: result_paths(tree)[i])
     for i, x in enumerate(leaves):
         try:
             aval_of(x)

@@ -38,7 +38,7 @@ partial_eval: RuleTable[PartialEvalRule] = RuleTable(
 )
 
 
-class PartialTrace(Trace):
+class PartialTrace(Trace, own=True):
     """Records what involves its own values; everything else is bound in the surrounding context."""
 
     __slots__ = ("_token", "_cheap")
@@ -143,7 +143,7 @@ def drop_unused(jaxpr: Jaxpr, captured: Sequence[Any]) -> tuple[Jaxpr, list[Any]
         return jaxpr, list(captured)
     invars = [v for v, k in zip(jaxpr.invars, keep) if k]
     return (
-        Jaxpr((), (*invars, *jaxpr.invars[n:]), jaxpr.eqns, jaxpr.outvars),
+        Jaxpr((), (*invars, *jaxpr.invars[n:]), jaxpr.outvars, jaxpr.eqns),
         [x for x, k in zip(captured, keep) if k],
     )
 
