@@ -9,10 +9,10 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
-from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import windows as wd
 from quire.ir.primitives.reductions import reducer_jaxpr
 
