@@ -33,7 +33,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "XLA's executables and shardings: quire has quire.sharding, and compiled.memory_analysis()",
     ),
     ("interpreters.partial_eval", "dce_jaxpr_*_rule", "quire's passes have rules of their own"),
-    ("extend.random", "define_prng_impl rbg_prng_impl unsafe_rbg_prng_impl", "quire has one generator, threefry2x32"),
+    ("extend.random", "define_prng_impl", "quire has the generators threefry2x32, rbg and unsafe_rbg"),
     ("extend.core", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     (
         "extend.core.primitives",

@@ -89,7 +89,7 @@ _PUBLIC = {
     "stages": ("quire.stages",),
     "random.core": ("quire.random",),
     "random": ("quire.random",),
-    "random.prng": ("quire.arrays.key_array",),
+    "random.prng": ("quire.arrays.key_array", "quire.extend.random"),
     "xla_bridge": ("quire",),
     "pjit": ("quire", "quire.experimental.pjit"),
     "dlpack": ("quire.dlpack",),
@@ -278,6 +278,11 @@ def _itemsize_bits(dtype: Any) -> int:
         return ml_dtypes.iinfo(dtype).bits if "int" in np.dtype(dtype).name else ml_dtypes.finfo(dtype).bits
 
 
+def _generators() -> dict[str, Any]:
+    module = importlib.import_module("quire.extend.random")
+    return {g.name: g for g in (module.threefry_prng_impl, module.rbg_prng_impl, module.unsafe_rbg_prng_impl)}
+
+
 def _primitive() -> Any:
     """JAX's constructor of primitives is not that of quire's own core."""
     try:
@@ -286,7 +291,7 @@ def _primitive() -> Any:
         return Missing("jax._src.core.Primitive")
 
 
-_DEFINED["random.prng"] = {"prngs": {"threefry2x32": "threefry2x32"}}
+_DEFINED["random.prng"] = {"prngs": _generators()}
 _DEFINED["core"]["Primitive"] = _primitive()
 _DEFINED["dtypes"]["canonicalize_dtype"] = _canonicalize_dtype
 _DEFINED["dtypes"]["itemsize_bits"] = _itemsize_bits
