@@ -122,6 +122,7 @@ from .watching.option_contexts import threefry_partitionable as threefry_partiti
 
 #: Submodules that are imported when first used.
 _LAZY = (
+    "api_util",
     "core",
     "custom_batching",
     "custom_derivatives",
@@ -135,6 +136,7 @@ _LAZY = (
     "flatten_util",
     "image",
     "interpreters",
+    "monitoring",
     "nn",
     "ops",
     "profiler",

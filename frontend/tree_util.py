@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import functools
 import operator
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -508,8 +509,11 @@ def register_pytree_node(
         return unflatten_func(metadata, tuple(children))
 
     try:
-        optree.register_pytree_node(nodetype, flatten, unflatten, namespace=NAMESPACE)
-        optree.register_pytree_node(nodetype, flatten, unflatten, namespace=BOUNDARY)
+        with warnings.catch_warnings():
+            # A class of namedtuples is a node without being registered, and may be another kind of node all the same.
+            warnings.filterwarnings("ignore", r"PyTree type .* is a subclass of", UserWarning)
+            optree.register_pytree_node(nodetype, flatten, unflatten, namespace=NAMESPACE)
+            optree.register_pytree_node(nodetype, flatten, unflatten, namespace=BOUNDARY)
     except ValueError as error:
         raise ValueError(f"Duplicate custom PyTreeDef type registration for {nodetype}: {error}") from None
 

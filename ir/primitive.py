@@ -32,6 +32,17 @@ Rounding = Literal["exact", "nearest", "approximate"]
 """How an element of the result is off: not at all, by one rounding, or by an approximation's error."""
 
 
+class BindParams(dict[str, Any]):
+    """An equation's parameters, for `bind`: ``p.bind(*operands, **p.get_bind_params(eqn.params))``, as in JAX 0.10.
+
+    In JAX before 0.9 there was a pair of functions and parameters; interpreters written for it unpack this as such a pair,
+    in which there are no functions: ``subfuns, params = p.get_bind_params(eqn.params)``.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(([], dict(self)))
+
+
 class Primitive:
     """An operation of the IR. Create with `primitive`; compared by identity, found by name in `PRIMITIVES`.
 
@@ -198,9 +209,9 @@ class Primitive:
 
     # -- as JAX's primitives are defined and asked
 
-    def get_bind_params(self, params: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """What `bind` takes to apply an equation anew: functions before the operands (quire has none), and parameters."""
-        return [], dict(params)
+    def get_bind_params(self, params: Mapping[str, Any]) -> BindParams:
+        """What `bind` takes to apply an equation anew: its parameters. See `BindParams`."""
+        return BindParams(params)
 
     def impl(self, *args: Any, **params: Any) -> Any:
         """The primitive's value for concrete values.

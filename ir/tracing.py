@@ -63,14 +63,21 @@ hooks = Hooks()
 # -- tracers --------------------------------------------------------------------------------------------------------
 
 
-def _refuse_subclass(cls: type, own: bool) -> None:
-    """Raise CustomTraceError for a class of traces, or tracers, of another package."""
-    if not own:
+def _refuse_subclass(cls: Any, own: bool) -> None:
+    """Have a class of traces, or tracers, of another package raise CustomTraceError when one is made.
+
+    The class itself may be defined: libraries define some that most of their users never need.
+    """
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
         raise errors.CustomTraceError(
             f"class {cls.__name__} derives from quire's {cls.__bases__[0].__name__}: quire has one kind of trace, and classes "
             "of others would never be asked. Trace the function with quire.make_jaxpr and walk the equations of its jaxpr "
             "(quire.extend.core), or define a primitive with rules (quire.interpreters)"
         )
+
+    if not own:
+        cls.__new__ = refuse
 
 
 class Tracer(HasAval):
@@ -90,6 +97,10 @@ class Tracer(HasAval):
         self.owner = trace
         self.variable = var
         self._value = value
+
+    @property
+    def _trace(self) -> Trace:  # JAX's name, which libraries read
+        return self.owner
 
     def __repr__(self) -> str:
         return f"Traced<{self.aval.short()}>"
@@ -225,7 +236,7 @@ class Trace:
 
     __slots__ = (
         "name", "parent", "staging", "concrete", "eqns", "invars", "captured", "captured_vars",
-        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated", "divisions",
+        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated", "divisions", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, name: str, *, staging: bool, arg_names: Sequence[str] | None = None) -> None:
@@ -247,6 +258,11 @@ class Trace:
         self.divisions: dict[Var, Any] | None = None
         if self.parent is not None and self.parent.divisions is not None:
             self.divisions = {}
+
+    @property
+    def main(self) -> Trace:
+        """What is the same for all of a transformation's traces, in JAX: itself."""
+        return self
 
     def new_input(self, aval: ShapedArray, value: Any = None) -> Tracer:
         """A tracer for the next argument; `value` is its concrete value, where there is one."""

@@ -9,6 +9,8 @@ from quire.ir.references import Ref
 from quire.ir.tracing import Tracer
 from quire.runtime import array as _runtime
 
+from . import key_array as _keys
+
 if TYPE_CHECKING:
     Array = _runtime.Array
 else:
@@ -22,7 +24,7 @@ else:
             raise AssertionError
 
     class Array(metaclass=_ArrayType):
-        """An immutable array of one dtype: `isinstance(x, quire.Array)` holds inside a compiled function too.
+        """An immutable array of one dtype: `isinstance(x, quire.Array)` holds inside a compiled function too, and for keys.
 
         Make one with `quire.numpy.array`, `quire.device_put`, or as the result of an operation; not with this class.
 
@@ -37,3 +39,4 @@ else:
     Array.__module__ = "quire"
     Array.register(_runtime.Array)
     Array.register(Tracer)
+    Array.register(_keys.PRNGKeyArray)

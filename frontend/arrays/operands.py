@@ -22,6 +22,7 @@ from quire.ir.errors import ConcretizationTypeError
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
+from quire.ir.sharding import says_nothing
 from quire.ir.tracing import Tracer, current_trace
 from quire.runtime.array import Array, from_numpy, host_value
 
@@ -471,7 +472,7 @@ def one_of(name: str, value: Any, what: str, choices: Collection[Any]) -> Any:
 
 def no_sharding(name: str, out_sharding: Any) -> None:
     """Raise NotImplementedError for an `out_sharding` argument."""
-    if out_sharding is not None:
+    if not says_nothing(out_sharding):
         raise NotImplementedError(f"{name}: out_sharding is not supported, expected None")
 
 

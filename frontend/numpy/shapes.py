@@ -32,6 +32,8 @@ def shape(a: Any) -> tuple[int, ...]:
     >>> quire.numpy.shape(quire.numpy.zeros((2, 3)))
     (2, 3)
     """
+    if a is None:  # as in JAX, and for `ndim` and `size`
+        return ()
     return a.shape if is_keys(a) else _shape(ensure("shape", a))
 
 

@@ -21,6 +21,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import random as rn
 from quire.ir.primitives import structural as st
+from quire.ir.sharding import says_nothing
 
 from .. import numpy as qnp
 from ..arrays.explicit import placed_as, told
@@ -184,7 +185,7 @@ def sampler(f: F) -> F:
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if "out_sharding" in kwargs and (wanted := kwargs.pop("out_sharding")) is not None:
+        if "out_sharding" in kwargs and not says_nothing(wanted := kwargs.pop("out_sharding")):
             with told():
                 return placed_as(wrapper(*args, **kwargs), wanted, f"quire.random.{name}")
         if args:

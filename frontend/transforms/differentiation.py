@@ -37,10 +37,11 @@ from ..arrays.operands import as_array
 from ..arrays.references import refuse_refs
 from ..arrays.shape_struct import as_typed
 from ..watching import key_reuse
+from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
 from .functions import check_callable, name_of, partial_positions, wraps
 from .pullbacks import Pullback
-from .references import Opened, open_refs, refuse_differentiated
+from .references import Opened, open_refs, refuse_differentiated, write_of
 from .vectorization import vmap
 
 
@@ -522,6 +523,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         NotImplementedError: `reduce_axes` is not empty.
         TypeError: an argument or result of `fun` is neither float nor complex. The returned function raises it for a
             cotangent unlike the output, and where `fun` is not linear.
+        ValueError: `fun` writes to a reference from outside.
     """
     check_callable(fun, "linear_transpose")
     if tuple(reduce_axes):
@@ -538,6 +540,13 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     avals = [aval_of(x) for x in leaves]
     jaxpr, captured, _ = trace_flat(flat, avals, name=what)
+    opened = open_refs(jaxpr, captured, what=what, derivatives=True)
+    if opened.places:
+        raise ValueError(
+            f"{what}: the function writes to a reference from outside{where(write_of(jaxpr, opened.positions[0]))}, which "
+            "is not linear: make the reference within the function"
+        )
+    jaxpr, captured = opened.jaxpr, opened.captured
     for a in (*avals, *jaxpr.out_avals):
         if not dtypes.is_inexact(a.dtype):
             raise TypeError(f"linear_transpose only supports float and complex inputs and outputs, got {a.short()}")

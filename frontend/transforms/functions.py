@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-
-def wraps(f: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`functools.wraps`, also of callables whose `__name__` is no string."""
-    names = [n for n in functools.WRAPPER_ASSIGNMENTS if n in ("__doc__", "__annotations__") or _is_name(f, n)]
-    return functools.wraps(f, assigned=names)
-
-
-def _is_name(f: Callable[..., Any], attribute: str) -> bool:
-    return isinstance(getattr(f, attribute, None), str | tuple)  # __type_params__ is a tuple
+from ..watching.tracebacks import wraps as wraps
 
 
 def name_of(f: Callable[..., Any]) -> str:
