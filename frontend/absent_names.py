@@ -38,7 +38,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type register_ffi_type_id",
         "it is about XLA's interface: quire's is include/quire_ffi.h, see ffi_call and ffi_lowering",
     ),
-    ("extend.random", "define_prng_impl rbg_prng_impl unsafe_rbg_prng_impl", "quire has one generator, threefry2x32"),
+    ("extend.random", "define_prng_impl", "quire has the generators threefry2x32, rbg and unsafe_rbg"),
     ("extend.core", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     (
         "extend.core.primitives",
@@ -73,7 +73,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
     ("lax", "scaled_dot", _NARROW),
     ("lax", "dce_sink*", "use debug.callback, which is never removed"),
-    ("lax", "index_take", "use quire.numpy.take or indexing"),
     (
         "lax",
         "eq_to_p le_to_p lt_to_p stack_p unstack_p stage_p linear_solve_p approx_top_k_p device_put_p",

@@ -90,7 +90,7 @@ _override: ContextVar[Options | None] = ContextVar("quire_options", default=None
 _CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
-    "default_prng_impl": ("threefry2x32",),
+    "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
     "default_matmul_precision": (
         None,
         "default",

@@ -425,7 +425,7 @@ def as_shape(name: str, shape: Any, what: str = "shape") -> tuple[int, ...]:
     sizes: Iterable[Any]
     if isinstance(shape, Array | np.ndarray):
         sizes = [shape] if shape.ndim == 0 else list(shape)
-    elif isinstance(shape, Tracer) or not isinstance(shape, Iterable):
+    elif isinstance(shape, Tracer) or not (isinstance(shape, Iterable) or hasattr(shape, "__getitem__")):
         sizes = [shape]
     else:
         sizes = shape

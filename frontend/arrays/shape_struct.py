@@ -25,7 +25,7 @@ class ShapeDtypeStruct(HasAval):
 
     def __new__(cls, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> Any:
         if isinstance(dtype, KeyDType):
-            return PRNGKeyArray(ShapeDtypeStruct((*shape, 2), dtypes.uint32, sharding=sharding))
+            return PRNGKeyArray(ShapeDtypeStruct((*shape, dtype.words), dtypes.uint32, sharding=sharding), dtype.impl)
         return super().__new__(cls)
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> None:

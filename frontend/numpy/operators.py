@@ -64,8 +64,10 @@ def _binary(f: Callable[[Any, Any], Any], symbol: str) -> tuple[Callable[..., An
     return forward, reflected
 
 
-def _compared(f: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _compared(f: Callable[[Any, Any], Any], symbol: str) -> Callable[..., Any]:
     def forward(self: Any, other: Any) -> Any:
+        if isinstance(other, (list, tuple, set, dict)):
+            _refuse(symbol, self, other)
         return f(self, other) if _accepted(other) else NotImplemented
 
     return forward
@@ -77,6 +79,7 @@ _ARITHMETIC: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "pow": (qnp.power, "**"), "and": (qnp.bitwise_and, "&"), "or": (qnp.bitwise_or, "|"),
     "xor": (qnp.bitwise_xor, "^"), "lshift": (qnp.left_shift, "<<"), "rshift": (qnp.right_shift, ">>"),
 }  # fmt: skip
+_SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _COMPARISONS = {
     "eq": qnp.equal, "ne": qnp.not_equal, "lt": qnp.less, "le": qnp.less_equal, "gt": qnp.greater, "ge": qnp.greater_equal,
 }  # fmt: skip
@@ -257,7 +260,7 @@ def attach() -> None:
         members[f"__{name}__"], members[f"__r{name}__"] = _binary(f, symbol)
     members["__matmul__"], members["__rmatmul__"] = _binary(qnp.matmul, "@")
     for name, f in _COMPARISONS.items():
-        members[f"__{name}__"] = _compared(f)
+        members[f"__{name}__"] = _compared(f, _SYMBOLS[name])
     for name, f in _UNARY.items():
         members[f"__{name}__"] = f
     members["__round__"] = lambda self, ndigits=None: qnp.round(self, ndigits or 0)

@@ -305,7 +305,7 @@ def cov(
         fweights, aweights: how often each observation counts, and its weight.
 
     Raises:
-        ValueError: m or y has more than 2 dimensions, or fweights or aweights are not one for each observation.
+        ValueError: m or y has more than 2 dimensions, dtype is not inexact, or fweights or aweights are not one for each observation.
 
     Follows `numpy.cov`.
 
@@ -316,20 +316,25 @@ def cov(
     x = ensure("cov", m)
     if x.aval.ndim > 2:
         raise ValueError(f"quire.numpy.cov: m has more than 2 dimensions: {x.aval.short()}")
-    x = st.reshape(x, (1, x.aval.size)) if x.aval.ndim < 2 else x
-    if not rowvar and x.aval.shape[0] != 1:
+    wanted = None if dtype is None else user_dtype("cov", dtype)
+    if wanted is not None and not dtypes.is_inexact(wanted):
+        raise ValueError(f"quire.numpy.cov: dtype must be a float or complex dtype, got {wanted}")
+    if x.aval.ndim < 2:
+        x = st.reshape(x, (1, x.aval.size))
+    elif not rowvar:
         x = st.transpose(x, (1, 0))
     if y is not None:
         other = ensure("cov", y, "y")
         if other.aval.ndim > 2:
             raise ValueError(f"quire.numpy.cov: y has more than 2 dimensions: {other.aval.short()}")
-        other = st.reshape(other, (1, other.aval.size)) if other.aval.ndim < 2 else other
-        if not rowvar and other.aval.shape[0] != 1:
+        if other.aval.ndim < 2:
+            other = st.reshape(other, (1, other.aval.size))
+        elif not rowvar:
             other = st.transpose(other, (1, 0))
         x = concatenate([*promote_dtypes(x, other)], axis=0)
     (x,) = promote_inexact(x)
-    if dtype is not None:
-        x = cast(x, user_dtype("cov", dtype))
+    if wanted is not None:
+        x = cast(x, wanted)
     x = cast(x, x.aval.dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     n = x.aval.shape[1]

@@ -199,7 +199,7 @@ def _words(x: Any) -> Any:
 
 def _like(whole: Any, x: Any) -> Any:
     """Words as keys or as a reference to keys, where `whole` is such."""
-    return PRNGKeyArray(x) if is_keys(whole) else KeyRef(x) if type(whole) is KeyRef else x
+    return PRNGKeyArray(x, whole.impl) if is_keys(whole) else KeyRef(x) if type(whole) is KeyRef else x
 
 
 def _check_output(x: Any, function: str) -> None:

@@ -19,6 +19,17 @@ LOWER = np.tril(np.arange(1.0, 17.0, dtype=np.float32).reshape(4, 4))
 GRID = (np.linspace(0.0, 10.0, 6, dtype=np.float32),)
 ANGLES = np.linspace(-2.0, 1.0, 4, dtype=np.float32)
 
+
+class Sizes:
+    """A sequence without `__iter__`."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, i):
+        return (2, 2)[i]
+
+
 # Under strict promotion of dtypes and ranks, in which JAX's own tests run.
 STRICT = {
     "linspace of integers": lambda q, n, s: n.linspace(0, 1, 5) + n.geomspace(1.0, 8.0, 5),
@@ -85,6 +96,41 @@ USUAL = {
     "average with weights of several axes": lambda q, n, s: n.average(
         n.arange(24.0).reshape(2, 3, 4), axis=(0, 2), weights=n.arange(8.0).reshape(2, 4)
     ),
+    "cov of one row, by columns": lambda q, n, s: n.cov(n.arange(3.0).reshape(1, 3), rowvar=False),
+    "cov in integers": lambda q, n, s: n.cov(n.ones((2, 3)), dtype=int),
+    "comparison with a list": lambda q, n, s: n.arange(3) == [0, 1, 2],
+    "comparison with None": lambda q, n, s: n.arange(3) == None,  # noqa: E711
+    "index_take": lambda q, n, s: q.lax.index_take(
+        n.arange(60).reshape(3, 4, 5), (np.array([-1, 2]), np.array([1, 7])), [0, 2]
+    ),
+    "no window": lambda q, n, s: q.lax.reduce_window(n.ones(1), 0.0, q.lax.add, (0,), (1,), "VALID"),
+    "derivative of windows of products": lambda q, n, s: q.jvp(
+        lambda v: q.lax.reduce_window(v, 1.0, q.lax.mul, (2,), (1,), "VALID"), (n.arange(1.0, 5.0),), (n.ones(4),)
+    ),
+    "derivative of a complete QR": lambda q, n, s: q.jvp(
+        lambda a: (lambda f: (n.abs(f.Q[:, :2]), f.Q @ f.R))(n.linalg.qr(a, mode="complete")),
+        (n.array([[1.0, 2.0], [3.0, 5.0], [5.0, 7.5]]),),
+        (n.ones((3, 2)),),
+    ),
+    "derivative of a tall pseudo-inverse": lambda q, n, s: q.jvp(
+        n.linalg.pinv, (n.arange(8.0).reshape(4, 2) ** 2,), (n.ones((4, 2)),)
+    ),
+    "derivative of a wide pseudo-inverse": lambda q, n, s: q.jvp(
+        n.linalg.pinv, (n.arange(8.0).reshape(2, 4) ** 2,), (n.ones((2, 4)),)
+    ),
+    "keys of one value": lambda q, n, s: [
+        q.random.key_data(k)
+        for k in (
+            n.full((2,), q.random.key(3), dtype=q.random.key(0).dtype),
+            n.ones((2,), dtype=q.random.key(0).dtype),
+            n.zeros_like(q.random.split(q.random.key(0))),
+            n.full_like(q.random.split(q.random.key(0)), q.random.key(5)),
+        )
+    ],
+    "rsf2csf of one T and several Z": lambda q, n, s: (
+        s.linalg.rsf2csf(n.array([[0.0, 1.0], [-1.0, 0.0]]), n.ones((3, 2, 2)))[1].shape
+    ),
+    "reshape by a sequence of a class of its own": lambda q, n, s: n.reshape(n.arange(4), Sizes()),
     "lax.dtype of a type": lambda q, n, s: q.lax.dtype(np.float64) == np.float32,
     "members of SvdAlgorithm": lambda q, n, s: [len(a.value) for a in q.lax.linalg.SvdAlgorithm],
     "ShapedArray of a scalar type": lambda q, n, s: q.core.ShapedArray((2,), np.float32).dtype == np.float32,

@@ -22,10 +22,11 @@ import ml_dtypes
 import numpy as np
 
 import quire
+from quire.arrays.operands import cast
 from quire.as_jax.modules import JAX_VERSION, sources
 
 from . import settings
-from .missing import InternalsError, Missing
+from .missing import Missing
 
 _PREFIX = "jax._src"
 
@@ -88,7 +89,7 @@ _PUBLIC = {
     "stages": ("quire.stages",),
     "random.core": ("quire.random",),
     "random": ("quire.random",),
-    "random.prng": ("quire.arrays.key_array",),
+    "random.prng": ("quire.arrays.key_array", "quire.extend.random"),
     "xla_bridge": ("quire",),
     "pjit": ("quire", "quire.experimental.pjit"),
     "dlpack": ("quire.dlpack",),
@@ -259,15 +260,8 @@ _DEFINED: dict[str, dict[str, Any]] = {
 def _convert_element_type(x: Any, dtype: Any = None, weak_type: bool = False, sharding: Any = None) -> Any:
     if not weak_type:
         return quire.lax.convert_element_type(x, quire.dtypes.result_type(x) if dtype is None else dtype)
-    wanted = np.dtype(quire.dtypes.result_type(x) if dtype is None else dtype)
-    numbers = {quire.numpy.multiply(n, n).dtype: n for n in (1, 1.0, 1j)}
-    if wanted not in numbers:
-        raise InternalsError(
-            f"jax._src.lax.lax._convert_element_type: {wanted} is weak nowhere in the public interface"
-        )
-    one = numbers[wanted]
-    # An operation on numbers alone is weakly typed.
-    return quire.lax.full_like(quire.numpy.multiply(one, one), 0) + x
+    wanted = quire.dtypes.canonicalize_dtype(quire.dtypes.result_type(x) if dtype is None else dtype)
+    return cast(quire.numpy.asarray(x), wanted, True)
 
 
 def _canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
@@ -284,6 +278,11 @@ def _itemsize_bits(dtype: Any) -> int:
         return ml_dtypes.iinfo(dtype).bits if "int" in np.dtype(dtype).name else ml_dtypes.finfo(dtype).bits
 
 
+def _generators() -> dict[str, Any]:
+    module = importlib.import_module("quire.extend.random")
+    return {g.name: g for g in (module.threefry_prng_impl, module.rbg_prng_impl, module.unsafe_rbg_prng_impl)}
+
+
 def _primitive() -> Any:
     """JAX's constructor of primitives is not that of quire's own core."""
     try:
@@ -292,7 +291,7 @@ def _primitive() -> Any:
         return Missing("jax._src.core.Primitive")
 
 
-_DEFINED["random.prng"] = {"prngs": {"threefry2x32": "threefry2x32"}}
+_DEFINED["random.prng"] = {"prngs": _generators()}
 _DEFINED["core"]["Primitive"] = _primitive()
 _DEFINED["dtypes"]["canonicalize_dtype"] = _canonicalize_dtype
 _DEFINED["dtypes"]["itemsize_bits"] = _itemsize_bits

@@ -104,7 +104,7 @@ def kind_of(error: BaseException) -> str:
     if isinstance(error, AssertionError):
         if '" does not match "' in message:
             return "texts"
-        if message.startswith("Expected warning not found"):
+        if message.startswith(("Expected warning not found", "Exception message does not match")):
             return "texts"
     return "behaviour"
 

@@ -257,7 +257,8 @@ def _logsumexp(x: Value, factor: Value | None, axis: Any, keepdims: bool, return
     counted = size if factor is None else qnp.where(factor == 0, -np.inf, size)
     if mask is not None:
         counted = qnp.where(mask, counted, -np.inf)
-    top = rd.max(counted, axis=axes, keepdims=True, initial=-np.inf)
+    some = mask is None and all(aval_of(x).shape[d] for d in axes)
+    top = rd.max(counted, axis=axes, keepdims=True, initial=None if some else -np.inf)
     top = ew.stop_gradient(qnp.where(qnp.isfinite(top), top, 0.0))
     skipped = None
     if factor is not None:
