@@ -380,7 +380,7 @@ class _Parser:
 
     def at_index(self, name: str, inputs: list[Atom], outputs: list[Var], indexers: Any) -> Eqn:
         p, params = PRIMITIVES[name], {"indexers": indexers}
-        return Eqn(p, inputs, outputs, params, p.effects(params), self.source())
+        return Eqn(inputs, outputs, p, params, p.effects(params), self.source())
 
     def inferred(self, name: str, inputs: list[Atom], indexers: Any, start: _Token) -> Sequence[Any]:
         try:

@@ -88,7 +88,7 @@ def _program(
     except (TypeError, ValueError) as error:
         add_where(error, current_source())
         raise
-    jaxpr = Jaxpr((), invars, [Eqn(p, inputs, outvars, named, p.effects(named), current_source())], outvars)
+    jaxpr = Jaxpr((), invars, outvars, [Eqn(inputs, outvars, p, named, p.effects(named), current_source())])
     written = written_refs(jaxpr)
     return _Program(discharged(jaxpr, written), written)
 
@@ -97,7 +97,7 @@ def _value_through_refs(trace: Trace, var: Var) -> Any | None:
     """The value of a variable of a concrete trace, whose program so far reads and writes references."""
     invars = (*trace.captured_vars, *trace.invars)
     until = next(i for i, eqn in enumerate(trace.eqns) if var in eqn.outputs)
-    values = prune(discharged(Jaxpr((), invars, trace.eqns[: until + 1], [var]), ()).jaxpr)
+    values = prune(discharged(Jaxpr((), invars, [var], trace.eqns[: until + 1]), ()).jaxpr)
     needed = {a for eqn in values.eqns for a in eqn.inputs} | set(values.outvars)
     known = trace.known_values()
     args: list[Any] = []
@@ -130,7 +130,7 @@ def _value_of_ref(trace: Trace, ref: Var) -> Any | None:
     if not trace.concrete:
         return None
     out = Var(ref.aval.inner_aval)
-    read = Eqn(refs.get_p, (ref,), (out,), {"indexers": ()}, refs.get_p.effects({}), None)
+    read = Eqn((ref,), (out,), refs.get_p, {"indexers": ()}, refs.get_p.effects({}), None)
     trace.eqns.append(read)
     try:
         return _value_through_refs(trace, out)

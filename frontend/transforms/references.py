@@ -81,7 +81,7 @@ def write_of(jaxpr: Jaxpr, position: int) -> Source | None:
 
 
 def _alone(eqn: Any) -> Jaxpr:
-    return Jaxpr((), [], [eqn], [])
+    return Jaxpr((), [], [], [eqn])
 
 
 def refuse_differentiated(opened: Opened, nonzeros: Sequence[bool], jaxpr: Jaxpr, what: str) -> None:
