@@ -120,9 +120,9 @@ def from_stablehlo(program: str | bytes, *, function: str | None = None) -> Impo
     Returns an `ImportedModule`: call it with arrays in the order of its arguments. It works under `jit`, `vmap`, `grad`
     (loops that count a known number of turns become scans, which have derivatives in reverse) and `dumpir`.
 
-    Raises ParseError for what is no module, TypeError for what is neither text nor bytes, ValueError for an unknown function,
-    and UnsupportedError, which names all operations that have no counterpart with the lines that the module knows: also for dynamic shapes, quantised
-    types, and arguments or results of 64 bits while these are off.
+    Raises ParseError for what is no module, TypeError for what is neither text nor bytes, ValueError for an unknown
+    function, and UnsupportedError, which names all operations that have no counterpart with the lines that the module
+    knows: also for dynamic shapes, quantised types, and arguments or results of 64 bits while these are off.
 
     Example: ``f = quire.from_stablehlo(jax.export.export(jax.jit(g))(x).mlir_module())``
     """
