@@ -11,7 +11,6 @@ from typing import Any
 
 _NARROW = "quire has no integers of fewer than 8 bits and no floats of fewer than 16"
 _EXTEND = "quire's own extension points are quire.ir (primitives), quire.passes and quire.backends"
-_REFS = "arrays are immutable: use .at[], or a carry of scan and while_loop"
 
 #: Why a name of a JAX module is absent from the module of quire with the same name: (module, patterns, reason).
 #: `python -m quire.tools.name_table` holds it against JAX's own names.
@@ -26,7 +25,27 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("", "host_count host_id host_ids", "older names: use process_count, process_index and process_indices"),
     ("", "copy_to_host_async", "arrays have it as a method"),
     ("lax", "psend precv", "a process that sends alone would wait for ever: use ppermute"),
-    ("", "interpreters ad lib ffi", _EXTEND),
+    ("", "ad lib", _EXTEND),
+    ("extend", "mlir sharding xla lowering pallas ifrt_programs", "it is about XLA's own data"),
+    (
+        "interpreters.pxla",
+        "*",
+        "XLA's executables and shardings: quire has quire.sharding, and compiled.memory_analysis()",
+    ),
+    ("interpreters.partial_eval", "dce_jaxpr_*_rule", "quire's passes have rules of their own"),
+    (
+        "ffi",
+        "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type register_ffi_type_id",
+        "it is about XLA's interface: quire's is include/quire_ffi.h, see ffi_call and ffi_lowering",
+    ),
+    ("extend.random", "define_prng_impl", "quire has the generators threefry2x32, rbg and unsafe_rbg"),
+    ("extend.core", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
+    (
+        "extend.core.primitives",
+        "after_all_p create_token_p get_p swap_p empty2_p call_p closed_call_p device_put_p eq_to_p le_to_p lt_to_p "
+        "approx_top_k_p ragged_all_to_all_p random_fold_in_p random_gamma_p random_seed_p random_split_p",
+        "it is made of other primitives",
+    ),
     ("", "transfer_guard*", "arrays on the CPU share memory with NumPy, so there is no transfer to guard"),
     ("", "array_garbage_collection_guard thread_guard memory", "there is nothing in quire that it would set"),
     (
@@ -54,7 +73,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
     ("lax", "scaled_dot", _NARROW),
     ("lax", "dce_sink*", "use debug.callback, which is never removed"),
-    ("lax", "index_take", "use quire.numpy.take or indexing"),
     (
         "lax",
         "eq_to_p le_to_p lt_to_p stack_p unstack_p stage_p linear_solve_p approx_top_k_p device_put_p",
@@ -64,7 +82,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("profiler", "start_server stop_server register_subprocess", "there is no profiling server: use trace"),
     ("profiler", "*device_memory_profile", "use live_arrays, or memory_stats of a device"),
     ("stages", "ArgInfo CompilerOptions", "args_info holds ShapeDtypeStruct, and compiler flags belong to the target"),
-    ("", "Ref ref new_ref empty_ref free_ref freeze", _REFS),
 )
 
 

@@ -13,6 +13,7 @@ from quire.ir.tracing import Trace, Tracer
 
 from .absent_names import module_getattr
 from .environment import ensure_compile_time_eval
+from .extend.core import get_aval, get_opaque_trace_state, jaxpr_as_fun
 
 Value = Any
 ParamDict = dict[str, Any]
@@ -42,14 +43,10 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Any, *args: Any, propagate_source_info: boo
     return tracing.eval_jaxpr(jaxpr, consts, args)
 
 
-def jaxpr_as_fun(closed: ClosedJaxpr, *args: Any) -> list[Any]:
-    """Apply a closed jaxpr to values (`jax.extend.core.jaxpr_as_fun`)."""
-    return eval_jaxpr(closed.jaxpr, closed.consts, *args)
-
-
 __all__ = [
     "AbstractValue", "Atom", "ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "ParamDict", "Primitive", "ShapedArray",
-    "Trace", "Tracer", "Value", "Var", "ensure_compile_time_eval", "eval_jaxpr", "jaxpr_as_fun",
+    "Trace", "Tracer", "Value", "Var", "ensure_compile_time_eval", "eval_jaxpr", "get_aval",
+    "get_opaque_trace_state", "jaxpr_as_fun",
 ]  # fmt: skip
 
 __getattr__ = module_getattr("quire.core", globals())

@@ -112,3 +112,6 @@ VULKAN_TARGET = Variable(
 )
 CUDA_TARGET = Variable("QUIRE_CUDA_TARGET", "sm_86", "compile for this GPU instead of sm_80")
 ROCM_TARGET = Variable("QUIRE_ROCM_TARGET", "gfx90a", "compile for this GPU instead of gfx942")
+AS_JAX_REPORT = Variable(
+    "QUIRE_AS_JAX_REPORT", "1", "`quire.as_jax` lists on stderr which names of jax were asked for and are absent"
+)

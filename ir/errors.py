@@ -100,6 +100,12 @@ class UnexpectedTracerError(TracerError):
     """
 
 
+class CustomTraceError(TracerError):
+    """A class of traces or tracers was derived from quire's. Wrong: ``class MyTrace(quire.core.Trace): ...``. Right: an
+    interpreter that walks ``quire.make_jaxpr(f)(*args).eqns``, or a primitive of `quire.extend.core` with rules.
+    """
+
+
 class TypePromotionError(QuireError, TypeError, ValueError):
     """Dtypes that have no common one.
 

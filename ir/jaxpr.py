@@ -6,18 +6,21 @@ literals. Equality is structural, up to the names of variables and without sourc
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import numpy as np
 
 from .avals import AbstractValue, ShapedArray
+from .references import Ref
 from .source import Source
 
 if TYPE_CHECKING:
     from .primitive import Primitive
 
-Effect: TypeAlias = str
+# quire's own effects are strings; those of other packages' primitives are any hashable objects.
+Effect: TypeAlias = Any
 Effects: TypeAlias = frozenset[Effect]
 NO_EFFECTS: Effects = frozenset()
 
@@ -80,6 +83,11 @@ class Literal(_Frozen):
         return f"Literal({self.value[()]}:{self.aval.short()})"
 
     @property
+    def val(self) -> Any:
+        """The value, by JAX's name: as `python_value`."""
+        return self.python_value
+
+    @property
     def python_value(self) -> Any:
         """The value as an operand that has this literal's aval: a Python scalar if weak, else a NumPy scalar."""
         return self.value.item() if self.aval.weak_type else self.value[()]
@@ -91,8 +99,61 @@ Atom: TypeAlias = Var | Literal
 Params: TypeAlias = Mapping[str, Any]
 
 
+class SourceInfo:
+    """JAX's record of where an equation comes from, of quire's `Source`: interpreters hand it on."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+
+    @property
+    def traceback(self) -> Source | None:
+        """The user's line: interpreters give it back to quire, which asks for nothing else."""
+        return self.source
+
+    @property
+    def name_stack(self) -> str:
+        """The scopes of `named_scope` around the equation."""
+        return "" if self.source is None else self.source.scope
+
+    def __repr__(self) -> str:
+        return f"SourceInfo({self.source})"
+
+
+class EqnContext:
+    """What JAX says of the options under which an equation was recorded."""
+
+    __slots__ = ()
+
+    @property
+    def manager(self) -> contextlib.AbstractContextManager[None]:
+        """A context to evaluate the equation in."""
+        return contextlib.nullcontext()
+
+
+class DebugInfo(NamedTuple):
+    """JAX's record of what a jaxpr was traced from, for messages."""
+
+    traced_for: str = "unknown"
+    func_src_info: str = "<unknown>"
+    arg_names: tuple[str, ...] | None = None
+    result_paths: tuple[str, ...] | None = None
+
+    @property
+    def func_name(self) -> str:
+        """The function's name."""
+        return self.func_src_info.split(" ")[0]
+
+
+NO_DEBUG_INFO = DebugInfo()
+
+
 class Eqn(_Frozen):
-    """One application of a primitive: ``outputs = primitive[params] inputs``."""
+    """One application of a primitive: ``outputs = primitive[params] inputs``.
+
+    The order of the arguments is that of JAX's `JaxprEqn`, whose names of the fields are there too.
+    """
 
     __slots__ = ("primitive", "inputs", "outputs", "params", "effects", "source")
     primitive: Primitive
@@ -104,9 +165,9 @@ class Eqn(_Frozen):
 
     def __init__(
         self,
-        primitive: Primitive,
         inputs: Sequence[Atom],
         outputs: Sequence[Var],
+        primitive: Primitive,
         params: Params,
         effects: Effects = NO_EFFECTS,
         source: Source | None = None,
@@ -123,18 +184,49 @@ class Eqn(_Frozen):
         *,
         inputs: Sequence[Atom] | None = None,
         outputs: Sequence[Var] | None = None,
+        primitive: Primitive | None = None,
         params: Params | None = None,
         effects: Effects | None = None,
+        source: Source | None = None,
+        invars: Sequence[Atom] | None = None,
+        outvars: Sequence[Var] | None = None,
+        source_info: Any = None,
+        ctx: Any = None,
     ) -> Eqn:
-        """This equation with some fields replaced; the source is kept."""
+        """This equation with some fields replaced; the source is kept. `invars`, `outvars`, `source_info` and `ctx` are JAX's
+        names, of which the last says nothing here.
+        """
+        inputs = invars if inputs is None else inputs
+        outputs = outvars if outputs is None else outputs
+        source = getattr(source_info, "source", None) if source is None else source
         return Eqn(
-            self.primitive,
             self.inputs if inputs is None else inputs,
             self.outputs if outputs is None else outputs,
+            self.primitive if primitive is None else primitive,
             self.params if params is None else params,
             self.effects if effects is None else effects,
-            self.source,
+            self.source if source is None else source,
         )
+
+    @property
+    def invars(self) -> list[Atom]:
+        """The operands, by JAX's name."""
+        return list(self.inputs)
+
+    @property
+    def outvars(self) -> list[Var]:
+        """The results' variables, by JAX's name."""
+        return list(self.outputs)
+
+    @property
+    def source_info(self) -> SourceInfo:
+        """Where the user's program says it, by JAX's name."""
+        return SourceInfo(self.source)
+
+    @property
+    def ctx(self) -> EqnContext:
+        """Under which options the equation was recorded: quire's say nothing of single equations."""
+        return EqnContext()
 
     def __repr__(self) -> str:
         from .printer import eqn_to_str
@@ -148,34 +240,68 @@ _eqn_primitive, _eqn_inputs, _eqn_outputs, _eqn_params, _eqn_effects, _eqn_sourc
 
 
 class Jaxpr(_Frozen):
-    """``{ lambda constvars ; invars. let eqns in outvars }``."""
+    """``{ lambda constvars ; invars. let eqns in outvars }``. The order of the arguments is JAX's.
 
-    __slots__ = ("constvars", "invars", "eqns", "outvars", "effects", "_hash", "__weakref__")
+    `effects` are those of the equations and, where they are given, others. `debug_info` says for messages what was traced.
+
+    Raises TypeError for results where equations belong.
+    """
+
+    __slots__ = ("constvars", "invars", "outvars", "eqns", "effects", "debug_info", "_hash", "__weakref__")
     constvars: tuple[Var, ...]
     invars: tuple[Var, ...]
-    eqns: tuple[Eqn, ...]
     outvars: tuple[Atom, ...]
+    eqns: tuple[Eqn, ...]
     effects: Effects
+    debug_info: DebugInfo
     _hash: int | None  # found out when it is first asked for
 
     def __init__(
         self,
         constvars: Sequence[Var],
         invars: Sequence[Var],
-        eqns: Sequence[Eqn],
         outvars: Sequence[Atom],
+        eqns: Sequence[Eqn],
+        effects: Iterable[Effect] = NO_EFFECTS,
+        debug_info: DebugInfo | None = None,
+        is_high: bool = False,
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "constvars", tuple(constvars))
         set_field(self, "invars", tuple(invars))
-        set_field(self, "eqns", tuple(eqns))
         set_field(self, "outvars", tuple(outvars))
-        effects: set[Effect] = set()
+        set_field(self, "eqns", tuple(eqns))
+        found: set[Effect] = set(effects)
         for eqn in self.eqns:
+            if type(eqn) is not Eqn:
+                raise TypeError(f"Jaxpr(constvars, invars, outvars, eqns): {eqn!r} is no equation")
             if eqn.effects:
-                effects |= eqn.effects
-        set_field(self, "effects", frozenset(effects))
+                found |= eqn.effects
+        set_field(self, "effects", frozenset(found))
+        set_field(self, "debug_info", NO_DEBUG_INFO if debug_info is None else debug_info)
         set_field(self, "_hash", None)
+
+    @property
+    def is_high(self) -> bool:
+        """Whether there are types of values made of several arrays: quire has none."""
+        return False
+
+    def replace(self, **fields: Any) -> Jaxpr:
+        """This jaxpr with some fields replaced, by the constructor's names.
+
+        Raises TypeError for a name that is no field. The effects are those of the new equations, unless given.
+        """
+        known: dict[str, Any] = {
+            "constvars": self.constvars, "invars": self.invars, "outvars": self.outvars, "eqns": self.eqns,
+            "debug_info": self.debug_info,
+        }  # fmt: skip
+        if "eqns" not in fields:
+            known["effects"] = self.effects
+        return Jaxpr(**{**known, **fields})
+
+    def pretty_print(self, **_: Any) -> str:
+        """The printed form; JAX's options of it are quire's `PrintOptions` (`quire.ir.printer`)."""
+        return repr(self)
 
     @property
     def in_avals(self) -> list[ShapedArray]:
@@ -235,6 +361,48 @@ class ClosedJaxpr(_Frozen):
         return self.jaxpr.out_avals
 
     @property
+    def literals(self) -> tuple[Any, ...]:
+        """The constants, by JAX's older name."""
+        return self.consts
+
+    def replace(self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None) -> ClosedJaxpr:
+        """This closed jaxpr with another jaxpr or other constants."""
+        return ClosedJaxpr(self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts)
+
+    def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
+        """The closed jaxpr of ``f(jaxpr)`` and the same constants."""
+        return ClosedJaxpr(f(self.jaxpr), self.consts)
+
+    def pretty_print(self, **_: Any) -> str:
+        """The printed form."""
+        return repr(self)
+
+    @property
+    def constvars(self) -> tuple[Var, ...]:
+        """The variables of the constants."""
+        return self.jaxpr.constvars
+
+    @property
+    def invars(self) -> tuple[Var, ...]:
+        """The inputs' variables."""
+        return self.jaxpr.invars
+
+    @property
+    def outvars(self) -> tuple[Atom, ...]:
+        """The results."""
+        return self.jaxpr.outvars
+
+    @property
+    def is_high(self) -> bool:
+        """Whether there are types of values made of several arrays: quire has none."""
+        return False
+
+    @property
+    def debug_info(self) -> DebugInfo:
+        """What the jaxpr was traced from, for messages."""
+        return self.jaxpr.debug_info
+
+    @property
     def eqns(self) -> tuple[Eqn, ...]:
         """The equations, in their order."""
         return self.jaxpr.eqns
@@ -263,6 +431,8 @@ class ClosedJaxpr(_Frozen):
 def _same_value(a: Any, b: Any) -> bool:
     if a is b:
         return True
+    if isinstance(a, Ref) or isinstance(b, Ref):
+        return False
     a, b = np.asarray(a), np.asarray(b)
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
@@ -316,7 +486,12 @@ def _same_param(x: Any, y: Any) -> bool:
     if isinstance(x, tuple) and isinstance(y, tuple):
         first, second = cast("tuple[Any, ...]", x), cast("tuple[Any, ...]", y)
         return len(first) == len(second) and all(map(_same_param, first, second))
-    return type(cast("Any", x)) is type(y) and bool(x == y)
+    if type(cast("Any", x)) is not type(y):
+        return False
+    try:
+        return bool(x == y)
+    except (TypeError, ValueError):  # arrays, or what holds some: only a primitive of another package has such
+        return False
 
 
 # -- walking and rebuilding --------------------------------------------------------------------------------------

@@ -16,11 +16,13 @@ batching, lowering, evaluation) is a rule in a table of the folder that uses it.
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from .avals import NO_AXES, ShapedArray
 from .jaxpr import NO_EFFECTS, Effects, has_nested
+from .references import AbstractRef, refuse_refs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,8 +32,25 @@ Rounding = Literal["exact", "nearest", "approximate"]
 """How an element of the result is off: not at all, by one rounding, or by an approximation's error."""
 
 
+class BindParams(dict[str, Any]):
+    """An equation's parameters, for `bind`: ``p.bind(*operands, **p.get_bind_params(eqn.params))``, as in JAX 0.10.
+
+    In JAX before 0.9 there was a pair of functions and parameters; interpreters written for it unpack this as such a pair,
+    in which there are no functions: ``subfuns, params = p.get_bind_params(eqn.params)``.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        functions: list[Any] = []
+        return iter((functions, dict(self)))
+
+
 class Primitive:
     """An operation of the IR. Create with `primitive`; compared by identity, found by name in `PRIMITIVES`.
+
+    Other packages make theirs as they do with JAX: ``Primitive(name)`` and then `def_abstract_eval` (what an equation's
+    results are), `def_impl` (its value outside of programs), and the registries of `quire.interpreters`. Such a primitive
+    is *foreign*: it may have the name of another, and is in no table that has to be complete. What it is lowered to takes
+    its place before a program is compiled (`quire.passes.foreign`).
 
     Attributes:
         name: the name printed in jaxprs.
@@ -47,21 +66,28 @@ class Primitive:
         commutative: whether the order of its two operands does not matter.
         apart: whether an equation is there for its own sake: it stays where it is, and two equal ones stay two.
         numpy: the name of NumPy's function that computes the same of real numbers; empty where there is none.
+        foreign: whether it belongs to another package, made without a type rule.
+        has_impl: whether outside of programs `impl` computes it: always for foreign ones, of quire's own for those that
+            `def_impl` was called for.
     """
 
-    __slots__ = (
-        "name", "type_rule", "params", "multiple_results", "effects_rule", "family", "doc", "optional_params",
-        "weight", "complex_weight", "rounding", "combine", "commutative", "apart", "numpy", "_cache",
-    )  # fmt: skip
-
     binder: ClassVar[Callable[[Primitive, Sequence[Any], Mapping[str, Any]], Any]]  # set by `tracing`
+    evaluator: ClassVar[Callable[[Primitive, Sequence[Any], Mapping[str, Any]], Any]]  # set by `tracing`
+    any_foreign: ClassVar[bool] = False
+    """Whether there is a foreign primitive: programs of quire's own alone are not searched for them."""
+
+    # Attributes of the class, so that subclasses of other packages may set them there.
+    multiple_results: bool = False
+    call_primitive: bool = False
+    has_impl: bool = False
+    type_rule: Callable[..., Any]
 
     def __init__(
         self,
         name: str,
-        type_rule: Callable[..., Any],
+        type_rule: Callable[..., Any] | None = None,
         *,
-        multiple_results: bool = False,
+        multiple_results: bool | None = None,
         effects_rule: Callable[[Mapping[str, Any]], Effects] | None = None,
         weight: int = 1,
         complex_weight: int | None = None,
@@ -80,9 +106,19 @@ class Primitive:
         self.commutative = commutative
         self.apart = apart
         self.numpy = numpy
-        self.type_rule = type_rule
-        self.multiple_results = multiple_results
+        if multiple_results is not None:
+            self.multiple_results = multiple_results
         self.effects_rule = effects_rule
+        self._cache: dict[Any, tuple[ShapedArray, ...]] = {}
+        self.foreign = type_rule is None
+        if type_rule is None:
+            Primitive.any_foreign = True
+            self.has_impl = True
+            self.family, self.doc = "foreign", ""
+            self.params = {}
+            self.optional_params: frozenset[str] = frozenset()
+            return
+        self.type_rule = type_rule
         self.family = type_rule.__module__.rpartition(".")[2]
         self.doc = inspect.getdoc(type_rule) or ""
         signature = inspect.signature(type_rule)
@@ -93,16 +129,25 @@ class Primitive:
         self.optional_params = frozenset(
             p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
         )
-        self._cache: dict[Any, tuple[ShapedArray, ...]] = {}
 
     def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.foreign:
+            raise pickle.PicklingError(f"primitive {self.name} of another package is not found by its name")
         return (find_primitive, (self.name,))
+
+    def __copy__(self) -> Primitive:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Primitive:
+        return self
 
     def infer(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
         """The output avals of an equation. Raises TypeError or ValueError in the user's terms."""
+        if self.foreign:
+            return self.infer_all(avals, params)[0]
         try:
             key = (*avals, *params.values())
             found = self._cache.get(key)
@@ -116,6 +161,11 @@ class Primitive:
         return found
 
     def _infer(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
+        # custom_lin hands the residuals of a user's rule on to it.
+        if any(type(a) is AbstractRef for a in avals) and not (
+            self.family == "refs" or self.name == "custom_lin" or has_nested(params)
+        ):
+            refuse_refs(self.name, avals)
         if ShapedArray.any_varies and self.joins_varying(params):
             # What is computed of values varies along all axes along which one of them does.
             vma = NO_AXES.union(*(a.vma for a in avals))
@@ -124,9 +174,24 @@ class Primitive:
                 return tuple(a.update(vma=a.vma | vma) for a in out)
         return self._typed(avals, params)
 
+    def infer_all(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[tuple[ShapedArray, ...], Effects]:
+        """The output avals and the effects of an equation. A foreign primitive's rule is asked each time: it may look at more
+        than its arguments.
+
+        Raises TypeError or ValueError in the user's terms, NotImplementedError where a foreign primitive has no rule.
+        """
+        if not self.foreign:
+            return self.infer(avals, params), self.effects(params)
+        out, effects = self.abstract_eval(*avals, **params)
+        out = tuple(out) if self.multiple_results else (out,)
+        if ShapedArray.any_varies:
+            vma = NO_AXES.union(*(a.vma for a in avals))
+            out = tuple(a.update(vma=a.vma | vma) if isinstance(a, ShapedArray) else a for a in out)
+        return out, frozenset(effects)
+
     def joins_varying(self, params: Mapping[str, Any]) -> bool:
         """Whether results vary along the axes of all operands: not for collectives, nor where a nested jaxpr says it."""
-        return self.family != "collectives" and self.name != "custom_lin" and not has_nested(params)
+        return self.foreign or self.family != "collectives" and self.name != "custom_lin" and not has_nested(params)
 
     def _typed(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
         out = self.type_rule(*avals, **params)
@@ -142,6 +207,64 @@ class Primitive:
         Returns one value, or a list of values if `multiple_results`.
         """
         return Primitive.binder(self, args, params)
+
+    # -- as JAX's primitives are defined and asked
+
+    def get_bind_params(self, params: Mapping[str, Any]) -> BindParams:
+        """What `bind` takes to apply an equation anew: its parameters. See `BindParams`."""
+        return BindParams(params)
+
+    def impl(self, *args: Any, **params: Any) -> Any:
+        """The primitive's value for concrete values.
+
+        Raises NotImplementedError for a foreign primitive that has none.
+        """
+        if self.foreign:
+            raise NotImplementedError(
+                f"Evaluation rule for '{self.name}' not implemented: give {self.name}_p.def_impl a function of arrays"
+            )
+        return Primitive.evaluator(self, args, params)
+
+    def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, Effects]:
+        """The results' avals (one, or a list for `multiple_results`) and the effects of an equation.
+
+        Raises NotImplementedError for a foreign primitive that has no rule.
+        """
+        if self.foreign:
+            raise NotImplementedError(
+                f"Abstract evaluation for '{self.name}' not implemented: give {self.name}_p.def_abstract_eval a function "
+                "from the operands' ShapedArrays and the parameters to the results'"
+            )
+        out = self.infer(avals, params)
+        return list(out) if self.multiple_results else out[0], self.effects(params)
+
+    def def_impl(self, impl: F) -> F:
+        """Define the primitive's value for concrete values, given as they were bound; returns the function."""
+        self.impl = impl
+        self.has_impl = True
+        return impl
+
+    def def_abstract_eval(self, rule: F) -> F:
+        """Define what the results are: ``rule(*avals, **params)`` gives an aval, or a list for `multiple_results`.
+
+        Raises ValueError for a primitive of quire's own: passes and kernels rely on its types.
+        """
+
+        def without_effects(*avals: Any, **params: Any) -> tuple[Any, Effects]:
+            return rule(*avals, **params), NO_EFFECTS
+
+        self.def_effectful_abstract_eval(without_effects)
+        return rule
+
+    def def_effectful_abstract_eval(self, rule: F) -> F:
+        """Define the results and the effects: the rule gives both. An equation with effects is never removed.
+
+        Raises ValueError for a primitive of quire's own.
+        """
+        if not self.foreign:
+            raise ValueError(f"{self.name} is quire's own: what its results are cannot be defined anew")
+        self.abstract_eval = rule
+        return rule
 
 
 def primitive(
@@ -224,6 +347,14 @@ class RuleTable(Generic[F]):
         if p in self.rules:
             raise ValueError(f"{self.name}: {p.name} has a rule already")
         self.rules[p] = rule
+
+    def replace(self, p: Primitive, rule: F) -> None:
+        """Give a primitive a rule, whether it has one or not."""
+        self.rules[p] = rule
+
+    def remove(self, p: Primitive) -> None:
+        """Take a primitive's rule away. Raises KeyError where it has none."""
+        del self.rules[p]
 
     def absent(self, reason: str, *primitives: Primitive) -> None:
         """State why these primitives have no rule here."""

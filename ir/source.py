@@ -57,10 +57,37 @@ def named_scope(name: str) -> Generator[None]:
         _scope.reset(token)
 
 
-def register_internal(folder: str) -> None:
-    """Declare a folder whose frames are never the user's."""
-    _internal_prefixes.append(os.path.join(os.path.abspath(folder), ""))
+def current_scope() -> str:
+    """The names of the `named_scope`s that are open: ``encoder/attention``."""
+    return _scope.get()
+
+
+@contextmanager
+def only_scope(scope: str) -> Generator[None]:
+    """Equations recorded in the block have this scope, whatever is open around it."""
+    token = _scope.set(scope)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+def register_internal(path: str) -> None:
+    """Declare a folder, or one file, whose frames are never the user's."""
+    whole = os.path.abspath(path)
+    _internal_prefixes.append(whole if whole.endswith(".py") else os.path.join(whole, ""))
     _is_internal.clear()
+
+
+def unregister_internal(path: str) -> None:
+    """Take a declaration back; ValueError for a path that was not declared."""
+    _internal_prefixes.remove(path)
+    _is_internal.clear()
+
+
+def internal_paths() -> list[str]:
+    """What is declared; the paths of folders end in a separator."""
+    return list(_internal_prefixes)
 
 
 register_internal(os.path.dirname(__file__))

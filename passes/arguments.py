@@ -28,7 +28,7 @@ def without_unused_arguments(program: ClosedJaxpr, keep_unused: bool = False) ->
     if len(kept) == len(jaxpr.invars):
         return program, kept
     invars = [jaxpr.invars[i] for i in kept]
-    return ClosedJaxpr(Jaxpr(jaxpr.constvars, invars, jaxpr.eqns, jaxpr.outvars), program.consts), kept
+    return ClosedJaxpr(Jaxpr(jaxpr.constvars, invars, jaxpr.outvars, jaxpr.eqns), program.consts), kept
 
 
 __all__ = ["used_arguments", "without_unused_arguments"]

@@ -85,7 +85,7 @@ def _strengthen(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
             eqn = eqn.replace(inputs=inputs, outputs=outputs, params=params)
         eqns.append(eqn)
     outvars = [read(a) for a in jaxpr.outvars]
-    return Jaxpr(constvars, invars, eqns, outvars) if changed else jaxpr
+    return Jaxpr(constvars, invars, outvars, eqns) if changed else jaxpr
 
 
 @register_pass
@@ -111,16 +111,16 @@ class CanonicalizeLiterals(Pass):
                 env[v] = scalar
             else:
                 params = {"shape": v.aval.shape, "broadcast_dimensions": ()}
-                eqns.append(Eqn(structural.broadcast_in_dim_p, [scalar], [v], params))
+                eqns.append(Eqn([scalar], [v], structural.broadcast_in_dim_p, params))
         context.counters.update({"scalar constant": len(env), "splat constant": len(eqns)})
         first = next((eqn.source for eqn in old.eqns if eqn.source is not None), None)
-        eqns = [Eqn(e.primitive, e.inputs, e.outputs, e.params, source=first) for e in eqns]
+        eqns = [Eqn(e.inputs, e.outputs, e.primitive, e.params, source=first) for e in eqns]
         changed = len(kept) != len(old.constvars)
         jaxpr = old
         if changed:
             body = [e.replace(inputs=[_read(a, env) for a in e.inputs]) for e in old.eqns]
             outvars = [_read(a, env) for a in old.outvars]
-            jaxpr = Jaxpr([v for v, _ in kept], old.invars, [*eqns, *body], outvars)
+            jaxpr = Jaxpr([v for v, _ in kept], old.invars, outvars, [*eqns, *body])
         jaxpr = _swap(jaxpr, context)
         if jaxpr is old:
             return program
@@ -160,4 +160,4 @@ def _swap(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
             eqn = eqn.replace(inputs=inputs, params=params)
             changed = True
         eqns.append(eqn)
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars) if changed else jaxpr
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns) if changed else jaxpr

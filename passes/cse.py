@@ -51,7 +51,7 @@ def _merge_consts(program: ClosedJaxpr) -> tuple[Jaxpr, tuple[Any, ...]]:
         return j, program.consts
     eqns = [subst_eqn(eqn, env) for eqn in j.eqns]
     outvars = [env.get(a, a) if isinstance(a, Var) else a for a in j.outvars]
-    return Jaxpr([v for v, _ in kept], j.invars, eqns, outvars), tuple(value for _, value in kept)
+    return Jaxpr([v for v, _ in kept], j.invars, outvars, eqns), tuple(value for _, value in kept)
 
 
 def _name(item: tuple[str, Any]) -> str:
@@ -95,4 +95,4 @@ def _cse(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
     if not changed:
         return jaxpr
     outvars = [env.get(a, a) if isinstance(a, Var) else a for a in jaxpr.outvars]
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, eqns)

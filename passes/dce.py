@@ -38,7 +38,7 @@ class DeadCode(Pass):
         keep = [v in needed for v in jaxpr.constvars]
         if jaxpr is program.jaxpr and all(keep):
             return program
-        jaxpr = Jaxpr(_select(jaxpr.constvars, keep), jaxpr.invars, jaxpr.eqns, jaxpr.outvars)
+        jaxpr = Jaxpr(_select(jaxpr.constvars, keep), jaxpr.invars, jaxpr.outvars, jaxpr.eqns)
         return ClosedJaxpr(jaxpr, _select(program.consts, keep))
 
 
@@ -46,13 +46,13 @@ class DeadCode(Pass):
 def dce_jaxpr(closed: ClosedJaxpr, used_outputs: tuple[bool, ...]) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
     """The jaxpr (without constants) with the used outputs only, and which inputs it reads (the others are dropped)."""
     jaxpr, needed = _prune(closed.jaxpr, used_outputs, PassContext(None))
-    return ClosedJaxpr(Jaxpr((), _select(jaxpr.invars, needed), jaxpr.eqns, jaxpr.outvars)), tuple(needed)
+    return ClosedJaxpr(Jaxpr((), _select(jaxpr.invars, needed), jaxpr.outvars, jaxpr.eqns)), tuple(needed)
 
 
 def dce_eqns(jaxpr: Jaxpr, outvars: Sequence[Atom] | None = None) -> Jaxpr:
     """The jaxpr with these outputs (by default its own), all its inputs, and only the equations that they need."""
     if outvars is not None:
-        jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.eqns, outvars)
+        jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, jaxpr.eqns)
     return _prune(jaxpr, [True] * len(jaxpr.outvars), PassContext(None))[0]
 
 
@@ -100,7 +100,9 @@ def _prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], context: PassContext) -> 
             changed = True
             continue
         rule = _rules.get(eqn.primitive)
-        if rule is not None:
+        if eqn.primitive.foreign:  # what its jaxprs mean, only its package knows
+            new = eqn
+        elif rule is not None:
             new = rule(eqn, used, context)
         else:
             # Others keep all their results; only the inside of their jaxprs is cleaned.
@@ -109,7 +111,7 @@ def _prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], context: PassContext) -> 
         kept.append(new)
         live.update(a for a in new.inputs if isinstance(a, Var))
     kept.reverse()
-    result = Jaxpr(jaxpr.constvars, jaxpr.invars, kept, outvars) if changed else jaxpr
+    result = Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, kept) if changed else jaxpr
     needed = [v in live for v in (*jaxpr.constvars, *jaxpr.invars)]
     context.nested[key] = (jaxpr, (result, needed))
     return result, needed
@@ -131,7 +133,7 @@ def _narrow(closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool], con
     key = ("dce inputs", id(jaxpr), tuple(keep))
     found = context.nested.get(key)
     if found is None:
-        narrow = ClosedJaxpr(Jaxpr((), _select(jaxpr.invars, keep), jaxpr.eqns, jaxpr.outvars))
+        narrow = ClosedJaxpr(Jaxpr((), _select(jaxpr.invars, keep), jaxpr.outvars, jaxpr.eqns))
         found = context.nested[key] = (jaxpr, narrow)
     return found[1]
 

@@ -43,7 +43,7 @@ class EmulateSpmd(Pass):
             return program
         constants: dict[Var, Any] = {}
         jaxpr = self._jaxpr(program.jaxpr, context, constants)
-        jaxpr = Jaxpr((*jaxpr.constvars, *constants), jaxpr.invars, jaxpr.eqns, jaxpr.outvars)
+        jaxpr = Jaxpr((*jaxpr.constvars, *constants), jaxpr.invars, jaxpr.outvars, jaxpr.eqns)
         return ClosedJaxpr(jaxpr, (*program.consts, *constants.values()))
 
     def _jaxpr(self, jaxpr: Jaxpr, context: PassContext, constants: dict[Var, Any] | None = None) -> Jaxpr:
@@ -73,7 +73,7 @@ class EmulateSpmd(Pass):
             body = self._jaxpr(made.jaxpr, context, constants)  # a shard_map over other axes within
             results = copy_eqns(body, [*made.jaxpr.invars[: len(captured)], *eqn.inputs], {}, eqns.append, eqn)
             env.update(zip(eqn.outputs, results, strict=True))
-        return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, [read(a) for a in jaxpr.outvars])
+        return Jaxpr(jaxpr.constvars, jaxpr.invars, [read(a) for a in jaxpr.outvars], eqns)
 
 
 def without_varying(jaxpr: Jaxpr) -> Jaxpr:
@@ -104,7 +104,7 @@ def without_varying(jaxpr: Jaxpr) -> Jaxpr:
                 params[key] = tuple(map(plain, cast("tuple[Any, ...]", value)))
         inputs = [read(a) for a in eqn.inputs]
         eqns.append(eqn.replace(inputs=inputs, outputs=[bound(v) for v in eqn.outputs], params=params))
-    return Jaxpr(constvars, invars, eqns, [read(a) for a in jaxpr.outvars])
+    return Jaxpr(constvars, invars, [read(a) for a in jaxpr.outvars], eqns)
 
 
 def emulated(params: Params, avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, list[Any]]:

@@ -56,7 +56,7 @@ def _hoist(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
         eqns.append(eqn)
     if not changed:
         return jaxpr
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, [_read(env, a) for a in jaxpr.outvars])
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, [_read(env, a) for a in jaxpr.outvars], eqns)
 
 
 def _read(env: dict[Var, Atom], a: Atom) -> Atom:
@@ -79,7 +79,7 @@ class _Part:
         return cls(list(j.invars[:n]), list(values), list(j.invars[n:]), list(j.eqns), list(j.outvars))
 
     def closed(self) -> ClosedJaxpr:
-        return ClosedJaxpr(Jaxpr((), [*self.consts, *self.rest], self.eqns, self.outvars))
+        return ClosedJaxpr(Jaxpr((), [*self.consts, *self.rest], self.outvars, self.eqns))
 
     def settle(self, i: int, value: Atom) -> None:
         """Make the i-th of the other inputs a const with an outer value."""

@@ -74,7 +74,7 @@ class Inline(Pass):
                 return Literal(a.value, aval)
             v = Var(aval)
             params = {"new_dtype": aval.dtype, "weak_type": aval.weak_type}
-            eqns.append(Eqn(elementwise.convert_element_type_p, [a], [v], params, source=caller.source))
+            eqns.append(Eqn([a], [v], elementwise.convert_element_type_p, params, source=caller.source))
             return v
 
         for eqn in jaxpr.eqns:
@@ -82,4 +82,4 @@ class Inline(Pass):
         if not changed:
             return jaxpr
         outvars = [env.get(a, a) if isinstance(a, Var) else a for a in jaxpr.outvars]
-        return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, outvars)
+        return Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, eqns)

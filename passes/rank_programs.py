@@ -88,7 +88,7 @@ def boxed_program(
     if math.prod(local.values()) == 1 and not _names_any(jaxpr, local):
         return ClosedJaxpr(jaxpr, closed.consts)
     consts = len(jaxpr.constvars)
-    body = Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.eqns, jaxpr.outvars)
+    body = Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.outvars, jaxpr.eqns)
     within = [*[PartitionSpec()] * consts, *(_within(s, local) for s in in_specs)]
     params = {
         "mesh": AbstractMesh(tuple(local.values()), tuple(local)),
@@ -140,7 +140,7 @@ def _renamed(jaxpr: Jaxpr, names: Names) -> Jaxpr:
         elif params and has_nested(params):
             params = map_nested(params, lambda j: ClosedJaxpr(_renamed(j.jaxpr, names), j.consts))
         eqns.append(with_params(eqn, params))
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 # -- where the rank is ------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def with_indices(closed: ClosedJaxpr) -> RankProgram:
     jaxpr = _substituted(program.jaxpr, given)
     return RankProgram(
         ClosedJaxpr(
-            Jaxpr(jaxpr.constvars, (*jaxpr.invars, *given.values()), jaxpr.eqns, jaxpr.outvars), program.consts
+            Jaxpr(jaxpr.constvars, (*jaxpr.invars, *given.values()), jaxpr.outvars, jaxpr.eqns), program.consts
         ),
         axes,
     )
@@ -199,7 +199,7 @@ def _substituted(jaxpr: Jaxpr, given: Mapping[RankAxes, Atom]) -> Jaxpr:
             env[eqn.outputs[0]] = given[axes]
         else:
             eqns.append(_passed_on(eqn, given) if eqn.primitive in _LOOPS else eqn)
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, [read(a) for a in jaxpr.outvars])
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, [read(a) for a in jaxpr.outvars], eqns)
 
 
 def _passed_on(eqn: Eqn, given: Mapping[RankAxes, Atom]) -> Eqn:
@@ -208,7 +208,7 @@ def _passed_on(eqn: Eqn, given: Mapping[RankAxes, Atom]) -> Eqn:
     def taking(closed: ClosedJaxpr, asked: Sequence[RankAxes]) -> ClosedJaxpr:
         own = {a: Var(ShapedArray((), dtypes.int32)) for a in asked}
         inner = _substituted(closed.jaxpr, own)
-        jaxpr = Jaxpr(inner.constvars, (*own.values(), *inner.invars), inner.eqns, inner.outvars)
+        jaxpr = Jaxpr(inner.constvars, (*own.values(), *inner.invars), inner.outvars, inner.eqns)
         return ClosedJaxpr(jaxpr, closed.consts)
 
     p, ins = eqn.params, list(eqn.inputs)

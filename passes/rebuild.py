@@ -39,7 +39,7 @@ def with_io(
     """The jaxpr with other inputs (reordered, more) or outputs."""
     jaxpr = closed.jaxpr if isinstance(closed, ClosedJaxpr) else closed
     return ClosedJaxpr(
-        Jaxpr((), jaxpr.invars if invars is None else invars, jaxpr.eqns, jaxpr.outvars if outvars is None else outvars)
+        Jaxpr((), jaxpr.invars if invars is None else invars, jaxpr.outvars if outvars is None else outvars, jaxpr.eqns)
     )
 
 
@@ -73,4 +73,4 @@ def prune(jaxpr: Jaxpr) -> Jaxpr:
     kept, _ = needed(jaxpr.eqns, jaxpr.outvars)
     if len(kept) == len(jaxpr.eqns):
         return jaxpr
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, kept, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, kept)

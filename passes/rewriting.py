@@ -53,6 +53,6 @@ def copy_eqns(
     for eqn in jaxpr.eqns:
         outputs = [Var(v.aval) for v in eqn.outputs]
         source = eqn.source or (caller.source if caller is not None else None)
-        use(Eqn(eqn.primitive, [read(a) for a in eqn.inputs], outputs, eqn.params, eqn.effects, source))
+        use(Eqn([read(a) for a in eqn.inputs], outputs, eqn.primitive, eqn.params, eqn.effects, source))
         env.update(zip(eqn.outputs, outputs))
     return [read(a) for a in jaxpr.outvars]

@@ -32,14 +32,14 @@ Mask = tuple[bool, ...]
 def _open(program: ClosedJaxpr) -> ClosedJaxpr:
     """The program with its constants as its first arguments, as the transformations take it."""
     jaxpr = program.jaxpr
-    return ClosedJaxpr(Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.eqns, jaxpr.outvars))
+    return ClosedJaxpr(Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.outvars, jaxpr.eqns))
 
 
 def _closed(opened: ClosedJaxpr, values: Sequence[Any]) -> ClosedJaxpr:
     """The program whose first arguments are constants."""
     jaxpr = opened.jaxpr
     n = len(values)
-    return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.eqns, jaxpr.outvars), values)
+    return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.outvars, jaxpr.eqns), values)
 
 
 @contextmanager

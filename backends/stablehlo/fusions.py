@@ -54,7 +54,7 @@ def _contraction(ctx: Ctx, body: Jaxpr, operands: Sequence[Any]) -> list[Any]:
     rest = [other for other in body.eqns if other is not e]
     given = dict(zip(body.invars, operands))
     read = [v for v in body.invars if any(v in other.inputs for other in rest)]
-    epilogue = Epilogue(Jaxpr((), [e.outputs[0], *read], rest, body.outvars), expander(ctx.target))
+    epilogue = Epilogue(Jaxpr((), [e.outputs[0], *read], body.outvars, rest), expander(ctx.target))
     inner = Ctx(ctx.module, e, [a.aval for a in e.inputs], [v.aval for v in e.outputs], e.source or ctx.source)
     lhs, rhs = (given[a] for a in e.inputs if isinstance(a, Var))
     found = with_epilogue(inner, lhs, rhs, Following(epilogue, [given[v] for v in read]))

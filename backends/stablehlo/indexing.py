@@ -107,7 +107,7 @@ def indexed(ctx: Ctx, body: Jaxpr, operands: Sequence[Value], target: KernelTarg
     """A gather or scatter and what computes its index vectors as one kernel. Raises NoKernel."""
     *made, e = body.eqns
     leaves = body.invars[1 : len(body.invars) - len(e.inputs) + 2]
-    indices = ComputedVectors(Jaxpr((), leaves, made, [e.inputs[1]]), expander(ctx.target))
+    indices = ComputedVectors(Jaxpr((), leaves, [e.inputs[1]], made), expander(ctx.target))
     inner = Ctx(
         ctx.module, e, [a.aval for a in e.inputs], [v.aval for v in e.outputs], e.source or ctx.source, ctx.shared
     )

@@ -56,13 +56,13 @@ def update_as_kernel(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) ->
     closed: ClosedJaxpr = ctx.eqn.params["jaxpr"]
     jaxpr, n = closed.jaxpr, len(closed.jaxpr.outvars)
     # The loop that runs once: what is updated is its state.
-    body = Jaxpr((), [*jaxpr.invars[n:], *jaxpr.invars[:n]], jaxpr.eqns, jaxpr.outvars)
+    body = Jaxpr((), [*jaxpr.invars[n:], *jaxpr.invars[:n]], jaxpr.outvars, jaxpr.eqns)
     params = {
         "jaxpr": ClosedJaxpr(body), "length": 1, "reverse": False, "linear": (), "num_consts": len(body.invars) - n,
         "num_carry": n, "unroll": 1,
     }  # fmt: skip
     inputs = [*ctx.eqn.inputs[n:], *ctx.eqn.inputs[:n]]
-    eqn = Eqn(scan_p, inputs, ctx.eqn.outputs, params, ctx.eqn.effects, ctx.source)
+    eqn = Eqn(inputs, ctx.eqn.outputs, scan_p, params, ctx.eqn.effects, ctx.source)
     donated = frozenset(ctx.eqn.inputs[:n])
     kernel = loop_kernel(eqn, target, expander(ctx.target), donated, in_memory=False)
     if len(kernel.tied) < n:
@@ -83,7 +83,7 @@ def straight_as_kernel(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[
     }  # fmt: skip
     inputs = [Var(v.aval) for v in jaxpr.invars]
     outputs = [Var(a) for a in scan_p.infer([v.aval for v in inputs], params)]
-    eqn = Eqn(scan_p, inputs, outputs, params, scan_p.effects(params), ctx.source)
+    eqn = Eqn(inputs, outputs, scan_p, params, scan_p.effects(params), ctx.source)
     results = attempt(ctx, lambda target: _as_kernel(ctx, eqn, operands, target))
     if isinstance(results, NoKernel):
         return results

@@ -258,10 +258,10 @@ def _outlined(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
 def _without_sources(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr of a lowering function: its equations stand for the user's equation, and take its source."""
     eqns = [
-        Eqn(e.primitive, e.inputs, e.outputs, map_nested(e.params, _closed_without_sources), e.effects)
+        Eqn(e.inputs, e.outputs, e.primitive, map_nested(e.params, _closed_without_sources), e.effects)
         for e in jaxpr.eqns
     ]
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 def _closed_without_sources(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -360,6 +360,16 @@ class LoweredModule:
 
 
 @collection_put_off()
+def parsed_module(text: str) -> Any:
+    """A module of StableHLO's text as MLIR's own object, in a context of its own.
+
+    Raises:
+        ValueError: the text is no module.
+    """
+    with mlir_context(), mlir.Location.unknown():
+        return mlir.Module.parse(text)
+
+
 def lower_module(
     closed: ClosedJaxpr, target: Target, *, name: str = "main", donated: Sequence[int] = ()
 ) -> LoweredModule:
@@ -388,7 +398,7 @@ def lower_module(
                 seen[a] = len(outvars)
             results.append(("result", len(outvars)))
             outvars.append(a)
-    inner = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.eqns, outvars)
+    inner = Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, jaxpr.eqns)
     with mlir_context(), mlir.Location.unknown():
         module = mlir.Module.create()
         module.operation.attributes["sym_name"] = mlir.StringAttr.get(_symbol(name))

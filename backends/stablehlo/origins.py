@@ -155,9 +155,19 @@ def passed_on(x: Value) -> Value | None:
 def takes_strides(x: Value) -> bool:
     """Whether x is computed, in one dispatch with its reader, from a slice whose elements have others between; or may be.
 
-    IREE reads such a slice as a view with strides, which its code for a reversed one cannot be translated with.
+    IREE reads such a slice as a view with strides, which its code for a reversed one cannot be translated with. It moves
+    transposes, so that a slice of a transpose may be cut from what is transposed.
     """
-    return any(v is None or not isinstance(v.owner, mlir.Block) and _is_strided(v.owner) for v in _origins(x))
+    found = list(_origins(x))
+    if any(v is None for v in found):
+        return True
+    owners = [v.owner for v in found if v is not None and not isinstance(v.owner, mlir.Block)]
+    orders = [None, *(_permutation(o) for o in owners if o.name == "stablehlo.transpose")]
+    return any(_is_strided(o, order) for o in owners for order in orders)
+
+
+def _permutation(transpose: Any) -> list[int]:
+    return [int(i) for i in mlir.DenseI64ArrayAttr(transpose.attributes["permutation"])]
 
 
 def is_part(x: Value) -> bool:
@@ -168,13 +178,26 @@ def is_part(x: Value) -> bool:
 _PARTS = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
 
 
-def _is_strided(owner: Any) -> bool:
-    """Whether an operation is a slice with strides, or one element of each of many rows, which comes to the same."""
+def _is_strided(owner: Any, order: list[int] | None = None) -> bool:
+    """Whether an operation is a slice with strides, or one element of each of many rows, which comes to the same.
+
+    `order` is the permutation of a transpose that the slice may be moved before or behind.
+    """
     if owner.name not in _PARTS:
         return False
     if owner.name == "stablehlo.slice" and any(n != 1 for n in mlir.DenseI64ArrayAttr(owner.attributes["strides"])):
         return True
-    of, shape = (mlir.RankedTensorType(v.type).shape for v in (owner.operands[0], owner.results[0]))
+    of, shape = (list(mlir.RankedTensorType(v.type).shape) for v in (owner.operands[0], owner.results[0]))
+    if order is None:
+        return _takes_some(of, shape)
+    if len(order) != len(of):
+        return False
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return any(_takes_some([of[i] for i in p], [shape[i] for i in p]) for p in (order, back))
+
+
+def _takes_some(of: list[int], shape: list[int]) -> bool:
+    """Whether a part of that shape has one element of each row where rows are longer."""
     inner = 0
     while inner < len(shape) and shape[-1 - inner] == 1:
         inner += 1

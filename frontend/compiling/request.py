@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from quire.backends.targets import Target
 from quire.ir.config import config
 from quire.ir.identity import identity
 from quire.ir.jaxpr import ClosedJaxpr
+from quire.passes.foreign import expand
 from quire.runtime.compile_cache import cache_key
 
 from ..watching.transformations import Transformation
@@ -31,6 +32,7 @@ class Request:
         out_tree: the tree of the results, where it is known.
         transformations: what grad, vmap, ... did while it was traced, innermost first.
         trace_seconds: what tracing took, where it was traced for this.
+        traced: the program with the primitives of other packages; in `program` is what those are lowered to.
     """
 
     program: ClosedJaxpr
@@ -42,6 +44,11 @@ class Request:
     out_tree: Any = None
     transformations: tuple[Transformation, ...] = ()
     trace_seconds: float | None = None
+    traced: ClosedJaxpr = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "traced", self.program)
+        object.__setattr__(self, "program", expand(self.program, self.target.name))
 
     def key(self) -> str:
         """The program's name in the persistent cache: of the traced jaxpr, so that a hit runs no pass."""

@@ -39,7 +39,7 @@ MOST_VALUES = 4000
 def not_comparable(closed: ClosedJaxpr) -> str | None:
     """Why a program cannot be run a second time; None where it can."""
     for e in all_eqns(closed.jaxpr):
-        if e.primitive in (calls.pure_callback_p, calls.io_callback_p):
+        if e.primitive in (calls.pure_callback_p, calls.ffi_call_p, calls.io_callback_p):
             return f"it calls a function of yours by {e.primitive.name}{where(e.source)}, which is not called twice"
     return None
 
@@ -90,7 +90,7 @@ def blame(closed: ClosedJaxpr, args: Sequence[Any], device: Device, result: int)
         if len(jaxpr.eqns) > MOST_VALUES:
             return end
         values = [v for e in jaxpr.eqns for v in e.outputs]
-        whole = ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.eqns, values), inlined.consts)
+        whole = ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, values, jaxpr.eqns), inlined.consts)
         lowered = lower(Request(whole, device.target, "blame"))
         got = run(compile_lowered(lowered, device), lowered.kept, lowered.results, whole.out_avals, args)
         found = compared(whole, args, got)

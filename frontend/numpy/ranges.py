@@ -142,7 +142,7 @@ def linspace(
         raise ValueError(f"quire.numpy.linspace: num must be non-negative, got {num}")
     start, stop = ensure("linspace", start, "start"), ensure("linspace", stop, "stop")
     d = inexact(result_type(start, stop)[0]) if dtype is None else user_dtype("linspace", dtype)
-    compute = inexact(dtypes.promote([(result_type(start, stop)[0], False), (d, False)])[0])
+    compute = inexact(d)
     start, stop = cast(start, compute), cast(stop, compute)
 
     start, stop = promote_all_shapes("linspace", start, stop)

@@ -30,7 +30,7 @@ class Transformation:
         for a in (*(a for eqn in self.equations for a in eqn.inputs), *self.outvars):
             if isinstance(a, Var) and a in self.read:
                 inputs.setdefault(a)
-        return Jaxpr((), tuple(inputs), self.equations, self.outvars)
+        return Jaxpr((), tuple(inputs), self.outvars, self.equations)
 
 
 _recorded: ContextVar[list[Transformation] | None] = ContextVar("quire_transformations", default=None)

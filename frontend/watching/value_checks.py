@@ -58,8 +58,8 @@ def check_eager(p: Primitive, operands: Sequence[Any], params: Params, results: 
         arrays = [host_value(x) if type(x) is Array else np.asarray(x) for x in operands]
         value = host_value(result)
         if any(nested_jaxprs(params)):
-            eqn = Eqn(p, [Var(aval_of(x)) for x in operands], [Var(r.aval) for r in results], params)
-            jaxpr = ClosedJaxpr(Jaxpr((), [v for v in eqn.inputs if isinstance(v, Var)], [eqn], eqn.outputs))
+            eqn = Eqn([Var(aval_of(x)) for x in operands], [Var(r.aval) for r in results], p, params)
+            jaxpr = ClosedJaxpr(Jaxpr((), [v for v in eqn.inputs if isinstance(v, Var)], eqn.outputs, [eqn]))
             found = _replay(jaxpr, arrays, options)
             _raise(found, str(params.get("name", p.name)), [f"operand {i}" for i in range(len(arrays))], value, bad)
         raise FloatingPointError(
@@ -136,10 +136,13 @@ class _Found:
 def _replay(closed: ClosedJaxpr, args: Sequence[Host], options: Options) -> _Found:
     """Run the program on the reference backend and follow the first bad result back to its origin."""
     from quire.backends.reference.engine import eval_jaxpr, observing
+    from quire.passes.base import PassContext
+    from quire.passes.discharge import Discharge
 
     if any(e.primitive is calls.io_callback_p for e in all_eqns(closed.jaxpr)):
         return _Found(reason="it calls io_callback, so it was not run again to find where")
-    jaxpr = without_debug_callbacks(closed.jaxpr)
+    # What references hold is followed as values.
+    jaxpr = without_debug_callbacks(Discharge().apply(closed, PassContext()).jaxpr)
     records: list[_Record] = []
     producer: dict[int, _Record] = {}  # by the id of a bad array; the records keep the arrays alive
 
@@ -154,7 +157,7 @@ def _replay(closed: ClosedJaxpr, args: Sequence[Host], options: Options) -> _Fou
     consts = [np.asarray(c, v.aval.dtype) for c, v in zip(closed.consts, jaxpr.constvars)]
     inputs = [*consts, *args]
     with observing(observe):
-        outs = eval_jaxpr(Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.eqns, jaxpr.outvars), *inputs)
+        outs = eval_jaxpr(Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.outvars, jaxpr.eqns), *inputs)
     for out in outs:
         if bad_elements(out, options) is not None:
             return _origin(out, inputs, len(consts), producer, records, options)
@@ -208,7 +211,7 @@ def without_debug_callbacks(jaxpr: Jaxpr) -> Jaxpr:
     eqns = [
         e.replace(params=map_nested(e.params, closed)) for e in jaxpr.eqns if e.primitive is not calls.debug_callback_p
     ]
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------

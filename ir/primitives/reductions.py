@@ -344,7 +344,7 @@ def scalar_jaxpr(
             literals[var] = Literal(np.asarray(value), var.aval)
         eqns: list[Eqn] = [subst_eqn(e, literals) for e in jaxpr.eqns]
         outvars = [literals.get(a, a) if isinstance(a, Var) else a for a in jaxpr.outvars]
-        jaxpr = Jaxpr((), jaxpr.invars[len(captured) :], eqns, outvars)
+        jaxpr = Jaxpr((), jaxpr.invars[len(captured) :], outvars, eqns)
     return ClosedJaxpr(jaxpr)
 
 

@@ -184,11 +184,11 @@ def rematerialised(jaxpr: ClosedJaxpr, unknowns: tuple[bool, ...], policy: Any) 
         return names.get(a, a) if isinstance(a, Var) else a
 
     eqns = [*again, *(e.replace(inputs=[rename(a) for a in e.inputs]) for e in unknown.eqns)]
-    again_and_unknown = Jaxpr((), (*given, *unknown.invars[s.num_res :]), eqns, [rename(a) for a in unknown.outvars])
+    again_and_unknown = Jaxpr((), (*given, *unknown.invars[s.num_res :]), [rename(a) for a in unknown.outvars], eqns)
     outs = [*known.outvars[: s.num_known_out], *given]
     kept, _ = needed(known.eqns, outs)
     return Split(
-        ClosedJaxpr(Jaxpr((), known.invars, kept, outs)), ClosedJaxpr(again_and_unknown),
+        ClosedJaxpr(Jaxpr((), known.invars, outs, kept)), ClosedJaxpr(again_and_unknown),
         s.out_unknowns, len(given), s.captured,
     )  # fmt: skip
 
@@ -218,7 +218,7 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
             local.update(zip(e.outputs, outputs))
         for v, a in zip(eqn.outputs, inner.outvars, strict=True):
             names[v] = local.get(a, a) if isinstance(a, Var) else a
-    return ClosedJaxpr(Jaxpr((), closed.jaxpr.invars, eqns, [rename(a) for a in closed.jaxpr.outvars]))
+    return ClosedJaxpr(Jaxpr((), closed.jaxpr.invars, [rename(a) for a in closed.jaxpr.outvars], eqns))
 
 
 @transpose(calls.checkpoint_p)
@@ -402,6 +402,7 @@ def _no_derivative(p: Primitive) -> None:
 
 
 _no_derivative(calls.pure_callback_p)
+_no_derivative(calls.ffi_call_p)
 _no_derivative(calls.io_callback_p)
 
 
@@ -415,4 +416,7 @@ def _check_jvp(primals: Sequence[Value], tangents: Sequence[Any], **params: Any)
     return calls.check_p.bind(*primals, **params), []
 
 
-transpose.absent("not linear", calls.pure_callback_p, calls.io_callback_p, calls.debug_callback_p, calls.check_p)
+transpose.absent(
+    "not linear",
+    calls.pure_callback_p, calls.ffi_call_p, calls.io_callback_p, calls.debug_callback_p, calls.check_p,
+)  # fmt: skip

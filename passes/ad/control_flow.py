@@ -467,7 +467,7 @@ def _plan_residuals(s: Split, n_consts: int, n_carry: int) -> _ResidualPlan:
             invariant.update(eqn.outputs)
     wanted: list[Any] = list(dict.fromkeys(a for a in known.outvars[n_out:] if a in invariant and a not in place))
     eqns, _ = needed([e for e in known.eqns if not e.effects and set(e.outputs) <= invariant], wanted)
-    hoisted = Jaxpr((), consts, eqns, wanted)
+    hoisted = Jaxpr((), consts, wanted, eqns)
     for v in wanted:
         place[v] = ("const", n_consts)
         n_consts += 1
@@ -480,7 +480,7 @@ def _plan_residuals(s: Split, n_consts: int, n_carry: int) -> _ResidualPlan:
         residuals.append(place[a])
     outvars = [*known.outvars[:n_out], *stacked]
     kept, _ = needed(known.eqns, outvars, wanted)
-    body = ClosedJaxpr(Jaxpr((), (*consts, *wanted, *carry, *xs), kept, outvars))
+    body = ClosedJaxpr(Jaxpr((), (*consts, *wanted, *carry, *xs), outvars, kept))
     return _ResidualPlan(residuals, hoisted, body)
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, overload
 
+import numpy as np
+
+from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.primitive import Primitive, RuleTable
 from quire.ir.primitives import elementwise as ew
@@ -28,6 +31,15 @@ class Zero:
     def __repr__(self) -> str:
         return f"Zero({self.aval.short()})"
 
+    def instantiate(self) -> Value:
+        """The zeros as a value."""
+        return instantiate_any(self)
+
+    @staticmethod
+    def from_primal_value(x: Value) -> Zero:
+        """The zero tangent of a value."""
+        return Zero(aval_of(x).tangent())
+
 
 class Linear:
     """In a transpose rule: an operand in which the equation is linear, known only by its aval."""
@@ -38,7 +50,7 @@ class Linear:
         self.aval = aval
 
     def __repr__(self) -> str:
-        return f"Linear({self.aval.short()})"
+        return f"UndefinedPrimal({self.aval.short()})"
 
 
 # rule(primals, tangents, **params) -> (results, result tangents). Tangents are values or Zero, at least one a value.
@@ -62,11 +74,18 @@ def instantiate(t: Any) -> Value:
     return zeros(t.aval) if type(t) is Zero else t
 
 
+def instantiate_any(t: Any) -> Value:
+    """`instantiate`, also where the tangent is an integer's, float0: an array of NumPy's."""
+    if type(t) is Zero and t.aval.dtype == dtypes.float0:
+        return np.zeros(t.aval.shape, dtypes.float0)
+    return instantiate(t)
+
+
 def zeros(aval: ShapedArray) -> Value:
     """Zeros of an aval, as a broadcast scalar."""
-    import numpy as np
-
-    zero = np.zeros((), aval.dtype)[()]
+    zero: Any = np.zeros((), aval.dtype)[()]
+    if aval.weak_type and aval_of(zero.item()).dtype == aval.dtype:
+        zero = zero.item()
     out = st.broadcast_in_dim(zero, aval.shape, ()) if aval.shape else zero
     if aval.vma:
         from quire.ir.primitives.collectives import pvary

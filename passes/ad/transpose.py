@@ -32,6 +32,8 @@ _BILINEAR = frozenset(("mul", "dot_general", "conv_general_dilated"))
 
 def _check_linear(eqn: Eqn, operands: Sequence[Any]) -> None:
     """Raise NotLinearError for an equation that is not: its rule would take a linear operand for a value."""
+    if eqn.primitive.foreign:
+        return
     found = [x for x in operands if type(x) is Linear]
     if len(found) > 1 and eqn.primitive.name in _BILINEAR:
         raise NotLinearError(f"{eqn.primitive.name}{where(eqn.source)} multiplies two values that depend on them")

@@ -26,6 +26,11 @@ class Axis:
     name: Any = None
     spmd_name: Any = None
 
+    @property
+    def explicit_mesh_axis(self) -> Any:
+        """The mesh axis of type Explicit that the mapped one is divided along: rules are never told of one."""
+        return None
+
 
 # rule(axis, operands, dims, **params) -> (results, result dims). dims[i] is the batch dimension of operand i, None
 # where it is not batched; at least one is. One result: a value and a dim; multiple_results: a list of each.

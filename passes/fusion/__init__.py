@@ -57,7 +57,7 @@ class Fuse(Pass):
                 params = transform_nested(eqn.params, context, self, lambda j: self._fused(j, context))
                 eqns[i] = with_params(eqn, params)
         if any(a is not b for a, b in zip(eqns, jaxpr.eqns)):
-            jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+            jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
         has_form = forms_of(context.target)
         indexed, joined = with_indices(jaxpr, has_form)
         parted, count = with_attention(split(indexed), self.least_elements)

@@ -73,7 +73,7 @@ class MergeAlike(Pass):
         items += [(numbers[-1], _merged([jaxpr.eqns[i] for i in numbers])) for numbers in sets]
         items.sort(key=lambda item: item[0])
         eqns = in_order([e for _, e in items])
-        return ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars), program.consts)
+        return ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns), program.consts)
 
     def _form(self, e: Eqn) -> Hashable | None:
         """The formula of a cluster: equal for clusters that are alike. None for an equation that is not merged."""
@@ -143,9 +143,9 @@ def _merged(clusters: Sequence[Eqn]) -> Eqn:
         )
         for e in clusters
     ]
-    body = Jaxpr((), [inner[v] for v in inputs], eqns, [inner[v] for v in outputs])
+    body = Jaxpr((), [inner[v] for v in inputs], [inner[v] for v in outputs], eqns)
     params = {"kind": "alike", "jaxpr": ClosedJaxpr(body), "space": (), "axes": ()}
-    return Eqn(fusion_p, inputs, outputs, params, fusion_p.effects(params), clusters[-1].source)
+    return Eqn(inputs, outputs, fusion_p, params, fusion_p.effects(params), clusters[-1].source)
 
 
 __all__ = ["MergeAlike"]

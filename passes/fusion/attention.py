@@ -167,7 +167,7 @@ def _untransposed(jaxpr: Jaxpr) -> Jaxpr:
             eqns.append(_exchanged(e, results[i]))
         elif not (e.outputs and e.outputs[0] in replaced_by):
             eqns.append(e)
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 def _with_transposed_operands(jaxpr: Jaxpr) -> Jaxpr:
@@ -184,7 +184,7 @@ def _with_transposed_operands(jaxpr: Jaxpr) -> Jaxpr:
         return jaxpr
     read = {a for e in eqns for a in e.inputs if isinstance(a, Var)} | {a for a in jaxpr.outvars if isinstance(a, Var)}
     eqns = [e for e in eqns if not (e.outputs and e.outputs[0] in transposed and e.outputs[0] not in read)]
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 def _of_transposed(e: Eqn, transposed: Mapping[Var, Atom]) -> Eqn:
@@ -240,14 +240,14 @@ def _turned(jaxpr: Jaxpr, graph: Graph, turned: set[int]) -> Jaxpr:
                 composed[v] = w
             else:
                 params = {"permutation": _swapped(v.aval.ndim)}
-                eqns.append(Eqn(st.transpose_p, [w], [v], params, source=e.source))
+                eqns.append(Eqn([w], [v], st.transpose_p, params, source=e.source))
         elif e.inputs and isinstance(x := e.inputs[0], Var) and x in composed:
             order = _swapped(x.aval.ndim)
             permutation: tuple[int, ...] = e.params["permutation"]
             eqns.append(e.replace(inputs=[composed[x]], params={"permutation": tuple(order[d] for d in permutation)}))
         else:
             eqns.append(e)
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 def _swapped(n: int) -> tuple[int, ...]:

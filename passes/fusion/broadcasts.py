@@ -31,7 +31,7 @@ def split(jaxpr: Jaxpr) -> Jaxpr:
             new = [Var(v.aval) for _ in range(reads[v] - (v not in returned))]
             copies[v] = [*new, *([] if v in returned else [v])]
             eqns += [e.replace(outputs=[w]) for w in new]
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 def merge(jaxpr: Jaxpr) -> Jaxpr:
@@ -51,5 +51,5 @@ def merge(jaxpr: Jaxpr) -> Jaxpr:
     if not env:
         return jaxpr
     return Jaxpr(
-        jaxpr.constvars, jaxpr.invars, eqns, [env.get(a, a) if isinstance(a, Var) else a for a in jaxpr.outvars]
+        jaxpr.constvars, jaxpr.invars, [env.get(a, a) if isinstance(a, Var) else a for a in jaxpr.outvars], eqns
     )

@@ -37,7 +37,7 @@ def with_indices(jaxpr: Jaxpr, has_form: HasForm) -> tuple[Jaxpr, int]:
             count += 1
     if not count:
         return jaxpr, 0
-    return dce_eqns(Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)), count
+    return dce_eqns(Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)), count
 
 
 def _joined(e: Eqn, makers: dict[Var, Eqn], has_form: HasForm) -> Eqn | None:
@@ -61,9 +61,9 @@ def _joined(e: Eqn, makers: dict[Var, Eqn], has_form: HasForm) -> Eqn | None:
     ]  # fmt: skip
     assert isinstance(indices, Var)
     eqns.append(e.replace(inputs=[array, inner[indices], *others], outputs=out))
-    body = Jaxpr((), [array, *(inner[v] for v in leaves), *others], eqns, out)
+    body = Jaxpr((), [array, *(inner[v] for v in leaves), *others], out, eqns)
     params = {"kind": "indexing", "jaxpr": ClosedJaxpr(body), "space": indices.aval.shape, "axes": ()}
-    return Eqn(fusion_p, [x, *leaves, *rest], e.outputs, params, fusion_p.effects(params), e.source)
+    return Eqn([x, *leaves, *rest], e.outputs, fusion_p, params, fusion_p.effects(params), e.source)
 
 
 def _made_of(indices: Atom, makers: dict[Var, Eqn], has_form: HasForm) -> list[Eqn]:

@@ -24,10 +24,10 @@ def fusion_eqn(jaxpr: Jaxpr, cluster: Cluster, needed: set[Var]) -> Eqn:
         atoms = [inner[a] if isinstance(a, Var) else a for a in e.inputs]
         return e.replace(inputs=atoms, outputs=[inner[v] for v in e.outputs])
 
-    body = merge(Jaxpr((), [inner[v] for v in inputs], [renamed(e) for e in eqns], [inner[v] for v in outputs]))
+    body = merge(Jaxpr((), [inner[v] for v in inputs], [inner[v] for v in outputs], [renamed(e) for e in eqns]))
     params = {"kind": cluster.kind, "jaxpr": ClosedJaxpr(body), "space": cluster.space, "axes": cluster.axes}
     seed = jaxpr.eqns[cluster.seed]
-    return Eqn(fusion_p, inputs, outputs, params, fusion_p.effects(params), seed.source)
+    return Eqn(inputs, outputs, fusion_p, params, fusion_p.effects(params), seed.source)
 
 
 def replaced(jaxpr: Jaxpr, clusters: Sequence[Cluster]) -> Jaxpr:
@@ -45,7 +45,7 @@ def replaced(jaxpr: Jaxpr, clusters: Sequence[Cluster]) -> Jaxpr:
         made = {v for i in c.eqns for v in jaxpr.eqns[i].outputs}
         needed = {v for v in made if v in returned or any(i not in c.eqns for i in read_by.get(v, ()))}
         items.append((max(c.eqns), fusion_eqn(jaxpr, c, needed)))
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, in_order([e for _, e in sorted(items, key=_place)]), jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, in_order([e for _, e in sorted(items, key=_place)]))
 
 
 def _place(item: tuple[int, Eqn]) -> int:

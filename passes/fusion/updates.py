@@ -75,7 +75,7 @@ class UpdatesInPlace(Pass):
         taken = {i for u in updates for i in u.eqns}
         eqns = [e for i, e in enumerate(jaxpr.eqns) if i not in taken]
         eqns += [_equation(jaxpr, u) for u in updates]
-        return ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars), program.consts)
+        return ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns), program.consts)
 
 
 def _holders(jaxpr: Jaxpr, arguments: Sequence[Var]) -> set[int]:
@@ -110,7 +110,7 @@ def _taken_apart(jaxpr: Jaxpr, which: set[int]) -> Jaxpr:
         for inner in body.eqns:
             inputs = [outer.get(a, a) for a in inner.inputs]
             eqns.append(inner.replace(inputs=inputs, outputs=[made[v] for v in inner.outputs]))
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,9 @@ def _equation(jaxpr: Jaxpr, update: _Update) -> Eqn:
         return e.replace(inputs=atoms, outputs=[inner[v] for v in e.outputs])
 
     results = list(update.places)
-    body = Jaxpr((), [inner[v] for v in inputs], [renamed(e) for e in eqns], [inner[v] for v in results])
+    body = Jaxpr((), [inner[v] for v in inputs], [inner[v] for v in results], [renamed(e) for e in eqns])
     params = {"kind": "update", "jaxpr": ClosedJaxpr(body), "space": results[0].aval.shape, "axes": ()}
-    return Eqn(fusion_p, inputs, results, params, fusion_p.effects(params), eqns[-1].source)
+    return Eqn(inputs, results, fusion_p, params, fusion_p.effects(params), eqns[-1].source)
 
 
 class _Finder:

@@ -83,7 +83,7 @@ def assembled(jaxpr: Jaxpr) -> Jaxpr:
             params = map_nested(eqn.params, _nested)
             eqn = eqn if params is eqn.params else eqn.replace(params=params)
         eqns.append(eqn)
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 def _nested(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -208,7 +208,7 @@ def _equation(m: _Made, v: Var, eqn: Eqn) -> Eqn:
             atoms.append(atom)
         pieces.append(p._replace(operand=k))
     params = {"pieces": tuple(pieces), "shape": m.shape, "covered": m.covered()}
-    return Eqn(assemble_p, [*atoms, m.fill], [v], params, source=eqn.source)
+    return Eqn([*atoms, m.fill], [v], assemble_p, params, source=eqn.source)
 
 
 # -- partitioning them --------------------------------------------------------------------------------------------

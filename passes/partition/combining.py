@@ -53,14 +53,14 @@ def combined(jaxpr: Jaxpr, machine: Machine) -> Jaxpr:
     for key in list(waiting):
         send(key)
     return (
-        Jaxpr(jaxpr.constvars, jaxpr.invars, out, jaxpr.outvars) if len(out) != len(jaxpr.eqns) else _same(jaxpr, out)
+        Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, out) if len(out) != len(jaxpr.eqns) else _same(jaxpr, out)
     )
 
 
 def _same(jaxpr: Jaxpr, eqns: list[Eqn]) -> Jaxpr:
     if all(a is b for a, b in zip(jaxpr.eqns, eqns)):
         return jaxpr
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 def _joined(eqns: list[Eqn]) -> list[Eqn]:
@@ -76,7 +76,7 @@ def _joined(eqns: list[Eqn]) -> list[Eqn]:
 
     def add(p: Any, inputs: list[Atom], shape: tuple[int, ...], **params: Any) -> Var:
         v = Var(ShapedArray(shape, dtype))
-        out.append(Eqn(p, inputs, [v], params, source=source))
+        out.append(Eqn(inputs, [v], p, params, source=source))
         return v
 
     flat: list[Atom] = []
@@ -91,6 +91,6 @@ def _joined(eqns: list[Eqn]) -> list[Eqn]:
         shape = e.outputs[0].aval.shape
         n = math.prod(shape)
         piece = add(st.slice_p, [sent], (n,), start_indices=(at,), limit_indices=(at + n,), strides=None)
-        out.append(Eqn(st.reshape_p, [piece], e.outputs, {"new_sizes": shape}, source=source))
+        out.append(Eqn([piece], e.outputs, st.reshape_p, {"new_sizes": shape}, source=source))
         at += n
     return out

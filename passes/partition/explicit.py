@@ -123,7 +123,7 @@ def _nested(eqn: Eqn, specs: Sequence[Spec | None], mesh: Mesh | AbstractMesh, s
         return [None] * len(eqn.outputs)
     variables = list(dict.fromkeys(a for a in eqn.inputs if isinstance(a, Var)))
     given = {a: s for a, s in zip(eqn.inputs, specs) if isinstance(a, Var)}
-    closed = ClosedJaxpr(Jaxpr((), variables, [eqn], eqn.outputs))
+    closed = ClosedJaxpr(Jaxpr((), variables, eqn.outputs, [eqn]))
     found = propagate(closed, mesh, [None if (s := given[v]) is None else to_partition_spec(s) for v in variables])
     return [_only(from_partition_spec(p, v.aval.ndim), mesh.explicit_axes) for p, v in zip(found, eqn.outputs)]
 

@@ -140,8 +140,8 @@ def annotated(jaxpr: Jaxpr, sizes: Sizes, machine: Machine) -> Jaxpr:
         if params and has_nested(params):
             params = map_nested(params, lambda j: ClosedJaxpr(annotated(j.jaxpr, sizes, machine), j.consts))
         comment = Comment("", 0, "", "", text) if text else None
-        eqns.append(Eqn(eqn.primitive, eqn.inputs, eqn.outputs, params, eqn.effects, comment))
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, jaxpr.outvars)
+        eqns.append(Eqn(eqn.inputs, eqn.outputs, eqn.primitive, params, eqn.effects, comment))
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
 
 
 def totals(notes: Sequence[Note]) -> dict[tuple[str, Axes], tuple[int, int]]:

@@ -392,7 +392,7 @@ def split_constants(jaxpr: Jaxpr) -> Jaxpr:
         inputs = [use(a) for a in eqn.inputs]
         eqns.append(eqn if all(a is b for a, b in zip(inputs, eqn.inputs)) else eqn.replace(inputs=inputs))
     outvars = [use(a) for a in jaxpr.outvars]
-    return Jaxpr(jaxpr.constvars, jaxpr.invars, eqns, outvars)
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, eqns)
 
 
 def prepare(jaxpr: Jaxpr) -> Jaxpr:

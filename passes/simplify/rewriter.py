@@ -175,7 +175,7 @@ class Rewriter:
     def emit_all(self, p: Primitive, inputs: Sequence[Atom], params: Any) -> Sequence[Atom]:
         """The results of a new equation."""
         avals = p.infer([a.aval for a in inputs], params)
-        eqn = Eqn(p, inputs, [Var(a) for a in avals], params, p.effects(params), self.source)
+        eqn = Eqn(inputs, [Var(a) for a in avals], p, params, p.effects(params), self.source)
         return self.simplified(eqn)
 
     # -- the engine
@@ -243,7 +243,7 @@ class Rewriter:
         if not self.changed:
             return self.jaxpr
         outvars = [self.env.get(a, a) if isinstance(a, Var) else a for a in self.jaxpr.outvars]
-        return Jaxpr(self.jaxpr.constvars, self.jaxpr.invars, self.eqns, outvars)
+        return Jaxpr(self.jaxpr.constvars, self.jaxpr.invars, outvars, self.eqns)
 
     def nested(self, jaxpr: Jaxpr) -> Jaxpr:
         """A nested jaxpr, simplified for itself."""

@@ -209,7 +209,7 @@ def cond_whose_branches_agree(r: Rewriter, e: Eqn) -> Rewrite:
         return [a for a in agreed if a is not None]
     left = [k for k, a in enumerate(agreed) if a is None]
     narrow = tuple(
-        ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, [j.outvars[k] for k in left]), b.consts)
+        ClosedJaxpr(Jaxpr(j.constvars, j.invars, [j.outvars[k] for k in left], j.eqns), b.consts)
         for b in branches
         for j in (b.jaxpr,)
     )

@@ -709,6 +709,26 @@ def test_padded_windows_of_slices_with_strides():
     )  # fmt: skip
 
 
+def test_reversed_parts_of_transposed_arrays():
+    """The transpose moves behind the slice, which then has strides: IREE cannot translate it reversed (fuzz seed 9003930)."""
+    c = np.linspace(-1, 1, 9 * 3 * 31, dtype=np.float32).reshape(9, 3, 31)
+
+    def part(c: Any) -> Any:
+        return lax.slice(qnp.transpose(c, (1, 2, 0)), (0, 0, 4), (3, 1, 7))
+
+    def sums(c: Any) -> Any:
+        return qnp.sum(part(c)[..., ::-1] * qnp.arange(9.0).reshape(3, 1, 3))
+
+    check(
+        [
+            Case("reversed", lambda c: [lax.rev(part(c), (2,))], [c]),
+            Case("turned", lambda c: [qnp.transpose(qnp.squeeze(lax.rev(part(c), (2,)), 1)), 0.5 * c], [c]),
+            Case("of the other way", lambda c: [lax.rev(qnp.transpose(c[4:7, :, :1], (1, 2, 0)), (2,))], [c]),
+            Case("gradient", lambda c: [quire.grad(sums)(c)], [c]),
+        ]
+    )
+
+
 def test_pads_of_what_branches_and_loops_pass_on():
     """IREE leaves out what passes a value on, and then makes one pad of two (fuzz seed 8004009)."""
     x = np.arange(1, 8, dtype=np.float32)

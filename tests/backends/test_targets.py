@@ -87,7 +87,7 @@ class FirstResult(Pass):
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
         j = program.jaxpr
         first = j.eqns[0].outputs[0]
-        return ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, [first for _ in j.outvars]), program.consts)
+        return ClosedJaxpr(Jaxpr(j.constvars, j.invars, [first for _ in j.outvars], j.eqns), program.consts)
 
 
 def test_a_target_brings_its_own_pipeline(monkeypatch, capsys):

@@ -65,7 +65,7 @@ def residual_sizes(f: Any) -> list[tuple[int, ...]]:
     """The shapes of what a function keeps for its backward pass beside its argument."""
     jaxpr = quire.make_jaxpr(f)(X).jaxpr
     consts = len(jaxpr.constvars)
-    open_jaxpr = Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.eqns, jaxpr.outvars)
+    open_jaxpr = Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.outvars, jaxpr.eqns)
     split = linearize_jaxpr(ClosedJaxpr(open_jaxpr), (*[False] * consts, True))
     kept = split.known.jaxpr.outvars[split.num_known_out :]
     return [v.aval.shape for v in kept if v not in split.known.jaxpr.invars]

@@ -94,7 +94,7 @@ def test_monoids_are_those_of_the_reductions() -> None:
 
 def test_weights() -> None:
     def of(p: Primitive, dtype: dtypes.DType) -> int:
-        return weight(Eqn(p, [Var(ShapedArray((3,), dtype))] * 2, [Var(ShapedArray((3,), dtype))], {}))
+        return weight(Eqn([Var(ShapedArray((3,), dtype))] * 2, [Var(ShapedArray((3,), dtype))], p, {}))
 
     for p, dtype in product((ew.add_p, ew.mul_p, ew.div_p), (dtypes.float32, dtypes.complex64)):
         assert of(p, dtype) == (p.complex_weight if dtypes.is_complex(dtype) else p.weight)

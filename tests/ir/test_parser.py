@@ -45,7 +45,7 @@ def test_random_programs_round_trip(program, width):
 
 def literal_program(value: np.ndarray, weak: bool = False) -> ClosedJaxpr:
     aval = ShapedArray((), value.dtype, weak)
-    return ClosedJaxpr(Jaxpr((), (), (), [Literal(value, aval)]))
+    return ClosedJaxpr(Jaxpr((), (), [Literal(value, aval)], ()))
 
 
 BITS = {2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -79,17 +79,17 @@ def test_edge_values_round_trip(dtype):
     # The same values as constants: few (values), many (base64), all equal.
     for constant in (array[:3], np.resize(array, 100), np.full((5, 7), array[0]), array[:0].reshape(0, 2)):
         v = Var(ShapedArray(constant.shape, dtype))
-        same(ClosedJaxpr(Jaxpr([v], (), (), [v]), [constant]))
+        same(ClosedJaxpr(Jaxpr([v], (), [v], ()), [constant]))
 
 
 def test_the_notation_is_that_of_make_jaxpr():
     a, b, c, d = (Var(ShapedArray((3,), dtypes.float32)) for _ in range(4))
     eqns = [
-        Eqn(ew.mul_p, [a, Literal(2.0, ShapedArray((), dtypes.float32))], [b], {}),
-        Eqn(ew.add_p, [a, b], [c], {}),
-        Eqn(ew.sin_p, [a], [d], {}),
+        Eqn([a, Literal(2.0, ShapedArray((), dtypes.float32))], [b], ew.mul_p, {}),
+        Eqn([a, b], [c], ew.add_p, {}),
+        Eqn([a], [d], ew.sin_p, {}),
     ]
-    closed = ClosedJaxpr(Jaxpr((), [a], eqns, [c]))
+    closed = ClosedJaxpr(Jaxpr((), [a], [c], eqns))
     assert str(closed) == (
         "{ lambda ; a:f32[3]. let\n"
         "    b:f32[3] = mul a 2.0:f32[]\n"
@@ -127,8 +127,8 @@ PARAMS = [
 def test_every_kind_of_parameter_round_trips(value):
     # Any primitive whose module knows the classes will do: the notation does not depend on the parameter.
     v = Var(ShapedArray((), dtypes.float32))
-    eqn = Eqn(indexing.gather_p, (), [v], {"mode": value})
-    same(ClosedJaxpr(Jaxpr((), (), [eqn], [v])), width=60)
+    eqn = Eqn((), [v], indexing.gather_p, {"mode": value})
+    same(ClosedJaxpr(Jaxpr((), (), [v], [eqn])), width=60)
 
 
 def test_dimension_numbers_round_trip():
@@ -158,8 +158,8 @@ def test_shared_jaxprs_are_written_once_and_stay_shared():
 
 def test_functions_are_printed_by_name_and_refused():
     v = Var(ShapedArray((), dtypes.float32))
-    eqn = Eqn(indexing.gather_p, (), [v], {"mode": test_functions_are_printed_by_name_and_refused})
-    text = to_text(ClosedJaxpr(Jaxpr((), (), [eqn], [v])))
+    eqn = Eqn((), [v], indexing.gather_p, {"mode": test_functions_are_printed_by_name_and_refused})
+    text = to_text(ClosedJaxpr(Jaxpr((), (), [v], [eqn])))
     assert "<function test_functions_are_printed_by_name_and_refused>" in text
     with pytest.raises(ParseError, match="printed by its name only and cannot be read back"):
         parse(text)
@@ -167,7 +167,7 @@ def test_functions_are_printed_by_name_and_refused():
 
 def test_left_out_constants_are_refused():
     v = Var(ShapedArray((50,), dtypes.float32))
-    closed = ClosedJaxpr(Jaxpr([v], (), (), [v]), [np.arange(50, dtype="f4")])
+    closed = ClosedJaxpr(Jaxpr([v], (), [v], ()), [np.arange(50, dtype="f4")])
     text = to_text(closed, PrintOptions(max_const=10))
     assert text == "{ lambda a:f32[50]=... ; . let in (a,) }"
     with pytest.raises(ParseError, match="left out when the program was printed"):

@@ -64,55 +64,55 @@ def test_broken_rules_are_named(text, message):
 
 def test_use_before_definition_names_the_users_line():
     a, b, c = Var(F3), Var(F3), Var(F3)
-    eqns = [Eqn(ew.neg_p, [b], [c], {}, source=HERE), Eqn(ew.neg_p, [a], [b], {})]
-    fails(ClosedJaxpr(Jaxpr((), [a], eqns, [c])), "is not defined before its use (at model.py:7, in layer)")
+    eqns = [Eqn([b], [c], ew.neg_p, {}, source=HERE), Eqn([a], [b], ew.neg_p, {})]
+    fails(ClosedJaxpr(Jaxpr((), [a], [c], eqns)), "is not defined before its use (at model.py:7, in layer)")
 
 
 def test_double_definition():
     a, b = Var(F3), Var(F3)
-    eqns = [Eqn(ew.neg_p, [a], [b], {}), Eqn(ew.neg_p, [a], [b], {}, source=HERE)]
-    fails(ClosedJaxpr(Jaxpr((), [a], eqns, [b])), "variable b is defined twice (at model.py:7, in layer)")
+    eqns = [Eqn([a], [b], ew.neg_p, {}), Eqn([a], [b], ew.neg_p, {}, source=HERE)]
+    fails(ClosedJaxpr(Jaxpr((), [a], [b], eqns)), "variable b is defined twice (at model.py:7, in layer)")
 
 
 def test_undefined_result():
     a, b = Var(F3), Var(F3)
-    fails(ClosedJaxpr(Jaxpr((), [a], (), [b])), "result 0 of the jaxpr b:f32[3] is not defined")
+    fails(ClosedJaxpr(Jaxpr((), [a], [b], ())), "result 0 of the jaxpr b:f32[3] is not defined")
 
 
 def test_a_variable_of_an_outer_jaxpr_is_not_visible_inside():
     from quire.ir.primitives import calls
 
     a, b, c = Var(F3), Var(F3), Var(F3)
-    inner = ClosedJaxpr(Jaxpr((), [b], [Eqn(ew.add_p, [a, b], [c], {})], [c]))
+    inner = ClosedJaxpr(Jaxpr((), [b], [c], [Eqn([a, b], [c], ew.add_p, {})]))
     params = {"name": "f", "jaxpr": inner, "inline": False, "donated_invars": (False,)}
     out = Var(F3)
-    fails(ClosedJaxpr(Jaxpr((), [a], [Eqn(calls.jit_p, [a], [out], params)], [out])), "operand a:f32[3] is not defined")
+    fails(ClosedJaxpr(Jaxpr((), [a], [out], [Eqn([a], [out], calls.jit_p, params)])), "operand a:f32[3] is not defined")
 
 
 def test_effects_are_those_of_the_primitive():
     a, b = Var(F3), Var(F3)
-    eqn = Eqn(ew.neg_p, [a], [b], {}, frozenset(("io",)))
-    fails(ClosedJaxpr(Jaxpr((), [a], [eqn], [b])), "neg has effects [], the equation says ['io']")
+    eqn = Eqn([a], [b], ew.neg_p, {}, frozenset(("io",)))
+    fails(ClosedJaxpr(Jaxpr((), [a], [b], [eqn])), "neg has effects [], the equation says ['io']")
 
 
 def test_constants_have_their_type():
     a = Var(F3)
     fails(
-        ClosedJaxpr(Jaxpr([a], (), (), [a]), [np.zeros(2, "f4")]),
+        ClosedJaxpr(Jaxpr([a], (), [a], ()), [np.zeros(2, "f4")]),
         "constant a has type f32[3], its value has shape (2,)",
     )
 
 
 def test_surplus_parameters_suggest_the_right_one():
     a, b = Var(F3), Var(ShapedArray((), dtypes.float32))
-    eqn = Eqn(rd.reduce_sum_p, [a], [b], {"axis": (0,)})
-    fails(ClosedJaxpr(Jaxpr((), [a], [eqn], [b])), "lacks axes; has no axis (did you mean axes?)")
+    eqn = Eqn([a], [b], rd.reduce_sum_p, {"axis": (0,)})
+    fails(ClosedJaxpr(Jaxpr((), [a], [b], [eqn])), "lacks axes; has no axis (did you mean axes?)")
 
 
 def test_checked_says_after_what():
     a = Var(F3)
-    broken = ClosedJaxpr(Jaxpr((), [a], [Eqn(ew.neg_p, [a], [Var(F3.update(shape=(2,)))], {})], [a]))
+    broken = ClosedJaxpr(Jaxpr((), [a], [a], [Eqn([a], [Var(F3.update(shape=(2,)))], ew.neg_p, {})]))
     with pytest.raises(VerificationError, match="^after pass simplify: result 0 of neg"):
         checked(broken, "pass simplify")
-    fine = ClosedJaxpr(Jaxpr((), [a], (), [a, Literal(1.0, ShapedArray((), dtypes.float32))]))
+    fine = ClosedJaxpr(Jaxpr((), [a], [a, Literal(1.0, ShapedArray((), dtypes.float32))], ()))
     assert checked(fine, "x") is fine

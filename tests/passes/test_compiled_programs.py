@@ -20,8 +20,8 @@ def together(many: list[ClosedJaxpr]) -> ClosedJaxpr:
         Jaxpr(
             [v for j in js for v in j.constvars],
             [v for j in js for v in j.invars],
-            [e for j in js for e in j.eqns],
             [a for j in js for a in j.outvars],
+            [e for j in js for e in j.eqns],
         ),
         [c for p in many for c in p.consts],
     )

@@ -45,9 +45,9 @@ class Sample(Pass):
         if self.mode == "raise":
             raise RuntimeError("bad luck")
         if self.mode == "break":
-            return ClosedJaxpr(Jaxpr((), j.invars, j.eqns[1:], j.outvars))
+            return ClosedJaxpr(Jaxpr((), j.invars, j.outvars, j.eqns[1:]))
         if self.mode == "drop":
-            return ClosedJaxpr(Jaxpr((), j.invars, j.eqns, [j.eqns[0].outputs[0]]))
+            return ClosedJaxpr(Jaxpr((), j.invars, [j.eqns[0].outputs[0]], j.eqns))
         return program
 
 

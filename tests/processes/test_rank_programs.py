@@ -54,7 +54,7 @@ def test_loops_and_branches_take_the_indices(linear: bool) -> None:
             e.replace(params={**e.params, "linear": (False,) * len(e.inputs)}) if e.primitive is cf.scan_p else e
             for e in j.eqns
         ]
-        boxed = ClosedJaxpr(Jaxpr(j.constvars, j.invars, eqns, j.outvars), boxed.consts)
+        boxed = ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.outvars, eqns), boxed.consts)
     made = with_indices(boxed)
     assert not any(e.primitive.name == "axis_index" for e in all_eqns(made.closed.jaxpr))
     program = DeadCode().apply(made.closed, PassContext())

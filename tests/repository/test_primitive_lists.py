@@ -20,6 +20,7 @@ LISTS = {
     "passes/checkify.py: _STARTS": RULES,
     "passes/checkify.py: _NESTED": RULES,
     "passes/cost.py: _SPECIAL": RULES,
+    "passes/foreign.py: _NESTED": RULES,
     "passes/fusion/broadcasts.py: _SPREAD": "what is dearer to read than to make again, within fusions",
     "passes/fusion/clusters.py: SEEDS": "what kernels of reductions compute",
     "passes/fusion/contractions.py: SEEDS": "whose kernels take epilogues",

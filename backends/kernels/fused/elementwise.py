@@ -79,8 +79,8 @@ def complex_kernel(
     if out.size < LEAST_COMPLEX:
         raise NoKernel(f"fewer than {LEAST_COMPLEX} elements")
     inputs = [Var(a) for a in operands]
-    e = Eqn(p, inputs, [Var(out)], params)
-    return elementwise_kernel(Jaxpr((), inputs, [e], e.outputs), out.shape, target, expand, weight(e))
+    e = Eqn(inputs, [Var(out)], p, params)
+    return elementwise_kernel(Jaxpr((), inputs, e.outputs, [e]), out.shape, target, expand, weight(e))
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ class ComputedVectors:
             raise NoKernel("index vectors joined of other index vectors")
         outvars = last.inputs if parts else self.jaxpr.outvars
         eqns = self.jaxpr.eqns[:-1] if parts else self.jaxpr.eqns
-        nodes = Program(elements).run(Jaxpr((), self.jaxpr.invars, eqns, outvars), args)
+        nodes = Program(elements).run(Jaxpr((), self.jaxpr.invars, outvars, eqns), args)
         pending = list(nodes)
         while pending:
             x = pending.pop()

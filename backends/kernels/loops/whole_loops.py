@@ -110,7 +110,7 @@ def loop_kernel(
     """
     atoms = list(dict.fromkeys(a for a in eqn.inputs if isinstance(a, Var)))
     written = frozenset(i for i, a in enumerate(atoms) if a in free)
-    return _loop_kernel(Jaxpr((), atoms, [eqn], eqn.outputs), target, expand, written, in_memory)
+    return _loop_kernel(Jaxpr((), atoms, eqn.outputs, [eqn]), target, expand, written, in_memory)
 
 
 @memoized(64)

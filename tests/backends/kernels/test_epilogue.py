@@ -146,7 +146,7 @@ def epilogue_of(f, *args) -> Epilogue:
     """The epilogue of a function of a contraction's result and other operands."""
     closed = PassManager(COMMON_PASSES).run(quire.make_jaxpr(f)(*args))
     j = closed.jaxpr
-    return Epilogue(Jaxpr((), j.invars, j.eqns, j.outvars), lambda p, dtypes, params: None)
+    return Epilogue(Jaxpr((), j.invars, j.outvars, j.eqns), lambda p, dtypes, params: None)
 
 
 def test_the_text_is_short():

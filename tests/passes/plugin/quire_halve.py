@@ -23,4 +23,4 @@ class Halve(Pass):
 
         j = program.jaxpr
         eqns = [e.replace(inputs=[atom(a) for a in e.inputs]) for e in j.eqns]
-        return ClosedJaxpr(Jaxpr(j.constvars, j.invars, eqns, j.outvars), program.consts)
+        return ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.outvars, eqns), program.consts)
