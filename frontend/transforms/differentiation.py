@@ -37,6 +37,7 @@ from ..arrays.operands import as_array
 from ..arrays.references import refuse_refs
 from ..arrays.shape_struct import as_typed
 from ..watching import key_reuse
+from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
 from .functions import check_callable, name_of, partial_positions
 from .pullbacks import Pullback
