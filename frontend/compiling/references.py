@@ -60,7 +60,7 @@ class ReferenceVariant:
         flat = self._flat(position)
         places_in, places_out = wanted
         self.values = make(
-            flat, self._names, sorted({*self.written, *(n + i for i in donated)}),
+            flat, self._names, sorted({*self.written, *(n + i for i in donated if i not in self._given)}),
             None if places_in is None else (*(None for _ in order), *places_in),
             None if places_out is None else [*places_out, *(None for _ in self.written)],
         )  # fmt: skip
