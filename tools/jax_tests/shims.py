@@ -291,7 +291,7 @@ def _primitive() -> Any:
         return Missing("jax._src.core.Primitive")
 
 
-_DEFINED["random.prng"] = {"prngs": _generators()}
+_DEFINED["random.prng"] = {"prngs": _generators(), "PRNGImpl": Missing("jax._src.random.prng.PRNGImpl")}
 _DEFINED["core"]["Primitive"] = _primitive()
 _DEFINED["dtypes"]["canonicalize_dtype"] = _canonicalize_dtype
 _DEFINED["dtypes"]["itemsize_bits"] = _itemsize_bits
