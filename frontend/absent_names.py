@@ -33,6 +33,11 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "XLA's executables and shardings: quire has quire.sharding, and compiled.memory_analysis()",
     ),
     ("interpreters.partial_eval", "dce_jaxpr_*_rule", "quire's passes have rules of their own"),
+    (
+        "ffi",
+        "build_ffi_lowering_function register_ffi_target_as_batch_partitionable register_ffi_type register_ffi_type_id",
+        "it is about XLA's interface: quire's is include/quire_ffi.h, see ffi_call and ffi_lowering",
+    ),
     ("extend.random", "define_prng_impl", "quire has the generators threefry2x32, rbg and unsafe_rbg"),
     ("extend.core", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     (

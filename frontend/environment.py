@@ -8,7 +8,7 @@ import gc
 import platform
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from quire.ir import source
 from quire.ir.avals import ShapedArray
@@ -20,6 +20,7 @@ from quire.runtime.devices import devices, local_devices
 from quire.runtime.processes.current import process
 
 from .arrays.explicit import type_of
+from .arrays.key_array import KEY_DTYPE, is_keys
 from .arrays.placement import as_device
 from .compiling.compiled_function import clear_compiled_functions
 from .eager.evaluation import programs
@@ -160,7 +161,7 @@ def typeof(x: Any) -> ShapedArray:
         >>> quire.typeof(qnp.ones((2, 3))).shape
         (2, 3)
     """
-    return type_of(x)
+    return ShapedArray(x.shape, cast("Any", KEY_DTYPE)) if is_keys(x) else type_of(x)
 
 
 def ensure_compile_time_eval() -> contextlib.AbstractContextManager[None]:

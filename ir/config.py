@@ -173,6 +173,9 @@ class Config:
     def _changed(self, options: Options, changes: Mapping[str, Any]) -> Options:
         clean: dict[str, Any] = {}
         for name, value in changes.items():
+            if options_of_jax.is_option_of_jax(name):  # it changes nothing, here neither
+                options_of_jax.check_value(name, value)
+                continue
             short = _option_name(name)
             allowed = _CHOICES.get(short)
             if allowed is not None and value not in allowed:

@@ -95,7 +95,13 @@ def _read(text: str, default: Any) -> Any:
 
 
 def set_value(name: str, new: Any) -> None:
-    """Set an option of this table.
+    """Set an option of this table; ValueError as `check_value`."""
+    check_value(name, new)
+    _values[name] = new
+
+
+def check_value(name: str, new: Any) -> None:
+    """Refuse what quire does not do.
 
     Raises:
         ValueError: quire does not do what the value asks for.
@@ -107,4 +113,3 @@ def set_value(name: str, new: Any) -> None:
             f"quire.config.{name}: got {new!r}, and quire has {' or '.join(map(repr, taken))} only: what another value "
             "would change is not there"
         )
-    _values[name] = new

@@ -40,7 +40,8 @@ class BindParams(dict[str, Any]):
     """
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(([], dict(self)))
+        functions: list[Any] = []
+        return iter((functions, dict(self)))
 
 
 class Primitive:

@@ -117,9 +117,11 @@ class HostModule:
         return call
 
     def _filling(self, host: HostFunction) -> Callable[..., Any]:
-        """The same for a function that fills its one result: a collective, of which each microsecond counts."""
+        """The same for a function that fills its results: a collective, of which each microsecond counts, or one in C."""
         assert not isinstance(host.arguments, int) and not isinstance(host.results, int)
         dtypes = [np.dtype(dtype) for dtype in host.arguments]
+        if len(host.results) > 1:
+            return self._filling_several(host, dtypes, _result_types(host.results))
         ((shape, dtype),) = _result_types(host.results)
         run, device = host.function, self.device
 
@@ -130,6 +132,25 @@ class HostModule:
                 view, out = _to_fill(shape, dtype, device)
                 run(*map(_borrowed, references, dtypes), out)
                 return view.ref
+            except BaseException as error:
+                if is_waited_for():
+                    self._pending[caller()] = error
+                raise
+
+        return call
+
+    def _filling_several(
+        self, host: HostFunction, dtypes: Sequence[np.dtype[Any]], types: Sequence[ResultType]
+    ) -> Callable[..., Any]:
+        run, device = host.function, self.device
+
+        def call(_: Any, *references: Any) -> Any:
+            try:
+                if not is_waited_for():
+                    raise KeyboardInterrupt
+                made = [_to_fill(shape, dtype, device) for shape, dtype in types]
+                run(*map(_borrowed, references, dtypes), *(out for _, out in made))
+                return tuple(view.ref for view, _ in made)
             except BaseException as error:
                 if is_waited_for():
                     self._pending[caller()] = error

@@ -75,6 +75,15 @@ def pure_callback(*operands: Any, callback: Any, result_avals: tuple[ShapedArray
     return _call_python(callback, operands, result_avals)
 
 
+@reference(calls.ffi_call_p)
+def ffi_call(
+    *operands: Any, function: Any, result_avals: tuple[ShapedArray, ...], has_side_effect: bool, vmap_method: str | None
+) -> Any:
+    results = [np.zeros(a.shape, a.dtype) for a in result_avals]
+    function(*map(np.ascontiguousarray, operands), *results)
+    return results
+
+
 @reference(calls.io_callback_p)
 def io_callback(*operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], ordered: bool) -> Any:
     return _call_python(callback, operands, result_avals)

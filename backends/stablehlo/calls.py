@@ -75,6 +75,15 @@ def pure_callback(
     return emit_host_call(ctx, callback, operands, result_avals, name="pure_callback")
 
 
+@lowering(calls.ffi_call_p)
+def ffi_call(
+    ctx: Ctx, *operands: Any, function: Any, result_avals: tuple[ShapedArray, ...], has_side_effect: bool,
+    vmap_method: str | None,
+) -> Any:  # fmt: skip
+    function.check(ctx.target.name)
+    return emit_host_call(ctx, function, operands, result_avals, name=f"ffi_{function.name}", fills=bool(result_avals))
+
+
 @lowering(calls.io_callback_p)
 def io_callback(ctx: Ctx, *operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], ordered: bool) -> Any:
     return _with_effect(ctx, callback, operands, result_avals, "io_callback")

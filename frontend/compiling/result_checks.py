@@ -39,7 +39,7 @@ MOST_VALUES = 4000
 def not_comparable(closed: ClosedJaxpr) -> str | None:
     """Why a program cannot be run a second time; None where it can."""
     for e in all_eqns(closed.jaxpr):
-        if e.primitive in (calls.pure_callback_p, calls.io_callback_p):
+        if e.primitive in (calls.pure_callback_p, calls.ffi_call_p, calls.io_callback_p):
             return f"it calls a function of yours by {e.primitive.name}{where(e.source)}, which is not called twice"
     return None
 

@@ -39,7 +39,7 @@ from ..arrays.shape_struct import as_typed
 from ..watching import key_reuse
 from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
-from .functions import check_callable, name_of, partial_positions, wraps
+from .functions import check_callable, name_of, partial_positions
 from .pullbacks import Pullback
 from .references import Opened, open_refs, refuse_differentiated, write_of
 from .vectorization import vmap

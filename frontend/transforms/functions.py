@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..watching.tracebacks import wraps as wraps
-
 
 def name_of(f: Callable[..., Any]) -> str:
     """A function's name for messages."""

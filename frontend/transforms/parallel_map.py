@@ -22,7 +22,8 @@ from quire.runtime.processes.current import process
 from .. import tree_util
 from ..api import compile as compile_function
 from ..arrays.assembly import make_array_from_process_local_data
-from .functions import check_callable, name_of, wraps
+from ..watching.tracebacks import wraps
+from .functions import check_callable, name_of
 
 # The axis of a pmap without axis_name: no collective can name it.
 _ANONYMOUS = "<pmap>"

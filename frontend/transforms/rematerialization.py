@@ -14,7 +14,8 @@ from quire.ir.tracing import trace_flat
 
 from .. import tree_util
 from ..arrays.references import refuse_refs
-from .functions import check_callable, name_of, partial_positions, wraps
+from ..watching.tracebacks import wraps
+from .functions import check_callable, name_of, partial_positions
 
 Policy = Callable[..., bool]
 

@@ -19,7 +19,8 @@ from quire.ir.tracing import trace_flat
 
 from .. import tree_util
 from ..watching import key_reuse
-from .functions import name_of, wraps
+from ..watching.tracebacks import wraps
+from .functions import name_of
 
 
 class _Infer:

@@ -22,7 +22,7 @@ from ..compiling.arguments import leaf_names
 from ..watching import key_reuse
 from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
-from .functions import check_callable, name_of, wraps
+from .functions import check_callable, name_of
 from .references import open_refs, refuse_mapped
 
 

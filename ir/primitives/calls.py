@@ -234,6 +234,27 @@ def io_callback_p(
     return result_avals
 
 
+def _ffi_effects(params: Mapping[str, Any]) -> Effects:
+    return frozenset((IO_EFFECT,)) if params["has_side_effect"] else NO_EFFECTS
+
+
+@primitive("ffi_call", multiple_results=True, effects=_ffi_effects)
+def ffi_call_p(
+    *operands: ShapedArray,
+    function: Callable[..., Any],
+    result_avals: tuple[ShapedArray, ...],
+    has_side_effect: bool,
+    vmap_method: str | None,
+) -> tuple[ShapedArray, ...]:
+    """Call a function of a shared library on the host: ``function(*arrays, *results)`` writes the results.
+
+    `function` is compared by the library's function and its attributes. Without `has_side_effect` it may be called any
+    number of times, or not at all when the results are not used.
+    """
+    _check_results("ffi_call", result_avals)
+    return result_avals
+
+
 def _debug_effects(params: Mapping[str, Any]) -> Effects:
     return frozenset((ORDERED_DEBUG_EFFECT if params["ordered"] else DEBUG_EFFECT,))
 

@@ -402,6 +402,7 @@ def _no_derivative(p: Primitive) -> None:
 
 
 _no_derivative(calls.pure_callback_p)
+_no_derivative(calls.ffi_call_p)
 _no_derivative(calls.io_callback_p)
 
 
@@ -415,4 +416,7 @@ def _check_jvp(primals: Sequence[Value], tangents: Sequence[Any], **params: Any)
     return calls.check_p.bind(*primals, **params), []
 
 
-transpose.absent("not linear", calls.pure_callback_p, calls.io_callback_p, calls.debug_callback_p, calls.check_p)
+transpose.absent(
+    "not linear",
+    calls.pure_callback_p, calls.ffi_call_p, calls.io_callback_p, calls.debug_callback_p, calls.check_p,
+)  # fmt: skip

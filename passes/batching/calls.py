@@ -8,6 +8,7 @@ from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls
 from quire.ir.primitives import reductions as rd
 from quire.ir.source import current_source, where
@@ -260,19 +261,26 @@ def _solve(
 
 @batching(calls.pure_callback_p)
 def _pure_callback(
-    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, callback: Any,
-    result_avals: tuple[ShapedArray, ...], vmap_method: str | None,
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], **params: Any
 ) -> tuple[Any, Any]:  # fmt: skip
+    return _by_method(calls.pure_callback_p, axis, operands, dims, params)
+
+
+@batching(calls.ffi_call_p)
+def _ffi_call(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], **params: Any) -> tuple[Any, Any]:
+    return _by_method(calls.ffi_call_p, axis, operands, dims, params)
+
+
+def _by_method(
+    p: Primitive, axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], params: dict[str, Any]
+) -> tuple[Any, Any]:
+    """A function of the host, called for all lanes as its parameter `vmap_method` says."""
+    vmap_method: str | None = params["vmap_method"]
     if vmap_method == "sequential":
-        return one_by_one(
-            axis, operands, dims,
-            lambda *xs: calls.pure_callback_p.bind(
-                *xs, callback=callback, result_avals=result_avals, vmap_method=vmap_method
-            ),
-        )  # fmt: skip
+        return one_by_one(axis, operands, dims, lambda *xs: p.bind(*xs, **params))
     if vmap_method not in ("expand_dims", "broadcast_all", "legacy_vectorized"):
         raise NotImplementedError(
-            "vmap of pure_callback: give vmap_method= to pure_callback: 'sequential' (one call a lane), 'expand_dims' "
+            f"vmap of {p.name}: give vmap_method= to {p.name}: 'sequential' (one call a lane), 'expand_dims' "
             f"or 'broadcast_all' (one call with a leading batch dimension), got {vmap_method!r}"
         )
     from quire.ir.primitives import structural as st
@@ -285,10 +293,8 @@ def _pure_callback(
             args.append(st.reshape(x, (1, *aval_of(x).shape)))
         else:
             args.append(x)
-    out = calls.pure_callback_p.bind(
-        *args, callback=callback, result_avals=tuple(batched_aval(a, 0, axis.size) for a in result_avals),
-        vmap_method=vmap_method,
-    )  # fmt: skip
+    avals = tuple(batched_aval(a, 0, axis.size) for a in params["result_avals"])
+    out = p.bind(*args, **{**params, "result_avals": avals})
     return out, [0] * len(out)
 
 

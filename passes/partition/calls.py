@@ -25,5 +25,5 @@ factors.absent("it has no value: only derivatives hold it", calls.custom_lin_p)
 factors.absent("its programs solve for whole arrays", calls.custom_linear_solve_p)
 factors.absent(
     "a function of the host sees whole arrays",
-    calls.pure_callback_p, calls.io_callback_p, calls.debug_callback_p, calls.check_p,
+    calls.pure_callback_p, calls.ffi_call_p, calls.io_callback_p, calls.debug_callback_p, calls.check_p,
 )  # fmt: skip

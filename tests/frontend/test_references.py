@@ -440,3 +440,56 @@ def test_disable_jit() -> None:
     want = leaves(quire.jit(functools.partial(f, quire))(*args))
     with quire.disable_jit():
         assert_close(leaves(f(quire, *args)), want)
+
+
+def test_a_nan_is_followed_through_a_reference_to_the_line_that_made_it() -> None:
+    ref = quire.new_ref(qnp.arange(3.0))
+
+    @quire.jit
+    def f(r: Any) -> None:
+        r[0] = qnp.log(r[0] - 1)
+        r[...] *= 2.0
+
+    with quire.debug_nans(True), pytest.raises(FloatingPointError, match=r"encountered in log"):
+        f(ref)
+
+
+def test_rules_of_derivatives_may_use_references_and_gather_in_loops(jax: Any) -> None:
+    def run(m: Any) -> list[Any]:
+        @m.custom_vjp
+        def stash(ref: Any, i: Any, x: Any) -> Any:
+            return x
+
+        def bwd(res: Any, g: Any) -> Any:
+            ref, i = res
+            ref[i] = g
+            own = m.new_ref(g)
+            own[0] *= 2.0
+            return None, None, own[...]
+
+        stash.defvjp(lambda ref, i, x: (x, (ref, i)), bwd)
+
+        @m.custom_jvp
+        def double(x: Any) -> Any:
+            return 2 * x
+
+        @double.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            out, tangent = m.new_ref(primals[0]), m.new_ref(tangents[0])
+            out[...] *= 2.0
+            tangent[...] *= 3.0
+            return out[...], tangent[...]
+
+        def f(x: Any, ref: Any) -> Any:
+            def layer(c: Any, i: Any) -> Any:
+                return stash(ref, i, m.numpy.sin(double(c))), None
+
+            return m.lax.scan(layer, x, m.numpy.arange(3))[0].sum()
+
+        ref = m.new_ref(m.numpy.zeros((3, 2), m.numpy.float32))
+        x = m.numpy.arange(2, dtype=m.numpy.float32)
+        out = [m.grad(f)(x, ref), ref[...]]
+        ref[...] = 0 * ref[...]
+        return [*out, m.jit(m.grad(f))(x, ref), ref[...]]
+
+    assert_close(run(quire), run(jax))
