@@ -4,5 +4,5 @@ from ..absent_names import module_getattr
 from ..watching.callbacks import io_callback as io_callback
 
 #: Submodules that are imported when first used.
-_LAZY = ("array_serialization", "checkify", "mesh_utils", "multihost_utils", "pjit", "shard_map")
+_LAZY = ("array_serialization", "checkify", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map")
 __getattr__ = module_getattr("quire.experimental", globals(), _LAZY)
