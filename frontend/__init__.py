@@ -23,6 +23,7 @@ from quire.ir.config import config as config  # noqa: E402
 from quire.ir.dtypes import float0 as float0  # noqa: E402
 from quire.ir.jaxpr import ClosedJaxpr as ClosedJaxpr  # noqa: E402
 from quire.ir.jaxpr import Jaxpr as Jaxpr  # noqa: E402
+from quire.ir.references import Ref as Ref  # noqa: E402
 from quire.ir.sharding import NamedSharding as NamedSharding  # noqa: E402
 from quire.ir.sharding import PartitionSpec as P  # noqa: E402, F401
 from quire.runtime.devices import Device as Device  # noqa: E402
@@ -54,6 +55,10 @@ from .arrays.placement import block_until_ready as block_until_ready  # noqa: E4
 from .arrays.placement import default_device as default_device  # noqa: E402
 from .arrays.placement import device_get as device_get  # noqa: E402
 from .arrays.placement import device_put as device_put  # noqa: E402
+from .arrays.references import empty_ref as empty_ref  # noqa: E402
+from .arrays.references import free_ref as free_ref  # noqa: E402
+from .arrays.references import freeze as freeze  # noqa: E402
+from .arrays.references import new_ref as new_ref  # noqa: E402
 from .arrays.shape_struct import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
 from .eager import evaluation as _eager  # noqa: E402, F401
 from .environment import clear_caches as clear_caches  # noqa: E402
@@ -88,6 +93,7 @@ from .transforms.differentiation import linearize as linearize  # noqa: E402
 from .transforms.differentiation import value_and_grad as value_and_grad  # noqa: E402
 from .transforms.differentiation import vjp as vjp  # noqa: E402
 from .transforms.parallel_map import pmap as pmap  # noqa: E402
+from .transforms.pullbacks import ad as ad  # noqa: E402
 from .transforms.rematerialization import checkpoint as checkpoint  # noqa: E402
 from .transforms.rematerialization import checkpoint_policies as checkpoint_policies  # noqa: E402
 from .transforms.rematerialization import remat as remat  # noqa: E402
@@ -116,6 +122,7 @@ from .watching.option_contexts import threefry_partitionable as threefry_partiti
 
 #: Submodules that are imported when first used.
 _LAZY = (
+    "api_util",
     "core",
     "custom_batching",
     "custom_derivatives",
@@ -129,12 +136,19 @@ _LAZY = (
     "flatten_util",
     "image",
     "interpreters",
+    "monitoring",
     "nn",
     "ops",
     "profiler",
+    "ref",
     "scipy",
     "sharding",
     "stages",
     "typing",
 )
-__getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY)
+#: Functions of submodules that are imported when first used, and where they are.
+_LAZY_NAMES = {
+    "from_jax": "importers.from_jax",
+    "from_stablehlo": "importers.from_stablehlo",
+}
+__getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY, _LAZY_NAMES)

@@ -6,11 +6,11 @@ import difflib
 import importlib
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 _NARROW = "quire has no integers of fewer than 8 bits and no floats of fewer than 16"
 _EXTEND = "quire's own extension points are quire.ir (primitives), quire.passes and quire.backends"
-_REFS = "arrays are immutable: use .at[], or a carry of scan and while_loop"
 
 #: Why a name of a JAX module is absent from the module of quire with the same name: (module, patterns, reason).
 #: `python -m quire.tools.name_table` holds it against JAX's own names.
@@ -66,7 +66,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "unflatten_ir_values_like_types",
         "values are arrays: each has one type of MLIR's (aval_to_ir_type, ir_constant)",
     ),
-    ("extend.random", "define_prng_impl rbg_prng_impl unsafe_rbg_prng_impl", "quire has one generator, threefry2x32"),
+    ("extend.random", "define_prng_impl", "quire has the generators threefry2x32, rbg and unsafe_rbg"),
     ("extend.core", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     (
         "extend.core.primitives",
@@ -85,15 +85,13 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("", "softmax_custom_jvp allow_f16_reductions jax2tf_*", "a switch between two ways of which quire has one"),
     ("", "fwd_and_bwd", "use vjp inside compile"),
     ("", "export", "programs cannot be stored with their signature yet"),
-    ("", "monitoring", "use quire.profiler, and config.log_compiles"),
-    ("", "api_util ds", "internals of JAX"),
+    ("", "ds", "an internal of JAX"),
     ("core", "eval_context max_dim min_dim", "shapes are numbers, and there is no context but compile_time_eval"),
     ("debug", "DebugEffect OrderedDebugEffect", "effects are strings: quire.ir.primitives.calls"),
     ("ad_checkpoint", "Offloadable Recompute Saveable", "policies say yes or no: residuals are not offloaded"),
     ("custom_derivatives", "linear_call", "use custom_vjp, or custom_linear_solve for equations"),
     ("custom_derivatives", "remat_opt_p custom_vjp_primal_tree_values", "internals of JAX"),
     ("lax.linalg", "ormqr_p symmetric_product_p cholesky_update_p", "it is made of other primitives"),
-    ("tree_util", "default_registry", "register_pytree_node and its kin register with optree's namespace of quire"),
     ("random", "random_gamma_p", "gamma is made of other primitives"),
     ("lax", "after_all* create_token*", "effects are kept in order without tokens"),
     ("lax", "DotAlgorithm* AccuracyMode Tolerance", "IREE has one algorithm: give precision="),
@@ -101,7 +99,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
     ("lax", "scaled_dot", _NARROW),
     ("lax", "dce_sink*", "use debug.callback, which is never removed"),
-    ("lax", "index_take", "use quire.numpy.take or indexing"),
     (
         "lax",
         "eq_to_p le_to_p lt_to_p stack_p unstack_p stage_p linear_solve_p approx_top_k_p device_put_p",
@@ -111,7 +108,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("profiler", "start_server stop_server register_subprocess", "there is no profiling server: use trace"),
     ("profiler", "*device_memory_profile", "use live_arrays, or memory_stats of a device"),
     ("stages", "ArgInfo CompilerOptions", "args_info holds ShapeDtypeStruct, and compiler flags belong to the target"),
-    ("", "Ref ref new_ref empty_ref free_ref freeze", _REFS),
 )
 
 
@@ -123,8 +119,15 @@ def reason_for(module: str, name: str) -> str | None:
     return None
 
 
-def module_getattr(module: str, names: Mapping[str, Any], lazy: Collection[str] = ()) -> Callable[[str], Any]:
+def module_getattr(
+    module: str,
+    names: Mapping[str, Any],
+    lazy: Collection[str] = (),
+    lazy_names: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[str], Any]:
     """A module's `__getattr__`: imports the submodules in `lazy` when first used, so that `import quire` stays quick.
+
+    `lazy_names` are objects of submodules, by their names, which are imported when first used too.
 
     For any other name AttributeError, with the reason why quire does not have that name of JAX, or the nearest name.
     """
@@ -132,10 +135,12 @@ def module_getattr(module: str, names: Mapping[str, Any], lazy: Collection[str] 
     def absent(name: str) -> Any:
         if name in lazy:
             return importlib.import_module(f"{module}.{name}")
+        if name in lazy_names:
+            return getattr(importlib.import_module(f"{module}.{lazy_names[name]}"), name)
         reason = reason_for(module.removeprefix("quire").removeprefix("."), name)
         if reason is not None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}: {reason}")
-        public = [*(n for n in names if not n.startswith("_")), *lazy]
+        public = [*(n for n in names if not n.startswith("_")), *lazy, *lazy_names]
         near = [] if name.startswith("__") else difflib.get_close_matches(name, public, n=1)
         hint = f"; did you mean {module}.{near[0]}?" if near else ""
         raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")

@@ -8,11 +8,12 @@ import gc
 import platform
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from quire.ir import source
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
+from quire.ir.references import AbstractRef
 from quire.ir.tracing import compile_time
 from quire.passes.cache import clear_transforms
 from quire.runtime.array import Array, device_of
@@ -20,6 +21,8 @@ from quire.runtime.devices import devices, local_devices
 from quire.runtime.processes.current import process
 
 from .arrays.explicit import type_of
+from .arrays.key_array import KEY_DTYPE, is_keys
+from .arrays.key_references import KeyRef
 from .arrays.placement import as_device
 from .compiling.compiled_function import clear_compiled_functions
 from .eager.evaluation import programs
@@ -160,13 +163,15 @@ def typeof(x: Any) -> ShapedArray:
         >>> quire.typeof(qnp.ones((2, 3))).shape
         (2, 3)
     """
-    return type_of(x)
+    if type(x) is KeyRef:
+        return cast("Any", AbstractRef(ShapedArray(x.shape, cast("Any", KEY_DTYPE))))
+    return ShapedArray(x.shape, cast("Any", KEY_DTYPE)) if is_keys(x) else type_of(x)
 
 
 def ensure_compile_time_eval() -> contextlib.AbstractContextManager[None]:
     """For a block, compute at once, while a function is traced, instead of recording (`jax.ensure_compile_time_eval`).
 
-    Every value in the block must be known: UnexpectedTracerError for a traced one.
+    What is known is computed; an operation on a traced value is recorded by that value's trace.
 
     Example:
         >>> import quire, quire.numpy as qnp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,20 @@ from .transforms.differentiation import jvp, vjp
 # The step and the relative tolerance of a central difference, by the precision of the arguments.
 _STEP = {2: 5e-2, 4: 5e-3, 8: 1e-5}
 _TOLERANCE = {2: 1e-1, 4: 1e-2, 8: 1e-6}
+
+
+Tolerance = float | Mapping[Any, float] | None
+"""A tolerance: one number, or one for each dtype of the arguments."""
+
+
+def _tolerance(given: Tolerance, leaves: Sequence[Any], default: float) -> float:
+    """The tolerance for arguments: of several dtypes the largest that is given for one of them."""
+    if given is None:
+        return default
+    if not isinstance(given, Mapping):
+        return given
+    by_dtype = {np.dtype(d): tolerance for d, tolerance in given.items()}
+    return max((by_dtype[d] for x in leaves if (d := aval_of(x).dtype) in by_dtype), default=default)
 
 
 def _width(leaves: Sequence[Any]) -> int:
@@ -77,7 +91,7 @@ def _inner(xs: Sequence[Any], ys: Sequence[Any]) -> float:
 def _close(got: Any, want: Any, atol: float, rtol: float, what: str) -> None:
     got, want = np.asarray(got), np.asarray(want)
     scale = float(np.max(np.abs(want), initial=0.0))
-    if not np.allclose(_wide(got), want, rtol=rtol, atol=atol + rtol * scale):
+    if not np.allclose(_wide(got), want, rtol=rtol, atol=atol + rtol * scale, equal_nan=True):
         raise AssertionError(
             f"{what}: the derivative differs from finite differences by {np.max(np.abs(_wide(got) - want)):.3g} "
             f"(atol {atol}, rtol {rtol}):\n  derivative {got}\n  differences {want}"
@@ -85,8 +99,8 @@ def _close(got: Any, want: Any, atol: float, rtol: float, what: str) -> None:
 
 
 def check_jvp(
-    f: Callable[..., Any], f_jvp: Callable[..., Any], args: Sequence[Any], atol: float | None = None,
-    rtol: float | None = None, eps: float | None = None, err_msg: str = "",
+    f: Callable[..., Any], f_jvp: Callable[..., Any], args: Sequence[Any], atol: Tolerance = None,
+    rtol: Tolerance = None, eps: float | None = None, err_msg: str = "",
 ) -> None:  # fmt: skip
     """Check ``f_jvp(primals, tangents) -> (out, out_tangents)`` against finite differences of f in a random direction.
 
@@ -104,14 +118,14 @@ def check_jvp(
     for i, (got, want) in enumerate(zip(tree_util.tree_leaves(out_ts), expected, strict=True)):
         if np.asarray(got).dtype != dtypes.float0:
             _close(
-                got, want, tolerance if atol is None else atol, tolerance if rtol is None else rtol,
+                got, want, _tolerance(atol, leaves, tolerance), _tolerance(rtol, leaves, tolerance),
                 f"{err_msg} jvp, output {i}",
             )  # fmt: skip
 
 
 def check_vjp(
-    f: Callable[..., Any], f_vjp: Callable[..., Any], args: Sequence[Any], atol: float | None = None,
-    rtol: float | None = None, eps: float | None = None, err_msg: str = "",
+    f: Callable[..., Any], f_vjp: Callable[..., Any], args: Sequence[Any], atol: Tolerance = None,
+    rtol: Tolerance = None, eps: float | None = None, err_msg: str = "",
 ) -> None:  # fmt: skip
     """Check ``f_vjp(*args) -> (out, pullback)`` against finite differences: both give the same inner product.
 
@@ -130,8 +144,8 @@ def check_vjp(
     tolerance = _TOLERANCE[width]
     size = sum(float(np.sum(np.abs(_wide(c) * e))) for c, e in zip(cts, expected) if c.dtype != dtypes.float0)
     _close(
-        _inner(found, ts), want, (tolerance if atol is None else atol) * (1 + size),
-        tolerance if rtol is None else rtol, err_msg + " vjp",
+        _inner(found, ts), want, _tolerance(atol, leaves, tolerance) * (1 + size),
+        _tolerance(rtol, leaves, tolerance), err_msg + " vjp",
     )  # fmt: skip
 
 
@@ -140,8 +154,8 @@ def check_grads(
     args: Sequence[Any],
     order: int,
     modes: Sequence[str] = ("fwd", "rev"),
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
 ) -> None:
     """Check the derivatives of `f` at `args` up to an order against central finite differences.
@@ -151,7 +165,7 @@ def check_grads(
         args: its arguments; inexact ones are differentiated. Twice differentiable there for order 2, and so on.
         order: up to which derivative.
         modes: "fwd" and "rev"; all sequences of them are checked.
-        atol, rtol: tolerances; by default those of the arguments' precision.
+        atol, rtol: tolerances, or one for each dtype of the arguments; by default those of the arguments' precision.
         eps: the step of the differences.
 
     Raises:

@@ -6,9 +6,11 @@ namedtuples, OrderedDicts and defaultdicts are nodes, other classes are nodes on
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import operator
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -35,12 +37,56 @@ def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], Any]:
     >>> quire.tree_util.tree_flatten({"b": 1, "a": (2, None)})[0]
     [2, 1]
     """
-    return optree.tree_flatten(tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE)
+    leaves, treedef = optree.tree_flatten(tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE)
+    return leaves, _sorted_dicts(treedef)
 
 
 def flatten_arrays(tree: Any, is_leaf: Any = None) -> tuple[list[Any], Any]:
     """The arrays and numbers of which a function's arguments or results are made, and how: for the transformations."""
-    return optree.tree_flatten(tree, is_leaf, none_is_leaf=False, namespace=BOUNDARY)
+    leaves, treedef = optree.tree_flatten(tree, is_leaf, none_is_leaf=False, namespace=BOUNDARY)
+    return leaves, _sorted_dicts(treedef)
+
+
+# What is known of structures: None where a tree has no dictionaries, so that there is nothing to sort; the structure to
+# use instead where it is made of Python's own containers; _EACH where it holds classes of users besides, whose metadata
+# may be equal and yet not the same (1 and True): each such structure is sorted by itself.
+_ORDERED: dict[Any, Any] = {}
+_EACH: Any = object()
+_CONTAINERS = (tuple, list, dict, type(None), collections.defaultdict, collections.OrderedDict, collections.deque)
+
+
+def _sorted_dicts(treedef: Any) -> Any:
+    """The structure with the keys of its dictionaries sorted, as JAX gives them back; optree keeps each one's own order."""
+    try:
+        found = _ORDERED.get(treedef, _ORDERED)
+    except TypeError:  # metadata that cannot be hashed
+        return optree.treespec_transform(treedef, _sorted_node)
+    if found is _ORDERED:
+        kinds: set[Any] = set()
+        optree.treespec_transform(treedef, lambda node: kinds.add(node.type) or node)
+        if not kinds & {dict, collections.defaultdict}:
+            found = None
+        elif all(k in _CONTAINERS or hasattr(k, "_fields") for k in kinds):
+            found = optree.treespec_transform(treedef, _sorted_node)
+        else:
+            found = _EACH
+        if len(_ORDERED) > 4096:
+            _ORDERED.clear()
+        _ORDERED[treedef] = found
+    if found is None:
+        return treedef
+    return optree.treespec_transform(treedef, _sorted_node) if found is _EACH else found
+
+
+def _sorted_node(node: Any) -> Any:
+    """One node of a structure, its keys in the order in which its children are flattened."""
+    if node.type is not dict and node.type is not collections.defaultdict:
+        return node
+    made = dict.fromkeys(node.entries(), optree.treespec_leaf(none_is_leaf=False))
+    if node.type is dict:
+        return optree.treespec_dict(made, none_is_leaf=False, namespace=node.namespace)
+    factory = node.unflatten(node.entries()).default_factory
+    return optree.treespec_defaultdict(factory, made, none_is_leaf=False, namespace=node.namespace)
 
 
 def tree_unflatten(treedef: Any, leaves: Any) -> Any:
@@ -68,7 +114,7 @@ def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> Any:
     >>> quire.tree_util.tree_structure((1, [2, 3])).num_leaves
     3
     """
-    return optree.tree_structure(tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE)
+    return _sorted_dicts(optree.tree_structure(tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE))
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
@@ -110,7 +156,44 @@ def flatten_one_level(tree: Any) -> tuple[Sequence[Any], Any] | None:
     if is_tree_leaf(tree):
         return None
     children, metadata, *_ = optree.tree_flatten_one_level(tree, none_is_leaf=False, namespace=NAMESPACE)
-    return children, metadata
+    return children, tuple(metadata) if type(tree) is dict else metadata
+
+
+class Registry:
+    """The classes that are nodes of pytrees: the one registry that there is (`jax.tree_util.default_registry`)."""
+
+    def flatten(self, tree: Any, leaf_predicate: Any = None) -> tuple[list[Any], Any]:
+        """`tree_flatten`."""
+        return tree_flatten(tree, leaf_predicate)
+
+    def flatten_one_level(self, tree: Any) -> tuple[Sequence[Any], Any] | None:
+        """The children of a node and its metadata; None for a leaf."""
+        return flatten_one_level(tree)
+
+    def flatten_one_level_with_keys(self, tree: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
+        """The children of a node with their keys, and its metadata; None for a leaf."""
+        return flatten_one_level_with_keys(tree)
+
+    def flatten_with_path(self, tree: Any, leaf_predicate: Any = None) -> tuple[list[tuple[Any, Any]], Any]:
+        """`tree_flatten_with_path`."""
+        return tree_flatten_with_path(tree, leaf_predicate)
+
+    def is_node(self, tree: Any) -> bool:
+        """Whether a value is a container."""
+        return is_tree_node(tree)
+
+    def register_node(
+        self, nodetype: type, to_iterable: Any, from_iterable: Any, to_iterable_with_keys: Any = None
+    ) -> None:
+        """`register_pytree_node`."""
+        register_pytree_node(nodetype, to_iterable, from_iterable, to_iterable_with_keys)
+
+    def register_dataclass_node(self, nodetype: type, data_fields: Sequence[str], meta_fields: Sequence[str]) -> None:
+        """`register_dataclass`."""
+        register_dataclass(nodetype, data_fields, meta_fields)
+
+
+default_registry = Registry()
 
 
 # -- mapping --------------------------------------------------------------------------------------------------------------
@@ -130,7 +213,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
     >>> quire.tree_util.tree_map(lambda x, y: x + y, {"a": 1}, {"a": 10})
     {'a': 11}
     """
-    leaves, treedef = optree.tree_flatten(tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE)
+    leaves, treedef = tree_flatten(tree, is_leaf)
     if not rest:
         return treedef.unflatten(map(f, leaves))
     columns = [leaves, *[_flatten_up_to(treedef, tree, r, i) for i, r in enumerate(rest)]]
@@ -463,8 +546,11 @@ def register_pytree_node(
         return unflatten_func(metadata, tuple(children))
 
     try:
-        optree.register_pytree_node(nodetype, flatten, unflatten, namespace=NAMESPACE)
-        optree.register_pytree_node(nodetype, flatten, unflatten, namespace=BOUNDARY)
+        with warnings.catch_warnings():
+            # A class of namedtuples is a node without being registered, and may be another kind of node all the same.
+            warnings.filterwarnings("ignore", r"PyTree type .* is a subclass of", UserWarning)
+            optree.register_pytree_node(nodetype, flatten, unflatten, namespace=NAMESPACE)
+            optree.register_pytree_node(nodetype, flatten, unflatten, namespace=BOUNDARY)
     except ValueError as error:
         raise ValueError(f"Duplicate custom PyTreeDef type registration for {nodetype}: {error}") from None
 

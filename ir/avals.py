@@ -11,9 +11,11 @@ import numpy as np
 from . import dtypes
 from .config import config
 from .dtypes import DType
+from .sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 AxisNames = frozenset[Any]
 NO_AXES: AxisNames = frozenset()
+_NO_MESH = AbstractMesh((), ())
 
 
 class AbstractValue:
@@ -56,7 +58,7 @@ class ShapedArray(AbstractValue):
             self = None
         if self is None:
             shape = tuple(int(n) for n in shape)
-            dtype = np.dtype(dtype)
+            dtype = np.dtype(dtype) if isinstance(dtype, type | str) else dtype
             self = object.__new__(cls)
             self.shape = shape
             self.dtype = dtype
@@ -82,7 +84,7 @@ class ShapedArray(AbstractValue):
     def short(self) -> str:
         """The printed form: ``f32[8,3]``; ``f32[8,3]{V:x,y}`` if it varies along x and y. The printer marks weak types."""
         varies = f"{{V:{','.join(sorted(map(str, self.vma)))}}}" if self.vma else ""
-        return f"{dtypes.SHORT[self.dtype]}[{','.join(map(str, self.shape))}]{varies}"
+        return f"{dtypes.SHORT.get(self.dtype, self.dtype)}[{','.join(map(str, self.shape))}]{varies}"
 
     def update(
         self,
@@ -99,9 +101,27 @@ class ShapedArray(AbstractValue):
             self.vma if vma is None else vma,
         )
 
+    @property
+    def sharding(self) -> NamedSharding:
+        """The sharding of a type outside of any mesh: its mesh is empty."""
+        return NamedSharding(_NO_MESH, PartitionSpec(*(None,) * self.ndim))
+
     def strong(self) -> ShapedArray:
         """This aval without the weak type."""
         return ShapedArray(self.shape, self.dtype, False, self.vma) if self.weak_type else self
+
+    @property
+    def aval(self) -> ShapedArray:
+        """Itself: a type stands for a value wherever types alone are asked for (`eval_shape`)."""
+        return self
+
+    def strip_weak_type(self) -> ShapedArray:
+        """`strong`, by JAX's name."""
+        return self.strong()
+
+    def at_least_vspace(self) -> ShapedArray:
+        """`tangent`, by an older name of JAX's that libraries still use."""
+        return self.tangent()
 
     def to_tangent_aval(self) -> ShapedArray:
         """`tangent`, by JAX's name."""
@@ -114,7 +134,7 @@ class ShapedArray(AbstractValue):
     def tangent(self) -> ShapedArray:
         """The aval of tangents: itself for inexact dtypes, float0 of the same shape for the others."""
         if dtypes.is_inexact(self.dtype):
-            return self.strong()
+            return self
         return ShapedArray(self.shape, dtypes.float0, False, self.vma)
 
 

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from . import environment
+from . import environment, options_of_jax
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class Options:
     debug_key_reuse: bool = field(default=False, metadata={"traced": True})
     # Values of `make_user_context` that differ from their defaults.
     user_context: tuple[Any, ...] = field(default=(), metadata={"traced": True})
+    # The default platform ("cpu", "cuda", "vulkan"); None: QUIRE_PLATFORM, or what is found.
+    platform: str | None = None
     # How many devices the CPU is to be; None: QUIRE_NUM_CPU_DEVICES, or 1.
     num_cpu_devices: int | None = None
     # "threads": programs over several devices run as ranks that are threads; "threads:2": as two ranks.
@@ -88,7 +90,7 @@ _override: ContextVar[Options | None] = ContextVar("quire_options", default=None
 _CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
-    "default_prng_impl": ("threefry2x32",),
+    "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
     "default_matmul_precision": (
         None,
         "default",
@@ -109,7 +111,7 @@ current_override = _override.get
 
 def _option_name(name: str) -> str:
     """Accept JAX's names: `jax_enable_x64` is `enable_x64`."""
-    short = name.removeprefix("jax_")
+    short = options_of_jax.OTHER_NAMES.get(name) or name.removeprefix("jax_")
     if short not in _NAMES:
         import difflib
 
@@ -144,7 +146,26 @@ class Config:
         return self._base if override is None else override
 
     def __getattr__(self, name: str) -> Any:
+        if options_of_jax.is_option_of_jax(name):
+            return options_of_jax.value(name)
         return getattr(self.options, _option_name(name))
+
+    def read(self, name: str) -> Any:
+        """An option's value, by name; those that a block may change too (`jax.config.read` refuses these)."""
+        return getattr(self, name)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All options by name, under JAX's names where JAX has them."""
+        own = {f"jax_{n}": getattr(self.options, n) for n in sorted(_NAMES)}
+        names = (*options_of_jax.WITHOUT_EFFECT, *options_of_jax.FIXED)
+        return {**own, **{n: options_of_jax.value(n) for n in names}}
+
+    def config_with_absl(self) -> None:
+        """Nothing: options are not flags of absl. Programs written for JAX call it."""
+
+    def parse_flags_with_absl(self) -> None:
+        """Nothing: options are not flags of absl. Programs written for JAX call it."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"quire.config: write config.update({name!r}, {value!r})")
@@ -152,6 +173,9 @@ class Config:
     def _changed(self, options: Options, changes: Mapping[str, Any]) -> Options:
         clean: dict[str, Any] = {}
         for name, value in changes.items():
+            if options_of_jax.is_option_of_jax(name):  # it changes nothing, here neither
+                options_of_jax.check_value(name, value)
+                continue
             short = _option_name(name)
             allowed = _CHOICES.get(short)
             if allowed is not None and value not in allowed:
@@ -163,7 +187,17 @@ class Config:
         return changed
 
     def update(self, name: str, value: Any) -> None:
-        """Set an option for the whole process (and for the block, inside an override)."""
+        """Set an option for the whole process (and for the block, inside an override).
+
+        Options of JAX that quire does not have are taken where they change nothing of what is computed.
+
+        Raises:
+            AttributeError: there is no such option.
+            ValueError: the option does not have this value.
+        """
+        if options_of_jax.is_option_of_jax(name):
+            options_of_jax.set_value(name, value)
+            return
         object.__setattr__(self, "_base", self._changed(self._base, {name: value}))
         override = _override.get()
         if override is not None:

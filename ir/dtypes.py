@@ -114,9 +114,10 @@ def as_dtype(d: Any) -> DType:
 
     NumPy's codes come before the short names: "i8" has 8 bytes.
     """
-    if d in _PYTHON_TYPES:
-        return _PYTHON_TYPES[d]
-    if isinstance(d, str) and d in FROM_SHORT and d not in _CODES:
+    if isinstance(d, type):
+        if d in _PYTHON_TYPES:
+            return _PYTHON_TYPES[d]
+    elif isinstance(d, str) and d in FROM_SHORT and d not in _CODES:
         return FROM_SHORT[d]
     given: Any = d if isinstance(d, type) else getattr(d, "dtype", d)
     found: DType = np.dtype(given)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 import numpy as np
 
 from .avals import AbstractValue, ShapedArray
+from .references import Ref
 from .source import Source
 
 if TYPE_CHECKING:
@@ -430,6 +431,8 @@ class ClosedJaxpr(_Frozen):
 def _same_value(a: Any, b: Any) -> bool:
     if a is b:
         return True
+    if isinstance(a, Ref) or isinstance(b, Ref):
+        return False
     a, b = np.asarray(a), np.asarray(b)
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 

@@ -14,7 +14,7 @@ import difflib
 import enum
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,7 +24,9 @@ from .avals import AbstractValue, ShapedArray, token
 from .errors import ParseError
 from .jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from .primitive import PRIMITIVES, Primitive
+from .primitives.refs import Indexer, Slice
 from .printer import DTYPE_NAMES, RESERVED
+from .references import AbstractRef
 from .sharding import UNCONSTRAINED, AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from .source import Source
 
@@ -73,6 +75,7 @@ _LEXER = re.compile(
       (?P<space>\s+)
     | (?P<comment>(?:\#|//)[^\n]*)
     | (?P<number>[-+]?(?:0x[0-9a-fA-F]+|(?:inf|nan)(?=j?\b)|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?:j(?!\w))?)
+    | (?P<write><-(?=\s)|\+=)
     | (?P<opaque><(?!lambda>)[^>\n]*(?:>[^>\s\]\[(){},=]*)*>)
     | (?P<word><lambda>|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)*)
     | (?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
@@ -82,6 +85,7 @@ _LEXER = re.compile(
 )
 _SOURCE = re.compile(r"#\s*(?P<file>.+):(?P<line>\d+) \((?P<function>[^\[\]]*)\)(?: \[(?P<scope>.*)\])?\s*$")
 _WORDS: Mapping[str, Any] = {"None": None, "True": True, "False": False, "UNCONSTRAINED": UNCONSTRAINED}
+_NUMBER = ShapedArray((), dtypes.int32, True)
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -249,6 +253,8 @@ class _Parser:
 
     def aval(self) -> AbstractValue:
         t = self.take()
+        if t.text == "Ref":
+            return self.reference()
         if t.text == "token":
             self.expect("[", "after token")
             self.expect("]", "after token[")
@@ -273,6 +279,17 @@ class _Parser:
                     self.expect(",", "or '}' after a mesh axis")
         return ShapedArray(tuple(shape), dtype, self.accept("*"), frozenset(vma))
 
+    def reference(self) -> AbstractRef:
+        """``Ref{f32[3]}``, from the brace on."""
+        self.expect("{", "after Ref")
+        start = self.next
+        inner = self.aval()
+        if not isinstance(inner, ShapedArray):
+            self.fail("a reference is one to an array", start)
+        kind = self.take().text if self.accept(",") else None
+        self.expect("}", "after the type that a reference is to")
+        return AbstractRef(inner, kind)
+
     def integer(self, what: str) -> int:
         t = self.take()
         if t.kind != "number" or not re.fullmatch(r"-?\d+", t.text):
@@ -288,9 +305,15 @@ class _Parser:
         start = self.next
         if self.accept("("):
             self.expect(")", "after '(': an equation without results begins with () =")
+        elif self.next.kind == "word" and self.peek().text == "[" and self.next.text in scope:
+            return self.written(scope, [])
         elif self.next.kind != "word" or self.peek().text != ":":
             self.fail(f"expected an equation name:type = primitive ..., or 'in', found {self.next}")
         while not self.accept("="):
+            if len(outputs) == 1 and self.next.text in ("<-", ","):
+                eqn = self.written(scope, outputs)
+                scope.update(new)
+                return eqn
             if self.next.kind != "word":
                 self.fail(f"expected another result name:type, or '=', found {self.next}")
             name = self.next
@@ -325,6 +348,101 @@ class _Parser:
         scope.update(new)
         return Eqn(inputs, outputs, p, params, effects, source)
 
+    # -- equations that read and write references, from the mark after their result on
+
+    def written(self, scope: dict[str, Var], outputs: list[Var]) -> Eqn:
+        """``a:f32[] <- r[i]``, ``r[i] <- b``, ``a:f32[], r[i] <- r[i], b`` or ``r[i] += b``."""
+        if outputs and self.accept_mark("<-"):
+            ref, indexers, operands = self.place(scope)
+            return self.at_index("get", [ref, *operands], outputs, indexers)
+        exchanged = bool(outputs) and self.accept(",")
+        start = self.next
+        ref, indexers, operands = self.place(scope)
+        if not exchanged and self.accept_mark("+="):
+            return self.at_index("addupdate", [ref, self.atom(scope), *operands], [], indexers)
+        if not self.accept_mark("<-"):
+            self.fail(f"expected '<-' or '+=' after the place that is written, found {self.next}")
+        if exchanged:
+            if self.place(scope) != (ref, indexers, operands):
+                self.fail("the place that is read must be the one that is written", start)
+            self.expect(",", "and the new value after the place that is read")
+        value = self.atom(scope)
+        if not exchanged:
+            (aval,) = self.inferred("swap", [ref, value, *operands], indexers, start)
+            outputs = [Var(aval)]
+        return self.at_index("swap", [ref, value, *operands], outputs, indexers)
+
+    def accept_mark(self, text: str) -> bool:
+        if self.next.kind == "write" and self.next.text == text:
+            self.position += 1
+            return True
+        return False
+
+    def at_index(self, name: str, inputs: list[Atom], outputs: list[Var], indexers: Any) -> Eqn:
+        p, params = PRIMITIVES[name], {"indexers": indexers}
+        return Eqn(inputs, outputs, p, params, p.effects(params), self.source())
+
+    def inferred(self, name: str, inputs: list[Atom], indexers: Any, start: _Token) -> Sequence[Any]:
+        try:
+            return PRIMITIVES[name].infer([a.aval for a in inputs], {"indexers": indexers})
+        except (TypeError, ValueError) as error:
+            self.fail(str(error), start)
+
+    def place(self, scope: Mapping[str, Var]) -> tuple[Atom, Any, list[Atom]]:
+        """A reference with an index: the variable, the indexers and their operands."""
+        start = self.next
+        ref = self.atom(scope)
+        if not isinstance(ref.aval, AbstractRef):
+            self.fail(f"expected a reference, {start.text} is {ref.aval.short()}", start)
+        shape = ref.aval.shape
+        indexers: list[Any] = []
+        operands: list[Atom] = []
+        if self.at("[") and self.peek().text == "...":
+            self.position += 2
+            self.expect("]", "after [...")
+            return ref, (), []
+        while self.accept("["):
+            entries: list[Any] = []
+            own: list[Atom] = []
+            while not self.accept("]"):
+                if len(entries) == len(shape):
+                    self.fail(f"the index has more entries than there are dimensions, {len(shape)}", start)
+                entry = self.entry(scope, shape[len(entries)])
+                entries.append(entry if isinstance(entry, Slice) else None)
+                own += [] if isinstance(entry, Slice) else [entry]
+                if not self.at("]"):
+                    self.expect(",", "or ']' in an index")
+            if len(entries) < len(shape):
+                self.fail(f"the index has {len(entries)} entries for {len(shape)} dimensions", start)
+            indexers.append(Indexer(tuple(entries)))
+            operands += own
+            try:
+                shape = indexers[-1].shape([a.aval for a in own])
+            except ValueError as error:
+                self.fail(str(error), start)
+        if not indexers:
+            self.fail(f"expected '[' and an index after the reference, found {self.next}")
+        return ref, tuple(indexers), operands
+
+    def entry(self, scope: Mapping[str, Var], n: int) -> Any:
+        """One entry of an index: a slice, a number, or an operand with its type."""
+        if self.next.kind != "number" and not self.at(":"):
+            return self.atom(scope)
+        after = self.peek()
+        if self.next.kind == "number":
+            typed = after.text == ":" and self.peek(2).kind == "word"
+            if typed:
+                return self.atom(scope)
+            if after.text != ":":
+                return Literal(self.integer("a position"), _NUMBER)
+        parts: list[int | None] = []
+        while True:
+            parts.append(self.integer("a bound of a slice") if self.next.kind == "number" else None)
+            if not self.accept(":"):
+                break
+        start, stop, stride = [*parts, None, None][:3]
+        return Slice.written(start, stop, stride, n)
+
     def source(self) -> Source | None:
         comment = self.comments.get(self.position)
         match = _SOURCE.match(comment) if comment else None
@@ -345,7 +463,7 @@ class _Parser:
             return True
         if t.text == "(":  # a complex literal, or () = of an equation without results
             return self.peek().kind == "number"
-        return t.kind == "word" and t.text != "in" and self.peek().text != ":"
+        return t.kind == "word" and t.text != "in" and self.peek().text not in (":", "[")  # the next equation
 
     def atom(self, scope: Mapping[str, Var]) -> Atom:
         t = self.next
@@ -509,7 +627,14 @@ class _Parser:
         after = self.next.text if self.next.start == t.end else ""  # directly behind the word
         if after == "." and self.peek().kind == "word":
             return self.enum_value(p, t)
-        if word == "token" and after == "[" or word in dtypes.FROM_SHORT and after == "[":
+        if (
+            word == "Ref"
+            and after == "{"
+            or word == "token"
+            and after == "["
+            or word in dtypes.FROM_SHORT
+            and after == "["
+        ):
             self.position -= 1
             return self.aval()
         if word == "array" and after == "(":

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from .avals import NO_AXES, ShapedArray
 from .jaxpr import NO_EFFECTS, Effects, has_nested
+from .references import AbstractRef, refuse_refs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -160,6 +161,11 @@ class Primitive:
         return found
 
     def _infer(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
+        # custom_lin hands the residuals of a user's rule on to it.
+        if any(type(a) is AbstractRef for a in avals) and not (
+            self.family == "refs" or self.name == "custom_lin" or has_nested(params)
+        ):
+            refuse_refs(self.name, avals)
         if ShapedArray.any_varies and self.joins_varying(params):
             # What is computed of values varies along all axes along which one of them does.
             vma = NO_AXES.union(*(a.vma for a in avals))

@@ -21,6 +21,7 @@ from . import dtypes
 from .avals import AbstractValue, ShapedArray
 from .jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var, nested_jaxprs
 from .primitive import Primitive
+from .references import Ref
 from .sharding import UNCONSTRAINED, AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 # Words that no variable is called and that a string parameter is quoted for.
@@ -45,6 +46,10 @@ class PrintOptions:
 
 
 COMPLETE = PrintOptions()
+
+# The primitives that are written with an index of a reference.
+_AT_INDEX = frozenset(("get", "swap", "addupdate"))
+_NUMBER = ShapedArray((), dtypes.int32, True)
 
 
 class Names:
@@ -253,7 +258,7 @@ class _Printer:
         binders: list[str] = []
         for i, v in enumerate(j.constvars):
             text = f"{names[v]}:{aval_to_str(v.aval)}"
-            if consts is not None:
+            if consts is not None and not isinstance(consts[i], Ref):  # what a reference holds is no part of a program
                 text += "=" + array_to_str(np.asarray(consts[i]), self.options.max_const)
             binders.append(text)
         binders.append(";")
@@ -280,6 +285,8 @@ class _Printer:
         blocks = [self.param(name, eqn.params[name], width - 2) for name in sorted(eqn.params)]
         comment = f"  # {eqn.source}" if self.options.source and eqn.source is not None else ""
         name = eqn.primitive.name
+        if name in _AT_INDEX:
+            return [self.at_index(eqn, outs[0], used) + comment]
         if all(len(b) == 1 for b in blocks):
             params = f"[{' '.join(b[0] for b in blocks)}]" if blocks else ""
             line = " ".join([*outs, "=", name + params, *inputs])
@@ -293,6 +300,38 @@ class _Printer:
             lines += _fill("]", inputs, width, indent=4)
         lines[-1] += comment
         return lines
+
+    def at_index(self, eqn: Eqn, out: str, used: set[Var]) -> str:
+        """What reads or writes a reference: ``a:f32[] <- r[i]``, ``r[i] <- b``, ``a:f32[], r[i] <- r[i], b``, ``r[i] += b``."""
+        ref, *operands = eqn.inputs
+        value = None if eqn.primitive.name == "get" else self.atom(operands.pop(0))
+        place = self.names_of(ref) + self.index(eqn.params["indexers"], ref.aval.shape, operands)
+        if eqn.primitive.name == "get":
+            return f"{out} <- {place}"
+        if eqn.primitive.name == "addupdate":
+            return f"{place} += {value}"
+        return f"{out}, {place} <- {place}, {value}" if eqn.outputs[0] in used else f"{place} <- {value}"
+
+    def names_of(self, a: Atom) -> str:
+        assert isinstance(a, Var), "a reference is a variable"
+        return self.names[a]
+
+    def index(self, indexers: Sequence[Any], shape: tuple[int, ...], operands: Sequence[Atom]) -> str:
+        """``[1:, i]``, one bracket for each indexer; ``[...]`` for the whole."""
+        given = list(operands)
+        text: list[str] = []
+        for indexer in indexers:
+            entries: list[str] = []
+            own = [a.aval for a in given[: indexer.count]]
+            for e, n in zip(indexer.entries, shape, strict=True):
+                entries.append(self.position(given.pop(0)) if e is None else e.text(n))
+            text.append(f"[{','.join(entries)}]")
+            shape = indexer.shape(own)
+        return "".join(text) or "[...]"
+
+    def position(self, a: Atom) -> str:
+        """An operand of an index; the type of a Python number goes without saying."""
+        return scalar_to_str(a.value) if isinstance(a, Literal) and a.aval is _NUMBER else self.atom(a)
 
     def atom(self, a: Atom) -> str:
         if isinstance(a, Literal):

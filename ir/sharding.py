@@ -514,6 +514,11 @@ class SingleDeviceSharding(Sharding):
         return other.device_set == self.device_set
 
 
+def says_nothing(sharding: Any) -> bool:
+    """Whether a sharding leaves all as it is: None, or that of a type outside of any mesh (`typeof(x).sharding`)."""
+    return sharding is None or isinstance(sharding, NamedSharding) and sharding.mesh.empty
+
+
 class NamedSharding(Sharding):
     """A mesh, and a spec that says which of its axes divide each dimension of an array.
 

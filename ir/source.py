@@ -72,10 +72,22 @@ def only_scope(scope: str) -> Generator[None]:
         _scope.reset(token)
 
 
-def register_internal(folder: str) -> None:
-    """Declare a folder whose frames are never the user's."""
-    _internal_prefixes.append(os.path.join(os.path.abspath(folder), ""))
+def register_internal(path: str) -> None:
+    """Declare a folder, or one file, whose frames are never the user's."""
+    whole = os.path.abspath(path)
+    _internal_prefixes.append(whole if whole.endswith(".py") else os.path.join(whole, ""))
     _is_internal.clear()
+
+
+def unregister_internal(path: str) -> None:
+    """Take a declaration back; ValueError for a path that was not declared."""
+    _internal_prefixes.remove(path)
+    _is_internal.clear()
+
+
+def internal_paths() -> list[str]:
+    """What is declared; the paths of folders end in a separator."""
+    return list(_internal_prefixes)
 
 
 register_internal(os.path.dirname(__file__))

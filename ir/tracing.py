@@ -19,6 +19,7 @@ from .avals import NO_AXES, HasAval, ShapedArray, aval_of
 from .config import config
 from .jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Effects, Eqn, Jaxpr, Literal, Params, Var
 from .primitive import Primitive, find_primitive
+from .references import REF_EFFECTS, AbstractRef, ConcreteRef, Ref
 from .source import Source, current_source, is_internal, where
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -42,6 +43,8 @@ class Hooks:
         # the user's program has it so (else it was copied), and asked of concrete values that are captured.
         self.divide: Callable[[Trace, Eqn, bool], None] | None = None
         self.division_of: Callable[[Any], Any] | None = None
+        # A variable of a concrete trace that depends on references: its value, None where it is not known.
+        self.value_through_refs: Callable[[Trace, Var], Any] | None = None
 
     def eager(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
         """A primitive's results for concrete values.
@@ -58,6 +61,23 @@ hooks = Hooks()
 
 
 # -- tracers --------------------------------------------------------------------------------------------------------
+
+
+def _refuse_subclass(cls: Any, own: bool) -> None:
+    """Have a class of traces, or tracers, of another package raise CustomTraceError when one is made.
+
+    The class itself may be defined: libraries define some that most of their users never need.
+    """
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise errors.CustomTraceError(
+            f"class {cls.__name__} derives from quire's {cls.__bases__[0].__name__}: quire has one kind of trace, and classes "
+            "of others would never be asked. Trace the function with quire.make_jaxpr and walk the equations of its jaxpr "
+            "(quire.extend.core), or define a primitive with rules (quire.interpreters)"
+        )
+
+    if not own:
+        cls.__new__ = refuse
 
 
 class Tracer(HasAval):
@@ -77,6 +97,10 @@ class Tracer(HasAval):
         self.owner = trace
         self.variable = var
         self._value = value
+
+    @property
+    def _trace(self) -> Trace:  # JAX's name, which libraries read
+        return self.owner
 
     def __repr__(self) -> str:
         return f"Traced<{self.aval.short()}>"
@@ -126,6 +150,34 @@ class Tracer(HasAval):
         return value
 
 
+class RefTracer(Ref, Tracer, own=True):
+    """A reference in a program that is being traced."""
+
+    __slots__ = ("freed",)
+    freed: tuple[str, Source | None] | None
+
+    def __init__(self, trace: Trace, var: Var) -> None:
+        super().__init__(trace, var)
+        self.freed = None
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval.short()}>"
+
+    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return object.__hash__(self)
+
+
+# Operations on these are recorded, also by a concrete trace: what a place holds is known in order only.
+_RECORDED = (Tracer, ConcreteRef)
+# So are those of a mapped axis, and the making of references.
+_RECORDED_FAMILIES = frozenset(("collectives", "refs"))
+
+
+def tracer_of(trace: Trace, var: Var) -> Tracer:
+    """The tracer of a variable."""
+    return RefTracer(trace, var) if type(var.aval) is AbstractRef else Tracer(trace, var)
+
+
 _ADVICE: dict[type[errors.TracerError], tuple[str, str]] = {
     errors.TracerBoolConversionError: (
         "was used as a Python condition (if, while, and, or, not)",
@@ -160,16 +212,6 @@ def raise_concretization(t: Tracer, error: type[errors.TracerError], use: str = 
         f"  {t.owner.describe(t)}.\n"
         f"  Under {t.owner.name} values are not known while the function is traced: {advice}."
     )
-
-
-def _refuse_subclass(cls: type, own: bool) -> None:
-    """Raise CustomTraceError for a class of traces, or tracers, of another package."""
-    if not own:
-        raise errors.CustomTraceError(
-            f"class {cls.__name__} derives from quire's {cls.__bases__[0].__name__}: quire has one kind of trace, and classes "
-            "of others would never be asked. Trace the function with quire.make_jaxpr and walk the equations of its jaxpr "
-            "(quire.extend.core), or define a primitive with rules (quire.interpreters)"
-        )
 
 
 # -- traces ---------------------------------------------------------------------------------------------------------
@@ -217,13 +259,18 @@ class Trace:
         if self.parent is not None and self.parent.divisions is not None:
             self.divisions = {}
 
+    @property
+    def main(self) -> Trace:
+        """What is the same for all of a transformation's traces, in JAX: itself."""
+        return self
+
     def new_input(self, aval: ShapedArray, value: Any = None) -> Tracer:
         """A tracer for the next argument; `value` is its concrete value, where there is one."""
         var = Var(aval)
         self.invars.append(var)
         if value is not None and self.concrete:
             self._known[var] = value
-        return Tracer(self, var)
+        return tracer_of(self, var)
 
     def capture(self, value: Any) -> Var:
         """The variable of an outer tracer or of a concrete array: an additional input."""
@@ -312,7 +359,7 @@ class Trace:
         outputs = self.record(p, [self.atom(a) for a in args], params)
         if p.multiple_results:
             return [Tracer(self, v) for v in outputs]
-        return Tracer(self, outputs[0])
+        return Tracer(self, outputs[0]) if p.family != "refs" else tracer_of(self, outputs[0])
 
     def replace_since(self, start: int, eqns: Sequence[Eqn]) -> None:
         """Put other equations in the place of those recorded since the trace had `start` of them."""
@@ -345,6 +392,8 @@ class Trace:
             eqn = self._producer.get(v)
             if eqn is None or eqn.primitive.family == "collectives":  # a mapped or otherwise unknown input
                 return None
+            if eqn.effects and not eqn.effects.isdisjoint(REF_EFFECTS):  # what it reads depends on what was written
+                return self._value_through_refs(var)
             stack.append((v, True))
             stack.extend((a, False) for a in eqn.inputs if isinstance(a, Var))
         token = _current.set(None)
@@ -360,6 +409,18 @@ class Trace:
         finally:
             _current.reset(token)
         return self._known[var]
+
+    def _value_through_refs(self, var: Var) -> Any | None:
+        """`value_of` for a variable that depends on what references hold: the program so far is turned into values."""
+        assert hooks.value_through_refs is not None
+        token = _current.set(None)
+        try:
+            found = hooks.value_through_refs(self, var)
+        finally:
+            _current.reset(token)
+        if found is not None:
+            self._known[var] = found
+        return found
 
     def _resolve(self, var: Var) -> Any | None:
         """A known value; that of an outer trace's tracer is asked for now, not when it was captured."""
@@ -445,7 +506,7 @@ _compile_time: ContextVar[bool] = ContextVar("quire_compile_time", default=False
 
 
 class compile_time(no_trace):
-    """`no_trace` for a user's block: a tracer in it is reported as a value that is not known."""
+    """`no_trace` for a user's block: what is known is computed at once, operations on tracers go to the tracers' trace."""
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -461,12 +522,6 @@ def check_alive(t: Tracer) -> None:
     trace: Trace | None = _current.get()
     while trace is not None and trace is not t.owner:
         trace = trace.parent
-    if trace is None and _compile_time.get() and t.owner.alive:
-        raise errors.UnexpectedTracerError(
-            f"a traced value {t.aval.short()} was used inside ensure_compile_time_eval{where(current_source(2))}.\n"
-            f"  {t.owner.describe(t)}.\n"
-            "  Every value in the block must be known while the function is traced: move the operation out of it."
-        )
     if trace is None:
         raise errors.UnexpectedTracerError(
             f"a traced value {t.aval.short()} of {t.owner.name} was used after its trace ended, or in another "
@@ -482,11 +537,13 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
     """
     trace = _current.get()
     if trace is not None and (
-        trace.staging or any(isinstance(a, Tracer) for a in args) or p.family == "collectives"  # of a mapped axis
+        trace.staging or any(isinstance(a, _RECORDED) for a in args) or p.family in _RECORDED_FAMILIES
     ):
         return trace.bind(p, args, params)
     for a in args:
         if isinstance(a, Tracer):
+            if trace is None and _compile_time.get() and a.owner.alive:
+                return _bind_in_owner(p, args, params)
             check_alive(a)
     if trace is None:
         out = hooks.eager(p, args, params)
@@ -494,6 +551,25 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
         with no_trace():
             out = hooks.eager(p, args, params)
     return out if p.multiple_results else out[0]
+
+
+def _bind_in_owner(p: Primitive, args: Sequence[Any], params: Params) -> Any:
+    """Apply a primitive, in a block that computes at once, to values of which some are not known: they know their trace."""
+    owners = [a.owner for a in args if isinstance(a, Tracer)]
+    innermost = max(owners, key=_depth)  # the one which can capture the values of those around it
+    token = _current.set(innermost)
+    try:
+        return innermost.bind(p, args, params)
+    finally:
+        _current.reset(token)
+
+
+def _depth(trace: Trace) -> int:
+    depth = 0
+    parent = trace.parent
+    while parent is not None:
+        depth, parent = depth + 1, parent.parent
+    return depth
 
 
 def evaluate(p: Primitive, args: Sequence[Any], params: Params) -> Any:
@@ -576,7 +652,7 @@ def _check_leaks(trace: Trace) -> None:
     import gc
 
     gc.collect()
-    leaked = [o for o in gc.get_objects() if type(o) is Tracer and o.owner is trace]
+    leaked = [o for o in gc.get_objects() if type(o) in (Tracer, RefTracer) and o.owner is trace]
     if leaked:
         lines = "\n".join(
             f"  {leaked[i]!r}: {trace.describe(leaked[i])}{_holder(leaked[i], leaked)}."
@@ -639,7 +715,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list
     for v, x in zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True):
         env[v] = x
     trace = _current.get()
-    if trace is not None and trace.inlines and (trace.staging or any(isinstance(x, Tracer) for x in env.values())):
+    if trace is not None and trace.inlines and (trace.staging or any(isinstance(x, _RECORDED) for x in env.values())):
         return _inline(trace, jaxpr, env)
     from .source import use_source
 
@@ -661,14 +737,14 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list
 def rebind(eqn: Eqn, values: Sequence[Any]) -> list[Any]:
     """Apply an equation's primitive to other values. In a trace, known types are not inferred again."""
     trace = _current.get()
-    if trace is not None and trace.inlines and (trace.staging or any(isinstance(x, Tracer) for x in values)):
+    if trace is not None and trace.inlines and (trace.staging or any(isinstance(x, _RECORDED) for x in values)):
         inputs = [trace.atom(x) for x in values]
         if all(a.aval is b.aval for a, b in zip(inputs, eqn.inputs)):
             outputs = tuple([Var(v.aval) for v in eqn.outputs])
             trace.append(Eqn(inputs, outputs, eqn.primitive, eqn.params, eqn.effects, eqn.source))
         else:
             outputs = trace.record(eqn.primitive, inputs, eqn.params, eqn.source)
-        return [Tracer(trace, v) for v in outputs]
+        return [tracer_of(trace, v) for v in outputs]
     out = bind(eqn.primitive, values, eqn.params)
     return out if eqn.primitive.multiple_results else [out]
 

@@ -16,6 +16,7 @@ import re
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from quire.backends.targets import Target, VulkanFacts, get_target, vulkan_target_of
@@ -137,6 +138,28 @@ class Device:
             return _vulkan_target(self._hal_id, environment.VULKAN_TARGET.text())
         return get_target(self.platform)
 
+    @property
+    def client(self) -> Client:
+        """What runs this device's programs."""
+        return Client(self.platform)
+
+    @property
+    def default_memory_kind(self) -> str:
+        """The kind of the device's memory: there is one."""
+        return "device"
+
+    def default_memory(self) -> Memory:
+        """The device's memory."""
+        return Memory(self)
+
+    def addressable_memories(self) -> list[Memory]:
+        """The device's memory, alone in a list."""
+        return [Memory(self)]
+
+    def memory_by_kind(self, kind: str) -> Memory:
+        """The device's memory. Raises ValueError for a kind that there is not."""
+        return Memory(self, kind)
+
     def hal(self, mode: Mode = "sync") -> Any:
         """IREE's HalDevice. A CPU device has one for each mode; both accept the buffers of the other.
 
@@ -213,6 +236,62 @@ class Device:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _device, (self.platform, self.id)
+
+
+@dataclass(frozen=True)
+class Client:
+    """What runs programs for the devices of a platform, as JAX's clients tell it.
+
+    Attributes:
+        platform: "cpu", "vulkan" or "cuda".
+    """
+
+    platform: str
+    runtime_type = "iree"
+
+    @property
+    def platform_version(self) -> str:
+        """The version of the runtime."""
+        from importlib.metadata import version
+
+        return f"iree {version('iree-base-runtime')}"
+
+    def devices(self) -> list[Device]:
+        """All devices of the platform."""
+        return devices(self.platform)
+
+    def local_devices(self) -> list[Device]:
+        """Those of this process."""
+        return local_devices(None, self.platform)
+
+    def device_count(self) -> int:
+        """How many devices there are."""
+        return len(self.devices())
+
+    def process_index(self) -> int:
+        """The number of this process."""
+        return process().rank
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A device's memory. ValueError for a kind other than "device"."""
+
+    device: Device
+    kind: str = "device"
+
+    def __post_init__(self) -> None:
+        if self.kind != "device":
+            raise ValueError(f"{self.device} has memory of the kind 'device' alone, got {self.kind!r}")
+
+    @property
+    def platform(self) -> str:
+        """The device's platform."""
+        return self.device.platform
+
+    def addressable_by_devices(self) -> list[Device]:
+        """The device."""
+        return [self.device]
 
 
 def free_memory(device: Device | None = None) -> str:
@@ -360,15 +439,21 @@ def _accelerators(platform: str) -> tuple[Device, ...]:
     return tuple(Device(platform, i, entry["device_id"], entry["name"]) for i, entry in enumerate(found))
 
 
-@functools.cache
 def default_platform() -> str:
-    """QUIRE_PLATFORM, or "cuda" where there is a CUDA device, or "cpu".
+    """`config.platform`, or QUIRE_PLATFORM, or "cuda" where there is a CUDA device, or "cpu".
 
+    Of several names with commas between them, as JAX takes them, it is the first; "gpu" is "cuda".
     A Vulkan device is used when it is asked for: it may be a software driver, slower than the CPU itself.
     """
-    named = environment.PLATFORM.text()
-    if named:
-        _platform_devices(_known(named))
+    return _platform_of(config.options.platform or environment.PLATFORM.text() or "")
+
+
+@functools.cache
+def _platform_of(names: str) -> str:
+    first = names.split(",")[0].strip()
+    if first:
+        named = _known({"gpu": "cuda"}.get(first, first))
+        _platform_devices(named)
         return named
     try:
         _platform_devices("cuda")

@@ -23,6 +23,22 @@ from .rules import reference
 Array = np.ndarray[Any, Any]
 
 
+class Place:
+    """What a reference of a program names: an array that is written to, or a part of one."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __getitem__(self, i: int) -> Place:
+        return Place(self.array[i, ...])
+
+    def write(self, values: Array) -> None:
+        """Replace all elements, which are given in row-major order."""
+        self.array[...] = values.reshape(self.array.shape)
+
+
 class _Quiet(threading.local):
     """A context of this thread in which NumPy is silent about overflow and NaN: entering it costs a tenth of errstate."""
 
@@ -87,6 +103,8 @@ def eager_rule(p: Primitive, dtype: Any) -> Callable[..., Any]:
 def exactly(p: Primitive, value: Any, aval: ShapedArray) -> Array:
     """A rule's result with the dtype that the type rule says. Raises AssertionError for another shape: a fault of the rule."""
     if type(value) is not np.ndarray:
+        if type(value) is Place:
+            return value  # pyright: ignore[reportReturnType]
         value = np.asarray(value)
     if value.dtype != aval.dtype:
         value = value.astype(aval.dtype)
@@ -137,21 +155,26 @@ def eval_jaxpr(jaxpr: ClosedJaxpr | Jaxpr, *args: Any, observe: Observer | None 
     consts: Sequence[Any] = ()
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr, consts = jaxpr.jaxpr, jaxpr.consts
-    env: dict[Var, Array] = {}
+    env: dict[Var, Any] = {}
     for v, x in zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True):
-        env[v] = np.asarray(x, dtype=v.aval.dtype)
+        env[v] = x if type(x) is Place else np.asarray(x, dtype=v.aval.dtype)
     last = last_uses(jaxpr)
     for i, eqn in enumerate(jaxpr.eqns):
         operands = [a.value if isinstance(a, Literal) else env[a] for a in eqn.inputs]
         results = evaluate(eqn.primitive, operands, eqn.params, [v.aval for v in eqn.outputs])
-        if noise is not None and results:
-            results = [np.asarray(r) for r in noise(eqn, [np.asarray(x) for x in operands], results)]
+        if noise is not None and results and type(results[0]) is not Place:
+            results = [np.asarray(r) for r in noise(eqn, [np.asarray(_seen(x)) for x in operands], results)]
         if observe is not None:
-            observe(eqn, operands, results)
+            observe(eqn, [_seen(x) for x in operands], [_seen(x) for x in results])
         env.update(zip(eqn.outputs, results, strict=True))
         for v in last[i]:
             env.pop(v, None)
     return [a.value if isinstance(a, Literal) else env[a] for a in jaxpr.outvars]
+
+
+def _seen(x: Any) -> Any:
+    """A value as observers see it: of a place what it holds."""
+    return x.array if type(x) is Place else x
 
 
 hooks.reference = evaluate

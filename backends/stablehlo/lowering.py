@@ -361,6 +361,16 @@ class LoweredModule:
 
 
 @collection_put_off()
+def parsed_module(text: str) -> Any:
+    """A module of StableHLO's text as MLIR's own object, in a context of its own.
+
+    Raises:
+        ValueError: the text is no module.
+    """
+    with mlir_context(), mlir.Location.unknown():
+        return mlir.Module.parse(text)
+
+
 def lower_module(
     closed: ClosedJaxpr, target: Target, *, name: str = "main", donated: Sequence[int] = ()
 ) -> LoweredModule:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import Eqn, Literal
-from quire.ir.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of
+from quire.ir.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of, says_nothing
 from quire.ir.source import is_internal
 from quire.ir.tracing import Trace, Tracer, hooks
 from quire.runtime.array import Array
@@ -167,7 +167,7 @@ def _spec(division: Sequence[Any]) -> PartitionSpec:
 
 def placed_as(x: Any, sharding: Any, name: str) -> Any:
     """A result (or a pytree of them) divided as `out_sharding` says. Raises as `device_put` does."""
-    if sharding is None:
+    if says_nothing(sharding):
         return x
     leaves, tree = tree_util.flatten_arrays(x)
     wanted = as_sharding(sharding, f"{name}: out_sharding")
@@ -180,7 +180,7 @@ def takes_out_sharding(f: F) -> F:
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if "out_sharding" not in kwargs or (wanted := kwargs.pop("out_sharding")) is None:
+        if "out_sharding" not in kwargs or says_nothing(wanted := kwargs.pop("out_sharding")):
             return f(*args, **kwargs)
         with told():
             return placed_as(f(*args, **kwargs), wanted, name)

@@ -19,6 +19,10 @@ from quire.runtime.array import holds_all
 from .. import tree_util
 from ..watching import key_reuse
 
+THREEFRY = "threefry2x32"
+# The generators of keys: their tag in the dtype's name, and the words of a key.
+GENERATORS = {THREEFRY: ("fry", 2), "rbg": ("rbg", 4), "unsafe_rbg": ("urbg", 4)}
+
 
 class extended(np.generic):
     """The kind of dtypes that NumPy does not have; for `issubdtype`."""
@@ -29,24 +33,29 @@ class prng_key(extended):
 
 
 class KeyDType:
-    """The dtype of typed keys: ``key<fry>``, Threefry 2x32."""
+    """The dtype of typed keys: ``key<fry>`` for Threefry 2x32, ``key<rbg>`` and ``key<urbg>`` for the others."""
 
-    name = "key<fry>"
     type = prng_key
-    itemsize = 8
     kind = "V"
+
+    def __init__(self, impl: str = THREEFRY) -> None:
+        self.impl = impl
+        tag, self.words = GENERATORS[impl]
+        self.name = f"key<{tag}>"
+        self.itemsize = 4 * self.words
 
     def __repr__(self) -> str:
         return self.name
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyDType)
+        return isinstance(other, KeyDType) and self.impl == other.impl
 
     def __hash__(self) -> int:
-        return hash(KeyDType)
+        return hash((KeyDType, self.impl))
 
 
-KEY_DTYPE = KeyDType()
+_DTYPES = {impl: KeyDType(impl) for impl in GENERATORS}
+KEY_DTYPE = _DTYPES[THREEFRY]
 ADVICE = "keys are used by quire.random only; quire.random.key_data(keys) gives their words"
 
 
@@ -58,13 +67,15 @@ def is_keys(x: Any) -> bool:
 class PRNGKeyArray:
     """An array of random keys. Make one with `quire.random.key` or `quire.random.split`, not with this class."""
 
-    __slots__ = ("base", "__weakref__")
+    __slots__ = ("base", "impl", "__weakref__")
     # Read by messages about values that are no arrays of numbers.
     why_no_array = f"it is an array of keys (dtype key<fry>); {ADVICE}"
     __array_priority__ = 1000
 
-    def __init__(self, base: Any) -> None:
+    def __init__(self, base: Any, impl: str | None = None) -> None:
         self.base = base
+        # Words alone do not tell the two generators of four words apart; `impl` is left out where there are two words.
+        self.impl = impl or (THREEFRY if tuple(base.shape)[-1:] == (2,) else "rbg")
 
     # -- facts
 
@@ -76,7 +87,7 @@ class PRNGKeyArray:
     @property
     def dtype(self) -> Any:
         """``key<fry>``."""
-        return KEY_DTYPE
+        return _DTYPES[self.impl]
 
     @property
     def ndim(self) -> int:
@@ -91,7 +102,7 @@ class PRNGKeyArray:
     @property
     def itemsize(self) -> int:
         """The bytes of one key."""
-        return KEY_DTYPE.itemsize
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -108,7 +119,7 @@ class PRNGKeyArray:
             return getattr(self.base, name)
         if name.startswith("_"):
             raise AttributeError(name)
-        raise AttributeError(f"an array of keys (dtype {KEY_DTYPE}) has no attribute {name!r}: {ADVICE}")
+        raise AttributeError(f"an array of keys (dtype {self.dtype}) has no attribute {name!r}: {ADVICE}")
 
     def block_until_ready(self) -> PRNGKeyArray:
         """Wait until the keys have been computed; returns the array."""
@@ -137,13 +148,13 @@ class PRNGKeyArray:
         return self._row(parts, self.base[(*parts, slice(None))])
 
     def _row(self, index: Any, words: Any) -> PRNGKeyArray:
-        return PRNGKeyArray(key_reuse.sliced(self.base, index, words))
+        return PRNGKeyArray(key_reuse.sliced(self.base, index, words), self.impl)
 
     # -- what keys refuse
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(
-            f"an array of keys (dtype {KEY_DTYPE}) cannot be converted to a NumPy array: use "
+            f"an array of keys (dtype {self.dtype}) cannot be converted to a NumPy array: use "
             "quire.random.key_data(keys) for the underlying integers"
         )
 
@@ -155,19 +166,19 @@ class PRNGKeyArray:
 
     def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> PRNGKeyArray:
         """The keys themselves, for their own dtype; TypeError for another."""
-        if dtype != KEY_DTYPE:
-            raise TypeError(f"astype: an array of keys (dtype {KEY_DTYPE}) has no conversion to {dtype}: {ADVICE}")
+        if dtype != self.dtype:
+            raise TypeError(f"astype: an array of keys (dtype {self.dtype}) has no conversion to {dtype}: {ADVICE}")
         return self
 
     def __repr__(self) -> str:
         shape = ",".join(map(str, self.shape)) + ("," if self.ndim == 1 else "")
         if hasattr(self.base, "owner"):
-            return f"Traced<{KEY_DTYPE}[{','.join(map(str, self.shape))}]>"
+            return f"Traced<{self.dtype}[{','.join(map(str, self.shape))}]>"
         if not hasattr(self.base, "_host"):
-            return f"ShapeDtypeStruct(shape=({shape}), dtype={KEY_DTYPE})"
+            return f"ShapeDtypeStruct(shape=({shape}), dtype={self.dtype})"
         if not holds_all(self.base):
-            return f"Array(shape=({shape}), dtype={KEY_DTYPE})"
-        return f"Array(({shape}), dtype={KEY_DTYPE}) overlaying:\n{np.asarray(self.base)}"
+            return f"Array(shape=({shape}), dtype={self.dtype})"
+        return f"Array(({shape}), dtype={self.dtype}) overlaying:\n{np.asarray(self.base)}"
 
 
 _FORWARDED = frozenset(
@@ -200,7 +211,7 @@ def _refusing(symbol: str) -> Callable[..., NoReturn]:
 def type_text(x: Any) -> str:
     """The dtype of an operand for a message."""
     if isinstance(x, PRNGKeyArray):
-        return KEY_DTYPE.name
+        return x.dtype.name
     try:
         return str(aval_of(x).dtype)
     except TypeError:
@@ -214,15 +225,15 @@ for _symbol in "lt le gt ge neg pos abs invert int float complex index".split():
     setattr(PRNGKeyArray, f"__{_symbol}__", _refusing(_symbol))
 
 
-def _unwrap(keys: PRNGKeyArray) -> tuple[tuple[Any, ...], None]:
-    return (keys.base,), None
+def _unwrap(keys: PRNGKeyArray) -> tuple[tuple[Any, ...], str]:
+    return (keys.base,), keys.impl
 
 
-def _wrap(_: None, children: Sequence[Any]) -> Any:
+def _wrap(impl: str, children: Sequence[Any]) -> Any:
     (base,) = children
     if getattr(base, "dtype", None) == dtypes.float0:  # a cotangent: it carries nothing
         return np.asarray(base)[..., 0]
-    return PRNGKeyArray(base)
+    return PRNGKeyArray(base, impl)
 
 
 tree_util.register_boundary_node(PRNGKeyArray, _unwrap, _wrap)

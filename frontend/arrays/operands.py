@@ -6,6 +6,7 @@ quire.numpy. Errors begin with it.
 
 from __future__ import annotations
 
+import functools
 import operator
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -21,6 +22,7 @@ from quire.ir.errors import ConcretizationTypeError
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
+from quire.ir.sharding import says_nothing
 from quire.ir.tracing import Tracer, current_trace
 from quire.runtime.array import Array, from_numpy, host_value
 
@@ -82,6 +84,23 @@ def lift(x: Any) -> Value:
     return from_numpy(np.array(x, dtype=aval.dtype), aval)
 
 
+class WeakNumber(np.ndarray[Any, Any]):
+    """A number of weak type with an array's attributes. What NumPy computes of it is an array as any other."""
+
+    @property
+    def aval(self) -> ShapedArray:
+        """Its type."""
+        return ShapedArray(self.shape, dtypes.canonicalize(self.dtype), True)
+
+    @property
+    def weak_type(self) -> bool:
+        """True: its dtype gives way to that of other operands."""
+        return True
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return np.asarray(array)[()] if return_scalar else np.asarray(array)
+
+
 def as_array(x: Any) -> Any:
     """A number or a NumPy array as an Array; inside a trace a scalar stays a literal, with an array's attributes."""
     if isinstance(x, Array | Tracer):
@@ -90,7 +109,7 @@ def as_array(x: Any) -> Any:
     if aval.dtype.itemsize == 0 or not isinstance(x, np.ndarray | np.generic | bool | int | float | complex):
         return x
     if current_trace() is not None and not aval.shape:
-        return np.asarray(x, aval.dtype)
+        return np.asarray(x, aval.dtype).view(WeakNumber) if aval.weak_type else np.asarray(x, aval.dtype)
     return from_numpy(np.array(x, aval.dtype), aval)
 
 
@@ -323,6 +342,23 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
+def usual_promotion(f: F) -> F:
+    """Decorates what computes of operands that are checked: within, operands of any ranks and dtypes may meet.
+
+    `config.numpy_dtype_promotion` and `config.numpy_rank_promotion` are about the user's operations, not ours.
+    """
+
+    @functools.wraps(f)
+    def usual(*args: Any, **kwargs: Any) -> Any:
+        options = config.options
+        if options.numpy_dtype_promotion == "standard" and options.numpy_rank_promotion == "allow":
+            return f(*args, **kwargs)
+        with config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow"):
+            return f(*args, **kwargs)
+
+    return usual  # type: ignore[return-value]
+
+
 def check_rank_promotion(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     """Apply `config.numpy_rank_promotion` to operands of these shapes; scalars are always accepted.
 
@@ -389,7 +425,7 @@ def as_shape(name: str, shape: Any, what: str = "shape") -> tuple[int, ...]:
     sizes: Iterable[Any]
     if isinstance(shape, Array | np.ndarray):
         sizes = [shape] if shape.ndim == 0 else list(shape)
-    elif isinstance(shape, Tracer) or not isinstance(shape, Iterable):
+    elif isinstance(shape, Tracer) or not (isinstance(shape, Iterable) or hasattr(shape, "__getitem__")):
         sizes = [shape]
     else:
         sizes = shape
@@ -436,7 +472,7 @@ def one_of(name: str, value: Any, what: str, choices: Collection[Any]) -> Any:
 
 def no_sharding(name: str, out_sharding: Any) -> None:
     """Raise NotImplementedError for an `out_sharding` argument."""
-    if out_sharding is not None:
+    if not says_nothing(out_sharding):
         raise NotImplementedError(f"{name}: out_sharding is not supported, expected None")
 
 

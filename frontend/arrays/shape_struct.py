@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from quire.ir import dtypes
-from quire.ir.avals import HasAval, ShapedArray
+from quire.ir.avals import HasAval, ShapedArray, aval_of
 from quire.ir.sharding import PartitionSpec, Sharding
 
 from .key_array import KeyDType, PRNGKeyArray
@@ -23,7 +25,7 @@ class ShapeDtypeStruct(HasAval):
 
     def __new__(cls, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> Any:
         if isinstance(dtype, KeyDType):
-            return PRNGKeyArray(ShapeDtypeStruct((*shape, 2), dtypes.uint32, sharding=sharding))
+            return PRNGKeyArray(ShapeDtypeStruct((*shape, dtype.words), dtypes.uint32, sharding=sharding), dtype.impl)
         return super().__new__(cls)
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> None:
@@ -35,6 +37,31 @@ class ShapeDtypeStruct(HasAval):
         self.sharding = None if sharding is None else as_sharding(sharding, "ShapeDtypeStruct", TypeError)
         self.aval = ShapedArray(tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type)
 
+    @staticmethod
+    def like(value: Any) -> Any:
+        """The shape, dtype and weak type of an array or number, without its values."""
+        if isinstance(value, PRNGKeyArray):
+            return ShapeDtypeStruct(value.shape, value.dtype)
+        aval = aval_of(value)
+        return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+    @property
+    def vma(self) -> frozenset[Any]:
+        """The mesh axes along which it varies."""
+        return self.aval.vma
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """This struct with some of `shape`, `dtype`, `sharding` and `weak_type` replaced.
+
+        Raises:
+            TypeError: another name is given.
+        """
+        now = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding, "weak_type": self.weak_type}
+        unknown = sorted(set(changes) - set(now))
+        if unknown:
+            raise TypeError(f"ShapeDtypeStruct.update: unknown {', '.join(unknown)}; expected some of {', '.join(now)}")
+        return ShapeDtypeStruct(**(now | changes))
+
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.aval.weak_type else ""
         sharding = f", sharding={self.sharding}" if self.sharding is not None else ""
@@ -45,6 +72,17 @@ class ShapeDtypeStruct(HasAval):
 
     def __hash__(self) -> int:
         return hash((self.aval, self.sharding))
+
+
+def as_typed(x: Any) -> Any:
+    """x as something of which the type is known: a type itself, or what has a shape and a dtype, as a `ShapeDtypeStruct`."""
+    if isinstance(x, ShapedArray):
+        return shape_struct(x)
+    if getattr(x, "aval", None) is None and not isinstance(x, np.ndarray | np.generic):
+        shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+        if shape is not None and dtype is not None:
+            return ShapeDtypeStruct(shape, dtype, weak_type=bool(getattr(x, "weak_type", False)))
+    return x
 
 
 def shape_struct(aval: ShapedArray) -> ShapeDtypeStruct:

@@ -62,7 +62,7 @@ class _Loader(importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
         found = _modules_of(spec.name)
-        return FacadeModule(spec.name, found) if len(found) != 1 or spec.name in _ROOTS else None
+        return FacadeModule(spec.name, found) if len(found) != 1 or submodules(spec.name) else None
 
     def exec_module(self, module: types.ModuleType) -> None:
         if not isinstance(module, FacadeModule):

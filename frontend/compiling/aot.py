@@ -14,6 +14,7 @@ from typing import Any
 from quire.backends.targets import get_target
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
+from quire.ir.errors import UnexpectedTracerError
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
@@ -55,6 +56,7 @@ class Traced:
         donated: the leaves of donated arguments.
         keep_unused: the program takes the arguments that it does not use, too.
         names: the path of each leaf.
+        lower_values: lowers a function with references, as one of values.
     """
 
     traced: TracedFunction
@@ -66,6 +68,7 @@ class Traced:
     donated: tuple[int, ...]
     keep_unused: bool
     names: tuple[str, ...]
+    lower_values: Callable[[Traced, str | None], Lowered] | None = None
 
     @property
     def device(self) -> Device:
@@ -98,7 +101,15 @@ class Traced:
         return tree_util.tree_unflatten(self.in_tree, [shape_struct(a) for a in self.jaxpr.in_avals])
 
     def lower(self, *, backend: str | None = None) -> Lowered:
-        """Optimise and lower to StableHLO, for this process's device or another target by name."""
+        """Optimise and lower to StableHLO, for this process's device or another target by name.
+
+        Raises:
+            UnexpectedTracerError: the function reads a value from outside that is being traced by another function.
+        """
+        if self.traced.closes_over_tracers:
+            raise UnexpectedTracerError(f"{self.full_name}.lower: the function closes over a traced value")
+        if self.lower_values is not None:
+            return self.lower_values(self, backend)
         target = self.device.target if backend is None else get_target(backend)
         request = Request(
             self.jaxpr, target, self.fun_name, self.donated, self.keep_unused, self.names, self.out_tree,
@@ -162,9 +173,31 @@ class Lowered:
                 self._program = lower(self.request) if self._stages is None else self._stages.lowered
             return self._program
 
-    def as_text(self, stage: str = "stablehlo") -> str:
-        """The program's text at a stage."""
-        return self.stages[stage]
+    def as_text(self, stage: str | None = None, *, dialect: str | None = None, debug_info: bool = False) -> str:
+        """The program's text at a stage.
+
+        Args:
+            stage: as `dumpir --list-stages` names them; ``"stablehlo"`` if None.
+            dialect: JAX's word for the stage: ``"stablehlo"``.
+            debug_info: with the user's lines as MLIR's locations.
+
+        Raises:
+            ValueError: there is no such stage, or both a stage and a dialect are given.
+        """
+        name = _stage_of(stage, dialect)
+        if debug_info and name == "stablehlo":
+            return self.program().module.text(locations=True).rstrip("\n")
+        return self.stages[name]
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The module as an object of MLIR's Python bindings (`iree.compiler.ir.Module`); its `str` is `as_text`.
+
+        Raises:
+            ValueError: a dialect other than ``"stablehlo"``.
+        """
+        from quire.backends.stablehlo.lowering import parsed_module  # imports the compiler
+
+        return parsed_module(self.stages[_stage_of(None, dialect)])
 
     def cost_analysis(self) -> dict[str, float]:
         """The estimated work of one call: ``flops`` and ``bytes accessed``."""
@@ -286,9 +319,30 @@ class Compiled:
         with span(name, "run"):
             return call(leaves)
 
-    def as_text(self, stage: str = "stablehlo") -> str:
-        """The program's text at a stage."""
-        return self.lowered.as_text(stage)
+    @property
+    def args_info(self) -> Any:
+        """The types of the arguments, in their tree."""
+        return self.lowered.args_info
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, in their tree."""
+        return self.lowered.out_info
+
+    def as_text(self, stage: str | None = None, *, dialect: str | None = None) -> str:
+        """The program's text at a stage, or in a dialect; see `Lowered.as_text`."""
+        return self.lowered.as_text(stage, dialect=dialect)
+
+    def runtime_executable(self) -> Any:
+        """JAX gives XLA's executable here; there is none.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            f"{self.lowered.traced.fun_name}: programs are run by IREE, so there is no executable of XLA: "
+            "as_text(stage), cost_analysis() and memory_analysis() say what is known of a compiled program"
+        )
 
     def cost_analysis(self) -> dict[str, float]:
         """The estimated work of one call: ``flops`` and ``bytes accessed``."""
@@ -307,6 +361,18 @@ class Compiled:
             sum(in_avals[i].nbytes for i in artifact.kept), sum(made.values()) + forwarded,
             forwarded + planned.reused_bytes, planned.temporaries, len(artifact.vmfb),
         )  # fmt: skip
+
+
+def _stage_of(stage: str | None, dialect: str | None) -> str:
+    """The stage that a user asked for by its own name or by JAX's name of a dialect."""
+    if stage is not None and dialect is not None:
+        raise ValueError(f"as_text: give a stage or a dialect, not both; got {stage!r} and {dialect!r}")
+    if dialect not in (None, "stablehlo"):
+        raise ValueError(
+            f"Unknown dialect: {dialect}. Programs are lowered to StableHLO and compiled by IREE: expected 'stablehlo', "
+            "or a stage that dumpir --list-stages names"
+        )
+    return stage or "stablehlo"
 
 
 __all__ = ["Compiled", "Lowered", "Traced"]

@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
@@ -22,6 +22,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import axes_key
 from quire.ir.config import config, current_override
 from quire.ir.primitives.calls import jit_p
+from quire.ir.references import AbstractRef, ConcreteRef, Ref
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, current_trace, eval_jaxpr
 from quire.runtime.array import Array
@@ -31,6 +32,8 @@ from quire.runtime.placements import Place
 from .. import tree_util
 from ..arrays.explicit import divisions_of
 from ..arrays.placement import as_device
+from ..arrays.references import check_references
+from ..arrays.shape_struct import as_typed
 from ..watching import key_reuse
 from ..watching.spans import span
 from ..watching.tracebacks import user_boundary
@@ -41,6 +44,8 @@ from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
 from .interim import InterimVariant
 from .loading import Program
 from .recognition import MISMATCH, Recogniser, recogniser
+from .reference_stages import ReferenceLowered
+from .references import ReferenceVariant, takes_refs
 from .running import Call, Variant
 from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout
 from .stage_texts import Stages
@@ -48,6 +53,9 @@ from .tracing import TracedFunction, result_paths, trace_function
 from .variants import CacheInfo, Signature, VariantInfo, explain
 
 logger = logging.getLogger("quire")
+
+# Those whose call is what it will be.
+_SETTLED = (Variant, ReferenceVariant)
 
 MOST_STRUCTURES = 6
 """So many structures of arguments of one function take the shortest way; trying each costs about 1 us."""
@@ -64,7 +72,7 @@ class _Known:
         lock: held while a variant is made.
     """
 
-    variants: dict[Any, Variant | InterimVariant] = field(default_factory=dict[Any, Any])
+    variants: dict[Any, Variant | InterimVariant | ReferenceVariant] = field(default_factory=dict[Any, Any])
     traces: dict[Any, TracedFunction] = field(default_factory=dict[Any, TracedFunction])
     programs: dict[Any, Program] = field(default_factory=dict[Any, Program])
     lock: Any = field(default_factory=threading.RLock)
@@ -135,9 +143,9 @@ class CompiledFunction:
         if not callable(f):
             raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
         functools.update_wrapper(self, f)
-        self.__name__: str = getattr(f, "__name__", type(f).__name__)
+        self.__name__: str = str(getattr(f, "__name__", None) or type(f).__name__)
         self._f = f
-        self._name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or type(f).__name__
+        self._name = str(getattr(f, "__qualname__", None) or self.__name__)
         self._static_numbers, self._static_names = resolve(f, "static", static_argnums, static_argnames)
         self._donate_numbers, self._donate_names = resolve(f, "donate", donate_argnums, donate_argnames)
         both = (self._static_numbers & self._donate_numbers) or (self._static_names & self._donate_names)
@@ -204,7 +212,7 @@ class CompiledFunction:
         trace = current_trace()
         # Named axes are in scope within a trace only.
         key = (tree, signatures, static, options.trace_key, None if trace is None else axes_key())
-        if trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in leaves)):
+        if trace is not None and (trace.staging or any(isinstance(x, Tracer | ConcreteRef) for x in leaves)):
             return self._in_trace(key, args, kwargs, static, (dynamic, keywords), leaves, tree)
         variant = self._known.variants.get(key)
         if variant is None:
@@ -212,8 +220,10 @@ class CompiledFunction:
             if isinstance(found, TracedFunction):  # closes over an outer trace's values
                 return self._bind(found, leaves)
             variant = found
-        elif trace is None and type(variant) is Variant and not (options.profiling or options.debug_key_reuse):
+        elif trace is None and type(variant) in _SETTLED and not (options.profiling or options.debug_key_reuse):
             self._remember(args, kwargs, options, leaves, tree, variant.call)
+        if trace is not None and type(variant) is ReferenceVariant:  # in order with what the trace writes
+            return self._bind(variant.traced, leaves)
         if options.debug_key_reuse:
             traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves], divisions_of(leaves))]
             key_reuse.check_call(traced.jaxpr, [*traced.captured, *leaves])
@@ -279,6 +289,14 @@ class CompiledFunction:
         )
         return leaf_names(self._f, masked, {k: v for k, v in kwargs.items() if k not in self._static_names})
 
+    def _check_refs(
+        self, avals: Sequence[Any], leaves: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Raise ValueError where a reference was freed or is given twice."""
+        given = [i for i, a in enumerate(avals) if type(a) is AbstractRef]
+        if given:
+            check_references([leaves[i] for i in given], [self._names(args, kwargs)[i] for i in given], self._name)
+
     # -- tracing
 
     def _traced(
@@ -299,6 +317,7 @@ class CompiledFunction:
     ) -> Any:  # fmt: skip
         avals = [aval_of(x) for x in leaves]
         divisions = divisions_of(leaves)
+        self._check_refs(avals, leaves, args, kwargs)
         traced = self._traced(_trace_key(key, avals, divisions), args, kwargs, static, avals, tree, divisions)
         if self._shardings is not NOTHING_ASKED:
             leaves = constrained(leaves, self._shardings.of_arguments(*dynamic, len(leaves)))
@@ -306,6 +325,9 @@ class CompiledFunction:
 
     def _bind(self, traced: TracedFunction, leaves: Sequence[Any]) -> Any:
         values = [*traced.captured, *leaves]
+        if any(isinstance(c, Ref) for c in traced.captured):
+            given = [x for x in values if isinstance(x, Ref)]
+            check_references(given, [f"reference {i}" for i in range(len(given))], self._name)
         note_transformations(traced.transformations)
         if self._inline:
             out = eval_jaxpr(traced.jaxpr, (), values)
@@ -321,7 +343,7 @@ class CompiledFunction:
     def _build(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
         leaves: Sequence[Any], tree: Any,
-    ) -> Variant | InterimVariant | TracedFunction:  # fmt: skip
+    ) -> Variant | InterimVariant | ReferenceVariant | TracedFunction:  # fmt: skip
         with self._known.lock:
             found = self._known.variants.get(key)
             if found is not None:
@@ -346,6 +368,10 @@ class CompiledFunction:
             traced = self._traced(trace_key, args, kwargs, static, avals, tree, divisions)
             if traced.closes_over_tracers:
                 return traced
+            if takes_refs(traced):
+                info = VariantInfo(signature, explain(signature, known))
+                made = self._known.variants[key] = self._with_references(info, traced, args, kwargs, names)
+                return made
             where_to = self._layout(traced, signature.devices, names)
             if config.options.log_compiles:
                 logger.warning("compiling %s for %s: %s", self._name, signature, info.reason)
@@ -379,6 +405,31 @@ class CompiledFunction:
                 return interim
             variant = self._known.variants[key] = compiled()
             return variant
+
+    def _with_references(
+        self, info: VariantInfo, traced: TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any],
+        names: Sequence[str],
+    ) -> ReferenceVariant:  # fmt: skip
+        """The variant of a function that takes or closes over references."""
+        wanted: tuple[Any, Any] = (None, None)
+        if self._shardings is not NOTHING_ASKED:
+            _, dynamic, keywords = self._split(args, kwargs)
+            wanted = (
+                self._shardings.of_arguments(dynamic, keywords, len(names)), self._shardings.of_results(traced.out_tree)
+            )  # fmt: skip
+
+        def make(
+            f: Callable[..., Any], names: Sequence[str], donated: Sequence[int], places_in: Any, places_out: Any
+        ) -> CompiledFunction:
+            made = CompiledFunction(
+                f, donate_argnums=tuple(donated), keep_unused=self._keep_unused, device=self._device,
+                in_shardings=places_in, out_shardings=places_out, tiered=self._tiered,
+            )  # fmt: skip
+            made._names = lambda args, kwargs: list(names)
+            made.__name__, made._name = self.__name__, self._name
+            return made
+
+        return ReferenceVariant(info, traced, self._name, names, self._donated_leaves(args, kwargs), wanted, make)
 
     def _staged(
         self, traced: TracedFunction, where_to: Layout, args: tuple[Any, ...], kwargs: dict[str, Any], tree: Any,
@@ -461,22 +512,29 @@ class CompiledFunction:
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for the arguments' types, without compiling: a `quire.stages.Traced`.
 
-        Arguments may be arrays or `ShapeDtypeStruct`s.
-
-        Raises:
-            UnexpectedTracerError: the function reads a value from outside that is being traced by another function.
+        Arguments may be arrays, types (`ShapedArray`) or anything with a shape and a dtype, as `ShapeDtypeStruct`.
         """
         static, dynamic, keywords = self._split(args, kwargs)
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
+        leaves = [as_typed(x) for x in leaves]
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
         divisions = divisions_of(leaves)
+        self._check_refs(avals, leaves, args, kwargs)
         key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals, divisions)
         traced = self._traced(key, args, kwargs, static, avals, tree, divisions)
-        if traced.closes_over_tracers:
-            raise errors.UnexpectedTracerError(f"{self._name}.trace: the function closes over a traced value")
         names = self._names(args, kwargs)
         where_to = self._layout(traced, self._argument_places(args, kwargs, leaves, avals, names), names)
-        return self._staged(traced, where_to, args, kwargs, tree, names)
+        staged = self._staged(traced, where_to, args, kwargs, tree, names)
+        return replace(staged, lower_values=self._values_lowered) if takes_refs(traced) else staged
+
+    def _values_lowered(self, traced: Traced, backend: str | None) -> Lowered:
+        """Lower a function with references, as one of values."""
+        avals = traced.traced.jaxpr.in_avals[len(traced.traced.captured) :]
+        signature = Signature(traced.names, tuple(avals), traced.layout.arguments, (), traced.in_tree, ())
+        example, keywords = tree_util.tree_unflatten(traced.in_tree, avals)
+        info = VariantInfo(signature, "compiled ahead of time")
+        variant = self._with_references(info, traced.traced, example, keywords, traced.names)
+        return ReferenceLowered(traced, variant, variant.values.trace(*variant.types()).lower(backend=backend))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower to StableHLO for the arguments' types: a `quire.compiling.aot.Lowered`."""

@@ -15,6 +15,7 @@ from quire.ir.errors import size_text
 from quire.runtime.compile_cache import compile_cache
 from quire.runtime.devices import Device
 
+from ..watching.events import COMPILE, LOWER, record_step
 from ..watching.reports import report, wants_reports
 from ..watching.spans import span
 from .building import Artifact, build
@@ -43,7 +44,9 @@ def compile_program(
     def lower_once() -> LoweredProgram:
         nonlocal lowered
         if lowered is None:
+            began = time.perf_counter()
             lowered = lower(request) if lowering is None else lowering()
+            record_step(LOWER, time.perf_counter() - began, request.name)
         return lowered
 
     cache = compile_cache()
@@ -64,7 +67,9 @@ def compile_program(
     if fitting is not artifact:
         cache.put(key, fitting.to_bytes())
     executable.planned = functools.partial(_planned, request)
-    return Program(request, fitting, executable, device, time.perf_counter() - start, cached)
+    seconds = time.perf_counter() - start
+    record_step(COMPILE, seconds, request.name)
+    return Program(request, fitting, executable, device, seconds, cached)
 
 
 def _planned(request: Request) -> str:

@@ -11,6 +11,7 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.tracing import hooks
 from quire.passes.arguments import without_unused_arguments
 from quire.passes.cost import Cost, estimate, has_unknown_trips
+from quire.passes.discharge import uses_refs
 
 from ..watching.spans import span
 from .request import Request
@@ -77,12 +78,19 @@ def load_lowering() -> None:
             gc.enable()
 
 
+def pipeline_for(program: ClosedJaxpr, pipeline: str) -> str:
+    """A pipeline that ends in what can be lowered: references become values first, where the program has any."""
+    return f"discharge,{pipeline}" if uses_refs(program) else pipeline
+
+
 def optimize(request: Request) -> ClosedJaxpr:
     """The program after the target's default pipeline of passes."""
     load_lowering()
     from quire.passes.manager import PassManager
 
-    manager = PassManager(request.target.pipeline, target=request.target, donated=request.donated)
+    manager = PassManager(
+        pipeline_for(request.program, request.target.pipeline), target=request.target, donated=request.donated
+    )
     return manager.run(request.program)
 
 
@@ -116,4 +124,4 @@ def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
     )
 
 
-__all__ = ["LoweredProgram", "lower", "lower_optimized", "optimize"]
+__all__ = ["LoweredProgram", "lower", "lower_optimized", "optimize", "pipeline_for"]

@@ -224,6 +224,11 @@ def _forward(x: Any, aval: ShapedArray, device: Device, place: Place) -> Array:
     return from_view(buffers.from_numpy(np.array(x, dtype=aval.dtype), device, copy=True), aval, place)
 
 
+def shared_copy(x: Any) -> Any:
+    """Another Array over the same buffer, which is copied before it is donated; of other values the value itself."""
+    return _forward(x, x.aval, memory_of(x), x._device) if type(x) is Array else x
+
+
 def _donate(
     leaves: Sequence[Any], views: list[Any], kept: Sequence[int], donated: frozenset[int], device: Device
 ) -> list[Any]:
@@ -248,4 +253,4 @@ def _delete(leaves: Sequence[Any], donated: frozenset[int]) -> None:
             x._view = x._host = None
 
 
-__all__ = ["Call", "Variant"]
+__all__ = ["Call", "Variant", "shared_copy"]

@@ -14,7 +14,9 @@ from quire.ir.tracing import Tracer, close_captured, trace_flat
 
 from .. import tree_util
 from ..arrays.explicit import arguments_on
+from ..arrays.references import refuse_refs
 from ..watching import key_reuse
+from ..watching.events import TRACE, record_step
 from ..watching.spans import span
 from ..watching.transformations import Transformation, recorded_transformations
 from .arguments import Static
@@ -95,11 +97,14 @@ def trace_function(
     with recorded_transformations() as transformations, span(f"trace {name}", "trace"), arguments_on(mesh):
         jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {name}", arg_names=names, divisions=given)
     key_reuse.check_call(jaxpr, ())
-    return TracedFunction(jaxpr, captured, out_tree, time.perf_counter() - start, tuple(transformations))
+    seconds = time.perf_counter() - start
+    record_step(TRACE, seconds, name)
+    return TracedFunction(jaxpr, captured, out_tree, seconds, tuple(transformations))
 
 
 def check_outputs(leaves: Sequence[Any], tree: Any, function: str) -> None:
-    """Raise TypeError for a result that is no array."""
+    """Raise TypeError for a result that is no array, ValueError for a reference."""
+    refuse_refs(leaves, function, lambda i: result_paths(tree)[i])
     for i, x in enumerate(leaves):
         try:
             aval_of(x)

@@ -18,6 +18,7 @@ from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives.sharding import sharding_constraint_p
+from quire.ir.references import AbstractRef
 from quire.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import current_source, where
 from quire.ir.tracing import hooks
@@ -29,6 +30,7 @@ from ..arrays.placement import as_device, put_sharded
 from ..arrays.result_places import check_together, even, mesh_among, result_places, spec_of
 from ..arrays.results import own
 from ..compiling.ranked import is_ranked
+from .references import evaluate_with_refs
 
 # Primitives whose nested programs run as compiled ones; branches of `cond` are evaluated one by one.
 _COMPILED = frozenset(("jit", "while", "bounded_while", "scan", "shard_map"))
@@ -176,6 +178,8 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
                 operands.append(host_value(a) if place.is_host or place.base.is_host and holds_all(a) else None)
         else:
             aval = aval_of(a)
+            if type(aval) is AbstractRef:
+                return evaluate_with_refs(p, args, params)
             avals.append(aval)
             operands.append(np.asarray(a, dtype=aval.dtype))
     if place is not None or p is sharding_constraint_p:
@@ -186,6 +190,8 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
             where_to = placement_of(NamedSharding(mesh, PartitionSpec()))
             return _checked(p, args, params, _elsewhere(p, args, params, avals, operands, where_to))
         return _checked(p, args, params, programs.get(p, params, avals, as_device(None).base)(args))
+    if p.family == "refs":
+        return evaluate_with_refs(p, args, params)
     out_avals = p.infer(avals, params)
     evaluate, rules, rule_for = _reference()
     if p not in rules:
@@ -199,6 +205,8 @@ def _elsewhere(
     p: Primitive, args: Sequence[Any], params: Params, avals: Sequence[ShapedArray], operands: Sequence[Any], place: Any
 ) -> list[Any]:
     """Apply a primitive to arrays of which some are not on the first CPU device; the results lie where they do."""
+    if p.family == "refs":
+        return evaluate_with_refs(p, args, params)
     if p is sharding_constraint_p and not (type(args[0]) is Array and not args[0].is_fully_addressable):
         wanted = params["sharding"]
         # A mesh without devices says nothing of where an array lies outside of a program.

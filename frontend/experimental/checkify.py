@@ -7,7 +7,6 @@ an array. They work under `compile`, `vmap`, `grad`, and in `cond`, `scan` and `
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -24,7 +23,7 @@ from quire.ir.tracing import Tracer, trace_flat
 from quire.passes.checkify import checkify_eval
 
 from .. import tree_util
-from ..watching.tracebacks import user_boundary
+from ..watching.tracebacks import user_boundary, wraps
 
 #: The class of the errors of one kind.
 ErrorCategory: TypeAlias = type[CheckError]
@@ -243,7 +242,7 @@ def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_chec
         raise ValueError(f"checkify: errors holds {unknown[0]!r}, expected a union of the sets of checks (all_checks)")
     name = getattr(f, "__name__", type(f).__name__)
 
-    @functools.wraps(f)
+    @wraps(f)
     @user_boundary
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         leaves, tree = tree_util.flatten_arrays((args, kwargs))

@@ -1,4 +1,4 @@
-"""The generator behind random keys (`jax.extend.random`): quire has one, threefry2x32."""
+"""The generators behind random keys (`jax.extend.random`)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ class PRNGImpl:
 
     def seed(self, seed: Any) -> Any:
         """The words of a key made of a number."""
-        return keys.PRNGKey(seed)
+        return keys.PRNGKey(seed, impl=self.name)
 
     def split(self, words: Any, shape: Any) -> Any:
         """The words of several keys."""
-        return keys.split(words, shape)
+        return keys.key_data(keys.split(self._typed(words), shape))
 
     def fold_in(self, words: Any, data: Any) -> Any:
         """The words of a key and a number."""
-        return keys.fold_in(words, data)
+        return keys.key_data(keys.fold_in(self._typed(words), data))
 
     def random_bits(self, words: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
         """Random bits as unsigned integers."""
-        return keys.random_bits(words, bit_width, tuple(shape))
+        return keys.random_bits(keys.raw_key("random_bits", self._typed(words)), bit_width, tuple(shape))
+
+    def _typed(self, words: Any) -> PRNGKeyArray:
+        return keys.wrap_key_data(words, impl=self.name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PRNGImpl) and self.name == other.name
@@ -50,11 +53,13 @@ class PRNGImpl:
         return f"PRNGImpl({self.name})"
 
 
-threefry_prng_impl = PRNGImpl(keys.IMPLEMENTATION, "fry", (2,))
+threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = (
+    PRNGImpl(name, tag, (words,)) for name, (tag, words) in keys.GENERATORS.items()
+)
 
 
 def seed_with_impl(impl: Any, seed: Any) -> PRNGKeyArray:
-    """A typed key of a generator. Raises ValueError for another generator than quire's."""
+    """A typed key of a generator. Raises ValueError for one that quire does not have."""
     return keys.key(seed, impl=getattr(impl, "name", impl))
 
 
@@ -77,7 +82,8 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
 
 
 __all__ = [
-    "PRNGImpl", "random_seed", "seed_with_impl", "threefry2x32_p", "threefry_2x32", "threefry_prng_impl",
+    "PRNGImpl", "random_seed", "rbg_prng_impl", "seed_with_impl", "threefry2x32_p", "threefry_2x32", "threefry_prng_impl",
+    "unsafe_rbg_prng_impl",
 ]  # fmt: skip
 
 __getattr__ = module_getattr("quire.extend.random", globals())

@@ -15,6 +15,8 @@ from quire.ir.primitives.elementwise import convert_element_type
 from quire.ir.tracing import Tracer, merge_captured, trace_flat
 from quire.tree_util import flatten_arrays, tree_unflatten
 
+from ..arrays.references import refuse_refs
+
 
 class Traced:
     """A function traced on given avals: its jaxpr, what it captured (the first inputs), its output's structure."""
@@ -49,6 +51,7 @@ def trace(f: Callable[..., Any], in_tree: Any, avals: Sequence[ShapedArray], wha
     def flat(*leaves: Any) -> list[Any]:
         nonlocal out_tree
         out, out_tree = flatten_arrays(f(*tree_unflatten(in_tree, leaves)))
+        refuse_refs(out, f"{what} {function_name(f)}", lambda i: path(out_tree, i))
         for i, leaf in enumerate(out):
             try:
                 aval_of(leaf)

@@ -11,6 +11,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
+from quire.ir.sharding import says_nothing
 
 from ..arrays.explicit import takes_out_sharding
 
@@ -44,7 +45,7 @@ def dot_general(
 
 
 def _no_sharding(name: str, out_sharding: Any) -> None:
-    if out_sharding is not None:
+    if not says_nothing(out_sharding):
         raise NotImplementedError(f"{name}: out_sharding is not supported, expected None")
 
 

@@ -68,6 +68,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         batching: what `vmap` does where pred differs between lanes: "select" computes both branches for every lane;
             "loop" takes lane after lane and runs one branch alone, good for a rare costly branch.
 
+    ``cond(pred, x, true_fun, y, false_fun)`` applies each function to an operand of its own.
+
     Raises TypeError when pred is no scalar or the branches return different types.
 
     Example: ``lax.cond(x > 0, lambda x: x, lambda x: -x, x)``.
@@ -78,6 +80,12 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
                 f"cond: give operands by position or as operand=, not both (got {len(operands)} and operand=)"
             )
         operands = (operand,)
+    if len(operands) == 2 and callable(operands[1]) and callable(false_fun) and not callable(true_fun):
+        # JAX's older form: cond(pred, true_operand, true_fun, false_operand, false_fun)
+        (true_operand, on_true, false_operand, on_false) = (true_fun, false_fun, *operands)
+        return cond(
+            pred, lambda x, _: on_true(x), lambda _, y: on_false(y), true_operand, false_operand, batching=batching
+        )
     how = _batching("cond", batching)
     check_callable("cond", "true_fun", true_fun)
     check_callable("cond", "false_fun", false_fun)

@@ -11,6 +11,7 @@ from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
+from quire.ir.primitives import structural as st
 from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
 Value = Any
@@ -38,6 +39,39 @@ def gather(
         operand, start_indices, dimension_numbers, slice_sizes, unique_indices=unique_indices,
         indices_are_sorted=indices_are_sorted, mode=mode, fill_value=fill_value,
     )  # fmt: skip
+
+
+def index_take(src: Value, idxs: Sequence[Value], axes: Sequence[int]) -> Value:
+    """The slices of `src` at positions along some axes: the results' first dimension is that of the vectors of positions.
+
+    Args:
+        src: an array.
+        idxs: a vector of integers for each axis, counted modulo its size.
+        axes: the axes, which the result does not have.
+
+    Follows `jax.lax.index_take`.
+
+    >>> quire.lax.index_take(quire.numpy.arange(6).reshape(2, 3), (quire.numpy.array([0, -1]),), (1,))
+    Array([[0, 3],
+           [2, 5]], dtype=int32)
+    """
+    shape = aval_of(src).shape
+    columns: list[Value] = []
+    for index, axis in zip(idxs, axes, strict=True):
+        dtype = aval_of(index).dtype
+        n = dtype.type(shape[axis])
+        left = ew.rem(index, n)  # of the sign of the index
+        below = ew.lt_p.bind(left, dtype.type(0))
+        columns.append(
+            st.expand_dims(ew.select_n(below, left, ew.add(left, st.broadcast_to(n, aval_of(left).shape))), (1,))
+        )
+    numbers = GatherDimensionNumbers(
+        offset_dims=tuple(range(1, len(shape) - len(axes) + 1)),
+        collapsed_slice_dims=tuple(sorted(axes)),
+        start_index_map=tuple(axes),
+    )
+    sizes = [1 if i in axes else n for i, n in enumerate(shape)]
+    return ix.gather(src, st.concatenate(columns, 1), numbers, sizes, mode="clip")
 
 
 def _scatter_function(bind: Callable[..., Value], name: str, what: str) -> Callable[..., Value]:
@@ -166,5 +200,5 @@ def dynamic_update_index_in_dim(operand: Value, update: Value, index: Value, axi
 __all__ = [
     "GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers", "dynamic_index_in_dim", "dynamic_slice",
     "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice", "dynamic_update_slice_in_dim",
-    "gather", "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub",
+    "gather", "index_take", "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub",
 ]  # fmt: skip

@@ -44,8 +44,10 @@ class SvdAlgorithm(enum.Enum):
     """How `svd` computes; LAPACK's divide and conquer is used for all of them."""
 
     DEFAULT = "default"
-    QR = "qr"
-    JACOBI = "jacobi"
+    QR = "QR"
+    JACOBI = "Jacobi"
+    POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
 class EigImplementation(enum.Enum):

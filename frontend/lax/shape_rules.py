@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.tracing import trace_flat
 
@@ -20,12 +21,12 @@ ConvGeneralDilatedDimensionNumbers: TypeAlias = tuple[str, str, str] | ConvDimen
 
 
 def dtype(x: Any) -> np.dtype[Any]:
-    """The dtype of an array or a number (`jax.lax.dtype`).
+    """The dtype of an array or a number, or the one that a dtype or scalar type names (`jax.lax.dtype`).
 
     >>> quire.lax.dtype(1.0)
     dtype('float32')
     """
-    return aval_of(x).dtype
+    return dtypes.canonicalize(x) if isinstance(x, (type, np.dtype, str)) else aval_of(x).dtype
 
 
 def _shape_of(f: Callable[..., Any], *shapes: Sequence[int]) -> Shape:

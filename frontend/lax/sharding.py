@@ -10,7 +10,7 @@ from typing import Any
 from quire.ir.avals import aval_of
 from quire.ir.config import config
 from quire.ir.primitives.sharding import sharding_constraint
-from quire.ir.sharding import AxisType, NamedSharding, Sharding
+from quire.ir.sharding import AxisType, NamedSharding, Sharding, says_nothing
 from quire.ir.tracing import Tracer
 
 from .. import tree_util
@@ -39,7 +39,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     return tree_util.tree_unflatten(
         tree,
         [
-            v if s is None else _constrained(v, as_sharding(s, name, RuntimeError, in_block=True))
+            v if says_nothing(s) else _constrained(v, as_sharding(s, name, RuntimeError, in_block=True))
             for v, s in zip(leaves, wanted)
         ],
     )

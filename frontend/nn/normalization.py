@@ -125,7 +125,8 @@ def logsumexp_as(
         x = jnp.where(factors != 0, x, -jnp.inf)
     mask = _mask(function, where)
     axis = _tuple(axis)
-    highest = jnp.max(x.real, axis, where=mask, initial=-jnp.inf, keepdims=True)
+    initial = None if mask is None and x.size else -jnp.inf
+    highest = jnp.max(x.real, axis, where=mask, initial=initial, keepdims=True)
     highest = stop_gradient(jnp.where(jnp.isfinite(highest), highest, jnp.zeros_like(highest)))
     power = jnp.exp((x if mask is None else jnp.where(mask, x, -jnp.inf)) - highest.astype(x.dtype))
     if factors is not None:

@@ -17,6 +17,7 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
 from ..arrays.explicit import takes_out_sharding
+from ..arrays.key_array import KeyDType, PRNGKeyArray
 from ..arrays.operands import (
     SCALARS,
     Value,
@@ -51,6 +52,8 @@ def filled(shape: tuple[int, ...], value: Any, dtype: DType, weak: bool = False)
 
 
 def _fill(name: str, shape: Any, value: Any, dtype: Any, device: Any = None) -> Value:
+    if isinstance(dtype, KeyDType):
+        return _keys(name, dtype, as_shape(name, shape), value, device)
     d = dtypes.canonicalize(dtypes.float64) if dtype is None else user_dtype(name, dtype)
     x = filled(as_shape(name, shape), value, d)
     return x if device is None else device_put(x, device)
@@ -94,13 +97,15 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, 
     Array([7., 7.], dtype=float32)
     """
     sizes = as_shape("full", shape)
+    if isinstance(dtype, KeyDType):
+        return _keys("full", dtype, sizes, fill_value, device)
     return _full("full", sizes, fill_value, None if dtype is None else user_dtype("full", dtype), device)
 
 
 def _full(name: str, shape: tuple[int, ...], value: Any, dtype: DType | None, device: Any) -> Value:
     if type(value) not in SCALARS:
         value = ensure(name, value, "fill_value")
-    aval = aval_of(value)
+    aval = aval_of(value) if dtype is None or type(value) not in SCALARS else ShapedArray((), dtype)
     d, weak = (aval.dtype, aval.weak_type) if dtype is None else (dtype, False)
     if aval.shape:
         value = cast(value, d, weak)
@@ -113,7 +118,16 @@ def _full(name: str, shape: tuple[int, ...], value: Any, dtype: DType | None, de
     return x if device is None else device_put(x, device)
 
 
+def _keys(name: str, dtype: KeyDType, shape: tuple[int, ...], value: Any, device: Any) -> PRNGKeyArray:
+    """Keys of a shape, each of them a key, or all of whose words are a number."""
+    words = value.base if isinstance(value, PRNGKeyArray) else value
+    return PRNGKeyArray(_full(name, (*shape, dtype.words), words, dtypes.uint32, device), dtype.impl)
+
+
 def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Value:
+    if isinstance(dtype, KeyDType) or (dtype is None and isinstance(getattr(a, "dtype", None), KeyDType)):
+        sizes = tuple(a.shape) if shape is None else as_shape(name, shape)
+        return _keys(name, a.dtype if dtype is None else dtype, sizes, value, device)
     if not hasattr(a, "shape") or not hasattr(a, "dtype"):
         a = ensure(name, a)
     weak = dtype is None and getattr(a, "weak_type", False)

@@ -38,7 +38,10 @@ class ScalarType(type):
         return asarray(x, dtype=cls.dtype)
 
     def __eq__(cls, other: object) -> bool:
-        return cls is other or getattr(other, "dtype", other) in (cls.dtype, cls.dtype.type)
+        # As in JAX: NumPy's scalar type and the dtype are equal to it, the dtype's name is not.
+        if isinstance(other, type):
+            return cls is other or other is cls.dtype.type
+        return isinstance(other, np.dtype) and other == cls.dtype
 
     def __hash__(cls) -> int:
         return hash(cls.dtype.type)

@@ -12,7 +12,7 @@ import numpy as np
 from quire.ir.avals import aval_of
 from quire.ir.primitives import structural as st
 
-from ..arrays.operands import Value, as_axis, ensure
+from ..arrays.operands import Value, as_axis, check_rank_promotion, ensure
 from ..transforms.vectorization import vmap
 
 _CORE = r"\((?:\w+(?:,\w+)*)?,?\)"
@@ -69,7 +69,10 @@ def vectorize(
             f, args, kwargs = _positional(pyfunc, args, kwargs, mapped_names)
         else:
             f = pyfunc
-        at = [i for i in range(len(args)) if i not in excluded]
+        missing = [i for i in range(len(args)) if args[i] is None and i not in excluded]
+        if missing and signature is not None:
+            raise ValueError(f"{error}: None was given at {missing}, where the signature {signature!r} has arrays")
+        at = [i for i in range(len(args)) if i not in excluded and i not in missing]
         arrays = [args[i] if hasattr(args[i], "shape") else np.asarray(args[i]) for i in at]
 
         def call(*xs: Any) -> Any:
@@ -85,6 +88,7 @@ def vectorize(
         for i, (x, core) in enumerate(zip(arrays, cores)):
             _bind_sizes(sizes, np.shape(x), core, f"{error}: argument {at[i]}")
         outer = [np.shape(x)[: len(np.shape(x)) - len(core)] for x, core in zip(arrays, cores)]
+        check_rank_promotion("vectorize", outer)
         try:
             shape = np.broadcast_shapes(*outer)
         except ValueError:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import numpy as qnp
+from ..arrays import key_references as _key_references  # noqa: F401  (keys can be held by references)
 from ..arrays.key_array import ADVICE, PRNGKeyArray, type_text
 from ..transforms.key_functions import lifted
 

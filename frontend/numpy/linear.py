@@ -371,6 +371,7 @@ def einsum(
     optimize: Any = "auto",
     precision: Any = None,
     preferred_element_type: Any = None,
+    _dot_general: Any = None,
     out_sharding: Any = None,
 ) -> Value:
     """Einstein's summation: products of arrays summed over indices.
@@ -381,6 +382,7 @@ def einsum(
         operands: arrays.
         optimize: how opt_einsum chooses the order of contractions: "auto", "optimal", "greedy", True, False, a path.
         precision, preferred_element_type: as in `matmul`.
+        _dot_general: multiplies two operands in place of `quire.lax.dot_general`, with its arguments; libraries give it.
 
     Raises:
         ValueError: the subscripts are malformed, or do not fit the number and the shapes of the operands.
@@ -417,7 +419,7 @@ def einsum(
         inputs, output = expression.split("->")
         names = inputs.split(",")
         # opt_einsum lists the operands in the order in which they are popped.
-        values.append(_einsum_step(names, output, picked, precision, wanted))
+        values.append(_einsum_step(names, output, picked, precision, wanted, _dot_general))
     result = values[0]
     return cast(result, wanted) if wanted is not None else result
 
@@ -430,19 +432,21 @@ class _Shape:
         self.ndim = len(shape)
 
 
-def _einsum_step(names: list[str], output: str, values: list[Value], precision: Any, wanted: DType | None) -> Value:
+def _einsum_step(
+    names: list[str], output: str, values: list[Value], precision: Any, wanted: DType | None, product: Any
+) -> Value:
     """One contraction of one, two or more operands."""
     operands = [_diagonals(n, v) for n, v in zip(names, values)]
     while len(operands) > 2:
         (n0, v0), (n1, v1), *rest = operands
         later = set(output).union(*[set(n) for n, _ in rest])
         joined = "".join(c for c in dict.fromkeys(n0 + n1) if c in later)
-        operands = [(joined, _pair(n0, v0, n1, v1, joined, precision, wanted)), *rest]
+        operands = [(joined, _pair(n0, v0, n1, v1, joined, precision, wanted, product)), *rest]
     if len(operands) == 1:
         name, value = operands[0]
         return _single(name, value, output)
     (n0, v0), (n1, v1) = operands
-    return _pair(n0, v0, n1, v1, output, precision, wanted)
+    return _pair(n0, v0, n1, v1, output, precision, wanted, product)
 
 
 def _diagonals(name: str, value: Value) -> tuple[str, Value]:
@@ -466,19 +470,26 @@ def _single(name: str, value: Value, output: str) -> Value:
     return st.transpose(value, [name.index(c) for c in output])
 
 
-def _pair(n0: str, x: Value, n1: str, y: Value, output: str, precision: Any, wanted: DType | None) -> Value:
+def _pair(
+    n0: str, x: Value, n1: str, y: Value, output: str, precision: Any, wanted: DType | None, product: Any = None
+) -> Value:
     # What only one operand has and the result doesn't is summed first.
     n0, x = _summed(n0, x, set(n1) | set(output))
     n1, y = _summed(n1, y, set(n0) | set(output))
     # A dimension of size 1 that broadcasts against the other operand's is dropped.
     n0, x, n1, y = _squeezed(n0, x, n1, y)
-    batch = [c for c in n0 if c in n1 and c in output]
+    batch = [c for c in output if c in n0 and c in n1]
     summed = [c for c in n0 if c in n1 and c not in output]
+    if output == "".join([*batch, *(c for c in n1 + n0 if c not in batch and c not in summed)]):
+        n0, x, n1, y = n1, y, n0, x  # in this order the product needs no transpose
     dims: DimensionPairs = (
         ([n0.index(c) for c in summed], [n1.index(c) for c in summed]),
         ([n0.index(c) for c in batch], [n1.index(c) for c in batch]),
     )
-    value = _contract(x, y, dims, precision, wanted, "einsum")
+    if product is None:
+        value = _contract(x, y, dims, precision, wanted, "einsum")
+    else:
+        value = product(x, y, dims, precision=precision, preferred_element_type=wanted)
     names = [
         *batch,
         *[c for c in n0 if c not in batch and c not in summed],

@@ -19,6 +19,7 @@ from quire.ir.source import current_source, is_internal, where
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
+from .. import lax
 from .. import numpy as qnp
 from ..arrays.placement import device_put
 from .at import IndexHelper
@@ -63,8 +64,10 @@ def _binary(f: Callable[[Any, Any], Any], symbol: str) -> tuple[Callable[..., An
     return forward, reflected
 
 
-def _compared(f: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _compared(f: Callable[[Any, Any], Any], symbol: str) -> Callable[..., Any]:
     def forward(self: Any, other: Any) -> Any:
+        if isinstance(other, (list, tuple, set, dict)):
+            _refuse(symbol, self, other)
         return f(self, other) if _accepted(other) else NotImplemented
 
     return forward
@@ -76,6 +79,7 @@ _ARITHMETIC: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "pow": (qnp.power, "**"), "and": (qnp.bitwise_and, "&"), "or": (qnp.bitwise_or, "|"),
     "xor": (qnp.bitwise_xor, "^"), "lshift": (qnp.left_shift, "<<"), "rshift": (qnp.right_shift, ">>"),
 }  # fmt: skip
+_SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _COMPARISONS = {
     "eq": qnp.equal, "ne": qnp.not_equal, "lt": qnp.less, "le": qnp.less_equal, "gt": qnp.greater, "ge": qnp.greater_equal,
 }  # fmt: skip
@@ -131,7 +135,7 @@ def _delitem(self: Any, index: Any) -> NoReturn:
 
 # Methods that are the function of quire.numpy of the same name.
 _METHODS = (
-    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "conj",
     "conjugate", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
     "repeat", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 )  # fmt: skip
@@ -169,6 +173,24 @@ def _transpose(self: Any, *args: Any) -> Any:
 def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """The elements in row-major order, as one dimension."""
     return qnp.ravel(self, order)
+
+
+def _compress(self: Any, condition: Any, axis: int | None = None, *, out: None = None, **sizes: Any) -> Any:
+    """``quire.numpy.compress(condition, self, axis)``: the slices along an axis where a vector is true."""
+    return qnp.compress(condition, self, axis, out=out, **sizes)
+
+
+def _byteswap(self: Any, inplace: bool = False) -> Any:
+    """The array with the bytes of each element in reverse order."""
+    if inplace:
+        raise ValueError("byteswap: arrays are immutable: pass inplace=False and use the returned array")
+    dtype = self.aval.dtype
+    if dtype.kind == "c":
+        return lax.complex(_byteswap(self.real), _byteswap(self.imag))
+    if dtype.itemsize == 1:
+        return self
+    # The bytes of an element side by side in a new last dimension.
+    return lax.bitcast_convert_type(qnp.flip(lax.bitcast_convert_type(self, np.uint8), -1), dtype)
 
 
 def _view(self: Any, dtype: Any = None, type: None = None) -> Any:
@@ -238,13 +260,14 @@ def attach() -> None:
         members[f"__{name}__"], members[f"__r{name}__"] = _binary(f, symbol)
     members["__matmul__"], members["__rmatmul__"] = _binary(qnp.matmul, "@")
     for name, f in _COMPARISONS.items():
-        members[f"__{name}__"] = _compared(f)
+        members[f"__{name}__"] = _compared(f, _SYMBOLS[name])
     for name, f in _UNARY.items():
         members[f"__{name}__"] = f
     members["__round__"] = lambda self, ndigits=None: qnp.round(self, ndigits or 0)
     members |= {"__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem}
     members |= {name: _method(name) for name in _METHODS if hasattr(qnp, name)}
     members |= {"reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "view": _view}
+    members |= {"compress": _compress, "byteswap": _byteswap}
     members |= {name: property(f, doc=doc) for name, (f, doc) in _PROPERTIES.items()}
     members["at"] = property(_at, doc=_at.__doc__)
     members["__array_namespace__"], members["to_device"] = _namespace, _to_device

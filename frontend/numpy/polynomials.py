@@ -350,7 +350,7 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
         column = st.reshape(weights, (n, 1))
         powers, values = powers * column, values * (weights if values.ndim == 1 else column)
     scale = ew.sqrt_p.bind(sum_(powers * powers, axis=0))
-    scaled = powers / scale
+    scaled = powers / st.reshape(scale, (1, order))
     s, u, vh = la.svd(scaled, full_matrices=False)
     columns = values if values.ndim == 2 else st.reshape(values, (n, 1))
     c, rank = _least_squares(u, s, vh, columns, tolerance)
@@ -363,7 +363,7 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
         return c, residuals, rank, s, array(tolerance, dtype)
     if not isinstance(cov, str) and not cov:
         return c
-    inverse = dot(vh.mT / (s * s), vh) / outer(scale, scale)
+    inverse = dot(vh.mT / st.reshape(s * s, (1, order)), vh) / outer(scale, scale)
     factor = ones((1,), dtype)
     if cov != "unscaled":
         if n <= order:

@@ -142,7 +142,7 @@ def linspace(
         raise ValueError(f"quire.numpy.linspace: num must be non-negative, got {num}")
     start, stop = ensure("linspace", start, "start"), ensure("linspace", stop, "stop")
     d = inexact(result_type(start, stop)[0]) if dtype is None else user_dtype("linspace", dtype)
-    compute = inexact(dtypes.promote([(result_type(start, stop)[0], False), (d, False)])[0])
+    compute = inexact(d)
     start, stop = cast(start, compute), cast(stop, compute)
 
     start, stop = promote_all_shapes("linspace", start, stop)
@@ -150,11 +150,11 @@ def linspace(
     div = (num - 1) if endpoint else num
     real = dtypes.real_dtype(compute)
     if num > 1:
-        delta = divide(subtract(stop, start), real.type(div))
+        delta = divide(subtract(stop, start), compute.type(div))
         column = (div if endpoint else num,) + (1,) * len(shape)
-        step = divide(st.reshape(iota((column[0],), 0, real), column), real.type(div))
+        step = cast(divide(st.reshape(iota((column[0],), 0, real), column), real.type(div)), compute)
         out = ar.add_(
-            multiply(st.reshape(start, (1, *shape)), subtract(real.type(1), step)),
+            multiply(st.reshape(start, (1, *shape)), subtract(compute.type(1), step)),
             multiply(st.reshape(stop, (1, *shape)), step),
         )
         if endpoint:

@@ -25,7 +25,7 @@ from .reductions import any as any_
 from .reductions import cumsum
 from .reductions import sum as sum_
 from .shapes import moveaxis, ravel
-from .sorting import argsort, lexsort, searchsorted
+from .sorting import argsort, lexsort, searchsorted, sort
 
 _ADVICE = "give size=n, the number of elements of the result"
 
@@ -271,6 +271,10 @@ def setdiff1d(
     Array([1, 3], dtype=int32)
     """
     x, y = _two("setdiff1d", ar1, ar2, size)
+    return cast(_setdiff1d(x, y, assume_unique, size, fill_value), ensure("setdiff1d", ar1).aval.dtype)
+
+
+def _setdiff1d(x: Value, y: Value, assume_unique: bool, size: int | None, fill_value: Any) -> Value:
     if size is None:
         x = x if assume_unique else unique(x)
         return x[isin(x, y, invert=True)]
@@ -316,9 +320,17 @@ def setxor1d(
     Array([2, 3], dtype=int32)
     """
     x, y = _two("setxor1d", ar1, ar2, size)
+    if assume_unique:  # then an element of both is one that occurs twice
+        both = sort(concatenate([x, y]))
+        differs = both[1:] != both[:-1]
+        end = filled((1,), True, np.dtype(bool))
+        mask = concatenate([end, differs]) & concatenate([differs, end]) if both.aval.size else differs[:0]
+        if size is None:
+            return both[mask]
+        n = as_int("setxor1d", size, "size")
+        return _chosen(both, mask, n, fill_value) if both.aval.size else _filling(fill_value or 0, both, n)
     if size is None:
-        if not assume_unique:
-            x, y = unique(x), unique(y)
+        x, y = unique(x), unique(y)
         return unique(concatenate([x[isin(x, y, invert=True)], y[isin(y, x, invert=True)]]))
     n, both = as_int("setxor1d", size, "size"), concatenate([x, y])
     outside = concatenate([isin(x, y, invert=True), isin(y, x, invert=True)])

@@ -32,6 +32,8 @@ def shape(a: Any) -> tuple[int, ...]:
     >>> quire.numpy.shape(quire.numpy.zeros((2, 3)))
     (2, 3)
     """
+    if a is None:  # as in JAX, and for `ndim` and `size`
+        return ()
     return a.shape if is_keys(a) else _shape(ensure("shape", a))
 
 
@@ -92,7 +94,7 @@ def _new_shape(x: Value, shape: Any) -> tuple[int, ...]:
     if kind is not tuple and kind is not list:
         if isinstance(shape, np.ndarray | Array) and shape.ndim:
             shape = tuple(shape)
-        elif isinstance(shape, Tracer) or not isinstance(shape, Sequence):
+        elif isinstance(shape, Tracer | np.ndarray | np.generic | Array) or not hasattr(shape, "__getitem__"):
             shape = (shape,)
     sizes = tuple([n if type(n) is int else as_int("reshape", n, "each size of shape") for n in shape])
     total = x.aval.size

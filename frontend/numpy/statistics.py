@@ -66,33 +66,47 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     w = ensure("average", weights, "weights")
     x, w = promote_inexact(x, w)
     if w.aval.shape != x.aval.shape:
-        if axis is None or w.aval.ndim != 1:
-            raise ValueError(
-                f"quire.numpy.average: weights {w.aval.short()} must have the shape of {x.aval.short()}, or be a vector for one axis"
-            )
-        d = as_axis("average", axis, x.aval.ndim)
-        if w.aval.shape[0] != x.aval.shape[d]:
-            raise ValueError(f"quire.numpy.average: {w.aval.shape[0]} weights for axis {d} of {x.aval.short()}")
-        w = st.broadcast_in_dim(w, x.aval.shape, (d,))
+        w = _along_axes("average", x, w, axis)
     total = rd.sum(w, axis=axis, keepdims=keepdims)
     out = div_(rd.sum(mul_(x, w), axis=axis, keepdims=keepdims), total)
     return (out, total) if returned else out
 
 
+def _along_axes(name: str, x: Value, w: Value, axis: Any) -> Value:
+    """Weights that have x's dimensions of the axes, in their order, broadcast to x's shape."""
+    given = () if axis is None else tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    dims = tuple(as_axis(name, d, x.aval.ndim) for d in given)
+    if axis is None or w.aval.shape != tuple(x.aval.shape[d] for d in dims):
+        raise ValueError(
+            f"quire.numpy.{name}: weights {w.aval.short()} must have the shape of {x.aval.short()}, or that of its axes, {axis}"
+        )
+    order = sorted(range(len(dims)), key=dims.__getitem__)
+    return st.broadcast_in_dim(st.transpose(w, order), x.aval.shape, sorted(dims))
+
+
 # -- quantiles --------------------------------------------------------------------------------------------------------------
 
-_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def _quantile(
-    name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, scale: float = 1.0
-) -> Value:
+    name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool, scale: float = 1.0,
+    weights: Any = None,
+) -> Value:  # fmt: skip
     if method not in _METHODS:
         raise ValueError(f"quire.numpy.{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x, fraction = ensure(name, a), ensure(name, q, "q")
     if dtypes.is_complex(x.aval.dtype):
         raise ValueError(f"quire.numpy.{name}: complex numbers have no quantiles")
+    if weights is not None and method != "inverted_cdf":
+        raise NotImplementedError(f"quire.numpy.{name}: weights need method='inverted_cdf', got {method!r}")
     (x,), (fraction,) = promote_inexact(x), promote_inexact(fraction)
+    if weights is not None:
+        w = ensure(name, weights, "weights")
+        if dtypes.is_complex(w.aval.dtype):
+            raise ValueError(f"quire.numpy.{name}: weights must be real, got {w.aval.short()}")
+        x, w = promote_inexact(x, w)
+        weights = w if w.aval.shape == x.aval.shape else _along_axes(name, x, w, axis)
     x, fraction = cast(x, x.aval.dtype), cast(fraction, fraction.aval.dtype)
     if fraction.aval.ndim > 1:
         raise ValueError(f"quire.numpy.{name}: q must have at most 1 dimension, got {fraction.aval.short()}")
@@ -106,6 +120,14 @@ def _quantile(
     if n == 0:
         raise ValueError(f"quire.numpy.{name}: {x.aval.short()} has no elements over axes {axes}")
     bad = bind(ew.ne_p, (rows, rows), {})
+    if method == "inverted_cdf":
+        heavy = (
+            None
+            if weights is None
+            else st.reshape(st.transpose(cast(weights, rows.aval.dtype), [*rest, *axes]), rows.aval.shape)
+        )
+        out = _inverted_cdf(rows, bad, heavy, ravel(fraction), skip_nan)
+        return st.reshape(out, (*fraction.aval.shape, *(kept_shape if keepdims else rows.aval.shape[:-1])))
     rows = sort(rows)  # NaN comes last
     shape = rows.aval.shape[:-1]
     float_ = x.aval.dtype
@@ -148,14 +170,35 @@ def _quantile(
     return st.reshape(out, (*lead, *(kept_shape if keepdims else shape)))
 
 
+def _inverted_cdf(rows: Value, bad: Value, weights: Value | None, qs: Value, skip_nan: bool) -> Value:
+    """For each of (k,) fractions and each row, the least element up to which the share of the weight reaches it: (k, ...)."""
+    wide = dtypes.float32 if rows.aval.dtype in (dtypes.float16, dtypes.bfloat16) else rows.aval.dtype
+    weight = filled(rows.aval.shape, 1.0, wide) if weights is None else cast(weights, wide)
+    if skip_nan:
+        weight = select(bad, 0.0, weight)
+    order = argsort(rows, axis=-1)  # NaN comes last
+    rows, weight = take_along_axis(rows, order, axis=-1), take_along_axis(weight, order, axis=-1)
+    reached = rd.cumsum(weight, axis=-1)
+    n, lead = rows.aval.shape[-1], rows.aval.shape[:-1]
+    full = (qs.aval.shape[0], *rows.aval.shape)
+    total = rd.max(reached, axis=-1)
+    wanted = mul_(
+        st.broadcast_in_dim(cast(qs, wide), full, (0,)),
+        st.broadcast_in_dim(total, full, tuple(range(1, len(full) - 1))),
+    )
+    so_far = st.broadcast_in_dim(reached, full, tuple(range(1, len(full))))
+    # What weighs nothing, before all that weighs something, is never reached.
+    before = bind(ew.or_p, (bind(ew.lt_p, (so_far, wanted), {}), bind(ew.eq_p, (so_far, wide.type(0)), {})), {})
+    place = rd.sum(cast(before, dtypes.int32), axis=-1)
+    place = bind(ew.min_p, (place, np.int32(n - 1)), {})
+    out = _pick(moveaxis(rows, -1, 0), place, n)
+    spoiled = bind(ew.eq_p, (total, wide.type(0)), {}) if skip_nan else rd.any(bad, axis=-1)
+    return select(st.broadcast_in_dim(spoiled, (full[0], *lead), tuple(range(1, len(full) - 1))), math.nan, out)
+
+
 def _pick(values: Value, positions: Value, n: int) -> Value:
     """Along the first axis of `values`, the elements at positions of shape (k, *rest)."""
     return take_along_axis(values, positions, axis=0, mode="clip") if n else values
-
-
-def _no_weights(name: str, weights: Any) -> None:
-    if weights is not None:
-        raise NotImplementedError(f"quire.numpy.{name}: weights are not supported")
 
 
 def quantile(
@@ -168,8 +211,13 @@ def quantile(
         a: an array.
         q: a number or vector of numbers in [0, 1]; its dimension comes first in the result.
         axis: an axis, several, or None for all.
-        method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+        method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest"; or "inverted_cdf": the least element
+            up to which at least this share of the elements lies.
         keepdims: whether the reduced dimensions stay, with size 1.
+        weights: how much each element counts, of a's shape or that of its axes; with "inverted_cdf" alone.
+
+    Raises:
+        NotImplementedError: weights with another method.
 
     Follows `numpy.quantile`.
 
@@ -177,8 +225,7 @@ def quantile(
     2.0
     """
     no_out("quantile", out)
-    _no_weights("quantile", weights)
-    return _quantile("quantile", a, q, axis, method, keepdims, False)
+    return _quantile("quantile", a, q, axis, method, keepdims, False, weights=weights)
 
 
 def nanquantile(
@@ -191,8 +238,7 @@ def nanquantile(
     2.0
     """
     no_out("nanquantile", out)
-    _no_weights("nanquantile", weights)
-    return _quantile("nanquantile", a, q, axis, method, keepdims, True)
+    return _quantile("nanquantile", a, q, axis, method, keepdims, True, weights=weights)
 
 
 def percentile(
@@ -205,8 +251,7 @@ def percentile(
     2.0
     """
     no_out("percentile", out)
-    _no_weights("percentile", weights)
-    return _quantile("percentile", a, q, axis, method, keepdims, False, 100.0)
+    return _quantile("percentile", a, q, axis, method, keepdims, False, 100.0, weights=weights)
 
 
 def nanpercentile(
@@ -219,8 +264,7 @@ def nanpercentile(
     2.0
     """
     no_out("nanpercentile", out)
-    _no_weights("nanpercentile", weights)
-    return _quantile("nanpercentile", a, q, axis, method, keepdims, True, 100.0)
+    return _quantile("nanpercentile", a, q, axis, method, keepdims, True, 100.0, weights=weights)
 
 
 def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Value:
@@ -261,7 +305,7 @@ def cov(
         fweights, aweights: how often each observation counts, and its weight.
 
     Raises:
-        ValueError: m or y has more than 2 dimensions, or fweights or aweights are not one for each observation.
+        ValueError: m or y has more than 2 dimensions, dtype is not inexact, or fweights or aweights are not one for each observation.
 
     Follows `numpy.cov`.
 
@@ -272,20 +316,25 @@ def cov(
     x = ensure("cov", m)
     if x.aval.ndim > 2:
         raise ValueError(f"quire.numpy.cov: m has more than 2 dimensions: {x.aval.short()}")
-    x = st.reshape(x, (1, x.aval.size)) if x.aval.ndim < 2 else x
-    if not rowvar and x.aval.shape[0] != 1:
+    wanted = None if dtype is None else user_dtype("cov", dtype)
+    if wanted is not None and not dtypes.is_inexact(wanted):
+        raise ValueError(f"quire.numpy.cov: dtype must be a float or complex dtype, got {wanted}")
+    if x.aval.ndim < 2:
+        x = st.reshape(x, (1, x.aval.size))
+    elif not rowvar:
         x = st.transpose(x, (1, 0))
     if y is not None:
         other = ensure("cov", y, "y")
         if other.aval.ndim > 2:
             raise ValueError(f"quire.numpy.cov: y has more than 2 dimensions: {other.aval.short()}")
-        other = st.reshape(other, (1, other.aval.size)) if other.aval.ndim < 2 else other
-        if not rowvar and other.aval.shape[0] != 1:
+        if other.aval.ndim < 2:
+            other = st.reshape(other, (1, other.aval.size))
+        elif not rowvar:
             other = st.transpose(other, (1, 0))
         x = concatenate([*promote_dtypes(x, other)], axis=0)
     (x,) = promote_inexact(x)
-    if dtype is not None:
-        x = cast(x, user_dtype("cov", dtype))
+    if wanted is not None:
+        x = cast(x, wanted)
     x = cast(x, x.aval.dtype)
     ddof = (0 if bias else 1) if ddof is None else ddof
     n = x.aval.shape[1]
@@ -317,6 +366,8 @@ def cov(
         weighted = mul_(centered, wide)
     other = ew.conj_p.bind(weighted) if dtypes.is_complex(x.aval.dtype) else weighted
     out = dot(centered, st.transpose(other, (1, 0)))
+    if isinstance(factor, int) and n == 0:
+        factor = 0  # of no observations: 0 / 0
     out = div_(out, x.aval.dtype.type(factor)) if isinstance(factor, int) else div_(out, cast(factor, x.aval.dtype))
 
     return squeeze(out)

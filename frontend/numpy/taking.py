@@ -23,6 +23,7 @@ from ..arrays.operands import (
     known_shape_operand,
     no_out,
 )
+from . import elementwise, reductions
 from ._ops import add_, lt_
 from ._ops import select as _choice
 from .arithmetic import clip, remainder
@@ -83,7 +84,7 @@ def take(
     if mode not in (None, "fill", "clip", "wrap", "promise_in_bounds"):
         raise ValueError(f"quire.numpy.take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     if n == 0 and index.aval.size:
-        raise ValueError(f"quire.numpy.take: cannot take from the empty axis {d} of {x.aval.short()}")
+        raise IndexError(f"quire.numpy.take: cannot take from the empty axis {d} of {x.aval.short()}")
     from_end = mode not in ("wrap", "clip")
     if mode == "wrap":
         index, mode = remainder(index, n), "promise_in_bounds"
@@ -347,13 +348,13 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
 
     Args:
         arr: an array.
-        obj: an integer, a slice or an array of integers, known while tracing.
+        obj: an integer, a slice, an array of integers, or a mask, which must be known while tracing.
         values: what to insert; it broadcasts, and is converted to the dtype of `arr`.
         axis: the axis; None for the flattened array.
 
     Raises:
         IndexError: an index is below -n or above n, the size of the axis.
-        ConcretizationTypeError: obj is traced.
+        ConcretizationTypeError: obj is a traced mask.
 
     Follows `numpy.insert`.
 
@@ -370,7 +371,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     if isinstance(obj, slice):
         places: Any = np.arange(n)[obj]
     else:
-        places = known_shape_operand("insert", asarray(obj) if isinstance(obj, list) else obj, "give static indices")
+        given = ensure("insert", asarray(obj) if isinstance(obj, list) else obj, "obj")
+        if isinstance(given, Tracer) and dtypes.is_integer(given.aval.dtype):
+            return _insert_traced(x, given, v, d)
+        places = known_shape_operand("insert", given, "give static indices")
     scalar = places.ndim == 0
     if places.dtype == np.bool_:
         places, scalar = np.flatnonzero(places), False
@@ -395,6 +399,32 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     source[mask] = np.arange(n)
     source[targets] = n + np.arange(count)
     return take(concatenate([x, v], axis=d), concrete_array(source), axis=d, mode="promise_in_bounds")
+
+
+def _insert_traced(x: Value, obj: Value, v: Value, d: int) -> Value:
+    """`insert` where the places are known when the program runs, from -n to n; others are clamped to these."""
+    n = x.aval.shape[d]
+    scalar = obj.aval.ndim == 0
+    places = ravel(cast(obj, dtypes.int32))
+    if scalar:
+        v = moveaxis(v, 0, d)
+    count = v.aval.shape[d] if scalar or places.aval.size == 1 else places.aval.size
+    places = broadcast_to(clip(_choice(lt_(places, 0), add_(places, np.int32(n)), places), 0, n), (count,))
+    v = broadcast_to(v, tuple(count if i == d else k for i, k in enumerate(x.aval.shape)))
+    # A value's position: its place, and the values that come before it.
+    mine, other = st.expand_dims(places, (1,)), st.expand_dims(places, (0,))
+    earlier = np.tril(np.ones((count, count), bool), -1)
+    before = elementwise.logical_or(
+        elementwise.less(other, mine), elementwise.logical_and(elementwise.equal(other, mine), earlier)
+    )
+    targets = add_(places, cast(reductions.sum(before, axis=1), dtypes.int32))
+    position = iota((n + count, count), 0, dtypes.int32)
+    here = elementwise.equal(position, st.expand_dims(targets, (0,)))
+    passed = cast(reductions.sum(elementwise.less(st.expand_dims(targets, (0,)), position), axis=1), dtypes.int32)
+    kept = add_(iota((n + count,), 0, dtypes.int32), ew.neg_p.bind(passed))
+    new = add_(cast(reductions.argmax(here, axis=1), dtypes.int32), np.int32(n))
+    source = _choice(reductions.any(here, axis=1), new, kept)
+    return take(concatenate([x, v], axis=d), source, axis=d, mode="clip")
 
 
 __all__ = ["compress", "delete", "extract", "insert", "place", "put", "put_along_axis", "take", "take_along_axis"]

@@ -100,6 +100,11 @@ class ufunc:
                 [*own, *(p for p in _OUT_WHERE if p.name not in [o.name for o in own])]
             )
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("func", "nin", "nout", "nargs", "identity") and name in vars(self):
+            raise AttributeError(f"attribute {name!r} of a ufunc is not writable")
+        object.__setattr__(self, name, value)
+
     def __repr__(self) -> str:
         return f"<quire.numpy.ufunc {self.__name__!r}>"
 
@@ -287,6 +292,8 @@ class ufunc:
         d = as_axis(name, axis, x.ndim)
         to = x.aval.dtype if dtype is None else user_dtype(name, dtype)
         rows = cast(moveaxis(x, d, 0), to)
+        if not starts.aval.size:
+            return moveaxis(rows[:0], 0, d)
         return moveaxis((self._reduceat or self._segments)(rows, starts), 0, d)
 
     def _segments(self, rows: Value, starts: Value) -> Value:

@@ -15,6 +15,7 @@ from quire.ir.avals import aval_of
 
 from .. import lax
 from .. import numpy as qnp
+from ..arrays.key_array import is_keys
 from ..transforms.custom_derivatives import custom_jvp
 from ..transforms.vectorization import vmap
 from .bits import rademacher, uniform
@@ -69,7 +70,13 @@ def _one(key: Array, alpha: Array, log_space: bool) -> Array:
 def _samples(key: Array, alpha: Array, log_space: bool) -> Array:
     aval = aval_of(alpha)
     keys = split(key, math.prod(aval.shape))
-    flat = vmap(lambda k, a: _one(k, a, log_space))(keys, alpha.reshape(-1)) if aval.size else alpha.reshape(-1)
+    flat = alpha.reshape(-1)
+    if not aval.size:
+        return flat.reshape(aval.shape)
+    if is_keys(keys):  # what such keys give under vmap does not depend on each of them
+        flat = lax.map(lambda pair: _one(pair[0], pair[1], log_space), (keys, flat))
+    else:
+        flat = vmap(lambda k, a: _one(k, a, log_space))(keys, flat)
     return flat.reshape(aval.shape)
 
 

@@ -21,24 +21,27 @@ from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import random as rn
 from quire.ir.primitives import structural as st
+from quire.ir.sharding import says_nothing
 
 from .. import numpy as qnp
 from ..arrays.explicit import placed_as, told
-from ..arrays.key_array import KEY_DTYPE, KeyDType, PRNGKeyArray, is_keys
+from ..arrays.key_array import GENERATORS, THREEFRY, KeyDType, PRNGKeyArray, is_keys
+from ..arrays.operands import usual_promotion
 from ..watching import key_reuse
 
 Array = Any
 F = TypeVar("F", bound=Callable[..., Any])
 U32 = np.uint32
-IMPLEMENTATION = "threefry2x32"
-_NAMES = (None, IMPLEMENTATION, "fry", KEY_DTYPE)
+IMPLEMENTATION = THREEFRY
 
 
 # -- making keys ----------------------------------------------------------------------------------------------------------
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
-    """A raw key from an integer seed: uint32 of shape (2,). Follows `jax.random.PRNGKey`; `key` is the newer form.
+    """A raw key from an integer seed: uint32 of shape (2,), or (4,) for the generators "rbg" and "unsafe_rbg".
+
+    Follows `jax.random.PRNGKey`; `key` is the newer form.
 
     Raises TypeError for a seed that is no scalar integer.
 
@@ -53,24 +56,30 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> PRNGKeyArray:
 
     Args:
         seed: an integer; only its low 32 bits count without `enable_x64`.
-        impl: the generator: "threefry2x32".
+        impl: the generator: "threefry2x32", "rbg" or "unsafe_rbg"; that of `config.default_prng_impl` for None. Keys
+            of the last two make bits by `lax.rng_bit_generator`; under `vmap` bits differ from those without it.
         dtype: the same as the dtype of keys, ``quire.random.key_dtype()``.
 
     >>> k = quire.random.key(5)
     >>> k.dtype, k.shape
     (key<fry>, ())
     """
-    return PRNGKeyArray(_from_seed("key", seed, dtype if impl is None else impl))
+    if impl is not None and dtype is not None:
+        raise ValueError(f"quire.random.key: give impl or dtype, not both, got {impl!r} and {dtype!r}")
+    impl = generator("key", dtype if impl is None else impl)
+    return PRNGKeyArray(_from_seed("key", seed, impl), impl)
 
 
 def _from_seed(name: str, seed: Any, impl: Any) -> Array:
-    _check_impl(name, impl)
+    impl = generator(name, impl)
     if is_keys(seed):
         raise TypeError(
             f"quire.random.{name}: the seed must be an integer, got a key: use split or fold_in for new keys"
         )
     if isinstance(seed, int) and not isinstance(seed, bool):
-        seed = np.asarray(seed & 0xFFFFFFFFFFFFFFFF, np.uint64).view(np.int64)
+        if not -(1 << 63) <= seed < 1 << 63:
+            raise OverflowError(f"quire.random.{name}: the seed {seed} is no integer of 64 bits")
+        seed = np.asarray(seed, np.int64)
         if not config.options.enable_x64:
             seed = seed.astype(np.int32)
     aval = aval_of(seed)
@@ -78,12 +87,27 @@ def _from_seed(name: str, seed: Any, impl: Any) -> Array:
         raise TypeError(f"quire.random.{name}: the seed must be an integer, got {aval.short()}")
     if aval.shape:
         raise TypeError(f"quire.random.{name}: the seed must be a scalar, got {aval.short()}: use quire.vmap for many")
-    return _seed_words(seed)
+    return _words_of_seed(seed, impl)
 
 
-def _check_impl(name: str, impl: Any) -> None:
-    if impl not in _NAMES:
-        raise ValueError(f"quire.random.{name}: unknown generator {impl!r}, expected {IMPLEMENTATION!r}")
+def _words_of_seed(seed: Array, impl: str) -> Array:
+    words = _seed_words(seed)
+    return words if impl == THREEFRY else st.concatenate([words, words], 0)
+
+
+def generator(name: str, impl: Any) -> str:
+    """The name of a generator that an argument names, by its name, tag or dtype; the default one for None.
+
+    Raises ValueError for any other, TypeError for what names none.
+    """
+    if impl is None:
+        return config.options.default_prng_impl
+    found = getattr(impl, "impl", None) or getattr(impl, "name", impl)  # a dtype, or a description of a generator
+    for known, (tag, _) in GENERATORS.items():
+        if found in (known, tag):
+            return known
+    error = ValueError if isinstance(found, str) else TypeError
+    raise error(f"quire.random.{name}: unknown generator {impl!r}, expected one of {', '.join(map(repr, GENERATORS))}")
 
 
 def _seed_words(seed: Array) -> Array:
@@ -111,15 +135,15 @@ def stack_words(a: Array, b: Array) -> Array:
 # -- using keys -----------------------------------------------------------------------------------------------------------
 
 
-def raw_key(name: str, k: Any) -> Array:
-    """The words of one key, typed or raw. TypeError or ValueError for what is none."""
+def raw_key(name: str, k: Any) -> Any:
+    """The words of one key, typed or raw; a typed key if its generator has four words. TypeError or ValueError for what is none."""
     if is_keys(k):
         if k.shape:
             raise ValueError(
                 f"quire.random.{name}: takes a single key, got an array of keys of shape {k.shape}: use quire.vmap for "
                 "many keys"
             )
-        return k.base
+        return k.base if k.impl == THREEFRY else k
     try:
         aval = aval_of(k)
     except TypeError:
@@ -127,34 +151,43 @@ def raw_key(name: str, k: Any) -> Array:
     else:
         if aval.shape == (2,) and aval.dtype == dtypes.uint32:
             return k
+        if aval.shape == (4,) and aval.dtype == dtypes.uint32:
+            return PRNGKeyArray(k, _of_four_words())
         given = aval.short()
-        if aval.dtype == dtypes.uint32 and aval.shape[-1:] == (2,):
+        if aval.dtype == dtypes.uint32 and aval.shape[-1:] in ((2,), (4,)):
             given += ": use quire.vmap for many keys"
     raise TypeError(
         f"quire.random.{name}: expected a key (quire.random.key(seed), or uint32 of shape (2,)), got {given}"
     )
 
 
+def _of_four_words() -> str:
+    """The generator of a raw key of four words: the default one, if that has four."""
+    default = config.options.default_prng_impl
+    return "rbg" if default == THREEFRY else default
+
+
 def used_key(name: str, k: Any) -> Array:
     """`raw_key`, for a function that uses the key up: with `config.debug_key_reuse` a typed key is used once."""
     raw = raw_key(name, k)
-    if is_keys(k) and config.options.debug_key_reuse:
+    if is_keys(k) and not is_keys(raw) and config.options.debug_key_reuse:
         return key_reuse.used(raw, name)
     return raw
 
 
 def like(k: Any, raw: Array) -> Any:
     """New keys in the form of the key they were made from."""
-    return PRNGKeyArray(raw) if is_keys(k) else raw
+    return PRNGKeyArray(raw, k.impl) if is_keys(k) else raw
 
 
 def sampler(f: F) -> F:
     """A function of a raw key first, as users call it: with either kind of key, and with JAX's `out_sharding`."""
     name = f.__name__
+    f = usual_promotion(f)
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if "out_sharding" in kwargs and (wanted := kwargs.pop("out_sharding")) is not None:
+        if "out_sharding" in kwargs and not says_nothing(wanted := kwargs.pop("out_sharding")):
             with told():
                 return placed_as(wrapper(*args, **kwargs), wanted, f"quire.random.{name}")
         if args:
@@ -174,6 +207,8 @@ def halves(raw: Array) -> tuple[Array, Array]:
 def split_raw(raw: Array, count: int = 2) -> list[Array]:
     """Several raw keys from one."""
     keys = split(raw, count)
+    if is_keys(keys):
+        return [keys[i] for i in range(count)]
     return [st.reshape(st.slice(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(count)]
 
 
@@ -191,6 +226,9 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     """
     shape = shape_of("split", num)
     raw = used_key("split", key)
+    if is_keys(raw):
+        words = _split_four(raw, shape)
+        return PRNGKeyArray(words, raw.impl) if is_keys(key) else words
     if config.options.threefry_partitionable:
         words = stack_words(*hash_of_indices(raw, shape))
     else:
@@ -215,7 +253,32 @@ def fold_in(key: Any, data: Any) -> Any:
     aval = aval_of(data)
     if aval.shape or not dtypes.is_integer(aval.dtype):
         raise TypeError(f"quire.random.fold_in: data must be an integer scalar, got {aval.short()}")
-    return like(key, hash_pairs(raw, _seed_words(ew.convert_element_type(data, U32))))
+    seed = ew.convert_element_type(data, U32)
+    if is_keys(raw):
+        words = _fold_four(raw, seed)
+        return PRNGKeyArray(words, raw.impl) if is_keys(key) else words
+    return like(key, hash_pairs(raw, _seed_words(seed)))
+
+
+def _pairs(words: Array) -> list[Array]:
+    """The two halves of a key of four words, each as the words of a key of two."""
+    return [st.slice(words, (i,), (i + 2,)) for i in (0, 2)]
+
+
+def _split_four(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
+    count = math.prod(shape)
+    if key.impl == "rbg":  # each half by Threefry
+        parts = [st.reshape(split(half, count), (count, 2)) for half in _pairs(key.base)]
+        return st.reshape(st.concatenate(parts, 1), (*shape, 4))
+    bits = rn.rng_bit_generator(key.base, (10 * count, 4))[1]  # every tenth of what the key gives
+    return st.reshape(st.slice(bits, (0, 0), (10 * count, 4), (10, 1)), (*shape, 4))
+
+
+def _fold_four(key: PRNGKeyArray, seed: Array) -> Array:
+    if key.impl == "rbg":
+        return st.concatenate([hash_pairs(half, _seed_words(seed)) for half in _pairs(key.base)], 0)
+    bits = rn.rng_bit_generator(_words_of_seed(seed, key.impl), (10, 4))[1]
+    return ew.bitwise_xor(key.base, st.reshape(st.slice(bits, (9, 0), (10, 4)), (4,)))
 
 
 def clone(key: Any) -> Any:
@@ -226,8 +289,9 @@ def clone(key: Any) -> Any:
     True
     """
     if is_keys(key):
-        return PRNGKeyArray(ew.copy(key.base))
-    return raw_key("clone", key)
+        return PRNGKeyArray(ew.copy(key.base), key.impl)
+    raw = raw_key("clone", key)
+    return raw.base if is_keys(raw) else raw
 
 
 # -- the two forms --------------------------------------------------------------------------------------------------------
@@ -237,7 +301,7 @@ def _keys_or_raw(name: str, keys: Any) -> Any:
     if is_keys(keys):
         return keys
     aval = aval_of(keys)
-    if aval.dtype != dtypes.uint32 or aval.shape[-1:] != (2,):
+    if aval.dtype != dtypes.uint32 or aval.shape[-1:] not in ((2,), (4,)):
         raise TypeError(
             f"quire.random.{name}: expected keys, or their words: uint32 with a last dimension of 2, got {aval.short()}"
         )
@@ -262,10 +326,15 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     >>> quire.random.wrap_key_data(quire.random.PRNGKey(0)).dtype
     key<fry>
     """
-    _check_impl("wrap_key_data", dtype if impl is None else impl)
+    name = generator("wrap_key_data", dtype if impl is None else impl)
     if is_keys(key_bits_array):
         raise TypeError("quire.random.wrap_key_data: expected the words of keys (uint32), got keys")
-    return PRNGKeyArray(qnp.asarray(_keys_or_raw("wrap_key_data", key_bits_array)))
+    words = qnp.asarray(_keys_or_raw("wrap_key_data", key_bits_array))
+    if words.shape[-1] != GENERATORS[name][1]:
+        raise TypeError(
+            f"quire.random.wrap_key_data: keys of {name} have {GENERATORS[name][1]} words, got {aval_of(words).short()}"
+        )
+    return PRNGKeyArray(words, name)
 
 
 def key_impl(keys: Any) -> str:
@@ -274,8 +343,10 @@ def key_impl(keys: Any) -> str:
     >>> quire.random.key_impl(quire.random.key(0))
     'threefry2x32'
     """
-    _keys_or_raw("key_impl", keys)
-    return IMPLEMENTATION
+    found = _keys_or_raw("key_impl", keys)
+    if is_keys(found):
+        return found.impl
+    return THREEFRY if aval_of(found).shape[-1] == 2 else _of_four_words()
 
 
 def key_dtype(impl_spec: Any = None) -> KeyDType:
@@ -284,8 +355,7 @@ def key_dtype(impl_spec: Any = None) -> KeyDType:
     >>> quire.random.key_dtype() == quire.random.key(0).dtype
     True
     """
-    _check_impl("key_dtype", impl_spec)
-    return KEY_DTYPE
+    return KeyDType(generator("key_dtype", impl_spec))
 
 
 # -- the hash -------------------------------------------------------------------------------------------------------------
@@ -315,7 +385,7 @@ def hash_pairs(raw: Array, count: Array) -> Array:
     return st.slice(out, (0,), (n,)) if n % 2 else out
 
 
-def random_bits(raw: Array, width: int, shape: tuple[int, ...]) -> Array:
+def random_bits(raw: Any, width: int, shape: tuple[int, ...]) -> Array:
     """Random bits of an unsigned dtype of `width` bits.
 
     Raises ValueError for a shape of 2**32 elements or more; without `config.threefry_partitionable`, for one that
@@ -323,6 +393,8 @@ def random_bits(raw: Array, width: int, shape: tuple[int, ...]) -> Array:
     """
     dtype = UINT[width]
     size = math.prod(shape)
+    if is_keys(raw):
+        return rn.rng_bit_generator(raw.base, shape, dtype)[1]
     if config.options.threefry_partitionable:
         if size >= 1 << 32:
             raise ValueError(f"quire.random: shape {shape} has {size} elements, at most 2**32 - 1 are supported")

@@ -15,7 +15,7 @@ from quire.ir.primitives import elementwise as ew
 from .. import lax
 from .. import numpy as qnp
 from ..absent_names import module_getattr
-from ..arrays.operands import HALF, Value, array, as_axes, as_axis, cast, promote_inexact
+from ..arrays.operands import HALF, Value, array, as_axes, as_axis, cast, promote_inexact, usual_promotion
 
 
 def _operand(name: str, x: Any, type_: int, norm: str | None) -> Value:
@@ -92,6 +92,7 @@ def _idct(x: Value, axis: int, norm: str | None) -> Value:
     return qnp.moveaxis(qnp.take(samples, np.argsort(order), axis=-1), -1, axis)
 
 
+@usual_promotion
 def _one(name: str, x: Any, type_: int, n: int | None, axis: int, norm: str | None) -> Value:
     value = _operand(name, x, type_, norm)
     d = as_axis(f"quire.scipy.fft.{name}", axis, aval_of(value).ndim)
@@ -99,6 +100,7 @@ def _one(name: str, x: Any, type_: int, n: int | None, axis: int, norm: str | No
     return (_dct if name == "dct" else _idct)(value, d, norm)
 
 
+@usual_promotion
 def _several(
     name: str, x: Any, type_: int, s: Sequence[int] | None, axes: Sequence[int] | None, norm: str | None
 ) -> Value:

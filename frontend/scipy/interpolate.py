@@ -85,7 +85,12 @@ class RegularGridInterpolator:
             parts = qnp.broadcast_arrays(*[array(name, x, f"xi[{i}]") for i, x in enumerate(xi)])
             xi = qnp.stack(parts, axis=-1)
         places = array(name, xi)
-        places = places[None] if aval_of(places).ndim <= 1 else places
+        if aval_of(places).ndim <= 1:  # one point, or several on a line
+            if aval_of(places).size % n:
+                raise ValueError(
+                    f"quire.scipy.{name}: xi must be points of {n} coordinates each, got {aval_of(places).short()}"
+                )
+            places = places.reshape(-1, n)
         if aval_of(places).shape[-1] != n:
             raise ValueError(
                 f"quire.scipy.{name}: xi must have {n} coordinates along its last dimension, as the grid has "

@@ -102,7 +102,7 @@ def _nodes(place: Value, size: int, order: int, mode: str) -> list[tuple[Value, 
     """The points that contribute along one dimension: (index, whether it was inside, weight)."""
     place = place if aval_of(place).dtype in INEXACT else cast(place, dtypes.canonicalize(dtypes.float64))
     if order == 0:
-        below = qnp.round(place)
+        below = ew.round(place, 0)  # halves go away from zero
         places: list[tuple[Value, Value | float]] = [(below, 1.0)]
     else:
         below = qnp.floor(place)

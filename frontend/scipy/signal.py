@@ -13,7 +13,7 @@ from quire.ir import dtypes
 from .. import lax
 from .. import numpy as jnp
 from ..absent_names import module_getattr
-from ..arrays.operands import Value, array_of, as_axis, as_int, common_inexact, inexact_of, one_of
+from ..arrays.operands import Value, array_of, as_axis, as_int, common_inexact, inexact_of, one_of, usual_promotion
 from ..numpy import fft as _fft
 
 _MODULE = "quire.scipy.signal"
@@ -362,6 +362,7 @@ def _detrended(name: str, x: Value, kind: Any) -> Value:
     return detrend(x, type=one_of(name, kind, "detrend", ("linear", "constant")))
 
 
+@usual_promotion
 def _spectrum(
     name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any, nfft: Any, kind: Any, onesided: bool,
     scaling: str, axis: Any, boundary: Any, padded: bool, short_time: bool,
@@ -532,6 +533,7 @@ def welch(
     )
 
 
+@usual_promotion
 def istft(
     Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
     nfft: int | None = None, input_onesided: bool = True, boundary: bool = True, time_axis: int = -1,

@@ -51,11 +51,14 @@ class SymbolicZero:
 
 
 def zero_from_primal(x: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of a value, symbolic or as an array."""
+    """The zero tangents of a pytree of values, symbolic or as arrays."""
     from quire.passes.ad.rules import zeros
 
-    aval = aval_of(x).tangent()
-    return SymbolicZero(aval) if symbolic_zeros else zeros(aval)
+    def zero(leaf: Any) -> Any:
+        aval = aval_of(leaf).tangent()
+        return SymbolicZero(aval) if symbolic_zeros else zeros(aval)
+
+    return tree_util.tree_map(zero, x)
 
 
 @dataclass(frozen=True)
@@ -132,12 +135,12 @@ class _Custom:
                     f"{type(self).__name__} function needs"
                 ) from None
             return args
-        bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
                 f"{self._name}: keyword-only arguments {', '.join(bound.kwargs)} are not possible in a "
                 f"{type(self).__name__} function: make them positional"
             )
+        bound.apply_defaults()  # those of keyword-only parameters are the function's own affair
         return bound.args
 
     def _split(self, args: tuple[Any, ...]) -> _Call:
@@ -344,9 +347,26 @@ def _tree_add(a: Any, b: Any) -> Any:
 
 @dataclass
 class _Residuals:
-    """The tree of the residuals, known once the forward rule has run."""
+    """The tree of the residuals, known once the forward rule has run, and those that are Python's numbers, by position.
+
+    A number of Python stays what it is: the backward rule may branch on it.
+    """
 
     tree: Any = None
+    numbers: dict[int, Any] = field(default_factory=dict)
+
+    def split(self, residuals: Any) -> list[Any]:
+        """The residuals that are arrays; the others are kept."""
+        leaves, self.tree = tree_util.flatten_arrays(residuals)
+        self.numbers = {i: x for i, x in enumerate(leaves) if type(x) in (bool, int, float, complex)}
+        return [x for i, x in enumerate(leaves) if i not in self.numbers]
+
+    def joined(self, arrays: Sequence[Any]) -> Any:
+        """All residuals, as the forward rule returned them."""
+        rest = iter(arrays)
+        n = len(arrays) + len(self.numbers)
+        leaves = [self.numbers[i] if i in self.numbers else next(rest) for i in range(n)]
+        return tree_util.tree_unflatten(self.tree, leaves)
 
 
 @dataclass(frozen=True)
@@ -383,8 +403,7 @@ class _Forward:
                 f"{out_tree}"
             )
         _check_like(f"the forward rule of {self.name}", self.name, outs, self.out_avals)
-        residuals, self.residuals.tree = tree_util.flatten_arrays(out[1])
-        return outs, residuals
+        return outs, self.residuals.split(out[1])
 
 
 @dataclass(frozen=True)
@@ -403,7 +422,7 @@ class _Backward:
         cts = [SymbolicZero(ct.aval) if type(ct) is Zero else as_array(ct) for ct in cotangents]
         found = self.rule(
             *self.fixed.values,
-            tree_util.tree_unflatten(self.residuals.tree, residuals),
+            self.residuals.joined(residuals),
             tree_util.tree_unflatten(self.out_tree, cts),
         )
         if isinstance(found, list):
@@ -416,17 +435,21 @@ class _Backward:
             )
         result: list[Any] = [None] * len(self.in_avals)
         for position, (ct, indices) in enumerate(zip(found, arguments)):
-            leaves, tree = tree_util.flatten_arrays(indices)
-            if ct is None:
-                continue
-            given, given_tree = tree_util.flatten_arrays(ct, is_leaf=lambda x: x is None)
-            if given_tree != tree and len(given) != len(leaves):
+            given, prefix = tree_util.flatten_arrays(ct, is_leaf=lambda x: x is None)
+            try:
+                parts = prefix.flatten_up_to(indices)
+            except ValueError:
+                parts = None
+            # None stands for zeros, of all that the argument has in its place.
+            leaves = None if parts is None else [tree_util.flatten_arrays(part)[0] for part in parts]
+            if leaves is None or any(len(n) != 1 for n, value in zip(leaves, given) if value is not None):
                 raise TypeError(
                     f"the backward rule of {self.name} must return for argument {position} a cotangent of tree "
-                    f"structure {tree}, got {given_tree}"
+                    f"structure {tree_util.flatten_arrays(indices)[1]}, got {prefix}"
                 )
-            for i, value in zip(leaves, given):
-                result[i] = self._checked(value, self.in_avals[i], position)
+            for places, value in zip(leaves, given):
+                if value is not None:
+                    result[places[0]] = self._checked(value, self.in_avals[places[0]], position)
         return result
 
     def _checked(self, value: Any, aval: ShapedArray, position: int) -> Any:

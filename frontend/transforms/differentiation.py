@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from quire.ir.jaxpr import Eqn, Jaxpr, nested_jaxprs
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import custom_lin_p
+from quire.ir.primitives.elementwise import convert_element_type
+from quire.ir.references import Ref
 from quire.ir.source import current_source, where
 from quire.ir.tracing import eval_jaxpr, trace_flat
 from quire.passes.ad.calls import no_forward_mode
@@ -30,10 +32,16 @@ from quire.passes.ad.rules import Zero, instantiate
 from quire.passes.ad.transpose import NotLinearError, backward, pullback
 
 from .. import tree_util
+from ..arrays import references as ref_ops
 from ..arrays.operands import as_array
+from ..arrays.references import refuse_refs
+from ..arrays.shape_struct import as_typed
 from ..watching import key_reuse
+from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
 from .functions import check_callable, name_of, partial_positions
+from .pullbacks import Pullback
+from .references import Opened, open_refs, refuse_differentiated, write_of
 from .vectorization import vmap
 
 
@@ -47,6 +55,14 @@ class _Traced:
     aux: Any
     aux_tree: Any
     n_aux: int
+    opened: Opened
+    before: Jaxpr
+
+    def finish(self, outs: Sequence[Any], nonzeros: Sequence[bool], what: str) -> None:
+        """Write what references hold at the end, which the last results say."""
+        if self.opened.places:
+            refuse_differentiated(self.opened, nonzeros, self.before, what)
+            self.opened.store(outs)
 
 
 def _trace(
@@ -71,6 +87,7 @@ def _trace(
             out, aux = out
         out_leaves, out_tree = tree_util.flatten_arrays(out)
         aux_leaves, aux_tree = tree_util.flatten_arrays(aux)
+        refuse_refs([*out_leaves, *aux_leaves], what)
         for x in out_leaves:
             _check_array(x, what)
         arrays = [x for x in aux_leaves if _is_array(x)]
@@ -80,8 +97,11 @@ def _trace(
     jaxpr, captured, _ = trace_flat(
         flat, [aval_of(x) for x in leaves], name=what, staging=False, values=list(leaves), arg_names=names
     )
-    key_reuse.check_call(jaxpr, [*captured, *leaves])
-    return _Traced(jaxpr, captured, *found)
+    opened = open_refs(jaxpr, captured, leaves, what=what, derivatives=True)
+    key_reuse.check_call(opened.jaxpr, [*opened.captured, *leaves])
+    found[-1] += len(opened.places)  # what references hold at the end comes after aux
+    out_tree, aux, aux_tree, n_aux = found
+    return _Traced(opened.jaxpr, opened.captured, out_tree, aux, aux_tree, n_aux, opened, jaxpr)
 
 
 def applies(eqns: Sequence[Eqn], p: Primitive) -> bool:
@@ -183,7 +203,7 @@ def _differentiated(
     argnums = _checked_argnums(argnums, "value_and_grad" if with_value else "grad")
     what = f"grad of {name_of(fun)}"
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
@@ -218,6 +238,11 @@ def _checked_argnums(argnums: Any, what: str) -> int | tuple[int, ...]:
 
 
 def _check_argument(x: Any, what: str) -> None:
+    if isinstance(x, Ref):
+        raise TypeError(
+            f"{what}: a differentiated argument holds a reference {x.aval.short()}{where(current_source())}: differentiate by "
+            "its value, ref[...], or make it an argument that is not differentiated"
+        )
     if not _is_array(x):
         raise TypeError(
             f"{what}: a differentiated argument holds {x!r} of type {type(x).__name__}, expected arrays or numbers"
@@ -231,21 +256,32 @@ def _gradient(traced: _Traced, leaves: Sequence[Any], n_out: int) -> tuple[list[
     one: Any = np.ones((), aval.dtype)[()]
     if aval.weak_type:
         one = one.item()
-    cotangents = _pull(linear, [one], differentiable, leaves)
+    cotangents = _pull(linear, [one], differentiable, [aval_of(x) for x in leaves])
     return outs, [ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(cotangents, differentiable, leaves)]
 
 
 def _linearized(traced: _Traced, leaves: Sequence[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], Linear]:
     """Evaluate the function once; returns its results (aux last) and its derivative."""
     k = len(traced.captured)
-    return linearize_eval(traced.jaxpr, [*traced.captured, *leaves], [*[False] * k, *nonzeros])
+    outs, linear = linearize_eval(traced.jaxpr, [*traced.captured, *leaves], [*[False] * k, *nonzeros])
+    traced.finish(outs, linear.nonzeros, "a derivative")
+    return outs, linear
 
 
-def _pull(linear: Linear, cotangents: Sequence[Any], nonzeros: Sequence[bool], leaves: Sequence[Any]) -> list[Any]:
-    """The cotangents of all arguments from those of the results (the aux results have none)."""
+def _pull(
+    linear: Linear, cotangents: Sequence[Any], nonzeros: Sequence[bool], avals: Sequence[ShapedArray]
+) -> list[Any]:
+    """The cotangents of all arguments, of these types, from those of the results (the aux results have none)."""
     given = [*cotangents, *(Zero(a) for a in linear.out_avals[len(cotangents) :])]
     found = iter(pullback(linear, given))
-    return [as_array(instantiate(next(found))) if nz else Zero(aval_of(x).tangent()) for x, nz in zip(leaves, nonzeros)]
+    return [_like(instantiate(next(found)), a) if nz else Zero(a.tangent()) for a, nz in zip(avals, nonzeros)]
+
+
+def _like(cotangent: Any, primal: ShapedArray) -> Any:
+    """A cotangent as an array, of weak type where its primal is."""
+    if primal.weak_type and not aval_of(cotangent).weak_type:
+        cotangent = convert_element_type(cotangent, aval_of(cotangent).dtype, weak_type=True)
+    return as_array(cotangent)
 
 
 def float0_zeros(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -295,6 +331,8 @@ def _check_tangents(
         )
     for p, t in zip(primals, tangents):
         want, got = aval_of(p), aval_of(t)
+        if isinstance(p, Ref) and isinstance(t, Ref):
+            want, got = p.aval.inner_aval, t.aval.inner_aval
         expected = want.tangent()
         if got.dtype != expected.dtype or got.shape != want.shape:
             raise TypeError(
@@ -329,12 +367,17 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     what = f"jvp of {name_of(fun)}"
     _check_tangents("jvp", leaves, tangent_leaves, tree, tangent_tree)
     traced = _trace(fun, leaves, tree, what, has_aux)
+    references, tangent_references = leaves, tangent_leaves
+    if any(isinstance(x, Ref) for x in leaves):  # their values, and what the references of the tangents hold
+        leaves = [ref_ops.get(x) if isinstance(x, Ref) else x for x in leaves]
+        tangent_leaves = [ref_ops.get(t) if isinstance(t, Ref) else t for t in tangent_leaves]
     ts = [
         t if dtypes.is_inexact(aval_of(p).dtype) else Zero(aval_of(p).tangent()) for p, t in zip(leaves, tangent_leaves)
     ]
     captured = [Zero(aval_of(c).tangent()) for c in traced.captured]
     with appended(what, traced.jaxpr) as keep:
         outs, out_ts = jvp_eval(traced.jaxpr, [*traced.captured, *leaves], [*captured, *ts])
+        _store_jvp(traced, outs, out_ts, references, tangent_references)
         keep([*outs, *out_ts])
     if applies(keep.equations, custom_lin_p):
         raise TypeError(no_forward_mode(name_of(fun)))
@@ -342,6 +385,20 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     out_tangent = tree_util.tree_unflatten(traced.out_tree, [_tangent_value(t) for t in out_ts[:n]])
     return (out, out_tangent, _with_aux(traced, outs[n:])) if has_aux else (out, out_tangent)
+
+
+def _store_jvp(
+    traced: _Traced, outs: Sequence[Any], tangents: Sequence[Any], leaves: Sequence[Any], given: Sequence[Any]
+) -> None:
+    """Write what references hold at the end, and into those of the tangents the derivative of that."""
+    n = len(outs) - len(traced.opened.places)
+    nonzeros = [type(t) is not Zero for t in tangents]
+    k = len(traced.before.invars) - len(leaves)
+    for j, position in enumerate(traced.opened.positions):
+        if position >= k:
+            nonzeros[n + j] = False
+            ref_ops.set(given[position - k], None, instantiate(tangents[n + j]))
+    traced.finish(outs, nonzeros, "jvp")
 
 
 def _tangent_value(t: Any) -> Any:
@@ -368,12 +425,16 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         keep([*outs, *linear.residuals])
     out_avals = [aval_of(x) for x in outs[:n]]
 
-    def pullback(cotangent: Any) -> tuple[Any, ...]:
+    avals = [aval_of(x) for x in leaves]
+    out_tree, without_residuals = (
+        traced.out_tree,
+        replace(linear, residuals=()),
+    )  # what the pullback keeps holds no arrays
+
+    def transposed(residuals: Sequence[Any], cotangent: Any) -> list[Any]:
         cts, ct_tree = tree_util.flatten_arrays(cotangent)
-        if ct_tree != traced.out_tree:
-            raise TypeError(
-                f"{what}: the cotangent must have the output's tree structure {traced.out_tree}, got {ct_tree}"
-            )
+        if ct_tree != out_tree:
+            raise TypeError(f"{what}: the cotangent must have the output's tree structure {out_tree}, got {ct_tree}")
         for i, (ct, aval) in enumerate(zip(cts, out_avals)):
             got, want = aval_of(ct), aval.tangent()
             if got.shape != want.shape or got.dtype != want.dtype:
@@ -382,12 +443,12 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                     f"{where(current_source(2))}"
                 )
         given = [ct if dtypes.is_inexact(a.dtype) else Zero(a.tangent()) for ct, a in zip(cts, out_avals)]
-        with appended(f"transpose of {name_of(fun)}", linear.closed.jaxpr) as keep:
-            found = _pull(linear, given, differentiable, leaves)
+        with appended(f"transpose of {name_of(fun)}", without_residuals.closed.jaxpr) as keep:
+            found = _pull(replace(without_residuals, residuals=tuple(residuals)), given, differentiable, avals)
             keep(found)
-        values = [ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(found, differentiable, leaves)]
-        return tree_util.tree_unflatten(tree, values)
+        return [ct if d else float0_zeros(a.shape) for ct, d, a in zip(found, differentiable, avals)]
 
+    pullback = Pullback(transposed, linear.residuals, avals, tree, out_tree, what)
     out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     return (out, pullback, _with_aux(traced, outs[n:])) if has_aux else (out, pullback)
 
@@ -468,11 +529,13 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         NotImplementedError: `reduce_axes` is not empty.
         TypeError: an argument or result of `fun` is neither float nor complex. The returned function raises it for a
             cotangent unlike the output, and where `fun` is not linear.
+        ValueError: `fun` writes to a reference from outside.
     """
     check_callable(fun, "linear_transpose")
     if tuple(reduce_axes):
         raise NotImplementedError("linear_transpose: reduce_axes is not supported, expected ()")
     leaves, tree = tree_util.flatten_arrays(primals)
+    leaves = [as_typed(x) for x in leaves]
     what = f"linear_transpose of {name_of(fun)}"
     out_tree: Any = None
 
@@ -483,6 +546,13 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     avals = [aval_of(x) for x in leaves]
     jaxpr, captured, _ = trace_flat(flat, avals, name=what)
+    opened = open_refs(jaxpr, captured, what=what, derivatives=True)
+    if opened.places:
+        raise ValueError(
+            f"{what}: the function writes to a reference from outside{where(write_of(jaxpr, opened.positions[0]))}, which "
+            "is not linear: make the reference within the function"
+        )
+    jaxpr, captured = opened.jaxpr, opened.captured
     for a in (*avals, *jaxpr.out_avals):
         if not dtypes.is_inexact(a.dtype):
             raise TypeError(f"linear_transpose only supports float and complex inputs and outputs, got {a.short()}")
@@ -549,7 +619,7 @@ def jacfwd(
 
     check_callable(fun, "jacfwd")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
@@ -589,7 +659,7 @@ def jacrev(
 
     check_callable(fun, "jacrev")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)

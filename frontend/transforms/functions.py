@@ -8,7 +8,7 @@ from typing import Any
 
 def name_of(f: Callable[..., Any]) -> str:
     """A function's name for messages."""
-    return getattr(f, "__name__", None) or type(f).__name__
+    return str(getattr(f, "__name__", None) or type(f).__name__)
 
 
 def check_callable(f: Any, what: str) -> None:

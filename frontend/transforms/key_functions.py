@@ -27,7 +27,8 @@ def lifted(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return f(*call_args, **call_kwargs)
 
     out = vmap(of_words, in_axes=-1, out_axes=-1)(*(leaves[i].base for i in places))
-    return tree_util.tree_map(PRNGKeyArray, out)
+    impl = leaves[places[0]].impl
+    return tree_util.tree_map(lambda words: PRNGKeyArray(words, impl), out)
 
 
 def takes_keys(f: Callable[..., Any], operands: Sequence[int]) -> Callable[..., Any]:
@@ -51,6 +52,8 @@ def takes_keys(f: Callable[..., Any], operands: Sequence[int]) -> Callable[..., 
                 f"{f.__module__.rsplit('.', 1)[0]}.{f.__name__}: keys do not mix with other arrays, got dtypes "
                 f"{', '.join(type_text(x) for x in moved)}: {ADVICE}"
             )
+        if moved and kwargs.get("dtype") == moved[0].dtype:  # their own: nothing is to be converted
+            kwargs = {k: v for k, v in kwargs.items() if k != "dtype"}
         return lifted(f, *args, **kwargs)
 
     return wrapper

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from quire.runtime.processes.current import process
 from .. import tree_util
 from ..api import compile as compile_function
 from ..arrays.assembly import make_array_from_process_local_data
+from ..watching.tracebacks import wraps
 from .functions import check_callable, name_of
 
 # The axis of a pmap without axis_name: no collective can name it.
@@ -78,7 +78,7 @@ def pmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         chosen = {i % len(args) for i in static}
         dynamic = tuple(a for i, a in enumerate(args) if i not in chosen)
@@ -137,7 +137,7 @@ def pmap(
     if process().size == 1 or devices is not None:
         return compiled
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def across(*args: Any, **kwargs: Any) -> Any:
         if current_trace() is not None:
             return compiled(*args, **kwargs)

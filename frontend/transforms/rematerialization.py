@@ -13,6 +13,8 @@ from quire.ir.primitives.calls import name as _name
 from quire.ir.tracing import trace_flat
 
 from .. import tree_util
+from ..arrays.references import refuse_refs
+from ..watching.tracebacks import wraps
 from .functions import check_callable, name_of, partial_positions
 
 Policy = Callable[..., bool]
@@ -133,7 +135,7 @@ def checkpoint(
     check_callable(fun, "checkpoint")
     what = f"checkpoint of {name_of(fun)}"
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = set(partial_positions(static_argnums, len(args), what)) if static_argnums != () else set()
         dynamic = tuple(a for i, a in enumerate(args) if i not in static)
@@ -147,6 +149,7 @@ def checkpoint(
             for i in sorted(static):
                 full.insert(i, args[i])
             out, out_tree = tree_util.flatten_arrays(fun(*full, **keywords))
+            refuse_refs(out, what)
             return out
 
         jaxpr, captured, _ = trace_flat(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from quire.ir.tracing import trace_flat
 
 from .. import tree_util
 from ..watching import key_reuse
+from ..watching.tracebacks import wraps
 from .functions import name_of
 
 
@@ -84,7 +84,7 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
     if given_mesh is not None:  # what is wrong with the specs is said where the function is made
         _settled(given_mesh, axis_names, in_specs, out_specs)
 
-    @functools.wraps(f)
+    @wraps(f)
     def mapped(*args: Any) -> Any:
         mesh = given_mesh if given_mesh is not None else getattr(config.options, "mesh", None)
         if mesh is None or mesh.empty:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import named_axis
+from quire.ir.references import Ref
 from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 from quire.passes.batching.batch import batch_eval
@@ -15,11 +15,15 @@ from quire.passes.batching.rules import Axis, broadcast_batch, move_dim
 
 from .. import tree_util
 from ..arrays.key_array import PRNGKeyArray, is_keys
+from ..arrays.key_references import KeyRef
 from ..arrays.operands import as_array
+from ..arrays.references import get, refuse_refs
 from ..compiling.arguments import leaf_names
 from ..watching import key_reuse
+from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
 from .functions import check_callable, name_of
+from .references import open_refs, refuse_mapped
 
 
 def _check_axes(value: Any, what: str) -> None:
@@ -120,7 +124,7 @@ def vmap(
     _check_axes(out_axes, "out_axes")
     name = name_of(fun)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def batched(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
@@ -140,13 +144,13 @@ def vmap(
         dims = [None if a is None else a % _outer_aval(x).ndim for x, a in zip(leaves, axes)]
         axis = Axis(size, axis_name, spmd_axis_name)
         mapped = [(x, d) for x, d in zip(leaves, dims) if d is not None]
-        values = [x.base if is_keys(x) else x for x, _ in mapped]
+        values = [_words(x) for x, _ in mapped]
         out_tree: Any = None
         keys_out: list[bool] = []
 
         def flat(*xs: Any) -> list[Any]:
             nonlocal out_tree, keys_out
-            given = iter([PRNGKeyArray(x) if is_keys(whole) else x for x, (whole, _) in zip(xs, mapped)])
+            given = iter([_like(whole, x) for x, (whole, _) in zip(xs, mapped)])
             full = [x if d is None else next(given) for x, d in zip(leaves, dims)]
             call_args, call_kwargs = tree_util.tree_unflatten(tree, full)
             out, out_tree = tree_util.tree_flatten(fun(*call_args, **call_kwargs))
@@ -159,10 +163,20 @@ def vmap(
         avals = [_without(aval_of(x), d) for x, (_, d) in zip(values, mapped)]
         with _named_axis(axis):
             jaxpr, captured, _ = trace_flat(flat, avals, name=f"vmap of {name}", staging=False)
-        values = [*captured, *values]
+        traced, count = jaxpr, len(captured)
+        # Rules of the user's stay: a derivative may follow.
+        opened = open_refs(jaxpr, captured, values, what=f"vmap of {name}", derivatives=True)
+        refuse_mapped(opened, count, traced, f"vmap of {name}")
+        jaxpr, captured = opened.jaxpr, opened.captured
+        values = [*captured, *(get(x) if isinstance(x, Ref) else x for x in values)]
         key_reuse.check_call(jaxpr, values)
         with appended(f"vmap of {name}", jaxpr) as keep:
             outs, out_dims = batch_eval(jaxpr, values, [*[None] * len(captured), *(d for _, d in mapped)], axis)
+            if opened.places:
+                n = len(outs) - len(opened.places)
+                at = [mapped[i - count][1] for i in opened.positions]
+                opened.store([_place(x, d, w, axis, name, False) for x, d, w in zip(outs[n:], out_dims[n:], at)])
+                outs, out_dims = outs[:n], out_dims[:n]
             keep(outs)
         wanted = _broadcast_prefix(
             out_axes, tree_util.tree_unflatten(out_tree, list(range(len(outs)))), "out_axes", name
@@ -175,10 +189,21 @@ def vmap(
 
 def _outer_aval(x: Any) -> ShapedArray:
     """The type that a user sees: an array of keys has the dimensions of the keys, not that of their words."""
-    return _without(aval_of(x.base), x.ndim) if is_keys(x) else aval_of(x)
+    return _without(aval_of(_words(x)), x.ndim) if is_keys(x) or type(x) is KeyRef else aval_of(x)
+
+
+def _words(x: Any) -> Any:
+    """The array that an array of keys, or a reference to one, is made of; of others the value itself."""
+    return x.base if is_keys(x) else x.words if type(x) is KeyRef else x
+
+
+def _like(whole: Any, x: Any) -> Any:
+    """Words as keys or as a reference to keys, where `whole` is such."""
+    return PRNGKeyArray(x, whole.impl) if is_keys(whole) else KeyRef(x) if type(whole) is KeyRef else x
 
 
 def _check_output(x: Any, function: str) -> None:
+    refuse_refs([x], f"vmap of {function}: the function")
     try:
         aval_of(x)
     except TypeError:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -32,6 +33,18 @@ def user_frames(traceback: TracebackType | None) -> TracebackType | None:
     for tb in reversed(kept):
         result = TracebackType(result, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
     return result
+
+
+def wraps(fun: Callable[..., Any]) -> Callable[[F], F]:
+    """`functools.wraps` for any callable of a user's: what an object says of itself that no function could is left out."""
+
+    def decorate(f: F) -> F:
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            with contextlib.suppress(AttributeError, TypeError):
+                setattr(f, name, getattr(fun, name))
+        return functools.wraps(fun, assigned=())(f)  # type: ignore[return-value]
+
+    return decorate
 
 
 def user_boundary(f: F) -> F:

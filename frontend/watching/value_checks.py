@@ -136,10 +136,13 @@ class _Found:
 def _replay(closed: ClosedJaxpr, args: Sequence[Host], options: Options) -> _Found:
     """Run the program on the reference backend and follow the first bad result back to its origin."""
     from quire.backends.reference.engine import eval_jaxpr, observing
+    from quire.passes.base import PassContext
+    from quire.passes.discharge import Discharge
 
     if any(e.primitive is calls.io_callback_p for e in all_eqns(closed.jaxpr)):
         return _Found(reason="it calls io_callback, so it was not run again to find where")
-    jaxpr = without_debug_callbacks(closed.jaxpr)
+    # What references hold is followed as values.
+    jaxpr = without_debug_callbacks(Discharge().apply(closed, PassContext()).jaxpr)
     records: list[_Record] = []
     producer: dict[int, _Record] = {}  # by the id of a bad array; the records keep the arrays alive
 

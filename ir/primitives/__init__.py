@@ -25,6 +25,7 @@ FAMILIES = (
     "fft",
     "calls",
     "shard_map",
+    "refs",
 )
 
 

@@ -131,19 +131,20 @@ def match_scalars(*args: Any) -> list[Any]:
     """Give Python scalars the dtype of the array operands, where that loses nothing of their kind.
 
     ``mul(x, 2)`` works for any number dtype of x; ``mul(x_i32, 2.5)`` leaves the scalar alone, and the type rule
-    then reports the dtypes.
+    then reports the dtypes. Beside an operand of weak type a number of its dtype stays as weak as it is.
     """
-    dtype: DType | None = None
+    aval: ShapedArray | None = None
     for a in args:
         if type(a) not in _SCALARS:
-            dtype = aval_of(a).dtype
+            aval = aval_of(a)
             break
-    if dtype is None:
+    if aval is None:
         return list(args)
+    dtype = aval.dtype
     kind = _kind(dtype)
     out: list[Any] = []
     for a in args:
-        if type(a) in _SCALARS and _KINDS[type(a)] <= kind:
+        if type(a) in _SCALARS and _KINDS[type(a)] <= kind and not (aval.weak_type and aval_of(a).dtype == dtype):
             scalar: Any = np.asarray(a).astype(dtype) if type(a) is not int else _int_scalar(a, dtype)
             out.append(scalar[()])
         else:

@@ -35,7 +35,8 @@ def window_shape(
     """The shape of a windowed reduction: how often the window fits along each dimension.
 
     Raises:
-        ValueError: a tuple has not one value for each dimension of x, or a value other than padding is not positive.
+        ValueError: a tuple has not one value for each dimension of x.
+        TypeError: a value other than padding is not positive.
     """
     for what, values in (
         ("window_dimensions", dimensions), ("window_strides", strides), ("padding", padding),
@@ -44,7 +45,7 @@ def window_shape(
         if len(values) != x.ndim:
             raise ValueError(f"{name}: {what} {values} must hold one value for each dimension of {x.short()}")
         if what != "padding" and any(int(v) < 1 for v in values):  # pyright: ignore[reportArgumentType]
-            raise ValueError(f"{name}: {what} {values} must be positive")
+            raise TypeError(f"{name}: {what} {values} must be positive")
     out: list[int] = []
     for n, w, s, (lo, hi), b, d in zip(x.shape, dimensions, strides, padding, base_dilation, window_dilation):
         padded = (0 if n == 0 else (n - 1) * b + 1) + lo + hi

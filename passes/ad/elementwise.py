@@ -30,7 +30,13 @@ def _dtype(x: Value) -> Any:
 
 
 def _const(value: float, like: Value) -> Any:
-    return np.asarray(value, _dtype(like))[()]
+    """A number of another value's type: of weak type if that is, so that derivatives have the types of what they are of."""
+    aval = aval_of(like)
+    number = np.asarray(value, aval.dtype)[()]
+    if aval.weak_type:
+        plain = number.item()
+        return plain if aval_of(plain).dtype == aval.dtype else number
+    return number
 
 
 def _spread(t: Value, ans: Value) -> Value:

@@ -194,16 +194,21 @@ def _qr_tangents(q: Value, r: Value, t: Value) -> tuple[Value, Value]:
 def qr(primals: Sequence[Value], tangents: Sequence[Any], *, pivoting: bool, full_matrices: bool) -> tuple[Any, Any]:
     (x,), (t,) = primals, tangents
     *batch, m, n = aval_of(x).shape
-    if full_matrices and m > n:
-        raise NotImplementedError(
-            f"qr: the derivative of {aval_of(x).short()} with full_matrices=True is not unique: use full_matrices=False"
-        )
     out = la.qr(x, pivoting=pivoting, full_matrices=full_matrices)
     q, r = out[:2]
     if pivoting:
         t = la.transpose_last(permute_rows(la.transpose_last(t), out[2]))
     zeros = [0] * len(batch)
-    if m >= n:
+    if full_matrices and m > n:
+        # The first n columns are those of the reduced form. The others may turn among themselves: they do not.
+        q1, r1 = st.slice(q, (*zeros, 0, 0), (*batch, m, n)), st.slice(r, (*zeros, 0, 0), (*batch, n, n))
+        q2 = st.slice(q, (*zeros, 0, n), (*batch, m, m))
+        dq1, dr1 = _qr_tangents(q1, r1, t)
+        dq2 = ew.neg(ct.matmul(q1, ct.matmul(_dagger(dq1), q2)))
+        dq = st.concatenate([dq1, dq2], len(batch) + 1)
+        below = st.slice(r, (*zeros, n, 0), (*batch, m, n))
+        dr = st.concatenate([dr1, ew.sub(below, below)], len(batch))
+    elif m >= n:
         dq, dr = _qr_tangents(q, r, t)
     else:  # the first m columns determine q; r's others are q^H times x's
         square = st.slice(r, (*zeros, 0, 0), (*batch, m, m))

@@ -26,6 +26,7 @@ from quire.ir.tracing import Trace, Tracer, _current, bind, trace_flat  # pyrigh
 
 from ..cache import cached_transform
 from ..dce import dce_eqns
+from ..discharge import without_own_refs
 from .jvp import jvp_eval
 from .rules import Zero, instantiate
 
@@ -128,7 +129,7 @@ def linearize_eval(jaxpr: Jaxpr, primals: Sequence[Any], nonzeros: Sequence[bool
         ]
         outs, out_tangents = jvp_eval(jaxpr, primals, tangents)
         out_nonzeros = tuple(type(t) is not Zero for t in out_tangents)
-        linear = dce_eqns(trace.to_jaxpr([t for t in out_tangents if type(t) is not Zero]))
+        linear = dce_eqns(without_own_refs(trace.to_jaxpr([t for t in out_tangents if type(t) is not Zero])))
     linear, residuals = drop_unused(linear, trace.captured)
     avals = tuple(v.aval.tangent() for v in jaxpr.outvars)
     return outs, Linear(ClosedJaxpr(linear), tuple(residuals), out_nonzeros, avals)
@@ -214,7 +215,7 @@ def _split(
                 forced = force or (False,) * len(ts)
                 flags = [type(t) is not Zero or f for t, f in zip(ts, forced, strict=True)]
                 unknown_outs = [instantiate(t) for t, nz in zip(ts, flags) if nz]
-            unknown = dce_eqns(trace.to_jaxpr(unknown_outs))
+            unknown = dce_eqns(without_own_refs(trace.to_jaxpr(unknown_outs)))
         unknown, residuals = drop_unused(unknown, trace.captured)
         result.extend((unknown, tuple(flags), len(residuals)))
         return [*known_outs, *residuals]

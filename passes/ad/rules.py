@@ -83,7 +83,9 @@ def instantiate_any(t: Any) -> Value:
 
 def zeros(aval: ShapedArray) -> Value:
     """Zeros of an aval, as a broadcast scalar."""
-    zero = np.zeros((), aval.dtype)[()]
+    zero: Any = np.zeros((), aval.dtype)[()]
+    if aval.weak_type and aval_of(zero.item()).dtype == aval.dtype:
+        zero = zero.item()
     out = st.broadcast_in_dim(zero, aval.shape, ()) if aval.shape else zero
     if aval.vma:
         from quire.ir.primitives.collectives import pvary

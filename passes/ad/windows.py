@@ -9,12 +9,14 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 from quire.ir.primitives import windows as wd
+from quire.ir.primitives.reductions import reducer_jaxpr
 
-from .rules import Linear, Value, Zero, define_jvp, define_linear, is_zero, jvp, transpose, zeros
+from .rules import Linear, Value, Zero, define_jvp, define_linear, instantiate, is_zero, jvp, transpose, zeros
 
 
 def _sum_back(ct: Value, aval: ShapedArray, **p: Any) -> Value:
@@ -54,10 +56,29 @@ def _min(t: Value, ans: Value, x: Value, **params: Any) -> Value:
 define_jvp(wd.reduce_window_max_p, _max)
 define_jvp(wd.reduce_window_min_p, _min)
 transpose.absent("not linear", wd.reduce_window_max_p, wd.reduce_window_min_p)
-for _table in (jvp, transpose):
-    _table.absent(
-        "custom windowed functions have no derivative: use sum, max or min", wd.reduce_window_p, wd.select_and_scatter_p
-    )
+jvp.absent("its function may be any: use the gradient of a maximum or minimum over windows", wd.select_and_scatter_p)
+transpose.absent("not linear", wd.reduce_window_p, wd.select_and_scatter_p)
+
+
+@jvp(wd.reduce_window_p)
+def reduce_window(
+    primals: Sequence[Value], tangents: Sequence[Any], *, jaxpr: ClosedJaxpr, **params: Any
+) -> tuple[list[Value], list[Value]]:
+    """Values and tangents are reduced together, by the function and its derivative."""
+    from .jvp import jvp_eval
+
+    n = len(primals) // 2
+
+    def combine(*args: Value) -> list[Value]:
+        a, b = args[: 2 * n], args[2 * n :]
+        out, out_ts = jvp_eval(jaxpr.jaxpr, [*a[:n], *b[:n]], [*a[n:], *b[n:]])
+        return [*out, *map(instantiate, out_ts)]
+
+    full = [instantiate(t) for t in tangents]
+    arrays, inits = [*primals[:n], *full[:n]], [*primals[n:], *full[n:]]
+    reducer = reducer_jaxpr("reduce_window", combine, [aval_of(x) for x in arrays])
+    out = wd.reduce_window_p.bind(*arrays, *inits, jaxpr=reducer, **params)
+    return out[:n], out[n:]
 
 
 # -- selection: linear in the first operand, the selection itself has no derivative -------------------------

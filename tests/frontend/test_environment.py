@@ -179,14 +179,19 @@ def test_compile_time_evaluation():
 
     assert float(qr.compile(f)(F(2))) == 6
 
-    def g(x):
+    def g(x):  # what is not known is recorded where it belongs
         with qr.ensure_compile_time_eval():
-            return qnp.sin(x)
+            n = qnp.arange(3).sum()
+            y = qnp.sin(x) * n
+        return y + 1
 
-    with pytest.raises(
-        UnexpectedTracerError, match=r"used inside ensure_compile_time_eval \(at .*\n  It is x of compile of"
-    ):
-        qr.make_jaxpr(g)(F(1))
+    assert [e.primitive.name for e in qr.make_jaxpr(g)(F(1)).eqns] == ["sin", "mul", "add"]
+    assert float(qr.grad(g)(F(0))) == float(qr.compile(qr.grad(g))(F(0))) == 3
+
+    kept = []
+    qr.compile(lambda x: kept.append(x) or x)(F(1))
+    with pytest.raises(UnexpectedTracerError, match="after its trace ended"), qr.ensure_compile_time_eval():
+        qnp.sin(kept[0])
 
 
 def test_user_contexts_are_part_of_the_signature():

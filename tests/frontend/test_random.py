@@ -104,7 +104,7 @@ def test_compiled():
     "f, message",
     [
         (lambda: qr.PRNGKey(0.5), "the seed must be an integer"),
-        (lambda: qr.PRNGKey(0, impl="rbg"), "unknown generator 'rbg'"),
+        (lambda: qr.PRNGKey(0, impl="philox"), "unknown generator 'philox'"),
         (
             lambda: qr.uniform(np.zeros(3, np.uint32)),
             r"uniform: expected a key .*uint32 of shape \(2,\)\), got u32\[3\]",

@@ -211,7 +211,7 @@ K = qr.key(0)
         (lambda: qr.uniform("a"), TypeError, "uniform: expected a key .* got str"),
         (lambda: qr.key(K), TypeError, "key: the seed must be an integer, got a key"),
         (lambda: qr.key(np.arange(3)), TypeError, r"key: the seed must be a scalar, got i32\[3\]: use quire.vmap"),
-        (lambda: qr.key(0, impl="rbg"), ValueError, "key: unknown generator 'rbg', expected 'threefry2x32'"),
+        (lambda: qr.key(0, impl="philox"), ValueError, "key: unknown generator 'philox', expected one of 'threefry2x32', 'rbg', 'unsafe_rbg'"),
         (lambda: qr.wrap_key_data(np.zeros((3, 3), np.uint32)), TypeError,
          r"wrap_key_data: expected keys, or their words: uint32 with a last dimension of 2, got u32\[3,3\]"),
         (lambda: qr.wrap_key_data(np.zeros((3, 2), np.int32)), TypeError, r"got i32\[3,2\]"),
@@ -223,3 +223,41 @@ K = qr.key(0)
 def test_errors(f: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         f()
+
+
+GENERATORS = {
+    "key data": lambda r, k: r.key_data(k),
+    "split": lambda r, k: r.key_data(r.split(k, 3)),
+    "split to a shape": lambda r, k: r.key_data(r.split(k, (2, 2))),
+    "fold_in": lambda r, k: r.key_data(r.fold_in(k, 3)),
+    "bits": lambda r, k: r.bits(k, (5,)),
+    "bits of a byte": lambda r, k: r.bits(k, (5,), "uint8"),
+    "normal": lambda r, k: r.normal(k, (4,)),
+    "gamma": lambda r, k: r.gamma(k, 2.0, (3,)),
+    "permutation": lambda r, k: r.permutation(k, 6),
+    "choice": lambda r, k: r.choice(k, 7, (3,), replace=False),
+    "a key's name and dtype": lambda r, k: np.frombuffer(f"{r.key_impl(k)} {k.dtype}".encode(), np.uint8),
+}
+
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_keys_of_the_other_generators(impl):
+    jax = pytest.importorskip("jax")
+
+    def values(q):
+        r = q.random
+        k = r.split(r.key(7, impl=impl), 2)[1]
+        out = {name: np.asarray(f(r, k)) for name, f in GENERATORS.items()}
+        out["compiled"] = np.asarray(q.jit(lambda k: r.uniform(r.split(k)[1], (2,)))(k))
+        out["mapped"] = np.asarray(q.vmap(lambda i: r.key_data(r.fold_in(k, i)))(q.numpy.arange(2)))
+        out["filled"] = np.asarray(r.key_data(q.numpy.full((2,), k, dtype=k.dtype)))
+        with q.default_prng_impl(impl):
+            raw = r.PRNGKey(5)
+            out["raw"], out["raw, split"] = np.asarray(raw), np.asarray(r.split(raw))
+            out["raw, used"] = np.asarray(r.uniform(raw, (2,)))
+        return out
+
+    got, want = values(quire), values(jax)
+    for name, w in want.items():
+        assert (got[name].shape, got[name].dtype) == (w.shape, w.dtype), name
+        np.testing.assert_allclose(got[name], w, rtol=2e-6, err_msg=name)

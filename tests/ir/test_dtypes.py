@@ -91,4 +91,4 @@ def test_avals_are_interned_and_check_python_ints():
 
 def test_integers_have_tangents_of_no_information():
     assert ShapedArray((2,), dtypes.int32).tangent().dtype == dtypes.float0
-    assert ShapedArray((2,), dtypes.float32, True).tangent() is ShapedArray((2,), dtypes.float32)
+    assert ShapedArray((2,), dtypes.float32, True).tangent() is ShapedArray((2,), dtypes.float32, True)

@@ -61,12 +61,24 @@ def test_imports_point_one_way(folder):
 #: Files that import each other, in a circle, are at most so many: they are read together.
 LARGEST_CIRCLE = 4
 #: What users import by name lies in frontend/ itself; everything else has a room.
-MOST_TOP_LEVEL_FILES = 24
+MOST_TOP_LEVEL_FILES = 30
 #: The rooms of frontend/, and the files beside them that rooms import: each may import what comes before it. The other
 #: files of frontend/ are public modules, on top of all. docs/architecture.md has the same list.
 ORDER = (
     *("absent_names", "tree_util", "watching", "arrays", "compiling", "api", "eager", "transforms", "lax", "numpy"),
-    *("random", "nn", "scipy", "example_libraries", "debug", "experimental", "extend", "interpreters", "ffi", "as_jax"),
+    *(
+        "random",
+        "nn",
+        "scipy",
+        "example_libraries",
+        "debug",
+        "experimental",
+        "importers",
+        "extend",
+        "interpreters",
+        "ffi",
+        "as_jax",
+    ),
 )
 
 
@@ -179,7 +191,7 @@ def test_the_rooms_of_the_frontend_have_an_order():
     wrong: list[str] = []
     for name, imported in import_graph().items():
         folder, _, unit = unit_of(name).removesuffix(".py").partition("/")
-        if folder != "frontend" or unit not in place:
+        if folder != "frontend" or unit not in place or unit == "as_jax":  # shows the public modules under JAX's names
             continue
         for other in imported:
             beside, _, below = unit_of(other).removesuffix(".py").partition("/")

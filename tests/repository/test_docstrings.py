@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("ir", "passes", "backends", "runtime", "frontend")
 # What a table's rule does is said by its primitive's docstring and by the table's contract.
 TABLES = frozenset(
-    ("jvp", "transpose", "batching", "partial_eval", "reference", "lowering", "rule", "rule_of", "_rule")
+    ("jvp", "transpose", "batching", "partial_eval", "reference", "lowering", "counterpart", "rule", "rule_of", "_rule")
 )
 # What a subclass of a documented class does in its place, and raises.
 OVERRIDES = frozenset(

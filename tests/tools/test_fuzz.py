@@ -146,3 +146,8 @@ def test_a_finding_is_a_script_of_its_own(tmp_path: Any) -> None:
     assert run.returncode == 0, run.stderr
     compiled, by_reference = run.stdout.split("by the reference:\n")
     assert len(compiled.splitlines()) == len(by_reference.splitlines()) > 3
+
+
+def test_programs_whose_loops_keep_what_they_carry_in_references(capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["--references", "--no-compile", "--count", "40", "--no-reduce", "--jobs", "1"])
+    assert status == 0, capsys.readouterr().out[-8000:]

@@ -21,6 +21,7 @@ input:
   script.py            run the script and show every function that it compiles (its own arguments after --)
   script.py:function   trace one function, for the types or values of --args
   file.jaxpr           read textual IR (several programs: separated by // ----- lines)
+  file.mlir            read a module of StableHLO (file.mlirbc: its bytecode), as quire.from_stablehlo does
   -                    the same from standard input
 
 examples:
@@ -59,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("input", nargs="?", help="script.py, script.py:function, file.jaxpr or -")
+    p.add_argument("input", nargs="?", help="script.py, script.py:function, file.jaxpr, file.mlir or -")
     p.add_argument("--args", nargs="+", metavar="ARG", help="the function's arguments: types (f32[8,3]) or "
                    "expressions; name=ARG for a keyword")  # fmt: skip
     p.add_argument(
@@ -239,17 +240,20 @@ def _check_pipeline(options: argparse.Namespace) -> None:
             raise _UsageError(str(error)) from None
 
 
-def _pipeline(options: argparse.Namespace, target: str, textual: bool) -> str:
+def _pipeline(options: argparse.Namespace, target: str, textual: bool, closed: Any) -> str:
     if options.passes is None:
-        return "" if textual else _expanded("default", target)
-    return _expanded(options.passes, target)
+        return "" if textual else _expanded("default", target, closed)
+    return _expanded(options.passes, target, closed)
 
 
-def _expanded(pipeline: str, target: str) -> str:
-    """A pipeline in which ``default`` stands for the target's own passes."""
+def _expanded(pipeline: str, target: str, closed: Any = None) -> str:
+    """A pipeline in which ``default`` stands for the target's own passes for a program."""
     from quire.backends.targets import get_target
+    from quire.compiling.lowering import pipeline_for
 
-    return re.sub(r"(?<![\w-])default(?![\w-])(?![^{]*\})", get_target(target).pipeline, pipeline)
+    own = get_target(target).pipeline
+    own = own if closed is None else pipeline_for(closed, own)
+    return re.sub(r"(?<![\w-])default(?![\w-])(?![^{]*\})", own, pipeline)
 
 
 def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
@@ -259,7 +263,7 @@ def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
     target = options.target or program.target or "cpu"
     limit = options.max_const if options.max_const is not None else None if program.textual else 1024
     return stages_of(
-        program.closed, target, _pipeline(options, target, program.textual), program.name, program.donated,
+        program.closed, target, _pipeline(options, target, program.textual, program.closed), program.name, program.donated,
         keep_unused=program.keep_unused or program.textual,
         transformations=program.transformations,
         options=PrintOptions(source=options.source, width=options.width, max_const=limit),

@@ -42,6 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--jobs", type=int, default=min(os.cpu_count() or 1, 8), help="worker processes (default: one a core)"
     )
+    p.add_argument("--references", action="store_true", help="loops and branches keep what they carry in references")
     p.add_argument("--no-jax", action="store_true", help="do not compare with JAX (default where it is not installed)")
     p.add_argument("--no-compile", action="store_true", help="only passes (evaluated by the reference) and lowering: "
                    "some hundred times as many programs")  # fmt: skip
@@ -88,7 +89,7 @@ class Fuzz:
         first, last = self.options.seed, None if self.options.count is None else self.options.seed + self.options.count
         while self.running_time_left() and (last is None or first < last):
             stop = first + ROUND if last is None else min(first + ROUND, last)
-            programs = [generate(s, self.options.x64) for s in range(first, stop)]
+            programs = [generate(s, self.options.x64, self.options.references) for s in range(first, stop)]
             alone = [p for p in programs if p.seed % ALONE == 0]
             batches = together([p for p in programs if p.seed % ALONE], self.options.batch)
             self._round([*((p,) for p in alone), *batches])
@@ -226,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .generate import generate
         from .script import script
 
-        print(script([generate(options.seed, options.x64)], f"program {options.seed}"))
+        print(script([generate(options.seed, options.x64, options.references)], f"program {options.seed}"))
         return 0
     if options.count is None and options.minutes is None:
         options.count = 300

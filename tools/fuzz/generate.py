@@ -9,7 +9,7 @@ from quire.ir.config import config
 from .builder import Builder, Refused, Setting, Value
 from .families import FAMILIES
 from .prelude import argument
-from .program import Arg, Program, Transform, pruned, read_names
+from .program import Arg, Program, Transform, pruned, read_names, with_references
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65)
 DERIVATIVES = ("gradient", "value_and_gradient", "pushforward", "pullback")
@@ -114,8 +114,11 @@ def _transforms(rng: random.Random, names: list[str], args: list[Arg]) -> tuple[
     return tuple(out)
 
 
-def generate(seed: int, x64: bool | None = None) -> Program:
-    """The program of a seed; 64-bit dtypes are enabled in one of six unless `x64` says."""
+def generate(seed: int, x64: bool | None = None, references: bool = False) -> Program:
+    """The program of a seed; 64-bit dtypes are enabled in one of six unless `x64` says.
+
+    With `references` its loops and branches keep what they carry in references.
+    """
     rng = random.Random(seed)
     wide = rng.random() < 1 / 6 if x64 is None else x64
     names = _stack(rng)
@@ -147,7 +150,8 @@ def generate(seed: int, x64: bool | None = None) -> Program:
             results = (*results, refused.targets[0])
     if donated:
         args = [Arg(a.name, a.aval, a.kind, a.seed, rng.random() < 0.6) for a in args]
-    return pruned(Program(tuple(args), tuple(statements), results, stack, wide, seed))
+    program = pruned(Program(tuple(args), tuple(statements), results, stack, wide, seed))
+    return with_references(program) if references else program
 
 
 def _results(rng: random.Random, b: Builder, args: list[Arg], derived: bool) -> tuple[str, ...]:

@@ -206,6 +206,19 @@ def pruned(program: Program) -> Program:
     return dataclasses.replace(program, statements=live(program.statements, set(program.results)))
 
 
+def with_references(program: Program) -> Program:
+    """The program whose loops and branches keep what they carry, or return, in references (`prelude.Places`)."""
+
+    def one(s: Statement) -> Statement:
+        blocks = tuple(dataclasses.replace(b, statements=tuple(map(one, b.statements))) for b in s.blocks)
+        text = s.text
+        for name in ("scan", "fori_loop", "while_loop", "cond"):
+            text = text.replace(f"lax.{name}(", f"places.{name}(")
+        return dataclasses.replace(s, text=text, blocks=blocks)
+
+    return dataclasses.replace(program, statements=tuple(map(one, program.statements)))
+
+
 def library_names(which: str) -> dict[str, Any]:
     """The names that programs use, of quire or jax."""
     if which == "quire":
@@ -217,4 +230,4 @@ def library_names(which: str) -> dict[str, Any]:
         from jax import lax, random
         from jax import numpy as np
     helpers = {n: getattr(prelude, n) for n in ("gradient", "value_and_gradient", "pushforward", "pullback")}
-    return {"api": api, "np": np, "lax": lax, "random": random, **helpers}
+    return {"api": api, "np": np, "lax": lax, "random": random, "places": prelude.Places(api), **helpers}

@@ -53,7 +53,11 @@ def script(programs: Sequence[Program], title: str) -> str:
         helpers = ["weighted_sum", "_inexact", "_partial", *helpers]
     else:
         parts.append("from typing import Any, Sequence\n")
+    if "places." in body:
+        helpers.append("Places")
+        parts[-1] = "from typing import Any, Callable, Sequence\n\nFunction = Callable\n"
     parts += ["\n" + inspect.getsource(getattr(prelude, n)) for n in ("argument", *helpers)]
+    parts += ["\nplaces = Places(api)\n"] if "places." in body else []
     values: list[str] = []
     donated: list[int] = []
     calls: list[str] = []

@@ -1,1 +1,1 @@
-"""JAX's private modules, as far as libraries are known to import them."""
+"""The private modules of JAX (`jax._src.*`) that libraries import: `modules.MODULES` says which files stand for which."""

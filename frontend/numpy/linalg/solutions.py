@@ -367,9 +367,12 @@ def _pinv_jvp(primals: Any, tangents: Any) -> Any:
     p = _pinv(a, cutoff)
     mm = qnp.matmul
     ph, dah = dagger(p), dagger(da)
-    t = mm(mm(p, ph), dah)
-    s = mm(dah, mm(ph, p))
-    return p, -mm(mm(p, da), p) + (t - mm(mm(t, a), p)) + (s - mm(p, mm(a, s)))
+    # Products of the smaller of m and n alone: the other may be hundreds of thousands.
+    if a.aval.shape[-2] >= a.aval.shape[-1]:
+        t, s = mm(mm(p, ph), dah), mm(mm(dah, ph), p)
+        return p, -mm(mm(p, da), p) + (t - mm(mm(t, a), p)) + (s - mm(mm(p, a), s))
+    t, s = mm(p, mm(ph, dah)), mm(dah, mm(ph, p))
+    return p, -mm(p, mm(da, p)) + (t - mm(t, mm(a, p))) + (s - mm(p, mm(a, s)))
 
 
 def _cutoff(name: str, x: Value, rtol: Any, rcond: Any, default: float) -> Value:

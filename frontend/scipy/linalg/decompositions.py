@@ -332,7 +332,8 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Value, Value]:
     if z.aval.shape[-2:] != t.aval.shape[-2:]:
         raise ValueError(f"{SCIPY}.rsf2csf: T {t.aval.short()} and Z {z.aval.short()} must have the same size")
     dtype = dtypes.complex_dtype(t.aval.dtype)
-    t, z = t.astype(dtype), z.astype(dtype)
+    lead = qnp.broadcast_shapes(t.aval.shape[:-2], z.aval.shape[:-2])
+    t, z = (qnp.broadcast_to(v.astype(dtype), (*lead, *v.aval.shape[-2:])) for v in (t, z))
     n = t.aval.shape[-1]
     if n < 2:
         return t, z

@@ -19,7 +19,7 @@ from quire.numpy.linalg.solutions import solve_matrices
 from quire.transforms.custom_derivatives import custom_jvp
 from quire.transforms.differentiation import jvp
 
-from ...arrays.operands import SCIPY, Value, dagger, epsilon, identity_like, matrices
+from ...arrays.operands import SCIPY, Value, dagger, epsilon, identity_like, matrices, usual_promotion
 from .decompositions import _choice, rsf2csf
 from .solutions import sylvester
 
@@ -174,6 +174,7 @@ def _triangular(a: Value) -> tuple[Value, Value]:
 
 
 @custom_jvp
+@usual_promotion
 def _sqrtm(a: Value) -> Value:
     """The principal square root, complex: of the triangular Schur factor, column by column."""
     t, z = _triangular(a)

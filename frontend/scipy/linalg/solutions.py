@@ -19,7 +19,7 @@ from quire.numpy.linalg.solutions import solve_matrices
 from quire.passes.ad.linalg import permute_rows
 from quire.transforms.custom_derivatives import custom_jvp
 
-from ...arrays.operands import SCIPY, Value, dagger, matrices
+from ...arrays.operands import SCIPY, Value, dagger, matrices, usual_promotion
 from .decompositions import _choice
 
 
@@ -43,7 +43,8 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
 
 def _columns(name: str, a: Value, b: Value, solve: Callable[[Value, Value], Value], what: str = "a") -> Value:
     """Solve for b: vectors (b has one dimension less than a) or matrices; leading dimensions are broadcast."""
-    vector = b.aval.ndim == a.aval.ndim - 1
+    # A vector broadcasts; several vectors are told from matrices by their leading dimensions.
+    vector = b.aval.ndim == 1 or (b.aval.ndim == a.aval.ndim - 1 and b.aval.shape == a.aval.shape[:-1])
     y = st.expand_dims(b, (b.aval.ndim,)) if vector else b
     if y.aval.ndim < 2 or y.aval.shape[-2] != a.aval.shape[-1]:
         raise ValueError(
@@ -176,6 +177,7 @@ def solve_triangular(
     return _columns("solve_triangular", x, y, solve)
 
 
+@usual_promotion
 def sylvester_triangular(r: Value, s: Value, f: Value) -> Value:
     """The solution of ``r @ y + y @ s == f`` for upper triangular r (..., m, m) and s (..., n, n), column by column."""
     m, n = f.aval.shape[-2:]

@@ -239,7 +239,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, 
         "special.sph_harm_y", *(cast(v, dtype) for v in (degree, order, polar, azimuth))
     )
     size = qnp.abs(order)
-    legendre = _normalised_legendre(degree, size, ew.cos(polar), ew.sin(polar), int(n_max))
+    legendre = _normalised_legendre(degree, size, ew.cos(polar), ew.abs_p.bind(ew.sin(polar)), int(n_max))
     odd = size * 0.5 != qnp.floor(size * 0.5)
     legendre = qnp.where((order < 0) & odd, -legendre, legendre)
     legendre = qnp.where(size <= degree, legendre, 0.0)

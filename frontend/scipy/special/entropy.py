@@ -12,7 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 from ... import numpy as qnp
-from ...arrays.operands import Value, array, as_axes, cast, operands
+from ...arrays.operands import Value, array, as_axes, cast, operands, usual_promotion
 from ...numpy import reductions as rd
 from ...transforms.custom_derivatives import custom_jvp
 
@@ -246,13 +246,19 @@ def logsumexp(
         factor = None
     else:
         x, factor = operands("special.logsumexp", a, b, complex_ok=True)
+    return _logsumexp(x, factor, axis, keepdims, return_sign, where)
+
+
+@usual_promotion
+def _logsumexp(x: Value, factor: Value | None, axis: Any, keepdims: bool, return_sign: bool, where: Any) -> Any:
     axes = as_axes("quire.scipy.special.logsumexp", axis, aval_of(x).ndim)
     mask = None if where is None else qnp.broadcast_to(array("special.logsumexp", where, "where"), aval_of(x).shape)
     size = ew.real(x) if dtypes.is_complex(aval_of(x).dtype) else x
     counted = size if factor is None else qnp.where(factor == 0, -np.inf, size)
     if mask is not None:
         counted = qnp.where(mask, counted, -np.inf)
-    top = rd.max(counted, axis=axes, keepdims=True, initial=-np.inf)
+    some = mask is None and all(aval_of(x).shape[d] for d in axes)
+    top = rd.max(counted, axis=axes, keepdims=True, initial=None if some else -np.inf)
     top = ew.stop_gradient(qnp.where(qnp.isfinite(top), top, 0.0))
     skipped = None
     if factor is not None:

@@ -1,0 +1,1 @@
+"""`jax.lib`: without names, as in JAX 0.10."""

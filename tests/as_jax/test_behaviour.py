@@ -1,0 +1,223 @@
+"""Behaviour that libraries rely on, beyond names: each snippet runs under JAX and under quire, and gives the same."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quire
+
+jax = pytest.importorskip("jax")
+
+
+def described(api: Any, tree: Any) -> Any:
+    """A tree with each array as its dtype, shape, weak type and elements; other leaves as they are."""
+
+    def leaf(x: Any) -> Any:
+        if not hasattr(x, "dtype"):
+            return x
+        values = np.asarray(x)
+        kept = values.tolist() if values.dtype.kind in "biu" else np.round(values.astype(np.float64), 5).tolist()
+        return (str(x.dtype), x.shape, bool(getattr(x, "weak_type", False)), kept)
+
+    return api.tree_util.tree_map(leaf, tree)
+
+
+def weak_types_of_derivatives(api: Any) -> Any:
+    np_ = api.numpy
+    f = lambda x: x * 2  # noqa: E731
+    return [
+        api.grad(f)(1.0), api.grad(lambda x: np_.sin(x) ** 3)(1.0), api.vjp(f, 1.0)[1](1.0),
+        api.jvp(f, (1.0,), (1.0,)), api.grad(lambda x: np_.sum(np_.arange(3.0) * x))(2.0),
+        api.grad(lambda x: np_.sum(f(x)))(np_.ones(2)), api.value_and_grad(lambda x: x**2)(np.float32(3)),
+        api.jit(api.grad(lambda x: x**3))(2.0), api.grad(api.grad(lambda x: x**4))(1.5),
+        api.grad(lambda x, y: x * np_.sum(y), (0, 1))(2.0, np_.ones(2)),
+    ]  # fmt: skip
+
+
+def cotangents_of_none(api: Any) -> Any:
+    @api.custom_vjp
+    def f(p: Any, x: Any) -> Any:
+        return p["a"] * x
+
+    f.defvjp(lambda p, x: (f(p, x), (p, x)), lambda r, g: ({"a": g * r[1], "b": None, "c": None}, None))
+    p = {"a": 2.0, "b": (1.0, np.ones(2, np.float32)), "c": None}
+    return [api.grad(f, (0, 1))(p, 3.0), api.jit(api.grad(f, (0, 1)))(p, 3.0)]
+
+
+def residuals_that_are_numbers(api: Any) -> Any:
+    @api.custom_vjp
+    def f(x: Any) -> Any:
+        return x * 2
+
+    seen = []
+
+    def backward(r: Any, g: Any) -> Any:
+        seen.append([isinstance(n, kind) for n, kind in ((r[0], bool), (r[1], int), (r[3], float))])
+        return (g * r[2] * (3 if r[0] else 5) + r[1],)
+
+    f.defvjp(lambda x: (f(x), (True, 7, x, 0.5)), backward)
+    out = [api.grad(f)(2.0), api.jit(api.grad(f))(2.0), api.vmap(api.grad(f))(np.arange(3, dtype=np.float32))]
+    return [out, seen]
+
+
+def symbolic_zeros(api: Any) -> Any:
+    @api.custom_vjp
+    def f(x: Any, y: Any) -> Any:
+        return x * y
+
+    def forward(x: Any, y: Any) -> Any:
+        return x.value * y.value, (x.perturbed, y.perturbed, y.value)
+
+    f.defvjp(forward, lambda r, g: (r[2] * g if r[:2] == (True, False) else None, None), symbolic_zeros=True)
+    return api.grad(lambda x: f(x, 3.0))(2.0)
+
+
+def custom_rules_of_partials(api: Any) -> Any:
+    g = api.custom_jvp(functools.partial(lambda x, y: x * y, y=3.0))
+    g.defjvp(lambda p, t: (g(*p), 4.0 * t[0]))
+    return [g(2.0), api.grad(g)(2.0)]
+
+
+def shapes_of_functions_that_close_over_tracers(api: Any) -> Any:
+    def f(x: Any) -> Any:
+        n = api.eval_shape(lambda y: x + y, api.ShapeDtypeStruct((3,), "float32")).shape[0]
+        return n * len(api.make_jaxpr(lambda y: x + y)(1.0).jaxpr.eqns) * x
+
+    return [api.jit(f)(2.0), api.grad(f)(2.0)]
+
+
+def types_in_place_of_arrays(api: Any) -> Any:
+    class Typed:
+        shape, dtype = (3,), np.dtype("float32")
+
+    aval = api.core.ShapedArray((2,), np.dtype("float32"))
+    double = lambda x: x * 2  # noqa: E731
+    return [
+        api.eval_shape(double, Typed()).shape, api.eval_shape(double, aval).shape,
+        api.linear_transpose(double, Typed())(np.ones(3, np.float32)),
+        api.linear_transpose(double, aval)(np.ones(2, np.float32)),
+        api.make_jaxpr(double)(Typed()).out_avals[0].shape, api.jit(double).lower(aval).compile()(np.ones(2, np.float32)),
+        api.ShapeDtypeStruct((2,), "float32").update(shape=(3,), dtype="int32").shape,
+    ]  # fmt: skip
+
+
+def compile_time_evaluation(api: Any) -> Any:
+    def f(x: Any) -> Any:
+        with api.ensure_compile_time_eval():
+            y = api.numpy.sin(x) + api.numpy.cos(api.numpy.arange(3.0))
+            n = int(api.numpy.sum(api.numpy.arange(4)))
+        return y * n
+
+    g = api.vmap(lambda x: api.lax.scan(lambda c, _: (f(c).sum(), c), x, None, length=2))
+    return [api.jit(f)(2.0), api.grad(lambda x: f(x).sum())(1.0), g(np.ones(2, np.float32))]
+
+
+def dictionaries_in_sorted_order(api: Any) -> Any:
+    orders: list[Any] = []
+
+    def f(d: Any) -> Any:
+        orders.append(list(d))
+        return d
+
+    tree = {"b": 1.0, "a": {"d": 2.0, "c": (3.0, 4.0)}}
+    for out in (
+        api.jit(f)(tree),
+        api.tree_util.tree_map(lambda x: x + 1, tree),
+        api.vmap(f)({"y": np.ones(2), "x": np.ones(2)}),
+    ):
+        orders.append([list(out), [list(v) for v in out.values() if isinstance(v, dict)]])
+    api.grad(lambda d: f(d)["b"] * 2)({"b": 1.0, "a": 2.0})
+    return orders
+
+
+def conditions_with_two_operands(api: Any) -> Any:
+    cond = api.lax.cond
+    return [cond(c, 1.0, lambda x: x + 1, 2.0, lambda y: y * 5) for c in (True, False)]
+
+
+def functions_without_names(api: Any) -> Any:
+    class Function:
+        __name__ = None
+
+        def __call__(self, x: Any) -> Any:
+            return x + 1
+
+    return [api.vmap(Function())(np.arange(3.0, dtype=np.float32)), api.grad(Function())(1.0), api.jit(Function())(1.0)]
+
+
+def texts_and_modules(api: Any) -> Any:
+    lowered = api.jit(lambda x: api.numpy.sin(x)).lower(1.0)
+    module = lowered.compiler_ir("stablehlo")
+    text = lowered.as_text(dialect="stablehlo")
+    return [
+        "@main(%arg0: tensor<f32>" in text,
+        "@main(%arg0: tensor<f32>" in str(module),
+        "loc(" in lowered.as_text(debug_info=True),
+    ]
+
+
+def pullbacks_are_pytrees(api: Any) -> Any:
+    np_ = api.numpy
+
+    @api.jit
+    def forward(x: Any, y: Any) -> Any:
+        return api.vjp(lambda x, y: {"a": np_.sin(x) * y, "b": np_.sum(x)}, x, y)
+
+    x, y = np.arange(3, dtype=np.float32), np.float32(2.0)
+    out, pull = forward(x, y)
+    ct = {"a": np.ones(3, np.float32), "b": np.float32(3.0)}
+    twice = api.tree_util.tree_map(lambda r: r * 1, pull)
+    return [
+        out,
+        pull(ct),
+        api.jit(lambda p, ct: p(ct))(pull, ct),
+        twice(ct),
+        api.grad(lambda x: forward(x, y)[1](ct)[1])(x),
+    ]
+
+
+def what_is_like_an_array(api: Any) -> Any:
+    from_typing = api.typing.ArrayLike
+    return [
+        isinstance(x, from_typing) for x in (1, 2.0, True, np.ones(2), np.float32(1), api.numpy.ones(2), "a", [1.0])
+    ]
+
+
+SNIPPETS = [
+    pullbacks_are_pytrees, what_is_like_an_array,
+    weak_types_of_derivatives, cotangents_of_none, residuals_that_are_numbers, symbolic_zeros, custom_rules_of_partials,
+    shapes_of_functions_that_close_over_tracers, types_in_place_of_arrays, compile_time_evaluation,
+    dictionaries_in_sorted_order, conditions_with_two_operands, functions_without_names, texts_and_modules,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda f: f.__name__)
+def test_as_under_jax(snippet: Any) -> None:
+    assert described(quire, snippet(quire)) == described(jax, snippet(jax))
+
+
+def test_tolerances_by_dtype() -> None:
+    from quire.test_util import check_grads
+
+    wrong = quire.custom_jvp(lambda x: quire.numpy.sin(x))
+    wrong.defjvp(lambda p, t: (wrong(*p), 2 * t[0] * quire.numpy.cos(p[0])))
+    loose = {np.dtype("float32"): 5.0}
+    check_grads(wrong, (np.float32(0.5),), 1, atol=loose, rtol=loose)
+    with pytest.raises(AssertionError):
+        check_grads(wrong, (np.float32(0.5),), 1, atol={np.float64: 5.0}, rtol={np.float64: 5.0})
+
+
+def test_what_xla_alone_has_says_so() -> None:
+    lowered = quire.jit(lambda x: x + 1).lower(1.0)
+    with pytest.raises(NotImplementedError, match="programs are run by IREE, so there is no executable of XLA"):
+        lowered.compile().runtime_executable()
+    with pytest.raises(ValueError, match="Unknown dialect: hlo. Programs are lowered to StableHLO"):
+        lowered.as_text(dialect="hlo")
+    with pytest.raises(ValueError, match="give a stage or a dialect, not both"):
+        lowered.as_text("jaxpr", dialect="stablehlo")
+    with pytest.raises(TypeError, match="ShapeDtypeStruct.update: unknown size"):
+        quire.ShapeDtypeStruct((2,), "float32").update(size=3)

@@ -1,0 +1,192 @@
+"""What JAX's own test files found: expressions of quire and of JAX side by side, with values, dtypes and error classes.
+
+q is quire or jax, n its numpy, s its scipy. An expression that raises must raise in both, by the same builtin class.
+"""
+
+import importlib
+import warnings
+
+import numpy as np
+import pytest
+
+import quire
+
+jax = pytest.importorskip("jax")
+
+C = np.array([[1 + 2j, 3 - 1j], [0.5j, 2]], np.complex64)
+SPD = np.array([[4.0, 1.0], [1.0, 3.0]], np.float32)
+LOWER = np.tril(np.arange(1.0, 17.0, dtype=np.float32).reshape(4, 4))
+GRID = (np.linspace(0.0, 10.0, 6, dtype=np.float32),)
+ANGLES = np.linspace(-2.0, 1.0, 4, dtype=np.float32)
+
+
+class Sizes:
+    """A sequence without `__iter__`."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, i):
+        return (2, 2)[i]
+
+
+# Under strict promotion of dtypes and ranks, in which JAX's own tests run.
+STRICT = {
+    "linspace of integers": lambda q, n, s: n.linspace(0, 1, 5) + n.geomspace(1.0, 8.0, 5),
+    "linspace of complex numbers": lambda q, n, s: n.linspace(n.complex64(0), n.complex64(1 + 1j), 3),
+    "leslie matrices": lambda q, n, s: s.linalg.leslie(n.ones((2, 3)), n.ones((2, 2))),
+    "samples of many parameters": lambda q, n, s: q.random.multivariate_normal(
+        q.random.key(0), n.zeros(2), n.asarray(SPD), (3,)
+    ),
+    "pad by a ramp": lambda q, n, s: n.pad(n.asarray(C), 1, "linear_ramp"),
+    "polyfit": lambda q, n, s: n.polyfit(n.arange(5.0), n.arange(5.0) ** 2, 2),
+    "dct": lambda q, n, s: s.fft.dct(n.asarray(SPD)),
+    "idctn": lambda q, n, s: s.fft.idctn(n.asarray(SPD)),
+    "stft": lambda q, n, s: s.signal.stft(n.ones((2, 3, 32)), nperseg=8)[2],
+    "istft": lambda q, n, s: s.signal.istft(n.ones((2, 5, 6), "complex64"), nperseg=8)[1],
+    "welch": lambda q, n, s: s.signal.welch(n.arange(64.0).reshape(2, 32), nperseg=8)[1],
+    "sqrtm of a batch": lambda q, n, s: s.linalg.sqrtm(n.asarray(SPD)) @ s.linalg.sqrtm(n.asarray(SPD)),
+    "logsumexp of complex numbers": lambda q, n, s: s.special.logsumexp(n.asarray(C)),
+    "vectorize checks ranks": lambda q, n, s: n.vectorize(n.add, signature="(),()->()")(n.ones((2, 2)), n.ones(2)),
+}
+
+USUAL = {
+    "spherical harmonics of negative angles": lambda q, n, s: s.special.sph_harm_y(
+        n.array([1, 2, 3, 3]), n.array([1, -1, 3, -3]), n.asarray(ANGLES), n.asarray(ANGLES), n_max=3
+    ),
+    "halves of coordinates": lambda q, n, s: s.ndimage.map_coordinates(
+        n.arange(-3.0, 3.0), [n.array([0.5, 1.5, 2.5, 3.5])], 0
+    ),
+    "points of a grid of one dimension": lambda q, n, s: s.interpolate.RegularGridInterpolator(GRID, GRID[0] ** 2)(
+        n.array([0.5, 3.0, 9.0], "float32")
+    ),
+    "setdiff1d keeps the first dtype": lambda q, n, s: n.setdiff1d(n.array([1, 2], "int8"), n.array([1], "int32")),
+    "setxor1d of values that occur twice": lambda q, n, s: n.setxor1d(
+        n.array([1, 1, 2]), n.array([3]), assume_unique=True
+    ),
+    "setxor1d of a given size": lambda q, n, s: n.setxor1d(
+        n.array([1, 1, 2]), n.array([3]), assume_unique=True, size=3, fill_value=9
+    ),
+    "cov of nothing": lambda q, n, s: n.cov(n.ones((2, 0))),
+    "take from nothing": lambda q, n, s: n.take(n.ones((2, 0)), n.array([0]), axis=1),
+    "reduceat of nowhere": lambda q, n, s: n.add.reduceat(n.arange(4), n.array([], "int32")),
+    "ufuncs are read-only": lambda q, n, s: setattr(n.add, "nin", 3),
+    "vectorize passes None": lambda q, n, s: n.vectorize(lambda x, y: x if y is None else x + y)(n.arange(3), None),
+    "compress as a method": lambda q, n, s: n.arange(6).reshape(2, 3).compress(n.array([1, 0, 1]), axis=1),
+    "byteswap": lambda q, n, s: (n.array([1, 2], "int16").byteswap(), n.asarray(C).byteswap() == n.asarray(C)),
+    "insert at a traced place": lambda q, n, s: q.jit(lambda i: n.insert(n.arange(5), i, n.array([7, 8])))(2),
+    "insert at a traced negative place": lambda q, n, s: q.jit(
+        lambda i: n.insert(n.arange(6).reshape(2, 3), i, n.array([7, 8]), axis=1)
+    )(-1),
+    "insert at traced places": lambda q, n, s: q.jit(lambda i: n.insert(n.arange(5), i, n.array([7, 8])))(
+        n.array([3, -5])
+    ),
+    "solve by a vector for each matrix": lambda q, n, s: s.linalg.solve_triangular(
+        n.asarray(np.stack([LOWER] * 3)), n.ones(4), lower=True
+    ),
+    "quantile by the distribution's inverse": lambda q, n, s: n.quantile(
+        n.array([3.0, 1.0, 10.0, 2.0]), n.array([0.0, 0.3, 0.5, 1.0]), method="inverted_cdf"
+    ),
+    "quantile with weights": lambda q, n, s: n.quantile(
+        n.array([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0]]),
+        0.4,
+        axis=1,
+        weights=n.array([0.0, 1.0, 2.0]),
+        method="inverted_cdf",
+    ),
+    "nanquantile with weights": lambda q, n, s: n.nanquantile(
+        n.array([3.0, n.nan, 2.0]), n.array([0.3, 0.9]), weights=n.array([1.0, 9.0, 2.0]), method="inverted_cdf"
+    ),
+    "quantile: weights of other methods": lambda q, n, s: n.quantile(n.ones(2), 0.5, weights=n.ones(2)),
+    "average with weights of several axes": lambda q, n, s: n.average(
+        n.arange(24.0).reshape(2, 3, 4), axis=(0, 2), weights=n.arange(8.0).reshape(2, 4)
+    ),
+    "cov of one row, by columns": lambda q, n, s: n.cov(n.arange(3.0).reshape(1, 3), rowvar=False),
+    "cov in integers": lambda q, n, s: n.cov(n.ones((2, 3)), dtype=int),
+    "comparison with a list": lambda q, n, s: n.arange(3) == [0, 1, 2],
+    "comparison with None": lambda q, n, s: n.arange(3) == None,  # noqa: E711
+    "index_take": lambda q, n, s: q.lax.index_take(
+        n.arange(60).reshape(3, 4, 5), (np.array([-1, 2]), np.array([1, 7])), [0, 2]
+    ),
+    "no window": lambda q, n, s: q.lax.reduce_window(n.ones(1), 0.0, q.lax.add, (0,), (1,), "VALID"),
+    "derivative of windows of products": lambda q, n, s: q.jvp(
+        lambda v: q.lax.reduce_window(v, 1.0, q.lax.mul, (2,), (1,), "VALID"), (n.arange(1.0, 5.0),), (n.ones(4),)
+    ),
+    "derivative of a complete QR": lambda q, n, s: q.jvp(
+        lambda a: (lambda f: (n.abs(f.Q[:, :2]), f.Q @ f.R))(n.linalg.qr(a, mode="complete")),
+        (n.array([[1.0, 2.0], [3.0, 5.0], [5.0, 7.5]]),),
+        (n.ones((3, 2)),),
+    ),
+    "derivative of a tall pseudo-inverse": lambda q, n, s: q.jvp(
+        n.linalg.pinv, (n.arange(8.0).reshape(4, 2) ** 2,), (n.ones((4, 2)),)
+    ),
+    "derivative of a wide pseudo-inverse": lambda q, n, s: q.jvp(
+        n.linalg.pinv, (n.arange(8.0).reshape(2, 4) ** 2,), (n.ones((2, 4)),)
+    ),
+    "keys of one value": lambda q, n, s: [
+        q.random.key_data(k)
+        for k in (
+            n.full((2,), q.random.key(3), dtype=q.random.key(0).dtype),
+            n.ones((2,), dtype=q.random.key(0).dtype),
+            n.zeros_like(q.random.split(q.random.key(0))),
+            n.full_like(q.random.split(q.random.key(0)), q.random.key(5)),
+        )
+    ],
+    "rsf2csf of one T and several Z": lambda q, n, s: (
+        s.linalg.rsf2csf(n.array([[0.0, 1.0], [-1.0, 0.0]]), n.ones((3, 2, 2)))[1].shape
+    ),
+    "reshape by a sequence of a class of its own": lambda q, n, s: n.reshape(n.arange(4), Sizes()),
+    "tri at a traced diagonal": lambda q, n, s: q.jit(lambda k: n.tri(3, k=k))(1),
+    "full of an unsigned integer": lambda q, n, s: n.full((2,), 0x85A308D3, "uint32"),
+    "a seed beyond 64 bits": lambda q, n, s: q.random.key(2**63),
+    "a key's generator said twice": lambda q, n, s: q.random.key(0, impl="rbg", dtype=q.random.key(0).dtype),
+    "a struct like an array": lambda q, n, s: q.ShapeDtypeStruct.like(n.ones(3)).shape,
+    "an array of keys, by their dtype": lambda q, n, s: q.random.key_data(
+        n.array(q.random.key(1), dtype=q.random.key(0).dtype)
+    ),
+    "lax.dtype of a type": lambda q, n, s: q.lax.dtype(np.float64) == np.float32,
+    "members of SvdAlgorithm": lambda q, n, s: [len(a.value) for a in q.lax.linalg.SvdAlgorithm],
+    "ShapedArray of a scalar type": lambda q, n, s: q.core.ShapedArray((2,), np.float32).dtype == np.float32,
+    "tolerances by dtype": lambda q, n, s: q.test_util.check_grads(
+        n.sin, (n.float32(0.5),), 1, atol={np.float32: 1e-2}, rtol={np.float32: 1e-2}
+    ),
+}
+
+
+def result(f, q):
+    """What an expression gives, as NumPy arrays; or the class of its error."""
+    for name in ("scipy", "scipy.fft", "scipy.interpolate", "scipy.ndimage", "scipy.signal", "test_util", "core"):
+        importlib.import_module(f"{q.__name__}.{name}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = f(q, q.numpy, q.scipy)
+    except Exception as error:
+        return next(c for c in type(error).__mro__ if c.__module__ == "builtins")
+    return [np.asarray(x) for x in q.tree_util.tree_leaves(out)]
+
+
+def compare(f):
+    got, want = result(f, quire), result(f, jax)
+    if isinstance(got, type) or isinstance(want, type):
+        assert got is want
+        return
+    assert [(x.shape, x.dtype) for x in got] == [(x.shape, x.dtype) for x in want]
+    for g, w in zip(got, want):
+        np.testing.assert_allclose(g, w, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_strict(name):
+    with (
+        quire.numpy_dtype_promotion("strict"),
+        quire.numpy_rank_promotion("raise"),
+        jax.numpy_dtype_promotion("strict"),
+        jax.numpy_rank_promotion("raise"),
+    ):
+        compare(STRICT[name])
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_usual(name):
+    compare(USUAL[name])
