@@ -79,7 +79,8 @@ _NO_MEANING = frozenset(
 
 def has_counterpart(name: str) -> bool:
     """Whether a primitive of JAX of that name has a counterpart."""
-    return name in COUNTERPARTS or (name in PRIMITIVES and name not in _NOT_EQUAL)
+    same = PRIMITIVES.get(name)
+    return name in COUNTERPARTS or (same is not None and same.family != "refs" and name not in _NOT_EQUAL)
 
 
 # -- types and parameters -----------------------------------------------------------------------------------------------
