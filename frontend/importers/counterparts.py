@@ -52,21 +52,7 @@ def counterpart(*names: str, keys: bool = False) -> Callable[[Rule], Rule]:
 
 
 #: Of the same name in both, with another meaning or none here; they have rules, or are refused.
-_NOT_EQUAL = frozenset(
-    (
-        "check",
-        "custom_lin",
-        "shard_map",
-        "pbroadcast",
-        "get",
-        "swap",
-        "addupdate",
-        "new_ref",
-        "freeze",
-        "free_ref",
-        "empty_ref",
-    )
-)
+_NOT_EQUAL = frozenset(("check", "custom_lin", "shard_map", "pbroadcast", "ffi_call"))
 
 #: What JAX keeps beside the parameters that quire has too, and that says nothing of the result.
 _NO_MEANING = frozenset(
