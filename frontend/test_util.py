@@ -91,7 +91,7 @@ def _inner(xs: Sequence[Any], ys: Sequence[Any]) -> float:
 def _close(got: Any, want: Any, atol: float, rtol: float, what: str) -> None:
     got, want = np.asarray(got), np.asarray(want)
     scale = float(np.max(np.abs(want), initial=0.0))
-    if not np.allclose(_wide(got), want, rtol=rtol, atol=atol + rtol * scale):
+    if not np.allclose(_wide(got), want, rtol=rtol, atol=atol + rtol * scale, equal_nan=True):
         raise AssertionError(
             f"{what}: the derivative differs from finite differences by {np.max(np.abs(_wide(got) - want)):.3g} "
             f"(atol {atol}, rtol {rtol}):\n  derivative {got}\n  differences {want}"

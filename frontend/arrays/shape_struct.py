@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from quire.ir import dtypes
-from quire.ir.avals import HasAval, ShapedArray
+from quire.ir.avals import HasAval, ShapedArray, aval_of
 from quire.ir.sharding import PartitionSpec, Sharding
 
 from .key_array import KeyDType, PRNGKeyArray
@@ -36,6 +36,14 @@ class ShapeDtypeStruct(HasAval):
             )
         self.sharding = None if sharding is None else as_sharding(sharding, "ShapeDtypeStruct", TypeError)
         self.aval = ShapedArray(tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type)
+
+    @staticmethod
+    def like(value: Any) -> Any:
+        """The shape, dtype and weak type of an array or number, without its values."""
+        if isinstance(value, PRNGKeyArray):
+            return ShapeDtypeStruct(value.shape, value.dtype)
+        aval = aval_of(value)
+        return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
     @property
     def vma(self) -> frozenset[Any]:

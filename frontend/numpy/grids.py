@@ -12,6 +12,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.source import reports_memory
+from quire.ir.tracing import Tracer
 
 from ..arrays.operands import (
     Value,
@@ -74,16 +75,17 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
     """
     n, m = as_int("tri", N, "N"), as_int("tri", N if M is None else M, "M")
     d = dtypes.canonicalize(dtypes.float64) if dtype is None else user_dtype("tri", dtype)
-    return cast(_below(n, m, as_int("tri", k, "k")), d)
+    return cast(_below(n, m, k if isinstance(k, Tracer) else as_int("tri", k, "k")), d)
 
 
 @reports_memory
 def _below(n: int, m: int, k: int) -> Value:
     """Whether an element of an n-by-m matrix lies at or below the k-th diagonal."""
-    if eager_here():
+    if eager_here() and not isinstance(k, Tracer):
         return concrete_array(np.tri(n, m, k, dtype=bool))
     rows, columns = iota((n, m), 0, dtypes.int32), iota((n, m), 1, dtypes.int32)
-    return ew.ge_p.bind(ew.add_p.bind(rows, np.int32(k)), columns)
+    below = cast(k, dtypes.int32) if isinstance(k, Tracer) else np.int32(k)
+    return ew.ge_p.bind(ew.add_p.bind(rows, below), columns)
 
 
 def _triangle(name: str, m: Any, k: int, lower: bool) -> Value:

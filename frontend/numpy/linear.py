@@ -478,8 +478,10 @@ def _pair(
     n1, y = _summed(n1, y, set(n0) | set(output))
     # A dimension of size 1 that broadcasts against the other operand's is dropped.
     n0, x, n1, y = _squeezed(n0, x, n1, y)
-    batch = [c for c in n0 if c in n1 and c in output]
+    batch = [c for c in output if c in n0 and c in n1]
     summed = [c for c in n0 if c in n1 and c not in output]
+    if output == "".join([*batch, *(c for c in n1 + n0 if c not in batch and c not in summed)]):
+        n0, x, n1, y = n1, y, n0, x  # in this order the product needs no transpose
     dims: DimensionPairs = (
         ([n0.index(c) for c in summed], [n1.index(c) for c in summed]),
         ([n0.index(c) for c in batch], [n1.index(c) for c in batch]),

@@ -150,11 +150,11 @@ def linspace(
     div = (num - 1) if endpoint else num
     real = dtypes.real_dtype(compute)
     if num > 1:
-        delta = divide(subtract(stop, start), real.type(div))
+        delta = divide(subtract(stop, start), compute.type(div))
         column = (div if endpoint else num,) + (1,) * len(shape)
-        step = divide(st.reshape(iota((column[0],), 0, real), column), real.type(div))
+        step = cast(divide(st.reshape(iota((column[0],), 0, real), column), real.type(div)), compute)
         out = ar.add_(
-            multiply(st.reshape(start, (1, *shape)), subtract(real.type(1), step)),
+            multiply(st.reshape(start, (1, *shape)), subtract(compute.type(1), step)),
             multiply(st.reshape(stop, (1, *shape)), step),
         )
         if endpoint:

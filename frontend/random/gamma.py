@@ -74,7 +74,7 @@ def _samples(key: Array, alpha: Array, log_space: bool) -> Array:
     if not aval.size:
         return flat.reshape(aval.shape)
     if is_keys(keys):  # what such keys give under vmap does not depend on each of them
-        flat = lax.map(lambda pair: _one(*pair, log_space), (keys, flat))
+        flat = lax.map(lambda pair: _one(pair[0], pair[1], log_space), (keys, flat))
     else:
         flat = vmap(lambda k, a: _one(k, a, log_space))(keys, flat)
     return flat.reshape(aval.shape)

@@ -64,6 +64,8 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> PRNGKeyArray:
     >>> k.dtype, k.shape
     (key<fry>, ())
     """
+    if impl is not None and dtype is not None:
+        raise ValueError(f"quire.random.key: give impl or dtype, not both, got {impl!r} and {dtype!r}")
     impl = generator("key", dtype if impl is None else impl)
     return PRNGKeyArray(_from_seed("key", seed, impl), impl)
 

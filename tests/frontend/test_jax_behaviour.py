@@ -33,6 +33,11 @@ class Sizes:
 # Under strict promotion of dtypes and ranks, in which JAX's own tests run.
 STRICT = {
     "linspace of integers": lambda q, n, s: n.linspace(0, 1, 5) + n.geomspace(1.0, 8.0, 5),
+    "linspace of complex numbers": lambda q, n, s: n.linspace(n.complex64(0), n.complex64(1 + 1j), 3),
+    "leslie matrices": lambda q, n, s: s.linalg.leslie(n.ones((2, 3)), n.ones((2, 2))),
+    "samples of many parameters": lambda q, n, s: q.random.multivariate_normal(
+        q.random.key(0), n.zeros(2), n.asarray(SPD), (3,)
+    ),
     "pad by a ramp": lambda q, n, s: n.pad(n.asarray(C), 1, "linear_ramp"),
     "polyfit": lambda q, n, s: n.polyfit(n.arange(5.0), n.arange(5.0) ** 2, 2),
     "dct": lambda q, n, s: s.fft.dct(n.asarray(SPD)),
@@ -131,6 +136,14 @@ USUAL = {
         s.linalg.rsf2csf(n.array([[0.0, 1.0], [-1.0, 0.0]]), n.ones((3, 2, 2)))[1].shape
     ),
     "reshape by a sequence of a class of its own": lambda q, n, s: n.reshape(n.arange(4), Sizes()),
+    "tri at a traced diagonal": lambda q, n, s: q.jit(lambda k: n.tri(3, k=k))(1),
+    "full of an unsigned integer": lambda q, n, s: n.full((2,), 0x85A308D3, "uint32"),
+    "a seed beyond 64 bits": lambda q, n, s: q.random.key(2**63),
+    "a key's generator said twice": lambda q, n, s: q.random.key(0, impl="rbg", dtype=q.random.key(0).dtype),
+    "a struct like an array": lambda q, n, s: q.ShapeDtypeStruct.like(n.ones(3)).shape,
+    "an array of keys, by their dtype": lambda q, n, s: q.random.key_data(
+        n.array(q.random.key(1), dtype=q.random.key(0).dtype)
+    ),
     "lax.dtype of a type": lambda q, n, s: q.lax.dtype(np.float64) == np.float32,
     "members of SvdAlgorithm": lambda q, n, s: [len(a.value) for a in q.lax.linalg.SvdAlgorithm],
     "ShapedArray of a scalar type": lambda q, n, s: q.core.ShapedArray((2,), np.float32).dtype == np.float32,

@@ -22,8 +22,8 @@ import ml_dtypes
 import numpy as np
 
 import quire
-from quire.arrays.operands import cast
 from quire.as_jax.modules import JAX_VERSION, sources
+from quire.ir.primitives.elementwise import convert_element_type_p
 
 from . import settings
 from .missing import Missing
@@ -261,7 +261,7 @@ def _convert_element_type(x: Any, dtype: Any = None, weak_type: bool = False, sh
     if not weak_type:
         return quire.lax.convert_element_type(x, quire.dtypes.result_type(x) if dtype is None else dtype)
     wanted = quire.dtypes.canonicalize_dtype(quire.dtypes.result_type(x) if dtype is None else dtype)
-    return cast(quire.numpy.asarray(x), wanted, True)
+    return convert_element_type_p.bind(quire.numpy.asarray(x), new_dtype=wanted, weak_type=True)
 
 
 def _canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
@@ -291,7 +291,7 @@ def _primitive() -> Any:
         return Missing("jax._src.core.Primitive")
 
 
-_DEFINED["random.prng"] = {"prngs": _generators()}
+_DEFINED["random.prng"] = {"prngs": _generators(), "PRNGImpl": Missing("jax._src.random.prng.PRNGImpl")}
 _DEFINED["core"]["Primitive"] = _primitive()
 _DEFINED["dtypes"]["canonicalize_dtype"] = _canonicalize_dtype
 _DEFINED["dtypes"]["itemsize_bits"] = _itemsize_bits

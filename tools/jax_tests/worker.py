@@ -94,6 +94,8 @@ def kind_of(error: BaseException) -> str:
     message = str(error)
     if isinstance(error, missing.InternalsError):
         return "internals"
+    if ": not in quire>" in message:
+        return "internals"
     if isinstance(error, missing.AbsentError):
         return "absent"
     if isinstance(error, (AttributeError, ImportError)):

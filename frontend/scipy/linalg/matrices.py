@@ -12,7 +12,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 
-from ...arrays.operands import SCIPY, Value, arrays, plain, promote_dtypes, user_dtype
+from ...arrays.operands import SCIPY, Value, arrays, plain, promote_dtypes, user_dtype, usual_promotion
 
 _FLOAT = dtypes.float64
 
@@ -375,6 +375,7 @@ def invpascal(n: int, kind: str | None = None) -> Value:
     return _float(out if kind == "lower" else out.T)
 
 
+@usual_promotion
 def leslie(f: Any, s: Any) -> Value:
     """Leslie's matrices of population growth: the first row f (..., n), below the diagonal s (..., n - 1).
 
