@@ -197,7 +197,9 @@ def value_and_grad(
 def _no_reduced_axes(what: str, reduce_axes: Sequence[Any]) -> None:
     """Raise NotImplementedError for axes over which JAX once summed gradients: it takes none any more."""
     if tuple(reduce_axes):
-        raise NotImplementedError(f"{what}: reduce_axes must be empty, got {reduce_axes!r}: use lax.psum on the gradient")
+        raise NotImplementedError(
+            f"{what}: reduce_axes must be empty, got {reduce_axes!r}: use lax.psum on the gradient"
+        )
 
 
 def _differentiated(
