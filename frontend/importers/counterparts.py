@@ -52,21 +52,7 @@ def counterpart(*names: str, keys: bool = False) -> Callable[[Rule], Rule]:
 
 
 #: Of the same name in both, with another meaning or none here; they have rules, or are refused.
-_NOT_EQUAL = frozenset(
-    (
-        "check",
-        "custom_lin",
-        "shard_map",
-        "pbroadcast",
-        "get",
-        "swap",
-        "addupdate",
-        "new_ref",
-        "freeze",
-        "free_ref",
-        "empty_ref",
-    )
-)
+_NOT_EQUAL = frozenset(("check", "custom_lin", "shard_map", "pbroadcast", "ffi_call"))
 
 #: What JAX keeps beside the parameters that quire has too, and that says nothing of the result.
 _NO_MEANING = frozenset(
@@ -79,7 +65,8 @@ _NO_MEANING = frozenset(
 
 def has_counterpart(name: str) -> bool:
     """Whether a primitive of JAX of that name has a counterpart."""
-    return name in COUNTERPARTS or (name in PRIMITIVES and name not in _NOT_EQUAL)
+    same = PRIMITIVES.get(name)
+    return name in COUNTERPARTS or (same is not None and same.family != "refs" and name not in _NOT_EQUAL)
 
 
 # -- types and parameters -----------------------------------------------------------------------------------------------

@@ -379,9 +379,9 @@ def _scan_length(api: str, xs: Sequence[Any], tree: Any, length: int | None) -> 
 def _unroll(api: str, unroll: int | bool, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
-    if unroll < 1:
-        raise ValueError(f"{api}: unroll must be a positive int or a bool, got {unroll!r}")
-    return int(unroll)
+    if unroll < 0:
+        raise ValueError(f"{api}: unroll must be an int that is not negative or a bool, got {unroll!r}")
+    return max(int(unroll), 1)
 
 
 def _python_scan(f: Any, carry: Any, xs: Sequence[Any], tree: Any, length: int, reverse: bool) -> tuple[Any, Any]:

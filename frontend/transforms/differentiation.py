@@ -171,6 +171,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """A function that returns both `fun`'s value and its gradient; the forward pass is computed once.
 
@@ -180,14 +181,25 @@ def value_and_grad(
         has_aux: `fun` returns (value, aux).
         holomorphic: `fun` is holomorphic: complex in, complex out.
         allow_int: integer arguments get a gradient of dtype float0.
+        reduce_axes: must be empty.
 
     Returns:
         A function of the same arguments that returns (value, gradient), or ((value, aux), gradient).
 
     Raises:
         TypeError: the output is not a real scalar, or an argument cannot be differentiated.
+        NotImplementedError: `reduce_axes` names axes.
     """
+    _no_reduced_axes("value_and_grad", reduce_axes)
     return _differentiated(fun, argnums, has_aux, holomorphic, allow_int, with_value=True)
+
+
+def _no_reduced_axes(what: str, reduce_axes: Sequence[Any]) -> None:
+    """Raise NotImplementedError for axes over which JAX once summed gradients: it takes none any more."""
+    if tuple(reduce_axes):
+        raise NotImplementedError(
+            f"{what}: reduce_axes must be empty, got {reduce_axes!r}: use lax.psum on the gradient"
+        )
 
 
 def _differentiated(
@@ -305,6 +317,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """The gradient of a scalar function, as a function of the same arguments.
 
@@ -316,6 +329,7 @@ def grad(
         >>> float(quire.grad(lambda x: x ** 3)(2.0))
         12.0
     """
+    _no_reduced_axes("grad", reduce_axes)
     return _differentiated(fun, argnums, has_aux, holomorphic, allow_int, with_value=False)
 
 

@@ -225,3 +225,10 @@ def test_power_of_python_numbers():
     by_base, by_exponent = quire.grad(lambda x, y: qnp.power(x, y), argnums=(0, 1))(0.25, 1.5)
     assert by_base.item() == 0.75
     assert abs(by_exponent.item() - np.log(0.25) * 0.125) < 1e-7
+
+
+def test_reduce_axes_is_taken_where_it_is_empty():
+    assert float(quire.grad(lambda x: x * x, reduce_axes=())(3.0)) == 6
+    assert [float(v) for v in quire.value_and_grad(lambda x: x * x, reduce_axes=())(3.0)] == [9, 6]
+    with pytest.raises(NotImplementedError, match="reduce_axes must be empty"):
+        quire.grad(lambda x: x * x, reduce_axes=("i",))

@@ -375,3 +375,9 @@ def test_disable_jit_runs_python():
     assert seen == [1.0, 2.0]
     np.testing.assert_array_equal(np.asarray(ys), [1.0, 2.0, 3.0])
     assert float(carry) == 4.0
+
+
+def test_unroll_of_nothing_is_a_loop_as_it_is():
+    assert float(lax.scan(lambda c, x: (c + x, c), 0.0, np.arange(3.0, dtype=np.float32), unroll=0)[0]) == 3
+    with pytest.raises(ValueError, match="scan: unroll must be an int that is not negative or a bool, got -1"):
+        lax.scan(lambda c, x: (c, x), 0.0, np.arange(3.0), unroll=-1)
