@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from quire import empty_ref as empty_ref
+from quire import free_ref as free_ref
+from quire import freeze as freeze
+from quire import new_ref as new_ref
 from quire.ir import tracing
+from quire.ir.references import AbstractRef as AbstractRef
+from quire.ir.references import Ref as Ref
 
 
 def physical_aval(aval: Any) -> Any:
