@@ -149,5 +149,6 @@ _LAZY = (
 #: Functions of submodules that are imported when first used, and where they are.
 _LAZY_NAMES = {
     "from_jax": "importers.from_jax",
+    "from_stablehlo": "importers.from_stablehlo",
 }
 __getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY, _LAZY_NAMES)

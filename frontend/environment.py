@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from quire.ir import source
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
+from quire.ir.references import AbstractRef
 from quire.ir.tracing import compile_time
 from quire.passes.cache import clear_transforms
 from quire.runtime.array import Array, device_of
@@ -21,6 +22,7 @@ from quire.runtime.processes.current import process
 
 from .arrays.explicit import type_of
 from .arrays.key_array import KEY_DTYPE, is_keys
+from .arrays.key_references import KeyRef
 from .arrays.placement import as_device
 from .compiling.compiled_function import clear_compiled_functions
 from .eager.evaluation import programs
@@ -161,6 +163,8 @@ def typeof(x: Any) -> ShapedArray:
         >>> quire.typeof(qnp.ones((2, 3))).shape
         (2, 3)
     """
+    if type(x) is KeyRef:
+        return cast("Any", AbstractRef(ShapedArray(x.shape, cast("Any", KEY_DTYPE))))
     return ShapedArray(x.shape, cast("Any", KEY_DTYPE)) if is_keys(x) else type_of(x)
 
 

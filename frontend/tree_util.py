@@ -156,7 +156,44 @@ def flatten_one_level(tree: Any) -> tuple[Sequence[Any], Any] | None:
     if is_tree_leaf(tree):
         return None
     children, metadata, *_ = optree.tree_flatten_one_level(tree, none_is_leaf=False, namespace=NAMESPACE)
-    return children, metadata
+    return children, tuple(metadata) if type(tree) is dict else metadata
+
+
+class Registry:
+    """The classes that are nodes of pytrees: the one registry that there is (`jax.tree_util.default_registry`)."""
+
+    def flatten(self, tree: Any, leaf_predicate: Any = None) -> tuple[list[Any], Any]:
+        """`tree_flatten`."""
+        return tree_flatten(tree, leaf_predicate)
+
+    def flatten_one_level(self, tree: Any) -> tuple[Sequence[Any], Any] | None:
+        """The children of a node and its metadata; None for a leaf."""
+        return flatten_one_level(tree)
+
+    def flatten_one_level_with_keys(self, tree: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
+        """The children of a node with their keys, and its metadata; None for a leaf."""
+        return flatten_one_level_with_keys(tree)
+
+    def flatten_with_path(self, tree: Any, leaf_predicate: Any = None) -> tuple[list[tuple[Any, Any]], Any]:
+        """`tree_flatten_with_path`."""
+        return tree_flatten_with_path(tree, leaf_predicate)
+
+    def is_node(self, tree: Any) -> bool:
+        """Whether a value is a container."""
+        return is_tree_node(tree)
+
+    def register_node(
+        self, nodetype: type, to_iterable: Any, from_iterable: Any, to_iterable_with_keys: Any = None
+    ) -> None:
+        """`register_pytree_node`."""
+        register_pytree_node(nodetype, to_iterable, from_iterable, to_iterable_with_keys)
+
+    def register_dataclass_node(self, nodetype: type, data_fields: Sequence[str], meta_fields: Sequence[str]) -> None:
+        """`register_dataclass`."""
+        register_dataclass(nodetype, data_fields, meta_fields)
+
+
+default_registry = Registry()
 
 
 # -- mapping --------------------------------------------------------------------------------------------------------------

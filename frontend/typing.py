@@ -18,8 +18,8 @@ class SupportsDType(Protocol):
         ...
 
 
-#: What functions take as an array: an array, a NumPy array or a number.
-ArrayLike: TypeAlias = Array | np.ndarray[Any, Any] | np.bool_ | np.number[Any] | bool | int | float | complex
+#: What functions take as an array: an array, a NumPy array or a number. `isinstance` takes it, so NumPy's are not subscripted.
+ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex  # pyright: ignore[reportMissingTypeArgument]
 #: What functions take as a dtype.
 DTypeLike: TypeAlias = str | type[Any] | np.dtype[Any] | SupportsDType
 

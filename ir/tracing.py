@@ -652,7 +652,7 @@ def _check_leaks(trace: Trace) -> None:
     import gc
 
     gc.collect()
-    leaked = [o for o in gc.get_objects() if type(o) is Tracer and o.owner is trace]
+    leaked = [o for o in gc.get_objects() if type(o) in (Tracer, RefTracer) and o.owner is trace]
     if leaked:
         lines = "\n".join(
             f"  {leaked[i]!r}: {trace.describe(leaked[i])}{_holder(leaked[i], leaked)}."

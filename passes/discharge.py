@@ -492,9 +492,19 @@ def _while(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
     return out[k:]
 
 
+def _shard_map(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
+    """References of each device's own become values; one from outside can be read, as what all devices hold."""
+    closed: ClosedJaxpr = eqn.params["jaxpr"]
+    if written_refs(closed):
+        raise NotImplementedError(
+            f"shard_map: the function writes to a reference from outside{where(eqn.source)}: return what is to be stored"
+        )
+    return eqn.primitive.bind(*self.held(eqn.inputs, eqn), **{**eqn.params, "jaxpr": self.inner(closed, (), ())})
+
+
 _NESTED: dict[str, Callable[[_Discharge, Eqn], Sequence[Value]]] = {
     "jit": _call, "checkpoint": _call, "custom_jvp_call": _ruled_call, "custom_vjp_call": _ruled_call,
-    "custom_vmap_call": _ruled_call, "cond": _cond, "scan": _scan, "while": _while, "bounded_while": _while,
+    "custom_vmap_call": _ruled_call, "cond": _cond, "shard_map": _shard_map, "scan": _scan, "while": _while, "bounded_while": _while,
 }  # fmt: skip
 
 

@@ -23,8 +23,8 @@ from quire.ir.tracing import bind, merge_captured, no_trace, rebind, trace_flat
 from .rebuild import split
 
 Value: TypeAlias = Any
-# lower(eqn, operands) -> the results of the equation as traced values.
-Lowering: TypeAlias = Callable[[Eqn, Sequence[Value]], Sequence[Value]]
+# lower(eqn, operands, target) -> the results of the equation as traced values.
+Lowering: TypeAlias = Callable[[Eqn, Sequence[Value], str], Sequence[Value]]
 
 _lowerings: dict[Primitive, dict[str | None, Lowering]] = {}
 
@@ -113,7 +113,7 @@ def _lowered(eqn: Eqn, values: Sequence[Value], target: str) -> Sequence[Value]:
 def _expanded(lowering: Lowering, eqn: Eqn, values: Sequence[Value], target: str) -> list[Value]:
     """The results of one lowered equation, which may be lowered to other foreign primitives."""
     jaxpr, captured, _ = trace_flat(
-        lambda *xs: list(lowering(eqn, xs)),
+        lambda *xs: list(lowering(eqn, xs, target)),
         [a.aval for a in eqn.inputs],
         name=f"the lowering of {eqn.primitive.name}",
     )

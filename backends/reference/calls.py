@@ -84,6 +84,9 @@ def ffi_call(
     return results
 
 
+reference.absent("what it computes is StableHLO: it is compiled", calls.stablehlo_call_p)
+
+
 @reference(calls.io_callback_p)
 def io_callback(*operands: Any, callback: Any, result_avals: tuple[ShapedArray, ...], ordered: bool) -> Any:
     return _call_python(callback, operands, result_avals)

@@ -12,6 +12,7 @@ from quire.ir.source import where
 from . import hlo
 from .fusions import as_kernel
 from .host_calls import emit_host_call
+from .inserted_modules import insert_module
 from .kernel_calls import chosen
 from .loop_kernels import update_as_kernel
 from .lowering import Ctx, lower_jaxpr, lowering
@@ -82,6 +83,13 @@ def ffi_call(
 ) -> Any:  # fmt: skip
     function.check(ctx.target.name)
     return emit_host_call(ctx, function, operands, result_avals, name=f"ffi_{function.name}", fills=bool(result_avals))
+
+
+@lowering(calls.stablehlo_call_p)
+def stablehlo_call(
+    ctx: Ctx, *operands: Any, name: str, module: str, callbacks: tuple[Any, ...], result_avals: tuple[ShapedArray, ...]
+) -> Any:
+    return insert_module(ctx, operands, name, module, callbacks, result_avals)
 
 
 @lowering(calls.io_callback_p)

@@ -65,6 +65,20 @@ def emit_host_call(
     return list(call.results)
 
 
+def declare_host_call(
+    state: Any,
+    function: Callable[..., Any],
+    in_avals: Sequence[ShapedArray],
+    out_avals: Sequence[ShapedArray],
+    name: str,
+) -> str:
+    """Declare a Python function that a module calls; returns the symbol to call it by."""
+    symbol = f"{_identifier(name)}_{len(state.host_calls)}"
+    state.host_calls.append(HostCall(symbol, function, tuple(in_avals), tuple(out_avals)))
+    _declare(state.module, symbol, in_avals, out_avals)
+    return f"{HOST_MODULE}.{symbol}"
+
+
 def aval_of_value(x: Any) -> ShapedArray:
     """The aval of an MLIR value of ranked tensor type. Raises TypeError for elements that no dtype has."""
     tensor = mlir.RankedTensorType(x.type)

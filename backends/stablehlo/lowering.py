@@ -67,6 +67,7 @@ class ModuleLowering:
     kernels: set[str] = field(default_factory=set)  # the symbols of quire's own kernels in the module
     # Formulas that occur more than once are private functions: see `_outlined`.
     functions: dict[Jaxpr, str | None] = field(default_factory=dict)
+    inserted: list[str] = field(default_factory=list)  # the names of modules that were given as text
 
     def location(self, source: Source | None) -> Any:
         """MLIR's location of a user's line; one object for each."""

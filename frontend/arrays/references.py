@@ -20,8 +20,10 @@ from quire.ir.references import ConcreteRef, Ref
 from quire.ir.source import Source, current_source, where
 from quire.ir.tracing import RefTracer, Tracer, current_trace
 from quire.runtime.array import Array
+from quire.runtime.placements import sharding_of
 
 from .operands import as_array
+from .placement import put_sharded
 
 # -- making and ending -------------------------------------------------------------------------------------------------
 
@@ -458,6 +460,13 @@ def attach() -> None:
 
 
 attach()
+
+
+def lying_as(old: Any, new: Any) -> Any:
+    """The new array of a reference where the old one lies, if that was said of it."""
+    if type(old) is not Array or old._device is None or type(new) is not Array or new._device is old._device:
+        return new
+    return put_sharded(new, sharding_of(old._device))
 
 
 def refuse_refs(leaves: Sequence[Any], what: str, paths: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""What `import jax` shows beside quire's own names."""
+"""What `import jax` shows beside quire's own names: versions, and blocks that say what the runtime may do."""
 
 from __future__ import annotations
 
@@ -33,3 +33,15 @@ transfer_guard_device_to_host = _option("transfer_guard_device_to_host", _GUARDS
 transfer_guard_device_to_device = _option("transfer_guard_device_to_device", _GUARDS, _NO_TRANSFER)
 legacy_prng_key = _option("legacy_prng_key", ("allow", "warn", "error"), "Raw keys are always accepted.")
 enable_custom_prng = _option("enable_custom_prng", (True, False), "`random.key` gives typed keys, `PRNGKey` raw ones.")
+
+
+@contextlib.contextmanager
+def array_garbage_collection_guard(new_val: str | None = None) -> Generator[None]:
+    """`jax.array_garbage_collection_guard`: arrays in circles of references are freed by Python, and nothing tells of it."""
+    yield
+
+
+@contextlib.contextmanager
+def thread_guard(new_val: Any = None) -> Generator[None]:
+    """`jax.thread_guard`: any thread may use quire."""
+    yield

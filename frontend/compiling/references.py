@@ -15,7 +15,7 @@ from quire.ir.tracing import eval_jaxpr
 from quire.passes.discharge import is_ref, written_refs
 
 from .. import tree_util
-from ..arrays.references import check_references
+from ..arrays.references import check_references, lying_as
 from ..arrays.shape_struct import shape_struct
 from .tracing import TracedFunction
 from .variants import VariantInfo
@@ -60,7 +60,7 @@ class ReferenceVariant:
         flat = self._flat(position)
         places_in, places_out = wanted
         self.values = make(
-            flat, self._names, sorted({*self.written, *(n + i for i in donated)}),
+            flat, self._names, sorted({*self.written, *(n + i for i in donated if i not in self._given)}),
             None if places_in is None else (*(None for _ in order), *places_in),
             None if places_out is None else [*places_out, *(None for _ in self.written)],
         )  # fmt: skip
@@ -107,7 +107,7 @@ class ReferenceVariant:
         n_out, n = len(out) - len(self.written), len(self._closed_over)
         for k, x in zip(self.written, out[n_out:]):
             ref = self._closed_over[k] if k < n else leaves[k - n]
-            ref.value = x
+            ref.value = lying_as(ref.value, x)
         return tree_util.tree_unflatten(self.traced.out_tree, out[:n_out])
 
     def _call(self, leaves: Sequence[Any]) -> Any:

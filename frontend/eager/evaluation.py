@@ -205,6 +205,8 @@ def _elsewhere(
     p: Primitive, args: Sequence[Any], params: Params, avals: Sequence[ShapedArray], operands: Sequence[Any], place: Any
 ) -> list[Any]:
     """Apply a primitive to arrays of which some are not on the first CPU device; the results lie where they do."""
+    if p.family == "refs":
+        return evaluate_with_refs(p, args, params)
     if p is sharding_constraint_p and not (type(args[0]) is Array and not args[0].is_fully_addressable):
         wanted = params["sharding"]
         # A mesh without devices says nothing of where an array lies outside of a program.

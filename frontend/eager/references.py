@@ -19,7 +19,7 @@ from quire.passes.discharge import discharged, is_ref, written_refs
 from quire.passes.rebuild import prune
 
 from ..arrays.operands import as_array
-from ..arrays.references import check_usable
+from ..arrays.references import check_usable, lying_as
 from ..compiling.running import shared_copy
 
 
@@ -59,7 +59,8 @@ def evaluate_with_refs(p: Primitive, args: Sequence[Any], params: Params) -> lis
     out = eval_jaxpr(program.values.jaxpr, (), values)
     n = len(out) - len(program.written)
     for i, x in zip(program.written, out[n:]):
-        operands[i].value = shared_copy(as_array(x)) if any(x is y for y in values) else as_array(x)
+        new = shared_copy(as_array(x)) if any(x is y for y in values) else as_array(x)
+        operands[i].value = lying_as(operands[i].value, new)
     return [shared_copy(x) if any(x is ref.value for ref in given) else x for x in map(as_array, out[:n])]
 
 

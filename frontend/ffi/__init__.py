@@ -180,7 +180,7 @@ class _FfiLowering(LoweredFunction):
         super().__init__(lambda *_, **__: None, True)
         self._name, self._options = name, options
 
-    def traced(self, eqn: Eqn, operands: Sequence[Any]) -> Sequence[Any]:
+    def traced(self, eqn: Eqn, operands: Sequence[Any], target: str) -> Sequence[Any]:
         """The results of an equation, of the types that it says."""
         return ffi_call(self._name, [v.aval for v in eqn.outputs], **self._options)(*operands, **eqn.params)
 

@@ -21,6 +21,7 @@ from quire.ir.primitives import windows as wd
 
 from ..lax.parallel import all_to_all as lax_all_to_all
 from ..lax.ragged import ragged_dot
+from .comparators import ordered
 from .counterparts import Context, alike, counterpart, dtype_of, params_from, place_of
 
 Value = Any
@@ -63,21 +64,11 @@ def empty(context: Context, eqn: Any) -> Value:
     return st.empty(eqn.params["shape"], dtype_of(eqn.params["dtype"]))
 
 
-def _ordered(x: Value) -> Value:
-    """Integers that compare as the bits of floats do in IEEE's total order: -NaN, -inf, ..., -0, 0, ..., inf, NaN."""
-    d = aval_of(x).dtype
-    if not dtypes.is_float(d):
-        return x
-    signed = np.dtype(f"int{8 * d.itemsize}")
-    bits = ew.bitcast_convert_type(x, signed)
-    flipped = ew.bitwise_xor(bits, np.asarray(np.iinfo(signed).max, signed)[()])
-    return ew.where(ew.lt(bits, np.zeros((), signed)[()]), flipped, bits)
-
-
 @counterpart("eq_to", "le_to", "lt_to")
 def total_order(context: Context, eqn: Any, x: Value, y: Value) -> Value:
     compare = {"eq_to": ew.eq, "le_to": ew.le, "lt_to": ew.lt}[eqn.primitive.name]
-    return compare(_ordered(x), _ordered(y))
+    d = aval_of(x).dtype
+    return compare(ordered(x, d), ordered(y, d))
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -256,7 +256,7 @@ def _gradient(traced: _Traced, leaves: Sequence[Any], n_out: int) -> tuple[list[
     one: Any = np.ones((), aval.dtype)[()]
     if aval.weak_type:
         one = one.item()
-    cotangents = _pull(linear, [one], differentiable, leaves)
+    cotangents = _pull(linear, [one], differentiable, [aval_of(x) for x in leaves])
     return outs, [ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(cotangents, differentiable, leaves)]
 
 
@@ -268,16 +268,18 @@ def _linearized(traced: _Traced, leaves: Sequence[Any], nonzeros: Sequence[bool]
     return outs, linear
 
 
-def _pull(linear: Linear, cotangents: Sequence[Any], nonzeros: Sequence[bool], leaves: Sequence[Any]) -> list[Any]:
-    """The cotangents of all arguments from those of the results (the aux results have none)."""
+def _pull(
+    linear: Linear, cotangents: Sequence[Any], nonzeros: Sequence[bool], avals: Sequence[ShapedArray]
+) -> list[Any]:
+    """The cotangents of all arguments, of these types, from those of the results (the aux results have none)."""
     given = [*cotangents, *(Zero(a) for a in linear.out_avals[len(cotangents) :])]
     found = iter(pullback(linear, given))
-    return [_like(instantiate(next(found)), x) if nz else Zero(aval_of(x).tangent()) for x, nz in zip(leaves, nonzeros)]
+    return [_like(instantiate(next(found)), a) if nz else Zero(a.tangent()) for a, nz in zip(avals, nonzeros)]
 
 
-def _like(cotangent: Any, primal: Any) -> Any:
+def _like(cotangent: Any, primal: ShapedArray) -> Any:
     """A cotangent as an array, of weak type where its primal is."""
-    if aval_of(primal).weak_type and not aval_of(cotangent).weak_type:
+    if primal.weak_type and not aval_of(cotangent).weak_type:
         cotangent = convert_element_type(cotangent, aval_of(cotangent).dtype, weak_type=True)
     return as_array(cotangent)
 
@@ -423,12 +425,16 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         keep([*outs, *linear.residuals])
     out_avals = [aval_of(x) for x in outs[:n]]
 
-    def pull(cotangent: Any) -> list[Any]:
+    avals = [aval_of(x) for x in leaves]
+    out_tree, without_residuals = (
+        traced.out_tree,
+        replace(linear, residuals=()),
+    )  # what the pullback keeps holds no arrays
+
+    def transposed(residuals: Sequence[Any], cotangent: Any) -> list[Any]:
         cts, ct_tree = tree_util.flatten_arrays(cotangent)
-        if ct_tree != traced.out_tree:
-            raise TypeError(
-                f"{what}: the cotangent must have the output's tree structure {traced.out_tree}, got {ct_tree}"
-            )
+        if ct_tree != out_tree:
+            raise TypeError(f"{what}: the cotangent must have the output's tree structure {out_tree}, got {ct_tree}")
         for i, (ct, aval) in enumerate(zip(cts, out_avals)):
             got, want = aval_of(ct), aval.tangent()
             if got.shape != want.shape or got.dtype != want.dtype:
@@ -437,12 +443,12 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                     f"{where(current_source(2))}"
                 )
         given = [ct if dtypes.is_inexact(a.dtype) else Zero(a.tangent()) for ct, a in zip(cts, out_avals)]
-        with appended(f"transpose of {name_of(fun)}", linear.closed.jaxpr) as keep:
-            found = _pull(linear, given, differentiable, leaves)
+        with appended(f"transpose of {name_of(fun)}", without_residuals.closed.jaxpr) as keep:
+            found = _pull(replace(without_residuals, residuals=tuple(residuals)), given, differentiable, avals)
             keep(found)
-        return [ct if d else float0_zeros(aval_of(x).shape) for ct, d, x in zip(found, differentiable, leaves)]
+        return [ct if d else float0_zeros(a.shape) for ct, d, a in zip(found, differentiable, avals)]
 
-    pullback = Pullback(pull, [aval_of(x) for x in leaves], tree, traced.out_tree, what)
+    pullback = Pullback(transposed, linear.residuals, avals, tree, out_tree, what)
     out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     return (out, pullback, _with_aux(traced, outs[n:])) if has_aux else (out, pullback)
 

@@ -45,18 +45,37 @@ ad = types.SimpleNamespace(DidntWant=DidntWant, DontWant=DontWant, GradRef=GradR
 class Pullback:
     """The pullback of a function at some arguments: called with the cotangent of its result.
 
-    Attributes:
+    A pytree whose leaves are the residuals, so that a compiled function may return it and take it.
+
+    Args:
+        transposed: of the residuals and the cotangent; it holds no arrays itself.
+        residuals: what the derivative keeps of the function's values.
+        avals: the arguments' types.
         in_tree, out_tree: the trees of the arguments, a tuple, and of the result.
+        what: what it is called in messages.
     """
 
     def __init__(
-        self, pull: Callable[[Any], Sequence[Any]], avals: Sequence[Any], in_tree: Any, out_tree: Any, what: str
-    ) -> None:
-        self._pull = pull
+        self, transposed: Callable[[Sequence[Any], Any], Sequence[Any]], residuals: Sequence[Any], avals: Sequence[Any],
+        in_tree: Any, out_tree: Any, what: str,
+    ) -> None:  # fmt: skip
+        self._transposed = transposed
+        self._residuals = tuple(residuals)
         self._avals = tuple(avals)
         self._what = what
         self.in_tree = in_tree
         self.out_tree = out_tree
+
+    def _flatten(self) -> tuple[tuple[Any, ...], Any]:
+        return self._residuals, (self._transposed, self._avals, self.in_tree, self.out_tree, self._what)
+
+    @staticmethod
+    def _unflatten(rest: Any, residuals: Any) -> Pullback:
+        transposed, *others = rest
+        return Pullback(transposed, residuals, *others)
+
+    def _pull(self, cotangent: Any) -> Sequence[Any]:
+        return self._transposed(self._residuals, cotangent)
 
     def __repr__(self) -> str:
         return f"<{self._what}: from cotangents of {self.out_tree} to those of {self.in_tree}>"
@@ -119,5 +138,7 @@ class Pullback:
 
         return pull
 
+
+tree_util.register_pytree_node(Pullback, Pullback._flatten, Pullback._unflatten)  # pyright: ignore[reportPrivateUsage]
 
 __all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "Pullback", "ad"]

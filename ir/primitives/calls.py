@@ -255,6 +255,21 @@ def ffi_call_p(
     return result_avals
 
 
+@primitive("stablehlo_call", multiple_results=True)
+def stablehlo_call_p(
+    *operands: ShapedArray,
+    name: str,
+    module: str,
+    callbacks: tuple[Any, ...],
+    result_avals: tuple[ShapedArray, ...],
+) -> tuple[ShapedArray, ...]:
+    """Apply the function `main` of a StableHLO module, given as text: what another package's primitive is lowered to.
+
+    `name` is that primitive's. `callbacks` are the Python functions that the module calls: each with its symbol and types.
+    """
+    return result_avals
+
+
 def _debug_effects(params: Mapping[str, Any]) -> Effects:
     return frozenset((ORDERED_DEBUG_EFFECT if params["ordered"] else DEBUG_EFFECT,))
 

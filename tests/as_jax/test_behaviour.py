@@ -160,7 +160,35 @@ def texts_and_modules(api: Any) -> Any:
     ]
 
 
+def pullbacks_are_pytrees(api: Any) -> Any:
+    np_ = api.numpy
+
+    @api.jit
+    def forward(x: Any, y: Any) -> Any:
+        return api.vjp(lambda x, y: {"a": np_.sin(x) * y, "b": np_.sum(x)}, x, y)
+
+    x, y = np.arange(3, dtype=np.float32), np.float32(2.0)
+    out, pull = forward(x, y)
+    ct = {"a": np.ones(3, np.float32), "b": np.float32(3.0)}
+    twice = api.tree_util.tree_map(lambda r: r * 1, pull)
+    return [
+        out,
+        pull(ct),
+        api.jit(lambda p, ct: p(ct))(pull, ct),
+        twice(ct),
+        api.grad(lambda x: forward(x, y)[1](ct)[1])(x),
+    ]
+
+
+def what_is_like_an_array(api: Any) -> Any:
+    from_typing = api.typing.ArrayLike
+    return [
+        isinstance(x, from_typing) for x in (1, 2.0, True, np.ones(2), np.float32(1), api.numpy.ones(2), "a", [1.0])
+    ]
+
+
 SNIPPETS = [
+    pullbacks_are_pytrees, what_is_like_an_array,
     weak_types_of_derivatives, cotangents_of_none, residuals_that_are_numbers, symbolic_zeros, custom_rules_of_partials,
     shapes_of_functions_that_close_over_tracers, types_in_place_of_arrays, compile_time_evaluation,
     dictionaries_in_sorted_order, conditions_with_two_operands, functions_without_names, texts_and_modules,

@@ -226,3 +226,63 @@ p = Primitive("incomplete")
         quire.jit(quire.vmap(p.bind))(quire.numpy.ones(2))
     with pytest.raises(ValueError, match="sin is quire's own"):
         quire.lax.sin_p.def_abstract_eval(lambda x: x)
+
+
+LOWERED = MULTIPLY_ADD.replace("mlir.register_lowering(multiply_add_p, ", "_unused = (multiply_add_p, ")
+
+
+def test_a_lowering_of_mlir_operations():
+    """The tutorial's own rule; `hlo` is jaxlib's under JAX, and quire's under quire."""
+    same(
+        LOWERED
+        + """
+import importlib
+hlo = getattr(mlir, "hlo", None) or importlib.import_module("jaxlib.mlir.dialects.stablehlo")
+
+def multiply_add_lowering(ctx, xc, yc, zc):
+    assert len(ctx.avals_in) == 3 and "cpu" in ctx.module_context.platforms
+    return [hlo.AddOp(hlo.MulOp(xc, yc), zc).result]
+
+mlir.register_lowering(multiply_add_p, multiply_add_lowering)
+
+v = np.arange(3.0, dtype=np.float32)
+results += [
+    jax.jit(square_add)(2.0, 10.0), jax.jit(jax.grad(square_add))(2.0, 10.0), jax.jit(jax.vmap(square_add))(v, v + 1),
+    jax.jit(lambda x: lax.scan(lambda c, t: (multiply_add(c, t, multiply_add(c, c, t)), c), x, v)[0])(0.5),
+]
+"""
+    )
+
+
+def test_rules_that_mix_operations_functions_and_callbacks():
+    names = run(
+        LOWERED
+        + """
+from jax.interpreters import hlo
+
+def mixed(ctx, xc, yc, zc):
+    ((s,),) = mlir.lower_fun(lambda x, y: jnp.sin(x) * y + offsets, multiple_results=False)(
+        ctx.replace(avals_in=ctx.avals_in[:2]), xc, yc
+    )
+    ten = hlo.broadcast_in_dim(mlir.aval_to_ir_type(ctx.avals_out[0]), mlir.ir_constant(np.float32(10)), mlir.dense_int_array([]))
+    chosen = hlo.select(hlo.compare(s, zc, hlo.ComparisonDirectionAttr.get("LT")), ten, hlo.SubtractOp(s, zc))
+    results, _, _ = mlir.emit_python_callback(
+        ctx, lambda a: (np.flip(a),), None, [chosen], ctx.avals_out, ctx.avals_out, has_side_effect=False
+    )
+    return results
+
+offsets = jnp.arange(3.0)
+mlir.register_lowering(multiply_add_p, mixed)
+wrong_p = core.Primitive("wrong")
+wrong_p.def_abstract_eval(lambda x: x.update(shape=(4,)))
+mlir.register_lowering(wrong_p, lambda ctx, x: [hlo.NegOp(x)])
+""",
+        "quire",
+    )
+    np, quire, f = names["np"], names["quire"], names["multiply_add"]
+    x, y, z = (np.arange(3, dtype=np.float32) + i for i in range(3))
+    s = np.sin(x) * y + np.arange(3)
+    want = np.flip(np.where(s < z, 10, s - z))
+    np.testing.assert_allclose(quire.jit(lambda x, y, z: f(x, y, z) + f(x, y, z))(x, y, z), 2 * want, rtol=1e-5)
+    with pytest.raises(TypeError, match=r"wrong.*its lowering gives \(tensor<3xf32>\), .*says \(tensor<4xf32>\)"):
+        quire.jit(names["wrong_p"].bind)(x)

@@ -14,6 +14,7 @@ import quire
 import quire.numpy as qnp
 from quire import lax
 from quire.backends.reference import eval_jaxpr
+from quire.ir.config import config
 from quire.ir.parser import parse
 from quire.ir.printer import PrintOptions, to_text
 from quire.passes.manager import PassManager
@@ -493,3 +494,40 @@ def test_rules_of_derivatives_may_use_references_and_gather_in_loops(jax: Any) -
         return [*out, m.jit(m.grad(f))(x, ref), ref[...]]
 
     assert_close(run(quire), run(jax))
+
+
+@pytest.fixture
+def two_devices() -> Any:
+    with config.override(num_cpu_devices=2):
+        yield
+
+
+def test_references_on_several_devices(two_devices: None) -> None:
+    mesh = quire.make_mesh((2,), ("x",))
+    halves = quire.NamedSharding(mesh, quire.P("x"))
+    ref = quire.new_ref(quire.device_put(qnp.arange(8.0), halves))
+    double = quire.jit(lambda r: r.__setitem__(..., r[...] * 2))
+    double(ref)
+    double(ref)
+    ref[0] = 5.0
+    assert ref[...].tolist() == [5, 4, 8, 12, 16, 20, 24, 28] and ref.sharding == halves
+
+    @quire.jit
+    @quire.shard_map(mesh=mesh, in_specs=quire.P("x"), out_specs=quire.P("x"))
+    def mapped(x: Any) -> Any:
+        own = quire.new_ref(x)
+        own[0] = lax.psum(x[1], "x") + seen[2]
+        return own[...]
+
+    seen = quire.new_ref(qnp.arange(3.0))
+    assert mapped(qnp.arange(4.0)).tolist() == [6, 1, 6, 3]
+
+    @quire.shard_map(mesh=mesh, in_specs=quire.P("x"), out_specs=quire.P("x"))
+    def writing(x: Any) -> Any:
+        seen[0] = 1.0
+        return x
+
+    with pytest.raises(
+        NotImplementedError, match=r"shard_map: the function writes to a reference from outside \(at .*test_ref"
+    ):
+        writing(qnp.arange(4.0))

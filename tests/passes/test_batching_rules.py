@@ -26,7 +26,7 @@ ELSEWHERE = {
     "shard_map": "test_shard_map",
     "check": "test_checkify", "custom_vmap_call": "test_custom_batching", "use_key": "test_key_reuse",
     "random_bits": "tests/primitives/test_random",
-    **dict.fromkeys(("pure_callback", "io_callback", "debug_callback"), "test_callbacks"),
+    **dict.fromkeys(("pure_callback", "ffi_call", "io_callback", "debug_callback"), "test_callbacks"),
     **dict.fromkeys(("rng_bit_generator", "rng_uniform"), "other bits than a loop's, as in JAX"),
     "iota": "no operands",
 }  # fmt: skip

@@ -21,7 +21,7 @@ ELSEWHERE = {
     "shard_map": "test_shard_map",
     "check": "test_checkify", "custom_vmap_call": "test_custom_batching", "use_key": "test_key_reuse",
     "random_bits": "tests/primitives/test_random",
-    **dict.fromkeys(("pure_callback", "io_callback", "debug_callback"), "host functions have no derivative"),
+    **dict.fromkeys(("pure_callback", "ffi_call", "io_callback", "debug_callback"), "host functions have no derivative"),
     **dict.fromkeys(("threefry2x32", "rng_bit_generator", "rng_uniform"), "random bits"),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "mulhi", "shift_left"), "no inexact result"),
     **dict.fromkeys(("shift_right_logical", "shift_right_arithmetic", "population_count", "clz"), "no inexact result"),

@@ -21,6 +21,7 @@ input:
   script.py            run the script and show every function that it compiles (its own arguments after --)
   script.py:function   trace one function, for the types or values of --args
   file.jaxpr           read textual IR (several programs: separated by // ----- lines)
+  file.mlir            read a module of StableHLO (file.mlirbc: its bytecode), as quire.from_stablehlo does
   -                    the same from standard input
 
 examples:
@@ -59,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("input", nargs="?", help="script.py, script.py:function, file.jaxpr or -")
+    p.add_argument("input", nargs="?", help="script.py, script.py:function, file.jaxpr, file.mlir or -")
     p.add_argument("--args", nargs="+", metavar="ARG", help="the function's arguments: types (f32[8,3]) or "
                    "expressions; name=ARG for a keyword")  # fmt: skip
     p.add_argument(

@@ -70,6 +70,16 @@ def read_text(path: str) -> list[Program]:
     return programs
 
 
+def read_module(path: str) -> Program:
+    """The function ``main`` of a module of StableHLO, as text (``.mlir``) or bytecode (``.mlirbc``).
+
+    Raises ParseError and UnsupportedError.
+    """
+    file = Path(path)
+    found = quire.from_stablehlo(file.read_bytes() if path.endswith("bc") else file.read_text(encoding="utf-8"))
+    return Program(file.stem, found.jaxpr, names=found.in_names)
+
+
 # -- scripts ----------------------------------------------------------------------------------------------------------
 
 
@@ -209,7 +219,7 @@ def _check_needs_no_arguments(f: Any, shown: str) -> None:
 
 
 def load(source: str, args: Sequence[str] | None, arguments: Sequence[str]) -> list[Program]:
-    """The programs of dumpir's input: ``script.py``, ``script.py:function``, ``file.jaxpr`` or ``-``."""
+    """The programs of dumpir's input: ``script.py``, ``script.py:function``, ``file.jaxpr``, ``file.mlir`` or ``-``."""
     path, colon, function = source.rpartition(":")
     if colon and path.endswith(".py"):
         if not Path(path).is_file():
@@ -221,6 +231,8 @@ def load(source: str, args: Sequence[str] | None, arguments: Sequence[str]) -> l
         if args is not None:
             raise InputError(f"--args belongs to a function: dumpir {source}:FUNCTION --args ...")
         return run_script(source, arguments)
+    if source.endswith((".mlir", ".mlirbc")):
+        return [read_module(source)]
     return read_text(source)
 
 

@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-
-class AbstractRef:
-    """The type of a mutable array."""
+from quire.ir.references import AbstractRef as AbstractRef

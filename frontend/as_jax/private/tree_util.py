@@ -8,6 +8,7 @@ from typing import Any
 
 import optree
 
+from quire import tree_util as public
 from quire.tree_util import NAMESPACE
 
 
@@ -37,3 +38,15 @@ class _Registry(Mapping[type, _RegistryEntry]):
 
 
 _registry = _Registry()
+
+
+def flatten_one_level(tree: Any) -> tuple[Any, Any]:
+    """The children of a node and its metadata.
+
+    Raises:
+        ValueError: it is a leaf.
+    """
+    flat = public.flatten_one_level(tree)
+    if flat is None:
+        raise ValueError(f"can't tree-flatten type: {type(tree)}")
+    return flat

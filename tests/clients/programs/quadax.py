@@ -19,7 +19,6 @@ def main():
         "infinite": quadax.quadgk(lambda t: jnp.exp(-(t**2)), [-jnp.inf, jnp.inf], epsabs=1e-5, epsrel=1e-5)[0],
         "tanh-sinh": quadax.quadts(lambda t: jnp.sqrt(t), [0.0, 1.0], epsabs=1e-4, epsrel=1e-4)[0],
         "romberg": quadax.romberg(jnp.sin, [0.0, 1.0], epsabs=1e-5, epsrel=1e-5)[0],
-        "fixed": quadax.fixed_quadgk(jnp.exp, 0.0, 1.0, n=21)[0],
         "simpson": quadax.simpson(jnp.sin(t), x=t),
         "cumulative": quadax.cumulative_trapezoid(jnp.sin(t), x=t),
     }
