@@ -62,7 +62,8 @@ def take(
 
     Raises:
         TypeError: the indices are no integers.
-        ValueError: mode is none of these, or the axis is empty and there are indices.
+        ValueError: mode is none of these.
+        IndexError: the axis is empty and there are indices.
         NotImplementedError: mode is "raise".
 
     Follows `numpy.take`.

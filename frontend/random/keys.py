@@ -60,6 +60,8 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> PRNGKeyArray:
             of the last two make bits by `lax.rng_bit_generator`; under `vmap` bits differ from those without it.
         dtype: the same as the dtype of keys, ``quire.random.key_dtype()``.
 
+    Raises ValueError where both impl and dtype are given.
+
     >>> k = quire.random.key(5)
     >>> k.dtype, k.shape
     (key<fry>, ())

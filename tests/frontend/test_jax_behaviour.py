@@ -38,6 +38,12 @@ STRICT = {
     "samples of many parameters": lambda q, n, s: q.random.multivariate_normal(
         q.random.key(0), n.zeros(2), n.asarray(SPD), (3,)
     ),
+    **{
+        f"{method} of complex numbers": lambda q, n, s, method=method: getattr(s.sparse.linalg, method)(
+            n.asarray(np.array([[3, 1j], [-1j, 2]], np.complex64)), n.asarray(np.array([1, 2j], np.complex64))
+        )[0]
+        for method in ("cg", "gmres", "bicgstab")
+    },
     "pad by a ramp": lambda q, n, s: n.pad(n.asarray(C), 1, "linear_ramp"),
     "polyfit": lambda q, n, s: n.polyfit(n.arange(5.0), n.arange(5.0) ** 2, 2),
     "dct": lambda q, n, s: s.fft.dct(n.asarray(SPD)),
@@ -155,7 +161,16 @@ USUAL = {
 
 def result(f, q):
     """What an expression gives, as NumPy arrays; or the class of its error."""
-    for name in ("scipy", "scipy.fft", "scipy.interpolate", "scipy.ndimage", "scipy.signal", "test_util", "core"):
+    for name in (
+        "scipy",
+        "scipy.fft",
+        "scipy.interpolate",
+        "scipy.ndimage",
+        "scipy.signal",
+        "scipy.sparse.linalg",
+        "test_util",
+        "core",
+    ):
         importlib.import_module(f"{q.__name__}.{name}")
     try:
         with warnings.catch_warnings():

@@ -8,6 +8,7 @@ same method. Sources: Hestenes and Stiefel (1952), Saad and Schultz (1986), van 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ from quire.transforms.differentiation import linear_transpose
 from quire.tree_util import tree_leaves, tree_map, tree_structure
 
 from ...absent_names import module_getattr
-from ...arrays.operands import Value
+from ...arrays.operands import Value, usual_promotion
 
 Tree = Any
 Operator = Callable[[Tree], Tree]
@@ -31,11 +32,13 @@ _MODULE = "quire.scipy.sparse.linalg"
 # -- pytrees as vectors -----------------------------------------------------------------------------------------------------------
 
 
+@usual_promotion
 def _dot(x: Tree, y: Tree) -> Value:
     """The inner product, the first argument conjugated."""
     return functools.reduce(lambda s, t: s + t, map(qnp.vdot, tree_leaves(x), tree_leaves(y)))
 
 
+@usual_promotion
 def _square(x: Tree) -> Value:
     """The squared norm, real."""
     return qnp.real(_dot(x, x))
@@ -49,6 +52,7 @@ def _sub(x: Tree, y: Tree) -> Tree:
     return tree_map(lambda a, b: a - b, x, y)
 
 
+@usual_promotion
 def _scale(s: Value, x: Tree) -> Tree:
     return tree_map(lambda a: (s * a).astype(a.dtype), x)
 
@@ -68,7 +72,8 @@ def _as_operator(name: str, argument: str, A: Any) -> Operator:
     if shape is None or len(shape) != 2 or shape[0] != shape[1]:
         got = type(A).__name__ if shape is None else f"shape {tuple(shape)}"
         raise ValueError(f"{_MODULE}.{name}: {argument} must be a function or a square matrix, got {got}")
-    return functools.partial(qnp.matmul, A)
+    # An object with `@` of its own is applied by it.
+    return functools.partial(qnp.matmul if hasattr(A, "dtype") else operator.matmul, A)
 
 
 def _identity(x: Tree) -> Tree:
@@ -96,7 +101,7 @@ def _solve(
                 f"{_MODULE}.{name}: x0 and b must have the same shapes, got {x.shape} and {y.shape} as leaf {i}"
             )
     x0 = tree_map(lambda x, y: x.astype(y.dtype), x0, b)
-    operator = _as_operator(name, "A", A)
+    apply = _as_operator(name, "A", A)
     preconditioner = _identity if M is None else _as_operator(name, "M", M)
     size = sum(x.size for x in tree_leaves(b))
     most = 10 * size if maxiter is None else int(maxiter)
@@ -113,7 +118,7 @@ def _solve(
 
     # A Hermitian operator is its own transpose only where it is real.
     symmetric = symmetric and not any(dtypes.is_complex(x.dtype) for x in tree_leaves(b))
-    return custom_linear_solve(operator, b, solve, transposed, symmetric=symmetric), None
+    return custom_linear_solve(apply, b, solve, transposed, symmetric=symmetric), None
 
 
 def _threshold(b: Tree, tol: Any, atol: Any) -> Value:
@@ -208,7 +213,7 @@ def _gmres(restart: int, incremental: bool) -> Callable[..., Tree]:
 def _arnoldi(apply: Operator, M: Operator, x: Tree, r: Tree, norm: Value, restart: int, limit: Value | None) -> Tree:
     """One cycle: the x of the Krylov space of `restart` dimensions with the least residual."""
     dtype = qnp.result_type(*tree_leaves(r))
-    basis = tree_map(lambda v: qnp.zeros((restart + 1, *v.shape), v.dtype).at[0].set((v / norm).astype(v.dtype)), r)
+    basis = tree_map(lambda v: qnp.zeros((restart + 1, *v.shape), v.dtype).at[0].set(v / norm.astype(v.dtype)), r)
     h = qnp.zeros((restart + 1, restart), dtype)
 
     def along(basis: Tree, v: Tree) -> Value:
@@ -229,7 +234,7 @@ def _arnoldi(apply: Operator, M: Operator, x: Tree, r: Tree, norm: Value, restar
         # The space is complete: the next vector is 0.
         done = length <= np.finfo(length.dtype).eps * before
         inverse = qnp.where(done, 0, 1 / qnp.where(done, 1, length))
-        basis = tree_map(lambda q, u: q.at[k + 1].set((u * inverse).astype(q.dtype)), basis, v)
+        basis = tree_map(lambda q, u: q.at[k + 1].set((u * inverse.astype(u.dtype)).astype(q.dtype)), basis, v)
         column = column.at[k + 1].set(qnp.where(done, 0, length).astype(dtype))
         return basis, h.at[:, k].set(column)
 
