@@ -170,6 +170,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """A function that returns both `fun`'s value and its gradient; the forward pass is computed once.
 
@@ -179,6 +180,7 @@ def value_and_grad(
         has_aux: `fun` returns (value, aux).
         holomorphic: `fun` is holomorphic: complex in, complex out.
         allow_int: integer arguments get a gradient of dtype float0.
+        reduce_axes: accepted and without effect, as in JAX.
 
     Returns:
         A function of the same arguments that returns (value, gradient), or ((value, aux), gradient).
@@ -302,6 +304,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
 ) -> Callable[..., Any]:
     """The gradient of a scalar function, as a function of the same arguments.
 
