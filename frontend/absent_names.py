@@ -15,7 +15,7 @@ _EXTEND = "quire's own extension points are quire.ir (primitives), quire.passes 
 #: Why a name of a JAX module is absent from the module of quire with the same name: (module, patterns, reason).
 #: `python -m quire.tools.name_table` holds it against JAX's own names.
 REASONS: tuple[tuple[str, str, str], ...] = (
-    ("numpy", "float8_* float6_* float4_* int1 int2 int4 uint1 uint2 uint4", _NARROW),
+    ("numpy", "float6_* int1 uint1", _NARROW),
     ("nn", "get_scaled_dot_general_config", _NARROW),
     ("errors", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     ("dlpack", "to_dlpack", "arrays have __dlpack__: give one to the other library's from_dlpack"),

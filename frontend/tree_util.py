@@ -12,7 +12,7 @@ import functools
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import optree
 
@@ -156,7 +156,7 @@ def flatten_one_level(tree: Any) -> tuple[Sequence[Any], Any] | None:
     if is_tree_leaf(tree):
         return None
     children, metadata, *_ = optree.tree_flatten_one_level(tree, none_is_leaf=False, namespace=NAMESPACE)
-    return children, tuple(metadata) if type(tree) is dict else metadata
+    return children, tuple(cast("Any", metadata)) if type(tree) is dict else metadata
 
 
 class Registry:

@@ -58,7 +58,7 @@ class ShapedArray(AbstractValue):
             self = None
         if self is None:
             shape = tuple(int(n) for n in shape)
-            dtype = np.dtype(dtype) if isinstance(dtype, type | str) else dtype
+            dtype = np.dtype(dtype) if isinstance(cast("Any", dtype), type | str) else dtype
             self = object.__new__(cls)
             self.shape = shape
             self.dtype = dtype

@@ -433,6 +433,10 @@ class Sharding:
         return {d for d in self.device_set if d.is_local}
 
     @property
+    def _addressable_device_assignment(self) -> tuple[Any, ...]:  # JAX's name, which orbax reads
+        return tuple(sorted(self.addressable_devices, key=lambda d: d.id))
+
+    @property
     def is_fully_addressable(self) -> bool:
         """Whether all devices are those of this process."""
         return all(d.is_local for d in self.device_set)

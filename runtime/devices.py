@@ -452,7 +452,7 @@ def default_platform() -> str:
 def _platform_of(names: str) -> str:
     first = names.split(",")[0].strip()
     if first:
-        named = _known({"gpu": "cuda"}.get(first, first))
+        named = _known(first)
         _platform_devices(named)
         return named
     try:
@@ -463,6 +463,9 @@ def _platform_of(names: str) -> str:
 
 
 def _known(platform: str) -> str:
+    platform = {"gpu": "cuda"}.get(platform, platform)  # JAX's name
+    if platform in ("tpu", "rocm"):  # programs ask for these, and expect the answer of a machine without them
+        raise RuntimeError(f"no {platform} device: quire has none; there are {', '.join(PLATFORMS)}")
     if platform not in _DRIVERS:
         raise ValueError(f"unknown platform {platform!r}; there are {', '.join(PLATFORMS)}")
     return platform

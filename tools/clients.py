@@ -138,7 +138,7 @@ def record(python: str, chosen: Sequence[str]) -> int:
     """Run programs with a Python that has jax, and keep what they give."""
     ask = "import jax, importlib.metadata as m; print(jax.__version__)"
     version = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
-    kept = json.loads(RECORDED.read_text()) if RECORDED.exists() else {"programs": {}}
+    kept: dict[str, Any] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {"programs": {}}
     failed = 0
     for name in chosen:
         result = run(name, python, quire=False)

@@ -72,6 +72,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax._src.tree_util": (f"{_PRIVATE}.tree_util", "quire.tree_util"),
     "jax._src.typing": ("quire.typing",),
     "jax._src.util": (f"{_PRIVATE}.util",),
+    "jax.core": (f"{_PRIVATE}.core_tables", "quire.core"),
     "jax.experimental": (f"{_HERE}.experimental", "quire.experimental"),
     "jax.experimental.array_serialization.serialization": (f"{_PRIVATE}.serialization",),
     "jax.experimental.colocated_python": (f"{_PRIVATE}.colocated_python",),

@@ -111,7 +111,7 @@ class BCOO(JAXSparse):
     def fromdense(
         cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32, n_dense: int = 0, n_batch: int = 0
     ) -> BCOO:
-        """An array's elements that are not zero; `nse` of them, which a traced array needs. Raises as `BCOO` does."""
+        """An array's elements that are not zero; `nse` of them, which a traced array needs. Raises NotImplementedError for n_batch."""
         if n_batch:
             raise NotImplementedError("quire.experimental.sparse.BCOO.fromdense: expected n_batch=0; use quire.vmap")
         mat = qnp.asarray(mat)

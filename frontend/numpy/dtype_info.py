@@ -71,6 +71,20 @@ uint32, uint64 = _scalar_type("uint32", np.uint32), _scalar_type("uint64", np.ui
 float16, bfloat16 = _scalar_type("float16", np.float16), _scalar_type("bfloat16", ml_dtypes.bfloat16)
 float32, float64 = _scalar_type("float32", np.float32), _scalar_type("float64", np.float64)
 complex64, complex128 = _scalar_type("complex64", np.complex64), _scalar_type("complex128", np.complex128)
+# Narrow dtypes have names, with which libraries compare; arrays of them are refused, and the error lists the dtypes of quire.
+float8_e3m4 = _scalar_type("float8_e3m4", ml_dtypes.float8_e3m4)
+float8_e4m3 = _scalar_type("float8_e4m3", ml_dtypes.float8_e4m3)
+float8_e4m3b11fnuz = _scalar_type("float8_e4m3b11fnuz", ml_dtypes.float8_e4m3b11fnuz)
+float8_e4m3fn = _scalar_type("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
+float8_e4m3fnuz = _scalar_type("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz)
+float8_e5m2 = _scalar_type("float8_e5m2", ml_dtypes.float8_e5m2)
+float8_e5m2fnuz = _scalar_type("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz)
+float8_e8m0fnu = _scalar_type("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu)
+float4_e2m1fn = _scalar_type("float4_e2m1fn", ml_dtypes.float4_e2m1fn)
+int2 = _scalar_type("int2", ml_dtypes.int2)
+int4 = _scalar_type("int4", ml_dtypes.int4)
+uint2 = _scalar_type("uint2", ml_dtypes.uint2)
+uint4 = _scalar_type("uint4", ml_dtypes.uint4)
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_: Any = int64
 uint: Any = uint64
@@ -312,6 +326,8 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 __all__ = [
+    "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+    "float8_e8m0fnu", "float4_e2m1fn", "int2", "int4", "uint2", "uint4",
     "array_repr", "array_str", "bfloat16", "bool", "bool_", "can_cast", "cdouble", "character", "complex128", "complex64",
     "complex_", "complexfloating", "csingle", "double", "dtype", "finfo", "flexible", "float16", "float32", "float64",
     "float_", "floating", "generic", "get_printoptions", "iinfo", "inexact", "int16", "int32", "int64", "int8", "int_",

@@ -82,7 +82,8 @@ def _array(value: Any, dtype: DType | None, copy: bool | None) -> Value:
         return _from_sequence(value, dtype)
     if hasattr(value, "__array__") or _has_buffer(value):
         return _from_host(np.asarray(value), dtype, copy)
-    for kind in (int, float, complex):  # classes of numbers of a user's own, such as IntEnum
+    kinds: tuple[Any, ...] = (int, float, complex)
+    for kind in kinds:  # classes of numbers of a user's own, such as IntEnum
         if isinstance(value, kind):
             return _array(kind(value), dtype, copy)
     raise TypeError(

@@ -25,7 +25,7 @@ class _Registry(Mapping[type, _RegistryEntry]):
         entry = optree.register_pytree_node.get(cls, namespace=NAMESPACE)
         if entry is None or cls is tuple and not hasattr(entry, "flatten_func"):
             raise KeyError(cls)
-        return _RegistryEntry(entry.flatten_func, entry.unflatten_func)
+        return _RegistryEntry(lambda x: tuple(entry.flatten_func(x))[:2], entry.unflatten_func)
 
     def _all(self) -> dict[type, Any]:
         return optree.register_pytree_node.get(namespace=NAMESPACE)  # type: ignore[call-arg]
