@@ -20,8 +20,8 @@ from quire.ir.avals import aval_of
 from .. import lax, tree_util
 from .. import numpy as qnp
 from ..api import compile as compile_function
-from ..custom_derivatives import closure_convert, custom_vjp
 from ..flatten_util import ravel_pytree
+from ..transforms.custom_derivatives import closure_convert, custom_vjp
 from ..transforms.differentiation import vjp
 
 Value = Any

@@ -65,7 +65,19 @@ MOST_TOP_LEVEL_FILES = 30
 #: The rooms of frontend/, and the files beside them that rooms import: each may import what comes before it. The other
 #: files of frontend/ are public modules, on top of all. docs/architecture.md has the same list.
 ORDER = (
-    *("absent_names", "tree_util", "watching", "arrays", "compiling", "api", "eager", "transforms", "lax", "numpy"),
+    *(
+        "absent_names",
+        "tree_util",
+        "watching",
+        "arrays",
+        "compiling",
+        "api",
+        "eager",
+        "transforms",
+        "lax",
+        "numpy",
+        "flatten_util",
+    ),
     *(
         "random",
         "nn",
