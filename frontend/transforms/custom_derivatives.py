@@ -135,12 +135,14 @@ class _Custom:
                     f"{type(self).__name__} function needs"
                 ) from None
             return args
-        if bound.kwargs:
+        bound.apply_defaults()
+        # The defaults of keyword-only parameters are the function's own affair.
+        given = [k for k in bound.kwargs if k in kwargs]
+        if given:
             raise TypeError(
-                f"{self._name}: keyword-only arguments {', '.join(bound.kwargs)} are not possible in a "
+                f"{self._name}: keyword-only arguments {', '.join(given)} are not possible in a "
                 f"{type(self).__name__} function: make them positional"
             )
-        bound.apply_defaults()  # those of keyword-only parameters are the function's own affair
         return bound.args
 
     def _split(self, args: tuple[Any, ...]) -> _Call:

@@ -79,7 +79,14 @@ def symbolic_zeros(api: Any) -> Any:
 def custom_rules_of_partials(api: Any) -> Any:
     g = api.custom_jvp(functools.partial(lambda x, y: x * y, y=3.0))
     g.defjvp(lambda p, t: (g(*p), 4.0 * t[0]))
-    return [g(2.0), api.grad(g)(2.0)]
+
+    @functools.partial(api.custom_jvp, nondiff_argnums=(1, 3))
+    def h(x: Any, axis: Any = None, scale: Any = 2.0, twice: bool = False) -> Any:
+        return api.numpy.sum(x, axis) * scale * (2 if twice else 1)
+
+    h.defjvp(lambda axis, twice, p, t: (h(p[0], axis, p[1], twice), 7.0 * api.numpy.sum(t[0], axis)))
+    x = np.ones((2, 3), np.float32)
+    return [g(2.0), api.grad(g)(2.0), h(x, twice=True), api.grad(lambda x: h(x, twice=True))(x)]
 
 
 def shapes_of_functions_that_close_over_tracers(api: Any) -> Any:
