@@ -22,6 +22,8 @@ from quire.ir.sharding import (
 from quire.ir.tracing import current_trace
 from quire.runtime.devices import Device, devices
 
+from .layouts import Format
+
 EMPTY_MESH = AbstractMesh((), ())
 
 
@@ -137,7 +139,7 @@ def _devices(given: Any) -> list[Device]:
 
 def is_sharding(x: Any) -> bool:
     """Whether a value says where arrays lie; such values are leaves of trees."""
-    return x is None or isinstance(x, Sharding | PartitionSpec | Device | str)
+    return x is None or isinstance(x, Sharding | PartitionSpec | Device | Format | str)
 
 
 def as_sharding(x: Any, what: str, error: type[Exception] = ValueError, *, in_block: bool = False) -> Sharding:
@@ -153,6 +155,8 @@ def as_sharding(x: Any, what: str, error: type[Exception] = ValueError, *, in_bl
     """
     if isinstance(x, Sharding):
         return x
+    if isinstance(x, Format):
+        return as_sharding(x.sharding, what, error, in_block=in_block)
     if isinstance(x, PartitionSpec):
         mesh = config.options.mesh
         if mesh is None and in_block:

@@ -33,6 +33,7 @@ from quire.runtime.processes.communicator import Communicator
 from quire.runtime.processes.current import process
 
 from .. import tree_util
+from .layouts import Format
 from .meshes import as_sharding, is_sharding
 
 
@@ -71,6 +72,8 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: b
 
 
 def _put(leaf: Any, where: Any) -> Any:
+    if isinstance(where, Format):
+        where = where.sharding
     if isinstance(where, Sharding | PartitionSpec):
         return put_sharded(leaf, as_sharding(where, "device_put"))
     target = as_device(where)

@@ -25,6 +25,10 @@ class _Registry(Mapping[type, _RegistryEntry]):
         entry = optree.register_pytree_node.get(cls, namespace=NAMESPACE)
         if entry is None or cls is tuple and not hasattr(entry, "flatten_func"):
             raise KeyError(cls)
+        if cls is dict:  # optree's metadata cannot be hashed
+            return _RegistryEntry(
+                public.flatten_one_level, lambda keys, children: dict(zip(keys, children, strict=True))
+            )
         return _RegistryEntry(lambda x: tuple(entry.flatten_func(x))[:2], entry.unflatten_func)
 
     def _all(self) -> dict[type, Any]:
