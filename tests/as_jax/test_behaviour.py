@@ -228,14 +228,3 @@ def test_what_xla_alone_has_says_so() -> None:
         lowered.as_text("jaxpr", dialect="stablehlo")
     with pytest.raises(TypeError, match="ShapeDtypeStruct.update: unknown size"):
         quire.ShapeDtypeStruct((2,), "float32").update(size=3)
-
-
-def test_formats_and_the_registry_of_pytrees() -> None:
-    """What checkpoint libraries put arrays by, and what geometry libraries walk trees by."""
-    from quire.as_jax.private.tree_util import _registry
-    from quire.experimental.layout import Format, Layout
-
-    x = quire.device_put(np.arange(3.0, dtype=np.float32), Format(Layout((0,)), quire.devices()[0]))
-    assert x.devices() == {quire.devices()[0]} and quire.device_put(x, Format()).tolist() == [0, 1, 2]
-    children, keys = _registry[dict].to_iter({"b": 1, "a": 2})
-    assert hash(keys) == hash(("a", "b")) and _registry[dict].from_iter(keys, children) == {"a": 2, "b": 1}

@@ -65,3 +65,20 @@ assert not hasattr(jax, "no_such_name")
     assert "cannot import name 'no_such_name'" in ran.stdout
     assert ran.stderr.count("jax.no_such_name") == 1 and "  jax.no_such_module\n" in ran.stderr
     assert _run("-c", program).stderr == ""
+
+
+def test_formats_and_the_registry_of_pytrees() -> None:
+    """What checkpoint libraries put arrays by, and what geometry libraries walk trees by."""
+    program = """
+import quire.as_jax
+import jax
+from jax._src.tree_util import _registry
+from jax.experimental.layout import Format, Layout
+x = jax.device_put(jax.numpy.arange(3.0), Format(Layout((0,)), jax.devices()[0]))
+assert x.devices() == {jax.devices()[0]} and jax.device_put(x, Format()).tolist() == [0, 1, 2]
+children, keys = _registry[dict].to_iter({"b": 1, "a": 2})
+assert hash(keys) == hash(("a", "b")) and _registry[dict].from_iter(keys, children) == {"a": 2, "b": 1}
+print("done")
+"""
+    ran = _run("-c", program)
+    assert ran.stdout == "done\n", ran.stderr
