@@ -42,6 +42,8 @@ def uniform(
     Args:
         dtype: a float dtype; the default float if None.
 
+    A bound of one element and of more dimensions than `shape` = () gives a result of its shape, as in JAX.
+
     Raises ValueError for another dtype or bounds that do not broadcast.
 
     >>> quire.random.uniform(quire.random.key(0), (2,), minval=-1.0)
@@ -57,7 +59,9 @@ def uniform(
     one = np.ones((), dt).view(uint)[()]
     exponent_1 = ew.bitwise_or(ew.shift_right_logical(words, scalar(random_width - mantissa, uint)), one)
     unit = ew.sub(ew.bitcast_convert_type(exponent_1, dt), np.ones((), dt)[()])
-    low, high = (_bound(b, dt, shape, n) for n, b in (("minval", minval), ("maxval", maxval)))
+    lone = shape if shape else max((np.shape(b) for b in (minval, maxval) if np.size(b) == 1), key=len, default=())
+    unit = st.reshape(unit, lone) if lone != shape else unit
+    low, high = (_bound(b, dt, lone, n) for n, b in (("minval", minval), ("maxval", maxval)))
     span = ew.sub(high, low)
     return ew.max(low, ew.add(ew.mul(unit, span), low))
 

@@ -64,6 +64,11 @@ def residuals_that_are_numbers(api: Any) -> Any:
     return [out, seen]
 
 
+def bounds_of_one_element(api: Any) -> Any:
+    key, one = api.random.key(0), np.zeros(1, np.float32)
+    return [api.random.uniform(key, s, minval=one, maxval=2.0) for s in ((), (1,), (3,))]
+
+
 def symbolic_zeros(api: Any) -> Any:
     @api.custom_vjp
     def f(x: Any, y: Any) -> Any:
@@ -195,7 +200,7 @@ def what_is_like_an_array(api: Any) -> Any:
 
 
 SNIPPETS = [
-    pullbacks_are_pytrees, what_is_like_an_array,
+    pullbacks_are_pytrees, what_is_like_an_array, bounds_of_one_element,
     weak_types_of_derivatives, cotangents_of_none, residuals_that_are_numbers, symbolic_zeros, custom_rules_of_partials,
     shapes_of_functions_that_close_over_tracers, types_in_place_of_arrays, compile_time_evaluation,
     dictionaries_in_sorted_order, conditions_with_two_operands, functions_without_names, texts_and_modules,
