@@ -58,6 +58,8 @@ def arange(
     >>> quire.numpy.arange(1, 7, 2)
     Array([1, 3, 5], dtype=int32)
     """
+    if stop is None and step is not None:
+        start, stop = 0, start
     given = [x for x in (start, stop, step) if x is not None]
     for x in given:
         if isinstance(x, Tracer):

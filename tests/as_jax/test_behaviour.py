@@ -69,6 +69,11 @@ def bounds_of_one_element(api: Any) -> Any:
     return [api.random.uniform(key, s, minval=one, maxval=2.0) for s in ((), (1,), (3,))]
 
 
+def ranges_with_a_step_and_no_stop(api: Any) -> Any:
+    calls = [((11,), 3), ((5,), 1), ((5.5,), 2), ((2, 9), 2), ((5,), -1), ((-5,), -2), ((3,), 0.5)]
+    return [[api.numpy.arange(*a, step=s), api.jit(lambda a=a, s=s: api.numpy.arange(*a, step=s))()] for a, s in calls]
+
+
 def symbolic_zeros(api: Any) -> Any:
     @api.custom_vjp
     def f(x: Any, y: Any) -> Any:
@@ -200,7 +205,7 @@ def what_is_like_an_array(api: Any) -> Any:
 
 
 SNIPPETS = [
-    pullbacks_are_pytrees, what_is_like_an_array, bounds_of_one_element,
+    pullbacks_are_pytrees, what_is_like_an_array, bounds_of_one_element, ranges_with_a_step_and_no_stop,
     weak_types_of_derivatives, cotangents_of_none, residuals_that_are_numbers, symbolic_zeros, custom_rules_of_partials,
     shapes_of_functions_that_close_over_tracers, types_in_place_of_arrays, compile_time_evaluation,
     dictionaries_in_sorted_order, conditions_with_two_operands, functions_without_names, texts_and_modules,
