@@ -363,7 +363,7 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
         return c, residuals, rank, s, array(tolerance, dtype)
     if not isinstance(cov, str) and not cov:
         return c
-    inverse = dot(vh.mT / st.reshape(s * s, (1, order)), vh) / outer(scale, scale)
+    inverse = dot(vh.mT / st.reshape(s * s, (1, s.aval.shape[0])), vh) / outer(scale, scale)
     factor = ones((1,), dtype)
     if cov != "unscaled":
         if n <= order:

@@ -78,7 +78,7 @@ def _along_axes(name: str, x: Value, w: Value, axis: Any) -> Value:
     dims = tuple(as_axis(name, d, x.aval.ndim) for d in given)
     if axis is None or w.aval.shape != tuple(x.aval.shape[d] for d in dims):
         raise ValueError(
-            f"quire.numpy.{name}: weights {w.aval.short()} must have the shape of {x.aval.short()}, or that of its axes, {axis}"
+            f"quire.numpy.{name}: weights {w.aval.short()} must have the shape of {x.aval.short()}, or that of its axes (axis={axis})"
         )
     order = sorted(range(len(dims)), key=dims.__getitem__)
     return st.broadcast_in_dim(st.transpose(w, order), x.aval.shape, sorted(dims))

@@ -17,7 +17,7 @@ import quire.lax
 import quire.numpy
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-_OTHERS = {"ir", "passes", "backends", "runtime", "tools"}
+_OTHERS = {"ir", "passes", "backends", "runtime", "tools", "as_jax"}  # to import as_jax puts quire in jax's place
 PACKAGES = ["quire"] + [
     info.name
     for info in pkgutil.walk_packages(quire.__path__, "quire.")

@@ -271,7 +271,6 @@ def test_derivative_of_dilated_pooling():
             lambda x: ix.scatter_apply(x, np.zeros((1, 1), np.int32), ew.sin, S((), (0,), (0,)), update_shape=(1,)),
             "scatter_apply has no derivative: gather the elements",
         ),
-        (lambda x: wd.reduce_window([x], [1.0], ew.mul, (2,))[0], "custom windowed functions have no derivative"),
         (
             lambda x: ix.scatter_mul(x, np.zeros((1, 1), np.int32), st.slice(x, (0,), (1,)), S((), (0,), (0,))),
             "scatter_mul: derivatives of the updates need unique_indices=True",

@@ -183,7 +183,7 @@ ONES = {"window_strides": (1, 1), "padding": ((0, 0), (0, 0)), "base_dilation": 
         ),
         (
             lambda: wd.reduce_window_max_p.type_rule(X, window_dimensions=(2, 0), **ONES),
-            ValueError,
+            TypeError,
             "reduce_window_max: window_dimensions (2, 0) must be positive",
         ),
         (

@@ -72,7 +72,7 @@ def test_a_bad_number_of_devices():
 
 
 def test_unknown_platform():
-    with pytest.raises(ValueError, match="unknown platform 'tpu'; there are cpu, vulkan, cuda"):
+    with pytest.raises(RuntimeError, match="no tpu device: quire has none; there are cpu, vulkan, cuda"):
         devices("tpu")
 
 

@@ -211,6 +211,7 @@ _INDEXING: tuple[Operation, ...] = (
     ("lax.dynamic_slice(x, (y, z), (3, 4))", "f32[10,16] i32[] i32[] grad"),
     ("lax.dynamic_update_slice(x, y, (z, z))", "f32[10,16] f32[3,4] i32[] grad donate vmap"),
     ("lax.dynamic_index_in_dim(x, y, 0, False)", "f32[10,16] i32[] grad scan"),
+    ("lax.index_take(x, [y, z], (0, 1))", "f32[10,16,3] i32[4] i32[4] grad"),
     ("x.at[y].set(z)", "f32[100,16] i32[20] f32[20,16] grad donate vmap", "i32[9] i32[3] i32[3]"),
     *_each("x.at[y].{}(z)", "add multiply min max", "f32[100,16] i32[20] f32[20,16] donate", "i32[9] i32[3] i32[3]"),
     *_each("x.at[y].{}(z)", "add min max", "f32[9] i32[3] f32[3] grad"),
