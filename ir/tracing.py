@@ -17,7 +17,20 @@ import numpy as np
 from . import errors
 from .avals import NO_AXES, HasAval, ShapedArray, aval_of
 from .config import config
-from .jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Effects, Eqn, Jaxpr, Literal, Params, Var
+from .jaxpr import (
+    NO_EFFECTS,
+    Atom,
+    ClosedJaxpr,
+    Effects,
+    Eqn,
+    Jaxpr,
+    Literal,
+    Params,
+    Var,
+    all_eqns,
+    has_nested,
+    nested_jaxprs,
+)
 from .primitive import Primitive, find_primitive
 from .references import REF_EFFECTS, AbstractRef, ConcreteRef, Ref
 from .source import Source, current_source, is_internal, where
@@ -390,7 +403,7 @@ class Trace:
                 continue
             seen.add(v)
             eqn = self._producer.get(v)
-            if eqn is None or eqn.primitive.family == "collectives":  # a mapped or otherwise unknown input
+            if eqn is None or eqn.primitive.family == "collectives" or _asks_an_axis(eqn.params):  # unknown, or mapped
                 return None
             if eqn.effects and not eqn.effects.isdisjoint(REF_EFFECTS):  # what it reads depends on what was written
                 return self._value_through_refs(var)
@@ -530,6 +543,15 @@ def check_alive(t: Tracer) -> None:
         )
 
 
+def _asks_an_axis(params: Params) -> bool:
+    """Whether nested jaxprs hold collectives: what they compute depends on the axis that is being mapped."""
+    return any(
+        eqn.primitive.family == "collectives"
+        for inner in nested_jaxprs(params)
+        for eqn in all_eqns(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner)
+    )
+
+
 def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
     """Apply a primitive to values: record it in the current trace, or evaluate it outside any.
 
@@ -537,7 +559,11 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
     """
     trace = _current.get()
     if trace is not None and (
-        trace.staging or any(isinstance(a, _RECORDED) for a in args) or p.family in _RECORDED_FAMILIES
+        trace.staging
+        or any(isinstance(a, _RECORDED) for a in args)
+        or p.family in _RECORDED_FAMILIES
+        or has_nested(params)
+        and _asks_an_axis(params)
     ):
         return trace.bind(p, args, params)
     for a in args:

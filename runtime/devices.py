@@ -471,14 +471,14 @@ def _known(platform: str) -> str:
     return platform
 
 
-def devices(platform: str | None = None) -> list[Device]:
+def devices(backend: str | None = None) -> list[Device]:
     """The devices of a platform ("cpu", "vulkan", "cuda"); default: `default_platform()`.
 
     Raises:
         RuntimeError: there is no such device; the message tells what is missing.
         ValueError: there is no such platform.
     """
-    return list(_platform_devices(_known(platform) if platform is not None else default_platform()))
+    return list(_platform_devices(_known(backend) if backend is not None else default_platform()))
 
 
 def device_of(target: Target) -> Device:
@@ -492,12 +492,12 @@ def device_of(target: Target) -> Device:
     return local_devices(None, target.name)[0]
 
 
-def local_devices(process_index: int | None = None, platform: str | None = None) -> list[Device]:
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
     """The devices of this process (or of `process_index`)."""
     index = process().rank if process_index is None else process_index
-    return [device for device in devices(platform) if device.process_index == index]
+    return [device for device in devices(backend) if device.process_index == index]
 
 
-def device_count(platform: str | None = None) -> int:
+def device_count(backend: str | None = None) -> int:
     """How many devices the platform has."""
-    return len(devices(platform))
+    return len(devices(backend))

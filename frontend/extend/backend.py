@@ -37,7 +37,7 @@ class Backend:
 
     def local_devices(self) -> list[Device]:
         """The devices of this process."""
-        return local_devices(platform=self.platform)
+        return local_devices(backend=self.platform)
 
     def device_count(self) -> int:
         """The number of devices."""

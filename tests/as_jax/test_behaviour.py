@@ -74,6 +74,20 @@ def ranges_with_a_step_and_no_stop(api: Any) -> Any:
     return [[api.numpy.arange(*a, step=s), api.jit(lambda a=a, s=s: api.numpy.arange(*a, step=s))()] for a, s in calls]
 
 
+def loops_that_ask_for_their_lane(api: Any) -> Any:
+    lax, zeros = api.lax, np.zeros(4, np.int32)
+
+    def count(x: Any) -> Any:
+        return lax.while_loop(lambda x: x < lax.axis_index("i"), lambda x: x + 2, x)
+
+    halves = lambda x: lax.fori_loop(0, 4, lambda k, c: c * 0.5 + lax.axis_index("i") * k, x)  # noqa: E731
+    return [
+        api.vmap(count, axis_name="i")(zeros), api.vmap(api.jit(count), axis_name="i")(zeros),
+        api.vmap(lambda _, x: count(x), in_axes=(0, None), axis_name="i")(zeros, 0),
+        api.jit(api.vmap(halves, axis_name="i"))(np.ones(4, np.float32)),
+    ]  # fmt: skip
+
+
 def symbolic_zeros(api: Any) -> Any:
     @api.custom_vjp
     def f(x: Any, y: Any) -> Any:
@@ -205,7 +219,7 @@ def what_is_like_an_array(api: Any) -> Any:
 
 
 SNIPPETS = [
-    pullbacks_are_pytrees, what_is_like_an_array, bounds_of_one_element, ranges_with_a_step_and_no_stop,
+    pullbacks_are_pytrees, what_is_like_an_array, bounds_of_one_element, loops_that_ask_for_their_lane, ranges_with_a_step_and_no_stop,
     weak_types_of_derivatives, cotangents_of_none, residuals_that_are_numbers, symbolic_zeros, custom_rules_of_partials,
     shapes_of_functions_that_close_over_tracers, types_in_place_of_arrays, compile_time_evaluation,
     dictionaries_in_sorted_order, conditions_with_two_operands, functions_without_names, texts_and_modules,

@@ -23,7 +23,7 @@ def test_the_cpu(cpu):
     assert cpu.device_kind
     assert cpu.target.name == "cpu"
     assert cpu.hal("sync") is cpu.hal("sync") is not cpu.hal("task")
-    assert devices("cpu") == local_devices(platform="cpu") == [cpu]
+    assert devices("cpu") == local_devices(backend="cpu") == [cpu]
     assert local_devices(1, "cpu") == []
     assert device_count("cpu") == 1
     assert default_platform() in ("cpu", "cuda")

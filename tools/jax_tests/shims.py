@@ -214,6 +214,7 @@ _DEFINED: dict[str, dict[str, Any]] = {
     },
     "dispatch": {"xla_primitive_callable": _Counted()},
     "core": {"reset_trace_state": lambda: True},
+    "lax.control_flow.common": {"_dedup_consts": _Counted(), "_pad_constvars": _Counted()},
     "lib": {
         "version": tuple(map(int, JAX_VERSION.split("."))),
         "__version__": JAX_VERSION,

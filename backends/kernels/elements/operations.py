@@ -136,6 +136,8 @@ class Elements:
             return xs[0]
         if p is rd.reduce_or_p and not params["axes"]:  # in the conditions of their loops
             return xs[0]
+        if not xs:  # what depends on an element's place, such as iota
+            raise NoKernel(f"{p.name} takes no operands: its elements differ by where they are")
         dtype = in_dtypes[-1] if p is ew.select_n_p else in_dtypes[0]
         width = max((width_of(x) for x in xs), default=0)
         if p is ew.select_n_p:
