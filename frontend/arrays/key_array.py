@@ -72,10 +72,9 @@ class PRNGKeyArray:
     why_no_array = f"it is an array of keys (dtype key<fry>); {ADVICE}"
     __array_priority__ = 1000
 
-    def __init__(self, base: Any, impl: str | None = None) -> None:
+    def __init__(self, base: Any, impl: str) -> None:
         self.base = base
-        # Words alone do not tell the two generators of four words apart; `impl` is left out where there are two words.
-        self.impl = impl or (THREEFRY if tuple(base.shape)[-1:] == (2,) else "rbg")
+        self.impl = impl  # words alone do not tell the two generators of four words apart
 
     # -- facts
 

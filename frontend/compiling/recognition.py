@@ -90,7 +90,10 @@ class _Writer:
             self.unpack(value, name)
         elif type(value) is PRNGKeyArray:
             part = self.name()
-            self.lines += [f"if type({name}) is not {self.kind(value)}: raise other()", f"{part} = {name}.base"]
+            self.lines += [
+                f"if type({name}) is not {self.kind(value)} or {name}.impl != {value.impl!r}: raise other()",
+                f"{part} = {name}.base",
+            ]
             self.take(value.base, part)
         else:
             self.leaves.append(name)
@@ -180,8 +183,9 @@ def assembler(example: Any, count: int) -> Callable[[Sequence[Any]], Any] | None
         if isinstance(value, PRNGKeyArray) or isinstance(value, tuple) and hasattr(kind, "_fields"):
             name = f"K{len(names)}"
             names[name] = kind
-            parts = [value.base] if isinstance(value, PRNGKeyArray) else value
-            return f"{name}({', '.join([write(x, depth) for x in parts])})"
+            if isinstance(value, PRNGKeyArray):
+                return f"{name}({write(value.base, depth)}, {value.impl!r})"
+            return f"{name}({', '.join([write(x, depth) for x in value])})"
         raise _TooComplex
 
     if count > MOST_LEAVES:

@@ -15,7 +15,7 @@ from quire.ir.config import config
 from quire.ir.jaxpr import Jaxpr
 from quire.ir.tracing import eval_jaxpr, no_trace, trace_flat
 
-from ..arrays.key_array import PRNGKeyArray
+from ..arrays.key_array import THREEFRY, PRNGKeyArray
 from ..arrays.operands import as_array
 from . import jax_arrays, jax_calls, jax_random  # noqa: F401  (fill the table)
 from .counterparts import Context, aval_from, check_counterparts, is_key_aval
@@ -35,7 +35,7 @@ class _Imported:
 
     def __call__(self, words: Sequence[Value]) -> list[Value]:
         out = eval_jaxpr(self.jaxpr, (), [*self.captured, *words])
-        return [PRNGKeyArray(x) if key else as_array(x) for x, key in zip(out, self.keys)]
+        return [PRNGKeyArray(x, THREEFRY) if key else as_array(x) for x, key in zip(out, self.keys)]
 
 
 def _import(closed: Any, what: str, out_tree: Any = None) -> _Imported:

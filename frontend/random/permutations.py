@@ -13,6 +13,7 @@ from quire.ir.dtypes import DType
 
 from .. import lax
 from .. import numpy as qnp
+from ..arrays.key_array import is_keys
 from .bits import randint, uniform
 from .continuous import gumbel
 from .keys import random_bits, sampler, shape_of, split_raw
@@ -37,27 +38,38 @@ def permutation(
     """An array with its slices along an axis in a random order. Follows `jax.random.permutation`.
 
     Args:
-        x: an array, or an integer n for ``arange(n)``.
+        x: an array, of keys too, or an integer n for ``arange(n)``.
         independent: give each vector along the axis an order of its own.
 
-    Raises TypeError for a 0-dimensional x that is no integer, ValueError for an axis that it does not have.
+    Raises TypeError for a 0-dimensional x that is no integer and for keys in orders of their own, ValueError for an axis
+    that x does not have.
 
     >>> sorted(quire.random.permutation(quire.random.key(0), 5).tolist())
     [0, 1, 2, 3, 4]
     """
-    aval = aval_of(x)
-    if not aval.shape:
-        if not dtypes.is_integer(aval.dtype):
-            raise TypeError(
-                f"quire.random.permutation: x must be an integer or at least 1-dimensional, got {aval.short()}"
-            )
+    if _is_number("permutation", x):
         return _shuffled(key, qnp.arange(x), 0)
     x = qnp.asarray(x)
     axis = _axis("permutation", axis, x.ndim)
-    if independent or x.ndim == 1:
+    if is_keys(x) and independent and x.ndim > 1:
+        raise TypeError(
+            f"quire.random.permutation: keys are moved in one order for all, got {x.dtype}{list(x.shape)} and independent=True"
+        )
+    if not is_keys(x) and (independent or x.ndim == 1):
         return _shuffled(key, x, axis)
     order = _shuffled(key, qnp.arange(x.shape[axis]), 0)
     return qnp.take(x, order, axis, unique_indices=True)
+
+
+def _is_number(name: str, x: Any) -> bool:
+    """Whether x is an integer that stands for ``arange(x)``, not an array of at least one dimension."""
+    if is_keys(x) and x.shape:
+        return False
+    aval = aval_of(x.base if is_keys(x) else x)
+    if is_keys(x) or not aval.shape and (isinstance(x, bool) or not dtypes.is_integer(aval.dtype)):
+        given = f"one key of dtype {x.dtype}" if is_keys(x) else aval.short()
+        raise TypeError(f"quire.random.{name}: expected an integer or an array of at least one dimension, got {given}")
+    return not aval.shape
 
 
 def _axis(name: str, axis: int, ndim: int) -> int:
@@ -73,7 +85,7 @@ def choice(
     """Random elements of an array. Follows `jax.random.choice`.
 
     Args:
-        a: an array whose slices along `axis` are chosen, or an integer n for ``arange(n)``.
+        a: an array, of keys too, whose slices along `axis` are chosen, or an integer n for ``arange(n)``.
         shape: of the choices; it takes the place of the axis in the result's shape.
         replace: whether a slice may be chosen more than once.
         p: the probability of each slice, 1-dimensional; all equal if None.
@@ -88,10 +100,7 @@ def choice(
     shape = shape_of("choice", shape)
     if mode not in (None, "low", "high"):
         raise ValueError(f"quire.random.choice: unknown mode {mode!r}, expected 'low', 'high' or None")
-    if not aval_of(a).shape:
-        whole = not isinstance(a, bool) and dtypes.is_integer(aval_of(a).dtype)
-        if not whole:
-            raise TypeError(f"quire.random.choice: a must be an integer or an array, got {aval_of(a).short()}")
+    if _is_number("choice", a):
         a, n, axis = int(a), int(a), 0
     else:
         a = qnp.asarray(a)

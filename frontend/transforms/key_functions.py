@@ -46,10 +46,10 @@ def takes_keys(f: Callable[..., Any], operands: Sequence[int]) -> Callable[..., 
             if not any(isinstance(x, PRNGKeyArray) for x in tree_util.tree_leaves((args, kwargs))):
                 raise
         moved = tree_util.tree_leaves([args[i] for i in operands if i < len(args)])
-        other = [x for x in moved if not isinstance(x, PRNGKeyArray)]
-        if other:
+        generators = {x.impl if isinstance(x, PRNGKeyArray) else None for x in moved}
+        if None in generators or len(generators) > 1:
             raise TypeError(
-                f"{f.__module__.rsplit('.', 1)[0]}.{f.__name__}: keys do not mix with other arrays, got dtypes "
+                f"{f.__module__.rsplit('.', 1)[0]}.{f.__name__}: keys mix with keys of the same generator only, got dtypes "
                 f"{', '.join(type_text(x) for x in moved)}: {ADVICE}"
             )
         if moved and kwargs.get("dtype") == moved[0].dtype:  # their own: nothing is to be converted

@@ -146,7 +146,7 @@ def vmap(
         mapped = [(x, d) for x, d in zip(leaves, dims) if d is not None]
         values = [_words(x) for x, _ in mapped]
         out_tree: Any = None
-        keys_out: list[bool] = []
+        keys_out: list[str | None] = []
 
         def flat(*xs: Any) -> list[Any]:
             nonlocal out_tree, keys_out
@@ -154,7 +154,7 @@ def vmap(
             full = [x if d is None else next(given) for x, d in zip(leaves, dims)]
             call_args, call_kwargs = tree_util.tree_unflatten(tree, full)
             out, out_tree = tree_util.tree_flatten(fun(*call_args, **call_kwargs))
-            keys_out = [is_keys(x) for x in out]
+            keys_out = [x.impl if is_keys(x) else None for x in out]
             out = [x.base if is_keys(x) else x for x in out]
             for x in out:
                 _check_output(x, name)
@@ -175,7 +175,7 @@ def vmap(
             if opened.places:
                 n = len(outs) - len(opened.places)
                 at = [mapped[i - count][1] for i in opened.positions]
-                opened.store([_place(x, d, w, axis, name, False) for x, d, w in zip(outs[n:], out_dims[n:], at)])
+                opened.store([_place(x, d, w, axis, name, None) for x, d, w in zip(outs[n:], out_dims[n:], at)])
                 outs, out_dims = outs[:n], out_dims[:n]
             keep(outs)
         wanted = _broadcast_prefix(
@@ -199,7 +199,7 @@ def _words(x: Any) -> Any:
 
 def _like(whole: Any, x: Any) -> Any:
     """Words as keys or as a reference to keys, where `whole` is such."""
-    return PRNGKeyArray(x, whole.impl) if is_keys(whole) else KeyRef(x) if type(whole) is KeyRef else x
+    return PRNGKeyArray(x, whole.impl) if is_keys(whole) else KeyRef(x, whole.impl) if type(whole) is KeyRef else x
 
 
 def _check_output(x: Any, function: str) -> None:
@@ -216,12 +216,12 @@ def _without(aval: ShapedArray, dim: int) -> ShapedArray:
     return aval.update(shape=aval.shape[:dim] + aval.shape[dim + 1 :])
 
 
-def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: str, keys: bool) -> Any:
-    """A result with its batch dimension where out_axes wants it."""
-    if keys:  # the words stay last
+def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: str, impl: str | None) -> Any:
+    """A result with its batch dimension where out_axes wants it; `impl` is the generator of words that are keys."""
+    if impl is not None:  # the words stay last
         rank = aval_of(x).ndim - 1 + (dim is None)
         wanted = wanted % rank if wanted is not None and -rank <= wanted < rank else wanted
-        return PRNGKeyArray(_place(x, dim, wanted, axis, function, False))
+        return PRNGKeyArray(_place(x, dim, wanted, axis, function, None), impl)
     x = as_array(x)
     if wanted is None:
         if dim is not None:
