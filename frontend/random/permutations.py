@@ -63,13 +63,16 @@ def permutation(
 
 def _is_number(name: str, x: Any) -> bool:
     """Whether x is an integer that stands for ``arange(x)``, not an array of at least one dimension."""
-    if is_keys(x) and x.shape:
-        return False
-    aval = aval_of(x.base if is_keys(x) else x)
-    if is_keys(x) or not aval.shape and (isinstance(x, bool) or not dtypes.is_integer(aval.dtype)):
-        given = f"one key of dtype {x.dtype}" if is_keys(x) else aval.short()
-        raise TypeError(f"quire.random.{name}: expected an integer or an array of at least one dimension, got {given}")
-    return not aval.shape
+    if is_keys(x):
+        if x.shape:
+            return False
+        given = f"one key of dtype {x.dtype}"
+    else:
+        aval = aval_of(x)
+        if aval.shape or not isinstance(x, bool) and dtypes.is_integer(aval.dtype):
+            return not aval.shape
+        given = aval.short()
+    raise TypeError(f"quire.random.{name}: expected an integer or an array of at least one dimension, got {given}")
 
 
 def _axis(name: str, axis: int, ndim: int) -> int:
