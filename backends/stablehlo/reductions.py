@@ -101,10 +101,14 @@ def _reduction(monoid: str) -> Callable[..., Value]:
 
 
 _DEPTH = 6
+_MOVES = frozenset(
+    f"stablehlo.{name}" for name in ("slice", "dynamic_slice", "pad", "concatenate", "reverse", "transpose", "reshape")
+)
+"""The operations that only move elements: a part of rows that are all the same is such rows too."""
 
 
 def _is_spread(x: Value, depth: int = _DEPTH) -> bool:
-    """Whether x is computed, element by element, from an array of fewer dimensions, or from positions."""
+    """Whether x is computed, element by element or by moving them, from an array of fewer dimensions or from positions."""
     owner = x.owner
     if isinstance(owner, mlir.Block) or not depth:
         return False
@@ -119,7 +123,8 @@ def _is_spread(x: Value, depth: int = _DEPTH) -> bool:
     size = math.prod(hlo.shape_of(x))
     # Operands of a kernel's dispatch are not all tensors: sizes are of type index.
     tensors = [v for v in owner.operands if isinstance(v.type, mlir.RankedTensorType)]
-    return any(_is_spread(v, depth - 1) for v in tensors if math.prod(hlo.shape_of(v)) == size)
+    moved = owner.name in _MOVES
+    return any(_is_spread(v, depth - 1) for v in tensors if moved or math.prod(hlo.shape_of(v)) == size)
 
 
 def _steps(x: Value, axes: tuple[int, ...]) -> list[tuple[int, ...]]:

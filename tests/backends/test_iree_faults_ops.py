@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import quire
+import quire.numpy as qnp
 from quire.backends.iree import CompileService
 from quire.backends.targets import get_target
 from quire.ir.errors import CompileError
@@ -333,3 +334,16 @@ def test_iree_refuses(service, form):
     except CompileError:
         compiled = False
     assert not compiled, GONE.format(form)
+
+
+def test_parts_of_rows_that_are_all_the_same_are_summed_in_steps():
+    """IREE fails on the sum of all of their product, among other dispatches only ("invalid accumulator/result vector shape")."""
+    weights = np.arange(195, dtype=np.float32).reshape(3, 65)
+
+    def sums(x):
+        rows = qnp.broadcast_to(x, weights.shape)
+        halves = rows.astype("float16")
+        return qnp.sum(rows[1:] * weights[1:]) + qnp.sum(halves[::-1].astype("float32") * weights), halves
+
+    text = quire.jit(sums).lower(np.ones(65, np.float32)).as_text()
+    assert text.count("stablehlo.reduce(") == 4 and "dimensions = [0, 1]" not in text
