@@ -8,13 +8,13 @@ then operations on known values can be evaluated on demand, so that Python may b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from . import errors
+from . import errors, leaks
 from .avals import NO_AXES, HasAval, ShapedArray, aval_of
 from .config import config
 from .jaxpr import (
@@ -652,7 +652,7 @@ def trace_flat(
     with new_trace(name, staging=staging, arg_names=arg_names) as trace:
         jaxpr = _record(f, trace, avals, values, divisions)
     if config.options.check_tracer_leaks:
-        _check_leaks(trace)
+        leaks.check(lambda o: type(o) in (Tracer, RefTracer) and o.owner is trace, trace.name, trace.describe)
     return jaxpr, trace.captured, trace
 
 
@@ -671,54 +671,6 @@ def _record(
         add_where(error, raised_at(error))
         raise
     return trace.to_jaxpr(out)
-
-
-def _check_leaks(trace: Trace) -> None:
-    """Raise UnexpectedTracerError if a tracer of a finished trace is still held by something."""
-    import gc
-
-    gc.collect()
-    leaked = [o for o in gc.get_objects() if type(o) in (Tracer, RefTracer) and o.owner is trace]
-    if leaked:
-        lines = "\n".join(
-            f"  {leaked[i]!r}: {trace.describe(leaked[i])}{_holder(leaked[i], leaked)}."
-            for i in range(min(5, len(leaked)))
-        )
-        raise errors.UnexpectedTracerError(
-            f"{len(leaked)} traced value(s) of {trace.name} leaked:\n{lines}\n"
-            "  A traced value must not outlive its function: return it instead of storing it."
-        )
-
-
-def _holder(t: Tracer, listed: Sequence[Any]) -> str:
-    """What holds a leaked tracer, for messages; empty where it cannot be said."""
-    import gc
-    import types
-
-    for holder in gc.get_referrers(t):
-        if holder is listed or isinstance(holder, types.FrameType):
-            continue
-        if isinstance(holder, dict):
-            names = cast("dict[Any, Any]", holder)
-            key = _key_of(names, t)
-            if "__name__" in names and "__builtins__" in names:
-                return f"; the global {key} of module {names['__name__']} holds it"
-            for owner in gc.get_referrers(names):
-                if getattr(owner, "__dict__", None) is names:
-                    return f"; the attribute {key} of an object of type {type(owner).__name__} holds it"
-            return f"; key {key!r} of a dict holds it"
-        if isinstance(holder, types.CellType):
-            return "; a variable that an inner function closes over holds it"
-        key = _key_of(getattr(holder, "__dict__", {}), t)
-        return f"; {f'the attribute {key} of an' if key else 'an'} object of type {type(holder).__name__} holds it"
-    return ""
-
-
-def _key_of(mapping: Mapping[Any, Any], value: Any) -> Any:
-    for key, v in mapping.items():
-        if v is value:
-            return key
-    return None
 
 
 def close_captured(jaxpr: Jaxpr, captured: Sequence[Any]) -> ClosedJaxpr:

@@ -165,13 +165,12 @@ def standard_jvp(
     **params: Any,
 ) -> tuple[Value, Any]:
     """The rule that `defjvp` makes, applied."""
-    out = primitive.bind(*primals, **params)
-    found = [
-        rule(t, *primals, **params)
-        for rule, t in zip(jvprules, tangents, strict=True)
-        if rule is not None and type(t) is not Zero
-    ]
-    return out, _sum(found, out)
+    rules = [rule and partial(_without_result, rule) for rule in jvprules]
+    return standard_jvp2(rules, primitive, primals, tangents, **params)
+
+
+def _without_result(rule: Rule, tangent: Any, _: Value, *primals: Value, **params: Any) -> Any:
+    return rule(tangent, *primals, **params)
 
 
 def defjvp2(primitive: Primitive, *jvprules: Rule | None) -> None:
