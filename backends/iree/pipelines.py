@@ -45,6 +45,9 @@ SIMPLIFIED = ",".join(
 )
 """The input phase up to the conversion of StableHLO to linalg; shape_orders.py and clones.py come between."""
 
+SHAPES = _stablehlo("iree-stablehlo-canonicalize")
+"""What follows each change that shape_orders.py makes."""
+
 CONVERTED = ",".join(
     (
         "iree-stablehlo-to-iree-input",

@@ -4,6 +4,8 @@ Its conversion to linalg (`iree-stablehlo-to-iree-input`) applies f to x where i
 no other use: right where it simplifies, but within a conversion it replaces the result of f by the transpose of x. f is
 gone, without a word (`floor(x.T)` is `x.T`), or where types differ there is no code. Its own simplification leaves nothing
 of this form, but the common subexpressions that are found after it do: where two f of the same transpose become one.
+What is exchanged may bring two changes of shape together, which the conversion does not take either ("failed to legalize
+operation 'stablehlo.reshape'"): the worker simplifies again, and orders what that leaves.
 
 Imported by the worker, beside which it lies.
 """
@@ -28,11 +30,14 @@ FUNCTIONS = frozenset(
 """StableHLO's operations of one operand that compute each element from one."""
 
 
-def order(mlir: mlir_c.Mlir, module: int) -> None:
-    """Apply each function to what a change of shape is of, where that is the change's only use."""
+def order(mlir: mlir_c.Mlir, module: int) -> bool:
+    """Apply each function to what a change of shape is of, where that is the change's only use; whether any was."""
+    changed = False
     for op in mlir.within(module, FUNCTIONS):
         while shape := _only_for(mlir, op):
             _exchange(mlir, op, shape)
+            changed = True
+    return changed
 
 
 def _only_for(mlir: mlir_c.Mlir, op: int) -> int:

@@ -228,7 +228,8 @@ class Invocation:
     def to_linalg(self, module: int) -> Iterator[bool]:
         """The input phase. Step by step."""
         yield self.run_passes(pipelines.SIMPLIFIED)
-        shape_orders.order(self.compiler.mlir, module)
+        while shape_orders.order(self.compiler.mlir, module):
+            yield self.run_passes(pipelines.SHAPES)
         clones.limit(self.compiler.mlir, module)
         yield self.run_passes(pipelines.CONVERTED)
 

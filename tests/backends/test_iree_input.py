@@ -35,6 +35,16 @@ def both(f: Any, form: Any) -> Any:
     return of
 
 
+def with_an_axis_more(f: Any, form: Any) -> Any:
+    """f of a form of what is computed from x, with a dimension more, and of that repeated."""
+
+    def of(x: Any) -> Any:
+        t = form(x * 2)[..., None]
+        return f(qnp.broadcast_to(t, (*t.shape[:-1], 2))), f(t)
+
+    return of
+
+
 FUNCTIONS: dict[str, Any] = {
     "floor": qnp.floor, "ceil": qnp.ceil, "negative": lambda x: -x, "abs": qnp.abs, "sign": qnp.sign, "round": qnp.round,
     "narrower": lambda x: x.astype("float16"), "whole": lambda x: x.astype("int32"), "root": lambda x: qnp.sqrt(qnp.abs(x)),
@@ -51,6 +61,11 @@ FORMS: dict[str, Any] = {
 def test_functions_of_forms_and_of_forms_of_these():
     """`floor(x.T)` beside `floor(broadcast_to(x.T, ...))` was x.T."""
     check([Case(f"{f} {form}", both(FUNCTIONS[f], FORMS[form]), [X]) for f in FUNCTIONS for form in FORMS])
+
+
+def test_functions_of_two_changes_of_shape():
+    """Once f is before the second, the first and the second are together, which IREE failed to legalise."""
+    check([Case(f"{f} {form}", with_an_axis_more(FUNCTIONS[f], FORMS[form]), [X]) for f in FUNCTIONS for form in FORMS])
 
 
 def test_a_maximum_in_half_precision_that_is_tiled():

@@ -85,6 +85,8 @@ class Schedule(ABC):
             raise NoKernel(f"{eqn.primitive.name} has an effect")
         if eqn.primitive in CALLS:
             return self.run(called(eqn.params), nodes)
+        if any(0 in x.shape for x in nodes) or any(0 in v.aval.shape for v in eqn.outputs):
+            raise NoKernel("an array has no elements")
         found = self.rules.get(eqn.primitive)
         if found is not None:
             return found(self, eqn, *nodes)

@@ -7,6 +7,7 @@ lanes, every element a scalar.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from typing import Any
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, all_eqns, nested_jaxprs
+from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import control_flow as cf
 
 from ..core.builder import KernelBuilder
@@ -46,6 +48,8 @@ STEP_SECONDS = 800e-6
 GROUP_WORK = 20000
 #: Arrays from so many bytes on are updated in the memory of their initial value.
 TIED_BYTES = 4096
+#: The largest array of a step that is made of scalars, and of vectors of all lanes, where it could be in memory.
+LARGEST_OF_SCALARS, LARGEST_IN_LANES = 32, 8
 #: The most lanes that one workgroup has altogether.
 MOST_LANES = 512
 
@@ -128,14 +132,46 @@ def _loop_kernel(
         if a.aval.dtype not in dtypes.SHORT:
             raise NoKernel(f"dtype {a.aval.dtype}")
     why = "its state has too many elements for registers"
+    first, last = list[Plan](), list[Plan]()
     for plan in plans(eqn, target):
+        (last if in_memory and _is_wide(eqn, plan) else first).append(plan)
+    for plan in first:
         try:
             return _build(eqn, plan, target, expand, free)
         except NoKernel as reason:
             why = str(reason)
     if not in_memory:
         raise NoKernel(why)
-    return _in_memory(eqn, target, expand, why)
+    try:
+        return _in_memory(eqn, target, expand, "a step has larger arrays than registers are good for" if last else why)
+    except NoKernel:
+        for plan in last:
+            with contextlib.suppress(NoKernel):
+                return _build(eqn, plan, target, expand, free)
+        raise
+
+
+def _is_wide(eqn: Eqn, plan: Plan) -> bool:
+    """Whether a step computes larger arrays than what is written out in registers is good for.
+
+    There every scalar (or vector, of lanes) is an instruction of its own; nests over memory take vectors along the best
+    dimension and reduce along the others without shuffles. Lanes that workgroups share are independent, and stay.
+    """
+    if plan.distributed:
+        return False
+    lanes = math.prod(plan.lanes) if plan.lanes else 1
+    most = LARGEST_IN_LANES if plan.lanes else LARGEST_OF_SCALARS
+    bodies = [b.jaxpr if isinstance(b, ClosedJaxpr) else b for b in nested_jaxprs(eqn.params)]
+    return any(_elements(e) > most * lanes for body in bodies for e in all_eqns(body))
+
+
+def _elements(eqn: Eqn) -> int:
+    """The elements of an equation's largest result, or the products of which it is made."""
+    largest = max((v.aval.size for v in eqn.outputs), default=0)
+    if eqn.primitive is not ct.dot_general_p:
+        return largest
+    ((contracted, _), _), shape = eqn.params["dimension_numbers"], eqn.inputs[0].aval.shape
+    return largest * math.prod(shape[d] for d in contracted)
 
 
 def _in_memory(eqn: Eqn, target: KernelTarget, expand: Expand, why: str) -> Kernel:

@@ -189,7 +189,7 @@ LOOPS = [
     Loop("branches in memory", branching, (normal(40),), MEMORY),
     Loop("branches in registers", switching, (normal(17),), SPREAD),
     Loop("branches of scalars", switching, (F32(3),), SCALARS),
-    Loop("arrays of different sizes joined", fori(3, lambda i, y: y * 0.5 + qnp.concatenate([y, qnp.broadcast_to(qnp.sin(i * qnp.arange(1.0, 3.0)), (4, 2))], -1) @ (0.1 * qnp.ones((6, 4)))), (normal(4, 4),), None),
+    Loop("arrays of different sizes joined", fori(3, lambda i, y: y * 0.5 + qnp.concatenate([y, qnp.broadcast_to(qnp.sin(i * qnp.arange(1.0, 3.0)), (4, 2))], -1) @ (0.1 * qnp.ones((6, 4)))), (normal(4, 4),), None, 1e-5, 1e-6),
     Loop("concatenate, pad, reverse", fori(4, lambda i, y: qnp.concatenate([y[5:], y[:5]])[::-1] + lax.pad(y[3:], F32(2), [(1, 2, 0)])),
          (normal(50),), MEMORY),
     Loop("transpose", fori(3, lambda i, y: y.T * 2.0 + i), (normal(18, 18),), MEMORY),
@@ -213,6 +213,14 @@ LOOPS = [
     Loop("gamma", lambda k: random.gamma(k, 2.5, (531,)), (KEYS[0],), SPREAD, 1e-5),
     Loop("as many lanes as elements", quire.vmap(halved), (np.abs(normal(20, 20)) * np.logspace(0, 5, 20, dtype=F32)[:, None],), ""),
     Loop("iota", fori(3, lambda i, y: y + qnp.arange(50) * i), (normal(50),), ""),
+    Loop("the best of a square of sixteen", lambda c, m, xs: lax.scan(lambda c, x: (qnp.max(c[:, None] + m, axis=0) + x,
+         qnp.argmax(c[:, None] + m, axis=0)), c, xs), (normal(16), normal(16, 16), normal(7, 16)), MEMORY, 1e-5, 1e-5),
+    Loop("a square of sums of exponentials", lambda c, m: lax.fori_loop(0, 7, lambda i, c: qnp.log(qnp.sum(
+         qnp.exp(c[:, None] + m), axis=0)) - 2, c), (normal(12), normal(12, 12)), MEMORY, 1e-5, 1e-5),
+    Loop("a small matrix by a vector", lambda c, m: lax.fori_loop(0, 7, lambda i, c: qnp.tanh(m @ c), c),
+         (normal(12), normal(12, 12)), MEMORY, 1e-5, 1e-5),
+    Loop("a trace of no elements within", lambda x, a: lax.scan(lambda c, y: (c, qnp.sum(a, axis=0) + c[0]), x, x),
+         (normal(3), normal(0, 2)), ""),
     Loop("iota of two dimensions", fori(3, lambda i, y: y + lax.broadcasted_iota(np.int32, (9, 11), 1)), (normal(9, 11),), ""),
 ]  # fmt: skip
 

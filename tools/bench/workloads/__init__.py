@@ -6,6 +6,7 @@ import importlib
 
 GROUPS = (
     "calls", "startup", "tracing", "eager", "elementwise", "reductions", "contraction", "indexing", "loops", "training", "devices",
+    "images", "irregular", "sequences",
 )  # fmt: skip
 
 
