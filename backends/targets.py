@@ -36,6 +36,8 @@ COMMON_FLAGS = (
 
 COMMON_PASSES = "drop-weak-types,inline,emulate-spmd,canonicalize-literals,simplify,cse,hoist,simplify,dce"
 """The pipeline of a target without kernels of ours."""
+CPU_PASSES = COMMON_PASSES + ",fuse,updates,merge-alike"
+"""The pipeline for the CPU."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +136,7 @@ def _cpu() -> Target:
             "--iree-llvmcpu-enable-ukernels=none",
         ),
         # What is alike is merged when it is known of each leaf whether it is updated in place.
-        pipeline=COMMON_PASSES + ",fuse,updates,merge-alike",
+        pipeline=environment.CPU_PIPELINE.text() or CPU_PASSES,
         drivers=("local-sync", "local-task"),
         vector_bytes=width,
         workers=cores,

@@ -110,6 +110,9 @@ POOL_SIZE = Variable(
 VULKAN_TARGET = Variable(
     "QUIRE_VULKAN_TARGET", "rdna3", "compile for a family of GPUs instead of the Vulkan device that is there"
 )
+CPU_PIPELINE = Variable(
+    "QUIRE_CPU_PIPELINE", "inline,simplify,dce", "the passes that programs for the CPU go through instead of its own"
+)
 CUDA_TARGET = Variable("QUIRE_CUDA_TARGET", "sm_86", "compile for this GPU instead of sm_80")
 ROCM_TARGET = Variable("QUIRE_ROCM_TARGET", "gfx90a", "compile for this GPU instead of gfx942")
 AS_JAX_REPORT = Variable(

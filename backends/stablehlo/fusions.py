@@ -20,6 +20,7 @@ from ..kernels.core.target import KernelTarget
 from ..kernels.fused.alike import Part, alike_kernel
 from ..kernels.fused.elementwise import elementwise_kernel
 from ..kernels.fused.reductions import Partial, reduction_kernel
+from ..kernels.fused.stencils import stencil_kernel
 from .contraction import Following, attention, with_epilogue
 from .indexing import indexed
 from .kernel_calls import call, spec
@@ -36,6 +37,10 @@ def as_kernel(ctx: Ctx, operands: Sequence[Any], target: KernelTarget) -> list[A
         return _attention(ctx, p["jaxpr"].jaxpr, operands)
     if p["kind"] == "indexing":
         return indexed(ctx, p["jaxpr"].jaxpr, operands, target)
+    if p["kind"] == "stencil":
+        jaxpr = p["jaxpr"].jaxpr
+        work = max(1, sum(map(weight, jaxpr.eqns)))
+        return call(ctx, stencil_kernel(jaxpr, target, expander(ctx.target), work), list(operands))
     if p["kind"] == "elementwise":
         return _elementwise(ctx, operands, target)
     if p["kind"] == "alike":

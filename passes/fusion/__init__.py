@@ -22,6 +22,7 @@ from .forms import forms_of
 from .graph import Graph, Order
 from .indexing import with_indices
 from .order import replaced
+from .stencils import with_stencils
 from .updates import UpdatesInPlace
 
 
@@ -35,7 +36,8 @@ class Fuse(Pass):
     shape, before reduction, and all its reductions go over the same axes, which are neighbours. A reduction of
     products' rows over which another product sums is one equation with all: attention. Contractions of fewer
     than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. A gather or scatter
-    is joined by what computes its indices, light equations that are copied where others read them too. Of what is left,
+    is joined by what computes its indices, light equations that are copied where others read them too. What is computed of
+    shifted, padded or joined parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left,
     elementwise equations of one number of elements are clusters if they are heavy together, or many, or several small
     updates that are alike (see `merge-alike`). Loops' bodies are left alone: a whole loop is one kernel where that is possible.
     """
@@ -43,6 +45,7 @@ class Fuse(Pass):
     name = "fuse"
     least_elements: int = 16384
     least_operations: int = 131072
+    least_moved: int = 16384
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
         if context.target is not None and not getattr(context.target, "kernels", False):
@@ -67,6 +70,7 @@ class Fuse(Pass):
         clusters += reduction_clusters(graph, order, self.least_elements, clusters)
         if clusters:
             parted = replaced(parted, clusters)
+        parted, stencils = with_stencils(parted, has_form, self.least_moved)
         more = elementwise_clusters(parted, has_form)
         for cluster in (*clusters, *more):
             context.counters[f"{cluster.kind} of {len(cluster.eqns)}"] += 1
@@ -74,9 +78,11 @@ class Fuse(Pass):
             context.counters["indexing"] += joined
         if count:
             context.counters["attention"] += count
+        if stencils:
+            context.counters["stencil"] += stencils
         if more:
             parted = replaced(parted, more)
-        return merge(parted) if clusters or more or count else indexed
+        return merge(parted) if clusters or more or count or stencils else indexed
 
 
 __all__ = ["Fuse", "MergeAlike", "UpdatesInPlace"]

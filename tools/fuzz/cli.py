@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quire.backends.targets import CPU_PASSES
+from quire.ir.environment import CPU_PIPELINE
+
 from .program import Program
 from .workers import SECONDS, Pool, Result, Task, together
 
@@ -23,6 +26,8 @@ BATCH = 16
 #: Of so many batches one is run in another process too; and of so many programs one is compiled alone.
 AGAIN, ALONE = 12, 16
 ROUND = 96
+#: The fusion pass as it is for `--small-kernels`.
+SMALL = "fuse{least-elements=1,least-operations=1,least-moved=1}"
 #: So many seconds a line tells how far a run has come.
 TOLD_EACH = 60.0
 
@@ -43,6 +48,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--jobs", type=int, default=min(os.cpu_count() or 1, 8), help="worker processes (default: one a core)"
     )
     p.add_argument("--references", action="store_true", help="loops and branches keep what they carry in references")
+    p.add_argument("--small-kernels", action="store_true",
+                   help="kernels for arrays of any size, which the compiler forms for large ones only")  # fmt: skip
     p.add_argument("--no-jax", action="store_true", help="do not compare with JAX (default where it is not installed)")
     p.add_argument("--no-compile", action="store_true", help="only passes (evaluated by the reference) and lowering: "
                    "some hundred times as many programs")  # fmt: skip
@@ -223,6 +230,8 @@ def _arguments(p: Program) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the fuzz; returns the exit status."""
     options = make_parser().parse_args(argv)
+    if options.small_kernels:  # the workers are processes of their own, and begin with it
+        os.environ[CPU_PIPELINE.name] = CPU_PASSES.replace("fuse", SMALL)
     if options.show:
         from .generate import generate
         from .script import script

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
+from quire.ir.environment import CPU_PIPELINE
+
 from . import prelude
 from .program import Program
 
@@ -45,6 +47,8 @@ def script(programs: Sequence[Program], title: str) -> str:
     """Source of a script that runs the programs compiled and by the reference, or with JAX."""
     body = "\n".join([*(p.text() for p in programs), *(t.text() for p in programs for t in p.stack)])
     parts = [_HEAD.format(title=title.replace("\n", " "))]
+    if pipeline := CPU_PIPELINE.text():
+        parts.insert(0, f"# Found with {CPU_PIPELINE.name}='{pipeline}' in the environment.\n")
     if programs[0].x64:
         parts.append('api.config.update("jax_enable_x64" if "jax" in sys.argv else "enable_x64", True)\n')
     helpers = [n for n in ("gradient", "value_and_gradient", "pushforward", "pullback") if f"= {n}(" in body]

@@ -15,6 +15,9 @@ from quire.ir.dtypes import DType
 from ..core.values import Buffer, Operand, Value, vector
 from .operations import Cx, Element, Elements, value_type
 
+#: Elements up to so far apart are taken out of vectors of neighbours.
+MOST_SPREAD = 4
+
 
 @dataclass(frozen=True, eq=False)
 class Memory:
@@ -49,6 +52,8 @@ class Memory:
     def load(self, at: Operand, width: int = 0, stride: int = 1) -> Element:
         """The element at a flat place; with a width, a vector of elements ``stride`` apart."""
         b = self.elements.b
+        if width and 1 < stride <= MOST_SPREAD and not dtypes.is_complex(self.dtype):
+            return self._spread(b.index(at), width, stride)
         if width and stride != 1:
             single = [self.elements.parts(self.load(b.index(at) + l * stride), self.dtype) for l in range(width)]
             return self.elements.joined([b.from_elements(column) for column in zip(*single)])
@@ -61,6 +66,20 @@ class Memory:
             return Cx(re, im)
         raw = b.vload(width, self.buffer, at) if width else b.load(self.buffer, at)
         return b.cmp("ne", raw, 0) if dtypes.is_bool(self.dtype) else raw
+
+    def _spread(self, at: Value, width: int, stride: int) -> Element:
+        """Elements a small stride apart: vectors of neighbours, the last of which ends with the last one, and shuffles."""
+        b, last = self.elements.b, (width - 1) * stride
+        starts = [*range(0, last + 1 - width, width), last + 1 - width]
+        out: Value | None = None
+        for start in starts:
+            x = b.vload(width, self.buffer, at + start)
+            fits = [start <= k * stride < start + width for k in range(width)]
+            # What is not in this vector stays as it is.
+            mask = [width + k * stride - start if fits[k] else k for k in range(width)]
+            out = b.shuffle(x if out is None else out, x, mask)
+        assert out is not None
+        return b.cmp("ne", out, 0) if dtypes.is_bool(self.dtype) else out
 
     def store(self, x: Element, at: Operand, width: int = 0, stride: int = 1) -> None:
         """Write an element, or a vector of elements ``stride`` apart."""

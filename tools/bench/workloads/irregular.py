@@ -77,7 +77,7 @@ program(
     lambda rng: ((rng.random(100_000) < 0.4),), libraries=_BOTH,
 )  # fmt: skip
 program(
-    "irregular", "percentiles of 100k", lambda lib: lambda x: lib.np.percentile(x, np.float32([5, 50, 95])),
+    "irregular", "percentiles of 100k", lambda lib: lambda x: lib.np.percentile(x, np.array([5, 50, 95], np.float32)),
     lambda rng: (rng.standard_normal(100_000).astype(np.float32),), tolerance=1e-3,
 )  # fmt: skip
 program(

@@ -1,0 +1,163 @@
+"""Finding what computes an array of shifted, padded and joined parts of others: stencils, rolls, reflections, halves.
+
+A stencil grows backwards from one equation, its root, over elementwise equations and views (`quire.ir.rectangles`). Views are
+copied where others read them too; elementwise equations are taken only if nothing else reads them. What is dear is not
+taken where it would be computed at several places: it is an array of its own that the stencil reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
+from quire.ir.primitives import structural as st
+from quire.ir.primitives.calls import fusion_p
+from quire.ir.rectangles import moves, regions
+from quire.ir.weights import weight
+
+from ..dce import dce_eqns
+from .forms import HasForm
+
+#: Rows of fewer elements are: loops over vectors along them would be loops over single elements.
+LEAST_ROW = 16
+#: Equations, regions, operands, and elements computed in all regions together: the size of the code.
+MOST_EQNS, MOST_REGIONS, MOST_ARRAYS, MOST_CODE = 96, 27, 24, 900
+#: Operations an element that are done again, at other places, rather than stored.
+MOST_AGAIN = 16
+#: What moves elements to other places.
+SHIFTS = (st.slice_p, st.rev_p, st.concatenate_p, st.pad_p, st.split_p)
+
+
+def with_stencils(jaxpr: Jaxpr, has_form: HasForm, least: int) -> tuple[Jaxpr, int]:
+    """The jaxpr with each stencil of at least so many elements as one equation, and how many there are."""
+    if not any(e.primitive in SHIFTS for e in jaxpr.eqns):
+        return jaxpr, 0
+    found = _Finding(jaxpr, has_form, least)
+    eqns, count = list(jaxpr.eqns), 0
+    for i in reversed(range(len(eqns))):
+        e = eqns[i]
+        if e.primitive is fusion_p or any(v in found.inside for v in e.outputs) or not found.may_be_root(e):
+            continue
+        stencil = found.stencil(i)
+        if stencil is not None:
+            eqns[i] = stencil.equation(e)
+            found.inside |= stencil.inner
+            count += 1
+    if not count:
+        return jaxpr, 0
+    return dce_eqns(Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)), count
+
+
+@dataclass(frozen=True)
+class _Stencil:
+    """The equations of a stencil, the last one its root, and the values that only it reads."""
+
+    eqns: tuple[Eqn, ...]
+    inner: frozenset[Var]
+
+    @property
+    def body(self) -> Jaxpr:
+        made = {v for e in self.eqns for v in e.outputs}
+        leaves = dict.fromkeys(a for e in self.eqns for a in e.inputs if isinstance(a, Var) and a not in made)
+        return Jaxpr((), list(leaves), self.eqns[-1].outputs, self.eqns)
+
+    def equation(self, root: Eqn) -> Eqn:
+        """The equation that stands for it."""
+        body = self.body
+        new = {v: Var(v.aval) for v in (*body.invars, *(v for e in self.eqns for v in e.outputs))}
+
+        def named(a: Atom) -> Atom:
+            return new[a] if isinstance(a, Var) else a
+
+        eqns = [e.replace(inputs=[*map(named, e.inputs)], outputs=[new[v] for v in e.outputs]) for e in self.eqns]
+        inner = Jaxpr((), [new[v] for v in body.invars], [new[v] for v in root.outputs], eqns)
+        params = {"kind": "stencil", "jaxpr": ClosedJaxpr(inner), "space": root.outputs[0].aval.shape, "axes": ()}
+        return Eqn(body.invars, root.outputs, fusion_p, params, fusion_p.effects(params), root.source)
+
+
+def _shifted(body: Jaxpr) -> int:
+    """How many arrays that were moved to other places a stencil reads."""
+    read = {a for e in body.eqns for a in (*e.inputs, *body.outvars)}
+    return sum(v in read for e in body.eqns if e.primitive in SHIFTS for v in e.outputs)
+
+
+class _Finding:
+    """The program, and which of its values only stencils read."""
+
+    def __init__(self, jaxpr: Jaxpr, has_form: HasForm, least: int) -> None:
+        self.eqns = jaxpr.eqns
+        self.least = least
+        self.has_form = has_form
+        self.maker = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.outputs}
+        self.readers: dict[Var, set[int]] = {}
+        for i, e in enumerate(jaxpr.eqns):
+            for a in e.inputs:
+                if isinstance(a, Var):
+                    self.readers.setdefault(a, set()).add(i)
+        self.returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
+        self.inside: set[Var] = set()
+
+    def may_be_root(self, e: Eqn) -> bool:
+        """Whether an equation computes an array that is large enough, with rows that are long enough."""
+        if e.effects or len(e.outputs) != 1 or not (self._computes(e) or e.primitive is st.concatenate_p):
+            return False
+        aval = e.outputs[0].aval
+        return bool(aval.shape) and aval.size >= self.least and aval.shape[-1] >= min(LEAST_ROW, self.least)
+
+    def _computes(self, e: Eqn) -> bool:
+        return (
+            e.primitive.family == "elementwise" and not e.effects and len(e.outputs) == 1
+            and self.has_form(e.primitive, e.inputs[0].aval.dtype)
+        )  # fmt: skip
+
+    def stencil(self, root: int) -> _Stencil | None:
+        """What grows from an equation, if that is worth a kernel."""
+        apart: set[int] = set()  # equations that are arrays of their own
+        for _ in range(8):
+            found = self._grown(root, apart)
+            body = found.body
+            if _shifted(body) < 2:
+                return None
+            parts = regions(body, MOST_REGIONS) if len(body.invars) <= MOST_ARRAYS else None
+            if parts is None or sum(len(p) for read in parts for p in read.values()) > MOST_CODE:
+                last = next(
+                    (i for i in self._numbers(found) if self.eqns[i].primitive in SHIFTS[2:4] and i != root), None
+                )
+                if last is None:
+                    return None
+                apart.add(last)
+                continue
+            again = {
+                i: weight(self.eqns[i]) * (len(parts[0].get(self.eqns[i].outputs[0], ())) - 1)
+                for i in self._numbers(found)
+            }
+            if sum(again.values()) <= MOST_AGAIN:
+                return found
+            apart.add(max(again, key=lambda i: again[i]))
+        return None
+
+    def _numbers(self, found: _Stencil) -> Sequence[int]:
+        return [self.maker[e.outputs[0]] for e in found.eqns]
+
+    def _grown(self, root: int, apart: set[int]) -> _Stencil:
+        taken, wanted = {root}, {a for a in self.eqns[root].inputs if isinstance(a, Var)}
+        inner: set[Var] = set()
+        for i in reversed(range(root)):
+            e = self.eqns[i]
+            if i in apart or len(taken) >= MOST_EQNS or not any(v in wanted for v in e.outputs):
+                continue
+            own = all(self.readers.get(v, set()) <= taken and v not in self.returned for v in e.outputs)
+            if not (self._moves(e) or own and self._computes(e) and e.outputs[0].aval.shape):
+                continue
+            taken.add(i)
+            wanted |= {a for a in e.inputs if isinstance(a, Var)}
+            if own:
+                inner |= set(e.outputs)
+        return _Stencil(tuple(self.eqns[i] for i in sorted(taken)), frozenset(inner))
+
+    def _moves(self, e: Eqn) -> bool:
+        return not e.effects and moves(e) and all(v.aval.size for v in (*e.inputs, *e.outputs))
+
+
+__all__ = ["with_stencils"]
