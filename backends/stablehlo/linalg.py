@@ -1,7 +1,8 @@
-"""StableHLO lowering of linear algebra.
+"""StableHLO lowering of linear algebra: the choice between a kernel, a call of LAPACK and a form.
 
-Where compiled code can call Python (the CPU), the operation is a call of LAPACK; elsewhere it is made of ordinary
-operations (`linalg_forms`), for those that have such a form.
+Small matrices have kernels (`quire.backends.kernels.linalg`). Larger ones are a call of LAPACK where compiled code can call
+Python (the CPU); elsewhere they are made of ordinary operations (`linalg_forms`), for those that have such a form. What was
+chosen is printed above the module (`dumpir --stage stablehlo`).
 """
 
 from __future__ import annotations
@@ -14,23 +15,28 @@ from quire.ir.avals import ShapedArray
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import linalg as la
 
-from ..kernels import NoKernel
+from ..kernels import KernelTarget, NoKernel
+from ..kernels.core.kernel import Kernel
+from ..kernels.linalg import linalg_kernel
 from . import linalg_forms
 from .host_calls import emit_host_call
-from .loop_kernels import straight_as_kernel
+from .kernel_calls import attempt, call
+from .loop_kernels import expander, straight_as_kernel
 from .lowering import FORMULAS, Ctx, lowering, traced_rule
 
-_SMALL = {
-    la.cholesky_p: linalg_forms.UNROLLED, la.triangular_solve_p: linalg_forms.UNROLLED, la.lu_p: linalg_forms.UNROLLED,
-    la.eig_p: linalg_forms.EIG_UP_TO,
-}  # fmt: skip
-"""Up to which size the form, which is written out and fused then, is quicker than a call of LAPACK."""
+#: Up to which size matrices have kernels: as measured, larger ones are done sooner by LAPACK.
+KERNELS_UP_TO = {la.cholesky_p: 64, la.lu_p: 64, la.triangular_solve_p: 64, la.lu_pivots_to_permutation_p: 1 << 16}
+
+
+def _kernel(ctx: Ctx, p: Primitive, params: Any, target: KernelTarget) -> Kernel:
+    largest = max(max(a.shape[-2:]) for a in ctx.avals_in)
+    if largest > KERNELS_UP_TO.get(p, 0):
+        raise NoKernel(f"LAPACK is quicker for sizes above {KERNELS_UP_TO[p]}" if p in KERNELS_UP_TO else p.name)
+    return linalg_kernel(p, params, ctx.avals_in, ctx.avals_out, target, expander(ctx.target))
 
 
 def _is_small(p: Primitive, avals: Sequence[ShapedArray]) -> bool:
-    if p is la.triangular_solve_p and 1 in avals[1].shape[-2:]:
-        return False  # IREE fails to translate the form for batches of single right-hand sides
-    return max(avals[0].shape[-2:]) <= _SMALL.get(p, -1) and avals[0].size > 0
+    return p is la.eig_p and max(avals[0].shape[-2:]) <= linalg_forms.EIG_UP_TO and avals[0].size > 0
 
 
 _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
@@ -38,6 +44,11 @@ _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
 
 def _rule(p: Primitive) -> Callable[..., Any]:
     def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
+        kernel = attempt(ctx, lambda target: _kernel(ctx, p, params, target))
+        if not isinstance(kernel, NoKernel):
+            ctx.chose(f"kernel: {kernel.reason}")
+            results = call(ctx, kernel, operands)
+            return results if p.multiple_results else results[0]
         if not ctx.target.host_functions or _is_small(p, ctx.avals_in):
             form = _FORMS.get(p)
             if form is None or p is la.eig_p and not _is_small(p, ctx.avals_in):
