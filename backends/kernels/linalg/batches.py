@@ -26,7 +26,7 @@ from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.operations import Elements, Expand
 from ..lazy.nodes import Array
-from . import factors
+from . import factors, householder, jacobi
 from .matrices import Matrix, Place, Space
 
 Emit = Callable[[Space, Sequence[Matrix], Sequence[Matrix], Mapping[str, Any]], None]
@@ -46,6 +46,10 @@ OPERATIONS: dict[Primitive, Operation] = {
     la.lu_p: Operation(factors.lu, (2,), (2, 1, 1)),
     la.lu_pivots_to_permutation_p: Operation(factors.pivots_to_permutation, (1,), (1,)),
     la.triangular_solve_p: Operation(factors.triangular_solve, (2, 2), (2,)),
+    la.geqrf_p: Operation(householder.geqrf, (2,), (2, 1)),
+    la.householder_product_p: Operation(householder.householder_product, (2, 1), (2,)),
+    la.qr_p: Operation(householder.qr, (2,), (2, 2)),
+    la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1)),
 }
 
 #: The least operations that are worth a workgroup of their own.
@@ -95,6 +99,8 @@ def emit_batch(
     `memory`: gives memory of the workgroup's own; `shares(pieces)`: the context of a loop over so many pieces.
     """
     operation = OPERATIONS[p]
+    if params.get("pivoting"):
+        raise NoKernel("QR decomposition with pivoting")
     xs = [stacked(a, rank) for a, rank in zip(ins, operation.ranks)]
     ys = [stacked(a, rank) for a, rank in zip(outs, operation.out_ranks)]
     lanes, count = lanes_for([*xs, *ys], e.b.target), xs[0].shape[0]
