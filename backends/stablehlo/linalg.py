@@ -27,7 +27,7 @@ from .lowering import FORMULAS, Ctx, lowering, traced_rule
 #: Up to which size matrices have kernels: as measured, larger ones are done sooner by LAPACK.
 KERNELS_UP_TO = {
     la.cholesky_p: 64, la.lu_p: 64, la.triangular_solve_p: 64, la.lu_pivots_to_permutation_p: 64, la.geqrf_p: 32,
-    la.householder_product_p: 32, la.qr_p: 32, la.eigh_p: 16,
+    la.householder_product_p: 32, la.qr_p: 32, la.eigh_p: 16, la.svd_p: 16,
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.operations import Elements, Expand
 from ..lazy.nodes import Array
-from . import factors, householder, jacobi
+from . import factors, householder, jacobi, singular
 from .matrices import Matrix, Place, Space
 
 Emit = Callable[[Space, Sequence[Matrix], Sequence[Matrix], Mapping[str, Any]], None]
@@ -50,6 +50,7 @@ OPERATIONS: dict[Primitive, Operation] = {
     la.householder_product_p: Operation(householder.householder_product, (2, 1), (2,)),
     la.qr_p: Operation(householder.qr, (2,), (2, 2)),
     la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1)),
+    la.svd_p: Operation(singular.svd, (2,), (1, 2, 2)),
 }
 
 #: The least operations that are worth a workgroup of their own.
@@ -92,18 +93,19 @@ def lanes_for(arrays: Sequence[Array], target: KernelTarget) -> int:
 
 def emit_batch(
     e: Elements, p: Primitive, params: Mapping[str, Any], ins: Sequence[Array], outs: Sequence[Array],
-    memory: Callable[[int, DType], Memory], shares: Callable[[int], Any],
+    memory: Callable[[int, DType], Memory], shares: Callable[[int], Any], *, across: bool = True,
 ) -> int:  # fmt: skip
-    """Compute a primitive of arrays (*batch, matrix). Gives the number of lanes.
+    """Compute a primitive of arrays (*batch, matrix). Gives how many are computed at a time, across lanes; 0: one.
 
-    `memory`: gives memory of the workgroup's own; `shares(pieces)`: the context of a loop over so many pieces.
+    `memory`: gives memory of the workgroup's own; `shares(pieces)`: the context of a loop over so many pieces. Without
+    `across` matrices are computed one by one. Raises NoKernel.
     """
     operation = OPERATIONS[p]
     if params.get("pivoting"):
         raise NoKernel("QR decomposition with pivoting")
     xs = [stacked(a, rank) for a, rank in zip(ins, operation.ranks)]
     ys = [stacked(a, rank) for a, rank in zip(outs, operation.out_ranks)]
-    lanes, count = lanes_for([*xs, *ys], e.b.target), xs[0].shape[0]
+    lanes, count = lanes_for([*xs, *ys], e.b.target) if across else 0, xs[0].shape[0]
     space = Space(e, lanes, memory)
     pieces = -(-count // lanes) if lanes else count
 
@@ -124,6 +126,16 @@ def _kernel(
     p: Primitive, params: tuple[tuple[str, Any], ...], avals: tuple[ShapedArray, ...], results: tuple[ShapedArray, ...],
     target: KernelTarget, expand: Expand,
 ) -> Kernel:  # fmt: skip
+    try:
+        return _written(p, params, avals, results, target, expand, across=True)
+    except NoKernel:  # as many matrices as there are lanes may need too much of the stack
+        return _written(p, params, avals, results, target, expand, across=False)
+
+
+def _written(
+    p: Primitive, params: tuple[tuple[str, Any], ...], avals: tuple[ShapedArray, ...], results: tuple[ShapedArray, ...],
+    target: KernelTarget, expand: Expand, *, across: bool,
+) -> Kernel:  # fmt: skip
     b = KernelBuilder(p.name, [Spec.of(a.shape, a.dtype) for a in avals], [Spec.of(a.shape, a.dtype) for a in results], target)
     e = Elements(b, expand)
     ins = [Array.of(e, i, a) for i, a in enumerate(avals)]
@@ -138,7 +150,7 @@ def _kernel(
         groups = target.groups(work, GROUP_WORK, pieces)
         return b.distributed(pieces, groups)
 
-    lanes = emit_batch(e, p, dict(params), ins, outs, lambda n, dtype: Memory.on_stack(e, n, dtype), shares)
+    lanes = emit_batch(e, p, dict(params), ins, outs, lambda n, dtype: Memory.on_stack(e, n, dtype), shares, across=across)
     each = f"{lanes} at a time across the lanes of vectors" if lanes else "one by one, in vectors along rows"
     what = f"{count} matrices, {each}" if count > 1 else "one matrix, in vectors along rows"
     return b.build((groups,), f"{p.name} of {what}")

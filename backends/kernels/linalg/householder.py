@@ -13,14 +13,14 @@ def geqrf(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Param
     """R, the reflections' vectors below the diagonal, and their factors."""
     (source,), (out, taus) = ins, outs
     a = _copy(s, source, source.columns)
-    _reflect(s, a, taus)
+    reflect(s, a, taus)
     s.fill(out, a.get)
 
 
 def householder_product(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params) -> None:
     """The reflections applied to the identity."""
     (a, taus), (out,) = ins, outs
-    _apply(s, a, taus, out)
+    applied(s, a, taus, out)
 
 
 def qr(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params) -> None:
@@ -29,7 +29,7 @@ def qr(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params) 
     k = min(source.rows, source.columns)
     a = _copy(s, source, source.columns)
     taus = s.matrix(k, 1, a.array.dtype)
-    _reflect(s, a, taus)
+    reflect(s, a, taus)
     zero = s.numbers(a.array.dtype).const(0.0)
 
     def upper(i: Place) -> None:
@@ -39,7 +39,7 @@ def qr(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params) 
     s.each(0, k, upper)
     if r.rows > k:
         s.each(k, r.rows, lambda i: s.each(0, r.columns, lambda j: r.put(zero, i, j)))
-    _apply(s, a, taus, q)
+    applied(s, a, taus, q)
 
 
 def _least(s: Space, i: Place, n: int) -> Place:
@@ -52,7 +52,7 @@ def _copy(s: Space, source: Matrix, columns: int) -> Matrix:
     return a
 
 
-def _reflect(s: Space, a: Matrix, taus: Matrix) -> None:
+def reflect(s: Space, a: Matrix, taus: Matrix) -> None:
     """One reflection for each column, applied to those to the right of it."""
     m, n, b = a.rows, a.columns, s.b
     x = s.numbers(a.array.dtype)
@@ -95,7 +95,7 @@ def _reflection(s: Space, a: Matrix, x: Numbers, tau: Element, to: Matrix, k: Pl
     s.runs(to, start, run)
 
 
-def _apply(s: Space, a: Matrix, taus: Matrix, out: Matrix) -> None:
+def applied(s: Space, a: Matrix, taus: Matrix, out: Matrix) -> None:
     """The first columns of the product of a's reflections, the last one first."""
     x = s.numbers(a.array.dtype)
     q = s.matrix(out.rows, out.columns, out.array.dtype)

@@ -6,14 +6,16 @@ all matrices that are computed at a time, or after `SWEEPS` of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from quire.ir import dtypes
 
 from ..core.values import Value
-from ..elements.operations import Element
+from ..elements.operations import Cx, Element
 from .factors import Params
 from .householder import identity
 from .matrices import Matrix, Numbers, Place, Space
@@ -48,45 +50,56 @@ def eigh(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params
     _sweeps(s, a, v, x)
     eigenvalue = s.matrix(n, 1, dtypes.real_dtype(dtype))
     s.each(0, n, lambda i: eigenvalue.put(x.real(a.get(i, i)) + bad, i, 0))
-    # How many come before each: its place. Row i of v is the conjugate of an eigenvector.
-    place = s.matrix(n, 1, dtypes.int32)
-    i32 = s.numbers(dtypes.int32)
-    one, none = i32.const(1), i32.const(0)
-
-    def ranked(i: Place) -> None:
-        mine = eigenvalue.get(i, 0)
-
-        def before(order: str) -> object:
-            def count(j: Place, total: Element) -> Element:
-                return i32.add(total, i32.choose(b.cmp(order, eigenvalue.get(j, 0), mine), one, none))
-
-            return count
-
-        total = s.folded(0, i, i32, none, before("ole"))  # type: ignore[arg-type]
-        place.put(s.folded(i + 1, n, i32, total, before("olt")), i, 0)  # type: ignore[arg-type]
-
-    s.each(0, n, ranked)
+    place = ranks(s, eigenvalue, ascending=True)
     start, stop = params["subset_by_index"] or (0, n)
 
     def result(k: Place) -> None:
-        # The one whose place is k: chosen by comparing, since each lane has its own.
-        at = s.b.cast(s.b.index(k) + start, "i32")
-        wanted = s.e.lift(at, dtypes.int32, s.lanes)
-
-        def pick(column: Matrix, numbers: Numbers, to: Place, j: Place, first: Element) -> Element:
-            return s.folded(
-                0, n, numbers, first,
-                lambda i, found: numbers.choose(b.cmp("eq", place.get(i, 0), wanted), column.get(i, j), found),
-            )  # fmt: skip
-
-        values.put(pick(eigenvalue, r, k, 0, r.const(float("nan"))), k, 0)
-        nan = x.const(float("nan"))
-        failed = b.cmp("uno", bad, bad)
-        s.each(
-            0, n, lambda j: vectors.put(x.choose(failed, nan, x.conj(pick(v, x, k, j, x.const(0.0)))), j, k)
-        )
+        chosen = Choice(s, place, k + start)
+        values.put(chosen(r, lambda i: eigenvalue.get(i, 0)), k, 0)
+        nan, failed = x.const(float("nan")), b.cmp("uno", bad, bad)
+        # Row i of v is the conjugate of an eigenvector.
+        s.each(0, n, lambda j: vectors.put(x.choose(failed, nan, x.conj(chosen(x, lambda i: v.get(i, j)))), j, k))
 
     s.each(0, stop - start, result)
+
+
+def ranks(s: Space, values: Matrix, *, ascending: bool) -> Matrix:
+    """The place of each of a column of numbers in their order; equal ones, and NaN, stay in theirs."""
+    n, b, i32 = values.rows, s.b, s.numbers(dtypes.int32)
+    place = s.matrix(n, 1, dtypes.int32)
+    one, none = i32.const(1), i32.const(0)
+
+    def ranked(i: Place) -> None:
+        mine = values.get(i, 0)
+
+        def counting(order: str) -> Callable[[Place, Element], Element]:
+            return lambda j, total: i32.add(total, i32.choose(b.cmp(order, values.get(j, 0), mine), one, none))
+
+        # "not greater": what cannot be compared counts, so that all places differ.
+        total = s.folded(0, i, i32, none, counting("ule" if ascending else "uge"))
+        place.put(s.folded(i + 1, n, i32, total, counting("olt" if ascending else "ogt")), i, 0)
+
+    s.each(0, n, ranked)
+    return place
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What belongs to the one whose place is k: chosen by comparing, since each lane has its own."""
+
+    space: Space
+    place: Matrix
+    k: Place
+
+    def __call__(self, x: Numbers, item: Callable[[Place], Element]) -> Any:
+        s, b = self.space, self.space.b
+        wanted = s.e.lift(b.cast(b.index(self.k), "i32"), dtypes.int32, s.lanes)
+        assert isinstance(wanted, Value)
+
+        def turn(i: Place, found: Element) -> Element:
+            return x.choose(b.cmp("eq", self.place.get(i, 0), wanted), item(i), found)
+
+        return s.folded(0, self.place.rows, x, x.const(0.0), turn)
 
 
 def _sweeps(s: Space, a: Matrix, v: Matrix, x: Numbers) -> None:
@@ -120,52 +133,71 @@ def _sweeps(s: Space, a: Matrix, v: Matrix, x: Numbers) -> None:
         loop.yield_(loop.after[0] + 1)
 
 
-def _rotate(s: Space, a: Matrix, v: Matrix, x: Numbers, p: Place, q: Place) -> None:
-    """Make a[p, q] 0 by a rotation of rows and columns p and q, and of v's rows."""
-    b, r = s.b, x.real_numbers
-    apq = a.get(p, q)
-    app, aqq = x.real(a.get(p, p)), x.real(a.get(q, q))
-    # |a[p, q]| without overflow, and its direction.
-    if x.is_complex:
-        most = b.fmax(b.math("absf", apq.re), b.math("absf", apq.im))
-        safe = r.choose(b.cmp("oeq", most, 0.0), 1.0, most)
-        size = safe * b.math("sqrt", x.square(x.shrunk(apq, safe)))
-    else:
-        size = x.size(apq)
-    none = b.cmp("oeq", size, 0.0)
-    divisor = r.choose(none, 1.0, size)
-    direction = x.choose(none, 1.0, x.shrunk(apq, divisor))
-    # t = tan of the angle, the smaller root of t^2 + 2 t tau - 1.
-    tau = r.div((aqq - app) * 0.5, divisor)
-    root = b.math("absf", tau) + b.math("sqrt", tau * tau + 1.0)
-    t = r.div(r.const(1.0), root)  # 0 where tau is infinite
-    t = r.choose(b.cmp("olt", tau, 0.0), b.negf(t), t)
-    t = r.choose(none, 0.0, t)
-    c = r.div(r.const(1.0), b.math("sqrt", t * t + 1.0))
-    sine = t * c
-    # Row p becomes c p - s d q, row q s conj(d) p + c q; columns with conjugates.
-    up, down = x.scaled(direction, sine), x.scaled(x.conj(direction), sine)
+@dataclass(frozen=True)
+class Rotation:
+    """Rows p and q become ``c p - up q`` and ``down p + c q``; `t` is the tangent of the angle, `size` that of a[p, q]."""
 
-    def rows(m: Matrix) -> None:
+    x: Numbers
+    c: Value
+    up: Element
+    down: Element
+    t: Value
+    size: Value
+
+    @staticmethod
+    def of(x: Numbers, app: Value, aqq: Value, apq: Element, leave: Value | None = None) -> Rotation:
+        """What makes a[p, q] of a Hermitian matrix 0; nothing where it is 0, or where `leave` holds."""
+        b, r = x.e.b, x.real_numbers
+        # |a[p, q]| without overflow, and its direction.
+        size = x.size(apq)
+        if isinstance(apq, Cx):
+            safe = r.choose(b.cmp("oeq", size, 0.0), 1.0, size)
+            size = safe * b.math("sqrt", x.square(x.shrunk(apq, safe)))
+        none = b.cmp("oeq", size, 0.0)
+        divisor = r.choose(none, 1.0, size)
+        direction = x.choose(none, 1.0, x.shrunk(apq, divisor))
+        # The smaller root of t^2 + 2 t tau - 1.
+        tau = r.div((aqq - app) * 0.5, divisor)
+        t = r.div(r.const(1.0), b.math("absf", tau) + b.math("sqrt", tau * tau + 1.0))  # 0 where tau is infinite
+        t = r.choose(b.cmp("olt", tau, 0.0), b.negf(t), t)
+        t = r.choose(none if leave is None else none | leave, 0.0, t)
+        c = r.div(r.const(1.0), b.math("sqrt", t * t + 1.0))
+        sine = t * c
+        return Rotation(x, c, x.scaled(direction, sine), x.scaled(x.conj(direction), sine), t, size)
+
+    def rows(self, m: Matrix, p: Place, q: Place) -> None:
+        """Rotate two rows of a matrix."""
+        x = self.x
+
         def run(j: Place) -> None:
             first, second = m.run(p, j), m.run(q, j)
-            m.put_run(x.sub(x.scaled(first, c), x.mul(up, second)), p, j)
-            m.put_run(x.add(x.mul(down, first), x.scaled(second, c)), q, j)
+            m.put_run(x.sub(x.scaled(first, self.c), x.mul(self.up, second)), p, j)
+            m.put_run(x.add(x.mul(self.down, first), x.scaled(second, self.c)), q, j)
 
-        s.runs(m, 0, run)
+        m.space.runs(m, 0, run)
 
-    rows(a)
+    def columns(self, m: Matrix, p: Place, q: Place) -> None:
+        """Rotate two columns of a matrix, by the conjugates."""
+        x = self.x
 
-    def column(i: Place) -> None:
-        first, second = a.get(i, p), a.get(i, q)
-        a.put(x.sub(x.scaled(first, c), x.mul(down, second)), i, p)
-        a.put(x.add(x.mul(up, first), x.scaled(second, c)), i, q)
+        def row(i: Place) -> None:
+            first, second = m.get(i, p), m.get(i, q)
+            m.put(x.sub(x.scaled(first, self.c), x.mul(self.down, second)), i, p)
+            m.put(x.add(x.mul(self.up, first), x.scaled(second, self.c)), i, q)
 
-    s.each(0, a.rows, column)
+        m.space.each(0, m.rows, row)
+
+
+def _rotate(s: Space, a: Matrix, v: Matrix, x: Numbers, p: Place, q: Place) -> None:
+    """Make a[p, q] 0 by a rotation of rows and columns p and q, and of v's rows."""
+    app, aqq = x.real(a.get(p, p)), x.real(a.get(q, q))
+    rotation = Rotation.of(x, app, aqq, a.get(p, q))
+    rotation.rows(a, p, q)
+    rotation.columns(a, p, q)
     # What is known exactly.
-    zero = x.const(0.0)
+    zero, moved = x.const(0.0), rotation.t * rotation.size
     a.put(zero, p, q)
     a.put(zero, q, p)
-    a.put(x.of_real(app - t * size), p, p)
-    a.put(x.of_real(aqq + t * size), q, q)
-    rows(v)
+    a.put(x.of_real(app - moved), p, p)
+    a.put(x.of_real(aqq + moved), q, q)
+    rotation.rows(v, p, q)
