@@ -34,25 +34,36 @@ Emit = Callable[[Space, Sequence[Matrix], Sequence[Matrix], Mapping[str, Any]], 
 
 @dataclass(frozen=True)
 class Operation:
-    """How a primitive is computed: `emit` for one matrix of each operand, and how many dimensions these have."""
+    """How a primitive is computed.
+
+    Attributes:
+        emit: writes it for one matrix of each operand, or one for each lane.
+        ranks, out_ranks: how many dimensions of operands and results are those of a matrix (1: a vector).
+        largest: the largest matrices; as measured, LAPACK is quicker from there on, called once or in a loop.
+        weight: operations, in units of the third power of the size.
+    """
 
     emit: Emit
     ranks: tuple[int, ...]
     out_ranks: tuple[int, ...]
+    largest: int
+    weight: int = 1
 
 
 OPERATIONS: dict[Primitive, Operation] = {
-    la.cholesky_p: Operation(factors.cholesky, (2,), (2,)),
-    la.lu_p: Operation(factors.lu, (2,), (2, 1, 1)),
-    la.lu_pivots_to_permutation_p: Operation(factors.pivots_to_permutation, (1,), (1,)),
-    la.triangular_solve_p: Operation(factors.triangular_solve, (2, 2), (2,)),
-    la.geqrf_p: Operation(householder.geqrf, (2,), (2, 1)),
-    la.householder_product_p: Operation(householder.householder_product, (2, 1), (2,)),
-    la.qr_p: Operation(householder.qr, (2,), (2, 2)),
-    la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1)),
-    la.svd_p: Operation(singular.svd, (2,), (1, 2, 2)),
+    la.cholesky_p: Operation(factors.cholesky, (2,), (2,), 64),
+    la.lu_p: Operation(factors.lu, (2,), (2, 1, 1), 64),
+    la.lu_pivots_to_permutation_p: Operation(factors.pivots_to_permutation, (1,), (1,), 64),
+    la.triangular_solve_p: Operation(factors.triangular_solve, (2, 2), (2,), 64),
+    la.geqrf_p: Operation(householder.geqrf, (2,), (2, 1), 32),
+    la.householder_product_p: Operation(householder.householder_product, (2, 1), (2,), 32),
+    la.qr_p: Operation(householder.qr, (2,), (2, 2), 32, 2),
+    la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1), 16, 30),
+    la.svd_p: Operation(singular.svd, (2,), (1, 2, 2), 16, 60),
 }
 
+#: Loops of so few turns are written out, in real algorithms of one pass: others would be long texts.
+UNROLLED = 3
 #: The least operations that are worth a workgroup of their own.
 GROUP_WORK = 1 << 14
 #: Lanes are worth it for so many matrices, of a vector's lanes.
@@ -76,9 +87,22 @@ def stacked(array: Array, rank: int) -> Array:
     return Array((count, *shape), array.dtype, array.memory, (stride, *strides), array.base)
 
 
-def work_of(arrays: Sequence[Array]) -> int:
-    """The operations of one matrix, roughly: the third power of the size of its operands."""
-    return math.prod(max(a.shape[d] for a in arrays) for d in (1, 2)) * max(min(a.shape[1:]) for a in arrays)
+def work_of(p: Primitive, arrays: Sequence[Array]) -> int:
+    """The operations of one matrix, roughly."""
+    rows, columns = (max(a.shape[d] for a in arrays) for d in (1, 2))
+    return OPERATIONS[p].weight * rows * columns * min(rows, columns)
+
+
+def checked(p: Primitive, params: Mapping[str, Any], shapes: Sequence[tuple[int, ...]]) -> None:
+    """Raises NoKernel for what is not done by kernels: large matrices, pivoted QR, and primitives without an algorithm here."""
+    operation = OPERATIONS.get(p)
+    if operation is None:
+        raise NoKernel(f"{p.name} has no kernel")
+    if params.get("pivoting"):
+        raise NoKernel("QR decomposition with pivoting has no kernel")
+    largest = max(n for shape, rank in zip(shapes, operation.ranks) for n in shape[len(shape) - rank :])
+    if largest > operation.largest:
+        raise NoKernel(f"kernels are for matrices of up to {operation.largest} rows and columns")
 
 
 def lanes_for(arrays: Sequence[Array], target: KernelTarget) -> int:
@@ -101,12 +125,12 @@ def emit_batch(
     `across` matrices are computed one by one. Raises NoKernel.
     """
     operation = OPERATIONS[p]
-    if params.get("pivoting"):
-        raise NoKernel("QR decomposition with pivoting")
+    checked(p, params, [a.shape for a in ins])
     xs = [stacked(a, rank) for a, rank in zip(ins, operation.ranks)]
     ys = [stacked(a, rank) for a, rank in zip(outs, operation.out_ranks)]
     lanes, count = lanes_for([*xs, *ys], e.b.target) if across else 0, xs[0].shape[0]
-    space = Space(e, lanes, memory)
+    is_short = operation.weight <= 2 and not any(dtypes.is_complex(x.dtype) for x in xs)
+    space = Space(e, lanes, memory, UNROLLED if is_short else 1)
     pieces = -(-count // lanes) if lanes else count
 
     def piece(at: Place) -> None:
@@ -142,7 +166,7 @@ def _written(
     outs = [Array.of(e, i, a, result=True) for i, a in enumerate(results)]
     stacks = [stacked(a, rank) for a, rank in zip(ins, OPERATIONS[p].ranks)]
     count = stacks[0].shape[0]
-    work = work_of(stacks) * count
+    work = work_of(p, stacks) * count
     groups = 1
 
     def shares(pieces: int) -> Any:
@@ -163,8 +187,7 @@ def linalg_kernel(
     """The kernel of a primitive of linear algebra. Raises NoKernel for those that have none, and arrays without elements."""
     if target.kind != "cpu":
         raise NoKernel("kernels of linear algebra are for CPUs")
-    if p not in OPERATIONS:
-        raise NoKernel(p.name)
+    checked(p, params, [a.shape for a in avals])
     if any(0 in a.shape for a in (*avals, *results)):
         raise NoKernel("an array has no elements")
     return _kernel(p, tuple(params.items()), tuple(a.strong() for a in avals), tuple(a.strong() for a in results), target, expand)

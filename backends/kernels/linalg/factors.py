@@ -28,10 +28,9 @@ def cholesky(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Pa
     u = s.matrix(n, n, dtype)
     s.fill(u, lambda i, j: x.conj(a.get(j, i)), lambda i: i)
 
-    def step(k: Place) -> None:
+    def step(k: Place, state: Value) -> Sequence[Value]:
         pivot = x.real(u.get(k, k))
-        # Of what is not positive the root is NaN, and so is all that follows.
-        root = r.choose(b.cmp("ogt", pivot, 0.0), b.math("sqrt", pivot), float("nan"))
+        root = b.math("sqrt", pivot)
         s.runs(u, k, lambda j: u.put_run(x.shrunk(u.run(k, j), root), k, j))
         u.put(x.of_real(root), k, k)  # exactly real
 
@@ -40,10 +39,10 @@ def cholesky(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Pa
             s.runs(u, i, lambda j: u.put_run(x.sub(u.run(i, j), x.mul(factor, u.run(k, j))), i, j))
 
         s.each(k + 1, n, below)
+        return [r.choose(b.cmp("ole", pivot, 0.0), -1.0, state)]  # as LAPACK: NaN goes on
 
-    s.each(0, n, step)
-    last = x.real(u.get(n - 1, n - 1))
-    failed, nan, zero = b.cmp("uno", last, last), x.const(float("nan")), x.const(0.0)
+    (state,) = s.each(0, n, step, [r.const(1.0)])  # type: ignore[list-item]
+    failed, nan, zero = b.cmp("olt", state, 0.0), x.const(float("nan")), x.const(0.0)
 
     def row(i: Place) -> None:
         s.each(0, i + 1, lambda j: out.put(x.choose(failed, nan, x.conj(u.get(j, i))), i, j))

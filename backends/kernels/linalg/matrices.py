@@ -25,9 +25,6 @@ from ..elements.memory import Memory
 from ..elements.operations import Cx, Element, Elements, choose
 from ..lazy.nodes import ZERO, Array, Ix, Reader, Vec
 
-#: Loops whose bounds are numbers, of at most so many turns, are written out.
-UNROLLED = 3
-
 Place = int | Value
 
 
@@ -170,11 +167,15 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Where matrices are computed with: one, or `lanes` of them at a time. `memory` gives memory of the workgroup's own."""
+    """Where matrices are computed with: one, or `lanes` of them at a time.
+
+    `memory` gives memory of the workgroup's own. Loops of at most `unrolled` turns are written out, their indices being numbers.
+    """
 
     e: Elements
     lanes: int
     memory: Callable[[int, DType], Memory]
+    unrolled: int
 
     @property
     def b(self) -> KernelBuilder:
@@ -187,7 +188,7 @@ class Space:
 
     def by_selection(self, rows: int) -> bool:
         """Whether a row whose number is known at run time is chosen by comparing: lanes differ, or indices are numbers."""
-        return bool(self.lanes) or rows <= UNROLLED
+        return bool(self.lanes) or rows <= self.unrolled
 
     def matrix(self, rows: int, columns: int, dtype: DType) -> Matrix:
         """Memory for a matrix."""
@@ -197,7 +198,7 @@ class Space:
         else:
             wide = self.b.target.lanes(8 * (4 if dtypes.is_bool(dtype) else dtypes.real_dtype(dtype).itemsize))
             # What is written out stays in registers, where elements are scalars.
-            step = 1 if max(rows, columns) <= UNROLLED or columns == 1 else min(wide, 1 << (columns - 1).bit_length())
+            step = 1 if max(rows, columns) <= self.unrolled or columns == 1 else min(wide, 1 << (columns - 1).bit_length())
             pitch = columns if step == 1 else -(-(columns + step - 1) // step) * step
             shape, strides, count = (rows, columns), (pitch, 1), rows * pitch
         return Matrix(self, Array(shape, dtype, self.memory(count, dtype), strides), step)
@@ -216,7 +217,7 @@ class Space:
     ) -> list[Value]:  # fmt: skip
         """``for i in range(start, stop, step)``, or from the last to the first: `body(i, *values)` gives the next values."""
         values = list(init)
-        if isinstance(start, int) and isinstance(stop, int) and len(range(start, stop, step)) <= UNROLLED:
+        if isinstance(start, int) and isinstance(stop, int) and len(range(start, stop, step)) <= self.unrolled:
             for i in range(start, stop, step)[:: -1 if down else 1]:
                 values = list(body(i, *values) or ())
             return values

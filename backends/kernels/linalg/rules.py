@@ -11,12 +11,13 @@ from ..elements.memory import Memory
 from ..lazy.nodes import Array, Node
 from ..lazy.programs import Program
 from ..lazy.rules import reshaped
-from .batches import OPERATIONS, emit_batch, stacked, work_of
+from .batches import OPERATIONS, checked, emit_batch, stacked, work_of
 
 
 def linear_algebra(program: Program, eqn: Eqn, *nodes: Node) -> list[Node]:
-    """A primitive of linear algebra, its results in memory."""
+    """A primitive of linear algebra, its results in memory. Raises NoKernel for what `checked` refuses."""
     p, operation = eqn.primitive, OPERATIONS[eqn.primitive]
+    checked(p, eqn.params, [x.shape for x in nodes])
     ins = [_in_memory(program, x, rank) for x, rank in zip(nodes, operation.ranks)]
     outs = [program.wanted(v) for v in eqn.outputs]
     stacks = [stacked(a, rank) for a, rank in zip(ins, operation.ranks)]
@@ -29,7 +30,7 @@ def linear_algebra(program: Program, eqn: Eqn, *nodes: Node) -> list[Node]:
 
     lanes = emit_batch(program.elements, p, eqn.params, ins, outs, memory, shares)
     nests = program.nests
-    nests.work += nests.trips * work_of(stacks) * stacks[0].shape[0] / max(lanes, 2)
+    nests.work += nests.trips * work_of(p, stacks) * stacks[0].shape[0] / max(lanes, 2)
     return list(outs)
 
 
