@@ -192,7 +192,11 @@ class _Noise:
         if self.seed == 0:
             return np.full(like.shape, -1, dtype)
         angle = self.rng.uniform(0, 2 * np.pi, like.shape)
-        return np.where(angle < np.pi, 1, -1).astype(dtype) if not dtypes.is_complex(dtype) else np.exp(1j * angle).astype(dtype)
+        return (
+            np.where(angle < np.pi, 1, -1).astype(dtype)
+            if not dtypes.is_complex(dtype)
+            else np.exp(1j * angle).astype(dtype)
+        )
 
     def _uniform(self, like: Array) -> Array:
         u = self._parts(like)

@@ -160,7 +160,9 @@ def _written(
     p: Primitive, params: tuple[tuple[str, Any], ...], avals: tuple[ShapedArray, ...], results: tuple[ShapedArray, ...],
     target: KernelTarget, expand: Expand, *, across: bool,
 ) -> Kernel:  # fmt: skip
-    b = KernelBuilder(p.name, [Spec.of(a.shape, a.dtype) for a in avals], [Spec.of(a.shape, a.dtype) for a in results], target)
+    b = KernelBuilder(
+        p.name, [Spec.of(a.shape, a.dtype) for a in avals], [Spec.of(a.shape, a.dtype) for a in results], target
+    )
     e = Elements(b, expand)
     ins = [Array.of(e, i, a) for i, a in enumerate(avals)]
     outs = [Array.of(e, i, a, result=True) for i, a in enumerate(results)]
@@ -174,7 +176,9 @@ def _written(
         groups = target.groups(work, GROUP_WORK, pieces)
         return b.distributed(pieces, groups)
 
-    lanes = emit_batch(e, p, dict(params), ins, outs, lambda n, dtype: Memory.on_stack(e, n, dtype), shares, across=across)
+    lanes = emit_batch(
+        e, p, dict(params), ins, outs, lambda n, dtype: Memory.on_stack(e, n, dtype), shares, across=across
+    )
     each = f"{lanes} at a time across the lanes of vectors" if lanes else "one by one, in vectors along rows"
     what = f"{count} matrices, {each}" if count > 1 else "one matrix, in vectors along rows"
     return b.build((groups,), f"{p.name} of {what}")
@@ -190,4 +194,6 @@ def linalg_kernel(
     checked(p, params, [a.shape for a in avals])
     if any(0 in a.shape for a in (*avals, *results)):
         raise NoKernel("an array has no elements")
-    return _kernel(p, tuple(params.items()), tuple(a.strong() for a in avals), tuple(a.strong() for a in results), target, expand)
+    return _kernel(
+        p, tuple(params.items()), tuple(a.strong() for a in avals), tuple(a.strong() for a in results), target, expand
+    )

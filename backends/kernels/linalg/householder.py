@@ -109,5 +109,3 @@ def identity(s: Space, to: Matrix, x: Numbers) -> None:
     zero, one = x.const(0.0), x.const(1.0)
     s.fill(to, lambda i, j: zero)
     s.each(0, min(to.rows, to.columns), lambda i: to.put(one, i, i))
-
-

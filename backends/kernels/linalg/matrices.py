@@ -110,7 +110,9 @@ class Numbers:
 
     def choose(self, condition: Value, x: Element, y: Element) -> Any:
         """x where the condition holds, else y."""
-        return choose(self.e.b, condition, self.e.lift(x, self.dtype, self.lanes), self.e.lift(y, self.dtype, self.lanes))
+        return choose(
+            self.e.b, condition, self.e.lift(x, self.dtype, self.lanes), self.e.lift(y, self.dtype, self.lanes)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +200,9 @@ class Space:
         else:
             wide = self.b.target.lanes(8 * (4 if dtypes.is_bool(dtype) else dtypes.real_dtype(dtype).itemsize))
             # What is written out stays in registers, where elements are scalars.
-            step = 1 if max(rows, columns) <= self.unrolled or columns == 1 else min(wide, 1 << (columns - 1).bit_length())
+            step = (
+                1 if max(rows, columns) <= self.unrolled or columns == 1 else min(wide, 1 << (columns - 1).bit_length())
+            )
             pitch = columns if step == 1 else -(-(columns + step - 1) // step) * step
             shape, strides, count = (rows, columns), (pitch, 1), rows * pitch
         return Matrix(self, Array(shape, dtype, self.memory(count, dtype), strides), step)
@@ -208,7 +212,9 @@ class Space:
         batch, *strides = array.strides
         base = array.base + Ix.of(at) * batch
         if self.lanes:
-            return Matrix(self, Array((*array.shape[1:], self.lanes), array.dtype, array.memory, (*strides, batch), base))
+            return Matrix(
+                self, Array((*array.shape[1:], self.lanes), array.dtype, array.memory, (*strides, batch), base)
+            )
         return Matrix(self, Array(array.shape[1:], array.dtype, array.memory, tuple(strides), base))
 
     def each(

@@ -44,7 +44,9 @@ def svd(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params)
     s.each(0, m, lambda i: length.put(b.math("sqrt", _square(s, g, x, i)) + bad, i, 0))
     place = ranks(s, length, ascending=False)
     start, stop = params["subset_by_index"] or (0, m)
-    s.each(0, stop - start, lambda k: values.put(Choice(s, place, k + start)(r, lambda i: length.get(i, 0)) * scale, k, 0))
+    s.each(
+        0, stop - start, lambda k: values.put(Choice(s, place, k + start)(r, lambda i: length.get(i, 0)) * scale, k, 0)
+    )
     if not vectors:
         return
     u, vh = vectors

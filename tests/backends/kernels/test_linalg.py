@@ -113,7 +113,9 @@ def compared(name: str, a: Array, square: Array, definite: Array, right: Array, 
     m, n = a.shape[-2:]
     k = min(m, n)
     bounds = Bounds(name, max(m, n), a.dtype)
-    found = jax.tree_util.tree_map(wide, {key: tuple(v) if isinstance(v, tuple | list) else v for key, v in out.items()})
+    found = jax.tree_util.tree_map(
+        wide, {key: tuple(v) if isinstance(v, tuple | list) else v for key, v in out.items()}
+    )
     a, square, definite, right = map(wide, (a, square, definite, right))
     factor = found["cholesky"]
     bounds.small("cholesky", factor @ hermitian(factor) - definite, definite)
@@ -184,7 +186,13 @@ def test_accuracy_over_kinds_of_matrices(m: int, n: int, batch: tuple[int, ...],
 def test_what_is_not_finite_or_not_definite_is_nan_and_nothing_else() -> None:
     def f(x: Any) -> Any:
         la = quire.lax.linalg
-        return la.cholesky(x, symmetrize_input=False), *la.eigh(x, symmetrize_input=False), *la.svd(x), la.lu(x)[0], la.qr(x)[1]
+        return (
+            la.cholesky(x, symmetrize_input=False),
+            *la.eigh(x, symmetrize_input=False),
+            *la.svd(x),
+            la.lu(x)[0],
+            la.qr(x)[1],
+        )
 
     for count in (5, 37):  # one by one, and across lanes
         base = normal((count, 5, 5), np.float32)
@@ -343,7 +351,10 @@ def test_gradients_and_batches_of_loops(program: Callable[..., Any]) -> None:
 
     def both(lib: Library) -> Callable[..., Any]:
         gradient = lib.grad(loss(lib), argnums=(0, 1, 2) if program is kalman else (1, 2))
-        return lambda a, h, ys: (gradient(a, h, ys), lib.vmap(program(lib), (None, None, 0))(a, h, lib.numpy.stack([ys, 2 * ys])))
+        return lambda a, h, ys: (
+            gradient(a, h, ys),
+            lib.vmap(program(lib), (None, None, 0))(a, h, lib.numpy.stack([ys, 2 * ys])),
+        )
 
     compiled = quire.jit(both(quire))
     assert "@host." not in compiled.lower(*args).as_text()
@@ -385,7 +396,9 @@ def test_the_choice_and_its_reason_are_printed() -> None:
     (pivoted,) = choices(lambda x: quire.lax.linalg.qr(x, pivoting=True), np.eye(3, dtype="f"))
     assert "LAPACK: QR decomposition with pivoting has no kernel" in pivoted
     big = np.stack([np.eye(100, dtype="f")] * 2)
-    text = quire.jit(lambda x: quire.lax.scan(lambda c, y: (c, quire.lax.linalg.cholesky(y)), 0.0, x)).lower(big).as_text()
+    text = (
+        quire.jit(lambda x: quire.lax.scan(lambda c, y: (c, quire.lax.linalg.cholesky(y)), 0.0, x)).lower(big).as_text()
+    )
     assert "no kernel: kernels are for matrices of up to 64" in text and "@host." in text
 
 
