@@ -83,8 +83,11 @@ def _newton(lib: Any) -> Any:
     return f
 
 
-program("linalg", "Newton for logistic regression", _newton, lambda rng: (
-    rng.standard_normal((500, 8)).astype(np.float32), (rng.random(500) > 0.5).astype(np.float32)), libraries=_BOTH, tolerance=1e-3)  # fmt: skip
+def _observations(rng: np.random.Generator) -> tuple[Any, ...]:
+    return rng.standard_normal((500, 8)).astype(np.float32), (rng.random(500) > 0.5).astype(np.float32)
+
+
+program("linalg", "Newton for logistic regression", _newton, _observations, libraries=_BOTH, tolerance=1e-3)
 
 
 def _gaussian_process(lib: Any) -> Any:
