@@ -17,7 +17,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import linalg as la
 
-from ..core.builder import KernelBuilder
+from ..core.builder import STACK_BYTES, KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
@@ -41,6 +41,7 @@ class Operation:
         ranks, out_ranks: how many dimensions of operands and results are those of a matrix (1: a vector).
         largest: the largest matrices; as measured, LAPACK is quicker from there on, called once or in a loop.
         weight: operations, in units of the third power of the size.
+        copies: how many matrices it keeps in memory of its own.
     """
 
     emit: Emit
@@ -48,18 +49,19 @@ class Operation:
     out_ranks: tuple[int, ...]
     largest: int
     weight: int = 1
+    copies: int = 1
 
 
 OPERATIONS: dict[Primitive, Operation] = {
     la.cholesky_p: Operation(factors.cholesky, (2,), (2,), 64),
     la.lu_p: Operation(factors.lu, (2,), (2, 1, 1), 64),
     la.lu_pivots_to_permutation_p: Operation(factors.pivots_to_permutation, (1,), (1,), 64),
-    la.triangular_solve_p: Operation(factors.triangular_solve, (2, 2), (2,), 64),
+    la.triangular_solve_p: Operation(factors.triangular_solve, (2, 2), (2,), 64, copies=2),
     la.geqrf_p: Operation(householder.geqrf, (2,), (2, 1), 32),
     la.householder_product_p: Operation(householder.householder_product, (2, 1), (2,), 32),
-    la.qr_p: Operation(householder.qr, (2,), (2, 2), 32, 2),
-    la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1), 16, 30),
-    la.svd_p: Operation(singular.svd, (2,), (1, 2, 2), 16, 60),
+    la.qr_p: Operation(householder.qr, (2,), (2, 2), 32, 2, 2),
+    la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1), 16, 30, 2),
+    la.svd_p: Operation(singular.svd, (2,), (1, 2, 2), 16, 60, 4),
 }
 
 #: Loops of so few turns are written out, in real algorithms of one pass: others would be long texts.
@@ -105,30 +107,32 @@ def checked(p: Primitive, params: Mapping[str, Any], shapes: Sequence[tuple[int,
         raise NoKernel(f"kernels are for matrices of up to {operation.largest} rows and columns")
 
 
-def lanes_for(arrays: Sequence[Array], target: KernelTarget) -> int:
+def lanes_for(p: Primitive, arrays: Sequence[Array], target: KernelTarget) -> int:
     """How many matrices are computed at a time; 0: one."""
     real = max(dtypes.real_dtype(a.dtype).itemsize for a in arrays)
     lanes, count = target.lanes(8 * real), arrays[0].shape[0]
-    columns = max(a.shape[2] for a in arrays)
+    size, columns = (max(n for a in arrays for n in a.shape[first:]) for first in (1, 2))
     if lanes < 4 or count < LEAST_FULL * lanes or columns >= 2 * lanes:
         return 0
-    return min(lanes, 1 << (count.bit_length() - 1))
+    lanes = min(lanes, 1 << (count.bit_length() - 1))
+    each = max(a.dtype.itemsize for a in arrays) * (OPERATIONS[p].copies * size + 4) * size
+    return lanes if each * lanes <= STACK_BYTES else 0
 
 
 def emit_batch(
     e: Elements, p: Primitive, params: Mapping[str, Any], ins: Sequence[Array], outs: Sequence[Array],
-    memory: Callable[[int, DType], Memory], shares: Callable[[int], Any], *, across: bool = True,
+    memory: Callable[[int, DType], Memory], shares: Callable[[int], Any],
 ) -> int:  # fmt: skip
     """Compute a primitive of arrays (*batch, matrix). Gives how many are computed at a time, across lanes; 0: one.
 
-    `memory`: gives memory of the workgroup's own; `shares(pieces)`: the context of a loop over so many pieces. Without
-    `across` matrices are computed one by one. Raises NoKernel.
+    `memory`: gives memory of the workgroup's own; `shares(pieces)`: the context of a loop over so many pieces.
+    Raises NoKernel.
     """
     operation = OPERATIONS[p]
     checked(p, params, [a.shape for a in ins])
     xs = [stacked(a, rank) for a, rank in zip(ins, operation.ranks)]
     ys = [stacked(a, rank) for a, rank in zip(outs, operation.out_ranks)]
-    lanes, count = lanes_for([*xs, *ys], e.b.target) if across else 0, xs[0].shape[0]
+    lanes, count = lanes_for(p, [*xs, *ys], e.b.target), xs[0].shape[0]
     is_short = operation.weight <= 2 and not any(dtypes.is_complex(x.dtype) for x in xs)
     space = Space(e, lanes, memory, UNROLLED if is_short else 1)
     pieces = -(-count // lanes) if lanes else count
@@ -150,16 +154,6 @@ def _kernel(
     p: Primitive, params: tuple[tuple[str, Any], ...], avals: tuple[ShapedArray, ...], results: tuple[ShapedArray, ...],
     target: KernelTarget, expand: Expand,
 ) -> Kernel:  # fmt: skip
-    try:
-        return _written(p, params, avals, results, target, expand, across=True)
-    except NoKernel:  # as many matrices as there are lanes may need too much of the stack
-        return _written(p, params, avals, results, target, expand, across=False)
-
-
-def _written(
-    p: Primitive, params: tuple[tuple[str, Any], ...], avals: tuple[ShapedArray, ...], results: tuple[ShapedArray, ...],
-    target: KernelTarget, expand: Expand, *, across: bool,
-) -> Kernel:  # fmt: skip
     b = KernelBuilder(
         p.name, [Spec.of(a.shape, a.dtype) for a in avals], [Spec.of(a.shape, a.dtype) for a in results], target
     )
@@ -176,9 +170,7 @@ def _written(
         groups = target.groups(work, GROUP_WORK, pieces)
         return b.distributed(pieces, groups)
 
-    lanes = emit_batch(
-        e, p, dict(params), ins, outs, lambda n, dtype: Memory.on_stack(e, n, dtype), shares, across=across
-    )
+    lanes = emit_batch(e, p, dict(params), ins, outs, lambda n, dtype: Memory.on_stack(e, n, dtype), shares)
     each = f"{lanes} at a time across the lanes of vectors" if lanes else "one by one, in vectors along rows"
     what = f"{count} matrices, {each}" if count > 1 else "one matrix, in vectors along rows"
     return b.build((groups,), f"{p.name} of {what}")
