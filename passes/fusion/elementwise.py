@@ -131,7 +131,8 @@ def _whole(e: Eqn) -> Sequence[Atom]:
 
 def _vectors(e: Eqn, readers: Sequence[Eqn], gathers: Callable[[Eqn], bool]) -> int | None:
     """How many index vectors a concatenation joins of single components, if only gathers of elements read them."""
-    out, d = e.outputs[0].aval, e.params["dimension"]
+    out = e.outputs[0].aval
+    d: int = e.params["dimension"]
     if d != out.ndim - 1 or any(a.aval.shape[d] != 1 for a in e.inputs) or not readers:
         return None
     fits = all(gathers(r) and e.outputs[0] is r.inputs[1] is not r.inputs[0] for r in readers)

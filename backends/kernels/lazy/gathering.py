@@ -17,15 +17,29 @@ class GatherNumbers(Protocol):
     """Which dimensions of the operand, the index vectors and the result belong together (StableHLO's dimension numbers)."""
 
     @property
-    def offset_dims(self) -> tuple[int, ...]: ...
+    def offset_dims(self) -> tuple[int, ...]:
+        """The result's dimensions that windows have."""
+        ...
+
     @property
-    def collapsed_slice_dims(self) -> tuple[int, ...]: ...
+    def collapsed_slice_dims(self) -> tuple[int, ...]:
+        """The operand's dimensions that windows, one element wide there, do not keep."""
+        ...
+
     @property
-    def start_index_map(self) -> tuple[int, ...]: ...
+    def start_index_map(self) -> tuple[int, ...]:
+        """The operand's dimension of each component of an index vector."""
+        ...
+
     @property
-    def operand_batching_dims(self) -> tuple[int, ...]: ...
+    def operand_batching_dims(self) -> tuple[int, ...]:
+        """The operand's dimensions that go along with the indices'."""
+        ...
+
     @property
-    def start_indices_batching_dims(self) -> tuple[int, ...]: ...
+    def start_indices_batching_dims(self) -> tuple[int, ...]:
+        """The indices' dimensions that go along with the operand's."""
+        ...
 
 
 def gathered(
