@@ -50,6 +50,9 @@ def _serve(connection: Connection, jax: bool) -> None:
     if jax:
         os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    from quire.ir.environment import COMPILE_TIMEOUT
+
+    os.environ.setdefault(COMPILE_TIMEOUT.name, f"{BUSY * SECONDS:.0f}")  # what a worker computes is the only clock
     import quire
 
     from .running import failure_of, run_batch
