@@ -49,6 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--references", action="store_true", help="loops and branches keep what they carry in references")
     p.add_argument("--family", metavar="NAME", help="half of all statements are of this family, such as stencils")
+    p.add_argument("--special", action="store_true", help="NaN, infinities and zeros of both signs among the numbers")
     p.add_argument("--small-kernels", action="store_true",
                    help="kernels for arrays of any size, which the compiler forms for large ones only")  # fmt: skip
     p.add_argument("--no-jax", action="store_true", help="do not compare with JAX (default where it is not installed)")
@@ -105,7 +106,8 @@ class Fuzz:
     def _program(self, seed: int) -> Program:
         from .generate import generate
 
-        return generate(seed, self.options.x64, self.options.references, self.options.family)
+        o = self.options
+        return generate(seed, o.x64, o.references, o.family, o.special)
 
     def _tell_progress(self) -> None:
         now = time.monotonic()
@@ -251,7 +253,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .script import script
 
         print(
-            script([generate(options.seed, options.x64, options.references, options.family)], f"program {options.seed}")
+            script(
+                [generate(options.seed, options.x64, options.references, options.family, options.special)],
+                f"program {options.seed}",
+            )
         )
         return 0
     if options.count is None and options.minutes is None:
