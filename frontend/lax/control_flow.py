@@ -242,13 +242,13 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     """``val = init_val; for i in range(lower, upper): val = body_fun(i, val); return val``.
 
     Args:
-        lower, upper: integer scalars. When both are known while tracing the loop is a `scan` (which can be
+        lower, upper: real scalars. When both are integers and known while tracing the loop is a `scan` (which can be
             differentiated in reverse), otherwise a `while_loop`.
         body_fun: takes the index and the carry, returns the next carry of the same structure and types.
         init_val: the first carry, a pytree of arrays.
         unroll: iterations in one loop step (True: all); only for bounds that are known.
 
-    Raises TypeError when the bounds are no integer scalars of one dtype or the carry changes its type, ValueError for
+    Raises TypeError when the bounds are no real scalars of one dtype or the carry changes its type, ValueError for
     an `unroll` where a bound is not known while tracing.
 
     Example: ``lax.fori_loop(0, 10, lambda i, x: x + i, 0)``.
@@ -256,12 +256,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     check_callable("fori_loop", "body_fun", body_fun)
     for name, bound in (("lower", lower), ("upper", upper)):
         a = aval_of(bound)
-        if a.shape or not dtypes.is_integer(a.dtype):
-            raise TypeError(f"fori_loop: {name} must be an integer scalar, got {a.short()}")
+        if a.shape or not (dtypes.is_integer(a.dtype) or dtypes.is_float(a.dtype)):
+            raise TypeError(f"fori_loop: {name} must be a real scalar, got {a.short()}")
     la, ua = aval_of(lower), aval_of(upper)
     dtype, weak = dtypes.promote([(la.dtype, la.weak_type), (ua.dtype, ua.weak_type)])
     low, high = concrete_value(lower), concrete_value(upper)
-    if low is not None and high is not None:
+    if low is not None and high is not None and dtypes.is_integer(dtype):
         trips = max(int(high) - int(low), 0)
         if config.options.disable_jit:
             for i in range(int(low), int(high)):
@@ -405,24 +405,26 @@ def _row(x: Any, i: int) -> Any:
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """``stack([f(x) for x in xs])``, as a loop; with `batch_size`, as a loop over vectorised batches of so many.
+    """``stack([f(x) for x in xs])``, as a loop; with `batch_size`, as a loop over vectorised batches of so many
+    (0: all in one).
 
     Args:
         f: takes one slice of xs along the first dimension.
         xs: a pytree of arrays with the same leading dimension.
 
-    Raises as `scan`, and ValueError for a batch_size below 1.
+    Raises as `scan`, and ValueError for a batch_size below 0.
 
     Example: ``lax.map(lambda x: x @ x, matrices)`` needs the memory of one product at a time.
     """
     check_callable("map", "f", f)
     if batch_size is None:
         return _scan("map", f, lambda _, x: ((), f(x)), (), xs, None)[1]
-    if operator.index(batch_size) < 1:
-        raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")
+    if operator.index(batch_size) < 0:
+        raise ValueError(f"map: batch_size must be an int of 0 or more, got {batch_size!r}")
 
     leaves, tree = flatten_arrays(xs)
     n = _scan_length("map", leaves, tree, None)
+    batch_size = batch_size or max(n, 1)
     whole = n // batch_size * batch_size
     batched = vmap(f)
     parts: list[Any] = []
