@@ -67,6 +67,14 @@ class ShapeDtypeStruct(HasAval):
         sharding = f", sharding={self.sharding}" if self.sharding is not None else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak})"
 
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return True
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval and self.sharding == other.sharding
 

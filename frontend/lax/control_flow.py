@@ -11,6 +11,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import NO_AXES, aval_of
 from quire.ir.config import config
+from quire.ir.errors import TracerBoolConversionError
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
@@ -197,7 +198,10 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if max_steps is not None and (isinstance(max_steps, bool) or operator.index(max_steps) < 0):
         raise ValueError(f"while_loop: max_steps must be a non-negative int, got {max_steps!r}")
     if config.options.disable_jit:
-        return _python_while(cond_fun, body_fun, init_val, max_steps)
+        try:
+            return _python_while(cond_fun, body_fun, init_val, max_steps)
+        except TracerBoolConversionError:
+            pass  # its condition is traced, by `vmap` or the like: only a loop of the program goes as it says
     leaves, carry_tree = flatten_arrays(init_val)
     in_tree = flatten_arrays((init_val,))[1]
     body = trace(body_fun, in_tree, [aval_of(x) for x in leaves], "body")
