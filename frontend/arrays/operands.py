@@ -180,7 +180,9 @@ def _narrowed(name: str, wanted: DType, result: DType) -> None:
     """
     text = "quire.config.update('enable_x64', True) enables 64-bit dtypes"
     if config.options.explicit_x64_dtypes == "error":
-        raise ValueError(f"Explicitly requested dtype {wanted} of {name} is not available{where(current_source(3))}: {text}")
+        raise ValueError(
+            f"Explicitly requested dtype {wanted} of {name} is not available{where(current_source(3))}: {text}"
+        )
     message = f"Explicitly requested dtype {wanted} of {name} is not available and becomes {result}: {text}"
     warnings.warn(message, UserWarning, stacklevel=4)
 
