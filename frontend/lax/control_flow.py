@@ -246,7 +246,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     """``val = init_val; for i in range(lower, upper): val = body_fun(i, val); return val``.
 
     Args:
-        lower, upper: real scalars. When both are integers and known while tracing the loop is a `scan` (which can be
+        lower, upper: real scalars. When both are known while tracing the loop is a `scan` over integers (which can be
             differentiated in reverse), otherwise a `while_loop`.
         body_fun: takes the index and the carry, returns the next carry of the same structure and types.
         init_val: the first carry, a pytree of arrays.
@@ -265,7 +265,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     la, ua = aval_of(lower), aval_of(upper)
     dtype, weak = dtypes.promote([(la.dtype, la.weak_type), (ua.dtype, ua.weak_type)])
     low, high = concrete_value(lower), concrete_value(upper)
-    if low is not None and high is not None and dtypes.is_integer(dtype):
+    if low is not None and high is not None:  # floats are cut, as in JAX
         trips = max(int(high) - int(low), 0)
         if config.options.disable_jit:
             for i in range(int(low), int(high)):
@@ -276,7 +276,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
             i, val = carry
             return (ew.add(i, 1), body_fun(i, val)), None
 
-        is_default = weak and dtype == dtypes.canonicalize(dtypes.int64)
+        is_default = weak and dtype == dtypes.canonicalize(dtypes.int64) or dtypes.is_float(dtype)
         first: Any = int(low) if is_default else np.asarray(int(low), dtype)[()]
         (_, result), _ = _scan("fori_loop", body_fun, step, (first, init_val), None, trips, unroll=unroll or 1)
         return result
