@@ -14,18 +14,19 @@ from quire.ir.sharding import Sharding, axes_of
 from quire.runtime.array import Array, from_box, from_numpy, host_value
 from quire.runtime.placements import Placement, devices_of, placement_of
 
+from .key_array import PRNGKeyArray, is_keys
 from .meshes import as_sharding
 
 
 def make_array_from_callback(
     shape: Sequence[int], sharding: Any, data_callback: Callable[[tuple[slice, ...]], Any], dtype: Any = None
-) -> Array:
+) -> Any:
     """An array whose parts a function gives (`jax.make_array_from_callback`).
 
     Args:
         shape: of the whole array.
         sharding: which part each device holds; a PartitionSpec on the mesh in force.
-        data_callback: takes the part's index, a slice for each dimension, and gives its elements. It is called once for each
+        data_callback: takes the part's index, a slice for each dimension, and gives its elements, or keys. It is called once for each
             different part.
         dtype: that of the parts, or None.
 
@@ -46,8 +47,8 @@ def make_array_from_callback(
 
 
 def make_array_from_single_device_arrays(
-    shape: Sequence[int], sharding: Any, arrays: Sequence[Array], *, dtype: Any = None
-) -> Array:
+    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: Any = None
+) -> Any:
     """An array of the parts that its devices hold already (`jax.make_array_from_single_device_arrays`).
 
     Args:
@@ -135,8 +136,15 @@ def _of_processes(local_data: Any, place: Placement, global_shape: Any) -> Array
     return from_box(value, ShapedArray(shape, value.dtype), place)
 
 
-def _assembled(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Any], dtype: Any) -> Array:
+def _assembled(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Any], dtype: Any) -> Any:
     """The whole of this process' parts, in the order of the sharding's devices."""
+    if is_keys(parts[0]):
+        if dtype is not None and dtype != parts[0].dtype:
+            raise ValueError(
+                f"make_array: if dtype is given, it must match the dtype of the parts, {parts[0].dtype}; got {dtype}"
+            )
+        words = [x.base for x in parts]
+        return PRNGKeyArray(_assembled((*shape, words[0].shape[-1]), sharding, words, None), parts[0].impl)
     local = sharding.shard_shape(shape)
     values = [host_value(x) if type(x) is Array else np.asarray(x) for x in parts]
     kind = dtypes.canonicalize(values[0].dtype)

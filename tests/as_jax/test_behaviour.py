@@ -257,7 +257,9 @@ def loops_by_numbers_of_every_kind(api: Any) -> Any:
     lax = api.lax
     halves = lax.fori_loop(0.5, 3.0, lambda i, c: c + i, 0.0)
     with api.disable_jit():
-        lanes = api.vmap(lambda x: lax.while_loop(lambda c: c < 5, lambda c: c * 2, x))(np.arange(1.0, 4.0, dtype=np.float32))
+        lanes = api.vmap(lambda x: lax.while_loop(lambda c: c < 5, lambda c: c * 2, x))(
+            np.arange(1.0, 4.0, dtype=np.float32)
+        )
     return halves, lanes, [lax.map(lambda x: x * 2, np.arange(5), batch_size=n) for n in (0, 1, 2, 8)]
 
 
@@ -315,7 +317,11 @@ def static_indices(api: Any) -> Any:
     api.config.update("jax_check_static_indices", True)
     try:
         for index in (1, -3, (0, 3), (slice(5), -4), ([0, 1], 7), (None, 1, 2)):
-            for read in (lambda x: x[index], api.jit(lambda x: x.at[index].get()), lambda x: x.at[index].get(mode="clip")):  # noqa: B023
+            for read in (
+                lambda x: x[index],
+                api.jit(lambda x: x.at[index].get()),
+                lambda x: x.at[index].get(mode="clip"),
+            ):  # noqa: B023
                 try:
                     found.append(read(x))
                 except IndexError:
@@ -325,7 +331,29 @@ def static_indices(api: Any) -> Any:
     return found
 
 
+def minima_of_functions_of_complex_numbers(api: Any) -> Any:
+    z0 = np.array([1.0, 2.0 - 3.0j, -5.0j], np.complex64)
+
+    def f(z: Any) -> Any:
+        return api.numpy.sum(api.numpy.array([1.0, 2.0, 0.5]) * api.numpy.abs(z - z0) ** 2)
+
+    import importlib
+
+    found = importlib.import_module(f"{api.__name__}.scipy.optimize").minimize(
+        f, np.zeros(3, np.complex64), method="l-bfgs-experimental-do-not-rely-on-this", options={"gtol": 1e-5}
+    )
+    x = np.asarray(found.x)
+    return (
+        str(found.x.dtype),
+        np.round(x.real, 3).tolist(),
+        np.round(x.imag, 3).tolist(),
+        found.jac.dtype,
+        bool(found.success),
+    )
+
+
 SNIPPETS = [
+    minima_of_functions_of_complex_numbers,
     rules_of_vmap_under_derivatives, cotangents_of_integers, conditions_that_pass_values_on, loops_by_numbers_of_every_kind,
     evaluations_of_primitives_replaced, sums_over_sizes_of_one, nodes_of_trees, copies_that_are_asked_for, signs_of_every_dtype,
     static_indices,

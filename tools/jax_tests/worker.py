@@ -106,7 +106,9 @@ def kind_of(error: BaseException) -> str:
     if isinstance(error, AssertionError):
         if '" does not match "' in message:
             return "texts"
-        if message.startswith(("Expected warning not found", "Exception message does not match", "Regex didn't match: 'PyTreeDef")):
+        if message.startswith(
+            ("Expected warning not found", "Exception message does not match", "Regex didn't match: 'PyTreeDef")
+        ):
             return "texts"
     return "behaviour"
 
