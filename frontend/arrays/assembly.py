@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from quire.ir.sharding import Sharding, axes_of
 from quire.runtime.array import Array, from_box, from_numpy, host_value
 from quire.runtime.placements import Placement, devices_of, placement_of
 
+from .. import tree_util
 from .key_array import PRNGKeyArray, is_keys
-from .meshes import as_sharding
+from .meshes import as_sharding, is_sharding
 
 
 def make_array_from_callback(
@@ -87,15 +89,39 @@ def make_array_from_single_device_arrays(
     return _assembled(whole, wanted, [by_device[d] for d in wanted.addressable_devices_indices_map(whole)], dtype)
 
 
-def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Array:
-    """An array of what each process holds of it; with one process, all (`jax.make_array_from_process_local_data`).
+@dataclass(frozen=True)
+class _Shape:
+    """A shape as a leaf of a tree."""
 
-    Raises ValueError where `global_shape` is another than that of the data, and as `device_put` does.
+    sizes: Sequence[int | None]
+
+
+def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:
+    """Arrays of what each process holds of them; with one process, all (`jax.make_array_from_process_local_data`).
+
+    Args:
+        sharding: which part each device holds, or a tree of these whose structure is a prefix of that of the data.
+        local_data: an array, or a tree of arrays.
+        global_shape: the whole array's shape, or a tree of shapes likewise; None where the data tell it.
+
+    Raises ValueError where `global_shape` is another than that of the data, or is for other data, and as `device_put` does.
     """
+    from .placement import sharding_leaves
+
+    name = "make_array_from_process_local_data"
+    leaves, tree = tree_util.tree_flatten(local_data)
+    given = tree_util.tree_map(_Shape, global_shape, is_leaf=lambda x: type(x) in (tuple, list))
+    shapes = [s and s.sizes for s in tree_util.broadcast_prefix(given, local_data)]
+    wheres = [sharding] * len(leaves) if is_sharding(sharding) else sharding_leaves(sharding, local_data, name)
+    made = [_from_local(as_sharding(w, name), x, n) for w, x, n in zip(wheres, leaves, shapes, strict=True)]
+    return tree_util.tree_unflatten(tree, made)
+
+
+def _from_local(sharding: Any, local_data: Any, global_shape: Any) -> Array:
     from .placement import put_sharded
 
     shape = aval_of(local_data).shape
-    place = placement_of(as_sharding(sharding, "make_array_from_process_local_data"))
+    place = placement_of(sharding)
     if type(place) is Placement and place.grid is not None:
         return _of_processes(local_data, place, global_shape)
     if global_shape is not None and tuple(global_shape) != shape:
@@ -103,7 +129,7 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
             "When calling `make_array_from_process_local_data` on a single process, global_shape should be None or equal to "
             f"local_data.shape. Got global_shape={tuple(global_shape)} and local_data.shape={shape}."
         )
-    return put_sharded(local_data, as_sharding(sharding, "make_array_from_process_local_data"))
+    return put_sharded(local_data, sharding)
 
 
 def _of_processes(local_data: Any, place: Placement, global_shape: Any) -> Array:
