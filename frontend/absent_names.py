@@ -95,7 +95,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("random", "random_gamma_p", "gamma is made of other primitives"),
     ("lax", "after_all* create_token*", "effects are kept in order without tokens"),
     ("lax", "DotAlgorithm* AccuracyMode Tolerance", "IREE has one algorithm: give precision="),
-    ("lax", "platform_dependent", "the target is not known while a function is traced"),
     ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
     ("lax", "scaled_dot", _NARROW),
     ("lax", "dce_sink*", "use debug.callback, which is never removed"),

@@ -18,6 +18,7 @@ from quire.ir.primitives import structural as st
 from quire.tree_util import flatten_arrays, tree_unflatten
 from quire.watching.key_reuse import check_equation
 
+from ..arrays.placement import as_device
 from ..transforms.vectorization import vmap
 from ._tracing import (
     Traced,
@@ -289,6 +290,41 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     return result[2]
 
 
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
+) -> Any:
+    """What the function for the platform gives: ``cpu=f, cuda=g``, or `default` for any other.
+
+    The platform is that of the default device where the call is traced or run (`jax.default_device` chooses): JAX decides when
+    the program is lowered. The other functions are not traced.
+
+    Args:
+        args: what the function takes.
+        default: for platforms that are not named.
+        per_platform: a function by the name of each platform: cpu, cuda, vulkan, rocm, tpu.
+
+    Raises:
+        TypeError: one of them is not callable.
+        ValueError: a platform is called gpu.
+        NotImplementedError: there is no function for the platform.
+
+    >>> float(quire.lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: x))
+    3.0
+    """
+    for name, f in (*per_platform.items(), *(() if default is None else (("default", default),))):
+        check_callable("platform_dependent", name, f)
+    if "gpu" in per_platform:
+        raise ValueError("platform_dependent: gpu names no platform: use cuda, vulkan or rocm")
+    platform = as_device(None).platform
+    chosen = per_platform.get(platform, default)
+    if chosen is None:
+        raise NotImplementedError(
+            f"platform_dependent: there is no function for platform {platform!r}, only for {', '.join(per_platform) or 'none'}: "
+            "give it, or default="
+        )
+    return chosen(*args)
+
+
 # -- scan --------------------------------------------------------------------------------------------------------------
 
 
@@ -529,4 +565,4 @@ def _interleave(a: Any, b: Any, axis: int) -> Any:
     return out if n == m else st.concatenate([out, st.slice_in_dim(a, m, n, 1, axis)], axis)
 
 
-__all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]
+__all__ = ["associative_scan", "cond", "fori_loop", "map", "platform_dependent", "scan", "switch", "while_loop"]

@@ -312,22 +312,51 @@ def signs_of_every_dtype(api: Any) -> Any:
 
 
 def static_indices(api: Any) -> Any:
+    def reads(index: Any) -> list[Any]:
+        return [lambda x: x[index], api.jit(lambda x: x.at[index].get()), lambda x: x.at[index].get(mode="clip")]
+
     found = []
     x = api.numpy.arange(6.0).reshape(2, 3)
     api.config.update("jax_check_static_indices", True)
     try:
-        for index in (1, -3, (0, 3), (slice(5), -4), ([0, 1], 7), (None, 1, 2)):
-            for read in (
-                lambda x: x[index],
-                api.jit(lambda x: x.at[index].get()),
-                lambda x: x.at[index].get(mode="clip"),
-            ):  # noqa: B023
-                try:
-                    found.append(read(x))
-                except IndexError:
-                    found.append("outside")
+        for read in (f for i in (1, -3, (0, 3), (slice(5), -4), ([0, 1], 7), (None, 1, 2)) for f in reads(i)):
+            try:
+                found.append(read(x))
+            except IndexError:
+                found.append("outside")
     finally:
         api.config.update("jax_check_static_indices", False)
+    return found
+
+
+def types_of_keys(api: Any) -> Any:
+    key = api.random.key(0)
+    kept = api.ShapeDtypeStruct.like(key)
+    shaped = api.eval_shape(lambda k: k, kept)
+    found = [str(api.numpy.result_type(key)), str(api.dtypes.result_type(key, key)), shaped == kept, shaped != kept]
+    found += [str(key.dtype) == str(kept.dtype), key.copy_to_host_async()]
+    try:
+        found.append(api.numpy.result_type(key, 1.0))
+    except (TypeError, ValueError):
+        found.append("refused")
+    return found
+
+
+def functions_by_platform(api: Any) -> Any:
+    f = lambda x: api.lax.platform_dependent(x, cpu=api.numpy.sin, default=api.numpy.cos)  # noqa: E731
+    x = np.arange(3.0, dtype=np.float32)
+    found = [
+        f(x),
+        api.jit(f)(x),
+        api.vmap(f)(x),
+        api.grad(f)(1.0),
+        api.lax.platform_dependent(x, tpu=api.numpy.exp, default=lambda x: x),
+    ]
+    for wrong in ({"tpu": api.numpy.sin}, {"gpu": api.numpy.sin}, {"cpu": 3}):
+        try:
+            api.lax.platform_dependent(x, **wrong)
+        except (NotImplementedError, ValueError, TypeError) as error:
+            found.append(type(error).__name__)
     return found
 
 
@@ -353,7 +382,7 @@ def minima_of_functions_of_complex_numbers(api: Any) -> Any:
 
 
 SNIPPETS = [
-    minima_of_functions_of_complex_numbers,
+    types_of_keys, functions_by_platform, minima_of_functions_of_complex_numbers,
     rules_of_vmap_under_derivatives, cotangents_of_integers, conditions_that_pass_values_on, loops_by_numbers_of_every_kind,
     evaluations_of_primitives_replaced, sums_over_sizes_of_one, nodes_of_trees, copies_that_are_asked_for, signs_of_every_dtype,
     static_indices,
