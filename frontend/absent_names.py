@@ -106,7 +106,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("profiler", "Profile*", "the file is JSON: read it with json"),
     ("profiler", "start_server stop_server register_subprocess", "there is no profiling server: use trace"),
     ("profiler", "*device_memory_profile", "use live_arrays, or memory_stats of a device"),
-    ("stages", "ArgInfo CompilerOptions", "args_info holds ShapeDtypeStruct, and compiler flags belong to the target"),
+    ("stages", "CompilerOptions", "compiler flags belong to the target"),
 )
 
 

@@ -82,6 +82,22 @@ class ShapeDtypeStruct(HasAval):
         return hash((self.aval, self.sharding))
 
 
+class ArgInfo(ShapeDtypeStruct):
+    """An argument of a traced function: its shape and dtype, and whether it is `donated` (`jax.stages.ArgInfo`)."""
+
+    __slots__ = ("donated",)
+
+    def __init__(self, aval: ShapedArray, donated: bool) -> None:
+        super().__init__(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        self.donated = donated
+
+    def __new__(cls, aval: ShapedArray, donated: bool) -> ArgInfo:
+        return object.__new__(cls)
+
+    def __repr__(self) -> str:
+        return f"ArgInfo({self.aval.short()}, donated={self.donated})"
+
+
 def as_typed(x: Any) -> Any:
     """x as something of which the type is known: a type itself, or what has a shape and a dtype, as a `ShapeDtypeStruct`."""
     if isinstance(x, ShapedArray):

@@ -329,6 +329,13 @@ def static_indices(api: Any) -> Any:
     return found
 
 
+def donations_of_arguments(api: Any) -> Any:
+    f = api.jit(lambda x, c, *, y: x + c["a"] + y, donate_argnums=(0,), donate_argnames=("y",))
+    traced = f.trace(np.ones(3, np.float32), {"a": 2.0}, y=np.float32(1))
+    infos = api.tree_util.tree_leaves([traced.args_info, traced.lower().args_info])
+    return [(i.shape, str(i.dtype), i.donated) for i in infos]
+
+
 def types_of_keys(api: Any) -> Any:
     key = api.random.key(0)
     kept = api.ShapeDtypeStruct.like(key)
@@ -382,7 +389,7 @@ def minima_of_functions_of_complex_numbers(api: Any) -> Any:
 
 
 SNIPPETS = [
-    types_of_keys, functions_by_platform, minima_of_functions_of_complex_numbers,
+    donations_of_arguments, types_of_keys, functions_by_platform, minima_of_functions_of_complex_numbers,
     rules_of_vmap_under_derivatives, cotangents_of_integers, conditions_that_pass_values_on, loops_by_numbers_of_every_kind,
     evaluations_of_primitives_replaced, sums_over_sizes_of_one, nodes_of_trees, copies_that_are_asked_for, signs_of_every_dtype,
     static_indices,

@@ -94,8 +94,10 @@ def kind_of(error: BaseException) -> str:
     message = str(error)
     if isinstance(error, missing.InternalsError):
         return "internals"
-    if ": not in quire>" in message:
+    if ": not in quire>" in message or message.startswith("quire.Array is not made by calling it"):  # `ArrayImpl(...)`
         return "internals"
+    if message.startswith("no stage is named 'hlo'"):  # XLA's text
+        return "texts"
     if isinstance(error, missing.AbsentError):
         return "absent"
     if isinstance(error, (AttributeError, ImportError)):
