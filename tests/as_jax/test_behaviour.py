@@ -330,7 +330,7 @@ def static_indices(api: Any) -> Any:
 
 
 def donations_of_arguments(api: Any) -> Any:
-    f = api.jit(lambda x, c, *, y: x + c["a"] + y, donate_argnums=(0,), donate_argnames=("y",))
+    f = api.jit(lambda x, c, *, y: x + c["a"] + y, donate_argnums=(0,))
     traced = f.trace(np.ones(3, np.float32), {"a": 2.0}, y=np.float32(1))
     infos = api.tree_util.tree_leaves([traced.args_info, traced.lower().args_info])
     return [(i.shape, str(i.dtype), i.donated) for i in infos]
