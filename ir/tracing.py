@@ -65,6 +65,17 @@ class Hooks:
         Raises:
             RuntimeError: no evaluator is registered.
         """
+        if p.has_impl:
+            out = p.impl(*args, **params)
+            return list(out) if p.multiple_results else [out]
+        return self.own(p, args, params)
+
+    def own(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+        """The same by the evaluator, whatever `def_impl` was given.
+
+        Raises:
+            RuntimeError: no evaluator is registered.
+        """
         if self.evaluate is None:
             raise RuntimeError("no evaluator is registered: import quire, or quire.backends.reference")
         return self.evaluate(p, args, params)
@@ -599,9 +610,9 @@ def _depth(trace: Trace) -> int:
 
 
 def evaluate(p: Primitive, args: Sequence[Any], params: Params) -> Any:
-    """A primitive's value for concrete values, whatever is being traced."""
+    """A primitive's value for concrete values, whatever is being traced and whatever `def_impl` was given."""
     with no_trace():
-        out = hooks.eager(p, args, params)
+        out = hooks.own(p, args, params)
     return out if p.multiple_results else out[0]
 
 

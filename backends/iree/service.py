@@ -67,7 +67,7 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
         "--iree-dispatch-creation-fuse-multi-use=false",
     ),
     (
-        re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
+        re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers|requiring \d+ bindings exceeds"),
         "--iree-dispatch-creation-fuse-multi-use=false",
     ),
     (

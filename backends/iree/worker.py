@@ -260,6 +260,8 @@ class Invocation:
     def form_dispatches(self, module: int) -> Iterator[bool]:
         """The dispatch-creation phase; on the CPU without dispatches that its code would be wrong for. Step by step."""
         yield self.run_passes(pipelines.FUSED)
+        if self.for_cpu:
+            dispatches.dissolve_wide(self.compiler.mlir, module)
         yield self.run_passes(pipelines.REGIONS)
         while self.for_cpu and dispatches.take_apart(self.compiler.mlir, module):
             yield self.run_passes(pipelines.REGIONS)
