@@ -60,6 +60,7 @@ class Target:
         system_link: whether programs are linked with `iree.system_link_flags()`.
         device_targets: the module's attribute `hal.device.targets`, where a device of its own is compiled for; it takes the
             place of the flags that name one.
+        reassociates: whether its drivers take sums of floats for sums of real numbers: (x + y) - y for x.
         stored_results: results of so many bytes are written to memory that the caller brings; None: IREE allocates all.
     """
 
@@ -76,6 +77,7 @@ class Target:
     kernels: bool = False
     host_functions: bool = False
     system_link: bool = False
+    reassociates: bool = False
     stored_results: int | None = None
     device_targets: str | None = None
 
@@ -201,6 +203,7 @@ def vulkan_target(gpu: str | None = None) -> Target:
         flops_per_second=1e13,
         unsupported=_NO_I128,
         host_functions=True,
+        reassociates=True,
     )
 
 
@@ -315,6 +318,7 @@ def _compile_only() -> tuple[Target, ...]:
             workers=32,
             bytes_per_second=2e11,
             flops_per_second=5e12,
+            reassociates=True,
             unsupported=MappingProxyType(
                 {"float64": "Metal has no 64-bit floats", "complex128": "Metal has no 64-bit floats"}
             ),

@@ -14,7 +14,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
-from . import elementwise_math, elementwise_special, hlo, kernel_formulas, types
+from . import elementwise_math, elementwise_special, error_free, hlo, kernel_formulas, types
 from .formulas import (
     HALF,
     Num,
@@ -22,6 +22,7 @@ from .formulas import (
     complex_,
     const,
     direct,
+    floor,
     formula,
     is_finite,
     libm,
@@ -32,15 +33,15 @@ from .formulas import (
     where,
     with_sign,
 )
-from .lowering import Ctx, lowering
+from .lowering import FORMULAS, Ctx, lowering
 
-__all__ = ["elementwise_math", "elementwise_special", "kernel_formulas"]  # imported for their rules
+__all__ = ["elementwise_math", "elementwise_special", "error_free", "kernel_formulas"]  # imported for their rules
 
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 
 for _p, _build in {
-    ew.neg_p: hlo.negate, ew.floor_p: hlo.floor, ew.ceil_p: hlo.ceil, ew.add_p: hlo.add, ew.sub_p: hlo.subtract,
-    ew.mul_p: hlo.multiply, ew.square_p: lambda x: hlo.multiply(x, x),
+    ew.neg_p: hlo.negate, ew.floor_p: hlo.floor, ew.ceil_p: hlo.ceil, ew.mul_p: hlo.multiply,
+    ew.square_p: lambda x: hlo.multiply(x, x),
     ew.not_p: hlo.not_, ew.and_p: hlo.and_, ew.or_p: hlo.or_, ew.xor_p: hlo.xor,
     ew.shift_left_p: hlo.shift_left, ew.shift_right_logical_p: hlo.shift_right_logical,
     ew.population_count_p: hlo.popcnt, ew.clz_p: hlo.clz, ew.real_p: hlo.real, ew.imag_p: hlo.imag,
@@ -126,7 +127,38 @@ def complex_div(x: Num, y: Num) -> Num:
 
 
 by_dtype(ew.div_p, f32=direct(hlo.divide), complex=complex_div, other=direct(hlo.divide))
-by_dtype(ew.rem_p, f32=direct(hlo.remainder), f64=libm(hlo.remainder), other=direct(hlo.remainder))
+
+
+@formula
+def rem_by_parts(x: Num, y: Num) -> Num:
+    """The exact remainder of float32 for quotients below 2^33: the quotient is found 11 bits at a time.
+
+    SPIR-V's remainder is rounded twice, and its division may be wrong in the last places. Here a part of the quotient is
+    multiplied with the divisor's halves of 12 bits, which is exact, and a part that is one off is corrected.
+    """
+    r, b = abs(x), abs(y)
+    for shift in (2.0**22, 2.0**11, 1.0):
+        t = b * shift
+        high = Num(ew.bitcast_convert_type((t.bits() & np.int32(-4096)).value, x.dtype))
+        low = t - high
+        q = floor(r / where(t.eq(0), const(1, t), t))
+        rest = (r - q * high) - error_free.opaque_number(q) * low
+        rest = where(rest < 0, rest + t, rest)
+        rest = where(rest >= t, rest - t, rest)
+        r = where((t < np.inf) & (r >= t), rest, r)
+    r = where(is_finite(x) & y.ne(0), with_sign(r, x), const(np.nan, x))
+    return where(y.ne(y), y, r)
+
+
+def remainder_32(ctx: Ctx, x: Any, y: Any) -> Any:
+    """StableHLO's, which is exact on processors and on CUDA."""
+    return (rem_by_parts if ctx.target.reassociates else direct(hlo.remainder))(ctx, x, y)
+
+
+FORMULAS[remainder_32] = lambda target, p, avals, params: (
+    FORMULAS[rem_by_parts](target, p, avals, params) if target.reassociates else None
+)
+by_dtype(ew.rem_p, f32=remainder_32, f64=libm(hlo.remainder), other=direct(hlo.remainder))
 
 
 @formula
