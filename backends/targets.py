@@ -81,6 +81,11 @@ class Target:
     stored_results: int | None = None
     device_targets: str | None = None
 
+    @property
+    def spirv(self) -> bool:
+        """Whether its programs are written as SPIR-V, in which some of IREE's forms cannot be written or are wrong."""
+        return self.backend in ("vulkan-spirv", "metal-spirv")
+
     def with_flags(self, *flags: str) -> Target:
         """The same target with more flags."""
         return dataclasses.replace(self, flags=(*self.flags, *flags))

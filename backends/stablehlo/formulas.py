@@ -225,7 +225,7 @@ def has_libm(ctx: Ctx) -> bool:
 
 def target_has_libm(target: Target) -> bool:
     """As `has_libm`, of a target."""
-    return target.backend not in ("vulkan-spirv", "metal-spirv")
+    return not target.spirv
 
 
 def libm(build: Callable[..., Any]) -> LoweringRule:
