@@ -86,6 +86,11 @@ class Target:
         """Whether its programs are written as SPIR-V, in which some of IREE's forms cannot be written or are wrong."""
         return self.backend in ("vulkan-spirv", "metal-spirv")
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether its programs are made by IREE's code generation for GPUs."""
+        return self.spirv or self.backend in ("cuda", "rocm")
+
     def with_flags(self, *flags: str) -> Target:
         """The same target with more flags."""
         return dataclasses.replace(self, flags=(*self.flags, *flags))

@@ -92,10 +92,12 @@ def _reduction(monoid: str) -> Callable[..., Value]:
         work = wide(dtype) if monoid in ("add", "mul") else dtype
         combine = monoid_body(monoid, work)
         init = hlo.constant(rd.identity_of(monoid, work), work)
-        out = hlo.convert(x, work)
+        negated = monoid == "add" and ctx.target.on_gpu and hlo.made_by(x, "stablehlo.negate")
+        # IREE makes a subtraction of the sum of what is negated, of which its GPU code does not know the neutral element.
+        out = hlo.convert(x.owner.operands[0] if negated else x, work)
         for some in _steps(x, axes) if monoid == "add" else [axes]:
             (out,) = hlo.reduce([out], [init], some, lambda a, b: [combine(a, b)])
-        return hlo.convert(out, dtype)
+        return hlo.convert(hlo.negate(out) if negated else out, dtype)
 
     return rule
 
