@@ -17,7 +17,7 @@ from quire.ir.primitives import reductions as rd
 from ..kernels import Kernel
 from ..kernels import cumulative as cumulative_kernel
 from ..kernels.elements.combiner import Op
-from . import hlo
+from . import hlo, long_reductions
 from .kernel_calls import call, chosen, spec
 from .lowering import Ctx, lower_jaxpr, lowering
 from .structural import signed_dtype
@@ -96,7 +96,7 @@ def _reduction(monoid: str) -> Callable[..., Value]:
         # IREE makes a subtraction of the sum of what is negated, of which its GPU code does not know the neutral element.
         out = hlo.convert(x.owner.operands[0] if negated else x, work)
         for some in _steps(x, axes) if monoid == "add" else [axes]:
-            (out,) = hlo.reduce([out], [init], some, lambda a, b: [combine(a, b)])
+            (out,) = long_reductions.reduce(ctx, [out], [init], some, lambda a, b: [combine(a, b)])
         return hlo.convert(hlo.negate(out) if negated else out, dtype)
 
     return rule
@@ -178,7 +178,8 @@ def _arg_reduction(larger: bool) -> Callable[..., Value]:
         worst = hlo.constant(rd.identity_of("max" if larger else "min", work), work)
         # The initial index is beyond all others, so that it never wins a tie.
         beyond = hlo.constant(np.iinfo(np.int32).max, dtypes.int32)
-        _, at = hlo.reduce([hlo.convert(x, work), positions], [worst, beyond], axes, arg_body(work, larger))
+        operands = [hlo.convert(x, work), positions]
+        _, at = long_reductions.reduce(ctx, operands, [worst, beyond], axes, arg_body(work, larger))
         return hlo.convert(at, index_dtype)
 
     return rule
