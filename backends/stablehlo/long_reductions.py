@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import iree.compiler.ir as mlir
+
 from . import hlo
 from .lowering import Ctx
 
@@ -23,11 +25,15 @@ LONG = 2048
 PART = 1024
 #: With so many results there are workgroups enough.
 MANY = 4096
+#: Up to so many elements are stored before they are reduced where they are computed from positions, in SPIR-V.
+SMALL = 4096
 
 
 def reduce(ctx: Ctx, operands: Sequence[Value], inits: Sequence[Value], axes: Sequence[int], body: Body) -> list[Value]:
     """`hlo.reduce` of an associative, commutative function whose neutral elements are `inits`."""
     shape = hlo.shape_of(operands[0])
+    if ctx.target.spirv and math.prod(shape) <= SMALL:
+        operands = [hlo.optimization_barrier(x)[0] if _of_positions(x) else x for x in operands]
     axes = sorted(axes)
     length = math.prod(shape[d] for d in axes)
     kept = [n for d, n in enumerate(shape) if d not in axes]
@@ -58,3 +64,18 @@ def _combined(x: Sequence[Value], y: Sequence[Value], inits: Sequence[Value], bo
     """`body` of arrays: it is written for scalars, so a reduction of two elements applies it."""
     pairs = [hlo.concatenate([hlo.reshape(v, [1, *hlo.shape_of(v)]) for v in both], 0) for both in zip(x, y)]
     return hlo.reduce(pairs, inits, [0], body)
+
+
+_DEPTH = 6
+
+
+def _of_positions(x: Value, depth: int = _DEPTH) -> bool:
+    """Whether x is computed, element by element, from an iota: of these IREE keeps one in workgroup memory, as `index`.
+
+    SPIR-V has no such type ("failed to legalize operation 'memref.alloc'"); it was seen of 32 and of 32 x 32 elements.
+    """
+    if isinstance(x.owner, mlir.Block) or not depth:
+        return False
+    shape = hlo.shape_of(x)
+    tensors = [v for v in x.owner.operands if isinstance(v.type, mlir.RankedTensorType) and hlo.shape_of(v) == shape]
+    return any(hlo.made_by(v, "stablehlo.iota") or _of_positions(v, depth - 1) for v in tensors)

@@ -361,7 +361,7 @@ def control_flow(jax: Any) -> Iterator[Entry]:
     yield Entry("scan", rnn, (weights, inputs))
     yield Entry("grad of scan", jax.grad(lambda w, x: np.sum(rnn(w, x)[1] ** 2)), (weights, inputs), tolerance=2e-4)
     yield Entry("cond", lambda x, y: lax.cond(np.sum(x) > np.sum(y), lambda: x + y, lambda: x - 2 * y), (ODD, ODD))
-    yield Entry("switch", lambda i, x: lax.switch(i[0], [np.sin, np.cos, lambda x: x * 3]), (i32(1, low=1, high=2), ODD))
+    yield Entry("switch", lambda i, x: lax.switch(i[0], [np.sin, np.cos, lambda x: x * 3], x), (i32(1, low=1, high=2), ODD))
 
 
 def linear_algebra(jax: Any) -> Iterator[Entry]:
