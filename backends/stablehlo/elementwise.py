@@ -6,6 +6,7 @@ Transcendental functions are in `elementwise_math`, complex ones in `elementwise
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import iree.compiler.ir as mlir
@@ -33,7 +34,7 @@ from .formulas import (
     where,
     with_sign,
 )
-from .lowering import FORMULAS, Ctx, lowering
+from .lowering import FORMULAS, Ctx, LoweringRule, lowering
 
 __all__ = ["elementwise_math", "elementwise_special", "error_free", "kernel_formulas"]  # imported for their rules
 
@@ -126,7 +127,29 @@ def complex_div(x: Num, y: Num) -> Num:
     return complex_(re, im)
 
 
-by_dtype(ew.div_p, f32=direct(hlo.divide), complex=complex_div, other=direct(hlo.divide))
+def _quotient(build: Callable[..., Any]) -> LoweringRule:
+    """The rule of an integer division; of 16 bits it is computed in 32 for CUDA.
+
+    LLVM multiplies by the reciprocal of a constant divisor, which for 16 bits ends IREE's process.
+    """
+    plain = direct(build)
+
+    def rule(ctx: Ctx, x: Any, y: Any) -> Any:
+        dtype = ctx.avals_out[0].dtype
+        if not (ctx.target.backend == "cuda" and dtype.itemsize == 2):
+            return plain(ctx, x, y)
+        wide = dtypes.uint32 if dtypes.is_unsigned(dtype) else dtypes.int32
+        x, y = (hlo.convert(v, wide) for v in spread(ctx, x, y))
+        # An odd square is 1 modulo 8. That the bit of four is 0 no compiler sees, so none finds that 16 bits would do.
+        number = hlo.or_(x, hlo.full_like(x, 1, wide))
+        zero = hlo.and_(hlo.multiply(number, number), hlo.full_like(x, 4, wide))
+        x = hlo.xor(x, hlo.shift_left(zero, hlo.full_like(x, 16, wide)))
+        return hlo.convert(build(x, y), dtype)
+
+    return rule
+
+
+by_dtype(ew.div_p, f32=direct(hlo.divide), complex=complex_div, other=_quotient(hlo.divide))
 
 
 @formula
@@ -158,7 +181,7 @@ def remainder_32(ctx: Ctx, x: Any, y: Any) -> Any:
 FORMULAS[remainder_32] = lambda target, p, avals, params: (
     FORMULAS[rem_by_parts](target, p, avals, params) if target.reassociates else None
 )
-by_dtype(ew.rem_p, f32=remainder_32, f64=libm(hlo.remainder), other=direct(hlo.remainder))
+by_dtype(ew.rem_p, f32=remainder_32, f64=libm(hlo.remainder), other=_quotient(hlo.remainder))
 
 
 @formula

@@ -28,7 +28,7 @@ class Numbers:
 
     def make(self, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         """The array: uniform numbers, of integers from ``low`` to ``high - 1``."""
-        kind = np.dtype(NAMES.get(self.dtype, self.dtype[0] + str(int(self.dtype[1:]) // 8) if self.dtype[1:].isdigit() else ""))
+        kind = np.dtype(NAMES.get(self.dtype) or f"{self.dtype[0]}{int(self.dtype[1:]) // 8}")
         if self.dtype == "b":
             return rng.random(self.shape) < 0.5
         if kind.kind in "iu":
@@ -229,6 +229,7 @@ def indexing(jax: Any) -> Iterator[Entry]:
 def movement(jax: Any) -> Iterator[Entry]:
     np, nn = jax.numpy, jax.nn
     yield Entry("transpose", lambda x, y: (x.T, np.transpose(y, (2, 0, 1))), (MATRIX, f32(5, 37, 19)))
+    yield Entry("transpose of complex numbers", lambda x: (x.T, np.real(x).T), (Numbers("c64", (64, 96)),))
     yield Entry("concatenate and stack", lambda x, y: (np.concatenate([x, y]), np.stack([x, y], 1)), (ODD, ODD))
     yield Entry("pad, roll and flip", lambda x: (np.pad(x, 3), np.roll(x, 5, 1), np.flip(x), np.rot90(x)), (ODD,))
     yield Entry("tile, repeat and reshape", lambda x: (np.tile(x, (2, 1)), np.repeat(x, 3, 0), x.reshape(61, 37)), (ODD,))
