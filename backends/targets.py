@@ -212,6 +212,7 @@ def vulkan_target(gpu: str | None = None) -> Target:
         bytes_per_second=3e11,
         flops_per_second=1e13,
         unsupported=_NO_I128,
+        kernels=True,
         host_functions=True,
         reassociates=True,
     )
@@ -304,6 +305,7 @@ def cuda_target(gpu: str | None = None) -> Target:
         backend="cuda",
         flags=(_backend("cuda"), f"--iree-cuda-target={gpu}", *COMMON_FLAGS),
         drivers=("cuda",),
+        kernels=True,
         workers=108,
         bytes_per_second=1.5e12,
         flops_per_second=2e13,
