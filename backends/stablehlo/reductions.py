@@ -14,7 +14,7 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 
-from ..kernels import Kernel
+from ..kernels import Kernel, KernelChain
 from ..kernels import cumulative as cumulative_kernel
 from ..kernels.elements.combiner import Op
 from . import hlo, long_reductions
@@ -237,7 +237,7 @@ def scan_by_window(x: Value, axis: int, reverse: bool, init: Value, combine: Com
 _KERNEL_OPS: dict[str, Op] = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
-def _cumulative_kernel(ctx: Ctx, op: Op, axis: int, reverse: bool) -> Kernel | None:
+def _cumulative_kernel(ctx: Ctx, op: Op, axis: int, reverse: bool) -> Kernel | KernelChain | None:
     operand = spec(ctx.avals_in[0])
     return chosen(ctx, lambda target: cumulative_kernel(op, operand, axis, target, reverse=reverse))
 

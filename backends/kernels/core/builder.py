@@ -26,6 +26,8 @@ _NO_PIPELINE = "#iree_codegen.translation_info<pipeline = #iree_codegen.no_pipel
 _PURE = ("arith.", "math.", "vector.broadcast", "vector.extract", "vector.from_elements", "vector.insert",
          "vector.interleave", "vector.shuffle", "vector.create_mask", "vector.reduction")  # fmt: skip
 
+#: Workgroups in one dimension that every GPU's driver takes.
+GRID = 65535
 #: What one function may take from the stack (IREE's own limit).
 STACK_BYTES = 32768
 #: The most lines of text that one kernel may have: IREE's time grows faster than their number.
@@ -506,6 +508,33 @@ class KernelBuilder(ArithMixin):
         start = self.workgroup_id() * share
         with self.for_(start, self.smin(start + share, self.index(count))) as loop:
             yield loop.index
+
+    @contextmanager
+    def pieces(self, count: int) -> Iterator[Value]:
+        """Each of ``count`` pieces of work for a whole workgroup, spread over at most :data:`GRID` of them (GPU)."""
+        with self.for_(self.workgroup_id(), count, min(count, GRID)) as loop:
+            yield loop.index
+
+    @contextmanager
+    def threads(self, count: int) -> Iterator[Value]:
+        """Each of ``count`` elements, spread over the threads of the workgroup, and a barrier after (GPU)."""
+        with self.for_(self.thread_id(), count, self.target.threads) as loop:
+            yield loop.index
+        self.barrier()
+
+    @contextmanager
+    def spread_threads(self, count: int) -> Iterator[Value]:
+        """Each of ``count`` independent elements, one a thread, spread over the threads of :meth:`thread_groups` (GPU).
+
+        Neighbouring threads have neighbouring elements. There is no barrier: not all threads have as many.
+        """
+        threads, groups = self.target.threads, self.thread_groups(count)
+        with self.for_(self.workgroup_id() * threads + self.thread_id(), count, groups * threads) as loop:
+            yield loop.index
+
+    def thread_groups(self, count: int) -> int:
+        """The workgroups that have a thread for each of ``count`` elements, at most :data:`GRID`."""
+        return min(-(-count // self.target.threads), GRID)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
