@@ -135,6 +135,7 @@ class KernelBuilder(ArithMixin):
         self._stack = 0
         self._zero = ""
         self._scopes: list[dict[str, Value]] = [{}]
+        self._sums: dict[str, tuple[Value, Value]] = {}
 
     # -- text ------------------------------------------------------------------------------------------------
 
@@ -157,6 +158,31 @@ class KernelBuilder(ArithMixin):
         if pure:
             self._scopes[-1][text] = value
         return value
+
+    def binary(self, op: str, x: Operand, y: Operand) -> Value:
+        """An operation of the arith dialect by its name.
+
+        Where the driver reassociates, an operand that is a sum of the other one is hidden from it: see `_opaque`.
+        """
+        if not self.target.reassociates or op not in ("addf", "subf"):
+            return super().binary(op, x, y)
+        a, b = self._pair(x, y)
+        a, b = (self._opaque(v) if self._undoes(v, w) else v for v, w in ((a, b), (b, a)))
+        total = super().binary(op, a, b)
+        self._sums[total.name] = (a, b)
+        return total
+
+    def _undoes(self, inner: Value, other: Value) -> bool:
+        """Whether a value is a sum or difference of another; two constants count, as they would be added."""
+        constant = other.name.startswith("%c")
+        return any(v.name == other.name or (constant and v.name.startswith("%c")) for v in self._sums.get(inner.name, ()))
+
+    def _opaque(self, x: Value) -> Value:
+        """x, of which a driver cannot know how it was computed: an odd square's bit of four is 0."""
+        word = f"i{width(element(x.type))}"
+        bits = self.bitcast(x, word)
+        number = self.or_(bits, 1)
+        return self.bitcast(self.xor(bits, self.and_(self.mul(number, number), 4)), element(x.type))
 
     def _enter(self) -> None:
         self._depth += 1
