@@ -148,7 +148,9 @@ def _by_elements(
 def _extreme_at(ctx: Ctx, x: Value, dtype: DType, select_prim: str, params: dict[str, Any]) -> Value:
     work = wide(dtype)
     worst = hlo.constant(rd.identity_of("max" if select_prim == "ge" else "min", work), work)
-    return _selected(ctx, hlo.convert(x, work), work, arg_body(work, select_prim == "ge"), worst, params, ctx.target.on_gpu)
+    return _selected(
+        ctx, hlo.convert(x, work), work, arg_body(work, select_prim == "ge"), worst, params, ctx.target.on_gpu
+    )
 
 
 @lowering(wd.select_and_scatter_add_p)

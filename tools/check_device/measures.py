@@ -58,8 +58,15 @@ def measures(small: bool) -> Mapping[str, Measure]:
     for dtype in ("f32", "f16", "bf16"):
         square = Numbers(dtype, (n, n))
         found.append(
-            Measure(f"matmul {dtype} {n}", lambda jax: lambda x, y: x @ y, lambda torch, x, y: x @ y, (square, square),
-                    2.0 * n**3, "flop", dtype)  # fmt: skip
+            Measure(
+                f"matmul {dtype} {n}",
+                lambda jax: lambda x, y: x @ y,
+                lambda torch, x, y: x @ y,
+                (square, square),
+                2.0 * n**3,
+                "flop",
+                dtype,
+            )  # fmt: skip
         )
     flat, places = Numbers("f32", (many,)), Numbers("i32", (many,), 0, many // 16)
     found += [

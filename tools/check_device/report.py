@@ -30,7 +30,9 @@ def measures_table(found: Sequence[tuple[Measure, Sequence[Measured]]], device_k
     for measure, of_libraries in found:
         peak = peak_of(device_kind, measure)
         cells = [_measured(measure, m, peak) for m in of_libraries]
-        lines.append(f"| {measure.name} | {'not known' if peak is None else _rate(peak, measure)} | {' | '.join(cells)} |")
+        lines.append(
+            f"| {measure.name} | {'not known' if peak is None else _rate(peak, measure)} | {' | '.join(cells)} |"
+        )
     return "\n".join(lines)
 
 

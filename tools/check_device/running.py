@@ -41,7 +41,9 @@ def _child(arguments: list[str], seconds: float) -> dict[str, Any] | str | None:
     lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     if lines:
         return json.loads(lines[-1].removeprefix(MARK))
-    ended = f"the process ended by signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
+    ended = (
+        f"the process ended by signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
+    )
     return f"{ended}: {' '.join(done.stderr.split())[-300:]}"
 
 

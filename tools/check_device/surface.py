@@ -86,7 +86,9 @@ class Entry:
                 wrong = ~(near | (a == b) | (np.isnan(a) & np.isnan(b)))
             if np.any(wrong):
                 at = tuple(int(k) for k in np.argwhere(wrong)[0])
-                return f"result {i}: {int(np.sum(wrong))} of {a.size} elements, first at {at}: {a[at]} instead of {b[at]}"
+                return (
+                    f"result {i}: {int(np.sum(wrong))} of {a.size} elements, first at {at}: {a[at]} instead of {b[at]}"
+                )
         return ""
 
 
@@ -137,15 +139,21 @@ def elementwise(jax: Any) -> Iterator[Entry]:
     yield each("erf", special.erf, MATRIX)
     yield Entry("erfinv", special.erfinv, (f32(37, 61, low=-0.99, high=0.99),))
     yield Entry("gammaln and digamma", lambda x: (special.gammaln(x), special.digamma(x)), (POSITIVE,), tolerance=1e-4)
-    yield Entry("gammainc", special.gammainc, (f32(37, 61, low=0.5, high=4.0), f32(37, 61, low=0.1, high=5.0)), tolerance=1e-4)
+    yield Entry(
+        "gammainc", special.gammainc, (f32(37, 61, low=0.5, high=4.0), f32(37, 61, low=0.1, high=5.0)), tolerance=1e-4
+    )
     yield each("logaddexp", np.logaddexp, POSITIVE, POSITIVE)
     yield each("activations", lambda x: (nn.relu(x), nn.sigmoid(x), nn.silu(x)), MATRIX)
     yield Entry("gelu", nn.gelu, (MATRIX,))
     yield each("rounding", lambda x: (np.floor(x), np.ceil(x), np.round(x), np.trunc(x)), f32(64, 96, low=-90, high=90))
-    yield each("remainders", lambda x, y: (np.remainder(x, y), np.fmod(x, y)), f32(37, 61, low=-9, high=9), POSITIVE_ODD)
+    yield each(
+        "remainders", lambda x, y: (np.remainder(x, y), np.fmod(x, y)), f32(37, 61, low=-9, high=9), POSITIVE_ODD
+    )
     yield each("nextafter and frexp", lambda x, y: (np.nextafter(x, y), *np.frexp(x)), ODD, ODD)
     yield each("where and clip", lambda x, y: (np.where(x > y, x, -y), np.clip(x, -1, 1)), MATRIX, MATRIX)
-    yield each("comparisons", lambda x, y: (x < y, x == y, np.isnan(x / y), np.sign(x)), MATRIX, f32(64, 96, low=0, high=0))
+    yield each(
+        "comparisons", lambda x, y: (x < y, x == y, np.isnan(x / y), np.sign(x)), MATRIX, f32(64, 96, low=0, high=0)
+    )
     yield each("broadcast of a row and a column", lambda x, y: x[:, None] * y - x[0], f32(37), f32(61))
 
 
@@ -169,7 +177,9 @@ def narrow(jax: Any) -> Iterator[Entry]:
                 (Numbers("i8", (37, 61), -100, 100), Numbers("i8", (37, 61), -100, 100)))  # fmt: skip
     yield Entry("bits", lambda x, y: (x & y, x ^ y, x << 3, x >> 2, lax.population_count(x), lax.clz(x)),
                 (i32(64, 96, low=0, high=1 << 20), i32(64, 96)))  # fmt: skip
-    yield Entry("conversions", lambda x: (x.astype("int32"), x.astype("float16"), x.astype("bfloat16"), x > 0), (MATRIX,))
+    yield Entry(
+        "conversions", lambda x: (x.astype("int32"), x.astype("float16"), x.astype("bfloat16"), x > 0), (MATRIX,)
+    )
     yield Entry("complex arithmetic", lambda x, y: (x * y - x / (y + 4), abs(x), np.exp(x)),
                 (Numbers("c64", (37, 61)), Numbers("c64", (37, 61))))  # fmt: skip
     yield Entry("bool arithmetic", lambda x, y: (x & y, x ^ y, ~x, x.astype("float32") + 1),
@@ -181,7 +191,9 @@ def reductions(jax: Any) -> Iterator[Entry]:
     yield Entry("sum", lambda x: np.sum(x), (MATRIX,), tolerance=1e-4)
     yield Entry("sum of axis 0", lambda x: np.sum(x, axis=0), (MATRIX,))
     yield Entry("sum of axis 1", lambda x: np.sum(x, axis=1), (MATRIX,))
-    yield Entry("sums of odd sizes", lambda x: (np.sum(x), np.sum(x, 0), np.sum(x, 1)), (f32(1001, 77),), tolerance=1e-4)
+    yield Entry(
+        "sums of odd sizes", lambda x: (np.sum(x), np.sum(x, 0), np.sum(x, 1)), (f32(1001, 77),), tolerance=1e-4
+    )
     yield Entry("sum of the middle axis", lambda x: np.sum(x, axis=1), (f32(5, 37, 19),))
     yield Entry("prod", lambda x: np.prod(x, axis=1), (f32(64, 96, low=0.9, high=1.1),))
     yield Entry("max and min", lambda x: (np.max(x), np.min(x, 0), np.max(x, 1)), (MATRIX,))
@@ -216,13 +228,17 @@ def indexing(jax: Any) -> Iterator[Entry]:
     yield Entry("take_along_axis", lambda x: np.take_along_axis(x, np.argsort(x, 1), 1), (ODD,))
     yield Entry("slices with steps", lambda x: x[::-1, ::2], (MATRIX,))
     yield Entry("dynamic slice", lambda x, i: lax.dynamic_slice(x, (i[0], 5), (9, 11)), (MATRIX, places))
-    yield Entry("dynamic update", lambda x, y, i: lax.dynamic_update_slice(x, y, (i[0], i[1])), (MATRIX, f32(9, 11), places))
+    yield Entry(
+        "dynamic update", lambda x, y, i: lax.dynamic_update_slice(x, y, (i[0], i[1])), (MATRIX, f32(9, 11), places)
+    )
     yield Entry("set", lambda x, y: x.at[3:9, ::2].set(y), (MATRIX, f32(6, 48)))
     yield Entry("scatter add", lambda x, i, y: x.at[i].add(y), (MATRIX, places, f32(50, 96)))
     yield Entry("scatter add of elements", lambda x, i: x.at[i].add(1.0), (f32(64), i32(1000, low=0, high=64)))
     yield Entry("scatter add of integers", lambda x, i: x.at[i].add(3), (i32(64), i32(1000, low=0, high=64)))
     yield Entry("scatter max", lambda x, i, y: x.at[i].max(y), (f32(64), places, f32(50)))
-    yield Entry("segment_sum", lambda x, i: jax.ops.segment_sum(x, i, num_segments=20), (f32(500), i32(500, low=0, high=20)))
+    yield Entry(
+        "segment_sum", lambda x, i: jax.ops.segment_sum(x, i, num_segments=20), (f32(500), i32(500, low=0, high=20))
+    )
     yield Entry("bincount", lambda i: np.bincount(i, length=32), (i32(1000, low=0, high=32),))
 
 
@@ -232,7 +248,9 @@ def movement(jax: Any) -> Iterator[Entry]:
     yield Entry("transpose of complex numbers", lambda x: (x.T, np.real(x).T), (Numbers("c64", (64, 96)),))
     yield Entry("concatenate and stack", lambda x, y: (np.concatenate([x, y]), np.stack([x, y], 1)), (ODD, ODD))
     yield Entry("pad, roll and flip", lambda x: (np.pad(x, 3), np.roll(x, 5, 1), np.flip(x), np.rot90(x)), (ODD,))
-    yield Entry("tile, repeat and reshape", lambda x: (np.tile(x, (2, 1)), np.repeat(x, 3, 0), x.reshape(61, 37)), (ODD,))
+    yield Entry(
+        "tile, repeat and reshape", lambda x: (np.tile(x, (2, 1)), np.repeat(x, 3, 0), x.reshape(61, 37)), (ODD,)
+    )
     yield Entry("tril and diag", lambda x: (np.tril(x), np.triu(x, 3), np.diag(x)), (MATRIX,))
     yield Entry("one_hot", lambda i: nn.one_hot(i, 20), (i32(37, low=0, high=20),))
 
@@ -362,7 +380,9 @@ def control_flow(jax: Any) -> Iterator[Entry]:
     yield Entry("scan", rnn, (weights, inputs))
     yield Entry("grad of scan", jax.grad(lambda w, x: np.sum(rnn(w, x)[1] ** 2)), (weights, inputs), tolerance=2e-4)
     yield Entry("cond", lambda x, y: lax.cond(np.sum(x) > np.sum(y), lambda: x + y, lambda: x - 2 * y), (ODD, ODD))
-    yield Entry("switch", lambda i, x: lax.switch(i[0], [np.sin, np.cos, lambda x: x * 3], x), (i32(1, low=1, high=2), ODD))
+    yield Entry(
+        "switch", lambda i, x: lax.switch(i[0], [np.sin, np.cos, lambda x: x * 3], x), (i32(1, low=1, high=2), ODD)
+    )
 
 
 def linear_algebra(jax: Any) -> Iterator[Entry]:

@@ -175,7 +175,9 @@ class KernelBuilder(ArithMixin):
     def _undoes(self, inner: Value, other: Value) -> bool:
         """Whether a value is a sum or difference of another; two constants count, as they would be added."""
         constant = other.name.startswith("%c")
-        return any(v.name == other.name or (constant and v.name.startswith("%c")) for v in self._sums.get(inner.name, ()))
+        return any(
+            v.name == other.name or (constant and v.name.startswith("%c")) for v in self._sums.get(inner.name, ())
+        )
 
     def _opaque(self, x: Value) -> Value:
         """x, of which a driver cannot know how it was computed: an odd square's bit of four is 0."""

@@ -81,7 +81,9 @@ class Scan:
             self.combiner(b).store(state, self.memory(b, result=True), self.place(b, start, i))
 
 
-def block_scan(op: Op, operand: Spec, view: Spec, rows: Rows, target: KernelTarget, reverse: bool) -> Kernel | KernelChain:
+def block_scan(
+    op: Op, operand: Spec, view: Spec, rows: Rows, target: KernelTarget, reverse: bool
+) -> Kernel | KernelChain:
     """The kernels of a cumulative operation on a GPU; see `quire.backends.kernels.scans.cumulative`.
 
     Raises :class:`NoKernel` for products and extremes of complex numbers.
@@ -112,9 +114,7 @@ def _by_rows(scan: Scan) -> Kernel:
     return b.build((b.thread_groups(rows.count),), f"cumulative {scan.op}: {rows.count} rows, a thread each")
 
 
-def _scan_block(
-    b: KernelBuilder, combiner: Combiner, shared: Buffer, load: Load, store: Store, before: State
-) -> State:
+def _scan_block(b: KernelBuilder, combiner: Combiner, shared: Buffer, load: Load, store: Store, before: State) -> State:
     """Scan one block after ``before``: the state after it, in all threads."""
     thread = b.thread_id()
     states: list[State] = []
