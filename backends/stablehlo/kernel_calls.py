@@ -42,7 +42,7 @@ def kernel_target(target: Target) -> KernelTarget:
     if not target.kernels:
         raise NoKernel("the target has no kernels")
     if target.backend in _GPUS:
-        return KernelTarget(kind="gpu", vector_bytes=16)
+        return KernelTarget(kind="gpu", vector_bytes=16, reassociates=target.reassociates)
     return KernelTarget(vector_bytes=target.vector_bytes or 16, workgroups=4 * target.workers)
 
 
