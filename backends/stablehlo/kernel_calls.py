@@ -9,6 +9,7 @@ from quire.ir.avals import ShapedArray
 
 from ..kernels import Kernel, KernelChain, KernelTarget, NoKernel, Spec
 from ..targets import Target
+from .choices import KernelUse
 from .lowering import Ctx
 
 Value = Any
@@ -56,8 +57,10 @@ def call(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Value], scal
 
     Operands that it updates in place are values all the same: the plan of the program copies what is needed later.
     """
+    path = ctx.path
     for part in [step.kernel for step in kernel.steps] if isinstance(kernel, KernelChain) else [kernel]:
         _insert(ctx, part)
+        ctx.module.kernel_uses.append(KernelUse(path, ctx.source, part.name, part.reason, len(part.text)))
     location = ctx.module.location(ctx.source)
     if isinstance(kernel, KernelChain):
         return kernel.call(list(operands), location)

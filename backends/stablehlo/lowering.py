@@ -34,6 +34,7 @@ from ..host_call import HostCall
 from ..kernels import SERIAL
 from ..targets import Target
 from . import hlo, origins, types
+from .choices import Choice, KernelUse
 from .crossings import crossings, stored_softmaxes
 from .result_storage import store_results
 
@@ -62,7 +63,9 @@ class ModuleLowering:
     entry: Any = None
     locations: dict[Source | None, Any] = field(default_factory=dict)
     # Where there is a choice of form, what was chosen and why.
-    choices: list[str] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    kernel_uses: list[KernelUse] = field(default_factory=list)
+    path: list[Eqn] = field(default_factory=list)  # the equations that are being lowered, each a part of the one before
     host_loops: set[int] = field(default_factory=set)  # the identities of the loop equations that are no kernels
     kernels: set[str] = field(default_factory=set)  # the symbols of quire's own kernels in the module
     # Formulas that occur more than once are private functions: see `_outlined`.
@@ -116,8 +119,13 @@ class Ctx:
 
     def chose(self, what: str) -> None:
         """Record the form this equation is given, and why: dumpir prints it with the module."""
-        at = f" at {self.source.file}:{self.source.line}" if self.source else ""
-        self.module.choices.append(f"{self.eqn.primitive.name}{at}: {what}")
+        self.module.choices.append(Choice(self.path, self.source, what))
+
+    @property
+    def path(self) -> tuple[Eqn, ...]:
+        """The equation, behind those that it is a part of."""
+        path = self.module.path
+        return tuple(path) if path and path[-1] is self.eqn else (*path, self.eqn)
 
     def unsupported(self, what: str, instead: str) -> errors.UnsupportedError:
         """The error of something that the target cannot do, naming the user's line."""
@@ -322,7 +330,11 @@ def lower_eqn(
             reason = module.target.unsupported.get(aval.dtype.name)
             if reason is not None:
                 raise ctx.unsupported(f"dtype {aval.dtype}", reason)
-    out = rule(ctx, *operands, **eqn.params)
+    module.path.append(eqn)
+    try:
+        out = rule(ctx, *operands, **eqn.params)
+    finally:
+        module.path.pop()
     return out if isinstance(out, list | tuple) else [out]
 
 
@@ -335,7 +347,8 @@ class LoweredModule:
     tangent of an integer, which has no elements to compute. `serial`: it is made of
     kernels of one workgroup, and other threads have nothing to do. `host_loops`: the identities of the loop equations
     whose turns the host counts. `stored`: the types of those results for which the
-    module takes memory, as further arguments after its own.
+    module takes memory, as further arguments after its own. `choices` are the forms that equations were given and why,
+    `kernels` the calls of quire's own kernels, in order.
     """
 
     module: Any
@@ -343,13 +356,20 @@ class LoweredModule:
     host_calls: tuple[HostCall, ...]
     serial: bool = False
     host_loops: frozenset[int] = frozenset()
-    choices: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
     stored: tuple[ShapedArray, ...] = ()
+    kernels: tuple[KernelUse, ...] = ()
 
     def text(self, locations: bool = False) -> str:
         """The module, under comments that tell which forms were chosen and why."""
         comments = "".join(f"// {line}\n" for line in self.choices)
         return comments + self.module.operation.get_asm(enable_debug_info=locations)
+
+    def located_text(self) -> str:
+        """The module, with the location of each operation written out at the end of its line."""
+        return self.module.operation.get_asm(
+            enable_debug_info=True, use_local_scope=True, large_elements_limit=64, large_resource_limit=64
+        )
 
     def bytecode(self) -> bytes:
         """The module as MLIR's bytecode, which the compiler is given."""
@@ -436,7 +456,7 @@ def lower_module(
             raise errors.CompileError(f"the StableHLO of {name} does not verify: {error}") from error
     return LoweredModule(
         module, tuple(results), tuple(state.host_calls), _serial(block), frozenset(state.host_loops),
-        tuple(state.choices), stored,
+        tuple(state.choices), stored, tuple(state.kernel_uses),
     )  # fmt: skip
 
 
