@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from quire.ir.avals import ShapedArray
+from quire.ir.primitives.calls import fusion_p
 
 from ..kernels import Kernel, KernelChain, KernelTarget, NoKernel, Spec
 from ..targets import Target
@@ -61,7 +62,8 @@ def call(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Value], scal
     for part in [step.kernel for step in kernel.steps] if isinstance(kernel, KernelChain) else [kernel]:
         _insert(ctx, part)
         ctx.module.kernel_uses.append(KernelUse(path, ctx.source, part.name, part.reason, len(part.text)))
-    location = ctx.module.location(ctx.source)
+    whole = next((e for e in path if e.primitive is fusion_p), ctx.eqn)
+    location = ctx.module.location_of(whole, ctx.source)
     if isinstance(kernel, KernelChain):
         return kernel.call(list(operands), location)
     return kernel.call(list(operands), location, scalars)

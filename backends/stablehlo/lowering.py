@@ -25,8 +25,9 @@ from quire.ir import dtypes, errors
 from quire.ir.avals import ShapedArray
 from quire.ir.collection import collection_put_off
 from quire.ir.config import config
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, all_eqns, has_nested, map_nested
 from quire.ir.primitive import Primitive, RuleTable
+from quire.ir.primitives import calls
 from quire.ir.source import Source, where
 from quire.ir.tracing import trace_flat
 
@@ -83,6 +84,14 @@ class ModuleLowering:
                 found = mlir.Location.name("/".join(filter(None, (source.scope, source.function))), file)
             self.locations[source] = found
         return found
+
+    def location_of(self, eqn: Eqn, source: Source | None) -> Any:
+        """MLIR's location of an equation: its own line, then those of the equations that a fusion or a loop is made of."""
+        if not has_nested(eqn.params):
+            return self.location(source)
+        lines = [source, *(e.source for e in all_eqns(Jaxpr((), (), (), (eqn,))))]
+        parts = [self.location(at) for at in dict.fromkeys(lines) if at is not None]
+        return mlir.Location.fused(parts) if len(parts) > 1 else self.location(source)
 
 
 @dataclass
@@ -305,7 +314,8 @@ def lower_jaxpr(
         if at is None:
             out = lower_eqn(module, eqn, operands, shared=shared)
         else:
-            with module.location(at):
+            fused = eqn.primitive is calls.fusion_p
+            with module.location_of(eqn, at) if fused else module.location(at):
                 out = lower_eqn(module, eqn, operands, at, shared)
         for v, x in zip(eqn.outputs, out, strict=True):
             env[v] = x if v not in softmaxes else hlo.optimization_barrier(x)[0]
@@ -392,11 +402,17 @@ def parsed_module(text: str) -> Any:
 
 
 def lower_module(
-    closed: ClosedJaxpr, target: Target, *, name: str = "main", donated: Sequence[int] = ()
+    closed: ClosedJaxpr,
+    target: Target,
+    *,
+    name: str = "main",
+    donated: Sequence[int] = (),
+    names: Sequence[str] = (),
 ) -> LoweredModule:
     """Lower a closed jaxpr to a module with one public function `main`; its constants are embedded.
 
-    `donated` are the numbers of the arguments whose memory the program may write.
+    `donated` are the numbers of the arguments whose memory the program may write, `names` the arguments' paths, which
+    become their locations.
 
     Raises:
         UnsupportedError: the target cannot compute an equation.
@@ -438,7 +454,8 @@ def lower_module(
             )
         with mlir.InsertionPoint(module.body):
             function = mlir.Operation.create("func.func", regions=1, attributes=attributes)
-        block = mlir.Block.create_at_start(function.regions[0], in_types)
+        places = [mlir.Location.name(n) for n in names] if len(names) == len(in_types) else None
+        block = mlir.Block.create_at_start(function.regions[0], in_types, places)
         reads = Counter(a for e in jaxpr.eqns for a in dict.fromkeys(e.inputs) if isinstance(a, Var))
         sole = frozenset(i for i, v in enumerate(jaxpr.invars) if reads[v] == 1 and v not in jaxpr.outvars)
         state = ModuleLowering(module, target, frozenset(donated), sole, entry=block)

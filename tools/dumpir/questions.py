@@ -1,0 +1,65 @@
+"""The questions that were asked on the command line, and who answers them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+
+from quire.compiling.stage_texts import Stages, code_stage
+
+from .answers import Answer
+from .inputs import Program
+
+OF_PROGRAMS = ("summary", "line", "name", "html", "why_not_fused", "why_kernel", "compare")
+"""The options that ask about one program, or each of several."""
+SHOWN = ("stage", "timing", "spmd")
+"""The options that show texts, which are not printed as JSON."""
+
+
+def asked(options: argparse.Namespace) -> list[str]:
+    """The questions about programs that were asked, by the options' names."""
+    return [q for q in OF_PROGRAMS if getattr(options, q) not in (None, False)]
+
+
+def answers(
+    program: Program, stages: Stages, options: argparse.Namespace, *, several: bool
+) -> Iterator[tuple[str, Answer]]:
+    """The answer to each question that was asked about a program."""
+    for q in asked(options):
+        yield q.replace("_", "-"), _ANSWERS[q](program, stages, options, several)
+
+
+def _summary(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
+    from .summary import one_line, summary
+
+    return one_line(stages, program) if several else summary(stages, program)
+
+
+def _line(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
+    from .inputs import InputError
+    from .lines import line_answer
+
+    wants = {stages.resolve(s) for item in options.stage or () for s in item.split(",") if s}
+    try:
+        return line_answer(stages, options.line, code=code_stage(stages.target) in wants)
+    except InputError:
+        if several:  # of a script's functions only some have the line
+            return Answer([f"{program.name} has no equation of {options.line}"], {"line": options.line})
+        raise
+
+
+def _name(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
+    from .names import name_answer
+
+    return name_answer(stages, program, options.name)
+
+
+def _compare(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
+    from .comparison import compare_answer
+
+    return compare_answer(stages, program)
+
+
+_ANSWERS: dict[str, Callable[[Program, Stages, argparse.Namespace, bool], Answer]] = {
+    "summary": _summary, "line": _line, "name": _name, "compare": _compare,
+}  # fmt: skip
