@@ -607,7 +607,9 @@ class CompileService:
             lines.append(f"  at {user}")
         if folder is not None:
             lines.append(f"  reproducer: {folder}")
-        return CompileError("\n".join(lines))
+        error = CompileError("\n".join(lines))
+        error.reproducer = folder
+        return error
 
     def _text_for_reproducer(self, module: bytes) -> str | None:
         """Bytecode as text, by a process of its own, because this thread's worker may be gone."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import quire
+from quire.compiling.building import PROGRAM
 from quire.compiling.compiled_function import CompiledFunction
 from quire.compiling.stage_texts import TRACE, Stages
 from quire.ir import dtypes
@@ -78,6 +79,24 @@ def read_module(path: str) -> Program:
     file = Path(path)
     found = quire.from_stablehlo(file.read_bytes() if path.endswith("bc") else file.read_text(encoding="utf-8"))
     return Program(file.stem, found.jaxpr, names=found.in_names)
+
+
+def read_folder(path: str) -> Program:
+    """The program of a failed compile's reproducer, or of what ``dumpir -o`` wrote: its jaxpr, or else its module.
+
+    Raises InputError for a folder that holds neither.
+    """
+    folder = Path(path)
+    for name in (PROGRAM, "01-jaxpr.jaxpr", "jaxpr.jaxpr", *(p.name for p in sorted(folder.glob("*jaxpr.jaxpr")))):
+        if (folder / name).is_file():
+            program = read_text(str(folder / name))[0]
+            head = (folder / name).read_text(encoding="utf-8").partition("\n")[0]
+            target = re.search(r"for target (\w+)", head)
+            return replace(program, name=folder.name, target=target[1] if target else None)
+    for name in ("module.mlir", "module.mlirbc"):
+        if (folder / name).is_file():
+            return replace(read_module(str(folder / name)), name=folder.name)
+    raise InputError(f"{path} holds no program: expected {PROGRAM}, a stage's jaxpr (dumpir -o) or module.mlir")
 
 
 # -- scripts ----------------------------------------------------------------------------------------------------------
@@ -225,6 +244,8 @@ def load(source: str, args: Sequence[str] | None, arguments: Sequence[str]) -> l
         if not Path(path).is_file():
             raise InputError(f"no file {path}")
         return [trace_function(path, function, args)]
+    if Path(source).is_dir():
+        return [read_folder(source)]
     if source != "-" and not Path(source).is_file():
         raise InputError(f"no file {source}")
     if source.endswith(".py"):

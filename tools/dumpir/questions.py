@@ -10,7 +10,7 @@ from quire.compiling.stage_texts import Stages, code_stage
 from .answers import Answer
 from .inputs import Program
 
-OF_PROGRAMS = ("summary", "line", "name", "html", "why_not_fused", "why_kernel", "compare")
+OF_PROGRAMS = ("summary", "line", "name", "html", "why_not_fused", "why_kernel", "compare", "reduce")
 """The options that ask about one program, or each of several."""
 SHOWN = ("stage", "timing", "spmd")
 """The options that show texts, which are not printed as JSON."""
@@ -60,6 +60,19 @@ def _compare(program: Program, stages: Stages, options: argparse.Namespace, seve
     return compare_answer(stages, program)
 
 
+def _reduce(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
+    from pathlib import Path
+
+    from .reduce import reduce_answer
+
+    folder = Path(options.output or ".")
+    pipeline = stages.target.pipeline if program.textual and options.passes is None else stages.pipeline
+    target = program.target if program.textual and options.target is None and program.target else stages.target.name
+    return reduce_answer(
+        program, target, pipeline, options.reduce or "", options.until, folder / program.name if several else folder
+    )
+
+
 _ANSWERS: dict[str, Callable[[Program, Stages, argparse.Namespace, bool], Answer]] = {
-    "summary": _summary, "line": _line, "name": _name, "compare": _compare,
+    "summary": _summary, "line": _line, "name": _name, "compare": _compare, "reduce": _reduce,
 }  # fmt: skip
