@@ -168,4 +168,33 @@ def _worthwhile(eqns: Sequence[Eqn], size: int) -> bool:
     return sum(map(weight, eqns)) >= LEAST_WEIGHT or (_counted(eqns) >= LEAST_EQNS and size <= SMALL)
 
 
-__all__ = ["elementwise_clusters"]
+def reason_against(jaxpr: Jaxpr, i: int, j: int, has_form: HasForm) -> str | None:
+    """Why two equations are not in one elementwise cluster; None where they are in one."""
+    eqns = jaxpr.eqns
+    spaces = [_space(e, has_form) for e in eqns]
+    for k in (i, j):
+        if spaces[k] is None:
+            e = eqns[k]
+            what = "has no form in kernels" if e.primitive.family == "elementwise" else f"is of the family {e.primitive.family}"
+            return f"{e.primitive.name} {what}"
+    if spaces[i] != spaces[j]:
+        return f"{eqns[i].primitive.name} computes {spaces[i]} elements, {eqns[j].primitive.name} {spaces[j]}"
+    stage = stages(eqns, spaces)
+    if stage[i] != stage[j]:
+        return "an equation of another kind or number of elements lies between them: one waits for it, the other comes before"
+    group = next(g for g in _groups(eqns, spaces, stage) if i in g)
+    if j not in group:
+        return "no value is made by one and read by the other, or read by both"
+    size = eqns[i].outputs[0].aval.size
+    total, counted = sum(weight(eqns[k]) for k in group), _counted(eqns[k] for k in group)
+    if total > MOST_WEIGHT:
+        return f"together with what joins them they are {total} operations an element; kernels of more than {MOST_WEIGHT} spill registers"
+    if not _worthwhile([eqns[k] for k in group], size):
+        return (
+            f"IREE fuses them as well: {counted} equations of {total} operations an element are fewer than the {LEAST_WEIGHT} "
+            f"operations from which a kernel is made (or {LEAST_EQNS} equations of at most {SMALL} elements)"
+        )
+    return f"a kernel of both would read and write more than {MOST_ARRAYS} arrays, or was cut in two for its size"
+
+
+__all__ = ["HasForm", "elementwise_clusters", "reason_against"]

@@ -103,7 +103,7 @@ def read_folder(path: str) -> Program:
 
 
 @contextlib.contextmanager
-def _as_script(path: Path, arguments: Sequence[str]) -> Iterator[None]:
+def as_script(path: Path, arguments: Sequence[str]) -> Iterator[None]:
     """What a script sees when Python runs it; what it prints goes to standard error, apart from the dump."""
     argv, first = sys.argv, sys.path[0]
     sys.argv = [str(path), *arguments]
@@ -128,7 +128,7 @@ def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
                                 trace_seconds=stages.seconds.get(TRACE), names=stages.names,
                                 out_tree=stages.out_tree, transformations=stages.transformations))  # fmt: skip
 
-    with _as_script(Path(path).absolute(), arguments), stage_sink(collect):
+    with as_script(Path(path).absolute(), arguments), stage_sink(collect):
         try:
             runpy.run_path(path, run_name="__main__")
         except SystemExit as stop:
@@ -174,7 +174,7 @@ _KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.DOTALL)
 def trace_function(path: str, function: str, args: Sequence[str] | None) -> Program:
     """Trace one function of a script for arguments given as types or expressions, without running it."""
     file = Path(path).absolute()
-    with _as_script(file, ()):
+    with as_script(file, ()):
         spec = importlib.util.spec_from_file_location(file.stem, file)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)

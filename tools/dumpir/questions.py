@@ -54,6 +54,18 @@ def _name(program: Program, stages: Stages, options: argparse.Namespace, several
     return name_answer(stages, program, options.name)
 
 
+def _why_not_fused(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
+    from .why import why_not_fused
+
+    return why_not_fused(stages, *options.why_not_fused)
+
+
+def _why_kernel(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
+    from .why import why_kernel
+
+    return why_kernel(stages, options.why_kernel)
+
+
 def _compare(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
     from .comparison import compare_answer
 
@@ -74,5 +86,6 @@ def _reduce(program: Program, stages: Stages, options: argparse.Namespace, sever
 
 
 _ANSWERS: dict[str, Callable[[Program, Stages, argparse.Namespace, bool], Answer]] = {
-    "summary": _summary, "line": _line, "name": _name, "compare": _compare, "reduce": _reduce,
+    "summary": _summary, "line": _line, "name": _name, "compare": _compare, "why_not_fused": _why_not_fused,
+    "why_kernel": _why_kernel, "reduce": _reduce,
 }  # fmt: skip
