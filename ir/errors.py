@@ -153,6 +153,10 @@ class FailedCheckError(CheckError):
     """The condition of a `checkify.check` was false."""
 
 
+class AssertedError(FailedCheckError, AssertionError):
+    """The condition of an `assert` in a function that was compiled with ``checks`` was false."""
+
+
 class NaNError(CheckError):
     """An operation made a NaN (`checkify.nan_checks`)."""
 

@@ -165,7 +165,9 @@ class PassManager:
                 if isinstance(difference, Difference):
                     line = where(source_of_result(after, difference.result))
                     raise PassError(f"pass {pass_to_str(p)} changes the numbers: {difference}{line}")
-            record = PassRecord(pass_to_str(p), stage, seconds, program, after, context.counters, context.rewrites or ())
+            record = PassRecord(
+                pass_to_str(p), stage, seconds, program, after, context.counters, context.rewrites or ()
+            )
             records.append(record)
             for observer in self.observers:
                 observer(record)

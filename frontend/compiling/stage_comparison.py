@@ -224,10 +224,14 @@ class _Comparing:
         for stage, e in others.items():
             got = bits(e)
             k = next((k for k, (x, y) in enumerate(zip(first, got)) if x.tobytes() != y.tobytes()), None)
-            self.verdicts.append(Verdict(stage, None, "the same bits" if k is None else f"wrong: result {k} has other bits"))
+            self.verdicts.append(
+                Verdict(stage, None, "the same bits" if k is None else f"wrong: result {k} has other bits")
+            )
             if k is not None:
                 line = where(source_of_result(self.program, k))
-                return self.done(f"{stage} give other bits: result {k}{line}; a kernel reads or writes what another one does")
+                return self.done(
+                    f"{stage} give other bits: result {k}{line}; a kernel reads or writes what another one does"
+                )
         return self.done()
 
     def blame_compiled(self, stage: str, target: Target, device: Device, difference: Difference) -> str:

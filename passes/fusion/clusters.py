@@ -206,7 +206,9 @@ def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | Non
     growing = _Growing(graph, seed, axes, set())
     group = growing.run()
     if other in group:
-        return f"the kernel of {name} could hold {f.primitive.name}, but it is in another cluster that was formed before"
+        return (
+            f"the kernel of {name} could hold {f.primitive.name}, but it is in another cluster that was formed before"
+        )
     if f.primitive in SEEDS and _axes(f) != axes:
         return f"{name} goes over the axes {axes}, {f.primitive.name} over {_axes(f)}: one kernel goes over one set"
     if not growing._fits(other):
@@ -216,7 +218,9 @@ def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | Non
     if not growing.deep and any(j in group for j in graph.makers(other)):
         why = f"fewer than {LEAST_ROWS} rows" if growing.last else "its axes are not the last ones"
         return f"{f.primitive.name} would read the rows of {name} in a second pass, and there is one pass only: {why}"
-    return f"no chain of such equations leads from {name} to {f.primitive.name} without a value that is computed outside"
+    return (
+        f"no chain of such equations leads from {name} to {f.primitive.name} without a value that is computed outside"
+    )
 
 
 __all__ = ["SEEDS", "Cluster", "is_seed", "reason_against", "reduction_clusters"]

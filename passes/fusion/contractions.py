@@ -141,7 +141,9 @@ def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | Non
     growing = _Growing(graph, seed, set())
     group = growing.run()
     if other in group:
-        return f"the epilogue of {name} could hold {f.primitive.name}, but it is in another cluster that was formed before"
+        return (
+            f"the epilogue of {name} could hold {f.primitive.name}, but it is in another cluster that was formed before"
+        )
     out = f.outputs[0].aval if f.outputs else None
     if f.primitive.family != "elementwise" and f.primitive is not st.broadcast_in_dim_p:
         return f"the epilogue of {name} holds elementwise equations; {f.primitive.name} is none"

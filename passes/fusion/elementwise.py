@@ -175,7 +175,11 @@ def reason_against(jaxpr: Jaxpr, i: int, j: int, has_form: HasForm) -> str | Non
     for k in (i, j):
         if spaces[k] is None:
             e = eqns[k]
-            what = "has no form in kernels" if e.primitive.family == "elementwise" else f"is of the family {e.primitive.family}"
+            what = (
+                "has no form in kernels"
+                if e.primitive.family == "elementwise"
+                else f"is of the family {e.primitive.family}"
+            )
             return f"{e.primitive.name} {what}"
     if spaces[i] != spaces[j]:
         return f"{eqns[i].primitive.name} computes {spaces[i]} elements, {eqns[j].primitive.name} {spaces[j]}"

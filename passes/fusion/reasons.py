@@ -15,14 +15,18 @@ from . import clusters, contractions, elementwise
 from .graph import Graph
 
 
-def why_apart(jaxpr: Jaxpr, i: int, j: int, has_form: elementwise.HasForm, least_elements: int, least_operations: int) -> list[str]:
+def why_apart(
+    jaxpr: Jaxpr, i: int, j: int, has_form: elementwise.HasForm, least_elements: int, least_operations: int
+) -> list[str]:
     """Why the i-th and the j-th equation of a program, as `fuse` is given it, are not one cluster; from what weighs most."""
     graph = Graph(jaxpr)
     first, second = graph.eqns[i], graph.eqns[j]
     found: list[str] = []
     for e in (first, second):
         if e.effects:
-            found.append(f"{e.primitive.name} has effects ({', '.join(map(str, e.effects))}): it keeps its place in the order")
+            found.append(
+                f"{e.primitive.name} has effects ({', '.join(map(str, e.effects))}): it keeps its place in the order"
+            )
     if found:
         return found
     for seed, other in ((i, j), (j, i)):

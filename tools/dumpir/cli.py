@@ -116,14 +116,22 @@ def _run(options: argparse.Namespace) -> int:
     from .questions import asked
 
     if options.json and not (options.memory or options.why_recompiled or asked(options)):
-        raise _UsageError("--json is for answers: to --memory, --summary, --line, --name, --compare, --why-... or --diff A B")
-    if options.json and ((options.stage and not options.line) or options.diff is not None or options.timing or options.spmd):
+        raise _UsageError(
+            "--json is for answers: to --memory, --summary, --line, --name, --compare, --why-... or --diff A B"
+        )
+    if options.json and (
+        (options.stage and not options.line) or options.diff is not None or options.timing or options.spmd
+    ):
         raise _UsageError("--json prints answers only: leave out --stage, --diff, --timing and --spmd")
     if options.why_recompiled:
         from .recompiled import recompiled_answer
 
         answer = recompiled_answer(source, options.script_args)
-        screen.line(json.dumps({"question": "why-recompiled", **answer.data}, indent=1) if options.json else "\n".join(answer.lines))
+        screen.line(
+            json.dumps({"question": "why-recompiled", **answer.data}, indent=1)
+            if options.json
+            else "\n".join(answer.lines)
+        )
         return answer.status
     programs = [_with_donated(p, options.donate) for p in load(source, options.args, options.script_args)]
     data: list[dict[str, Any]] = []

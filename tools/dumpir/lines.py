@@ -19,7 +19,9 @@ from .survey import Launch, Survey, eqn_text, leaves
 EQUATIONS, OPERATIONS, KERNELS, CHANGES = 6, 3, 5, 8
 PHASES = ("input", "dispatch-creation", "flow", "stream")
 """Of IREE's phases up to the plan's commands, those that make other operations of a program's."""
-_MOVES = frozenset(("util.", "arith.", "flow.return", "linalg.yield", "tensor.empty", "stream.binding", "stream.return"))
+_MOVES = frozenset(
+    ("util.", "arith.", "flow.return", "linalg.yield", "tensor.empty", "stream.binding", "stream.return")
+)
 
 
 def from_line(program: ClosedJaxpr | Jaxpr, line: Line) -> Iterator[Eqn]:
@@ -94,7 +96,9 @@ def line_answer(stages: Stages, text: str, *, code: bool = False) -> Answer:
     optimized = list(from_line(stages.result.program, line))
     said = [eqn_text(e, 130) for e in optimized]
     stage("optimized", f"{len(said)} equations", grouped(said, EQUATIONS, "equations"), said)
-    texts = {name: [o for o in operations(t) if o.is_from(line)] for name, t in stages.located.items() if name != "plan"}
+    texts = {
+        name: [o for o in operations(t) if o.is_from(line)] for name, t in stages.located.items() if name != "plan"
+    }
     found = texts[STABLEHLO]
     stage(
         STABLEHLO, f"{len(found)} operations: {_names(found)}", grouped([_operation(o) for o in found], OPERATIONS, "operations"),
@@ -136,7 +140,9 @@ def _passes(stages: Stages, line: Line, lines: list[str]) -> list[dict[str, Any]
             continue
         before, after = ([eqn_text(e) for e in from_line(p, line)] for p in (record.before, record.after))
         gone, new = Counter(before) - Counter(after), Counter(after) - Counter(before)
-        rules = Counter(r.rule for r in record.rewrites if r.source is not None and line.is_at(r.source.file, r.source.line))
+        rules = Counter(
+            r.rule for r in record.rewrites if r.source is not None and line.is_at(r.source.file, r.source.line)
+        )
         if not gone and not new:
             continue
         out.append(

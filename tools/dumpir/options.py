@@ -88,7 +88,9 @@ def _stages(p: argparse._ArgumentGroup) -> None:
                    "(default: of all passes); with two names the differences between two programs (script.py:function, "
                    "file.jaxpr, a folder that was written with -o) or two pipelines of one, equations matched by structure")  # fmt: skip
     p.add_argument("-o", "--output", metavar="DIR", help="write a file for each stage, in a folder for each function")
-    p.add_argument("--source", action="store_true", help="show the user's line of each equation, and the arguments' paths")
+    p.add_argument(
+        "--source", action="store_true", help="show the user's line of each equation, and the arguments' paths"
+    )
     p.add_argument("--width", type=int, default=100, metavar="N", help="width of the lines of jaxprs (default: 100)")
     p.add_argument("--max-const", type=int, default=None, metavar="N", help="leave out constants with more elements "
                    "(default: 1024; textual IR: none)")  # fmt: skip
@@ -96,7 +98,9 @@ def _stages(p: argparse._ArgumentGroup) -> None:
     p.add_argument("--color", choices=("auto", "always", "never"), default="auto",
                    help="colours (default: on a terminal)")  # fmt: skip
     p.add_argument("--traceback", action="store_true", help="show the whole traceback of an error")
-    p.add_argument("--json", action="store_true", help="print the answers to questions as JSON, a list of all programs'")
+    p.add_argument(
+        "--json", action="store_true", help="print the answers to questions as JSON, a list of all programs'"
+    )
 
 
 def _became(p: argparse._ArgumentGroup) -> None:

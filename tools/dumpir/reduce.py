@@ -30,13 +30,17 @@ from .scripts import script_of
 MOST_TRIES = 600
 
 
-def reduce_answer(program: Program, target: str, pipeline: str, command: str, until: str | None, folder: Path) -> Answer:
+def reduce_answer(
+    program: Program, target: str, pipeline: str, command: str, until: str | None, folder: Path
+) -> Answer:
     """Reduce a program and write ``reduced.jaxpr`` and ``reduced.py`` into a folder.
 
     Raises InputError where neither a command nor `until` is given, or what they ask for is not true of the program itself.
     """
     if not command and until is None:
-        raise InputError("--reduce: give a command ({} stands for the file), or --until wrong, crash, or a text of the error")
+        raise InputError(
+            "--reduce: give a command ({} stands for the file), or --until wrong, crash, or a text of the error"
+        )
     if command and until is not None:
         raise InputError("--reduce: give a command or --until, not both")
     values = random_inputs(program.closed.in_avals) if program.values is None else program.values

@@ -312,7 +312,9 @@ def _resized(case: Case, n: int, m: int) -> Case | None:
             avals = e.primitive.infer([a.aval for a in inputs], params)
             env.update((v, Var(a)) for v, a in zip(e.outputs, avals))
             eqns.append(e.replace(inputs=inputs, outputs=[env[v] for v in e.outputs], params=params))
-        return Jaxpr([env[v] for v in jaxpr.constvars], [env[v] for v in jaxpr.invars], [read(a) for a in jaxpr.outvars], eqns)
+        return Jaxpr(
+            [env[v] for v in jaxpr.constvars], [env[v] for v in jaxpr.invars], [read(a) for a in jaxpr.outvars], eqns
+        )
 
     try:
         made = of_jaxpr(case.jaxpr)
@@ -329,7 +331,10 @@ def _arguments(case: Case) -> Iterator[Case | None]:
         for w in invars[:i]:
             if w.aval == v.aval:
                 names: dict[Var, Atom] = {v: w}
-                eqns = [e.replace(inputs=[names.get(a, a) if isinstance(a, Var) else a for a in e.inputs]) for e in case.jaxpr.eqns]
+                eqns = [
+                    e.replace(inputs=[names.get(a, a) if isinstance(a, Var) else a for a in e.inputs])
+                    for e in case.jaxpr.eqns
+                ]
                 out = [names.get(a, a) if isinstance(a, Var) else a for a in case.jaxpr.outvars]
                 yield tidy(ClosedJaxpr(Jaxpr((), invars, out, eqns)), case.values)
                 break

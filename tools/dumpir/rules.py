@@ -69,7 +69,11 @@ def samples(before: Jaxpr, seed: int = 0) -> list[Sample]:
     found: dict[Any, Sample] = {}
 
     def observe(eqn: Eqn, operands: Sequence[Host], results: Sequence[Host]) -> None:
-        if has_nested(eqn.params) or eqn.effects or max((x.size for x in (*operands, *results)), default=0) > MOST_ELEMENTS:
+        if (
+            has_nested(eqn.params)
+            or eqn.effects
+            or max((x.size for x in (*operands, *results)), default=0) > MOST_ELEMENTS
+        ):
             return
         key = (eqn.primitive, tuple(a.aval for a in eqn.inputs), repr(eqn.params))
         if key not in found:
@@ -123,7 +127,12 @@ def _first(check: Callable[[Sample], Iterator[Fault | None]], s: Sample) -> tupl
                 checked = 1
                 if fault is not None:
                     return fault, 1
-    except (QuireError, TypeError, ValueError, NotImplementedError):  # the primitive has no such rule, or not of these operands
+    except (
+        QuireError,
+        TypeError,
+        ValueError,
+        NotImplementedError,
+    ):  # the primitive has no such rule, or not of these operands
         pass
     return None, checked
 
@@ -168,7 +177,12 @@ def _jvp(s: Sample) -> Iterator[Fault | None]:
     rule = reference.get(s.eqn.primitive)
     wrt = _inexact(s)
     # stop_gradient is no function of numbers: its derivative is none by decree.
-    if rule is None or not wrt or s.eqn.primitive is stop_gradient_p or s.eqn.primitive.family in ("calls", "collectives"):
+    if (
+        rule is None
+        or not wrt
+        or s.eqn.primitive is stop_gradient_p
+        or s.eqn.primitive.family in ("calls", "collectives")
+    ):
         return
     tangents = _tangents(s, wrt)
 
@@ -194,7 +208,11 @@ def _jvp(s: Sample) -> Iterator[Fault | None]:
         wrong = settled & ~(np.abs(g.astype(np.float64) - fine) <= 5 * units * scale)
         if wrong.any():
             index = tuple(int(i) for i in np.argwhere(wrong)[0])
-            yield Fault("jvp", s.eqn, f"{_number(g, index)} where differences give {fine[index]:.6g}; {int(wrong.sum())} of {g.size} elements")
+            yield Fault(
+                "jvp",
+                s.eqn,
+                f"{_number(g, index)} where differences give {fine[index]:.6g}; {int(wrong.sum())} of {g.size} elements",
+            )
         else:
             yield None
 
@@ -259,7 +277,9 @@ def _batching(s: Sample) -> Iterator[Fault | None]:
             for g, w in zip(got, want):
                 if not _close(g[lane], w):
                     index = tuple(int(i) for i in np.argwhere(~_same(g[lane], w))[0])
-                    yield Fault("batching", s.eqn, f"lane {lane} has {g[lane][index]} at index {index}, alone it is {w[index]}")
+                    yield Fault(
+                        "batching", s.eqn, f"lane {lane} has {g[lane][index]} at index {index}, alone it is {w[index]}"
+                    )
                     return
     yield None
 

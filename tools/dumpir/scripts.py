@@ -26,9 +26,13 @@ def function_of(closed: ClosedJaxpr, name: str = "f") -> str | None:
 
     for e in closed.jaxpr.eqns:
         params = _params(e)
-        if params is None or any(isinstance(a, Literal) and not np.isfinite(np.asarray(a.value, np.complex128)) for a in e.inputs):
+        if params is None or any(
+            isinstance(a, Literal) and not np.isfinite(np.asarray(a.value, np.complex128)) for a in e.inputs
+        ):
             return None
-        out = ", ".join(names[v] for v in e.outputs) + ("," if e.primitive.multiple_results and len(e.outputs) == 1 else "")
+        out = ", ".join(names[v] for v in e.outputs) + (
+            "," if e.primitive.multiple_results and len(e.outputs) == 1 else ""
+        )
         given = ", ".join([*map(atom, e.inputs), *params])
         at = f"  # {e.source.file.rpartition('/')[2]}:{e.source.line}" if e.source else ""
         lines.append(f'    {out} = p["{e.primitive.name}"].bind({given}){at}')

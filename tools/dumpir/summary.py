@@ -56,8 +56,13 @@ def kinds_of(survey: Survey) -> list[Kind]:
         reason = reasons.get(symbol, "formed by IREE: no kernel of quire's is for it, or it is as well off")
         found.append(
             Kind(
-                kind, len(launches), len({x.symbol for x in launches}), flops, float(sum(x.bytes for x in launches)),
-                sum(c.seconds(machine) for c in costs), reason,
+                kind,
+                len(launches),
+                len({x.symbol for x in launches}),
+                flops,
+                float(sum(x.bytes for x in launches)),
+                sum(c.seconds(machine) for c in costs),
+                reason,
             )  # fmt: skip
         )
     return sorted(found, key=lambda k: -k.seconds)
@@ -127,7 +132,10 @@ def summary(stages: Stages, program: Program) -> Answer:
     idle = [p["pass"] for p in passes if p["before"] == p["after"] and not p["rules"]]
     if idle:
         lines.append(short(f"changed nothing: {', '.join(idle)}"))
-    rows = [("kernels", "launches", "codes", "operations", "moved", "estimate", "why this form"), *(k.row() for k in kinds)]
+    rows = [
+        ("kernels", "launches", "codes", "operations", "moved", "estimate", "why this form"),
+        *(k.row() for k in kinds),
+    ]
     lines += ["", *capped(columns(rows, (1, 2, 3, 4, 5)), KINDS + 1, "kinds")]
     said = [
         short(f"  {p}{f' ({at})' if at else ''}{f', {n} times' if n > 1 else ''}: {text}")

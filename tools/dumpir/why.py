@@ -27,7 +27,9 @@ def _line_and_primitive(text: str, option: str) -> tuple[Line, str | None]:
     try:
         return (Line.parse(text), None) if tail.isdigit() else (Line.parse(head), tail)
     except ValueError:
-        raise InputError(f"{option} {text}: expected a line (model.py:47), or a line and a primitive (model.py:47:exp)") from None
+        raise InputError(
+            f"{option} {text}: expected a line (model.py:47), or a line and a primitive (model.py:47:exp)"
+        ) from None
 
 
 def _named(program: ClosedJaxpr, text: str) -> list[int]:
@@ -55,7 +57,9 @@ def why_not_fused(stages: Stages, a: str, b: str) -> Answer:
     records = stages.result.records
     at = next((k for k, r in enumerate(records) if r.text.startswith("fuse")), None)
     if at is None:
-        return Answer([f"nothing is fused for target {stages.target.name}: its pipeline has no pass 'fuse'"], {"fused": False})
+        return Answer(
+            [f"nothing is fused for target {stages.target.name}: its pipeline has no pass 'fuse'"], {"fused": False}
+        )
     before = records[at].before
     p = stages.manager.passes[at]
     left, right = _named(before, a), _named(before, b)
@@ -69,7 +73,10 @@ def why_not_fused(stages: Stages, a: str, b: str) -> Answer:
     survey = Survey(stages)
     if together is not None:
         uses = [k for k in survey.kernels if together in k.path]
-        by = "; ".join(f"kernel {k.symbol}: {k.reason}" for k in uses) or "no kernel of quire's: its equations are lowered as they are"
+        by = (
+            "; ".join(f"kernel {k.symbol}: {k.reason}" for k in uses)
+            or "no kernel of quire's: its equations are lowered as they are"
+        )
         why = "; ".join(c.text for c in survey.refusals if together in c.path)
         lines = [
             f"some equations of {a} and {b} are one fusion: {eqn_text(together, 120)}", short(f"  {by}{f' ({why})' if why else ''}"),
@@ -118,7 +125,9 @@ def _where(program: ClosedJaxpr, eqn: Eqn, survey: Survey) -> str:
     """What became of an equation: in which fusion it is, and by which kernel that is computed."""
     for e in program.jaxpr.eqns:
         same = e is eqn or (set(e.outputs) & set(eqn.outputs))
-        if same or any(x.source == eqn.source and x.primitive is eqn.primitive for x in members(e) if e.primitive is fusion_p):
+        if same or any(
+            x.source == eqn.source and x.primitive is eqn.primitive for x in members(e) if e.primitive is fusion_p
+        ):
             uses = sorted({k.symbol for k in survey.kernels if e in k.path})
             kind = f"in a fusion of kind {e.params['kind']}" if e.primitive is fusion_p else "by itself"
             return f"{kind}, {'kernel ' + ', '.join(uses) if uses else 'left to IREE'}"
@@ -158,7 +167,16 @@ def why_kernel(stages: Stages, what: str) -> Answer:
         at = sorted({place_text(k.source) for k in some})
         rows.append((symbol, str(n), count_text(cost.flops), size_text(cost.bytes), seconds_text(cost.seconds(stages.target)),
                      " ".join(at[:2]), some[0].reason))  # fmt: skip
-        data.append({"kernel": symbol, "calls": n, "flops": cost.flops, "bytes": cost.bytes, "lines": at, "reason": some[0].reason})
+        data.append(
+            {
+                "kernel": symbol,
+                "calls": n,
+                "flops": cost.flops,
+                "bytes": cost.bytes,
+                "lines": at,
+                "reason": some[0].reason,
+            }
+        )
     lines = capped(columns(rows, (1, 2, 3, 4)), ROWS + 1, "kernels") if uses else ["no kernel of quire's own"]
     said = Counter(f"{c.primitive} ({place_text(c.source)}): {c.text}" for c in refused)
     for e in others:
