@@ -34,8 +34,8 @@ from quire.runtime.devices import local_devices as local_devices  # noqa: E402
 from quire.runtime.shards import Shard as Shard  # noqa: E402
 
 from . import absent_names as _absent_names  # noqa: E402
-from . import api as _api  # noqa: E402
 from . import ad_checkpoint as ad_checkpoint  # noqa: E402
+from . import api as _api  # noqa: E402
 from . import debug as debug  # noqa: E402
 from . import errors as errors  # noqa: E402
 from . import lax as lax  # noqa: E402

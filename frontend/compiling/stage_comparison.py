@@ -21,8 +21,15 @@ from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from quire.ir.primitives.calls import fusion_p
 from quire.ir.source import where
 from quire.passes.base import Pass, PassContext
-from quire.passes.compare import Difference, Equality, evaluate, first_difference, random_inputs, rounding_of
-from quire.passes.compare import source_of_result
+from quire.passes.compare import (
+    Difference,
+    Equality,
+    evaluate,
+    first_difference,
+    random_inputs,
+    rounding_of,
+    source_of_result,
+)
 from quire.runtime.devices import Device, device_of
 from quire.runtime.executable import Executable
 

@@ -17,6 +17,7 @@ from .options import DEFAULT_STAGES, make_parser
 
 if TYPE_CHECKING:
     from .inputs import Program
+    from .show import Screen
 
 FINE, WRONG, USAGE, DIFFERENT, COMPILER = range(5)
 
@@ -106,6 +107,8 @@ def _run(options: argparse.Namespace) -> int:
         _lists(options, screen)
         return FINE
     source = options.input
+    if options.diff:
+        return _difference(options, screen)
     if source is None:
         if sys.stdin.isatty():
             raise _UsageError("no input: give script.py, script.py:function, file.jaxpr or - (see --help)")
@@ -142,6 +145,31 @@ def _run(options: argparse.Namespace) -> int:
     if options.json and (options.output is None or asked(options)):
         print(json.dumps(data, indent=1, default=str))
     return max((d.pop("status", FINE) for d in data), default=FINE)
+
+
+def _difference(options: argparse.Namespace, screen: Screen) -> int:
+    """``--diff A B``: of two programs, or two pipelines of one."""
+    from quire.passes.manager import PassManager
+
+    from .difference import diff_answer
+
+    if len(options.diff) != 2:
+        raise _UsageError(f"--diff takes nothing, or two names; got {' '.join(options.diff)}")
+
+    def after(program: Program, pipeline: str) -> Any:
+        from quire.backends.targets import get_target
+
+        target = options.target or program.target or "cpu"
+        text = _expanded(pipeline, target, program.closed)
+        manager = PassManager(text, target=get_target(target), donated=program.donated)
+        return manager.run(program.closed)
+
+    answer = diff_answer(options.diff, options.input, options.args, after)
+    if options.json:
+        print(json.dumps([{"question": "diff", **answer.data}], indent=1, default=str))
+    else:
+        screen.line("\n".join(answer.lines))
+    return answer.status
 
 
 def _with_donated(program: Program, donated: Sequence[int] | None) -> Program:
