@@ -139,7 +139,7 @@ def _run(options: argparse.Namespace) -> int:
     programs = [_with_donated(p, options.donate) for p in load(source, options.args, options.script_args)]
     data: list[dict[str, Any]] = []
     for i, program in enumerate(programs):
-        if i and options.output is None and not options.json:
+        if i and options.output is None and not (options.json or options.summary):
             screen.line("// -----" if program.textual else "")
         data += _show(program, options, screen, several=len(programs) > 1)
     if options.json and (options.output is None or asked(options)):
@@ -263,7 +263,7 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
 
     stages = _stages(program, options)
     shown = (options.stage and not options.line) or options.diff is not None
-    no_stages = not shown and (options.memory or options.spmd or (asked(options) and not options.output))
+    no_stages = not shown and (options.memory or options.spmd or (asked(options) and (not options.output or options.reduce is not None)))
     wanted = [] if no_stages else _chosen(options, stages, program.textual)
     chosen = [stages.resolve(s) for s in wanted]
     stages.share_names = len(chosen) > 1
