@@ -102,7 +102,8 @@ def compare_stages(stages: Stages, given: Sequence[Any] | None = None) -> Compar
     reason = not_comparable(stages.program)
     if reason is not None:
         return Comparison((), 0, reason=reason)
-    return _Comparing(stages, given).run()
+    with np.errstate(all="ignore"):  # infinities are compared as other numbers are
+        return _Comparing(stages, given).run()
 
 
 class _Comparing:

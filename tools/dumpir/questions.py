@@ -72,6 +72,20 @@ def _compare(program: Program, stages: Stages, options: argparse.Namespace, seve
     return compare_answer(stages, program)
 
 
+def _html(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
+    from pathlib import Path
+
+    from .report import html_answer
+
+    path = Path(options.html)
+    spmd = ""
+    if options.spmd:
+        from .spmd import partitioned, text
+
+        spmd = text(partitioned(program.closed, options.spmd), options.width)
+    return html_answer(stages, program, path.with_stem(f"{path.stem}-{program.name}") if several else path, spmd)
+
+
 def _reduce(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
     from pathlib import Path
 
@@ -87,5 +101,5 @@ def _reduce(program: Program, stages: Stages, options: argparse.Namespace, sever
 
 _ANSWERS: dict[str, Callable[[Program, Stages, argparse.Namespace, bool], Answer]] = {
     "summary": _summary, "line": _line, "name": _name, "compare": _compare, "why_not_fused": _why_not_fused,
-    "why_kernel": _why_kernel, "reduce": _reduce,
+    "why_kernel": _why_kernel, "reduce": _reduce, "html": _html,
 }  # fmt: skip

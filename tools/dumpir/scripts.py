@@ -19,6 +19,7 @@ _PLAIN = (bool, int, float, str, type(None))
 def function_of(closed: ClosedJaxpr, name: str = "f") -> str | None:
     """A Python function of a program: each equation binds its primitive. None where a parameter cannot be written so."""
     names = Names()
+    arguments = ", ".join(names[v] for v in closed.jaxpr.invars)
     lines: list[str] = []
 
     def atom(a: Atom) -> str:
@@ -37,7 +38,6 @@ def function_of(closed: ClosedJaxpr, name: str = "f") -> str | None:
         at = f"  # {e.source.file.rpartition('/')[2]}:{e.source.line}" if e.source else ""
         lines.append(f'    {out} = p["{e.primitive.name}"].bind({given}){at}')
     returned = ", ".join(map(atom, closed.jaxpr.outvars))
-    arguments = ", ".join(names[v] for v in closed.jaxpr.invars)
     return "\n".join([f"def {name}({arguments}):", *lines, f"    return {returned},"])
 
 
