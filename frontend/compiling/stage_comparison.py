@@ -189,7 +189,7 @@ class _Comparing:
             "IREE": device.target
         }  # fmt: skip
         made = self.compile_all(list(targets.values()), device)
-        for (stage, target), (lowered, artifact, executable) in zip(targets.items(), made):
+        for (stage, target), (lowered, _, executable) in zip(targets.items(), made):
             got = run(executable, lowered.kept, lowered.results, self.program.out_avals, self.args)
             difference = self.beside(stage, got)
             if difference is not None:

@@ -214,7 +214,8 @@ def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | Non
     if not growing._fits(other):
         space = "x".join(map(str, growing.space))
         given = ", ".join(v.aval.short() for v in f.outputs)
-        return f"a kernel of {name} computes elementwise values of {space} and its rows; {f.primitive.name} gives {given}, or is no such equation"
+        what = f"{f.primitive.name} gives {given}, or is no such equation"
+        return f"a kernel of {name} computes elementwise values of {space} and its rows; {what}"
     if not growing.deep and any(j in group for j in graph.makers(other)):
         why = f"fewer than {LEAST_ROWS} rows" if growing.last else "its axes are not the last ones"
         return f"{f.primitive.name} would read the rows of {name} in a second pass, and there is one pass only: {why}"

@@ -151,7 +151,8 @@ def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | Non
         shape = "nothing" if out is None else out.short()
         return f"the epilogue of {name} computes {e.outputs[0].aval.short()}, element by element; {f.primitive.name} gives {shape}"
     if not growing._fits(other):  # pyright: ignore[reportPrivateUsage]
-        return f"the epilogue of {name} reads arrays of its result's shape, rows of columns and scalars; {f.primitive.name} reads others"
+        what = "arrays of its result's shape, rows of columns and scalars"
+        return f"the epilogue of {name} reads {what}; {f.primitive.name} reads others"
     if len(group) == 1 and any(j == other for j in graph.users(seed)):
         return f"an epilogue of {name} would read and write more than {MOST_ARRAYS} arrays of its size"
     return f"what {name} gives does not reach {f.primitive.name} through elementwise equations alone, or a value outside comes between"

@@ -192,7 +192,8 @@ def reason_against(jaxpr: Jaxpr, i: int, j: int, has_form: HasForm) -> str | Non
     size = eqns[i].outputs[0].aval.size
     total, counted = sum(weight(eqns[k]) for k in group), _counted(eqns[k] for k in group)
     if total > MOST_WEIGHT:
-        return f"together with what joins them they are {total} operations an element; kernels of more than {MOST_WEIGHT} spill registers"
+        what = f"kernels of more than {MOST_WEIGHT} spill registers"
+        return f"together with what joins them they are {total} operations an element; {what}"
     if not _worthwhile([eqns[k] for k in group], size):
         return (
             f"IREE fuses them as well: {counted} equations of {total} operations an element are fewer than the {LEAST_WEIGHT} "

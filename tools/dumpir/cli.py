@@ -263,9 +263,8 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
 
     stages = _stages(program, options)
     shown = (options.stage and not options.line) or options.diff is not None
-    no_stages = not shown and (
-        options.memory or options.spmd or (asked(options) and (not options.output or options.reduce is not None))
-    )
+    alone = asked(options) and (not options.output or options.reduce is not None)
+    no_stages = not shown and (options.memory or options.spmd or alone)
     wanted = [] if no_stages else _chosen(options, stages, program.textual)
     chosen = [stages.resolve(s) for s in wanted]
     stages.share_names = len(chosen) > 1

@@ -86,7 +86,7 @@ def _stages(p: argparse._ArgumentGroup) -> None:
     )
     p.add_argument("--diff", "-d", nargs="*", metavar="PROGRAM", help="show the difference between successive stages "
                    "(default: of all passes); with two names the differences between two programs (script.py:function, "
-                   "file.jaxpr, a folder that was written with -o) or two pipelines of one, equations matched by structure")  # fmt: skip
+                   "file.jaxpr, a folder of -o) or two pipelines of one, equations matched by structure")  # fmt: skip
     p.add_argument("-o", "--output", metavar="DIR", help="write a file for each stage, in a folder for each function")
     p.add_argument(
         "--source", action="store_true", help="show the user's line of each equation, and the arguments' paths"

@@ -17,7 +17,7 @@ section{overflow:auto;padding:6px 8px;border-right:1px solid var(--line)}
 #tree{width:22%}#source{width:33%}#eqns{flex:1;border:0}
 pre,code,.m{font:12px/1.5 ui-monospace,Menlo,Consolas,monospace}
 .row{white-space:pre;cursor:pointer;padding:0 4px}.row:hover{background:#f2f4f7}
-.row.has::after{content:attr(data-n);float:right;color:var(--dim)}
+#tree .row{padding-left:22px}.c{color:#2e9e6b;display:inline-block;width:4ch;text-align:right;margin-right:1ch;user-select:none}
 .row.line{background:var(--mark)}.row.pick{background:var(--pick)}.row.in{border-left:3px solid #2e9e6b}.row.out{border-left:3px solid #d9762b}
 .no{color:var(--dim);display:inline-block;width:4ch;text-align:right;margin-right:1ch;user-select:none}
 .k{color:#8a3ffc}details{margin-left:10px}summary{cursor:pointer}
@@ -50,7 +50,7 @@ function tree(){const root=$("tree"),by=new Map();root.replaceChildren(el("b","u
  const files=new Map();by.forEach(g=>{if(!files.has(g.f))files.set(g.f,[]);files.get(g.f).push(g)});
  files.forEach((gs,f)=>{const d=el("details");d.open=true;d.append(el("summary",short(D.files[f].name)));
   gs.forEach(g=>{const e=el("details"),total=[...g.lines.values()].reduce((a,b)=>a+b,0);e.open=gs.length<12;e.append(el("summary",g.fn+"  ("+total+")"));
-   [...g.lines].sort((a,b)=>a[0]-b[0]).forEach(([n,c])=>{const r=el("div","line "+n,"row has");r.dataset.n=c;if(line&&line[0]===f&&line[1]===n)r.classList.add("line");
+   [...g.lines].sort((a,b)=>a[0]-b[0]).forEach(([n,c])=>{const r=el("div",null,"row");r.append("line "+n,el("span",c,"c"));if(line&&line[0]===f&&line[1]===n)r.classList.add("line");
     r.onclick=()=>choose([f,n]);e.append(r)});d.append(e)});root.append(d)});
  const a=el("details");a.append(el("summary","arguments ("+D.arguments.length+")"));D.arguments.forEach(x=>a.append(el("div",x[0]+"  "+x[1]+"  "+x[2],"row m")));root.append(a);
  const r=el("details");r.append(el("summary","results ("+D.results.length+")"));D.results.forEach(x=>r.append(el("div",x[0]+"  "+x[1],"row m")));root.append(r)}
@@ -58,8 +58,8 @@ function tree(){const root=$("tree"),by=new Map();root.replaceChildren(el("b","u
 function source(){const root=$("source");root.replaceChildren();if(!D.files.length){root.append(el("i","no source"));return}
  if(D.files.length>1){const s=el("select");D.files.forEach((f,i)=>{const o=el("option",short(f.name));o.value=i;s.append(o)});s.value=file;s.onchange=()=>{file=+s.value;source()};root.append(s)}
  const counts=new Map();D.stages[stage].eqns.forEach(e=>new Set(sourcesOf(e)).forEach(s=>{if(s>=0&&D.sources[s][0]===file){const n=D.sources[s][1];counts.set(n,(counts.get(n)||0)+1)}}));
- D.files[file].rows.forEach((t,i)=>{const r=el("div",null,"row m"),n=i+1;r.append(el("span",n,"no"),t||" ");
-  if(counts.has(n)){r.classList.add("has");r.dataset.n=counts.get(n);r.onclick=()=>choose([file,n])}
+ D.files[file].rows.forEach((t,i)=>{const r=el("div",null,"row m"),n=i+1;r.append(el("span",n,"no"),el("span",counts.get(n)||"","c"),t||" ");
+  if(counts.has(n)){r.onclick=()=>choose([file,n])}
   if(line&&line[0]===file&&line[1]===n){r.classList.add("line");setTimeout(()=>r.scrollIntoView({block:"nearest"}))}root.append(r)})}
 
 function eqns(){const root=$("eqns"),st=D.stages[stage],word=$("find").value.toLowerCase();root.replaceChildren();const part=document.createDocumentFragment();let first=null,n=0;

@@ -11,6 +11,7 @@ from typing import Any
 from quire.compiling.stage_texts import Stages
 from quire.ir.errors import CompileError
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
+from quire.ir.primitives.calls import fusion_p
 from quire.ir.printer import Names, PrintOptions, eqn_to_str
 from quire.ir.source import Source
 from quire.passes.fusion.reasons import members
@@ -21,7 +22,7 @@ from .memory import memory_of
 from .names import argument_names, result_names
 from .page import PAGE
 from .summary import compile_seconds, kinds_of
-from .survey import Survey
+from .survey import Survey, inside_text
 
 MOST_TEXT = 400
 MOST_INSIDE = 2000
@@ -72,7 +73,7 @@ def _equations(jaxpr: Jaxpr, names: Names, sources: _Sources, kernels: dict[int,
     out: list[dict[str, Any]] = []
     options = PrintOptions(width=200, max_const=8)
     for i, e in enumerate(jaxpr.eqns):
-        text = " ".join(eqn_to_str(e, options, names).split())
+        text = _text(e, names, options)
         row: dict[str, Any] = {
             "t": text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 3] + "...",
             "s": sources(e.source),
@@ -90,11 +91,20 @@ def _equations(jaxpr: Jaxpr, names: Names, sources: _Sources, kernels: dict[int,
     return out
 
 
+def _text(e: Eqn, names: Names, options: PrintOptions) -> str:
+    """An equation in one line; a fusion by its kind and what is inside."""
+    if e.primitive is not fusion_p:
+        return " ".join(eqn_to_str(e, options, names).split())
+    made = " ".join(f"{names[v]}:{v.aval.short()}" for v in e.outputs)
+    given = " ".join(names[a] if isinstance(a, Var) else str(a.value) for a in e.inputs)
+    return f"{made} = fusion[{e.params['kind']}: {inside_text(e)}] {given}"
+
+
 def lineage(before: Sequence[Eqn], after: Sequence[Eqn]) -> list[list[int]]:
     """For each equation of a program, those of the next one that it became.
 
-    One with the same result is the same; else what is of the same line and primitive, within fusions too; else what is of the
-    same line.
+    One with the same result is the same; else what is of the same line and primitive, within fusions too, the n-th for the
+    n-th where there are as many as before; else what is of the same line.
     """
     by_var = {v: j for j, e in enumerate(after) for v in e.outputs}
     exact: defaultdict[Any, list[int]] = defaultdict(list)
@@ -102,15 +112,20 @@ def lineage(before: Sequence[Eqn], after: Sequence[Eqn]) -> list[list[int]]:
     for j, e in enumerate(after):
         for x in members(e):
             if x.source is not None:
-                if j not in exact[x.source, x.primitive][-1:]:
-                    exact[x.source, x.primitive].append(j)
+                exact[x.source, x.primitive].append(j)
                 if j not in near[x.source][-1:]:
                     near[x.source].append(j)
+    counts = Counter((e.source, e.primitive) for e in before)
+    seen: Counter[Any] = Counter()
     out: list[list[int]] = []
     for e in before:
+        key = (e.source, e.primitive)
+        number = seen[key]
+        seen[key] += 1
         own = sorted({by_var[v] for v in e.outputs if v in by_var})
         if not own and e.source is not None:
-            own = exact.get((e.source, e.primitive), []) or near.get(e.source, [])
+            alike = exact.get(key, [])
+            own = [alike[number]] if len(alike) == counts[key] else list(dict.fromkeys(alike)) or near.get(e.source, [])
         out.append(own[:24])
     return out
 

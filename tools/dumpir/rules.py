@@ -51,8 +51,9 @@ class Fault:
     text: str
 
     def __str__(self) -> str:
-        at = place_text(self.eqn.source)
-        return f"the {self.table} rule of {self.eqn.primitive.name} is wrong{f' (at {at})' if at else ''}: {self.text}\n  {eqn_text(self.eqn)}"
+        at = f" (at {place_text(self.eqn.source)})" if self.eqn.source else ""
+        name = self.eqn.primitive.name
+        return f"the {self.table} rule of {name} is wrong{at}: {self.text}\n  {eqn_text(self.eqn)}"
 
 
 @dataclass(frozen=True)

@@ -151,10 +151,12 @@ def why_kernel(stages: Stages, what: str) -> Answer:
     uses = [k for k in survey.kernels if wanted(k.path, k.symbol)]
     refused = [c for c in survey.refusals if wanted(c.path, "")]
     in_kernels = {id(k.path[0]) for k in survey.kernels}
-    others = [
-        e for e in stages.result.program.jaxpr.eqns
-        if id(e) not in in_kernels and wanted((e,), "") and (e.primitive.family in ("contraction", "reductions") or e.primitive is fusion_p)
-    ]  # fmt: skip
+    heavy = [
+        e
+        for e in stages.result.program.jaxpr.eqns
+        if e.primitive.family in ("contraction", "reductions") or e.primitive is fusion_p
+    ]
+    others = [e for e in heavy if id(e) not in in_kernels and wanted((e,), "")]
     if not uses and not refused and not others:
         kinds = sorted({k.symbol.rsplit("_", 1)[0] for k in survey.kernels})
         raise InputError(f"--why-kernel {what}: nothing is so; the kinds of kernels are {', '.join(kinds) or 'none'}")
