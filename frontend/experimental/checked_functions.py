@@ -69,5 +69,5 @@ def checked_function(f: Callable[..., Any], checks: Any, options: dict[str, Any]
         error.throw()
         return out
 
-    checked.compiled = compiled  # pyright: ignore[reportFunctionMemberAccess]
+    checked.__dict__["compiled"] = compiled
     return checked

@@ -211,7 +211,7 @@ def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | Non
         )
     if f.primitive in SEEDS and _axes(f) != axes:
         return f"{name} goes over the axes {axes}, {f.primitive.name} over {_axes(f)}: one kernel goes over one set"
-    if not growing._fits(other):
+    if not growing._fits(other):  # pyright: ignore[reportPrivateUsage]
         space = "x".join(map(str, growing.space))
         given = ", ".join(v.aval.short() for v in f.outputs)
         what = f"{f.primitive.name} gives {given}, or is no such equation"

@@ -22,6 +22,7 @@ from quire.tools.dumpir.inputs import InputError, Program, load
 from quire.tools.dumpir.lines import line_answer
 from quire.tools.dumpir.located import Line, operations
 from quire.tools.dumpir.names import name_answer
+from quire.tools.dumpir.report import html_answer
 from quire.tools.dumpir.summary import summary
 from quire.tools.dumpir.why import why_kernel, why_not_fused
 
@@ -210,3 +211,27 @@ def test_two_programs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     assert main([names["a"], *types, "--diff", "inline", "inline,fuse"]) == 0
     assert "the same: 6 equations" in capsys.readouterr().out
     assert main(["--diff", names["a"]]) == 2
+
+
+def test_the_page(tmp_path: Path) -> None:
+    """Of a program of 2,000 equations: small, without network, with what each equation came from and became."""
+    path = tmp_path / "large.py"
+    path.write_text(
+        "import quire.numpy as np\ndef f(x, w):\n    for i in range(400):\n        h = np.tanh(x) * 0.5\n"
+        "        x = x + h / (1 + np.abs(h))\n    return x @ w\n"
+    )
+    (program,) = load(f"{path}:f", ["f32[64]", "f32[64,8]"], ())
+    assert len(program.closed.eqns) > 2000
+    stages = stages_of(program.closed, "cpu", None, program.name, names=program.names, out_tree=program.out_tree)
+    text = answered(lambda: html_answer(stages, program, tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    assert len(page) < 3e6 and f"{len(page) / 1e6:.2f} MB" in text
+    assert "http" not in page.replace("http-equiv", "") and " src=" not in page
+    data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+    first, last = data["stages"][0], data["stages"][-1]
+    assert first["name"] == "jaxpr" and len(first["eqns"]) == len(program.closed.eqns)
+    assert all(e["d"] for e in first["eqns"])  # each equation became something
+    assert any(e.get("k") for e in last["eqns"]) and any(e.get("n", 0) > 8 for e in last["eqns"])
+    assert data["arguments"][0][1:] == ["x", "f32[64]"] and data["results"] == [["result", "f32[8]"]]
+    assert data["files"][0]["rows"][3].strip() == "h = np.tanh(x) * 0.5"
+    assert data["memory"] and data["seconds"] and data["kinds"] and data["rewrites"]

@@ -272,7 +272,7 @@ def _rows(a: Path, b: Path) -> tuple[int, int]:
     texts = [re.sub(r"%[\w#]+|_[0-9a-f]{12}\b", "%", p.read_text(encoding="utf-8")).splitlines() for p in (a, b)]
     if texts[0] == texts[1]:
         return 0, 0
-    changed = [row[0] for row in difflib.ndiff(*texts)] if max(map(len, texts)) < 800 else []
+    changed = [row[0] for row in difflib.ndiff(texts[0], texts[1])] if max(map(len, texts)) < 800 else []
     if changed:
         return changed.count("-"), changed.count("+")
     x, y = Counter(texts[0]), Counter(texts[1])

@@ -61,7 +61,7 @@ def why_not_fused(stages: Stages, a: str, b: str) -> Answer:
             [f"nothing is fused for target {stages.target.name}: its pipeline has no pass 'fuse'"], {"fused": False}
         )
     before = records[at].before
-    p = stages.manager.passes[at]
+    p: Any = stages.manager.passes[at]
     left, right = _named(before, a), _named(before, b)
     i, j, near = _nearest(before, left, right)
     if i == j:
@@ -191,7 +191,8 @@ def why_kernel(stages: Stages, what: str) -> Answer:
 
 def _left_to_iree(e: Eqn, stages: Stages) -> str:
     """Why a contraction or reduction that no choice was recorded for has no kernel."""
-    least = next((p.least_elements for p in stages.manager.passes if p.name == "fuse"), None)
+    fuse: Any = next((p for p in stages.manager.passes if p.name == "fuse"), None)
+    least = None if fuse is None else fuse.least_elements
     if e.primitive.family == "reductions" and least is not None and e.inputs[0].aval.size < least:
         return f"{e.inputs[0].aval.size} elements are fewer than least-elements={least}, where IREE does as well"
     return "no kernel is tried for it: IREE's own form is as good"
