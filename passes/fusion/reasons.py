@@ -16,7 +16,13 @@ from .graph import Graph
 
 
 def why_apart(
-    jaxpr: Jaxpr, i: int, j: int, has_form: elementwise.HasForm, least_elements: int, least_operations: int
+    jaxpr: Jaxpr,
+    i: int,
+    j: int,
+    has_form: elementwise.HasForm,
+    least_elements: int,
+    least_operations: int,
+    least_gathered: int,
 ) -> list[str]:
     """Why the i-th and the j-th equation of a program, as `fuse` is given it, are not one cluster; from what weighs most."""
     graph = Graph(jaxpr)
@@ -36,7 +42,7 @@ def why_apart(
         ):
             if reason is not None and reason not in found:
                 found.append(reason)
-    reason = elementwise.reason_against(jaxpr, i, j, has_form)
+    reason = elementwise.reason_against(jaxpr, graph.readers, i, j, has_form, least_gathered)
     if reason is not None:
         found.append(f"one kernel of elementwise equations: {reason}")
     path = way(graph, i, j) or way(graph, j, i)

@@ -82,7 +82,9 @@ def why_not_fused(stages: Stages, a: str, b: str) -> Answer:
             f"some equations of {a} and {b} are one fusion: {eqn_text(together, 120)}", short(f"  {by}{f' ({why})' if why else ''}"),
         ]  # fmt: skip
         return Answer(lines, {"fused": True, "fusion": eqn_text(together, 400), "kernels": [k.symbol for k in uses]})
-    reasons = why_apart(before.jaxpr, i, j, forms_of(stages.target), p.least_elements, p.least_operations)
+    reasons = why_apart(
+        before.jaxpr, i, j, forms_of(stages.target), p.least_elements, p.least_operations, p.least_gathered
+    )
     where = [_where(program, e, survey) for e in (first, second)]
     lines = [
         *[short(f"{s}: {w}") for s, w in zip(shown, where)],
