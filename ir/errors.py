@@ -6,6 +6,11 @@ what was expected, the user's file and line, and what to write instead.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class QuireError(Exception):
     """Base of quire's own errors."""
@@ -26,8 +31,11 @@ class PassError(QuireError, ValueError):
 class CompileError(QuireError, RuntimeError):
     """The backend could not compile a program.
 
-    The message holds the user's line, the compiler's first diagnostic and the folder of a self-contained reproducer.
+    The message holds the user's line, the compiler's first diagnostic and the folder of a self-contained reproducer, which
+    is `reproducer` too, where one was written.
     """
+
+    reproducer: Path | None = None
 
 
 class MiscompiledError(QuireError, RuntimeError):
@@ -143,6 +151,10 @@ class CheckError(QuireError, ValueError):
 
 class FailedCheckError(CheckError):
     """The condition of a `checkify.check` was false."""
+
+
+class AssertedError(FailedCheckError, AssertionError):
+    """The condition of an `assert` in a function that was compiled with ``checks`` was false."""
 
 
 class NaNError(CheckError):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import quire
+from quire.compiling.building import PROGRAM
 from quire.compiling.compiled_function import CompiledFunction
 from quire.compiling.stage_texts import TRACE, Stages
 from quire.ir import dtypes
@@ -80,11 +81,29 @@ def read_module(path: str) -> Program:
     return Program(file.stem, found.jaxpr, names=found.in_names)
 
 
+def read_folder(path: str) -> Program:
+    """The program of a failed compile's reproducer, or of what ``dumpir -o`` wrote: its jaxpr, or else its module.
+
+    Raises InputError for a folder that holds neither.
+    """
+    folder = Path(path)
+    for name in (PROGRAM, "01-jaxpr.jaxpr", "jaxpr.jaxpr", *(p.name for p in sorted(folder.glob("*jaxpr.jaxpr")))):
+        if (folder / name).is_file():
+            program = read_text(str(folder / name))[0]
+            head = (folder / name).read_text(encoding="utf-8").partition("\n")[0]
+            target = re.search(r"for target (\w+)", head)
+            return replace(program, name=folder.name, target=target[1] if target else None)
+    for name in ("module.mlir", "module.mlirbc"):
+        if (folder / name).is_file():
+            return replace(read_module(str(folder / name)), name=folder.name)
+    raise InputError(f"{path} holds no program: expected {PROGRAM}, a stage's jaxpr (dumpir -o) or module.mlir")
+
+
 # -- scripts ----------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _as_script(path: Path, arguments: Sequence[str]) -> Iterator[None]:
+def as_script(path: Path, arguments: Sequence[str]) -> Iterator[None]:
     """What a script sees when Python runs it; what it prints goes to standard error, apart from the dump."""
     argv, first = sys.argv, sys.path[0]
     sys.argv = [str(path), *arguments]
@@ -109,7 +128,7 @@ def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
                                 trace_seconds=stages.seconds.get(TRACE), names=stages.names,
                                 out_tree=stages.out_tree, transformations=stages.transformations))  # fmt: skip
 
-    with _as_script(Path(path).absolute(), arguments), stage_sink(collect):
+    with as_script(Path(path).absolute(), arguments), stage_sink(collect):
         try:
             runpy.run_path(path, run_name="__main__")
         except SystemExit as stop:
@@ -155,7 +174,7 @@ _KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.DOTALL)
 def trace_function(path: str, function: str, args: Sequence[str] | None) -> Program:
     """Trace one function of a script for arguments given as types or expressions, without running it."""
     file = Path(path).absolute()
-    with _as_script(file, ()):
+    with as_script(file, ()):
         spec = importlib.util.spec_from_file_location(file.stem, file)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -225,6 +244,8 @@ def load(source: str, args: Sequence[str] | None, arguments: Sequence[str]) -> l
         if not Path(path).is_file():
             raise InputError(f"no file {path}")
         return [trace_function(path, function, args)]
+    if Path(source).is_dir():
+        return [read_folder(source)]
     if source != "-" and not Path(source).is_file():
         raise InputError(f"no file {source}")
     if source.endswith(".py"):
