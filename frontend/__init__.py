@@ -139,6 +139,7 @@ _LAZY = (
     "monitoring",
     "nn",
     "ops",
+    "plugins",
     "profiler",
     "ref",
     "scipy",

@@ -81,7 +81,7 @@ def ffi_call(
     ctx: Ctx, *operands: Any, function: Any, result_avals: tuple[ShapedArray, ...], has_side_effect: bool,
     vmap_method: str | None,
 ) -> Any:  # fmt: skip
-    function.check(ctx.target.name)
+    function.check(ctx.target.runs_on)
     return emit_host_call(ctx, function, operands, result_avals, name=f"ffi_{function.name}", fills=bool(result_avals))
 
 
