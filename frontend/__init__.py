@@ -151,5 +151,6 @@ _LAZY = (
 _LAZY_NAMES = {
     "from_jax": "importers.from_jax",
     "from_stablehlo": "importers.from_stablehlo",
+    "kernel": "kernels.definition",
 }
 __getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY, _LAZY_NAMES)

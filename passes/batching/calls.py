@@ -298,7 +298,9 @@ def _by_method(
     return out, [0] * len(out)
 
 
-batching.absent("another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p)
+batching.absent(
+    "another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p, calls.kernel_call_p
+)
 
 
 @batching(calls.io_callback_p)
