@@ -62,17 +62,15 @@ def code_fingerprint(modules: Iterable[str]) -> str:
 def _package_fingerprint(name: str) -> str:
     """Names, sizes and times of change of a package's files. What has no file is like nothing else: its code may change."""
     module = sys.modules.get(name)
-    folders = list(getattr(module, "__path__", ()))
+    folders: list[str] = list(getattr(module, "__path__", ()))
     file = getattr(module, "__file__", None)
     if not folders:
         return uuid.uuid4().hex if file is None else _digest([file])
-    return _digest(
-        os.path.join(folder, found)
-        for root in folders
-        for folder, _, files in os.walk(root)
-        for found in files
-        if found.endswith(".py")
-    )
+    files: list[str] = []
+    for root in folders:
+        for folder, _, names in os.walk(root):
+            files += (os.path.join(folder, n) for n in names if n.endswith(".py"))
+    return _digest(files)
 
 
 def _digest(files: Iterable[str]) -> str:

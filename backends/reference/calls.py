@@ -89,7 +89,9 @@ def kernel_call(
     *operands: Any, kernel: Any, reference: ClosedJaxpr | None, result_avals: tuple[ShapedArray, ...]
 ) -> Any:
     if reference is None:
-        raise TypeError(f"kernel {kernel!r} has no reference that is made of quire's operations, by which it could be evaluated")
+        raise TypeError(
+            f"kernel {kernel!r} has no reference that is made of quire's operations, by which it could be evaluated"
+        )
     return eval_jaxpr(reference, *operands)
 
 

@@ -212,7 +212,9 @@ def _evaluated(*args: Any, kernel: UserKernel, options: Options, lanes: Any) -> 
     return _compiled(kernel, options, lanes)(*args)
 
 
-def _batched(operands: Sequence[Any], dims: Sequence[int | None], *, kernel: UserKernel, options: Options, lanes: Any) -> Any:
+def _batched(
+    operands: Sequence[Any], dims: Sequence[int | None], *, kernel: UserKernel, options: Options, lanes: Any
+) -> Any:
     from quire.backends.kernels.blocks.building import Lanes
 
     from ..numpy import moveaxis
@@ -239,7 +241,9 @@ def _reference_of(kernel: UserKernel, options: Options, lanes: Any, avals: Seque
     f: Callable[..., Any] = functools.partial(kernel.reference, **dict(options))
     for has in reversed(lanes.operands):
         f = vmap(f, in_axes=tuple(0 if h else None for h in has))
-    jaxpr, captured, _ = trace_flat(lambda *xs: tree_util.tree_leaves(f(*xs)), avals, name=f"the reference of {kernel.name}")
+    jaxpr, captured, _ = trace_flat(
+        lambda *xs: tree_util.tree_leaves(f(*xs)), avals, name=f"the reference of {kernel.name}"
+    )
     return None if captured else ClosedJaxpr(jaxpr)
 
 
@@ -252,9 +256,13 @@ def _lowered(eqn: Eqn, operands: Sequence[Any], target: str) -> Sequence[Any]:
     if math.prod((*lanes.sizes, 1)) == 0:
         raise KernelError(f"kernel {kernel.name}: vmap over no lanes")
     results = kernel.results(own, options)
-    made = finished(kernel.name, kernel.function, options, own, results, kernel.grid(own, options), lanes, get_target(target))
+    made = finished(
+        kernel.name, kernel.function, options, own, results, kernel.grid(own, options), lanes, get_target(target)
+    )
     return kernel_call_p.bind(
-        *operands, kernel=made, reference=_reference_of(kernel, options, lanes, avals),
+        *operands,
+        kernel=made,
+        reference=_reference_of(kernel, options, lanes, avals),
         result_avals=tuple(v.aval.strong() for v in eqn.outputs),
     )
 

@@ -417,10 +417,14 @@ def _check_jvp(primals: Sequence[Value], tangents: Sequence[Any], **params: Any)
 
 
 jvp.absent(
-    "another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p, calls.kernel_call_p
+    "another package's primitive has its own rule; this is what it is lowered to",
+    calls.stablehlo_call_p,
+    calls.kernel_call_p,
 )
 transpose.absent(
-    "another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p, calls.kernel_call_p
+    "another package's primitive has its own rule; this is what it is lowered to",
+    calls.stablehlo_call_p,
+    calls.kernel_call_p,
 )
 transpose.absent(
     "not linear",

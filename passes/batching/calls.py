@@ -299,7 +299,9 @@ def _by_method(
 
 
 batching.absent(
-    "another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p, calls.kernel_call_p
+    "another package's primitive has its own rule; this is what it is lowered to",
+    calls.stablehlo_call_p,
+    calls.kernel_call_p,
 )
 
 

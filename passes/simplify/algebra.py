@@ -12,7 +12,7 @@ order. A replacement is a pattern whose numbers become constants of the result's
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -262,6 +262,21 @@ def domain_operand(pattern: tuple[Any, ...], eqn: Eqn, r: Rewriter) -> ShapedArr
     return a.aval
 
 
+def _variables(pattern: Pattern, line: str) -> set[str]:
+    """The variables of a pattern. Raises ValueError for an unknown primitive."""
+    if isinstance(pattern, str):
+        return {pattern}
+    if not isinstance(pattern, tuple):
+        return set()
+    items: tuple[Any, ...] = pattern  # pyright: ignore[reportUnknownVariableType]
+    if items[0] not in PRIMITIVES:
+        raise ValueError(f"{line}: no primitive is named {items[0]!r}")
+    found: set[str] = set()
+    for operand in items[1:]:
+        found |= _variables(operand, line)
+    return found
+
+
 def _checked(domain: str, pattern: Pattern, replacement: Pattern) -> None:
     """Raises ValueError for an identity that means nothing, with the part that is wrong."""
     line = f"identity {pattern_to_str(pattern)} -> {pattern_to_str(replacement)}"
@@ -269,19 +284,8 @@ def _checked(domain: str, pattern: Pattern, replacement: Pattern) -> None:
         raise ValueError(f"{line}: no set of dtypes is named {domain!r}; there are {', '.join(DOMAINS)}")
     if not isinstance(pattern, tuple):
         raise ValueError(f"{line}: the pattern must be (primitive, operand, ...)")
-    found: dict[str, set[str]] = {"pattern": set(), "replacement": set()}
-    for where, whole in (("pattern", pattern), ("replacement", replacement)):
-        rest: list[Any] = [whole]
-        while rest:
-            part = rest.pop()
-            if isinstance(part, str):
-                found[where].add(part)
-            elif isinstance(part, tuple):
-                name, *operands = part  # pyright: ignore[reportUnknownVariableType]
-                if name not in PRIMITIVES:
-                    raise ValueError(f"{line}: no primitive is named {name!r}")
-                rest.extend(operands)  # pyright: ignore[reportUnknownArgumentType]
-    unknown = found["replacement"] - found["pattern"]
+    given, asked = _variables(cast("Any", pattern), line), _variables(replacement, line)
+    unknown = asked - given
     if unknown:
         raise ValueError(f"{line}: the pattern does not have {', '.join(sorted(unknown))}")
 

@@ -42,11 +42,15 @@ class Access:
 
     def like(self, other: Access) -> bool:
         """Whether it means the same elements, in the same order, as another one."""
-        return self.array is other.array and len(self.places) == len(other.places) and all(
-            (p.start.value.name, p.size) == (q.start.value.name, q.size)
-            if isinstance(p, Span) and isinstance(q, Span)
-            else isinstance(p, Index) and isinstance(q, Index) and p.value.name == q.value.name
-            for p, q in zip(self.places, other.places)
+        return (
+            self.array is other.array
+            and len(self.places) == len(other.places)
+            and all(
+                (p.start.value.name, p.size) == (q.start.value.name, q.size)
+                if isinstance(p, Span) and isinstance(q, Span)
+                else isinstance(p, Index) and isinstance(q, Index) and p.value.name == q.value.name
+                for p, q in zip(self.places, other.places)
+            )
         )
 
     def at(self, place: Place) -> tuple[Value, int, Value | None]:
@@ -73,7 +77,9 @@ class Access:
                 if not outside:
                     continue
                 if d == last and place.width:
-                    lanes = b.add(b.broadcast(b.cast(at, "i64"), place.width), b.const_vector(range(place.width), "i64"))
+                    lanes = b.add(
+                        b.broadcast(b.cast(at, "i64"), place.width), b.const_vector(range(place.width), "i64")
+                    )
                     inside = _both(b, inside, b.cmp(predicate, lanes, bound), place.width)
                 else:
                     inside = _both(b, inside, b.cmp(predicate, at, bound), place.width)
@@ -94,7 +100,9 @@ class Load(Tile):
     """The elements of an access, read where they are needed."""
 
     def __init__(self, access: Access, other: Any) -> None:
-        super().__init__(access.array.block, access.shape, access.array.dtype, () if access.mask is None else (access.mask,))
+        super().__init__(
+            access.array.block, access.shape, access.array.dtype, () if access.mask is None else (access.mask,)
+        )
         self.access = access
         self.other = other
         self.kept: Tile | None = None  # what was read, where the array was about to be written
@@ -245,7 +253,9 @@ class Ref:
             return p
         if isinstance(p, slice):
             if p.step not in (None, 1) or not all(v is None or isinstance(v, int) for v in (p.start, p.stop)):
-                raise block.error(f"{self.name} is indexed by {p}: a slice has Python numbers and no step; use k.span(start, size)")
+                raise block.error(
+                    f"{self.name} is indexed by {p}: a slice has Python numbers and no step; use k.span(start, size)"
+                )
             start, stop, _ = p.indices(n)
             return block.span(start, max(stop - start, 0))
         if isinstance(p, int) and not isinstance(p, bool):

@@ -68,7 +68,9 @@ def build(
     if any(o.size == 0 for o in outs) and all(o.size == 0 for o in outs):
         return Kernel.nothing(name, specs, outs, [-1] * len(outs), "no elements")
     if count == 0 or any(s.size == 0 for s in (*specs, *outs)):
-        raise KernelError(f"kernel {name}: an operand, a result or the grid {tuple(grid)} is empty, and not all results are")
+        raise KernelError(
+            f"kernel {name}: an operand, a result or the grid {tuple(grid)} is empty, and not all results are"
+        )
     work = sum(s.size for s in (*specs, *outs))
     if target.kind == "gpu":
         groups = min(count, _MOST_GROUPS)
@@ -98,6 +100,7 @@ def build(
             block.refs.append(Ref(block, name_of, aval.shape, aval.dtype, memory, offset, written=True))
         refs = list(block.refs)
         function(block, *refs, **options)
+        block.check_finished()
         b.check_length()
     unwritten = [r.name for r in refs if r.written and not r.stored]
     if unwritten:

@@ -44,6 +44,7 @@ class Block:
         self._scopes = [0]
         self._made = 0
         self.refs: list[Ref] = []
+        self._open_loops: list[Any] = []
 
     # -- errors and scopes
 
@@ -67,6 +68,14 @@ class Block:
             raise KernelError(
                 f"kernel {self.name}: a value that was made within a loop or k.when{where(source)} is used after it"
                 f"{where(current_source())}: write it to k.scratch there"
+            )
+
+    def check_finished(self) -> None:
+        """Raise KernelError where a loop was left by break or return: its body is written once, to its end."""
+        if self._open_loops:
+            raise KernelError(
+                f"kernel {self.name}: a k.loop is left by break or return{where(self._open_loops[-1])}: its body is written once "
+                "for all turns; use k.when within it"
             )
 
     @contextmanager
@@ -117,20 +126,17 @@ class Block:
     def loop(self, start: Any, stop: Any, step: int = 1) -> Iterator[Index]:
         """``for i in k.loop(start, stop, step)``: the body is written once. What it carries is in `scratch`.
 
-        Raises KernelError where the loop is left early.
+        Raises KernelError for a step that is no positive number, and at the kernel's end where the loop was left early.
         """
         first, end = self.as_index(start), self.as_index(stop)
         if not isinstance(step, int) or step < 1:
             raise self.error(f"loop: the step is {step!r}, expected a Python int of 1 or more")
         line = current_source()
+        last = first.low + max(end.high - 1 - first.low, 0) // step * step if first.low == first.high else end.high - 1
+        self._open_loops.append(line)
         with self._scoped(), self.builder.for_(first.value, end.value, step) as loop:
-            done = False
-            try:
-                yield self.new_index(loop.index, first.low, max(end.high - 1, first.low))
-                done = True
-            finally:
-                if not done:
-                    raise KernelError(f"kernel {self.name}: a k.loop is left by break, return or an error{where(line)}")
+            yield self.new_index(loop.index, first.low, max(last, first.low))
+            self._open_loops.pop()
 
     @contextmanager
     def when(self, condition: Any) -> Iterator[None]:
@@ -140,7 +146,9 @@ class Block:
         """
         tile = self.as_tile(condition, dtypes.bool_)
         if tile.shape or tile.dtype != dtypes.bool_:
-            raise self.error(f"when: the condition is a tile of shape {tile.shape} and dtype {tile.dtype}, expected one bool")
+            raise self.error(
+                f"when: the condition is a tile of shape {tile.shape} and dtype {tile.dtype}, expected one bool"
+            )
         value = self.elements.lift(tile.at(Place(())), dtypes.bool_)
         with self._scoped(), self.builder.if_(value):
             yield
@@ -169,7 +177,9 @@ class Block:
             if isinstance(x, float) and dtypes.is_integer(dtype):
                 raise self.error(f"the number {x} meets a tile of {dtype}: convert the tile with k.cast")
             return Number(self, dtype.type(x).item() if not dtypes.is_float(dtype) else x, dtype)
-        raise self.error(f"{type(x).__name__} is no tile: expected what is read from an array, a span, an index or a number")
+        raise self.error(
+            f"{type(x).__name__} is no tile: expected what is read from an array, a span, an index or a number"
+        )
 
     def check_broadcast(self, shape: tuple[int, ...], to: tuple[int, ...], what: str) -> None:
         """Raise KernelError for a shape that cannot be broadcast to another one."""
@@ -181,7 +191,10 @@ class Block:
         """An elementwise primitive of tiles and numbers. Raises KernelError for dtypes or shapes that do not fit."""
         # A number's dtype is that of the first tile beside it; the condition of select_n is no such tile.
         beside = operands[1:] if p is ew.select_n_p else operands
-        like = next((x.dtype if isinstance(x, Tile) else dtypes.int32 for x in beside if isinstance(x, Tile | Index | Span)), None)
+        like = next(
+            (x.dtype if isinstance(x, Tile) else dtypes.int32 for x in beside if isinstance(x, Tile | Index | Span)),
+            None,
+        )
         tiles = [self.as_tile(x, like if x in beside or p is not ew.select_n_p else dtypes.bool_)
                  if not isinstance(x, Tile) else x for x in operands]  # fmt: skip
         shape: tuple[int, ...] = ()
@@ -189,8 +202,14 @@ class Block:
             n = max(len(shape), t.ndim)
             a, b = (1,) * (n - len(shape)) + shape, (1,) * (n - t.ndim) + t.shape
             if any(x != y and 1 not in (x, y) for x, y in zip(a, b)):
-                raise self.error(f"{p.name} of tiles of shapes {', '.join(str(t.shape) for t in tiles)}, which do not fit together")
+                raise self.error(
+                    f"{p.name} of tiles of shapes {', '.join(str(t.shape) for t in tiles)}, which do not fit together"
+                )
             shape = tuple(max(x, y) for x, y in zip(a, b))
+        several = {t.dtype for t in (tiles[1:] if p is ew.select_n_p else tiles)}
+        if len(several) > 1:
+            found = " and ".join(sorted(d.name for d in several))
+            raise self.error(f"{p.name} of tiles of {found}: convert one with k.cast")
         try:
             out = p.infer([ShapedArray((), t.dtype) for t in tiles], params)[0]
         except (TypeError, ValueError) as error:
@@ -221,7 +240,9 @@ class Block:
             value = self.elements.lift(tile.at(Place(())), tile.dtype)
             return Scalar(self, value, tile.dtype)
         memory = self.memory(math.prod(tile.shape), tile.dtype)
-        self.each(tile.shape, lambda place: memory.store(tile.at(place), self.flat(place.indices, tile.shape), place.width))
+        self.each(
+            tile.shape, lambda place: memory.store(tile.at(place), self.flat(place.indices, tile.shape), place.width)
+        )
         self._barrier()
         return Kept(self, memory, tile.shape, tile.dtype)
 
@@ -273,7 +294,9 @@ class Block:
         """
         a, b = self.as_tile(x), self.as_tile(y)
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype:
-            raise self.error(f"dot of tiles {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}: expected (m, k) and (k, n)")
+            raise self.error(
+                f"dot of tiles {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}: expected (m, k) and (k, n)"
+            )
         a, b = (t if isinstance(t, Load | Kept) else self.keep(t) for t in (a, b))
         (m, depth), n = a.shape, b.shape[1]
         wide, memory = _wide(a.dtype), self.memory(m * n, a.dtype)
@@ -287,7 +310,9 @@ class Block:
                 right = self._converted(b.at(Place((loop.index, j), place.width)), b.dtype, wide, place.width)
                 left = builder.broadcast(left, place.width) if place.width else left
                 loop.yield_(self._two(ew.add_p, wide, loop.carried[0], self._two(ew.mul_p, wide, left, right)))
-            memory.store(self._converted(loop.results[0], wide, a.dtype, place.width), self.flat((i, j), (m, n)), place.width)
+            memory.store(
+                self._converted(loop.results[0], wide, a.dtype, place.width), self.flat((i, j), (m, n)), place.width
+            )
 
         self.each((m, n), add_up)
         self._barrier()
@@ -310,7 +335,9 @@ class Block:
         if axes[0] < 0 or axes[-1] >= tile.ndim:
             raise self.error(f"a tile of shape {tile.shape} has no axis {axis}")
         if (p in (ew.or_p, ew.and_p)) != (tile.dtype == dtypes.bool_):
-            raise self.error(f"a reduction by {p.name} of a tile of {tile.dtype}: bools have any and all, numbers the others")
+            raise self.error(
+                f"a reduction by {p.name} of a tile of {tile.dtype}: bools have any and all, numbers the others"
+            )
         kept = tuple(n for d, n in enumerate(tile.shape) if d not in axes)
         wide = _wide(tile.dtype) if p in (ew.add_p, ew.mul_p) else tile.dtype
         if not kept:
@@ -319,7 +346,9 @@ class Block:
 
         def one(place: Place) -> None:
             value = self._along(p, tile, axes, wide, place)
-            memory.store(self._converted(value, wide, tile.dtype, place.width), self.flat(place.indices, kept), place.width)
+            memory.store(
+                self._converted(value, wide, tile.dtype, place.width), self.flat(place.indices, kept), place.width
+            )
 
         # Along the last dimension one row at a time is reduced in vectors, over others several columns are.
         self.each(kept, one, vectors=tile.ndim - 1 not in axes)
@@ -345,7 +374,9 @@ class Block:
                 shared.store(self._two(p, wide, shared.load(here), shared.load(b.add(here, half))), here)
             self._barrier()
             half //= 2
-        return shared.load(0)
+        found = shared.load(0)
+        self._barrier()  # the memory may be written again in the next turn of a loop
+        return found
 
     def _along(self, p: Primitive, tile: Tile, axes: Sequence[int], wide: DType, place: Place) -> Any:
         """The elements at a place of the dimensions that stay, combined over the axes."""
@@ -380,7 +411,9 @@ class Block:
             *vectors, rest = state
             if whole:
                 with b.for_(0, whole, lanes * chains, vectors) as loop:
-                    loop.yield_(*(combined(c, [*over, b.add(loop.index, i * lanes)], lanes) for i, c in enumerate(loop.carried)))
+                    loop.yield_(
+                        *(combined(c, [*over, b.add(loop.index, i * lanes)], lanes) for i, c in enumerate(loop.carried))
+                    )
                 vectors = loop.results
             if whole < n:
                 with b.for_(whole, n, 1, [rest]) as loop:
@@ -404,7 +437,9 @@ class Block:
         array = access.array
         tile = self.as_tile(value, array.dtype)
         if tile.dtype != array.dtype:
-            raise self.error(f"a tile of {tile.dtype} is written to {array}: convert it with k.cast(tile, {array.dtype.name!r})")
+            raise self.error(
+                f"a tile of {tile.dtype} is written to {array}: convert it with k.cast(tile, {array.dtype.name!r})"
+            )
         self.check_broadcast(tile.shape, access.shape, "the tile")
         in_passing = array.prepare_store(tile, access)
         self.each(access.shape, lambda place: self._write(access, tile, place))

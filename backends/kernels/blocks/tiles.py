@@ -131,7 +131,9 @@ class Tile:
         return View(self, keys)
 
     def __bool__(self) -> bool:
-        raise self.block.error("the values of a tile are known when the kernel runs, not while it is written: use k.where or k.when")
+        raise self.block.error(
+            "the values of a tile are known when the kernel runs, not while it is written: use k.where or k.when"
+        )
 
     def __iter__(self) -> Any:
         raise self.block.error("a tile is no sequence: use k.loop over places, or a span")
@@ -156,7 +158,9 @@ class View(Tile):
 class Elementwise(Tile):
     """An elementwise primitive of tiles."""
 
-    def __init__(self, block: Any, p: Primitive, params: Any, shape: tuple[int, ...], dtype: DType, parts: Sequence[Tile]) -> None:
+    def __init__(
+        self, block: Any, p: Primitive, params: Any, shape: tuple[int, ...], dtype: DType, parts: Sequence[Tile]
+    ) -> None:
         super().__init__(block, shape, dtype, parts)
         self.p = p
         self.params = params
