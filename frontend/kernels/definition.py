@@ -92,7 +92,7 @@ class UserKernel:
                 out = self._out(*types, **dict(options)) if callable(self._out) else self._out
         leaves, tree = tree_util.tree_flatten(out)
         grid = self._grid(*types, **dict(options)) if callable(self._grid) else self._grid
-        sizes = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
+        sizes: tuple[Any, ...] = tuple(grid) if isinstance(grid, tuple | list) else (grid,)
         return tuple(ShapedArray(x.shape, x.dtype) for x in leaves), sizes, tree
 
     def _check_for(self, avals: tuple[ShapedArray, ...], options: Options) -> None:

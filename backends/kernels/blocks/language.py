@@ -149,7 +149,7 @@ class Block:
             raise self.error(
                 f"when: the condition is a tile of shape {tile.shape} and dtype {tile.dtype}, expected one bool"
             )
-        value = self.elements.lift(tile.at(Place(())), dtypes.bool_)
+        value: Any = self.elements.lift(tile.at(Place(())), dtypes.bool_)
         with self._scoped(), self.builder.if_(value):
             yield
 
@@ -304,7 +304,7 @@ class Block:
 
         def add_up(place: Place) -> None:
             i, j = place.indices
-            start = self.elements.lift(0, wide, place.width)
+            start: Any = self.elements.lift(0, wide, place.width)
             with builder.for_(0, depth, 1, [start]) as loop:
                 left = self._converted(a.at(Place((i, loop.index))), a.dtype, wide, 0)
                 right = self._converted(b.at(Place((loop.index, j), place.width)), b.dtype, wide, place.width)
@@ -361,7 +361,7 @@ class Block:
             return self._along(p, tile, range(tile.ndim), wide, Place(()))
         b, threads = self.builder, self.builder.target.threads
         total, here = math.prod(tile.shape), b.thread_id()
-        start = self.elements.lift(neutral(p, wide), wide)
+        start: Any = self.elements.lift(neutral(p, wide), wide)
         with b.for_(here, total, threads, [start]) as loop:
             place = Place(self._unflat(loop.index, tile.shape))
             loop.yield_(self._two(p, wide, loop.carried[0], self._converted(tile.at(place), tile.dtype, wide, 0)))
