@@ -53,7 +53,7 @@ def lines_of(stages: Stages) -> list[str]:
     ]  # fmt: skip
     lines = [f"1. traced: {count_eqns(program)} equations (--stage jaxpr)", *(f"     {t}" for t in shown)]
     records = stages.result.records
-    busy = [r for r in records if r.counters or r.eqns_before != r.eqns_after]
+    busy = [r for r in records if any(r.counters.values()) or r.eqns_before != r.eqns_after]
     lines.append(f"2. optimized by {len(records)} passes, of which {len(busy)} changed something (--timing, --diff)")
     for r in busy:
         fired = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in list(r.counters.items())[:3] if n)
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(
         f"\nNext:\n"
         f"  {dumpir} {options.function} --args {given} --stage optimized\n"
-        f"  {dumpir} {options.function} --args {given} --compare   # the same numbers at every stage?\n"
+        f"  {dumpir} {options.function} --args {given} --compare  # equal numbers?\n"
         f"  {dumpir} --help; ./tools/test; docs/tutorial/coming-from-jax.md; docs/tutorial/one-function.md"
     )
     return 0
