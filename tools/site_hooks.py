@@ -96,7 +96,7 @@ def class_page(title: str, module: str, name: str) -> str:
     cls = getattr(importlib.import_module(module), name)
     lines = [f"# {title}", "", *_body(inspect.getdoc(cls) or ""), ""]
     for member, value in sorted(vars(cls).items()):
-        if member in shown - {"store"} and inspect.isfunction(value):
+        if member in shown - {"store", "each", "error", "memory"} and inspect.isfunction(value):
             lines += entry(f"k.{member}", value)
     return "\n".join(lines)
 
@@ -137,5 +137,6 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links to files of the checkout outside of docs/ become their names, which the site lacks; those to notebooks name pages."""
     depth = page.file.src_uri.count("/")
-    outside = re.compile(r"\]\((?:\.\./){%d}([^)#\s]+)(#[^)\s]*)?\)" % (depth + 1))
+    up = r"\.\./" * (depth + 1)
+    outside = re.compile(rf"\]\({up}([^)#\s]+)(#[^)\s]*)?\)")
     return outside.sub(lambda m: f"] (`{m[1]}`)", markdown).replace(".ipynb)", ".md)")
