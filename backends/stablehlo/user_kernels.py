@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from quire.ir.avals import ShapedArray
@@ -20,9 +20,19 @@ _GPUS = ("vulkan-spirv", "cuda")
 
 @dataclass(frozen=True)
 class FinishedKernel:
-    """A kernel as the parameter of an equation, printed by its name, which has a digest of its text."""
+    """A kernel as the parameter of an equation, printed by its name, which has a digest of its text.
+
+    Attributes:
+        kernel: the text.
+        again: finishes it for lanes that have one more dimension: their number, and which operands have it.
+    """
 
     kernel: Kernel
+    again: Callable[[int, tuple[bool, ...]], FinishedKernel] = field(compare=False, repr=False)
+
+    def batched(self, size: int, operands: tuple[bool, ...]) -> FinishedKernel:
+        """The kernel of so many lanes, for operands of which some have them as a first dimension."""
+        return self.again(size, operands)
 
     def __repr__(self) -> str:
         return self.kernel.name
@@ -45,11 +55,16 @@ def finished(
     kernel = made_for(block_target, target, make)
     if isinstance(kernel, NoKernel):
         raise UnsupportedError(f"kernel {name} for the target {target.name}: {kernel.reason}")
-    return FinishedKernel(kernel)
+
+    def again(size: int, has: tuple[bool, ...]) -> FinishedKernel:
+        more = Lanes((size, *lanes.sizes), (has, *lanes.operands))
+        return finished(name, function, options, operands, results, grid, more, target)
+
+    return FinishedKernel(kernel, again)
 
 
 def block_target(target: Target) -> KernelTarget:
-    """How kernels of blocks are formed for a target: GPUs have them where quire has no others."""
+    """How kernels of blocks are formed for a target: GPUs have them where quire has no others. Raises NoKernel elsewhere."""
     if target.backend in _GPUS:
         return KernelTarget(kind="gpu", vector_bytes=16)
     if target.backend != "llvm-cpu":

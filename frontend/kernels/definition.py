@@ -165,6 +165,8 @@ def kernel(
     Returns:
         A `UserKernel`, which is called with arrays.
 
+    Raises TypeError for a jvp and a vjp at once. A call raises KernelError for a mistake in the kernel.
+
     Example:
         >>> import quire, quire.numpy as qnp
         >>> @quire.kernel(grid=lambda x: x.shape[0], reference=lambda x: x / qnp.sum(x, 1, keepdims=True))

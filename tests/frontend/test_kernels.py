@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +49,11 @@ def test_the_page_shows_the_examples_as_they_are():
 
 def test_examples_agree_with_their_references():
     checks = (
-        masked_softmax.check(lambda rng, size: masked_arguments(rng, size(), size()), trials=4),
-        rms_norm.check(lambda rng, size: norm_arguments(rng, size(), size()), trials=4, eps=1e-3),
-        heat_step.check(lambda rng, size: (rng.normal(size=(size(), size() * 3)).astype(F),), trials=3),
+        masked_softmax.check(lambda rng, size: masked_arguments(rng, size(), size()), trials=2),
+        rms_norm.check(lambda rng, size: norm_arguments(rng, size(), size()), trials=2, eps=1e-3),
+        heat_step.check(lambda rng, size: (rng.normal(size=(size(), size() * 3)).astype(F),), trials=2),
     )
-    assert all(c.worst < 1 for c in checks) and len(checks[0].shapes) == 4
+    assert all(c.worst < 1 for c in checks) and len(checks[0].shapes) == 2
 
 
 def test_examples_agree_with_numpy_and_with_finite_differences():
@@ -386,3 +389,26 @@ def test_mistakes_of_the_call():
         with pytest.raises(KernelError, match=text):
             quire.kernel(lambda k, x, out: None, **{"out": lambda x: x, **options})(given)
     assert quire.kernel(lambda k, x, out: None, out=lambda x: x)(x[:0]).shape == (0, 4)
+
+
+def test_kernels_on_parts_of_arrays():
+    """`shard_map` finishes a kernel anew for the devices that one program simulates."""
+    code = (
+        "import numpy as np, quire, quire.numpy as qnp\n"
+        "from quire.sharding import AxisType, NamedSharding, PartitionSpec as P\n"
+        "from quire.tools.bench.user_kernels import masked_softmax as s, masked_softmax_of_arrays as t, rms_norm, rms_norm_of_arrays\n"
+        "mesh = quire.make_mesh((4,), ('r',), (AxisType.Auto,))\n"
+        "x, w = np.random.default_rng(0).normal(size=(8, 40)).astype('f4'), np.arange(40, dtype='f4')\n"
+        "f = quire.shard_map(rms_norm, mesh=mesh, in_specs=(P('r'), P()), out_specs=P('r'))\n"
+        "lying = quire.device_put(x, NamedSharding(mesh, P('r')))\n"
+        "want = np.asarray(rms_norm_of_arrays(x, w))\n"
+        "for run in (quire.jit(f), quire.jit(lambda x, w: rms_norm(x, w))):\n"
+        "    np.testing.assert_allclose(run(lying, w), want, 1e-5)\n"
+        "slope = lambda g: quire.jit(quire.grad(lambda x: qnp.sum(g(x, x > -1) ** 2)))(x)\n"
+        "f = quire.shard_map(s, mesh=mesh, in_specs=(P('r'), P('r')), out_specs=P('r'))\n"
+        "np.testing.assert_allclose(slope(f), slope(t), 1e-4, 1e-5)\n"
+        "print('done')\n"
+    )
+    env = {**os.environ, "QUIRE_NUM_CPU_DEVICES": "4"}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    assert ran.stdout == "done\n", ran.stderr
