@@ -7,6 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from quire.backends.kernels.blocks.building import Lanes
+from quire.backends.stablehlo.kernel_calls import call
+from quire.backends.stablehlo.lowering import Ctx, lowering
+from quire.backends.stablehlo.user_kernels import finished
 from quire.backends.targets import get_target
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.errors import KernelError, UnsupportedError
@@ -97,9 +101,6 @@ class UserKernel:
 
     def _check_for(self, avals: tuple[ShapedArray, ...], options: Options) -> None:
         """Write the kernel once for the CPU, so that mistakes are errors where it is called."""
-        from quire.backends.kernels.blocks.building import Lanes
-        from quire.backends.stablehlo.user_kernels import finished
-
         results, grid, _ = self._plan(avals, options)
         try:
             finished(self.name, self.function, options, avals, results, grid, Lanes(), get_target("cpu"))
@@ -109,8 +110,6 @@ class UserKernel:
     # -- derivatives
 
     def _plain(self, options: Options, *args: Any) -> Any:
-        from quire.backends.kernels.blocks.building import Lanes
-
         tree = self._plan(tuple(aval_of(x).strong() for x in args), options)[2]
         return tree_util.tree_unflatten(tree, kernel_p.bind(*args, kernel=self, options=options, lanes=Lanes()))
 
@@ -217,8 +216,6 @@ def _evaluated(*args: Any, kernel: UserKernel, options: Options, lanes: Any) -> 
 def _batched(
     operands: Sequence[Any], dims: Sequence[int | None], *, kernel: UserKernel, options: Options, lanes: Any
 ) -> Any:
-    from quire.backends.kernels.blocks.building import Lanes
-
     from ..numpy import moveaxis
 
     moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(operands, dims)]
@@ -250,8 +247,6 @@ def _reference_of(kernel: UserKernel, options: Options, lanes: Any, avals: Seque
 
 
 def _lowered(eqn: Eqn, operands: Sequence[Any], target: str) -> Sequence[Any]:
-    from quire.backends.stablehlo.user_kernels import finished
-
     kernel, options, lanes = (eqn.params[n] for n in ("kernel", "options", "lanes"))
     avals = [a.aval.strong() for a in eqn.inputs]
     own = _own(avals, lanes)
@@ -270,5 +265,15 @@ def _lowered(eqn: Eqn, operands: Sequence[Any], target: str) -> Sequence[Any]:
 
 
 define_lowering(kernel_p, _lowered)
+
+
+@lowering(kernel_p)
+def _lowered_late(ctx: Ctx, *operands: Any, kernel: UserKernel, options: Options, lanes: Any) -> Any:
+    """Within what another package's primitive is lowered to (`lower_traced`), which is known after programs are expanded."""
+    own = _own([a.strong() for a in ctx.avals_in], lanes)
+    results, grid = kernel.results(own, options), kernel.grid(own, options)
+    made = finished(kernel.name, kernel.function, options, own, results, grid, lanes, ctx.target)
+    return call(ctx, made.kernel, operands)
+
 
 __all__ = ["UserKernel", "kernel", "kernel_p"]

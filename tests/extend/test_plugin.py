@@ -70,6 +70,23 @@ np.testing.assert_allclose(compiled(x), want(x), 1e-6)
 assert compiled.lower(x).request.target is baseline and baseline.runs_on == "cpu"
 assert "--iree-llvmcpu-target-cpu=x86-64" in baseline.flags and "--iree-llvmcpu-target-cpu=host" not in baseline.flags
 assert compiled.lower(x).request.key() != quire.compile(step).lower(x).request.key()
+
+# a kernel
+rows = np.random.default_rng(0).normal(size=(5, 33)).astype(np.float32)
+np.testing.assert_allclose(quire.compile(quire_sample.centred)(rows), rows - rows.mean(1, keepdims=True), 1e-4, 1e-6)
+quire_sample.centred.check(lambda rng, size: (rng.normal(size=(size(), size())).astype("f4"),), trials=1)
+
+# a primitive that is lowered to a kernel
+from quire.plugins import ShapedArray, lower_traced, primitive
+
+@primitive("centred")
+def centred_p(x: ShapedArray) -> ShapedArray:
+    return x
+
+lower_traced(quire_sample.centred, centred_p)
+lowered = quire.compile(lambda x: centred_p.bind(x * 2))
+np.testing.assert_allclose(lowered(rows), 2 * (rows - rows.mean(1, keepdims=True)), 1e-4, 1e-6)
+assert "quire.kernel centred" in lowered.lower(rows).as_text()
 print("done")
 """
 
@@ -114,12 +131,12 @@ def test_the_page_has_the_packages_files() -> None:
     shown = re.findall(r"^```(?:python|toml)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     missing = [name for name, text in files().items() if text not in shown and not name.endswith("__init__.py")]
     assert not missing
-    assert len(shown) == 7  # those five, and two of calls
+    assert len(shown) == 8  # those six, and two of calls
 
 
 def test_the_package_uses_public_names_only() -> None:
     imports = re.findall(r"^(?:from|import) (quire[\w.]*)", "\n".join(files().values()), re.MULTILINE)
-    assert imports and set(imports) == {"quire", "quire.plugins"}
+    assert imports and set(imports) == {"quire", "quire.numpy", "quire.plugins"}
 
 
 def test_an_installed_package_adds_everything(site: Path) -> None:
