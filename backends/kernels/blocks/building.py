@@ -78,6 +78,7 @@ def build(
         groups = target.groups(work, _LEAST_WORK, count)
     b = KernelBuilder(name, specs, outs, target)
     block = Block(name, b, expand)
+    block.groups = groups
     with b.distributed(count, groups) as piece:
         rest, places = piece, [Index(block, b.index(0), 0, 0, 0)] * (len(lanes.sizes) + len(grid))
         for d, n in reversed(list(enumerate((*lanes.sizes, *grid)))):

@@ -19,7 +19,10 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.source import current_source, where
 
-from ..core.builder import KernelBuilder
+from ..core.builder import STACK_BYTES, KernelBuilder
+from ..core.dtypes import dtype_of
+from ..core.errors import NoKernel
+from ..core.kernel import Spec
 from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.monoids import neutral
@@ -45,6 +48,8 @@ class Block:
         self._made = 0
         self.refs: list[Ref] = []
         self._open_loops: list[Any] = []
+        self.groups = 1  # workgroups that run the kernel
+        self._shared = 0  # bytes that a GPU's threads share
 
     # -- errors and scopes
 
@@ -239,27 +244,45 @@ class Block:
         if not tile.shape:
             value = self.elements.lift(tile.at(Place(())), tile.dtype)
             return Scalar(self, value, tile.dtype)
-        memory = self.memory(math.prod(tile.shape), tile.dtype)
-        self.each(
-            tile.shape, lambda place: memory.store(tile.at(place), self.flat(place.indices, tile.shape), place.width)
-        )
+        memory, start = self.memory(math.prod(tile.shape), tile.dtype)
+
+        def put(place: Place) -> None:
+            memory.store(tile.at(place), self.builder.add(self.flat(place.indices, tile.shape), start), place.width)
+
+        self.each(tile.shape, put)
         self._barrier()
-        return Kept(self, memory, tile.shape, tile.dtype)
+        return Kept(self, memory, start, tile.shape, tile.dtype)
 
     def scratch(self, shape: Sequence[int], dtype: Any) -> Ref:
         """Memory of the workgroup's own, shared by its threads, that may be read and written; it begins with any values."""
         import numpy as np
 
         sizes, d = tuple(shape), np.dtype(dtype)
-        ref = Ref(self, "scratch", sizes, d, self.memory(math.prod(sizes), d), self.builder.index(0), written=True)
+        memory, start = self.memory(math.prod(sizes), d)
+        ref = Ref(self, "scratch", sizes, d, memory, self.builder.index(start), written=True)
         self.refs.append(ref)
         return ref
 
-    def memory(self, count: int, dtype: DType) -> Memory:
-        """New memory for so many elements: of the stack on a CPU, shared by the threads of a GPU's workgroup."""
-        if not self.gpu:
-            return Memory.on_stack(self.elements, count, dtype)
-        return Memory(self.elements, self.builder.shared((count,), Memory.element(dtype)), dtype)
+    def memory(self, count: int, dtype: DType) -> tuple[Memory, Value | int]:
+        """New memory for so many elements of the workgroup's own, and where in it they begin.
+
+        On a CPU it is of the stack and, where that is used up, a part of an array that all workgroups share. On a GPU
+        the workgroup's threads share it.
+
+        Raises NoKernel where a GPU's workgroup has no more.
+        """
+        b, spec = self.builder, Spec((count,), dtype_of(dtype))
+        size = spec.size * spec.dtype.nbytes
+        if self.gpu:
+            self._shared += size
+            if self._shared > b.target.shared_bytes:
+                raise NoKernel(f"more than {b.target.shared_bytes} bytes of a workgroup's shared memory")
+            return Memory(self.elements, b.shared((count,), Memory.element(dtype)), dtype), 0
+        if b.stack_bytes + size <= STACK_BYTES:
+            return Memory.on_stack(self.elements, count, dtype), 0
+        whole = Spec((count * self.groups,), spec.dtype)
+        buffer = b.more_scratch(whole, whole.shape, Memory.element(dtype))
+        return Memory(self.elements, buffer, dtype), b.mul(b.workgroup_id(), count)
 
     # -- reductions and products
 
@@ -299,8 +322,8 @@ class Block:
             )
         a, b = (t if isinstance(t, Load | Kept) else self.keep(t) for t in (a, b))
         (m, depth), n = a.shape, b.shape[1]
-        wide, memory = _wide(a.dtype), self.memory(m * n, a.dtype)
-        builder = self.builder
+        wide, builder = _wide(a.dtype), self.builder
+        memory, first = self.memory(m * n, a.dtype)
 
         def add_up(place: Place) -> None:
             i, j = place.indices
@@ -310,13 +333,12 @@ class Block:
                 right = self._converted(b.at(Place((loop.index, j), place.width)), b.dtype, wide, place.width)
                 left = builder.broadcast(left, place.width) if place.width else left
                 loop.yield_(self._two(ew.add_p, wide, loop.carried[0], self._two(ew.mul_p, wide, left, right)))
-            memory.store(
-                self._converted(loop.results[0], wide, a.dtype, place.width), self.flat((i, j), (m, n)), place.width
-            )
+            total = self._converted(loop.results[0], wide, a.dtype, place.width)
+            memory.store(total, builder.add(self.flat((i, j), (m, n)), first), place.width)
 
         self.each((m, n), add_up)
         self._barrier()
-        return Kept(self, memory, (m, n), a.dtype)
+        return Kept(self, memory, first, (m, n), a.dtype)
 
     def _two(self, p: Primitive, dtype: DType, x: Element, y: Element) -> Any:
         flag = dtypes.bool_ if dtype == dtypes.bool_ else dtype
@@ -342,18 +364,16 @@ class Block:
         wide = _wide(tile.dtype) if p in (ew.add_p, ew.mul_p) else tile.dtype
         if not kept:
             return Scalar(self, self._converted(self._whole(p, tile, wide), wide, tile.dtype, 0), tile.dtype)
-        memory = self.memory(math.prod(kept), tile.dtype)
+        memory, first = self.memory(math.prod(kept), tile.dtype)
 
         def one(place: Place) -> None:
-            value = self._along(p, tile, axes, wide, place)
-            memory.store(
-                self._converted(value, wide, tile.dtype, place.width), self.flat(place.indices, kept), place.width
-            )
+            value = self._converted(self._along(p, tile, axes, wide, place), wide, tile.dtype, place.width)
+            memory.store(value, self.builder.add(self.flat(place.indices, kept), first), place.width)
 
         # Along the last dimension one row at a time is reduced in vectors, over others several columns are.
         self.each(kept, one, vectors=tile.ndim - 1 not in axes)
         self._barrier()
-        return Kept(self, memory, kept, tile.dtype)
+        return Kept(self, memory, first, kept, tile.dtype)
 
     def _whole(self, p: Primitive, tile: Tile, wide: DType) -> Any:
         """All elements of a tile combined."""
@@ -365,7 +385,7 @@ class Block:
         with b.for_(here, total, threads, [start]) as loop:
             place = Place(self._unflat(loop.index, tile.shape))
             loop.yield_(self._two(p, wide, loop.carried[0], self._converted(tile.at(place), tile.dtype, wide, 0)))
-        shared = self.memory(threads, wide)
+        shared, _ = self.memory(threads, wide)
         shared.store(loop.results[0], here)
         self._barrier()
         half = threads // 2

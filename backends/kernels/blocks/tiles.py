@@ -218,13 +218,17 @@ class Places(Tile):
 class Kept(Tile):
     """A tile whose elements lie in the workgroup's memory."""
 
-    def __init__(self, block: Any, memory: Any, shape: tuple[int, ...], dtype: DType) -> None:
+    def __init__(self, block: Any, memory: Any, start: Value | int, shape: tuple[int, ...], dtype: DType) -> None:
         super().__init__(block, shape, dtype)
         self.memory = memory
+        self.start = start
+        self.scope: int = block.scope if isinstance(start, Value) else 0
 
     def element(self, place: Place) -> Element:
         """Read from memory."""
-        return self.memory.load(self.block.flat(place.indices, self.shape), place.width)
+        self.block.check_scope(self.scope, self.source)
+        at = self.block.builder.add(self.block.flat(place.indices, self.shape), self.start)
+        return self.memory.load(at, place.width)
 
 
 def reads_of(tile: Tile, kind: type[Any]) -> list[Any]:
