@@ -21,12 +21,13 @@ from quire.passes.rewriting import transform_nested
 from quire.passes.simplify import add_identities
 
 from .absent_names import module_getattr
+from .kernels import UserKernel, kernel
 
 __all__ = [
     "Atom", "BITS", "COMPLEX", "ClosedJaxpr", "Eqn", "FLOAT", "INEXACT", "INTEGER", "Jaxpr", "Linear", "Literal", "NUMBER", "Pass",
     "PassContext", "PassError", "PassManager", "PassRecord", "PipelineResult", "Primitive", "QuireError", "REAL",
-    "ShapedArray", "Target", "UnsupportedError", "Var", "add_identities", "batching", "check_dtype", "define_elementwise",
-    "define_jvp", "define_linear", "define_zero_jvp", "find_primitive", "get_target", "jvp", "lower_traced", "lowering",
+    "ShapedArray", "Target", "UnsupportedError", "UserKernel", "Var", "add_identities", "batching", "check_dtype", "define_elementwise",
+    "define_jvp", "define_linear", "define_zero_jvp", "find_primitive", "get_target", "jvp", "kernel", "lower_traced", "lowering",
     "parse_pipeline", "primitive", "reference", "register_pass", "register_target", "registered_passes",
     "registered_targets", "subst_eqn", "transform_nested", "transpose", "verify",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ import pytest
 import quire
 import quire.numpy as qnp
 from quire import plugins
+from quire.backends.kernels.blocks.language import Block
 from quire.ir import extensions
 from quire.passes.base import passes_key
 
@@ -278,7 +279,9 @@ def signatures() -> list[str]:
             ]
         else:
             lines.append(f"{name}{parameters(value) if inspect.isfunction(value) else ''}")
-    return lines
+    named = set(re.findall(r"\w+", (ROOT / "docs" / "user-kernels.md").read_text(encoding="utf-8")))
+    methods = ((n, f) for n, f in sorted(vars(Block).items()) if n in named and inspect.isfunction(f))
+    return [*lines, *(f"k.{n}{parameters(f)}" for n, f in methods)]
 
 
 def parameters(f: object) -> str:
