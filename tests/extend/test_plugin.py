@@ -280,7 +280,9 @@ def signatures() -> list[str]:
         else:
             lines.append(f"{name}{parameters(value) if inspect.isfunction(value) else ''}")
     named = set(re.findall(r"\w+", (ROOT / "docs" / "user-kernels.md").read_text(encoding="utf-8")))
-    methods = ((n, f) for n, f in sorted(vars(Block).items()) if n in named and inspect.isfunction(f))
+    methods = (
+        (n, f) for n, f in sorted(vars(Block).items()) if n in named - {"memory", "store"} and inspect.isfunction(f)
+    )
     return [*lines, *(f"k.{n}{parameters(f)}" for n, f in methods)]
 
 
