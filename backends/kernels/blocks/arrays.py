@@ -40,6 +40,17 @@ class Access:
         """The shape of the tile."""
         return tuple(p.size for p in self.places if isinstance(p, Span))
 
+    @property
+    def may_precede(self) -> bool:
+        """Whether a vector of it may begin before the array, with some lanes inside: no pointer may point there."""
+        last = next((p for p in reversed(self.places) if isinstance(p, Span)), None)
+        return self.guarded and last is not None and last.low < 0
+
+    def pointed(self, flat: Value) -> Value:
+        """A flat place within the array, for a vector of which no lane is inside where the place is not."""
+        b = self.array.block.builder
+        return b.smax(b.smin(flat, self.array.memory.buffer.shape[0] - 1), 0) if self.guarded else flat
+
     def like(self, other: Access) -> bool:
         """Whether it means the same elements, in the same order, as another one."""
         return (
@@ -127,23 +138,38 @@ class Load(Tile):
 
     def _guarded(self, memory: Memory, flat: Value, step: int, inside: Value, width: int) -> Element:
         b, elements = self.block.builder, self.block.elements
-        if width and step == 1:
-            raw = b.vload(width, memory.buffer, flat, mask=inside)
-            value = b.cmp("ne", raw, 0) if dtypes.is_bool(self.dtype) else raw
-            if self.other == 0:
-                return value
-            return b.select(inside, value, elements.lift(self.other, self.dtype, width))
+        if width and step == 1 and self.access.may_precede:
+            kind = elements.lift(self.other, self.dtype, width).type
+            with b.if_(b.cmp("sge", flat, 0), [kind]) as branch:
+                branch.yield_(self._vector(memory, flat, inside, width))
+                branch.else_()
+                branch.yield_(self._lanes(memory, flat, step, inside, width))
+            return branch.results[0]
         if width:
-            each = []
-            for lane in range(width):
-                each.append(self._guarded(memory, b.add(flat, lane * step), 1, b.extract(inside, lane), 0))
-            return b.from_elements(each)
+            return (
+                self._vector(memory, flat, inside, width)
+                if step == 1
+                else self._lanes(memory, flat, step, inside, width)
+            )
         other = elements.lift(self.other, self.dtype)
         with b.if_(inside, [other.type]) as branch:
             branch.yield_(memory.load(flat))
             branch.else_()
             branch.yield_(other)
         return branch.results[0]
+
+    def _vector(self, memory: Memory, flat: Value, inside: Value, width: int) -> Value:
+        """Neighbours of which those outside are not read; where none is inside, the place is moved into the array."""
+        b, elements = self.block.builder, self.block.elements
+        raw = b.vload(width, memory.buffer, self.access.pointed(flat), mask=inside)
+        value = b.cmp("ne", raw, 0) if dtypes.is_bool(self.dtype) else raw
+        return value if self.other == 0 else b.select(inside, value, elements.lift(self.other, self.dtype, width))
+
+    def _lanes(self, memory: Memory, flat: Value, step: int, inside: Value, width: int) -> Value:
+        """The same, one by one."""
+        b = self.block.builder
+        places = ((b.add(flat, lane * step), b.extract(inside, lane)) for lane in range(width))
+        return b.from_elements([self._guarded(memory, at, 1, within, 0) for at, within in places])
 
 
 class Ref:

@@ -479,12 +479,21 @@ class Block:
                 memory.store(tile.at(place), flat)
             return
         value: Any = self.elements.lift(tile.at(place), tile.dtype, place.width)
-        if step == 1 and tile.dtype != dtypes.bool_:
-            b.vstore(value, memory.buffer, flat, mask=inside)
-            return
-        for lane in range(place.width):
-            with b.if_(b.extract(inside, lane)):
-                memory.store(b.extract(value, lane), b.add(flat, lane * step))
+
+        def one_by_one() -> None:
+            for lane in range(place.width):
+                with b.if_(b.extract(inside, lane)):
+                    memory.store(b.extract(value, lane), b.add(flat, lane * step))
+
+        if step != 1 or tile.dtype == dtypes.bool_:
+            one_by_one()
+        elif access.may_precede:
+            with b.if_(b.cmp("sge", flat, 0)) as branch:
+                b.vstore(value, memory.buffer, access.pointed(flat), mask=inside)
+                branch.else_()
+                one_by_one()
+        else:
+            b.vstore(value, memory.buffer, access.pointed(flat), mask=inside)
 
     def each(self, shape: tuple[int, ...], body: Callable[[Place], None], vectors: bool = True) -> None:
         """Loops over the places of a shape: in vectors along the last dimension, or shared among a GPU's threads."""
