@@ -1,4 +1,4 @@
-"""Control flow: cond, switch, while_loop, fori_loop, scan, map, associative_scan."""
+"""Control flow: cond, switch, while_loop, fori_loop, scan, map."""
 
 from __future__ import annotations
 
@@ -442,85 +442,4 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     return tree_unflatten(parts[0][1], [c[0] if len(c) == 1 else st.concatenate(c, 0) for c in columns])
 
 
-def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """All prefixes combined by an associative function, in a logarithmic number of steps.
-
-    Args:
-        fn: combines two pytrees of arrays elementwise along `axis`: it gets slices of elems of any length there.
-        elems: a pytree of arrays of one size along `axis`.
-        reverse: combine suffixes instead.
-
-    Raises TypeError when fn is no function, ValueError when sizes along the axis differ.
-
-    Example: ``lax.associative_scan(lax.add, x)`` is the cumulative sum.
-    """
-    check_callable("associative_scan", "fn", fn)
-    leaves, tree = flatten_arrays(elems)
-    if not leaves:
-        return elems
-    ndims = {aval_of(x).ndim for x in leaves}
-    if not all(-n <= axis < n for n in ndims):
-        raise ValueError(f"associative_scan: axis {axis} is out of range for elems of ranks {sorted(ndims)}")
-    sizes = [aval_of(x).shape[axis] for x in leaves]
-    if len(set(sizes)) > 1:
-        given = ", ".join(f"elems{path(tree, i)}: {n}" for i, n in enumerate(sizes))
-        raise ValueError(f"associative_scan: all elems must have one size along axis {axis}, got {given}")
-    axes = [axis % aval_of(x).ndim for x in leaves]
-
-    def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
-        out, out_tree = flatten_arrays(fn(tree_unflatten(tree, a), tree_unflatten(tree, b)))
-        if out_tree != tree:
-            raise TypeError(
-                f"associative_scan: fn must return the structure of elems, {show_tree(tree)}, got {show_tree(out_tree)}"
-            )
-        return out
-
-    def cut(xs: Sequence[Any], start: int, limit: int) -> list[Any]:
-        return [st.slice_in_dim(x, start, limit, 1, a) for x, a in zip(xs, axes)]
-
-    def prefixes(xs: list[Any]) -> list[Any]:
-        n = aval_of(xs[0]).shape[axes[0]]
-        if n < 2:
-            return xs
-        m = n // 2
-        pairs = [_pairs(x, m, a) for x, a in zip(xs, axes)]
-        first, second = [p[0] for p in pairs], [p[1] for p in pairs]
-        odd = prefixes(combine(first, second))  # the prefixes that end at an odd index
-        # Those that end at an even index: the prefix before, combined with the element.
-        rest = [st.slice_in_dim(x, 1, m, 1, a) for x, a in zip(first, axes)]
-        left = cut(odd, 0, m - 1)
-        if n % 2:
-            last = cut(xs, n - 1, n)
-            rest, left = [st.concatenate([r, t], a) for r, t, a in zip(rest, last, axes)], odd
-        even = cut(xs, 0, 1)
-        if n > 2:
-            even = [st.concatenate([e, r], a) for e, r, a in zip(even, combine(left, rest), axes)]
-        return [_interleave(e, o, a) for e, o, a in zip(even, odd, axes)]
-
-    values = [st.rev(x, (a,)) for x, a in zip(leaves, axes)] if reverse else list(leaves)
-    out = prefixes(values)
-    return tree_unflatten(tree, [st.rev(x, (a,)) for x, a in zip(out, axes)] if reverse else out)
-
-
-def _pairs(x: Any, m: int, axis: int) -> tuple[Any, Any]:
-    """The elements at even and at odd indices below 2 m; by a reshape, whose derivative is cheaper than a stride's."""
-    shape = aval_of(x).shape
-    pairs = st.reshape(st.slice_in_dim(x, 0, 2 * m, 1, axis), (*shape[:axis], m, 2, *shape[axis + 1 :]))
-    part = (*shape[:axis], m, *shape[axis + 1 :])
-    return (
-        st.reshape(st.slice_in_dim(pairs, 0, 1, 1, axis + 1), part),
-        st.reshape(st.slice_in_dim(pairs, 1, 2, 1, axis + 1), part),
-    )
-
-
-def _interleave(a: Any, b: Any, axis: int) -> Any:
-    """a[0], b[0], a[1], ...; a has as many elements along the axis as b, or one more."""
-    n, shape = aval_of(a).shape[axis], aval_of(b).shape
-    m = shape[axis]
-    column = (*shape[: axis + 1], 1, *shape[axis + 1 :])
-    both = st.concatenate([st.reshape(st.slice_in_dim(a, 0, m, 1, axis), column), st.reshape(b, column)], axis + 1)
-    out = st.reshape(both, (*shape[:axis], 2 * m, *shape[axis + 1 :]))
-    return out if n == m else st.concatenate([out, st.slice_in_dim(a, m, n, 1, axis)], axis)
-
-
-__all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]
+__all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
