@@ -151,6 +151,7 @@ _LAZY = (
     "monitoring",
     "nn",
     "ops",
+    "plugins",
     "profiler",
     "ref",
     "scipy",
@@ -163,5 +164,6 @@ _LAZY_NAMES = {
     "find_nan": "experimental.nan_finding",
     "from_jax": "importers.from_jax",
     "from_stablehlo": "importers.from_stablehlo",
+    "kernel": "kernels.definition",
 }
 __getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY, _LAZY_NAMES)

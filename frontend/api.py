@@ -44,6 +44,10 @@ def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
         out_shardings: how the results are divided; None: as it follows from the arguments.
         device, backend: where to run: a device, or the name of a platform (``"cpu"``, ``"vulkan"``, ``"cuda"``).
         max_variants: raise `TooManyVariantsError` when more signatures than this are compiled.
+        target: what to compile for, where it is not the device's own: a `quire.plugins.Target`, or the name of one.
+        passes: what runs before lowering: a pipeline's text, in which ``default`` stands for the target's own passes
+            (``"default,my-pass{n=3}"``), a `quire.plugins.PassManager`, or a sequence of passes. Both count where the function
+            is called outside of other compiled functions; within one, the outer one's count. See docs/extending.md.
         tiered: answer the first calls of each signature by the reference backend (NumPy) while the program compiles in
             the background; results may differ by rounding between the two. CPU only; elsewhere calls wait as usual.
 

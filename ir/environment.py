@@ -97,7 +97,9 @@ REPRODUCER_DIR = Variable("QUIRE_REPRODUCER_DIR", "DIR", "where compiles that fa
 
 # -- devices
 
-PLATFORM = Variable("QUIRE_PLATFORM", "vulkan", "the default platform: `cpu`, `cuda` or `vulkan`")
+PLATFORM = Variable(
+    "QUIRE_PLATFORM", "vulkan", "the default platform: `cpu`, `cuda` or `vulkan`, or a target that runs on one"
+)
 NUM_CPU_DEVICES = Variable("QUIRE_NUM_CPU_DEVICES", "8", "that many CPU devices")
 SPMD = Variable(
     "QUIRE_SPMD", "threads",

@@ -38,6 +38,14 @@ class CompileError(QuireError, RuntimeError):
     reproducer: Path | None = None
 
 
+class KernelError(QuireError, ValueError):
+    """A kernel that a user wrote (`quire.kernel`) says something that cannot be: the message has the kernel's line."""
+
+
+class KernelMismatchError(QuireError, AssertionError):
+    """A kernel that a user wrote computes something else than its reference."""
+
+
 class MiscompiledError(QuireError, RuntimeError):
     """A compiled program gave other numbers than the reference backend (reported when ``config.check`` is on).
 

@@ -24,8 +24,13 @@ def attempt(ctx: Ctx, make: Callable[[KernelTarget], T]) -> T | NoKernel:
 
     Here, and in `chosen`, the choice between a kernel and StableHLO is made: nobody else catches `NoKernel`.
     """
+    return made_for(kernel_target, ctx.target, make)
+
+
+def made_for(form: Callable[[Target], KernelTarget], target: Target, make: Callable[[KernelTarget], T]) -> T | NoKernel:
+    """What `make` makes for a target, of which `form` says how kernels are formed; or why it makes no kernel."""
     try:
-        return make(kernel_target(ctx.target))
+        return make(form(target))
     except NoKernel as no:
         return no
 

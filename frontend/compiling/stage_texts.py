@@ -23,7 +23,7 @@ from quire.passes.arguments import without_unused_arguments
 from ..watching.transformations import Transformation
 from .building import artifact_of, compile_flags
 from .loading import load
-from .lowering import LoweredProgram, lower_optimized, pipeline_for
+from .lowering import LoweredProgram, lower_optimized, pipeline_of
 from .request import Request
 
 JAXPR, OPTIMIZED, STABLEHLO = "jaxpr", "optimized", "stablehlo"
@@ -90,7 +90,7 @@ class Stages(Mapping[str, str]):
         self.seconds: dict[str, float] = {} if request.trace_seconds is None else {TRACE: request.trace_seconds}
         self.options = options
         self.manager = PassManager(
-            pipeline_for(self.program, self.target.pipeline) if pipeline is None else pipeline,
+            pipeline_of(request) if pipeline is None else pipeline,
             target=self.target,
             donated=self.donated,
             verify_each=verify_each,

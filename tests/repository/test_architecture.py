@@ -88,6 +88,7 @@ ORDER = (
         "importers",
         "extend",
         "interpreters",
+        "kernels",
         "ffi",
         "as_jax",
     ),

@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import json
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -94,14 +93,14 @@ class _UsageError(Exception):
 
 def _run(options: argparse.Namespace) -> int:
     import quire
-    from quire.backends.targets import TARGETS
+    from quire.backends.targets import registered_targets
 
     from .show import Screen
 
     if options.x64:
         quire.config.update("enable_x64", True)
-    if options.target is not None and options.target not in TARGETS:
-        raise _UsageError(f"no target is named {options.target!r}; the targets are {', '.join(TARGETS)}")
+    if options.target is not None and options.target not in registered_targets():
+        raise _UsageError(f"no target is named {options.target!r}; the targets are {', '.join(registered_targets())}")
     screen = Screen(options.color)
     if options.list_passes or options.show_pipeline or options.list_targets or options.list_stages:
         _lists(options, screen)
@@ -195,20 +194,23 @@ def _check_pipeline(options: argparse.Namespace) -> None:
             raise _UsageError(str(error)) from None
 
 
-def _pipeline(options: argparse.Namespace, target: str, textual: bool, closed: Any) -> str:
+def _pipeline(options: argparse.Namespace, target: str, program: Any) -> str:
     if options.passes is None:
-        return "" if textual else _expanded("default", target, closed)
-    return _expanded(options.passes, target, closed)
+        if program.pipeline is not None:
+            return program.pipeline
+        return "" if program.textual else _expanded("default", target, program.closed)
+    return _expanded(options.passes, target, program.closed)
 
 
 def _expanded(pipeline: str, target: str, closed: Any = None) -> str:
     """A pipeline in which ``default`` stands for the target's own passes for a program."""
     from quire.backends.targets import get_target
     from quire.compiling.lowering import pipeline_for
+    from quire.passes.base import with_default
 
     own = get_target(target).pipeline
     own = own if closed is None else pipeline_for(closed, own)
-    return re.sub(r"(?<![\w-])default(?![\w-])(?![^{]*\})", own, pipeline)
+    return with_default(pipeline, own)
 
 
 def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
@@ -218,7 +220,7 @@ def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
     target = options.target or program.target or "cpu"
     limit = options.max_const if options.max_const is not None else None if program.textual else 1024
     return stages_of(
-        program.closed, target, _pipeline(options, target, program.textual, program.closed), program.name, program.donated,
+        program.closed, target, _pipeline(options, target, program), program.name, program.donated,
         keep_unused=program.keep_unused or program.textual,
         transformations=program.transformations,
         options=PrintOptions(source=options.source, width=options.width, max_const=limit),
@@ -342,11 +344,11 @@ def _timing(program, stages, screen) -> None:  # noqa: ANN001
 
 
 def _lists(options: argparse.Namespace, screen) -> None:  # noqa: ANN001
-    from quire.backends.targets import TARGETS
+    from quire.backends.targets import registered_targets
     from quire.compiling.stage_texts import stages_of
     from quire.ir.parser import parse
     from quire.passes import manager  # noqa: F401  (registers the passes)
-    from quire.passes.base import option_to_str, options_of, registered_passes
+    from quire.passes.base import annotation_of, option_to_str, options_of, registered_passes
 
     target = options.target or "cpu"
     pipeline = _expanded(options.passes or "default", target)
@@ -356,12 +358,15 @@ def _lists(options: argparse.Namespace, screen) -> None:  # noqa: ANN001
             screen.line(f"{name}: {doc[0]}")
             for option, f in options_of(cls).items():
                 default = option_to_str(f.default) if f.default is not dataclasses.MISSING else "required"
-                screen.line(f"    {option}: {f.type} = {default}")
+                screen.line(f"    {option}: {annotation_of(f)} = {default}")
     if options.show_pipeline:
         screen.line(pipeline)
     if options.list_targets:
         rows = [("target", "IREE backend", "runs with")]
-        rows += [(t.name, t.backend, ", ".join(t.drivers) or "nothing here: compiles only") for t in TARGETS.values()]
+        rows += [
+            (t.name, t.backend, ", ".join(t.drivers) or "nothing here: compiles only")
+            for t in registered_targets().values()
+        ]
         screen.table(rows)
     if options.list_stages:
         for stage in stages_of(parse("{ lambda ; . let in () }"), target, pipeline):

@@ -22,6 +22,7 @@ from quire.compiling.stage_texts import TRACE, Stages
 from quire.ir import dtypes
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.parser import parse
+from quire.passes.base import pipeline_to_str
 from quire.watching.reports import stage_sink
 from quire.watching.transformations import Transformation
 
@@ -45,6 +46,7 @@ class Program:
     names: tuple[str, ...] = ()  # of the arguments, where they are known
     out_tree: Any = None  # of the results, where it is known
     transformations: tuple[Transformation, ...] = ()  # what grad, vmap, ... did while it was traced
+    pipeline: str | None = None  # the passes that the function was given (`compile(passes=...)`)
 
 
 # -- textual IR -------------------------------------------------------------------------------------------------------
@@ -126,7 +128,8 @@ def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
         target = stages.target.name
         programs.append(Program(name, stages.program, target, stages.donated, stages.keep_unused,
                                 trace_seconds=stages.seconds.get(TRACE), names=stages.names,
-                                out_tree=stages.out_tree, transformations=stages.transformations))  # fmt: skip
+                                out_tree=stages.out_tree, transformations=stages.transformations,
+                                pipeline=None if stages.request.passes is None else stages.pipeline))  # fmt: skip
 
     with as_script(Path(path).absolute(), arguments), stage_sink(collect):
         try:
@@ -204,10 +207,12 @@ def trace_function(path: str, function: str, args: Sequence[str] | None) -> Prog
             _check_needs_no_arguments(f, f"{path}:{function}")
         compiled: Any = f if isinstance(f, CompiledFunction) else quire.compile(f)
         traced = compiled.trace(*positional, **keywords)
+        passes = traced.wishes.passes_for(traced.target)
     return Program(
-        traced.fun_name, traced.jaxpr, traced.device.target.name, tuple(traced.donated), traced.keep_unused,
+        traced.fun_name, traced.jaxpr, traced.target.name, tuple(traced.donated), traced.keep_unused,
         trace_seconds=traced.traced.seconds, values=_values(positional, keywords, traced.jaxpr),
         names=traced.names, out_tree=traced.out_tree, transformations=traced.transformations,
+        pipeline=None if passes is None else pipeline_to_str(passes),
     )  # fmt: skip
 
 
