@@ -16,7 +16,7 @@ from quire.backends.export.host import Model
 from quire.backends.export.targets import DEFAULT, ExportTarget, export_target
 from quire.ir.errors import ExportError
 
-from .programs import Exported, model_of, prepare
+from .programs import Example, Exported, model_of, prepare
 
 Functions = Mapping[str, tuple[Callable[..., Any], Sequence[Any]]]
 
@@ -68,7 +68,7 @@ def c(
     if processor.language != "c":
         raise ExportError(f"target {target!r} is for JavaScript: use quire.export.javascript")
     exported, model = _prepared(f, args, kwargs, name, processor, threads)
-    return write_c(Path(to), exported, model, processor, check)
+    return write_c(Path(to), exported, [e.example() for e in exported], model, processor, check)
 
 
 def javascript(
@@ -87,7 +87,7 @@ def javascript(
 
     processor = export_target("wasm32")
     exported, model = _prepared(f, args, kwargs, name, processor, 0)
-    return write_javascript(Path(to), exported, model, processor, check)
+    return write_javascript(Path(to), [e.example() for e in exported], model, processor, check)
 
 
 def _prepared(
@@ -123,9 +123,10 @@ def put(folder: Path, files: Mapping[str, str | bytes]) -> dict[str, int]:
     return sizes
 
 
-def write_c(folder: Path, exported: Sequence[Exported], model: Model, target: ExportTarget, check: bool) -> Folder:
-    """Write the files of a model, and run its check. Raises ExportError where it is not right."""
-    examples = [e.example() for e in exported]
+def write_c(
+    folder: Path, exported: Sequence[Exported], examples: Sequence[Example], model: Model, target: ExportTarget, check: bool
+) -> Folder:  # fmt: skip
+    """Write the files of a model, and run its check on the examples. Raises ExportError where it is not right."""
     files: dict[str, str | bytes] = {
         "model.h": c_header.header(model),
         "model.c": c_program.program(model),

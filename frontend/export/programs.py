@@ -27,6 +27,10 @@ from ..tree_util import flatten_arrays
 from ..version import __version__
 
 
+Example = tuple[list[bytes], list[bytes]]
+"""The bytes of arguments, and of results for them."""
+
+
 @dataclass(frozen=True)
 class Exported:
     """A function that is ready to be written.
@@ -42,7 +46,7 @@ class Exported:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
-    def example(self) -> tuple[list[bytes], list[bytes]]:
+    def example(self) -> Example:
         """The bytes of arguments and of quire's results for them; of types random numbers are taken."""
         random = np.random.default_rng(0)
         leaves, tree = flatten_arrays((self.args, dict(self.kwargs)))
