@@ -131,6 +131,7 @@ _LAZY = (
     "dtypes",
     "example_libraries",
     "experimental",
+    "export",
     "extend",
     "ffi",
     "flatten_util",

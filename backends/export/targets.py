@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 import sys
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from quire.ir.errors import ExportError
@@ -24,6 +25,7 @@ class ExportTarget:
         compiler: the C compiler of the Makefile.
         emulator: what runs its programs elsewhere.
         language: "c" or "javascript".
+        unsupported: dtype name to the reason why a program with it cannot be compiled.
     """
 
     name: str
@@ -34,6 +36,7 @@ class ExportTarget:
     compiler: str = "cc"
     emulator: str = ""
     language: str = "c"
+    unsupported: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}), hash=False)
 
     def flags(self) -> tuple[str, ...]:
         """The options of iree-compile."""
@@ -53,10 +56,11 @@ class ExportTarget:
         """What programs are lowered for; the passes are those of the CPU."""
         return dataclasses.replace(
             TARGETS["cpu"], flags=self.flags(), drivers=(), vector_bytes=self.vector_bytes, workers=max(threads, 1),
-            host_functions=False, stored_results=None, system_link=False,
+            host_functions=False, stored_results=None, system_link=False, unsupported=self.unsupported,
         )  # fmt: skip
 
 
+_NO_HALF = "LLVM gives conversions of half floats two types in WebAssembly; use float32, or bfloat16 in memory"
 _X86 = "x86_64-unknown-linux-gnu"
 EXPORT_TARGETS = MappingProxyType(
     {
@@ -75,7 +79,7 @@ EXPORT_TARGETS = MappingProxyType(
             ),
             ExportTarget(
                 "wasm32", "wasm32-unknown-unknown", "", "+simd128,+bulk-memory,+nontrapping-fptoint",
-                language="javascript",
+                language="javascript", unsupported=MappingProxyType({"float16": _NO_HALF}),
             ),
         )
     }
