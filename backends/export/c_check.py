@@ -16,7 +16,9 @@ TOLERANCES = MappingProxyType(
 )  # fmt: skip
 """Of each result: the error that is let pass is so many times its largest number. Integers must be equal."""
 
-_KINDS = MappingProxyType({"float16": 'h', "bfloat16": 'b', "float32": 'f', "float64": 'd', "complex64": 'f', "complex128": 'd'})
+_KINDS = MappingProxyType(
+    {"float16": "h", "bfloat16": "b", "float32": "f", "float64": "d", "complex64": "f", "complex128": "d"}
+)
 
 _TEXT = """\
 /* Runs the functions of NAME on the arguments that it was exported with, and compares with the results of quire.
@@ -167,16 +169,14 @@ def _function(f: Function) -> str:
         lines.append("        };")
     for i in range(len(f.results)):
         lines.append(f"        wrong |= !compare(&leaves[{i}], r{i}, e{i}, exact);")
-    again = "".join(
-        f" memcpy(a{i}, kept{i}, {leaf.nbytes});" for i, leaf in enumerate(f.arguments) if leaf.donated
-    )
+    again = "".join(f" memcpy(a{i}, kept{i}, {leaf.nbytes});" for i, leaf in enumerate(f.arguments) if leaf.donated)
     lines += [
         "        if (seconds > 0) {",
         f'            printf("{f.symbol}: %.3f ms to the first result\\n", (now() - start) * 1e3);',
         "            double begin = now(), best = 1e9;",
         "            while (now() - begin < seconds) {",
         "                int turns = 0;",
-        f"                double t = now(), used;",
+        "                double t = now(), used;",
         f"                do {{{again}",
         f"                    code = {call};",
         "                    turns++;",
@@ -195,7 +195,7 @@ def _function(f: Function) -> str:
 def _leaf(leaf: Leaf) -> str:
     kind = _KINDS.get(leaf.dtype.name, "i")
     width = leaf.dtype.itemsize // parts(leaf.dtype)
-    return f'{{"{leaf.name}", \'{kind}\', {leaf.nbytes}u, {width}u, {TOLERANCES.get(leaf.dtype.name, 0.0)!r}}}'
+    return f"{{\"{leaf.name}\", '{kind}', {leaf.nbytes}u, {width}u, {TOLERANCES.get(leaf.dtype.name, 0.0)!r}}}"
 
 
 def data(arguments: Sequence[Sequence[bytes]], results: Sequence[Sequence[bytes]]) -> bytes:

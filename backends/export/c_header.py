@@ -68,9 +68,7 @@ def checked_declaration(model: Model, f: Function) -> str:
 def sizes(f: Function) -> list[str]:
     """A macro for the number of elements of each parameter."""
     leaves = [*f.arguments, *(f.results[i] for i in f.own_results())]
-    return [
-        f"#define {f.symbol.upper()}_{leaf.name.upper()}_LENGTH {leaf.size * parts(leaf.dtype)}" for leaf in leaves
-    ]
+    return [f"#define {f.symbol.upper()}_{leaf.name.upper()}_LENGTH {leaf.size * parts(leaf.dtype)}" for leaf in leaves]
 
 
 def header(model: Model) -> str:
@@ -78,9 +76,7 @@ def header(model: Model) -> str:
     name = model.name
     guard = f"{name.upper()}_H"
     codes = "\n".join(f"    {name.upper()}_{code} = {i}, /* {meaning} */" for i, (code, meaning) in enumerate(CODES))
-    weights = (
-        "the path of weights.bin" if len(model.weights.data) > SMALL else "NULL: the constants are in the program"
-    )
+    weights = "the path of weights.bin" if len(model.weights.data) > SMALL else "NULL: the constants are in the program"
     parts_: list[str] = []
     for f in model.functions:
         listed = "".join(f",\n    {text} /* {note.replace('*/', '* /')} */" for text, note in parameters(f))

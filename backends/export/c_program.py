@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from . import c_host
-from .c_header import CODES, SMALL, checked_declaration, declaration
+from .c_functions import aligned, function
+from .c_header import CODES, SMALL
 from .host import ALIGNMENT, PAGE, Function, Model
 
 MAGIC = b"quirewts"
@@ -166,7 +165,7 @@ def program(model: Model) -> str:
     body: list[str] = []
     first = 0
     for f, offsets in zip(model.functions, model.weights.offsets, strict=True):
-        body += _function(model, f, offsets, first)
+        body += function(model, f, offsets, first)
         first += len(f.host["kernels"])
     text = "\n".join(body)
     fills = "\n".join(_FILL.format(width=w, bits=8 * w) for w in (2, 4, 8) if f"q_fill{w}(" in text)
@@ -209,7 +208,9 @@ def _top(model: Model, kernels: int) -> str:
         for f in model.functions
         if f.host["kernels"]
     )
-    state = f"\ntypedef struct {{ {name}_context *context; uint32_t number; }} q_thread_state;\n" if model.threads else ""
+    state = (
+        f"\ntypedef struct {{ {name}_context *context; uint32_t number; }} q_thread_state;\n" if model.threads else ""
+    )
     moved = max((_moved(f) for f in model.functions), default=0)
     return f"""\
 /* {name}: written by quire {model.version} for {model.target}. See model.h. */
@@ -222,7 +223,7 @@ def _top(model: Model, kernels: int) -> str:
 #define Q_THREADS {most}
 #define Q_SPIN 2000
 #define Q_LOCAL {model.local}u
-#define Q_ARENA {_aligned(model.arena)}u /* the programs' own memory */
+#define Q_ARENA {aligned(model.arena)}u /* the programs' own memory */
 #define Q_MOVED {moved}u /* arguments and results that are not aligned */
 #define Q_WEIGHTS {len(model.weights.data)}u
 #define Q_IDENTITY UINT64_C({model.identity})
@@ -234,9 +235,15 @@ struct {name}_context {{
     void *moved_block;
     unsigned char *arena, *local, *moved;
     unsigned char *weights;
-    char detail[128];{'''
+    char detail[128];{
+        '''
     q_environment environment;
-    q_kernel kernels[''' + str(kernels) + "];" if kernels else ""}{fields}
+    q_kernel kernels['''
+        + str(kernels)
+        + "];"
+        if kernels
+        else ""
+    }{fields}
 }};
 
 /* The first place that is a multiple of {ALIGNMENT}. */
@@ -248,13 +255,9 @@ static unsigned char *q_align(void *place)
 """
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 def _moved(f: Function) -> int:
     """The bytes for all arguments and results of a function."""
-    return sum(_aligned(x.nbytes) for x in (*f.arguments, *(f.results[i] for i in f.own_results())))
+    return sum(aligned(x.nbytes) for x in (*f.arguments, *(f.results[i] for i in f.own_results())))
 
 
 def _contexts(model: Model, kernels: int) -> str:
@@ -365,7 +368,9 @@ int {name}_create({name}_context **context, const char *weights)
     return f"""\
 {own}{finder if kernels else ""}
 /* A context whose weights are `borrowed`, or else `weight_bytes` of its own that begin with `copied`. */
-static int q_new({name}_context **context, const unsigned char *borrowed, const unsigned char *copied, size_t weight_bytes)
+static int q_new({
+        name
+    }_context **context, const unsigned char *borrowed, const unsigned char *copied, size_t weight_bytes)
 {{
     if (!context) return {upper}_NULL;
     *context = NULL;
@@ -394,12 +399,16 @@ static int q_create({name}_context **context, const unsigned char *copied, size_
 int {name}_create_from_memory({name}_context **context, const void *weights, size_t size)
 {{
     {"" if small else "uint64_t head[8];"}
-    {"(void)weights, (void)size;" if small else f'''if (!context || !weights) return {upper}_NULL;
+    {
+        "(void)weights, (void)size;"
+        if small
+        else f'''if (!context || !weights) return {upper}_NULL;
     if (size < sizeof head + Q_WEIGHTS) return {upper}_WEIGHTS;
     memcpy(head, weights, sizeof head);
     if (memcmp(head, "{MAGIC.decode()}", 8) || head[1] != Q_WEIGHTS || head[2] != Q_IDENTITY) return {upper}_WEIGHTS;
     const unsigned char *data = (const unsigned char *)weights + sizeof head;
-    return (uintptr_t)data % {ALIGNMENT} ? q_create(context, data, Q_WEIGHTS) : q_new(context, data, NULL, 0);'''}
+    return (uintptr_t)data % {ALIGNMENT} ? q_create(context, data, Q_WEIGHTS) : q_new(context, data, NULL, 0);'''
+    }
     {f"return {name}_create(context, NULL);" if small else ""}
 }}
 
@@ -455,124 +464,7 @@ static int q_move({name}_context *c)
 """
 
 
-def _function(model: Model, f: Function, offsets: Sequence[int], first_kernel: int) -> list[str]:
-    """A function and its checked form."""
-    upper = model.name.upper()
-    printer = c_host.CPrinter(f, offsets, first_kernel=first_kernel, failed=f"{upper}_FAILED")
-    printer.steps(f.host["steps"])
-    steps = "\n".join(printer.lines)
-    own = f.own_results()
-    lines = [declaration(model, f), "{", f"    if (!context) return {upper}_NULL;", f"    {model.name}_context *c = context;"]
-    lines.append("    c->detail[0] = 0;")
-    leaves = [*f.arguments, *(f.results[i] for i in own)]
-    for leaf in leaves:
-        if leaf.nbytes:
-            lines.append(f'    if (!{leaf.name}) return q_refuse(c, {upper}_NULL, "{leaf.name}", 0, 0);')
-    start = 0
-    back: list[str] = []
-    names: dict[int, str] = {}
-    """The pointer of each result of the user's."""
-    argument_names = [f"u{i}" for i in range(len(f.arguments))]
-    used = {x: k for k, x in enumerate(f.kept)}
-    for number, leaf in enumerate(f.arguments):
-        local = f"a{used[number]}" if number in used else f"u{number}"
-        argument_names[number] = local
-        lines.append(f"    unsigned char *{local} = (unsigned char *)(uintptr_t){leaf.name};")
-        if number in used and leaf.nbytes:
-            lines += _aligned_copy(local, start, f"memcpy({local}, {leaf.name}, {leaf.nbytes});", upper)
-            if leaf.donated:
-                back.append(f"    if ({local} != (unsigned char *){leaf.name}) memcpy({leaf.name}, {local}, {leaf.nbytes});")
-        else:
-            lines.append(f"    (void){local};")
-        start += _aligned(leaf.nbytes)
-    for i in range(len(f.results)):
-        if (a := f.in_place(i)) is not None:
-            names[i] = argument_names[a]
-            continue
-        leaf = f.results[i]
-        kind, number = f.places[i]
-        program = kind == "result" and f.owner(number) == i
-        local = names[i] = f"r{number}" if program else f"o{i}"
-        lines.append(f"    unsigned char *{local} = (unsigned char *){leaf.name};")
-        if program and leaf.nbytes:
-            lines += _aligned_copy(local, start, "", upper)
-            back.append(f"    if ({local} != (unsigned char *){leaf.name}) memcpy({leaf.name}, {local}, {leaf.nbytes});")
-        else:
-            lines.append(f"    (void){local};")
-        start += _aligned(leaf.nbytes)
-    before, after = f.copies()
-    for i, a in before:
-        lines.append(f"    memmove({names[i]}, {argument_names[a]}, {f.results[i].nbytes});")
-    for word, text in (("weights", "weights"), ("arena", "arena")):
-        if word in steps:
-            lines.append(f"    unsigned char *{word} = c->{text};")
-    for i, kind in enumerate(f.host["variables"]):
-        if f"v{i}" in steps:
-            lines.append(f"    {c_host.c_type(kind)} v{i} = 0;")
-    lines += printer.lines
-    lines += [f"    memcpy({names[i]}, {names[of]}, {f.results[i].nbytes});" for i, of in after]
-    lines += [*back, f"    return {upper}_OK;", "}", ""]
-    return [*lines, *_checked(model, f)]
-
-
-def _aligned_copy(local: str, start: int, bring: str, upper: str) -> list[str]:
-    """Put another place in the place of an array that is not aligned."""
-    return [
-        f"    if ((uintptr_t){local} % {ALIGNMENT}) {{",
-        f"        if (q_move(c)) return {upper}_MEMORY;",
-        f"        {local} = c->moved + {start};",
-        *([f"        {bring}"] if bring else []),
-        "    }",
-    ]
-
-
-def _checked(model: Model, f: Function) -> list[str]:
-    """The form of a function that is told sizes."""
-    upper = model.name.upper()
-    own = f.own_results()
-    arguments, results = list(f.arguments), [f.results[i] for i in own]
-
-    def table(what: str, leaves: Sequence[object], items: Sequence[str], kind: str) -> str:
-        return f"    static const {kind} {what}[] = {{{', '.join(items) or '0'}}};"
-
-    sizes = [*(str(x.nbytes) for x in arguments), *(str(x.nbytes) for x in results)]
-    names = [f'"{x.name}"' for x in (*arguments, *results)]
-    given = [f"arguments[{i}]" for i in range(len(arguments))] + [f"results[{i}]" for i in range(len(results))]
-    n, m = len(arguments), len(results)
-    return [
-        checked_declaration(model, f),
-        "{",
-        table("sizes", names, sizes, "size_t"),
-        table("names", names, names, "char *const"),
-        f"    if (!context || (argument_count && !(arguments && argument_sizes)) || (result_count && !(results && result_sizes))) return {upper}_NULL;",
-        f"    if (argument_count != {n} || result_count != {m}) {{",
-        '        snprintf(context->detail, sizeof context->detail, "%zu arguments and %zu results given, '
-        f'{n} and {m} expected", argument_count, result_count);',
-        f"        return {upper}_COUNT;",
-        "    }",
-        f"    for (size_t i = 0; i < {n + m}; i++) {{",
-        f"        const void *place = i < {n} ? arguments[i] : results[i - {n}];" if n and m else
-        f"        const void *place = {'arguments' if n else 'results'}[i];",
-        f"        size_t size = i < {n} ? argument_sizes[i] : result_sizes[i - {n}];" if n and m else
-        f"        size_t size = {'argument' if n else 'result'}_sizes[i];",
-        f"        if (size != sizes[i]) return q_refuse(context, {upper}_SIZE, names[i], size, sizes[i]);",
-        f"        if (!place && size) return q_refuse(context, {upper}_NULL, names[i], 0, 0);",
-        f"        for (size_t k = 0; i >= {n} && k < i; k++)",
-        (f"            if (q_overlap(place, size, k < {n} ? arguments[k] : results[k - {n}], sizes[k]))" if n and m else
-         f"            if (q_overlap(place, size, {'arguments' if n else 'results'}[k], sizes[k]))"),
-        f"                return q_refuse(context, {upper}_OVERLAP, names[i], 0, 0);",
-        "    }",
-        f"    return {f.symbol}(context{''.join(', ' + x for x in given)});",
-        "}",
-        "",
-    ]  # fmt: skip
-
-
 def weights_file(model: Model) -> bytes:
     """The bytes of `weights.bin`."""
-    head = (
-        MAGIC
-        + len(model.weights.data).to_bytes(8, "little")
-        + model.identity.to_bytes(8, "little")
-    )
+    head = MAGIC + len(model.weights.data).to_bytes(8, "little") + model.identity.to_bytes(8, "little")
     return head.ljust(64, b"\0") + model.weights.data

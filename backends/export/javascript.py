@@ -15,7 +15,9 @@ MATH = frozenset(
     "pow atan2 hypot".split()
 )
 """Functions of the C library that JavaScript's `Math` has, in double and in single precision (with an f behind)."""
-KNOWN = frozenset({*MATH, *(f"{m}f" for m in MATH), *"fmax fmin fmaxf fminf fmod fmodf fabs fabsf fma fmaf round roundf".split()})
+KNOWN = frozenset(
+    {*MATH, *(f"{m}f" for m in MATH), *"fmax fmin fmaxf fminf fmod fmodf fabs fabsf fma fmaf round roundf".split()}
+)
 """Those that a program may import."""
 
 _IMPORTS = """\
@@ -248,7 +250,9 @@ def _method(f: Function, offsets: Sequence[int], first_kernel: int, arena: int, 
     arguments, results, _ = _places(f, first)
     used = {x: k for k, x in enumerate(f.kept)}
     lines = ["", "  /**"]
-    lines += [f"   * @param {{{JS_TYPES[x.dtype.name]}}} {x.name} {type_text(x.dtype, x.shape)} {x.path}" for x in f.arguments]
+    lines += [
+        f"   * @param {{{JS_TYPES[x.dtype.name]}}} {x.name} {type_text(x.dtype, x.shape)} {x.path}" for x in f.arguments
+    ]
     returns = ", ".join(f"{x.name}: {JS_TYPES[x.dtype.name]}" for x in f.results)
     lines += [f"   * @returns {{{{{returns}}}}} {', '.join(type_text(x.dtype, x.shape) for x in f.results)}", "   */"]
     lines.append(f"  {f.name}({', '.join(x.name for x in f.arguments)}) {{")
@@ -287,7 +291,13 @@ def check(model: Model) -> str:
             "name": f.name,
             "args": [[x.name, JS_TYPES[x.dtype.name], x.size * parts(x.dtype)] for x in f.arguments],
             "results": [
-                [x.name, JS_TYPES[x.dtype.name], x.size * parts(x.dtype), TOLERANCES.get(x.dtype.name, 0.0), x.dtype.name]
+                [
+                    x.name,
+                    JS_TYPES[x.dtype.name],
+                    x.size * parts(x.dtype),
+                    TOLERANCES.get(x.dtype.name, 0.0),
+                    x.dtype.name,
+                ]
                 for x in f.results
             ],
         }

@@ -24,8 +24,10 @@ _GET = {
 
 HELPERS = """\
 const scratch = new DataView(new ArrayBuffer(8));
-const bits32 = x => (scratch.setFloat32(0, x), scratch.getInt32(0)), float32 = x => (scratch.setInt32(0, x), scratch.getFloat32(0));
-const bits64 = x => (scratch.setFloat64(0, x), scratch.getBigInt64(0)), float64 = x => (scratch.setBigInt64(0, x), scratch.getFloat64(0));
+const bits32 = x => (scratch.setFloat32(0, x), scratch.getInt32(0));
+const float32 = x => (scratch.setInt32(0, x), scratch.getFloat32(0));
+const bits64 = x => (scratch.setFloat64(0, x), scratch.getBigInt64(0));
+const float64 = x => (scratch.setBigInt64(0, x), scratch.getFloat64(0));
 const wrap64 = x => BigInt.asIntN(64, x), unsigned64 = x => BigInt.asUintN(64, x);
 const whole64 = x => Number.isFinite(x) ? wrap64(BigInt(Math.trunc(x))) : 0n;
 """
@@ -144,7 +146,9 @@ class JsPrinter(Printer):
         if word in ("divsi", "divui", "remsi", "remui"):
             view = self.signed if word.endswith("si") else self.unsigned
             a, b = (view(x, of) for x in operands)
-            rounded = f"{a} % {b}" if word.startswith("rem") else f"{a} / {b}" if bits == 64 else f"Math.trunc({a} / {b})"
+            rounded = (
+                f"{a} % {b}" if word.startswith("rem") else f"{a} / {b}" if bits == 64 else f"Math.trunc({a} / {b})"
+            )
             return f"{xs[1]} === {nothing} ? {nothing} : {self.wrap(rounded, kind)}"
         if word in ("shli", "shrui", "shrsi"):
             by = self.unsigned(operands[1], of)
@@ -184,7 +188,7 @@ class JsPrinter(Printer):
         setter = _GET[kind].replace("get", "set")
         width = max(8, _BITS.get(kind) or int(kind[1:])) // 8
         self.line(
-            f"this.fill({self.place(target)}, {self.index(length)}, {width}, \"{setter}\", {self.value(value, kind)});"
+            f'this.fill({self.place(target)}, {self.index(length)}, {width}, "{setter}", {self.value(value, kind)});'
         )
 
     def print_load(self, variable: str, kind: str, place: Sequence[Any]) -> None:

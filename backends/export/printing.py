@@ -97,9 +97,7 @@ class Printer(abc.ABC):
         self.depth -= 1
         self.line("}")
 
-    def print_let(
-        self, variable: str, kind: str, operation: str, operands: Sequence[Value], of: str
-    ) -> None:
+    def print_let(self, variable: str, kind: str, operation: str, operands: Sequence[Value], of: str) -> None:
         """A scalar."""
         self.line(f"{variable} = {self.operation(operation, kind, operands, of)};")
 

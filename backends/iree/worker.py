@@ -8,11 +8,12 @@ Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (bot
 compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames. A job is first
 acknowledged: a worker that dies before has not died of the job.
 
-Job: ``{"op": "compile", "export" or "text", "module", "name", "flags", "verify", "trusted", "one_thread", "phase", "stages_to", "files_to"}``, the
-last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise those of pipelines.py; the stream phase is
-that of pipelines.py in any case.
-Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
-``(severity, text)`` pairs. An export gives ``"host"`` (host_steps.py) and as files the kernels' object, both with the name given. With stages also ``"started"`` and ``"written"``, the times at which their files were.
+Job: ``{"op": "compile", "export" or "text", "module", "name", "flags", "verify", "trusted", "one_thread", "phase", "stages_to",
+"files_to"}``, the last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise those of pipelines.py;
+the stream phase is that of pipelines.py in any case. Of an export, the kernels' object and its one function bear the name.
+Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "host", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
+``(severity, text)`` pairs, and ``host`` is what host_steps.py gives (of an export). With stages also ``"started"`` and ``"written"``,
+the times at which their files were.
 """
 
 from __future__ import annotations

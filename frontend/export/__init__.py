@@ -1,8 +1,8 @@
 """Programs without Python: folders for C and JavaScript, and JAX's `jax.export`.
 
-    quire.export.c(f, x, to="folder")                     # model.h, model.c, kernels, weights: docs/export.md
-    quire.export.javascript(f, x, to="folder")            # model.mjs, model.wasm, weights
-    quire.export.export(quire.jit(f))(x).serialize()      # bytes that another process calls
+quire.export.c(f, x, to="folder")                     # model.h, model.c, kernels, weights: docs/export.md
+quire.export.javascript(f, x, to="folder")            # model.mjs, model.wasm, weights
+quire.export.export(quire.jit(f))(x).serialize()      # bytes that another process calls
 """
 
 from .folders import Folder as Folder

@@ -155,7 +155,8 @@ def run_check(folder: Path, model: Model, target: ExportTarget) -> bool:
     missing = [tool for tool in (target.compiler, target.emulator) if tool and shutil.which(tool) is None]
     if missing:
         warnings.warn(
-            f"quire.export: {folder} is written, and not checked: there is no {' and no '.join(missing)} here", stacklevel=4
+            f"quire.export: {folder} is written, and not checked: there is no {' and no '.join(missing)} here",
+            stacklevel=4,
         )
         return False
     with tempfile.TemporaryDirectory(prefix="quire-export-") as scratch:

@@ -26,7 +26,6 @@ from ..compiling.tracing import result_paths
 from ..tree_util import flatten_arrays
 from ..version import __version__
 
-
 Example = tuple[list[bytes], list[bytes]]
 """The bytes of arguments, and of results for them."""
 
@@ -126,7 +125,9 @@ def lowered_for(traced: Traced, target: ExportTarget, threads: int) -> LoweredPr
     """
     what = traced.full_name
     if traced.lower_values is not None:
-        raise ExportError(f"{what} takes or closes over references (new_ref): an exported function takes and gives values")
+        raise ExportError(
+            f"{what} takes or closes over references (new_ref): an exported function takes and gives values"
+        )
     if traced.traced.closes_over_tracers:
         raise ExportError(f"{what} closes over a traced value: export a function outside of transformations")
     if traced.layout.mesh is not None:
@@ -134,7 +135,9 @@ def lowered_for(traced: Traced, target: ExportTarget, threads: int) -> LoweredPr
     own = target.target(threads)
     try:
         # What other packages' primitives are lowered to is looked up for the platform "cpu".
-        request = Request(traced.jaxpr, own, traced.fun_name, tuple(traced.donated), False, traced.names, traced.out_tree)
+        request = Request(
+            traced.jaxpr, own, traced.fun_name, tuple(traced.donated), False, traced.names, traced.out_tree
+        )
         request = dataclasses.replace(request, target=dataclasses.replace(own, name=target.name))
         return lower(request)
     except UnsupportedError as error:

@@ -17,7 +17,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-
 from quire.backends.targets import COMMON_PASSES, TARGETS
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
@@ -32,10 +31,10 @@ from quire.passes.foreign import expand
 
 from .. import tree_util
 from ..api import compile as compile_function
+from ..arrays.placement import as_device
 from ..arrays.shape_struct import ShapeDtypeStruct
 from ..compiling.compiled_function import CompiledFunction
 from ..compiling.lowering import load_lowering
-from ..environment import default_backend
 from ..transforms.differentiation import vjp as take_vjp
 from ..version import __version__
 from .trees import from_json, to_json
@@ -157,7 +156,7 @@ class Exported:
                     f"{self.fun_name} was exported for {want.short()} as argument {i}, got {got.short()}"
                     f"{where(current_source())}; export it once for each type"
                 )
-        here = default_backend()
+        here = as_device(None).platform
         if here not in self.platforms and DisabledSafetyCheck.platform() not in self.disabled_safety_checks:
             raise ValueError(
                 f"{self.fun_name} was exported for {', '.join(self.platforms)}, and is called on {here}; export it with "
@@ -216,7 +215,9 @@ class Exported:
             "out_tree": to_json(self.out_tree),
             "platforms": self.platforms,
             "disabled": [c.name for c in self.disabled_safety_checks],
-            "x64": any(a.dtype.itemsize == 8 and not dtypes.is_complex(a.dtype) for a in (*self.in_avals, *self.out_avals)),
+            "x64": any(
+                a.dtype.itemsize == 8 and not dtypes.is_complex(a.dtype) for a in (*self.in_avals, *self.out_avals)
+            ),
             "program": text,
             "vjp": self.vjp()._told(vjp_order - 1) if vjp_order else None,
         }
@@ -280,8 +281,10 @@ def export(
     """
     del _override_lowering_rules
     if not isinstance(fun_jit, CompiledFunction):
-        raise ValueError(f"quire.export.export: expected what jit gives, got {fun_jit!r} of type {type(fun_jit).__name__}")
-    chosen = tuple(platforms) if platforms is not None else (default_backend(),)
+        raise ValueError(
+            f"quire.export.export: expected what jit gives, got {fun_jit!r} of type {type(fun_jit).__name__}"
+        )
+    chosen = tuple(platforms) if platforms is not None else (as_device(None).platform,)
     unknown = [p for p in chosen if p not in TARGETS and p not in ("tpu", "gpu")]
     if unknown:
         raise ValueError(f"quire.export.export: unknown platforms {unknown}; there are {', '.join(TARGETS)}")
@@ -353,7 +356,7 @@ def _vjp_of(fun: Callable[..., Any], platforms: Any, checks: Any, primal: Export
 
 def default_export_platform() -> str:
     """The platform for which `export` exports by default (`jax.export.default_export_platform`)."""
-    return default_backend()
+    return as_device(None).platform
 
 
 def is_symbolic_dim(p: Any) -> bool:
@@ -395,5 +398,3 @@ class SymbolicScope:
     def __init__(self, constraints_str: Any = ()) -> None:
         del constraints_str
         _no_symbols("SymbolicScope")
-
-

@@ -39,7 +39,9 @@ class _Registry:
     def add(self, stored: _Stored) -> None:
         """Note a class. Raises ValueError where the class or the name is taken."""
         if stored.cls in self.by_class or stored.name in self.by_name:
-            raise ValueError(f"{stored.cls.__name__} or the name {stored.name!r} is registered for serialization already")
+            raise ValueError(
+                f"{stored.cls.__name__} or the name {stored.name!r} is registered for serialization already"
+            )
         self.by_class[stored.cls] = self.by_name[stored.name] = stored
 
 
@@ -75,7 +77,9 @@ def register_pytree_node_serialization(
     """
     build = from_children or getattr(nodetype, "tree_unflatten", None)
     if build is None:
-        raise ValueError(f"register_pytree_node_serialization: {nodetype.__name__} has no tree_unflatten: give from_children")
+        raise ValueError(
+            f"register_pytree_node_serialization: {nodetype.__name__} has no tree_unflatten: give from_children"
+        )
     _registry.add(_Stored(nodetype, serialized_name, serialize_auxdata, deserialize_auxdata, build))
     return nodetype
 
@@ -135,5 +139,7 @@ def _example(told: Any) -> Any:
     name, aux, children = rest
     stored = _registry.by_name.get(name)
     if stored is None:
-        raise ExportError(f"the program's arguments or results hold nodes stored as {name!r}: register their class first")
+        raise ExportError(
+            f"the program's arguments or results hold nodes stored as {name!r}: register their class first"
+        )
     return stored.build(stored.deserialize(bytes.fromhex(aux)), tuple(map(_example, children)))

@@ -46,8 +46,14 @@ def exported_with_examples(
         made.append(e)
         examples.append(
             (
-                [np.ascontiguousarray(x, leaf.dtype).tobytes() for x, leaf in zip(given, e.function.arguments, strict=True)],
-                [np.ascontiguousarray(x, leaf.dtype).tobytes() for x, leaf in zip(results, e.function.results, strict=True)],
+                [
+                    np.ascontiguousarray(x, leaf.dtype).tobytes()
+                    for x, leaf in zip(given, e.function.arguments, strict=True)
+                ],
+                [
+                    np.ascontiguousarray(x, leaf.dtype).tobytes()
+                    for x, leaf in zip(results, e.function.results, strict=True)
+                ],
             )
         )
     return made, examples

@@ -39,7 +39,9 @@ def _add(name: str, f: Callable[..., Any], *args: Any) -> None:
     TABLE[name] = (f, args)
 
 
-for _name in "sin cos tan exp log1p tanh sqrt abs sign floor ceil arctan arcsinh cbrt expm1 square exp2 isfinite sinc".split():
+for (
+    _name
+) in "sin cos tan exp log1p tanh sqrt abs sign floor ceil arctan arcsinh cbrt expm1 square exp2 isfinite sinc".split():
     _add(_name, getattr(qnp, _name), np.abs(X) if _name in ("sqrt", "log1p", "cbrt") else X)
 for _name in "add subtract multiply divide maximum arctan2 hypot logaddexp fmod less copysign nextafter".split():
     _add(_name, getattr(qnp, _name), X, Y)
@@ -130,7 +132,9 @@ _add("eigvalsh", lambda a: qnp.linalg.eigvalsh(a), SYMMETRIC)
 _add("svdvals", lambda a: qnp.linalg.svd(a, compute_uv=False), SQUARE)
 _add("norm", lambda a: (qnp.linalg.norm(a), qnp.linalg.norm(a, axis=1)), SQUARE)
 _add("matrix_power", lambda a: qnp.linalg.matrix_power(a / 9, 3), SQUARE)
-_add("triangular", lambda a, b: lax.linalg.triangular_solve(qnp.tril(a), b, left_side=True, lower=True), SQUARE, _f(9, 2))
+_add(
+    "triangular", lambda a, b: lax.linalg.triangular_solve(qnp.tril(a), b, left_side=True, lower=True), SQUARE, _f(9, 2)
+)
 # transforms of Fourier
 _add("fft", lambda z: qnp.fft.fft(z), C)
 _add("ifft", lambda z: qnp.fft.ifft(z), C)
@@ -143,14 +147,41 @@ _add("cond", lambda x, n: lax.cond(n > 3, qnp.sin, lambda v: v * 2, x), X, np.in
 _add("switch", lambda x, n: lax.switch(n, [qnp.sin, lambda v: v * 2, qnp.sort], x), X, np.int32(2))
 _add("fori", lambda x: lax.fori_loop(0, 5, lambda i, v: qnp.sin(v) + i, x), X)
 _add("fori_data", lambda x, n: lax.fori_loop(0, n, lambda i, v: qnp.cumsum(qnp.sort(v, 1), 1) / 20, x), X, np.int32(4))
-_add("while", lambda n: lax.while_loop(lambda c: c[0] != 1, lambda c: (qnp.where(c[0] % 2 == 0, c[0] // 2, 3 * c[0] + 1), c[1] + 1), (n, 0)), np.int32(27))
-_add("while_fft", lambda x, n: lax.while_loop(lambda c: c[1] < n, lambda c: (qnp.sort(qnp.fft.rfft(c[0]).real[:8].repeat(2)) + c[0], c[1] + 1), (x, 0)), _f(16), np.int32(3))
-_add("while_norm", lambda x: lax.while_loop(lambda v: qnp.linalg.norm(v) > 1, lambda v: qnp.tanh(v @ SQUARE / 20), x), _f(9))
-_add("power_iteration", lambda a: lax.fori_loop(0, 20, lambda _, v: (a @ v) / qnp.linalg.norm(a @ v), qnp.ones(9)), SYMMETRIC)
+_add(
+    "while",
+    lambda n: lax.while_loop(
+        lambda c: c[0] != 1, lambda c: (qnp.where(c[0] % 2 == 0, c[0] // 2, 3 * c[0] + 1), c[1] + 1), (n, 0)
+    ),
+    np.int32(27),
+)
+_add(
+    "while_fft",
+    lambda x, n: lax.while_loop(
+        lambda c: c[1] < n, lambda c: (qnp.sort(qnp.fft.rfft(c[0]).real[:8].repeat(2)) + c[0], c[1] + 1), (x, 0)
+    ),
+    _f(16),
+    np.int32(3),
+)
+_add(
+    "while_norm",
+    lambda x: lax.while_loop(lambda v: qnp.linalg.norm(v) > 1, lambda v: qnp.tanh(v @ SQUARE / 20), x),
+    _f(9),
+)
+_add(
+    "power_iteration",
+    lambda a: lax.fori_loop(0, 20, lambda _, v: (a @ v) / qnp.linalg.norm(a @ v), qnp.ones(9)),
+    SYMMETRIC,
+)
 _add("scan", lambda x: lax.scan(lambda c, v: (c * 0.5 + v, qnp.sin(c)), qnp.zeros(20), x), X)
 _add("scan_sort", lambda x: lax.scan(lambda c, v: (qnp.sort(c + v), c.sum()), qnp.zeros(20), x), X)
 _add("associative_scan", lambda x: lax.associative_scan(qnp.add, x), V)
-_add("nested_loops", lambda x: lax.fori_loop(0, 3, lambda i, v: lax.while_loop(lambda u: u.sum() < 40, lambda u: qnp.sort(u + 1), v) - 5, x), _f(8))
+_add(
+    "nested_loops",
+    lambda x: lax.fori_loop(
+        0, 3, lambda i, v: lax.while_loop(lambda u: u.sum() < 40, lambda u: qnp.sort(u + 1), v) - 5, x
+    ),
+    _f(8),
+)
 _add("map", lambda x: lax.map(lambda v: qnp.sort(v)[:3], x), X)
 # derivatives
 _add("grad", quire.grad(lambda x: (qnp.sin(x) ** 2).sum()), X)
@@ -176,5 +207,10 @@ _add("interp", lambda x: qnp.interp(x, qnp.arange(5.0), qnp.arange(5.0) ** 2), V
 _add("polyval", lambda x: qnp.polyval(qnp.array([1.0, -2.0, 3.0]), x), V)
 # donated arguments are written in place
 _add("donated", quire.jit(lambda x, y: x + y, donate_argnums=0), X, Y)
-_add("donated_tree", quire.jit(lambda p, g: {k: p[k] - 0.1 * g[k] for k in p}, donate_argnums=0), {"a": X, "b": V}, {"a": Y, "b": V})
+_add(
+    "donated_tree",
+    quire.jit(lambda p, g: {k: p[k] - 0.1 * g[k] for k in p}, donate_argnums=0),
+    {"a": X, "b": V},
+    {"a": Y, "b": V},
+)
 _add("donated_update", quire.jit(lambda x, i: x.at[i].set(1.0), donate_argnums=0), BIG, np.int32(3))

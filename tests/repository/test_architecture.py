@@ -67,6 +67,7 @@ MOST_TOP_LEVEL_FILES = 30
 ORDER = (
     *(
         "absent_names",
+        "version",
         "tree_util",
         "watching",
         "arrays",
@@ -89,6 +90,7 @@ ORDER = (
         "extend",
         "interpreters",
         "ffi",
+        "export",
         "as_jax",
     ),
 )
