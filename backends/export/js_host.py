@@ -84,7 +84,7 @@ class JsPrinter(Printer):
 
     def signed(self, value: Value, kind: str) -> str:
         """The number that an integer's bits are in two's complement."""
-        return f"(-{self.value(value, kind)})" if kind == "i1" else self.value(value, kind)
+        return f"({self.value(value, kind)} ? -1 : 0)" if kind == "i1" else self.value(value, kind)
 
     def operation(self, operation: str, kind: str, operands: Sequence[Value], of: str) -> str:
         xs = [self.value(x, of) for x in operands]
@@ -154,7 +154,7 @@ class JsPrinter(Printer):
             by = self.unsigned(operands[1], of)
             most = f"{bits - 1}n" if bits == 64 else str(bits - 1)
             if word == "shrsi":
-                return f"{self.signed(operands[0], of)} >> ({by} > {most} ? {most} : {by})"
+                return self.wrap(f"{self.signed(operands[0], of)} >> ({by} > {most} ? {most} : {by})", kind)
             source = xs[0] if word == "shli" else self.unsigned(operands[0], of)
             sign = "<<" if word == "shli" else ">>" if bits == 64 else ">>>"
             return f"{by} > {most} ? {nothing} : {self.wrap(f'{source} {sign} {by}', kind)}"

@@ -82,7 +82,7 @@ _WITHOUT_KERNELS = bytes.fromhex(
     "0404017000" "00"  # a table of no functions
     "0503010001"  # one page of memory
     "0606017f0041000b"  # a global: 0
-    "073903"
+    "073403"
     "066d656d6f72790200"
     "0b5f5f686561705f626173650300"
     "195f5f696e6469726563745f66756e6374696f6e5f7461626c650100"

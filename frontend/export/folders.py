@@ -162,7 +162,7 @@ def run_check(folder: Path, model: Model, target: ExportTarget) -> bool:
     with tempfile.TemporaryDirectory(prefix="quire-export-") as scratch:
         program = str(Path(scratch) / "check")
         command = [
-            target.compiler, "-O1", f"-std={'c11' if model.threads else 'c99'}", *(["-pthread"] if model.threads else []),
+            target.compiler, "-O0", f"-std={'c11' if model.threads else 'c99'}", *(["-pthread"] if model.threads else []),
             *(["-static"] if target.emulator else []), "-o", program, "model.c", "check.c", *build_files.objects(model), "-lm",
         ]  # fmt: skip
         made = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
