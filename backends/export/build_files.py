@@ -74,18 +74,20 @@ def _leaf(leaf: Leaf) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _function(f: Function) -> dict[str, Any]:
+def _function(f: Function, language: str) -> dict[str, Any]:
     results: list[dict[str, Any]] = []
     for i, leaf in enumerate(f.results):
         inside = f.in_place(i)
-        results.append({**_leaf(leaf), **({} if inside is None else {"in_place_of": f.arguments[inside].name})})
+        results.append(
+            {**_leaf(leaf), **({} if inside is None or language != "c" else {"in_place_of": f.arguments[inside].name})}
+        )
     return {
         "name": f.name,
         "symbol": f.symbol,
         "arguments": [{**_leaf(x), "donated": x.donated} for x in f.arguments],
         "results": results,
         "kernels": [k["name"] for k in f.host["kernels"]],
-        "arena_bytes": f.host["arena"],
+        "arena_bytes": f.arena,
     }
 
 
@@ -101,7 +103,7 @@ def manifest(model: Model, target: ExportTarget, language: str, files: dict[str,
         "weights": f"{model.identity:016x}",
         "arena_bytes": model.arena,
         "workgroup_bytes": model.local,
-        "functions": [_function(f) for f in model.functions],
+        "functions": [_function(f, language) for f in model.functions],
         "files": files,
     }
     return json.dumps(told, indent=1) + "\n"

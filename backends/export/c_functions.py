@@ -34,6 +34,7 @@ def function(model: Model, f: Function, offsets: Sequence[int], first_kernel: in
             lines.append(f'    if (!{leaf.name}) return q_refuse(c, {upper}_NULL, "{leaf.name}", 0, 0);')
     start = 0
     back: list[str] = []
+    last: list[str] = []
     names: dict[int, str] = {}
     """The pointer of each result of the user's."""
     argument_names = [f"u{i}" for i in range(len(f.arguments))]
@@ -52,8 +53,13 @@ def function(model: Model, f: Function, offsets: Sequence[int], first_kernel: in
             lines.append(f"    (void){local};")
         start += aligned(leaf.nbytes)
     for i in range(len(f.results)):
-        if (a := f.in_place(i)) is not None:
+        if (a := f.left_in(i)) is not None:
             names[i] = argument_names[a]
+            continue
+        if (a := f.in_place(i)) is not None:
+            local = names[i] = f"r{f.places[i][1]}"
+            lines.append(f"    unsigned char *{local} = c->arena + {f.pair_places()[i]};")
+            last.append(f"    memcpy({f.arguments[a].name}, {local}, {f.results[i].nbytes});")
             continue
         leaf = f.results[i]
         kind, number = f.places[i]
@@ -79,7 +85,7 @@ def function(model: Model, f: Function, offsets: Sequence[int], first_kernel: in
             lines.append(f"    {c_host.c_type(kind)} v{i} = 0;")
     lines += printer.lines
     lines += [f"    memcpy({names[i]}, {names[of]}, {f.results[i].nbytes});" for i, of in after]
-    lines += [*back, f"    return {upper}_OK;", "}", ""]
+    lines += [*back, *last, f"    return {upper}_OK;", "}", ""]
     return [*lines, *_checked(model, f)]
 
 
@@ -112,7 +118,9 @@ def _checked(model: Model, f: Function) -> list[str]:
         "{",
         table("sizes", sizes, "size_t"),
         table("names", names, "char *const"),
-        "    if (!context || (argument_count && !(arguments && argument_sizes)) ||",
+        f"    if (!context) return {upper}_NULL;",
+        "    context->detail[0] = 0;",
+        "    if ((argument_count && !(arguments && argument_sizes)) ||",
         f"        (result_count && !(results && result_sizes))) return {upper}_NULL;",
         f"    if (argument_count != {n} || result_count != {m}) {{",
         '        snprintf(context->detail, sizeof context->detail, "%zu arguments and %zu results given, '

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from quire.ir.dtypes import DType
@@ -81,6 +81,7 @@ class Function:
         places: of each result ("result", number) of the program, or ("argument", number): an argument as it is.
         host: the host's part.
         kernels: an object for the target's linker, with one function ``SYMBOL_kernels_library_query``; empty without kernels.
+        paired: results and donated arguments of one type, (result, argument) each: the result is brought there in the end.
     """
 
     name: str
@@ -91,22 +92,63 @@ class Function:
     places: tuple[tuple[str, int], ...]
     host: Host
     kernels: bytes
+    paired: tuple[tuple[int, int], ...] = ()
 
     def owner(self, number: int) -> int | None:
         """The first result that is a result of the program; None if none is."""
         return next((i for i, place in enumerate(self.places) if place == ("result", number)), None)
 
-    def in_place(self, i: int) -> int | None:
-        """The argument in whose memory a result is left; None for a result with memory of its own."""
+    def left_in(self, i: int) -> int | None:
+        """The argument in whose memory the plan leaves a result; None where it is not left in one."""
         kind, number = self.places[i]
         if kind != "result" or self.owner(number) != i:
             return None
         where, of = self.host["results"][number]
         return self.kept[of] if where == "argument" else None
 
+    def in_place(self, i: int) -> int | None:
+        """The argument whose memory becomes a result's; None for a result with memory of its own."""
+        left = self.left_in(i)
+        return dict(self.paired).get(i) if left is None else left
+
     def own_results(self) -> list[int]:
         """The results for which the caller brings memory."""
         return [i for i in range(len(self.results)) if self.in_place(i) is None]
+
+    def with_pairs(self) -> Function:
+        """The same with a donated argument for each result of its type, as long as there are some, whatever the plan does.
+
+        So what a function is called with follows from its types alone.
+        """
+        free = [i for i, leaf in enumerate(self.arguments) if leaf.donated]
+        free = [i for i in free if i not in {self.left_in(r) for r in range(len(self.results))}]
+        pairs: list[tuple[int, int]] = []
+        for i, (leaf, (kind, number)) in enumerate(zip(self.results, self.places, strict=True)):
+            if kind != "result" or self.owner(number) != i or self.left_in(i) is not None or not leaf.nbytes:
+                continue
+            alike = [a for a in free if (self.arguments[a].dtype, self.arguments[a].shape) == (leaf.dtype, leaf.shape)]
+            if alike:
+                free.remove(alike[0])
+                pairs.append((i, alike[0]))
+        return replace(self, paired=tuple(pairs))
+
+    def pair_places(self) -> dict[int, int]:
+        """Where in the arena each paired result is computed."""
+        places: dict[int, int] = {}
+        end = -(-self.host["arena"] // ALIGNMENT) * ALIGNMENT
+        for i, _ in self.paired:
+            places[i] = end
+            end += -(-self.results[i].nbytes // ALIGNMENT) * ALIGNMENT
+        return places
+
+    @property
+    def arena(self) -> int:
+        """The bytes of memory that a call needs."""
+        return (
+            self.host["arena"]
+            + sum(-(-self.results[i].nbytes // ALIGNMENT) * ALIGNMENT for i, _ in self.paired)
+            + (ALIGNMENT if self.paired else 0)
+        )
 
     def copies(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """What is copied before the program runs, (result, argument) each, and after it, (result, result) each."""
@@ -174,7 +216,7 @@ class Model:
     @property
     def arena(self) -> int:
         """The bytes that a context needs for its functions, of which one runs at a time."""
-        return max(f.host["arena"] for f in self.functions)
+        return max(f.arena for f in self.functions)
 
     @property
     def local(self) -> int:

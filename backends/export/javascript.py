@@ -192,7 +192,7 @@ def _places(f: Function, start: int) -> tuple[list[int], dict[int, int], int]:
     for leaf in f.arguments:
         arguments.append(start)
         start += _aligned(leaf.nbytes)
-    for i in f.own_results():
+    for i in (r for r in range(len(f.results)) if f.left_in(r) is None):
         results[i] = start
         start += _aligned(f.results[i].nbytes)
     return arguments, results, start
@@ -264,7 +264,7 @@ def _method(f: Function, offsets: Sequence[int], first_kernel: int, arena: int, 
         kind, size = JS_TYPES[leaf.dtype.name], leaf.size * parts(leaf.dtype)
         lines.append(f'    this.bring("{leaf.name}", {leaf.name}, {kind}, {size}, {place[i]});')
     for i in range(len(f.results)):
-        if (a := f.in_place(i)) is not None:
+        if (a := f.left_in(i)) is not None:
             names[i] = place[a]
             continue
         kind, number = f.places[i]

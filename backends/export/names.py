@@ -17,6 +17,9 @@ _C_WORDS = frozenset(
 )
 """Words that names must not be, in C, C++ and JavaScript."""
 
+_OWN = re.compile(r"c|context|weights|arena|[arvuo]\d+|new_v\d+|q_\w*")
+"""Names that the printed functions use themselves."""
+
 C_TYPES = MappingProxyType(
     {
         "bool": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t",
@@ -52,19 +55,19 @@ def identifier(text: str) -> str:
     name = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_") or "x"
     if name[0].isdigit():
         name = "_" + name
-    return name + "_" if name in _C_WORDS else name
+    return name + "_" if name in _C_WORDS or _OWN.fullmatch(name) else name
 
 
 def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """The names, those that appear before with a number behind."""
-    known = set(taken)
+    """The names, those that appear before with a number behind. Upper and lower case are alike: macros are upper case."""
+    known = {name.lower() for name in taken}
     out: list[str] = []
     for name in names:
         own, number = name, 1
-        while own in known:
+        while own.lower() in known:
             number += 1
             own = f"{name}_{number}"
-        known.add(own)
+        known.add(own.lower())
         out.append(own)
     return out
 

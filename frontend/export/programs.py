@@ -108,7 +108,7 @@ def prepare(
         tuple(Leaf(n, path, a.dtype, a.shape) for n, (_, path, a) in zip(result_names, results)),
         lowered.kept, tuple(place for place, _, _ in results), output.host, output.files.get("kernels.o", b""),
     )  # fmt: skip
-    return Exported(function, compiled, tuple(args), dict(kwargs))
+    return Exported(function.with_pairs(), compiled, tuple(args), dict(kwargs))
 
 
 def _result_name(path: str) -> str:

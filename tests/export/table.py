@@ -65,6 +65,11 @@ _add("nothing", lambda x: (), V)
 _add("empty", lambda x: qnp.concatenate([x, x], axis=0), np.zeros((0, 3), np.float32))
 _add("tree", lambda p, x: {"y": p["w"] * x + p["b"][0], "z": (p["b"][0], [x.sum()])}, {"w": X, "b": [Y]}, X)
 _add("class", lambda struct: struct + 1, V)
+_add(
+    "names",
+    lambda c, weights, arena, a0, v1, b, n, s, X, x: c + weights + arena + a0 + v1 + b + n + s + X + x,
+    *[V] * 10,
+)
 # structure
 _add("transpose", lambda x: x.T, X)
 _add("reshape", lambda x: x.reshape(5, 48), X)
