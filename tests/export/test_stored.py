@@ -103,7 +103,7 @@ def test_whatever_can_be_traced_is_stored():
     stored = export.deserialize(export.export(quire.jit(f))(*args).serialize())
     for call in (stored.call, quire.jit(stored.call)):
         for a, b in zip(quire.tree_util.tree_leaves(call(*args)), want, strict=True):
-            np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+            assert np.asarray(a).dtype == np.asarray(b).dtype and np.asarray(a).tobytes() == np.asarray(b).tobytes()
     np.testing.assert_allclose(
         quire.vmap(lambda x: stored.call(x, *args[1:])[2])(np.stack([X, X])),
         np.stack([want[2]] * 2), rtol=1e-6,
@@ -118,6 +118,16 @@ def test_the_module_is_plain_stablehlo():
     for a, b in zip(back(W, X), quire.tree_util.tree_leaves(quires().call({"w": W}, X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-6)
     assert quire.from_stablehlo(quires().mlir_module_serialized)(W, X)[0].shape == ()
+
+
+def test_as_jax_shows_it():
+    text = (
+        "import quire.as_jax, jax, jax.numpy as jnp\nfrom jax import export\n"
+        "e = export.deserialize(jax.export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct((3,), 'float32')).serialize())\n"
+        "print(type(e).__module__, e.call(jnp.ones(3)).shape)"
+    )
+    told = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert told.stdout.split("\n")[0] == "quire.export.stored (3,)", told.stderr
 
 
 Point = namedtuple("Point", "x y")
