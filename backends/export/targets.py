@@ -50,12 +50,17 @@ class ExportTarget:
             "--iree-llvmcpu-enable-ukernels=none",
             "--iree-llvmcpu-link-embedded=false",
             "--iree-llvmcpu-link-static",
+            "--iree-hal-executable-debug-level=0",  # no paths of this machine in the library
         )
 
     def target(self, threads: int) -> Target:
-        """What programs are lowered for; the passes are those of the CPU."""
+        """What programs are lowered for; the passes are those of the CPU.
+
+        For this machine kernels are divided as quire's own are, which decides the order of some sums.
+        """
+        workers = threads or (TARGETS["cpu"].workers if self.name == "host" else 1)
         return dataclasses.replace(
-            TARGETS["cpu"], flags=self.flags(), drivers=(), vector_bytes=self.vector_bytes, workers=max(threads, 1),
+            TARGETS["cpu"], flags=self.flags(), drivers=(), vector_bytes=self.vector_bytes, workers=workers,
             host_functions=False, stored_results=None, system_link=False, unsupported=self.unsupported,
         )  # fmt: skip
 

@@ -147,7 +147,7 @@ def looped(tmp_path_factory):
     x = np.random.default_rng(3).normal(size=16).astype(np.float32)
     made = quire.export.c(f, x, np.int32(3), to=folder, target="host", name="loop")
     assert made.checked and "weights.bin" in made.files
-    return folder, f, x
+    return folder, f, x, tuple(made.files)
 
 
 def test_bits_are_those_of_quire(looped):
@@ -281,7 +281,7 @@ def test_two_contexts_in_two_threads(threads, tmp_path):
 
 def test_loader_and_shared_library(looped):
     """NumPy and ctypes, without quire."""
-    folder, f, x = looped
+    folder, f, x, _ = looped
     made = run("make", "-s", "lib", cwd=folder)
     assert not made.returncode, made.stderr
     want = quire.jit(f)(x, np.int32(3))
@@ -316,14 +316,22 @@ def test_several_functions_share_weights_and_a_context(tmp_path):
     assert re.search(r"int net_step\(net_context \*context,\n    float p\[\]", (tmp_path / "model.h").read_text())
 
 
-def test_straight_programs_take_no_memory(looped):
+def test_what_is_written(looped, tmp_path):
     """All memory of a context is taken when it is made: no function but those of contexts allocates."""
     text = (looped[0] / "model.c").read_text()
     assert "malloc" not in text[text.index("int loop_run(") :]
     # What was written tells neither where, nor from which folder.
-    for file in looped[0].iterdir():
-        if file.suffix in (".c", ".h", ".json", ".txt") or file.name == "Makefile":
-            assert str(Path(__file__).parent) not in file.read_text() and str(looped[0]) not in file.read_text()
+    made = {
+        *quire.export.javascript(
+            loop, looped[2], np.int32(3), np.eye(16, dtype="float32"), to=tmp_path, check=False
+        ).files
+    }
+    assert {"model.wasm", "model.mjs"} <= made
+    written = [f for folder in (looped[0], tmp_path) for f in folder.iterdir() if f.name in {*looped[3], *made}]
+    assert len(written) > 12
+    for file in written:
+        data = file.read_bytes()
+        assert str(Path(__file__).parent).encode() not in data and str(looped[0]).encode() not in data, file
 
 
 def test_structures_are_as_the_compiler_prints_them(tmp_path):
