@@ -52,9 +52,11 @@ class CPrinter(Printer):
         self.first_kernel, self.failed = first_kernel, failed
 
     def index(self, value: Value) -> str:
+        """An offset or a length."""
         return str(value) if isinstance(value, int) else f"(size_t){value}"
 
     def value(self, value: Value, kind: str) -> str:
+        """A scalar of a type."""
         if isinstance(value, str):
             return value
         if kind == "f32":
@@ -68,9 +70,11 @@ class CPrinter(Printer):
         return f"UINT64_C({number})" if bits == 64 else f"(({c_type(kind)}){number}u)" if bits < 32 else f"{number}u"
 
     def declare(self, kind: str) -> str:
+        """The beginning of a variable's declaration."""
         return c_type(kind)
 
     def truth_of(self, text: str) -> str:
+        """The text of an i1 as a condition."""
         return text
 
     def signed(self, value: Value, kind: str) -> str:
@@ -79,6 +83,7 @@ class CPrinter(Printer):
         return f"-(int32_t){text}" if bits == 1 else f"(int{bits}_t){text}"
 
     def operation(self, operation: str, kind: str, operands: Sequence[Value], of: str) -> str:
+        """An operation of MLIR's `arith` on operands of type `of`."""
         xs = [self.value(x, of) for x in operands]
         word, _, order = operation.partition(" ")
         if word == "select":
@@ -149,6 +154,7 @@ class CPrinter(Printer):
         return f"{a} {test} {b} ? {xs[0]} : {xs[1]}"
 
     def print_dispatch(self, kernel: int, scalars: Sequence[Value], bindings: Sequence[Any], where: str) -> None:
+        """A kernel's launch."""
         told = self.host["kernels"][kernel]
         n = len(bindings)
         self.line(f"{{ /* {comment(told['name'])}{': ' + comment(files(where)) if where else ''} */")
@@ -168,9 +174,11 @@ class CPrinter(Printer):
         self.line("}")
 
     def print_copy(self, target: Sequence[Any], source: Sequence[Any], length: Value) -> None:
+        """A range brought to another place."""
         self.line(f"memmove({self.place(target)}, {self.place(source)}, {self.index(length)});")
 
     def print_fill(self, target: Sequence[Any], length: Value, value: Value, kind: str) -> None:
+        """A range filled with a scalar."""
         to, n, x = self.place(target), self.index(length), self.value(value, kind)
         if kind in _FLOATS:
             x = f"q_u{kind[1:]}({x})"
@@ -181,6 +189,7 @@ class CPrinter(Printer):
             self.line(f"q_fill{width}({to}, {n}, {x});")
 
     def print_load(self, variable: str, kind: str, place: Sequence[Any]) -> None:
+        """A scalar that is read from memory."""
         self.line(f"memcpy(&{variable}, {self.place(place)}, sizeof {variable});")
         if kind == "i1":
             self.line(f"{variable} = {variable} != 0;")

@@ -47,9 +47,11 @@ class JsPrinter(Printer):
         self.first_kernel = first_kernel
 
     def index(self, value: Value) -> str:
+        """An offset or a length."""
         return str(value) if isinstance(value, int) else f"Number({value})"
 
     def value(self, value: Value, kind: str) -> str:
+        """A scalar of a type."""
         if isinstance(value, str):
             return value
         if kind in ("f32", "f64"):
@@ -61,9 +63,11 @@ class JsPrinter(Printer):
         return f"{int(value)}n" if _BITS[kind] == 64 else str(int(value))
 
     def declare(self, kind: str) -> str:
+        """The beginning of a variable's declaration."""
         return "const"
 
     def truth_of(self, text: str) -> str:
+        """The text of an i1 as a condition."""
         return text
 
     def wrap(self, text: str, kind: str) -> str:
@@ -87,6 +91,7 @@ class JsPrinter(Printer):
         return f"({self.value(value, kind)} ? -1 : 0)" if kind == "i1" else self.value(value, kind)
 
     def operation(self, operation: str, kind: str, operands: Sequence[Value], of: str) -> str:
+        """An operation of MLIR's `arith` on operands of type `of`."""
         xs = [self.value(x, of) for x in operands]
         word, _, order = operation.partition(" ")
         if word == "select":
@@ -173,6 +178,7 @@ class JsPrinter(Printer):
         return self.wrap(text, kind)
 
     def print_dispatch(self, kernel: int, scalars: Sequence[Value], bindings: Sequence[Any], where: str) -> None:
+        """A kernel's launch."""
         told = self.host["kernels"][kernel]
         self.line(f"// {comment(told['name'])}{': ' + comment(files(where)) if where else ''}")
         places = ", ".join(self.place(b[:2]) for b in bindings)
@@ -182,9 +188,11 @@ class JsPrinter(Printer):
         self.line(f"this.launch({self.first_kernel + kernel}, {counts}, [{pushed}], [{places}], [{lengths}]);")
 
     def print_copy(self, target: Sequence[Any], source: Sequence[Any], length: Value) -> None:
+        """A range brought to another place."""
         self.line(f"this.copy({self.place(target)}, {self.place(source)}, {self.index(length)});")
 
     def print_fill(self, target: Sequence[Any], length: Value, value: Value, kind: str) -> None:
+        """A range filled with a scalar."""
         setter = _GET[kind].replace("get", "set")
         width = max(8, _BITS.get(kind) or int(kind[1:])) // 8
         self.line(
@@ -192,5 +200,6 @@ class JsPrinter(Printer):
         )
 
     def print_load(self, variable: str, kind: str, place: Sequence[Any]) -> None:
+        """A scalar that is read from memory."""
         read = f"this.view.{_GET[kind]}({self.place(place)}, true)"
         self.line(f"{variable} = {f'+({read} !== 0)' if kind == 'i1' else read};")

@@ -56,7 +56,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def imports(data: bytes) -> Iterator[str]:
-    """The names that a module imports."""
+    """The names that a module imports. Raises ExportError for what is no function."""
     at = len(EMPTY)
     while at < len(data):
         section, at = data[at], at + 1

@@ -298,7 +298,7 @@ class _Walk:
                 )
             elif mlir.name(op) == b"hal.return" and all(x in known for x in mlir.operands(op)):
                 return [known[x] for x in mlir.operands(op)]
-        raise NotExported("a kernel whose number of workgroups is computed")
+        raise self.refuse(self.exports[name], f"a kernel ({name.decode()}) whose number of workgroups is computed")
 
     # -- steps
 

@@ -52,15 +52,13 @@ def evaluate(text: str, namespace: dict[str, Any]) -> Any:
     Raises:
         InputError: it is neither.
     """
-    import quire
-
     names = "|".join(sorted(map(re.escape, dtypes.FROM_SHORT), key=len, reverse=True))
     source = re.sub(rf"\b({names})\[\s*\]", r"\1[()]", text)
     types = {short: _Type(dtype) for short, dtype in dtypes.FROM_SHORT.items() if short != "bool"}
     if re.search(r"\bbool\[", source):
         types["bool"] = _Type(dtypes.bool_)
     try:
-        return eval(source, {"np": np, "numpy": np, "quire": quire, **namespace, **types})
+        return eval(source, {"np": np, "numpy": np, "quire": sys.modules["quire"], **namespace, **types})
     except Exception as error:
         raise InputError(
             f"--args {text!r}: {type(error).__name__}: {error}; write a type such as f32[8,3] or a Python expression"

@@ -388,6 +388,32 @@ def test_errors_at_export(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_what_the_walk_does_not_know_is_an_error():
+    """With the user's line, as the module's locations tell it."""
+    from quire.backends.iree.service import compile_service
+
+    flags = export_target("x86-64-v2").flags()
+    call = """
+    func.func private @outside(tensor<4xf32>) -> tensor<4xf32>
+    func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = call @outside(%a) : (tensor<4xf32>) -> tensor<4xf32> loc("model.py":7:1)
+      return %0 : tensor<4xf32>
+    }"""
+    with pytest.raises(ExportError) as error:
+        compile_service().export(call, flags, name="f")
+    assert str(error.value) == (
+        "'f' cannot be exported, because only quire's own runtime does this: util.call at model.py:7. Leave it out of the "
+        "exported function: compute it before or after the call"
+    )
+    sized = """
+    func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {
+      %0 = stablehlo.add %a, %a : tensor<?xf32>
+      return %0 : tensor<?xf32>
+    }"""
+    with pytest.raises(ExportError, match="does this: the size of an array is not known before it runs"):
+        compile_service().export(sized, flags, name="f")
+
+
 def test_without_a_c_compiler_the_folder_is_written(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.warns(UserWarning, match="is written, and not checked: there is no cc here"):
