@@ -50,7 +50,7 @@ export class Model {
     if (constants) this.bytes.set(constants, this.start);
     this.kernels = [];
     for (const [query, wanted] of libraries) {
-      const view = this.view, at = view.getUint32, word = p => view.getUint32(p, true);
+      const view = this.view, word = p => view.getUint32(p, true);
       const found = instance.exports[query](6, this.start + ENVIRONMENT);
       if (!found || word(word(found)) !== 6) throw new Error("the kernels belong to another model");
       const count = word(found + 12), kernels = word(found + 16), attributes = word(found + 20), names = word(found + 32);

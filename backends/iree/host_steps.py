@@ -72,7 +72,11 @@ def host_of(mlir: mlir_c.Mlir, module: int) -> dict[str, Any]:
     linked = list(mlir.named(block, b"hal.executable"))
     if len(functions) != 1 or len(linked) > 1:
         raise NotExported("a module of several functions")
-    return _Walk(mlir, module, functions[0], linked).read()
+    walk = _Walk(mlir, module, functions[0], linked)
+    try:
+        return walk.read()
+    except KeyError:  # of a resource without a buffer
+        raise NotExported("memory that is chosen while the program runs") from None
 
 
 class _Walk:
@@ -87,6 +91,7 @@ class _Walk:
         }
         self.buffers: list[tuple[str, int, int]] = []
         self.constants: list[bytes] = []
+        self.kept: dict[bytes, int] = {}
         self.globals: dict[bytes, int] = {}
         """The number of each stored constant."""
         self.kernels: dict[bytes, int] = {}
@@ -173,9 +178,10 @@ class _Walk:
 
     def keep(self, data: bytes) -> int:
         """The number of a constant."""
-        if data not in self.constants:
+        number = self.kept.setdefault(data, len(self.constants))
+        if number == len(self.constants):
             self.constants.append(data)
-        return self.constants.index(data)
+        return number
 
     def data(self, op: int) -> list[bytes]:
         """The bytes of constants."""

@@ -17,6 +17,7 @@ from quire.ir import dtypes
 from quire.ir.errors import ExportError, UnsupportedError
 
 from ..api import compile as compile_function
+from ..arrays.array_type import Array
 from ..arrays.shape_struct import ShapeDtypeStruct
 from ..compiling.aot import Traced
 from ..compiling.compiled_function import CompiledFunction
@@ -61,7 +62,7 @@ class Exported:
 def _value(x: Any, random: np.random.Generator) -> Any:
     """A value: the given one, or random numbers of a type (of integers zeros and ones)."""
     if not isinstance(x, ShapeDtypeStruct):
-        return np.array(x) if isinstance(x, np.ndarray) else x
+        return np.array(x) if isinstance(x, np.ndarray | Array) else x  # what the call donates is a copy
     dtype = x.dtype
     if dtypes.is_complex(dtype):
         return (random.normal(size=x.shape) + 1j * random.normal(size=x.shape)).astype(dtype)
