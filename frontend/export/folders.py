@@ -62,8 +62,10 @@ def c(
     Raises:
         ExportError: the function does something that cannot be done without Python, or the check found other numbers.
         CompileError: the compiler failed.
-        ValueError: no function is given, or arguments beside a dictionary.
+        ValueError: no function is given, arguments beside a dictionary, or a negative number of threads.
     """
+    if threads < 0:
+        raise ValueError(f"quire.export.c: threads={threads}: give a number of threads, or 0 for none")
     processor = export_target(target)
     if processor.language != "c":
         raise ExportError(f"target {target!r} is for JavaScript: use quire.export.javascript")

@@ -383,6 +383,8 @@ def test_errors_at_export(tmp_path):
         quire.export.c(callback, x, to=tmp_path, target="wasm32")
     with pytest.raises(ExportError, match="takes or closes over references"):
         quire.export.c(lambda r: r[...], quire.new_ref(x), to=tmp_path)
+    with pytest.raises(ValueError, match="threads=-1: give a number of threads"):
+        quire.export.c(callback, x, to=tmp_path, threads=-1)
     with pytest.raises(ValueError, match="arguments are given with each function"):
         quire.export.c({"f": (callback, (x,))}, x, to=tmp_path)
     assert not list(tmp_path.iterdir())
