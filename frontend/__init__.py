@@ -143,6 +143,7 @@ _LAZY = (
     "dtypes",
     "example_libraries",
     "experimental",
+    "export",
     "extend",
     "ffi",
     "flatten_util",

@@ -64,6 +64,14 @@ class UnsupportedError(QuireError, NotImplementedError):
     """An operation or dtype that a target cannot do; the message names the user's line and an alternative."""
 
 
+class ExportError(UnsupportedError):
+    """A function that cannot be written as a program without Python.
+
+    Wrong: ``quire.export.c(f, x, to="f")`` of an ``f`` that calls `pure_callback` or `debug.print`, whose Python functions the
+    folder cannot hold. Right: the part of ``f`` that computes, with what the callback gives as an argument.
+    """
+
+
 class TracerError(QuireError, TypeError):
     """Base of the errors that using a traced value as a concrete one raises."""
 

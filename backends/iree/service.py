@@ -34,7 +34,7 @@ from quire.backends.iree.paths import compiler_library
 from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
 from quire.backends.iree.temporary import problem
 from quire.ir import environment
-from quire.ir.errors import CompileError
+from quire.ir.errors import CompileError, ExportError
 
 PHASES = (
     "input",
@@ -121,6 +121,7 @@ class CompileOutput:
         files: target code by file name: assembly, SPIR-V, PTX, ... (with ``files=True``).
         phase_seconds: the time of each phase: with ``stages=True`` of IREE's, the printing of their texts included; else of the
             parts of a compile, by the lists of passes that it ran.
+        host: what the host does between kernels, in the form of `backends/export/host.py` (of an export).
     """
 
     vmfb: bytes
@@ -131,6 +132,7 @@ class CompileOutput:
     stages: Mapping[str, str] = dataclasses.field(default_factory=dict)
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     phase_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    host: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -389,6 +391,26 @@ class CompileService:
             self._abandon(future)
             raise
 
+    def export(
+        self, module: bytes | str, flags: Sequence[str], *, name: str = "module", timeout: float | None = None
+    ) -> CompileOutput:
+        """Compiles a module's kernels to an object (`files`), and gives what the host does between them (`host`).
+
+        The object's one function is ``NAME_library_query``.
+
+        Raises:
+            CompileError: as of `compile`.
+            ExportError: the program needs something that only IREE's runtime does.
+        """
+        limit = float(environment.COMPILE_TIMEOUT.text() or DEFAULT_TIMEOUT) if timeout is None else timeout
+        data = module.encode() if isinstance(module, str) else bytes(module)
+        future = self._enqueue(_Job("export", data, tuple(flags), None, False, True, limit, name, Future()))
+        try:
+            return future.result()
+        except (KeyboardInterrupt, SystemExit):
+            self._abandon(future)
+            raise
+
     def to_text(self, module: bytes, *, timeout: float = 30.0) -> str:
         """MLIR bytecode as text."""
         job = _Job("text", module, (), None, False, False, timeout, "text", Future())
@@ -526,6 +548,7 @@ class CompileService:
         while True:
             request: dict[str, Any] = {
                 "op": job.op,
+                "name": job.name,
                 "module": job.module,
                 "flags": flags,
                 "verify": verify,
@@ -573,8 +596,15 @@ class CompileService:
                     _stage_texts(answer["stages"]),
                     answer["files"],
                     _phase_seconds(answer.get("started", 0.0), answer.get("written", {})) or answer["phases"],
+                    answer.get("host", {}),
                 )
             messages = "\n".join([*(text for _, text in diagnostics), answer["error"]])
+            refused, _, reason = answer["error"].partition(": ")
+            if job.op == "export" and refused in ("NotExported", "NotPlanned"):
+                raise ExportError(
+                    f"{job.name!r} cannot be exported, because only quire's own runtime does this: {reason}. Leave it out "
+                    "of the exported function: compute it before or after the call"
+                )
             again = retry_flags(messages, flags)
             if again is None and not verify:
                 again, verify = flags, True

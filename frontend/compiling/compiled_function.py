@@ -553,6 +553,11 @@ class CompiledFunction:
         staged = self._staged(traced, where_to, args, kwargs, tree, names)
         return replace(staged, lower_values=self._values_lowered) if takes_refs(traced) else staged
 
+    def dynamic_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments that are not static, in the order of a trace's."""
+        _, dynamic, keywords = self._split(args, kwargs)
+        return tree_util.flatten_arrays((dynamic, keywords))[0]
+
     def _values_lowered(self, traced: Traced, backend: str | None) -> Lowered:
         """Lower a function with references, as one of values."""
         avals = traced.traced.jaxpr.in_avals[len(traced.traced.captured) :]
