@@ -84,7 +84,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("", "enable_custom_prng legacy_prng_key", "both forms of keys are always there: random.key and random.PRNGKey"),
     ("", "softmax_custom_jvp allow_f16_reductions jax2tf_*", "a switch between two ways of which quire has one"),
     ("", "fwd_and_bwd", "use vjp inside compile"),
-    ("", "export", "programs cannot be stored with their signature yet"),
     ("", "ds", "an internal of JAX"),
     ("core", "eval_context max_dim min_dim", "shapes are numbers, and there is no context but compile_time_eval"),
     ("debug", "DebugEffect OrderedDebugEffect", "effects are strings: quire.ir.primitives.calls"),

@@ -57,6 +57,8 @@ class Options:
     explain_cache_misses: bool = False
     # A line on the terminal while a program is being compiled for more than two seconds.
     compile_progress: bool = True
+    # Python's `assert` of a traced value is a check of the program (`compile(checks=...)`).
+    traced_asserts: bool = field(default=False, metadata={"traced": True})
     # Set by `quire.profiler` while it records: calls then take the way on which they are timed.
     profiling: bool = False
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from .avals import NO_AXES, ShapedArray
+from .extensions import note
 from .jaxpr import NO_EFFECTS, Effects, has_nested
 from .references import AbstractRef, refuse_refs
 
@@ -298,6 +299,7 @@ def primitive(
             numpy=numpy,
         )  # fmt: skip
         PRIMITIVES[name] = p
+        note(type_rule.__module__)
         return p
 
     return declare

@@ -8,6 +8,7 @@ then operations on known values can be evaluated on demand, so that Python may b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn, cast
@@ -56,6 +57,8 @@ class Hooks:
         # the user's program has it so (else it was copied), and asked of concrete values that are captured.
         self.divide: Callable[[Trace, Eqn, bool], None] | None = None
         self.division_of: Callable[[Any], Any] | None = None
+        # A tracer whose truth is asked for in a frame: what an assertion needs it to be, once it is a check; None elsewhere.
+        self.asserted: Callable[[Tracer, Any], bool | None] | None = None
         # A variable of a concrete trace that depends on references: its value, None where it is not known.
         self.value_through_refs: Callable[[Trace, Var], Any] | None = None
 
@@ -142,6 +145,10 @@ class Tracer(HasAval):
 
     # Uses as a concrete value.
     def __bool__(self) -> bool:
+        if hooks.asserted is not None and config.options.traced_asserts:
+            found = hooks.asserted(self, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+            if found is not None:
+                return found
         return bool(self._known(errors.TracerBoolConversionError))
 
     def __int__(self) -> int:

@@ -446,8 +446,16 @@ def _check_jvp(primals: Sequence[Value], tangents: Sequence[Any], **params: Any)
     return calls.check_p.bind(*primals, **params), []
 
 
-jvp.absent("another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p)
-transpose.absent("another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p)
+jvp.absent(
+    "another package's primitive has its own rule; this is what it is lowered to",
+    calls.stablehlo_call_p,
+    calls.kernel_call_p,
+)
+transpose.absent(
+    "another package's primitive has its own rule; this is what it is lowered to",
+    calls.stablehlo_call_p,
+    calls.kernel_call_p,
+)
 transpose.absent(
     "not linear",
     calls.pure_callback_p, calls.ffi_call_p, calls.io_callback_p, calls.debug_callback_p, calls.check_p,

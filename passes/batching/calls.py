@@ -350,6 +350,24 @@ def _by_method(
     return out, [0] * len(out)
 
 
+@batching(calls.kernel_call_p)
+def _kernel_call(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, kernel: Any, reference: ClosedJaxpr | None,
+    result_avals: tuple[ShapedArray, ...],
+) -> tuple[Any, Any]:  # fmt: skip
+    # A finished kernel is finished anew, with one more dimension of its grid: devices that one program simulates ask for it.
+    moved = [x if d is None else move_dim(x, d, 0) for x, d in zip(operands, dims)]
+    has = tuple(d is not None for d in dims)
+    lanes = tuple(0 if h else None for h in has)
+    batched = reference and batch_jaxpr(reference, axis, lanes, (True,) * len(result_avals))
+    avals = tuple(batched_aval(a, 0, axis.size) for a in result_avals)
+    out = calls.kernel_call_p.bind(
+        *moved, kernel=kernel.batched(axis.size, has), result_avals=avals,
+        reference=batched.closed if batched and not batched.captured else None,
+    )  # fmt: skip
+    return out, [0] * len(out)
+
+
 batching.absent("another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p)
 
 
