@@ -100,6 +100,17 @@ def test_a_platform_is_a_place():
     assert quire.device_put(qnp.arange(3), "cpu").device == quire.devices()[0]
 
 
+def test_pmap_takes_more_slices_than_there_are_devices():
+    shares = quire.pmap(lambda x: x / quire.lax.psum(x, "i"), axis_name="i")(qnp.ones(64))
+    np.testing.assert_allclose(shares, np.full(64, 1 / 64), rtol=1e-6)
+
+
+def test_there_may_be_more_devices_later():
+    n = len(quire.devices("cpu"))
+    with quire.config.override(num_cpu_devices=n + 1):
+        assert len(quire.devices("cpu")) == n + 1
+
+
 def test_arguments_that_are_returned_share_their_memory():
     x = qnp.arange(3)
     assert quire.jit(lambda x: x)(x).unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
