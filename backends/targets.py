@@ -1,6 +1,7 @@
 """Targets: a table of what IREE compiles for, with the flags, costs and limits of each.
 
-A target is a declaration. `TARGETS` holds them by name; another package may add its own with `register_target`.
+A target is a declaration. `TARGETS` holds them by name; another package adds its own with `register_target`, or by an entry
+point of the group `quire.targets`: the entry's name is the target's, its value a `Target` or a function that makes one.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import re
 import sys
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from quire.ir import environment
 from quire.ir.dtypes import DType
 from quire.ir.environment import Variable
 from quire.ir.errors import UnsupportedError
+from quire.ir.extensions import load_entry_points, warn_of
 from quire.ir.primitive import Primitive
 
 from . import kernel_forms
@@ -61,6 +64,7 @@ class Target:
         device_targets: the module's attribute `hal.device.targets`, where a device of its own is compiled for; it takes the
             place of the flags that name one.
         reassociates: whether its drivers take sums of floats for sums of real numbers: (x + y) - y for x.
+        platform: whose devices run its programs; by default the one with the target's own name.
         stored_results: results of so many bytes are written to memory that the caller brings; None: IREE allocates all.
     """
 
@@ -80,6 +84,27 @@ class Target:
     reassociates: bool = False
     stored_results: int | None = None
     device_targets: str | None = None
+    platform: str = ""
+
+    @property
+    def runs_on(self) -> str:
+        """The platform whose devices run its programs, if there are any."""
+        return self.platform or self.name
+
+    def derived(self, name: str, *flags: str, **fields: Any) -> Target:
+        """Another target, run by the same devices.
+
+        Args:
+            name: its name.
+            flags: options of iree-compile; ``--option=value`` takes the place of an older value of the option.
+            fields: what else differs, such as ``vector_bytes=16`` for a CPU with shorter vectors than this one, or `pipeline`.
+
+        Raises TypeError for a field that targets do not have.
+        """
+        set_anew = {f.partition("=")[0] for f in flags}
+        kept = tuple(f for f in self.flags if f.partition("=")[0] not in set_anew)
+        changed: dict[str, Any] = {"platform": self.runs_on, **fields}
+        return dataclasses.replace(self, name=name, flags=(*kept, *flags), **changed)
 
     @property
     def spirv(self) -> bool:
@@ -355,9 +380,37 @@ for _target in (_cpu(), vulkan_target(), cuda_target(), *_compile_only()):
     register_target(_target)
 
 
+ENTRY_POINTS = "quire.targets"
+
+
+@functools.cache
+def _load_entry_points() -> None:
+    """Register the targets of other packages, once. One that is none is warned of."""
+    for entry, value in load_entry_points(ENTRY_POINTS):
+        try:
+            target = value if isinstance(value, Target) else value()
+            if not isinstance(target, Target):
+                raise TypeError(f"it gives {target!r}, which is not a Target")
+            if target.name != entry.name:
+                raise ValueError(f"it gives the target {target.name!r}: an entry is named as its target")
+            if TARGETS.get(target.name) != target:
+                register_target(target)
+        except Exception as error:  # whatever a package of somebody's raises
+            warn_of(entry, ENTRY_POINTS, f"{type(error).__name__}: {error}")
+
+
+def registered_targets() -> dict[str, Target]:
+    """All targets by name, also those of other packages."""
+    _load_entry_points()
+    return dict(TARGETS)
+
+
 def get_target(name: str) -> Target:
     """The target of that name; ValueError listing the names otherwise."""
-    try:
-        return TARGETS[name]
-    except KeyError:
-        raise ValueError(f"unknown target {name!r}; there are {', '.join(TARGETS)}") from None
+    found = TARGETS.get(name)
+    if found is None:  # the metadata of all packages is read when a name is asked for that quire does not have
+        known = registered_targets()
+        found = known.get(name)
+        if found is None:
+            raise ValueError(f"unknown target {name!r}; there are {', '.join(known)}")
+    return found

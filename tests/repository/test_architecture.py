@@ -67,6 +67,7 @@ MOST_TOP_LEVEL_FILES = 30
 ORDER = (
     *(
         "absent_names",
+        "version",
         "tree_util",
         "watching",
         "arrays",
@@ -88,7 +89,9 @@ ORDER = (
         "importers",
         "extend",
         "interpreters",
+        "kernels",
         "ffi",
+        "export",
         "as_jax",
     ),
 )

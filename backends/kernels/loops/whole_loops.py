@@ -31,6 +31,7 @@ from ..lazy.loops import loop as array_loop
 from ..lazy.nodes import Array, Node
 from ..lazy.programs import Program
 from ..lazy.schedule import number
+from ..linalg import rules as rules  # imported for its rules
 from ..registers.interpreter import Chunk, Interpreter, Space, lane_of
 from ..registers.loops import scan_into
 
