@@ -63,6 +63,7 @@ class Target:
         system_link: whether programs are linked with `iree.system_link_flags()`.
         device_targets: the module's attribute `hal.device.targets`, where a device of its own is compiled for; it takes the
             place of the flags that name one.
+        reassociates: whether its drivers take sums of floats for sums of real numbers: (x + y) - y for x.
         platform: whose devices run its programs; by default the one with the target's own name.
         stored_results: results of so many bytes are written to memory that the caller brings; None: IREE allocates all.
     """
@@ -80,6 +81,7 @@ class Target:
     kernels: bool = False
     host_functions: bool = False
     system_link: bool = False
+    reassociates: bool = False
     stored_results: int | None = None
     device_targets: str | None = None
     platform: str = ""
@@ -103,6 +105,16 @@ class Target:
         kept = tuple(f for f in self.flags if f.partition("=")[0] not in set_anew)
         changed: dict[str, Any] = {"platform": self.runs_on, **fields}
         return dataclasses.replace(self, name=name, flags=(*kept, *flags), **changed)
+
+    @property
+    def spirv(self) -> bool:
+        """Whether its programs are written as SPIR-V, in which some of IREE's forms cannot be written or are wrong."""
+        return self.backend in ("vulkan-spirv", "metal-spirv")
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether its programs are made by IREE's code generation for GPUs."""
+        return self.spirv or self.backend in ("cuda", "rocm")
 
     def with_flags(self, *flags: str) -> Target:
         """The same target with more flags."""
@@ -225,7 +237,9 @@ def vulkan_target(gpu: str | None = None) -> Target:
         bytes_per_second=3e11,
         flops_per_second=1e13,
         unsupported=_NO_I128,
+        kernels=True,
         host_functions=True,
+        reassociates=True,
     )
 
 
@@ -316,6 +330,7 @@ def cuda_target(gpu: str | None = None) -> Target:
         backend="cuda",
         flags=(_backend("cuda"), f"--iree-cuda-target={gpu}", *COMMON_FLAGS),
         drivers=("cuda",),
+        kernels=True,
         workers=108,
         bytes_per_second=1.5e12,
         flops_per_second=2e13,
@@ -340,6 +355,7 @@ def _compile_only() -> tuple[Target, ...]:
             workers=32,
             bytes_per_second=2e11,
             flops_per_second=5e12,
+            reassociates=True,
             unsupported=MappingProxyType(
                 {"float64": "Metal has no 64-bit floats", "complex128": "Metal has no 64-bit floats"}
             ),

@@ -84,7 +84,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("", "enable_custom_prng legacy_prng_key", "both forms of keys are always there: random.key and random.PRNGKey"),
     ("", "softmax_custom_jvp allow_f16_reductions jax2tf_*", "a switch between two ways of which quire has one"),
     ("", "fwd_and_bwd", "use vjp inside compile"),
-    ("", "export", "programs cannot be stored with their signature yet"),
     ("", "ds", "an internal of JAX"),
     ("core", "eval_context max_dim min_dim", "shapes are numbers, and there is no context but compile_time_eval"),
     ("debug", "DebugEffect OrderedDebugEffect", "effects are strings: quire.ir.primitives.calls"),
@@ -95,7 +94,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("random", "random_gamma_p", "gamma is made of other primitives"),
     ("lax", "after_all* create_token*", "effects are kept in order without tokens"),
     ("lax", "DotAlgorithm* AccuracyMode Tolerance", "IREE has one algorithm: give precision="),
-    ("lax", "platform_dependent", "the target is not known while a function is traced"),
     ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
     ("lax", "scaled_dot", _NARROW),
     ("lax", "dce_sink*", "use debug.callback, which is never removed"),
@@ -107,7 +105,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("profiler", "Profile*", "the file is JSON: read it with json"),
     ("profiler", "start_server stop_server register_subprocess", "there is no profiling server: use trace"),
     ("profiler", "*device_memory_profile", "use live_arrays, or memory_stats of a device"),
-    ("stages", "ArgInfo CompilerOptions", "args_info holds ShapeDtypeStruct, and compiler flags belong to the target"),
+    ("stages", "CompilerOptions", "compiler flags belong to the target"),
 )
 
 

@@ -16,6 +16,13 @@ def compile(f: Callable[..., Any], /, **options: Any) -> CompiledFunction: ...
 def compile(**options: Any) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
 
+class Hooks:
+    """What lies above this module: compiled functions with checks."""
+
+    checked: Callable[[Callable[..., Any], Any, dict[str, Any]], Any] | None = None
+
+
+hooks = Hooks()
 _LATER: Any = object()
 
 
@@ -44,8 +51,15 @@ def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
         tiered: answer the first calls of each signature by the reference backend (NumPy) while the program compiles in
             the background; results may differ by rounding between the two. CPU only; elsewhere calls wait as usual.
 
+        checks: check while the program runs, and raise at the call: True (``assert`` of traced values and
+            `checkify.check`, indices outside arrays), ``"all"`` (also NaNs that an operation makes, and divisions by
+            zero), or some of ``"assert"``, ``"index"``, ``"nan"``, ``"div"``. Each call waits for its results.
+
     Returns:
-        A `CompiledFunction`, which is called as `f` is.
+        A `CompiledFunction`, which is called as `f` is; with `checks` a function that calls one (its `compiled`).
+
+    Raises:
+        ValueError: `checks` names something else.
 
     Example:
         >>> import quire
@@ -57,6 +71,10 @@ def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
     """
     if f is _LATER:
         return lambda g: compile(g, **options)
+    checks = options.pop("checks", None)
+    if checks is not None and checks is not False:
+        assert hooks.checked is not None, "quire is imported"
+        return hooks.checked(f, checks, options)
     return CompiledFunction(f, **options)
 
 

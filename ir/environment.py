@@ -79,7 +79,7 @@ EXPLAIN_CACHE_MISSES = Variable(
     "QUIRE_EXPLAIN_CACHE_MISSES", "1", "why a function is traced again is told", "explain_cache_misses"
 )
 COMPILE_PROGRESS = Variable(
-    "QUIRE_COMPILE_PROGRESS", "0", "no line on the terminal tells of compiles that take over two seconds", "compile_progress"
+    "QUIRE_COMPILE_PROGRESS", "0", "no line on standard error tells of compiles that take over two seconds", "compile_progress"
 )  # fmt: skip
 
 # -- compiling

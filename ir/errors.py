@@ -6,6 +6,11 @@ what was expected, the user's file and line, and what to write instead.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class QuireError(Exception):
     """Base of quire's own errors."""
@@ -26,8 +31,11 @@ class PassError(QuireError, ValueError):
 class CompileError(QuireError, RuntimeError):
     """The backend could not compile a program.
 
-    The message holds the user's line, the compiler's first diagnostic and the folder of a self-contained reproducer.
+    The message holds the user's line, the compiler's first diagnostic and the folder of a self-contained reproducer, which
+    is `reproducer` too, where one was written.
     """
+
+    reproducer: Path | None = None
 
 
 class KernelError(QuireError, ValueError):
@@ -54,6 +62,14 @@ class OutOfMemoryError(QuireError, RuntimeError, MemoryError):
 
 class UnsupportedError(QuireError, NotImplementedError):
     """An operation or dtype that a target cannot do; the message names the user's line and an alternative."""
+
+
+class ExportError(UnsupportedError):
+    """A function that cannot be written as a program without Python.
+
+    Wrong: ``quire.export.c(f, x, to="f")`` of an ``f`` that calls `pure_callback` or `debug.print`, whose Python functions the
+    folder cannot hold. Right: the part of ``f`` that computes, with what the callback gives as an argument.
+    """
 
 
 class TracerError(QuireError, TypeError):
@@ -151,6 +167,10 @@ class CheckError(QuireError, ValueError):
 
 class FailedCheckError(CheckError):
     """The condition of a `checkify.check` was false."""
+
+
+class AssertedError(FailedCheckError, AssertionError):
+    """The condition of an `assert` in a function that was compiled with ``checks`` was false."""
 
 
 class NaNError(CheckError):

@@ -241,8 +241,13 @@ class Primitive:
 
     def def_impl(self, impl: F) -> F:
         """Define the primitive's value for concrete values, given as they were bound; returns the function."""
-        self.impl = impl
-        self.has_impl = True
+        # Given back its own evaluation, a primitive of quire's own is as it was.
+        own = getattr(impl, "__func__", None) is Primitive.impl and getattr(impl, "__self__", None) is self
+        self.has_impl = self.foreign or not own
+        if own:
+            self.__dict__.pop("impl", None)
+        else:
+            self.impl = impl
         return impl
 
     def def_abstract_eval(self, rule: F) -> F:

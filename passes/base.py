@@ -31,9 +31,23 @@ from typing import Any, ClassVar, TypeVar
 
 from quire.ir.errors import PassError
 from quire.ir.extensions import code_fingerprint, load_entry_points, warn_of
-from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Eqn
+from quire.ir.source import Source
 
 ENTRY_POINTS = "quire.passes"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rewrite:
+    """A rule that replaced an equation."""
+
+    rule: str
+    eqn: Eqn
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line of the equation."""
+        return self.eqn.source
 
 
 @dataclasses.dataclass
@@ -45,12 +59,27 @@ class PassContext:
         counters: how often each rule fired, by name; passes add to it.
         donated: the numbers of the program's arguments whose memory it may use for its results.
         nested: results for nested jaxprs by (pass, id): one that occurs often is transformed once. Keeps them alive.
+        rewrites: what each rule replaced, in order, where that is recorded (a list is given).
+        most_rewrites: of a pass whose rewrites are recorded, no more than these are done: the first that changes a
+            program's numbers is found so.
     """
 
     target: Any = None
     donated: tuple[int, ...] = ()
     counters: Counter[str] = dataclasses.field(default_factory=lambda: Counter[str]())
     nested: dict[Any, Any] = dataclasses.field(default_factory=lambda: dict[Any, Any]())
+    rewrites: list[Rewrite] | None = None
+    most_rewrites: int | None = None
+
+    def may_rewrite(self) -> bool:
+        """Whether one more rewrite is allowed; asked before it is counted."""
+        return self.most_rewrites is None or self.rewrites is None or len(self.rewrites) < self.most_rewrites
+
+    def rewrote(self, rule: str, eqn: Eqn) -> None:
+        """Count a rule that replaced an equation, and note it where somebody wants to know."""
+        self.counters[rule] += 1
+        if self.rewrites is not None:
+            self.rewrites.append(Rewrite(rule, eqn))
 
 
 @dataclasses.dataclass(frozen=True)

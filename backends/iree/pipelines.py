@@ -250,6 +250,9 @@ COMMANDS = ",".join(
 )
 """From commands in loops and branches to commands in blocks."""
 
+STRUCTURED = ",".join((_TIDY, "iree-util-fold-globals", _TIDY, "symbol-dce"))
+"""In the place of COMMANDS, for what is printed in other languages: loops and branches stay, and so does each constant."""
+
 DISPATCHES = ",".join(
     (
         "iree-stream-fuse-dispatch-bindings",

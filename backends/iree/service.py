@@ -34,7 +34,7 @@ from quire.backends.iree.paths import compiler_library
 from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
 from quire.backends.iree.temporary import problem
 from quire.ir import environment
-from quire.ir.errors import CompileError
+from quire.ir.errors import CompileError, ExportError
 
 PHASES = (
     "input",
@@ -67,7 +67,7 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
         "--iree-dispatch-creation-fuse-multi-use=false",
     ),
     (
-        re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
+        re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers|requiring \d+ bindings exceeds"),
         "--iree-dispatch-creation-fuse-multi-use=false",
     ),
     (
@@ -119,7 +119,9 @@ class CompileOutput:
         text: the module after `phase`.
         stages: text after every phase (with ``stages=True``).
         files: target code by file name: assembly, SPIR-V, PTX, ... (with ``files=True``).
-        phase_seconds: the time of each phase, the printing of its text included (with ``stages=True``).
+        phase_seconds: the time of each phase: with ``stages=True`` of IREE's, the printing of their texts included; else of the
+            parts of a compile, by the lists of passes that it ran.
+        host: what the host does between kernels, in the form of `backends/export/host.py` (of an export).
     """
 
     vmfb: bytes
@@ -130,6 +132,7 @@ class CompileOutput:
     stages: Mapping[str, str] = dataclasses.field(default_factory=dict)
     files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     phase_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    host: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +148,7 @@ class _Job:
     future: Future[CompileOutput]
     trusted: bool = False
     one_thread: bool = False
+    located: bool = False
 
 
 class _WorkerDied(Exception):
@@ -312,6 +316,7 @@ class CompileService:
         name: str = "module",
         trusted: bool = False,
         one_thread: bool = False,
+        located: bool = False,
     ) -> Future[CompileOutput]:
         """Queues a compile; the arguments are those of `compile`. Raises ValueError for an unknown phase."""
         if phase is not None and phase not in PHASES:
@@ -320,7 +325,20 @@ class CompileService:
             timeout = float(environment.COMPILE_TIMEOUT.text() or DEFAULT_TIMEOUT)
         data = module.encode() if isinstance(module, str) else bytes(module)
         return self._enqueue(
-            _Job("compile", data, tuple(flags), phase, stages, files, timeout, name, Future(), trusted, one_thread)
+            _Job(
+                "compile",
+                data,
+                tuple(flags),
+                phase,
+                stages,
+                files,
+                timeout,
+                name,
+                Future(),
+                trusted,
+                one_thread,
+                located,
+            )
         )
 
     def compile(
@@ -335,6 +353,7 @@ class CompileService:
         name: str = "module",
         trusted: bool = False,
         one_thread: bool = False,
+        located: bool = False,
     ) -> CompileOutput:
         """Compiles a module and waits for the result.
 
@@ -349,6 +368,7 @@ class CompileService:
             trusted: the program is called with arguments of the right shapes and types only, and need not check
                 (0.2 us an argument on the CPU).
             one_thread: the program will run on the calling thread; it may be run otherwise, but is not spread over threads.
+            located: texts of phases name each operation's location (of IREE's own phases, only the last does).
 
         Raises:
             CompileError: the compiler rejected the module, crashed, or exceeded the time limit.
@@ -363,10 +383,31 @@ class CompileService:
             name=name,
             trusted=trusted,
             one_thread=one_thread,
+            located=located,
         )
         try:
             return future.result()
         except (KeyboardInterrupt, SystemExit):  # nobody wants the result: the worker is for the next compile
+            self._abandon(future)
+            raise
+
+    def export(
+        self, module: bytes | str, flags: Sequence[str], *, name: str = "module", timeout: float | None = None
+    ) -> CompileOutput:
+        """Compiles a module's kernels to an object (`files`), and gives what the host does between them (`host`).
+
+        The object's one function is ``NAME_library_query``.
+
+        Raises:
+            CompileError: as of `compile`.
+            ExportError: the program needs something that only IREE's runtime does.
+        """
+        limit = float(environment.COMPILE_TIMEOUT.text() or DEFAULT_TIMEOUT) if timeout is None else timeout
+        data = module.encode() if isinstance(module, str) else bytes(module)
+        future = self._enqueue(_Job("export", data, tuple(flags), None, False, True, limit, name, Future()))
+        try:
+            return future.result()
+        except (KeyboardInterrupt, SystemExit):
             self._abandon(future)
             raise
 
@@ -507,12 +548,14 @@ class CompileService:
         while True:
             request: dict[str, Any] = {
                 "op": job.op,
+                "name": job.name,
                 "module": job.module,
                 "flags": flags,
                 "verify": verify,
                 "trusted": job.trusted,
                 "one_thread": job.one_thread,
                 "phase": job.phase,
+                "located": job.located,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,
             }
@@ -552,9 +595,16 @@ class CompileService:
                     answer["text"] or None,
                     _stage_texts(answer["stages"]),
                     answer["files"],
-                    _phase_seconds(answer.get("started", 0.0), answer.get("written", {})),
+                    _phase_seconds(answer.get("started", 0.0), answer.get("written", {})) or answer["phases"],
+                    answer.get("host", {}),
                 )
             messages = "\n".join([*(text for _, text in diagnostics), answer["error"]])
+            refused, _, reason = answer["error"].partition(": ")
+            if job.op == "export" and refused in ("NotExported", "NotPlanned"):
+                raise ExportError(
+                    f"{job.name!r} cannot be exported, because only quire's own runtime does this: {reason}. Leave it out "
+                    "of the exported function: compute it before or after the call"
+                )
             again = retry_flags(messages, flags)
             if again is None and not verify:
                 again, verify = flags, True
@@ -587,7 +637,9 @@ class CompileService:
             lines.append(f"  at {user}")
         if folder is not None:
             lines.append(f"  reproducer: {folder}")
-        return CompileError("\n".join(lines))
+        error = CompileError("\n".join(lines))
+        error.reproducer = folder
+        return error
 
     def _text_for_reproducer(self, module: bytes) -> str | None:
         """Bytecode as text, by a process of its own, because this thread's worker may be gone."""

@@ -8,11 +8,13 @@ Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (bot
 compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames. A job is first
 acknowledged: a worker that dies before has not died of the job.
 
-Job: ``{"op": "compile" or "text", "module", "flags", "verify", "trusted", "one_thread", "phase", "stages_to", "files_to"}``, the
-last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise those of pipelines.py; the stream phase is
-that of pipelines.py in any case.
-Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
-``(severity, text)`` pairs. With stages also ``"started"`` and ``"written"``, the times at which their files were.
+Job: ``{"op": "compile", "export" or "text", "module", "name", "flags", "verify", "trusted", "one_thread", "phase", "located",
+"stages_to", "files_to"}``, the last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise those of
+pipelines.py; the stream phase is that of pipelines.py in any case. Of an export, the kernels' object and its one function bear
+the name.
+Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "host", "diagnostics", "phases", "seconds", "rss_kb"}``; diagnostics are
+``(severity, text)`` pairs, and ``host`` is what host_steps.py gives (of an export). With stages also ``"started"`` and ``"written"``,
+the times at which their files were.
 """
 
 from __future__ import annotations
@@ -69,11 +71,13 @@ try:
     import clones
     import dispatches
     import executables
+    import host_steps
     import kernel_bodies
     import mlir_c
     import native_host
     import pipelines
     import planned
+    import printing
     import shape_orders
 finally:
     del sys.path[:2]
@@ -131,6 +135,10 @@ class Invocation:
         self.compiler, lib = compiler, compiler.lib
         self.diagnostics: list[tuple[str, str]] = []
         self.plans: list[str] = []
+        self.located = False  # whether texts name the operations' locations
+        self.phases: dict[str, float] = {}
+        self.since = time.perf_counter()
+        self.host: dict[str, Any] = {}
         self.source_text = module  # the compiler reads it where it is
         self.for_cpu = "--iree-hal-target-backends=llvm-cpu" in flags
         self.forms_as_told = "--iree-opt-level=O3" in flags and all(f.startswith(pipelines.FORMED_FLAGS) for f in flags)
@@ -173,7 +181,7 @@ class Invocation:
         return lib.ireeCompilerInvocationPipeline(invocation, 0)
 
     def compile(self, trusted: bool = False, one_thread: bool = False) -> Iterator[bool]:
-        """All phases, by quire's pipelines: step by step, each gives whether it succeeded.
+        """All phases, by quire's pipelines: step by step, each gives whether it succeeded; `self.phases` gets their times.
 
         The forming of dispatches is where IREE 3.13 has made modules that are no longer valid ("does not dominate");
         not noticed, they keep it busy for ever. Verification after that is a tenth to a fifth of a compile: it is
@@ -197,19 +205,23 @@ class Invocation:
         else:
             yield from self.to_linalg(module)
             yield self.run_passes(pipelines.ABI)
+            self.ended("input")
             yield from self.to_dispatches(module)
+        self.ended("dispatches")
         self.verify(False)
         if planned.several_devices(mlir, module):
             bodies.put_back()
             yield self.run("stream", "flow")
         else:
             yield from self.to_commands(module, shown=False)
+            self.ended("plan")
             bodies.put_back()
             if trusted:
                 mlir.erase(module, b"hal.buffer_view.assert")
             yield self.run_passes(pipelines.DISPATCHES)
         if self.for_cpu:
             yield self.run("executable-targets", "stream")
+            self.ended("kernels")
             yield self.run_passes(pipelines.LINKED)
             if one_thread:
                 reason = native_host.make_native(mlir, module)
@@ -218,12 +230,52 @@ class Invocation:
             yield self.run_passes(pipelines.HAL_COMMANDS)
             if trusted:
                 mlir.erase(module, b"hal.buffer.assert")
+            self.ended("host")
             yield from self.to_binaries(module)
+            self.ended("machine code")
             yield self.run_passes(pipelines.HAL_END)
         else:
             yield self.run("hal", "stream")
+            self.ended("kernels and machine code")
         self.verify(True)
         yield self.run_passes(pipelines.VM)
+        self.ended("bytecode")
+
+    def ended(self, phase: str) -> None:
+        """Note how long a phase took that ends here."""
+        now = time.perf_counter()
+        self.phases[phase], self.since = now - self.since, now
+
+    def export(self, name: str) -> Iterator[bool]:
+        """The kernels as a static library, and what the host does between them as plain values. Step by step.
+
+        Loops and branches of the host stay such, so that what is printed from them has them too.
+        """
+        mlir = self.compiler.mlir
+        module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
+        bodies = kernel_bodies.Bodies(mlir, module)
+        yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
+        yield from self.to_linalg(module)
+        yield self.run_passes(pipelines.ABI)
+        yield from self.to_dispatches(module)
+        yield from self.to_commands(module, shown=True, then=pipelines.STRUCTURED)
+        bodies.put_back()
+        mlir.erase(module, b"hal.buffer_view.assert")
+        yield self.run_passes(pipelines.DISPATCHES)
+        yield self.run("executable-targets", "stream")
+        yield self.run_passes(pipelines.LINKED)
+        self.host = host_steps.host_of(mlir, module)
+        if self.host["exports"]:
+            beside = executables.split(mlir, module)
+            (linked,) = mlir.named(mlir.first_block(beside), b"hal.executable")
+            context = mlir.mlirOperationGetContext(beside)
+            symbol = mlir.mlirStringAttrGet(context, mlir_c.text(name.encode()))
+            mlir.mlirOperationSetAttributeByName(linked, mlir_c.text(b"sym_name"), symbol)
+            invocation = self.compiler.lib.ireeCompilerInvocationCreate(self.session)
+            try:
+                yield from self.binaries_of(beside, invocation)
+            finally:
+                self.compiler.lib.ireeCompilerInvocationDestroy(invocation)
 
     def to_linalg(self, module: int) -> Iterator[bool]:
         """The input phase. Step by step."""
@@ -260,12 +312,14 @@ class Invocation:
     def form_dispatches(self, module: int) -> Iterator[bool]:
         """The dispatch-creation phase; on the CPU without dispatches that its code would be wrong for. Step by step."""
         yield self.run_passes(pipelines.FUSED)
+        if self.for_cpu:
+            dispatches.dissolve_wide(self.compiler.mlir, module)
         yield self.run_passes(pipelines.REGIONS)
         while self.for_cpu and dispatches.take_apart(self.compiler.mlir, module):
             yield self.run_passes(pipelines.REGIONS)
         yield self.run_passes(pipelines.WORKGROUPS)
 
-    def to_commands(self, module: int, *, shown: bool) -> Iterator[bool]:
+    def to_commands(self, module: int, *, shown: bool, then: str = pipelines.COMMANDS) -> Iterator[bool]:
         """The stream phase up to the commands on buffers, by a plan of memory and order. Step by step.
 
         What comes out is verified, which takes little while the kernels' bodies are aside.
@@ -275,7 +329,7 @@ class Invocation:
         yield self.run_passes(pipelines.VALUES)
         self.plans = planned.plan_all(mlir, module, 64 if self.for_cpu else 256, shown)
         yield mlir.mlirOperationVerify(module)
-        yield self.run_passes(pipelines.COMMANDS)
+        yield self.run_passes(then)
         yield mlir.mlirOperationVerify(module)
 
     def compile_shown(self, to_phase: str | None, stages_to: str | None) -> Iterator[bool]:
@@ -320,7 +374,14 @@ class Invocation:
         return "\n".join(self.plans).encode()
 
     def text(self) -> bytes:
-        """The module as it is now."""
+        """The module as it is now; with the operations' locations if these were asked for."""
+        if self.located:
+            mlir = self.compiler.mlir
+            module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
+            try:
+                return printing.with_locations(mlir, module)
+            finally:
+                mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         return self.compiler.output(self.compiler.lib.ireeCompilerInvocationOutputIR, self.invocation or 0)
 
     def to_binaries(self, module: int) -> Iterator[bool]:
@@ -329,14 +390,19 @@ class Invocation:
         beside = executables.split(mlir, module)
         invocation = lib.ireeCompilerInvocationCreate(self.session)
         try:
-            lib.ireeCompilerInvocationEnableCallbackDiagnostics(invocation, 0, self.callback, None)
-            lib.ireeCompilerInvocationSetVerifyIR(invocation, False)
-            yield mlir.ireeCompilerInvocationImportStealModule(invocation, beside)
-            yield self.run("hal", "executable-targets", invocation)
+            yield from self.binaries_of(beside, invocation)
             yield self.run_passes(pipelines.HAL_HOST)
             executables.join(mlir, module, beside)
         finally:
             lib.ireeCompilerInvocationDestroy(invocation)
+
+    def binaries_of(self, beside: int, invocation: int) -> Iterator[bool]:
+        """Makes the executables of a module of their own binaries, in an invocation of their own. Step by step."""
+        lib = self.compiler.lib
+        lib.ireeCompilerInvocationEnableCallbackDiagnostics(invocation, 0, self.callback, None)
+        lib.ireeCompilerInvocationSetVerifyIR(invocation, False)
+        yield self.compiler.mlir.ireeCompilerInvocationImportStealModule(invocation, beside)
+        yield self.run("hal", "executable-targets", invocation)
 
     def verify(self, on: bool) -> None:
         """Whether the module is verified after each pass."""
@@ -389,19 +455,28 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
         "stages": {},
         "files": {},
         "diagnostics": [],
+        "phases": {},
+        "host": {},
     }
     flags = tuple(job["flags"])
-    if job.get("files_to"):
+    if job["op"] == "export":
+        flags += ("--iree-llvmcpu-static-library-output-path=" + os.path.join(job["files_to"], "kernels.o"),)
+    elif job.get("files_to"):
         flags += ("--iree-hal-dump-executable-files-to=" + job["files_to"],)
     try:
         invocation = Invocation(compiler, job["module"], flags)
+        invocation.located = bool(job.get("located"))
     except CompilerError as error:
         answer["error"] = str(error)
         return answer
-    answer["diagnostics"] = invocation.diagnostics
+    answer["diagnostics"], answer["phases"] = invocation.diagnostics, invocation.phases
     try:
         if job["op"] == "text":
             answer["ok"] = invocation.parse()
+        elif job["op"] == "export":
+            answer["ok"] = invocation.parse() and all(invocation.export(job["name"]))
+            answer["host"] = invocation.host
+            return answer
         else:
             if job.get("stages_to"):
                 compiler.lib.ireeCompilerInvocationSetDumpCompilationPhasesTo(
@@ -421,7 +496,7 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
             answer["vmfb"] = compiler.output(
                 compiler.lib.ireeCompilerInvocationOutputVMBytecode, invocation.invocation or 0
             )
-    except (CompilerError, planned.NotPlanned, planned.PlanError) as error:
+    except (CompilerError, host_steps.NotExported, planned.NotPlanned, planned.PlanError) as error:
         answer["ok"], answer["error"] = False, f"{type(error).__name__}: {error}"
     finally:
         invocation.close()

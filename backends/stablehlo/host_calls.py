@@ -50,7 +50,7 @@ def emit_host_call(
         UnsupportedError: the target cannot call Python.
     """
     if not ctx.target.host_functions:
-        raise ctx.unsupported("calls of Python functions", "use the cpu target")
+        raise ctx.unsupported("calls of Python functions", "leave it out, or use the cpu target")
     state = ctx.module
     in_avals = tuple(aval_of_value(x) for x in operands)
     outs = tuple(a.strong() for a in out_avals)

@@ -24,7 +24,7 @@ def insert_module(
     Raises UnsupportedError where there are some and the target cannot call Python.
     """
     if callbacks and not ctx.target.host_functions:
-        raise ctx.unsupported("calls of Python functions", "use the cpu target")
+        raise ctx.unsupported("calls of Python functions", "leave it out, or use the cpu target")
     parsed = mlir.Module.parse(text)
     state = ctx.module
     clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name)

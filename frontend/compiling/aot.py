@@ -23,7 +23,7 @@ from quire.runtime.devices import Device, device_of
 from quire.runtime.placements import sharding_of
 
 from .. import tree_util
-from ..arrays.shape_struct import shape_struct
+from ..arrays.shape_struct import ArgInfo, shape_struct
 from ..watching.spans import span
 from ..watching.transformations import Transformation
 from .compiler import compile_program
@@ -106,8 +106,9 @@ class Traced:
 
     @property
     def args_info(self) -> Any:
-        """The types of the arguments, in their tree."""
-        return tree_util.tree_unflatten(self.in_tree, [shape_struct(a) for a in self.jaxpr.in_avals])
+        """The types of the arguments and whether they are donated, in their tree."""
+        infos = [ArgInfo(a, i in self.donated) for i, a in enumerate(self.jaxpr.in_avals)]
+        return tree_util.tree_unflatten(self.in_tree, infos)
 
     def lower(self, *, backend: str | None = None) -> Lowered:
         """Optimise and lower to StableHLO, for this process's device or another target by name.

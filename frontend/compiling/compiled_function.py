@@ -35,6 +35,8 @@ from ..arrays.placement import as_device
 from ..arrays.references import check_references
 from ..arrays.shape_struct import as_typed
 from ..watching import key_reuse
+from ..watching.reports import Traced as Anew
+from ..watching.reports import traced_anew
 from ..watching.spans import span
 from ..watching.tracebacks import user_boundary
 from ..watching.transformations import note_transformations
@@ -46,6 +48,7 @@ from .loading import Program
 from .recognition import MISMATCH, Recogniser, recogniser
 from .reference_stages import ReferenceLowered
 from .references import ReferenceVariant, takes_refs
+from .result_checks import defined_at
 from .running import Call, Variant
 from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout
 from .stage_texts import Stages
@@ -383,6 +386,9 @@ class CompiledFunction:
                 made = self._known.variants[key] = self._with_references(info, traced, args, kwargs, names)
                 return made
             where_to = self._layout(traced, signature.devices, names)
+            traced_anew(lambda: Anew(
+                self._name, defined_at(self._f), self._f, str(signature), info.reason, current_source()
+            ))  # fmt: skip
             if config.options.log_compiles:
                 logger.warning("compiling %s for %s: %s", self._name, signature, info.reason)
             if config.options.explain_cache_misses and known:
@@ -546,6 +552,11 @@ class CompiledFunction:
         where_to = self._layout(traced, self._argument_places(args, kwargs, leaves, avals, names), names)
         staged = self._staged(traced, where_to, args, kwargs, tree, names)
         return replace(staged, lower_values=self._values_lowered) if takes_refs(traced) else staged
+
+    def dynamic_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments that are not static, in the order of a trace's."""
+        _, dynamic, keywords = self._split(args, kwargs)
+        return tree_util.flatten_arrays((dynamic, keywords))[0]
 
     def _values_lowered(self, traced: Traced, backend: str | None) -> Lowered:
         """Lower a function with references, as one of values."""

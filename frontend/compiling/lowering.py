@@ -122,7 +122,8 @@ def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
     program, kept = without_unused_arguments(optimized, request.keep_unused)
     position = {i: k for k, i in enumerate(kept)}
     written = [position[i] for i in request.donated if i in position]
-    module = lower_module(program, request.target, name=request.name, donated=written)
+    names = [request.names[i] for i in kept] if len(request.names) == len(request.program.in_avals) else ()
+    module = lower_module(program, request.target, name=request.name, donated=written, names=names)
     # ("argument", i) counts the arguments of the whole function, not of the one that is lowered.
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
     cost, turn = estimate(program.jaxpr), estimate(program.jaxpr, once=module.host_loops)

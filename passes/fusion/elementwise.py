@@ -41,19 +41,16 @@ def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int) -
         return is_gather_of_elements(e, least_gathered)
 
     eqns = jaxpr.eqns
-    spaces = [e.outputs[0].aval.size if gathers(e) else _space(e, has_form) for e in eqns]
-    if not any(s is not None for s in spaces):
-        return []
     readers: dict[Var, list[int]] = {}
     for i, e in enumerate(eqns):
         for a in e.inputs:
             if isinstance(a, Var):
                 readers.setdefault(a, []).append(i)
+    spaces = _spaces(jaxpr, readers, has_form, gathers)
+    if not any(s is not None for s in spaces):
+        return []
     maker = {v: i for i, e in enumerate(eqns) for v in e.outputs}
     returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
-    for i, e in enumerate(eqns):
-        if e.primitive is st.concatenate_p and e.outputs[0] not in returned:
-            spaces[i] = _vectors(e, [eqns[j] for j in readers.get(e.outputs[0], ())], gathers)
     stage = stages(eqns, spaces, _whole)
     groups = _groups(eqns, spaces, stage)
     found: list[Cluster] = []
@@ -114,6 +111,20 @@ def _space(e: Eqn, has_form: HasForm) -> int | None:
     if p.family != "elementwise" or not has_form(p, e.inputs[0].aval.dtype):
         return None
     return size
+
+
+def _spaces(
+    jaxpr: Jaxpr, readers: dict[Var, list[int]], has_form: HasForm, gathers: Callable[[Eqn], bool]
+) -> list[int | None]:
+    """The number of elements of each equation that a cluster can hold, gathers and what joins their indices included."""
+    eqns = jaxpr.eqns
+    spaces = [e.outputs[0].aval.size if gathers(e) else _space(e, has_form) for e in eqns]
+    if any(s is not None for s in spaces):
+        returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
+        for i, e in enumerate(eqns):
+            if e.primitive is st.concatenate_p and e.outputs[0] not in returned:
+                spaces[i] = _vectors(e, [eqns[j] for j in readers.get(e.outputs[0], ())], gathers)
+    return spaces
 
 
 def is_gather_of_elements(e: Eqn, least: int) -> bool:
@@ -218,4 +229,40 @@ def _worthwhile(eqns: Sequence[Eqn], size: int) -> bool:
     )
 
 
-__all__ = ["elementwise_clusters", "is_gather_of_elements"]
+def reason_against(
+    jaxpr: Jaxpr, readers: dict[Var, list[int]], i: int, j: int, has_form: HasForm, least_gathered: int
+) -> str | None:
+    """Why two equations are not in one elementwise cluster; None where they are in one."""
+    eqns = jaxpr.eqns
+    spaces = _spaces(jaxpr, readers, has_form, lambda e: is_gather_of_elements(e, least_gathered))
+    for k in (i, j):
+        if spaces[k] is None:
+            e = eqns[k]
+            what = (
+                "has no form in kernels"
+                if e.primitive.family == "elementwise"
+                else f"is of the family {e.primitive.family}"
+            )
+            return f"{e.primitive.name} {what}"
+    if spaces[i] != spaces[j]:
+        return f"{eqns[i].primitive.name} computes {spaces[i]} elements, {eqns[j].primitive.name} {spaces[j]}"
+    stage = stages(eqns, spaces, _whole)
+    if stage[i] != stage[j]:
+        return "an equation of another kind or number of elements lies between them: one waits for it, the other comes before"
+    group = next(g for g in _groups(eqns, spaces, stage) if i in g)
+    if j not in group:
+        return "no value is made by one and read by the other, or read by both"
+    size = eqns[i].outputs[0].aval.size
+    total, counted = sum(weight(eqns[k]) for k in group), _counted(eqns[k] for k in group)
+    if total > MOST_WEIGHT:
+        what = f"kernels of more than {MOST_WEIGHT} spill registers"
+        return f"together with what joins them they are {total} operations an element; {what}"
+    if not _worthwhile([eqns[k] for k in group], size):
+        return (
+            f"IREE fuses them as well: {counted} equations of {total} operations an element are fewer than the {LEAST_WEIGHT} "
+            f"operations from which a kernel is made (or {LEAST_EQNS} equations of at most {SMALL} elements)"
+        )
+    return f"a kernel of both would read and write more than {MOST_ARRAYS} arrays, or was cut in two for its size"
+
+
+__all__ = ["HasForm", "elementwise_clusters", "is_gather_of_elements", "reason_against"]

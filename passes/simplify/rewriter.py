@@ -208,7 +208,7 @@ class Rewriter:
     def simplified(self, eqn: Eqn) -> Sequence[Atom]:
         """Add the equation, or what a rule makes of it; returns the atoms of its outputs."""
         rules = RULES.get(eqn.primitive)
-        if rules is not None and self.fuel > 0:
+        if rules is not None and self.fuel > 0 and self.context.may_rewrite():
             traits = self.traits(eqn)
             for r in rules:
                 if not r.bits & traits:
@@ -219,7 +219,7 @@ class Rewriter:
                 if new is not None:
                     atoms: Sequence[Atom] = [new] if isinstance(new, Var | Literal) else new
                     if all(a.aval is v.aval for a, v in zip(atoms, eqn.outputs, strict=True)):
-                        self.context.counters[r.name] += 1
+                        self.context.rewrote(r.name, eqn)
                         self.changed = True
                         return atoms
                 self.fuel += 1

@@ -67,6 +67,7 @@ MOST_TOP_LEVEL_FILES = 30
 ORDER = (
     *(
         "absent_names",
+        "version",
         "tree_util",
         "watching",
         "arrays",
@@ -90,6 +91,7 @@ ORDER = (
         "interpreters",
         "kernels",
         "ffi",
+        "export",
         "as_jax",
     ),
 )

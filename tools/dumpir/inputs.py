@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import inspect
 import re
 import runpy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,18 +14,16 @@ from typing import Any
 import numpy as np
 
 import quire
+from quire.compiling.building import PROGRAM
 from quire.compiling.compiled_function import CompiledFunction
 from quire.compiling.stage_texts import TRACE, Stages
-from quire.ir import dtypes
+from quire.export.scripts import InputError as InputError
+from quire.export.scripts import arguments_of, as_script, function_of
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.parser import parse
 from quire.passes.base import pipeline_to_str
 from quire.watching.reports import stage_sink
 from quire.watching.transformations import Transformation
-
-
-class InputError(Exception):
-    """The input cannot be used as asked: the message says what to write."""
 
 
 @dataclass(frozen=True)
@@ -82,20 +78,25 @@ def read_module(path: str) -> Program:
     return Program(file.stem, found.jaxpr, names=found.in_names)
 
 
+def read_folder(path: str) -> Program:
+    """The program of a failed compile's reproducer, or of what ``dumpir -o`` wrote: its jaxpr, or else its module.
+
+    Raises InputError for a folder that holds neither.
+    """
+    folder = Path(path)
+    for name in (PROGRAM, "01-jaxpr.jaxpr", "jaxpr.jaxpr", *(p.name for p in sorted(folder.glob("*jaxpr.jaxpr")))):
+        if (folder / name).is_file():
+            program = read_text(str(folder / name))[0]
+            head = (folder / name).read_text(encoding="utf-8").partition("\n")[0]
+            target = re.search(r"for target (\w+)", head)
+            return replace(program, name=folder.name, target=target[1] if target else None)
+    for name in ("module.mlir", "module.mlirbc"):
+        if (folder / name).is_file():
+            return replace(read_module(str(folder / name)), name=folder.name)
+    raise InputError(f"{path} holds no program: expected {PROGRAM}, a stage's jaxpr (dumpir -o) or module.mlir")
+
+
 # -- scripts ----------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _as_script(path: Path, arguments: Sequence[str]) -> Iterator[None]:
-    """What a script sees when Python runs it; what it prints goes to standard error, apart from the dump."""
-    argv, first = sys.argv, sys.path[0]
-    sys.argv = [str(path), *arguments]
-    sys.path[0] = str(path.parent)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        sys.argv, sys.path[0] = argv, first
 
 
 def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
@@ -112,7 +113,7 @@ def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
                                 out_tree=stages.out_tree, transformations=stages.transformations,
                                 pipeline=None if stages.request.passes is None else stages.pipeline))  # fmt: skip
 
-    with _as_script(Path(path).absolute(), arguments), stage_sink(collect):
+    with as_script(Path(path).absolute(), arguments), stage_sink(collect):
         try:
             runpy.run_path(path, run_name="__main__")
         except SystemExit as stop:
@@ -126,64 +127,11 @@ def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
     return programs
 
 
-class _Type:
-    """``f32[8,3]`` in an expression of ``--args``: the type of an argument."""
-
-    def __init__(self, dtype: dtypes.DType) -> None:
-        self.dtype = dtype
-
-    def __getitem__(self, shape: Any) -> quire.ShapeDtypeStruct:
-        dims = shape if isinstance(shape, tuple) else (shape,)
-        return quire.ShapeDtypeStruct(dims, self.dtype)
-
-
-def _evaluate(text: str, namespace: dict[str, Any]) -> Any:
-    """The value of one of ``--args``: types (``f32[8,3]``, ``i32[]``) and Python expressions, also mixed."""
-    names = "|".join(sorted(map(re.escape, dtypes.FROM_SHORT), key=len, reverse=True))
-    source = re.sub(rf"\b({names})\[\s*\]", r"\1[()]", text)
-    types = {short: _Type(dtype) for short, dtype in dtypes.FROM_SHORT.items() if short != "bool"}
-    if re.search(r"\bbool\[", source):
-        types["bool"] = _Type(dtypes.bool_)
-    try:
-        return eval(source, {"np": np, "numpy": np, "quire": quire, **namespace, **types})
-    except Exception as error:
-        raise InputError(
-            f"--args {text!r}: {type(error).__name__}: {error}; write a type such as f32[8,3] or a Python expression"
-        ) from error
-
-
-_KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.DOTALL)
-
-
 def trace_function(path: str, function: str, args: Sequence[str] | None) -> Program:
     """Trace one function of a script for arguments given as types or expressions, without running it."""
-    file = Path(path).absolute()
-    with _as_script(file, ()):
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[file.stem] = module
-        spec.loader.exec_module(module)
-        f: Any = module
-        for part in function.split("."):
-            if not hasattr(f, part):
-                import difflib
-
-                known = [n for n, v in vars(f).items() if callable(v) and not n.startswith("_")]
-                near = difflib.get_close_matches(part, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known) or 'no functions'}"
-                raise InputError(f"{path} has no function {function}{hint}")
-            f = getattr(f, part)
-        if not callable(f):
-            raise InputError(f"{path}:{function} is {type(f).__name__}, not a function")
-        positional: list[Any] = []
-        keywords: dict[str, Any] = {}
-        for text in args or ():
-            match = _KEYWORD.fullmatch(text)
-            if match:
-                keywords[match[1]] = _evaluate(match[2], vars(module))
-            else:
-                positional.append(_evaluate(text, vars(module)))
+    with as_script(Path(path).absolute(), ()):
+        f, names = function_of(path, function)
+        positional, keywords = arguments_of(args or (), names)
         if args is None:
             _check_needs_no_arguments(f, f"{path}:{function}")
         compiled: Any = f if isinstance(f, CompiledFunction) else quire.compile(f)
@@ -230,6 +178,8 @@ def load(source: str, args: Sequence[str] | None, arguments: Sequence[str]) -> l
         if not Path(path).is_file():
             raise InputError(f"no file {path}")
         return [trace_function(path, function, args)]
+    if Path(source).is_dir():
+        return [read_folder(source)]
     if source != "-" and not Path(source).is_file():
         raise InputError(f"no file {source}")
     if source.endswith(".py"):

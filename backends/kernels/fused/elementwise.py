@@ -62,9 +62,9 @@ def elementwise_kernel(
     Its operands are the jaxpr's inputs, its results the jaxpr's outputs; `work` is an estimate of the operations of one
     element. Raises :class:`NoKernel` with the reason where there is none.
     """
-    if target.kind != "cpu":
-        raise NoKernel("elementwise kernels are for CPUs")
     cluster = ElementwiseCluster(jaxpr, math.prod(shape))
+    if target.kind == "gpu":
+        return _by_threads(cluster, target, expand)
     width = vector_lanes(cluster, target, expand, work, cluster.size)
     row = math.gcd(cluster.size, *(x.run for x in cluster.broadcasts.values()))
     groups = target.groups(cluster.size * work, WORK)
@@ -79,8 +79,17 @@ def complex_kernel(
     """The kernel of one function of complex numbers, which IREE computes one at a time. Raises :class:`NoKernel`."""
     if operands[0].dtype != dtypes.complex64:
         raise NoKernel("the kernel of complex functions is for complex64")
+    if target.kind != "cpu":
+        raise NoKernel("the kernels of complex functions are for CPUs")
     if out.size < LEAST_COMPLEX:
         raise NoKernel(f"fewer than {LEAST_COMPLEX} elements")
+    return function_kernel(p, params, operands, out, target, expand)
+
+
+def function_kernel(
+    p: Primitive, params: Params, operands: Sequence[ShapedArray], out: ShapedArray, target: KernelTarget, expand: Expand
+) -> ElementwiseKernel:  # fmt: skip
+    """The kernel of one elementwise function. Raises :class:`NoKernel`."""
     inputs = [Var(a) for a in operands]
     e = Eqn(inputs, [Var(out)], p, params)
     return elementwise_kernel(Jaxpr((), inputs, e.outputs, [e]), out.shape, target, expand, weight(e))
@@ -380,6 +389,17 @@ def _flat(
             emitter.run(Place(b.smin(loop.index, last), width))
     how = "of any number of elements" if sized else "gathered broadcasts" if cluster.broadcasts else "over all elements"
     return ElementwiseKernel(_built(cluster, b, groups, how), (cluster.size,) if sized else ())
+
+
+def _by_threads(cluster: ElementwiseCluster, target: KernelTarget, expand: Expand) -> ElementwiseKernel:
+    """A thread for each element (GPU)."""
+    if cluster.size >= 1 << 31:
+        raise NoKernel("arrays of more than 2^31 elements")
+    b = _builder(cluster, target, 0)
+    emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
+    with b.spread_threads(cluster.size) as i:
+        emitter.run(Place(i, 0))
+    return ElementwiseKernel(_built(cluster, b, b.thread_groups(cluster.size), "a thread for each element"), ())
 
 
 def _by_rows(
