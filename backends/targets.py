@@ -1,6 +1,7 @@
 """Targets: a table of what IREE compiles for, with the flags, costs and limits of each.
 
-A target is a declaration. `TARGETS` holds them by name; another package may add its own with `register_target`.
+A target is a declaration. `TARGETS` holds them by name; another package adds its own with `register_target`, or by an entry
+point of the group `quire.targets`: the entry's name is the target's, its value a `Target` or a function that makes one.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import re
 import sys
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from quire.ir import environment
 from quire.ir.dtypes import DType
 from quire.ir.environment import Variable
 from quire.ir.errors import UnsupportedError
+from quire.ir.extensions import load_entry_points, warn_of
 from quire.ir.primitive import Primitive
 
 from . import kernel_forms
@@ -60,6 +63,8 @@ class Target:
         system_link: whether programs are linked with `iree.system_link_flags()`.
         device_targets: the module's attribute `hal.device.targets`, where a device of its own is compiled for; it takes the
             place of the flags that name one.
+        reassociates: whether its drivers take sums of floats for sums of real numbers: (x + y) - y for x.
+        platform: whose devices run its programs; by default the one with the target's own name.
         stored_results: results of so many bytes are written to memory that the caller brings; None: IREE allocates all.
     """
 
@@ -76,8 +81,40 @@ class Target:
     kernels: bool = False
     host_functions: bool = False
     system_link: bool = False
+    reassociates: bool = False
     stored_results: int | None = None
     device_targets: str | None = None
+    platform: str = ""
+
+    @property
+    def runs_on(self) -> str:
+        """The platform whose devices run its programs, if there are any."""
+        return self.platform or self.name
+
+    def derived(self, name: str, *flags: str, **fields: Any) -> Target:
+        """Another target, run by the same devices.
+
+        Args:
+            name: its name.
+            flags: options of iree-compile; ``--option=value`` takes the place of an older value of the option.
+            fields: what else differs, such as ``vector_bytes=16`` for a CPU with shorter vectors than this one, or `pipeline`.
+
+        Raises TypeError for a field that targets do not have.
+        """
+        set_anew = {f.partition("=")[0] for f in flags}
+        kept = tuple(f for f in self.flags if f.partition("=")[0] not in set_anew)
+        changed: dict[str, Any] = {"platform": self.runs_on, **fields}
+        return dataclasses.replace(self, name=name, flags=(*kept, *flags), **changed)
+
+    @property
+    def spirv(self) -> bool:
+        """Whether its programs are written as SPIR-V, in which some of IREE's forms cannot be written or are wrong."""
+        return self.backend in ("vulkan-spirv", "metal-spirv")
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether its programs are made by IREE's code generation for GPUs."""
+        return self.spirv or self.backend in ("cuda", "rocm")
 
     def with_flags(self, *flags: str) -> Target:
         """The same target with more flags."""
@@ -200,7 +237,9 @@ def vulkan_target(gpu: str | None = None) -> Target:
         bytes_per_second=3e11,
         flops_per_second=1e13,
         unsupported=_NO_I128,
+        kernels=True,
         host_functions=True,
+        reassociates=True,
     )
 
 
@@ -291,6 +330,7 @@ def cuda_target(gpu: str | None = None) -> Target:
         backend="cuda",
         flags=(_backend("cuda"), f"--iree-cuda-target={gpu}", *COMMON_FLAGS),
         drivers=("cuda",),
+        kernels=True,
         workers=108,
         bytes_per_second=1.5e12,
         flops_per_second=2e13,
@@ -315,6 +355,7 @@ def _compile_only() -> tuple[Target, ...]:
             workers=32,
             bytes_per_second=2e11,
             flops_per_second=5e12,
+            reassociates=True,
             unsupported=MappingProxyType(
                 {"float64": "Metal has no 64-bit floats", "complex128": "Metal has no 64-bit floats"}
             ),
@@ -339,9 +380,37 @@ for _target in (_cpu(), vulkan_target(), cuda_target(), *_compile_only()):
     register_target(_target)
 
 
+ENTRY_POINTS = "quire.targets"
+
+
+@functools.cache
+def _load_entry_points() -> None:
+    """Register the targets of other packages, once. One that is none is warned of."""
+    for entry, value in load_entry_points(ENTRY_POINTS):
+        try:
+            target = value if isinstance(value, Target) else value()
+            if not isinstance(target, Target):
+                raise TypeError(f"it gives {target!r}, which is not a Target")
+            if target.name != entry.name:
+                raise ValueError(f"it gives the target {target.name!r}: an entry is named as its target")
+            if TARGETS.get(target.name) != target:
+                register_target(target)
+        except Exception as error:  # whatever a package of somebody's raises
+            warn_of(entry, ENTRY_POINTS, f"{type(error).__name__}: {error}")
+
+
+def registered_targets() -> dict[str, Target]:
+    """All targets by name, also those of other packages."""
+    _load_entry_points()
+    return dict(TARGETS)
+
+
 def get_target(name: str) -> Target:
     """The target of that name; ValueError listing the names otherwise."""
-    try:
-        return TARGETS[name]
-    except KeyError:
-        raise ValueError(f"unknown target {name!r}; there are {', '.join(TARGETS)}") from None
+    found = TARGETS.get(name)
+    if found is None:  # the metadata of all packages is read when a name is asked for that quire does not have
+        known = registered_targets()
+        found = known.get(name)
+        if found is None:
+            raise ValueError(f"unknown target {name!r}; there are {', '.join(known)}")
+    return found

@@ -5,6 +5,7 @@ Vulkan. The names and semantics are JAX's.
 """
 
 import os as _os
+import typing as _t
 
 from quire.ir import source as _source
 
@@ -34,6 +35,7 @@ from quire.runtime.shards import Shard as Shard  # noqa: E402
 
 from . import absent_names as _absent_names  # noqa: E402
 from . import ad_checkpoint as ad_checkpoint  # noqa: E402
+from . import api as _api  # noqa: E402
 from . import debug as debug  # noqa: E402
 from . import errors as errors  # noqa: E402
 from . import lax as lax  # noqa: E402
@@ -120,6 +122,16 @@ from .watching.option_contexts import numpy_dtype_promotion as numpy_dtype_promo
 from .watching.option_contexts import numpy_rank_promotion as numpy_rank_promotion  # noqa: E402
 from .watching.option_contexts import threefry_partitionable as threefry_partitionable  # noqa: E402
 
+
+def _checked(f: _t.Any, checks: _t.Any, options: dict[str, _t.Any]) -> _t.Any:
+    """Functions with checks, which are loaded when the first one is made."""
+    from .experimental.checked_functions import checked_function
+
+    return checked_function(f, checks, options)
+
+
+_api.hooks.checked = _checked
+
 #: Submodules that are imported when first used.
 _LAZY = (
     "api_util",
@@ -140,6 +152,7 @@ _LAZY = (
     "monitoring",
     "nn",
     "ops",
+    "plugins",
     "profiler",
     "ref",
     "scipy",
@@ -149,7 +162,9 @@ _LAZY = (
 )
 #: Functions of submodules that are imported when first used, and where they are.
 _LAZY_NAMES = {
+    "find_nan": "experimental.nan_finding",
     "from_jax": "importers.from_jax",
     "from_stablehlo": "importers.from_stablehlo",
+    "kernel": "kernels.definition",
 }
 __getattr__ = _absent_names.module_getattr("quire", globals(), _LAZY, _LAZY_NAMES)

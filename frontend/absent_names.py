@@ -94,7 +94,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("random", "random_gamma_p", "gamma is made of other primitives"),
     ("lax", "after_all* create_token*", "effects are kept in order without tokens"),
     ("lax", "DotAlgorithm* AccuracyMode Tolerance", "IREE has one algorithm: give precision="),
-    ("lax", "platform_dependent", "the target is not known while a function is traced"),
     ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
     ("lax", "scaled_dot", _NARROW),
     ("lax", "dce_sink*", "use debug.callback, which is never removed"),
@@ -106,7 +105,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("profiler", "Profile*", "the file is JSON: read it with json"),
     ("profiler", "start_server stop_server register_subprocess", "there is no profiling server: use trace"),
     ("profiler", "*device_memory_profile", "use live_arrays, or memory_stats of a device"),
-    ("stages", "ArgInfo CompilerOptions", "args_info holds ShapeDtypeStruct, and compiler flags belong to the target"),
+    ("stages", "CompilerOptions", "compiler flags belong to the target"),
 )
 
 

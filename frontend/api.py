@@ -16,6 +16,13 @@ def compile(f: Callable[..., Any], /, **options: Any) -> CompiledFunction: ...
 def compile(**options: Any) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
 
 
+class Hooks:
+    """What lies above this module: compiled functions with checks."""
+
+    checked: Callable[[Callable[..., Any], Any, dict[str, Any]], Any] | None = None
+
+
+hooks = Hooks()
 _LATER: Any = object()
 
 
@@ -37,11 +44,22 @@ def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
         out_shardings: how the results are divided; None: as it follows from the arguments.
         device, backend: where to run: a device, or the name of a platform (``"cpu"``, ``"vulkan"``, ``"cuda"``).
         max_variants: raise `TooManyVariantsError` when more signatures than this are compiled.
+        target: what to compile for, where it is not the device's own: a `quire.plugins.Target`, or the name of one.
+        passes: what runs before lowering: a pipeline's text, in which ``default`` stands for the target's own passes
+            (``"default,my-pass{n=3}"``), a `quire.plugins.PassManager`, or a sequence of passes. Both count where the function
+            is called outside of other compiled functions; within one, the outer one's count. See docs/extending.md.
         tiered: answer the first calls of each signature by the reference backend (NumPy) while the program compiles in
             the background; results may differ by rounding between the two. CPU only; elsewhere calls wait as usual.
 
+        checks: check while the program runs, and raise at the call: True (``assert`` of traced values and
+            `checkify.check`, indices outside arrays), ``"all"`` (also NaNs that an operation makes, and divisions by
+            zero), or some of ``"assert"``, ``"index"``, ``"nan"``, ``"div"``. Each call waits for its results.
+
     Returns:
-        A `CompiledFunction`, which is called as `f` is.
+        A `CompiledFunction`, which is called as `f` is; with `checks` a function that calls one (its `compiled`).
+
+    Raises:
+        ValueError: `checks` names something else.
 
     Example:
         >>> import quire
@@ -53,6 +71,10 @@ def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
     """
     if f is _LATER:
         return lambda g: compile(g, **options)
+    checks = options.pop("checks", None)
+    if checks is not None and checks is not False:
+        assert hooks.checked is not None, "quire is imported"
+        return hooks.checked(f, checks, options)
     return CompiledFunction(f, **options)
 
 

@@ -14,6 +14,7 @@ from quire.ir.errors import TypePromotionError as TypePromotionError
 
 from .absent_names import module_getattr
 from .arrays.key_array import extended as extended
+from .arrays.key_array import key_dtype_of
 from .arrays.key_array import prng_key as prng_key
 from .arrays.operands import is_arraylike
 from .numpy import finfo as finfo
@@ -85,6 +86,8 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """
     if not args:
         raise ValueError("quire.dtypes.result_type: at least one array or dtype is required")
+    if (keys := key_dtype_of(args)) is not None:
+        return (keys, False) if return_weak_type_flag else keys
     kinds = []
     for x in args:
         if is_arraylike(x):

@@ -18,7 +18,8 @@ from .arrays.operands import Value, array_of, as_int, concrete, no_sharding
 _DOC = """{what} of the elements of each segment of an array.
 
     Args:
-        data: an array; its first dimensions (as many as `segment_ids` has) are reduced.
+        data: an array; its first dimensions (as many as `segment_ids` has) are reduced. A scalar, or one element along such a
+            dimension, stands for all.
         segment_ids: integers: the segment of each element of data along these dimensions. They need not be sorted, and may
             repeat. Elements of a negative or too large segment are dropped.
         num_segments: how many segments the result has; for None max(segment_ids) + 1, which must be known when tracing.
@@ -74,7 +75,8 @@ def _segments(
         x, ids = array_of(f"quire.ops.{name}", data, "data"), array_of(f"quire.ops.{name}", segment_ids, "segment_ids")
         if not dtypes.is_integer(ids.dtype):
             raise TypeError(f"quire.ops.{name}: segment_ids must be integers, got {ids.aval.short()}")
-        if ids.shape != x.shape[: ids.ndim]:
+        first, rest = x.shape[: ids.ndim], x.shape[ids.ndim :]
+        if first and (len(first) != ids.ndim or any(m not in (n, 1) for m, n in zip(first, ids.shape))):
             raise ValueError(
                 f"quire.ops.{name}: segment_ids {ids.aval.short()} must have the first dimensions of data {x.aval.short()}"
             )
@@ -83,7 +85,6 @@ def _segments(
             "mode": "drop" if mode is None else mode, "indices_are_sorted": indices_are_sorted,
             "unique_indices": unique_indices, "wrap_negative_indices": False,
         }  # fmt: skip
-        rest = x.shape[ids.ndim :]
         # The sum of bool is "or", which is their maximum, and the product "and".
         method = {"add": "max", "multiply": "min"}.get(how, how) if dtypes.is_bool(x.dtype) else how
         if bucket_size is None:

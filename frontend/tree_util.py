@@ -131,9 +131,17 @@ def is_tree_leaf(x: Any) -> bool:
     return optree.tree_is_leaf(x, none_is_leaf=False, namespace=NAMESPACE)
 
 
-def is_tree_node(x: Any) -> bool:
-    """Whether x is a container (None and the empty ones included)."""
-    return not is_tree_leaf(x)
+def is_tree_node(typ: type) -> bool:
+    """Whether the values of a type are containers: a built-in one, a named tuple, or one that is registered.
+
+    >>> quire.tree_util.is_tree_node(list), quire.tree_util.is_tree_node(int)
+    (True, False)
+    """
+    if typ is type(None):
+        return True
+    return isinstance(typ, type) and (
+        optree.is_namedtuple_class(typ) or optree.register_pytree_node.get(typ, namespace=NAMESPACE) is not None
+    )
 
 
 def treedef_is_leaf(treedef: Any) -> bool:
@@ -151,8 +159,19 @@ def treedef_tuple(treedefs: Iterable[Any]) -> Any:
     return optree.treespec_tuple(treedefs, none_is_leaf=False, namespace=NAMESPACE)
 
 
-def flatten_one_level(tree: Any) -> tuple[Sequence[Any], Any] | None:
-    """The children of a node and its metadata; None for a leaf."""
+def flatten_one_level(tree: Any) -> tuple[Sequence[Any], Any]:
+    """The children of a node and its metadata.
+
+    Raises:
+        ValueError: it is a leaf.
+    """
+    flat = default_registry.flatten_one_level(tree)
+    if flat is None:
+        raise ValueError(f"can't tree-flatten type: {type(tree)}")
+    return flat
+
+
+def _one_level(tree: Any) -> tuple[Sequence[Any], Any] | None:
     if is_tree_leaf(tree):
         return None
     children, metadata, *_ = optree.tree_flatten_one_level(tree, none_is_leaf=False, namespace=NAMESPACE)
@@ -168,19 +187,20 @@ class Registry:
 
     def flatten_one_level(self, tree: Any) -> tuple[Sequence[Any], Any] | None:
         """The children of a node and its metadata; None for a leaf."""
-        return flatten_one_level(tree)
+        return _one_level(tree)
 
     def flatten_one_level_with_keys(self, tree: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
         """The children of a node with their keys, and its metadata; None for a leaf."""
-        return flatten_one_level_with_keys(tree)
+        flat = _one_level(tree)
+        return None if flat is None else (_children_with_keys(tree), flat[1])
 
     def flatten_with_path(self, tree: Any, leaf_predicate: Any = None) -> tuple[list[tuple[Any, Any]], Any]:
         """`tree_flatten_with_path`."""
         return tree_flatten_with_path(tree, leaf_predicate)
 
-    def is_node(self, tree: Any) -> bool:
-        """Whether a value is a container."""
-        return is_tree_node(tree)
+    def is_node(self, typ: type) -> bool:
+        """Whether the values of a type are containers."""
+        return is_tree_node(typ)
 
     def register_node(
         self, nodetype: type, to_iterable: Any, from_iterable: Any, to_iterable_with_keys: Any = None
@@ -317,24 +337,23 @@ def tree_transpose(outer_treedef: Any, inner_treedef: Any, pytree_to_transpose: 
         pytree_to_transpose: a tree of structure `outer_treedef` whose leaves are trees of structure `inner_treedef`.
 
     Raises:
-        TypeError: an inner tree has another structure than `inner_treedef`.
+        TypeError: the tree has not as many leaves as the two structures together.
 
     >>> t = quire.tree_util
     >>> t.tree_transpose(t.tree_structure([0, 0]), t.tree_structure({"a": 0}), [{"a": 1}, {"a": 2}])
     {'a': [1, 2]}
     """
-    parts = outer_treedef.flatten_up_to(pytree_to_transpose)
+    leaves, treedef = tree_flatten(pytree_to_transpose)
     if inner_treedef is None:
-        inner_treedef = tree_structure(parts[0])
-    columns = []
-    for part in parts:
-        leaves, treedef = tree_flatten(part)
-        if treedef != inner_treedef:
-            raise TypeError(
-                f"tree_transpose: mismatch: an inner tree has structure {treedef}, expected {inner_treedef}"
-            )
-        columns.append(leaves)
-    return inner_treedef.unflatten([outer_treedef.unflatten(rows) for rows in zip(*columns)])
+        inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
+    rows, columns = outer_treedef.num_leaves, inner_treedef.num_leaves
+    # Leaves are counted, and nodes not compared: a node may keep the structure of what lies below it as its metadata.
+    if len(leaves) != rows * columns:
+        raise TypeError(
+            f"tree_transpose: Mismatch: the tree has structure {treedef}, expected {inner_treedef} in each leaf of "
+            f"{outer_treedef}"
+        )
+    return inner_treedef.unflatten([outer_treedef.unflatten(leaves[i::columns]) for i in range(columns)])
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
@@ -459,10 +478,14 @@ def _children_with_keys(tree: Any) -> list[tuple[Any, Any]]:
     return [(path[0], child) for path, child in pairs]
 
 
-def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
-    """The children of a node with their keys, and its metadata; None for a leaf."""
+def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """The children of a node with their keys, and its metadata.
+
+    Raises:
+        ValueError: it is a leaf.
+    """
     flat = flatten_one_level(tree)
-    return None if flat is None else (_children_with_keys(tree), flat[1])
+    return _children_with_keys(tree), flat[1]
 
 
 def tree_leaves_with_path(

@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
+from enum import Enum
 from typing import Any
 
 from . import environment, options_of_jax
@@ -23,6 +24,10 @@ class Options:
     threefry_partitionable: bool = field(default=True, metadata={"traced": True})
     numpy_rank_promotion: str = field(default="allow", metadata={"traced": True})
     numpy_dtype_promotion: str = field(default="standard", metadata={"traced": True})
+    # What becomes of 64-bit dtypes that are asked for without `enable_x64`: "warn" or "error".
+    explicit_x64_dtypes: str = field(default="warn", metadata={"traced": True})
+    # Whether integers that index outside an array are errors, where they are known while a function is traced.
+    check_static_indices: bool = field(default=False, metadata={"traced": True})
     default_matmul_precision: str | None = field(default=None, metadata={"traced": True})
     default_prng_impl: str = field(default="threefry2x32", metadata={"traced": True})
     default_device: Any = field(default=None, metadata={"traced": True})
@@ -52,6 +57,8 @@ class Options:
     explain_cache_misses: bool = False
     # A line on the terminal while a program is being compiled for more than two seconds.
     compile_progress: bool = True
+    # Python's `assert` of a traced value is a check of the program (`compile(checks=...)`).
+    traced_asserts: bool = field(default=False, metadata={"traced": True})
     # Set by `quire.profiler` while it records: calls then take the way on which they are timed.
     profiling: bool = False
 
@@ -90,6 +97,7 @@ _override: ContextVar[Options | None] = ContextVar("quire_options", default=None
 _CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
+    "explicit_x64_dtypes": ("warn", "error"),
     "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
     "default_matmul_precision": (
         None,
@@ -178,6 +186,8 @@ class Config:
                 continue
             short = _option_name(name)
             allowed = _CHOICES.get(short)
+            if allowed is not None and isinstance(value, Enum):  # of JAX's own: `ExplicitX64Mode.ERROR`
+                value = value.name.lower()
             if allowed is not None and value not in allowed:
                 raise ValueError(f"quire.config.{short}: got {value!r}, expected one of {', '.join(map(str, allowed))}")
             clean[short] = value

@@ -79,7 +79,7 @@ EXPLAIN_CACHE_MISSES = Variable(
     "QUIRE_EXPLAIN_CACHE_MISSES", "1", "why a function is traced again is told", "explain_cache_misses"
 )
 COMPILE_PROGRESS = Variable(
-    "QUIRE_COMPILE_PROGRESS", "0", "no line on the terminal tells of compiles that take over two seconds", "compile_progress"
+    "QUIRE_COMPILE_PROGRESS", "0", "no line on standard error tells of compiles that take over two seconds", "compile_progress"
 )  # fmt: skip
 
 # -- compiling
@@ -97,7 +97,9 @@ REPRODUCER_DIR = Variable("QUIRE_REPRODUCER_DIR", "DIR", "where compiles that fa
 
 # -- devices
 
-PLATFORM = Variable("QUIRE_PLATFORM", "vulkan", "the default platform: `cpu`, `cuda` or `vulkan`")
+PLATFORM = Variable(
+    "QUIRE_PLATFORM", "vulkan", "the default platform: `cpu`, `cuda` or `vulkan`, or a target that runs on one"
+)
 NUM_CPU_DEVICES = Variable("QUIRE_NUM_CPU_DEVICES", "8", "that many CPU devices")
 SPMD = Variable(
     "QUIRE_SPMD", "threads",

@@ -6,6 +6,11 @@ what was expected, the user's file and line, and what to write instead.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class QuireError(Exception):
     """Base of quire's own errors."""
@@ -26,8 +31,19 @@ class PassError(QuireError, ValueError):
 class CompileError(QuireError, RuntimeError):
     """The backend could not compile a program.
 
-    The message holds the user's line, the compiler's first diagnostic and the folder of a self-contained reproducer.
+    The message holds the user's line, the compiler's first diagnostic and the folder of a self-contained reproducer, which
+    is `reproducer` too, where one was written.
     """
+
+    reproducer: Path | None = None
+
+
+class KernelError(QuireError, ValueError):
+    """A kernel that a user wrote (`quire.kernel`) says something that cannot be: the message has the kernel's line."""
+
+
+class KernelMismatchError(QuireError, AssertionError):
+    """A kernel that a user wrote computes something else than its reference."""
 
 
 class MiscompiledError(QuireError, RuntimeError):
@@ -151,6 +167,10 @@ class CheckError(QuireError, ValueError):
 
 class FailedCheckError(CheckError):
     """The condition of a `checkify.check` was false."""
+
+
+class AssertedError(FailedCheckError, AssertionError):
+    """The condition of an `assert` in a function that was compiled with ``checks`` was false."""
 
 
 class NaNError(CheckError):

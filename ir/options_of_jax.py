@@ -52,10 +52,10 @@ WITHOUT_EFFECT: dict[str, Any] = {
 
 FIXED: dict[str, tuple[Any, ...]] = {
     "check_vma": (False,), "eager_constant_folding": (False,), "jax_allow_f16_reductions": (True, False),
-    "jax_auto_pcast": (True,), "jax_check_static_indices": (False,), "jax_disable_bwd_checks": (False,),
+    "jax_auto_pcast": (True,), "jax_disable_bwd_checks": (False,),
     "jax_disallow_mesh_context_manager": (False,), "jax_enable_custom_prng": (False, True),
     "jax_error_checking_behavior_divide": ("ignore",), "jax_error_checking_behavior_nan": ("ignore",),
-    "jax_error_checking_behavior_oob": ("ignore",), "jax_explicit_x64_dtypes": ("warn",),
+    "jax_error_checking_behavior_oob": ("ignore",),
     "jax_high_dynamic_range_gumbel": (False,), "jax_legacy_prng_key": ("allow",),
     "jax_mutable_array_checks": (True, False), "jax_no_execution": (False,), "jax_no_tracing": (False,),
     "jax_random_seed_offset": (0,), "jax_remove_size_one_mesh_axis_from_type": (False,),

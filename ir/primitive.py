@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from .avals import NO_AXES, ShapedArray
+from .extensions import note
 from .jaxpr import NO_EFFECTS, Effects, has_nested
 from .references import AbstractRef, refuse_refs
 
@@ -240,8 +241,13 @@ class Primitive:
 
     def def_impl(self, impl: F) -> F:
         """Define the primitive's value for concrete values, given as they were bound; returns the function."""
-        self.impl = impl
-        self.has_impl = True
+        # Given back its own evaluation, a primitive of quire's own is as it was.
+        own = getattr(impl, "__func__", None) is Primitive.impl and getattr(impl, "__self__", None) is self
+        self.has_impl = self.foreign or not own
+        if own:
+            self.__dict__.pop("impl", None)
+        else:
+            self.impl = impl
         return impl
 
     def def_abstract_eval(self, rule: F) -> F:
@@ -293,6 +299,7 @@ def primitive(
             numpy=numpy,
         )  # fmt: skip
         PRIMITIVES[name] = p
+        note(type_rule.__module__)
         return p
 
     return declare

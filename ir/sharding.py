@@ -65,6 +65,8 @@ class PartitionSpec:
         unreduced: axes over which a sum is still to be taken.
         reduced: axes over which it has been taken, so that the cotangent is unreduced.
 
+    Raises ValueError where an entry holds a tuple of tuples; TypeError where it is subclassed.
+
     >>> PartitionSpec("x", None, ("y", "z"))
     P('x', None, ('y', 'z'))
     """
@@ -82,6 +84,9 @@ class PartitionSpec:
         set_(self, "partitions", tuple(_entry(p) for p in partitions))
         set_(self, "unreduced", frozenset(unreduced))
         set_(self, "reduced", frozenset(reduced))
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError(f"Subclassing `quire.P` is prohibited: {cls.__name__} is to hold one instead")
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError("a PartitionSpec is immutable: use update()")
@@ -153,6 +158,11 @@ def _entry(entry: Entry) -> Entry:
     """An entry in its one form: a tuple of one axis is that axis, an empty one is None."""
     if isinstance(entry, list | tuple):
         axes = tuple(cast("tuple[AxisName, ...]", entry))
+        if any(isinstance(a, list | tuple) for a in cast("tuple[object, ...]", axes)):
+            raise ValueError(
+                f"A tuple inside PartitionSpec cannot contain a nested tuple, got {entry!r}: an entry is None, an axis, or a "
+                "tuple of axes"
+            )
         return axes if len(axes) > 1 else axes[0] if axes else None
     return entry
 

@@ -8,6 +8,7 @@ then operations on known values can be evaluated on demand, so that Python may b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn, cast
@@ -56,11 +57,24 @@ class Hooks:
         # the user's program has it so (else it was copied), and asked of concrete values that are captured.
         self.divide: Callable[[Trace, Eqn, bool], None] | None = None
         self.division_of: Callable[[Any], Any] | None = None
+        # A tracer whose truth is asked for in a frame: what an assertion needs it to be, once it is a check; None elsewhere.
+        self.asserted: Callable[[Tracer, Any], bool | None] | None = None
         # A variable of a concrete trace that depends on references: its value, None where it is not known.
         self.value_through_refs: Callable[[Trace, Var], Any] | None = None
 
     def eager(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
         """A primitive's results for concrete values.
+
+        Raises:
+            RuntimeError: no evaluator is registered.
+        """
+        if p.has_impl:
+            out = p.impl(*args, **params)
+            return list(out) if p.multiple_results else [out]
+        return self.own(p, args, params)
+
+    def own(self, p: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+        """The same by the evaluator, whatever `def_impl` was given.
 
         Raises:
             RuntimeError: no evaluator is registered.
@@ -131,6 +145,10 @@ class Tracer(HasAval):
 
     # Uses as a concrete value.
     def __bool__(self) -> bool:
+        if hooks.asserted is not None and config.options.traced_asserts:
+            found = hooks.asserted(self, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+            if found is not None:
+                return found
         return bool(self._known(errors.TracerBoolConversionError))
 
     def __int__(self) -> int:
@@ -599,9 +617,9 @@ def _depth(trace: Trace) -> int:
 
 
 def evaluate(p: Primitive, args: Sequence[Any], params: Params) -> Any:
-    """A primitive's value for concrete values, whatever is being traced."""
+    """A primitive's value for concrete values, whatever is being traced and whatever `def_impl` was given."""
     with no_trace():
-        out = hooks.eager(p, args, params)
+        out = hooks.own(p, args, params)
     return out if p.multiple_results else out[0]
 
 

@@ -30,9 +30,24 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from quire.ir.errors import PassError
-from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.extensions import code_fingerprint, load_entry_points, warn_of
+from quire.ir.jaxpr import ClosedJaxpr, Eqn
+from quire.ir.source import Source
 
 ENTRY_POINTS = "quire.passes"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rewrite:
+    """A rule that replaced an equation."""
+
+    rule: str
+    eqn: Eqn
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line of the equation."""
+        return self.eqn.source
 
 
 @dataclasses.dataclass
@@ -44,12 +59,27 @@ class PassContext:
         counters: how often each rule fired, by name; passes add to it.
         donated: the numbers of the program's arguments whose memory it may use for its results.
         nested: results for nested jaxprs by (pass, id): one that occurs often is transformed once. Keeps them alive.
+        rewrites: what each rule replaced, in order, where that is recorded (a list is given).
+        most_rewrites: of a pass whose rewrites are recorded, no more than these are done: the first that changes a
+            program's numbers is found so.
     """
 
     target: Any = None
     donated: tuple[int, ...] = ()
     counters: Counter[str] = dataclasses.field(default_factory=lambda: Counter[str]())
     nested: dict[Any, Any] = dataclasses.field(default_factory=lambda: dict[Any, Any]())
+    rewrites: list[Rewrite] | None = None
+    most_rewrites: int | None = None
+
+    def may_rewrite(self) -> bool:
+        """Whether one more rewrite is allowed; asked before it is counted."""
+        return self.most_rewrites is None or self.rewrites is None or len(self.rewrites) < self.most_rewrites
+
+    def rewrote(self, rule: str, eqn: Eqn) -> None:
+        """Count a rule that replaced an equation, and note it where somebody wants to know."""
+        self.counters[rule] += 1
+        if self.rewrites is not None:
+            self.rewrites.append(Rewrite(rule, eqn))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,18 +133,23 @@ def _load_all() -> None:
         # Tools and tests know this module alone; the others of this folder register their passes as they are imported.
         import pkgutil
         from importlib import import_module
-        from importlib.metadata import entry_points
 
         folder = import_module(__package__ or "")
         for found in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
             import_module(found.name)
-        for entry in entry_points(group=ENTRY_POINTS):
-            cls = entry.load()
-            if not (isinstance(cls, type) and issubclass(cls, Pass)):
-                raise PassError(f"entry point {entry.name} = {entry.value} of {ENTRY_POINTS} is not a Pass class")
-            if cls.name != entry.name:
-                raise PassError(f"entry point {entry.name} = {entry.value} of {ENTRY_POINTS} holds the pass {cls.name}")
-            register_pass(cls)
+        for entry, cls in load_entry_points(ENTRY_POINTS):
+            try:
+                _register_entry(entry.name, cls)
+            except PassError as error:
+                warn_of(entry, ENTRY_POINTS, str(error))
+
+
+def _register_entry(name: str, cls: Any) -> None:
+    if not (isinstance(cls, type) and issubclass(cls, Pass)):
+        raise PassError(f"it holds {cls!r}, which is not a Pass class")
+    if cls.name != name:
+        raise PassError(f"it holds the pass {cls.name!r}: an entry is named as its pass")
+    register_pass(cls)
 
 
 def registered_passes() -> dict[str, type[Pass]]:
@@ -142,6 +177,22 @@ def find_pass(name: str) -> type[Pass]:
 def options_of(cls: type[Pass]) -> dict[str, dataclasses.Field[Any]]:
     """The options of a pass by their names in text (``least-elements`` for the field ``least_elements``)."""
     return {f.name.replace("_", "-"): f for f in dataclasses.fields(cls)}
+
+
+DEFAULT = re.compile(r"(?<![\w-])default(?![\w-])(?![^{]*\})")
+"""In a pipeline's text: where the target's own passes are to be."""
+
+
+def with_default(pipeline: str, default: str) -> str:
+    """A pipeline's text with ``default`` replaced by the target's own passes."""
+    return DEFAULT.sub(lambda _: default, pipeline)
+
+
+def passes_key(passes: Iterable[Pass]) -> str:
+    """Text that tells pipelines apart: classes, all options, and the code of other packages' classes."""
+    each = list(passes)
+    texts = [f"{type(p).__module__}.{type(p).__qualname__}{p!r}" for p in each]
+    return "\n".join([*texts, code_fingerprint(type(p).__module__ for p in each)])
 
 
 def pass_to_str(p: Pass) -> str:
@@ -210,6 +261,11 @@ def _option_value(p: str, name: str, annotation: str, text: str) -> Any:
     raise PassError(f"option {name} of pass {p}: got {text!r}, expected {expected}")
 
 
+def annotation_of(f: dataclasses.Field[Any]) -> str:
+    """The type of an option as it is written, also where a module's annotations are not kept as text."""
+    return f.type.__name__ if isinstance(f.type, type) and not hasattr(f.type, "__args__") else str(f.type)
+
+
 def make_pass(name: str, options: Sequence[tuple[str, str]]) -> Pass:
     """A pass by its name and the texts of its options.
 
@@ -229,7 +285,7 @@ def make_pass(name: str, options: Sequence[tuple[str, str]]) -> Pass:
             raise PassError(f"pass {name} has no option {option!r}{hint}")
         if f.name in values:
             raise PassError(f"option {option} of pass {name} is given twice")
-        values[f.name] = _option_value(name, option, str(f.type), text)
+        values[f.name] = _option_value(name, option, annotation_of(f), text)
     return cls(**values)
 
 

@@ -174,7 +174,7 @@ class _Run:
 
     def _user_sites(self, eqn: Eqn) -> list[tuple[Site, list[ShapedArray]]]:
         sites: tuple[Site, ...] = eqn.params["sites"]
-        if not any(s.kind in self.kinds for s in sites):
+        if not any(issubclass(s.kind, tuple(self.kinds)) for s in sites):
             return []
         lanes = eqn.inputs[0].aval.shape
         found: list[tuple[Site, list[ShapedArray]]] = []
@@ -248,7 +248,7 @@ class _Run:
         """A `check` equation: its kinds that are asked for set the state, the others stay a check."""
         sites: tuple[Site, ...] = eqn.params["sites"]
         code, *payload = values
-        ours = [s.kind in self.kinds for s in sites]
+        ours = [issubclass(s.kind, tuple(self.kinds)) for s in sites]
         if not any(ours):
             rebind(eqn, values)
             return state

@@ -17,7 +17,7 @@ from quire.ir.source import where
 from quire.ir.verifier import checked, verify
 
 from . import canonicalize, cse, dce, discharge, fusion, hoist, inline, simplify, transformations
-from .base import Pass, PassContext, parse_pipeline, pass_to_str, pipeline_to_str
+from .base import Pass, PassContext, Rewrite, parse_pipeline, pass_to_str, pipeline_to_str
 from .compare import Difference, evaluate, first_difference, random_inputs, rounding_of, source_of_result
 from .rewriting import count_eqns
 
@@ -35,6 +35,7 @@ class PassRecord:
         seconds: the time of the pass alone.
         before, after: the programs.
         counters: how often each of its rules fired.
+        rewrites: which equations they replaced, in order; of `simplify`.
     """
 
     text: str
@@ -43,6 +44,7 @@ class PassRecord:
     before: ClosedJaxpr
     after: ClosedJaxpr
     counters: Mapping[str, int]
+    rewrites: Sequence[Rewrite] = ()
 
     @functools.cached_property
     def eqns_before(self) -> int:
@@ -149,7 +151,7 @@ class PassManager:
         reference = program
         args, want, explain = self._expected(program, self.compare_inputs)
         for p, stage in zip(self.passes, self.stages):
-            context = PassContext(self.target, self.donated)
+            context = PassContext(self.target, self.donated, rewrites=[])
             start = time.perf_counter()
             after = self._apply(p, program, context, False)
             seconds = time.perf_counter() - start
@@ -163,7 +165,9 @@ class PassManager:
                 if isinstance(difference, Difference):
                     line = where(source_of_result(after, difference.result))
                     raise PassError(f"pass {pass_to_str(p)} changes the numbers: {difference}{line}")
-            record = PassRecord(pass_to_str(p), stage, seconds, program, after, context.counters)
+            record = PassRecord(
+                pass_to_str(p), stage, seconds, program, after, context.counters, context.rewrites or ()
+            )
             records.append(record)
             for observer in self.observers:
                 observer(record)

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from quire.backends.targets import Target, VulkanFacts, get_target, vulkan_target_of
+from quire.backends.targets import Target, VulkanFacts, get_target, registered_targets, vulkan_target_of
 from quire.ir import environment
 from quire.ir.config import config
 from quire.ir.errors import size_text
@@ -43,6 +43,7 @@ _MISSING = {
     "cuda": "no CUDA device: an NVIDIA GPU with its driver (libcuda.so.1) is needed",
 }
 PLATFORMS = tuple(_DRIVERS)
+_NOT_HERE = ("gpu", "tpu", "rocm")  # JAX's names, of which `_known` tells
 
 
 def _immortal(handle: Any) -> Any:
@@ -133,7 +134,10 @@ class Device:
 
     @property
     def target(self) -> Target:
-        """What programs for this device are compiled for."""
+        """What programs for this device are compiled for: the target that is chosen by name, or the platform's own."""
+        named = _target_named(_asked_platforms())
+        if named is not None and named.runs_on == self.platform:
+            return named
         if self.platform == "vulkan":
             return _vulkan_target(self._hal_id, environment.VULKAN_TARGET.text())
         return get_target(self.platform)
@@ -443,16 +447,32 @@ def default_platform() -> str:
     """`config.platform`, or QUIRE_PLATFORM, or "cuda" where there is a CUDA device, or "cpu".
 
     Of several names with commas between them, as JAX takes them, it is the first; "gpu" is "cuda".
-    A Vulkan device is used when it is asked for: it may be a software driver, slower than the CPU itself.
+    A Vulkan device is used when it is asked for: it may be a software driver, slower than the CPU itself. The name of a target
+    (`quire.backends.targets`) stands for the platform that runs its programs, which are then compiled for that target.
     """
-    return _platform_of(config.options.platform or environment.PLATFORM.text() or "")
+    return _platform_of(_asked_platforms())
+
+
+def _asked_platforms() -> str:
+    return config.options.platform or environment.PLATFORM.text() or ""
+
+
+@functools.cache
+def _target_named(names: str) -> Target | None:
+    """The target that the choice of a platform names, where it is no platform's name."""
+    first = names.split(",")[0].strip()
+    if not first or first in _DRIVERS or first in _NOT_HERE:
+        return None
+    target = registered_targets().get(first)
+    return target if target is not None and target.runs_on in _DRIVERS else None
 
 
 @functools.cache
 def _platform_of(names: str) -> str:
     first = names.split(",")[0].strip()
     if first:
-        named = _known(first)
+        target = _target_named(names)
+        named = _known(first) if target is None else target.runs_on
         _platform_devices(named)
         return named
     try:
@@ -487,9 +507,9 @@ def device_of(target: Target) -> Device:
     Raises:
         RuntimeError: none is here, or quire runs no programs for the target; the message tells which.
     """
-    if target.name not in PLATFORMS:
+    if target.runs_on not in PLATFORMS:
         raise RuntimeError(f"target {target.name} has no devices: programs for it are compiled only")
-    return local_devices(None, target.name)[0]
+    return local_devices(None, target.runs_on)[0]
 
 
 def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:

@@ -13,6 +13,9 @@ import pytest
 if "QUIRE_CACHE_DIR" not in os.environ:
     os.environ["QUIRE_CACHE_DIR"] = tempfile.mkdtemp(prefix="quire-test-cache-")
 
+# Tests compare what is written to standard error, and a busy machine makes any compile long.
+os.environ.setdefault("QUIRE_COMPILE_PROGRESS", "0")
+
 # The oracle's programs are small and run once: they need no optimiser, and the processes of a run share them. The emitters
 # of fusions that are the default make LLVM work three times as long on programs of many equations.
 os.environ.setdefault(

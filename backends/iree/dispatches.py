@@ -29,7 +29,28 @@ _REGION = b"flow.dispatch.region"
 _REDUCTION = b"#linalg.iterator_type<reduction>"
 MANY = 1000
 """More than the dimensions of any array."""
+MOST_ARRAYS = 60
+"""A dispatch on the CPU can be given 64 arrays."""
 _NOT_REDUCING = frozenset(b"linalg." + name for name in (b"fill", b"transpose", b"broadcast", b"copy", b"map"))
+
+
+def dissolve_wide(mlir: mlir_c.Mlir, module: int) -> None:
+    """Put what regions of more arrays than a dispatch can be given hold back into the function.
+
+    IREE joins all scalar operations next to each other, however many; a program with such a dispatch is compiled, and then
+    not loaded.
+    """
+    for region in mlir.in_hosts(module, frozenset((_REGION,))):
+        *body, end = mlir.operations(mlir.first_block(region))
+        own = {x for op in body for x in mlir.results(op)}
+        given = {x for op in body for x in _read_by(mlir, op)} - own
+        if len(given) + len(mlir.results(region)) <= MOST_ARRAYS:
+            continue
+        for op in body:
+            mlir.mlirOperationMoveBefore(op, region)
+        for x, result in zip(mlir.operands(end), mlir.results(region), strict=True):
+            mlir.mlirValueReplaceAllUsesOfWith(result, x)
+        mlir.mlirOperationDestroy(region)
 
 
 def take_apart(mlir: mlir_c.Mlir, module: int) -> bool:

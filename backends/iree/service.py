@@ -67,7 +67,7 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
         "--iree-dispatch-creation-fuse-multi-use=false",
     ),
     (
-        re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers"),
+        re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers|requiring \d+ bindings exceeds"),
         "--iree-dispatch-creation-fuse-multi-use=false",
     ),
     (
@@ -119,7 +119,8 @@ class CompileOutput:
         text: the module after `phase`.
         stages: text after every phase (with ``stages=True``).
         files: target code by file name: assembly, SPIR-V, PTX, ... (with ``files=True``).
-        phase_seconds: the time of each phase, the printing of its text included (with ``stages=True``).
+        phase_seconds: the time of each phase: with ``stages=True`` of IREE's, the printing of their texts included; else of the
+            parts of a compile, by the lists of passes that it ran.
         host: what the host does between kernels, in the form of `backends/export/host.py` (of an export).
     """
 
@@ -147,6 +148,7 @@ class _Job:
     future: Future[CompileOutput]
     trusted: bool = False
     one_thread: bool = False
+    located: bool = False
 
 
 class _WorkerDied(Exception):
@@ -314,6 +316,7 @@ class CompileService:
         name: str = "module",
         trusted: bool = False,
         one_thread: bool = False,
+        located: bool = False,
     ) -> Future[CompileOutput]:
         """Queues a compile; the arguments are those of `compile`. Raises ValueError for an unknown phase."""
         if phase is not None and phase not in PHASES:
@@ -322,7 +325,20 @@ class CompileService:
             timeout = float(environment.COMPILE_TIMEOUT.text() or DEFAULT_TIMEOUT)
         data = module.encode() if isinstance(module, str) else bytes(module)
         return self._enqueue(
-            _Job("compile", data, tuple(flags), phase, stages, files, timeout, name, Future(), trusted, one_thread)
+            _Job(
+                "compile",
+                data,
+                tuple(flags),
+                phase,
+                stages,
+                files,
+                timeout,
+                name,
+                Future(),
+                trusted,
+                one_thread,
+                located,
+            )
         )
 
     def compile(
@@ -337,6 +353,7 @@ class CompileService:
         name: str = "module",
         trusted: bool = False,
         one_thread: bool = False,
+        located: bool = False,
     ) -> CompileOutput:
         """Compiles a module and waits for the result.
 
@@ -351,6 +368,7 @@ class CompileService:
             trusted: the program is called with arguments of the right shapes and types only, and need not check
                 (0.2 us an argument on the CPU).
             one_thread: the program will run on the calling thread; it may be run otherwise, but is not spread over threads.
+            located: texts of phases name each operation's location (of IREE's own phases, only the last does).
 
         Raises:
             CompileError: the compiler rejected the module, crashed, or exceeded the time limit.
@@ -365,6 +383,7 @@ class CompileService:
             name=name,
             trusted=trusted,
             one_thread=one_thread,
+            located=located,
         )
         try:
             return future.result()
@@ -536,6 +555,7 @@ class CompileService:
                 "trusted": job.trusted,
                 "one_thread": job.one_thread,
                 "phase": job.phase,
+                "located": job.located,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,
                 "files_to": tempfile.mkdtemp(prefix="quire-") if job.files else None,
             }
@@ -575,7 +595,7 @@ class CompileService:
                     answer["text"] or None,
                     _stage_texts(answer["stages"]),
                     answer["files"],
-                    _phase_seconds(answer.get("started", 0.0), answer.get("written", {})),
+                    _phase_seconds(answer.get("started", 0.0), answer.get("written", {})) or answer["phases"],
                     answer.get("host", {}),
                 )
             messages = "\n".join([*(text for _, text in diagnostics), answer["error"]])
@@ -617,7 +637,9 @@ class CompileService:
             lines.append(f"  at {user}")
         if folder is not None:
             lines.append(f"  reproducer: {folder}")
-        return CompileError("\n".join(lines))
+        error = CompileError("\n".join(lines))
+        error.reproducer = folder
+        return error
 
     def _text_for_reproducer(self, module: bytes) -> str | None:
         """Bytecode as text, by a process of its own, because this thread's worker may be gone."""

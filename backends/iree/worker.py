@@ -8,10 +8,10 @@ Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (bot
 compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames. A job is first
 acknowledged: a worker that dies before has not died of the job.
 
-Job: ``{"op": "compile", "export" or "text", "module", "name", "flags", "verify", "trusted", "one_thread", "phase", "stages_to",
-"files_to"}``, the last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise those of pipelines.py;
-the stream phase is that of pipelines.py in any case. Of an export, the kernels' object and its one function bear the name.
-Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "host", "diagnostics", "seconds", "rss_kb"}``; diagnostics are
+Job: ``{"op": "compile", "export" or "text", "module", "name", "flags", "verify", "trusted", "one_thread", "phase", "located",
+"stages_to", "files_to"}``, the last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise
+those of pipelines.py; the stream phase is that of pipelines.py in any case. Of an export, the kernels' object and its one function bear the name.
+Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "host", "diagnostics", "phases", "seconds", "rss_kb"}``; diagnostics are
 ``(severity, text)`` pairs, and ``host`` is what host_steps.py gives (of an export). With stages also ``"started"`` and ``"written"``,
 the times at which their files were.
 """
@@ -76,6 +76,7 @@ try:
     import native_host
     import pipelines
     import planned
+    import printing
     import shape_orders
 finally:
     del sys.path[:2]
@@ -134,6 +135,9 @@ class Invocation:
         self.diagnostics: list[tuple[str, str]] = []
         self.plans: list[str] = []
         self.host: dict[str, Any] = {}
+        self.located = False  # whether texts name the operations' locations
+        self.phases: dict[str, float] = {}
+        self.since = time.perf_counter()
         self.source_text = module  # the compiler reads it where it is
         self.for_cpu = "--iree-hal-target-backends=llvm-cpu" in flags
         self.forms_as_told = "--iree-opt-level=O3" in flags and all(f.startswith(pipelines.FORMED_FLAGS) for f in flags)
@@ -176,7 +180,7 @@ class Invocation:
         return lib.ireeCompilerInvocationPipeline(invocation, 0)
 
     def compile(self, trusted: bool = False, one_thread: bool = False) -> Iterator[bool]:
-        """All phases, by quire's pipelines: step by step, each gives whether it succeeded.
+        """All phases, by quire's pipelines: step by step, each gives whether it succeeded; `self.phases` gets their times.
 
         The forming of dispatches is where IREE 3.13 has made modules that are no longer valid ("does not dominate");
         not noticed, they keep it busy for ever. Verification after that is a tenth to a fifth of a compile: it is
@@ -200,19 +204,23 @@ class Invocation:
         else:
             yield from self.to_linalg(module)
             yield self.run_passes(pipelines.ABI)
+            self.ended("input")
             yield from self.to_dispatches(module)
+        self.ended("dispatches")
         self.verify(False)
         if planned.several_devices(mlir, module):
             bodies.put_back()
             yield self.run("stream", "flow")
         else:
             yield from self.to_commands(module, shown=False)
+            self.ended("plan")
             bodies.put_back()
             if trusted:
                 mlir.erase(module, b"hal.buffer_view.assert")
             yield self.run_passes(pipelines.DISPATCHES)
         if self.for_cpu:
             yield self.run("executable-targets", "stream")
+            self.ended("kernels")
             yield self.run_passes(pipelines.LINKED)
             if one_thread:
                 reason = native_host.make_native(mlir, module)
@@ -221,12 +229,21 @@ class Invocation:
             yield self.run_passes(pipelines.HAL_COMMANDS)
             if trusted:
                 mlir.erase(module, b"hal.buffer.assert")
+            self.ended("host")
             yield from self.to_binaries(module)
+            self.ended("machine code")
             yield self.run_passes(pipelines.HAL_END)
         else:
             yield self.run("hal", "stream")
+            self.ended("kernels and machine code")
         self.verify(True)
         yield self.run_passes(pipelines.VM)
+        self.ended("bytecode")
+
+    def ended(self, phase: str) -> None:
+        """Note how long a phase took that ends here."""
+        now = time.perf_counter()
+        self.phases[phase], self.since = now - self.since, now
 
     def export(self, name: str) -> Iterator[bool]:
         """The kernels as a static library, and what the host does between them as plain values. Step by step.
@@ -294,6 +311,8 @@ class Invocation:
     def form_dispatches(self, module: int) -> Iterator[bool]:
         """The dispatch-creation phase; on the CPU without dispatches that its code would be wrong for. Step by step."""
         yield self.run_passes(pipelines.FUSED)
+        if self.for_cpu:
+            dispatches.dissolve_wide(self.compiler.mlir, module)
         yield self.run_passes(pipelines.REGIONS)
         while self.for_cpu and dispatches.take_apart(self.compiler.mlir, module):
             yield self.run_passes(pipelines.REGIONS)
@@ -354,7 +373,14 @@ class Invocation:
         return "\n".join(self.plans).encode()
 
     def text(self) -> bytes:
-        """The module as it is now."""
+        """The module as it is now; with the operations' locations if these were asked for."""
+        if self.located:
+            mlir = self.compiler.mlir
+            module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
+            try:
+                return printing.with_locations(mlir, module)
+            finally:
+                mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
         return self.compiler.output(self.compiler.lib.ireeCompilerInvocationOutputIR, self.invocation or 0)
 
     def to_binaries(self, module: int) -> Iterator[bool]:
@@ -429,6 +455,7 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
         "files": {},
         "diagnostics": [],
         "host": {},
+        "phases": {},
     }
     flags = tuple(job["flags"])
     if job["op"] == "export":
@@ -437,10 +464,11 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
         flags += ("--iree-hal-dump-executable-files-to=" + job["files_to"],)
     try:
         invocation = Invocation(compiler, job["module"], flags)
+        invocation.located = bool(job.get("located"))
     except CompilerError as error:
         answer["error"] = str(error)
         return answer
-    answer["diagnostics"] = invocation.diagnostics
+    answer["diagnostics"], answer["phases"] = invocation.diagnostics, invocation.phases
     try:
         if job["op"] == "text":
             answer["ok"] = invocation.parse()

@@ -84,6 +84,17 @@ def ffi_call(
     return results
 
 
+@reference(calls.kernel_call_p)
+def kernel_call(
+    *operands: Any, kernel: Any, reference: ClosedJaxpr | None, result_avals: tuple[ShapedArray, ...]
+) -> Any:
+    if reference is None:
+        raise TypeError(
+            f"kernel {kernel!r} has no reference that is made of quire's operations, by which it could be evaluated"
+        )
+    return eval_jaxpr(reference, *operands)
+
+
 reference.absent("what it computes is StableHLO: it is compiled", calls.stablehlo_call_p)
 
 

@@ -77,7 +77,10 @@ def pow_(x: Array, y: Array) -> Array:
     wide = np.complex128 if dtypes.is_complex(x.dtype) else np.float64
     x, y = x.astype(wide), y.astype(wide)
     if wide is np.float64:
-        return np.power(x, y)
+        # NumPy takes the square root where one exponent of 0.5 is for all, which is another number at -inf and at -0.
+        root = y == 0.5
+        out = np.power(x, y)
+        return np.where(root, np.where(np.isneginf(x), np.inf, out + 0.0), out)
     log = np.log(x)
     exponent = np.empty(np.broadcast_shapes(x.shape, y.shape), wide)
     exponent.real = _times(log.real, y.real) - _times(log.imag, y.imag)

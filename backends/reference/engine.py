@@ -73,7 +73,7 @@ def evaluate(
 
     `rule` replaces the reference rule (see :func:`eager_rule`).
     """
-    if p.has_impl:
+    if p.has_impl and rule is None:
         rule = p.impl
     try:
         if p.family in LEAVES and not p.has_impl:

@@ -23,7 +23,7 @@ from quire.ir.primitives import shard_map as sm
 from quire.ir.sharding import AbstractMesh, Mesh, PartitionSpec, axes_of
 from quire.ir.source import where
 
-from .engine import evaluate, exactly
+from .engine import Place, evaluate, exactly
 
 Array = np.ndarray[Any, Any]
 Position = tuple[int, ...]
@@ -177,9 +177,9 @@ class _Ranks:
         if isinstance(program, ClosedJaxpr):
             jaxpr, consts = program.jaxpr, program.consts
         assert isinstance(jaxpr, Jaxpr)
-        env: dict[Var, Array] = {}
+        env: dict[Var, Any] = {}
         for v, x in zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True):
-            env[v] = np.asarray(x, dtype=v.aval.dtype)
+            env[v] = x if type(x) is Place else np.asarray(x, dtype=v.aval.dtype)
         for eqn in jaxpr.eqns:
             operands = [a.value if isinstance(a, Literal) else env[a] for a in eqn.inputs]
             results = yield from self.equation(eqn, operands, position)

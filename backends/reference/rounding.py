@@ -22,6 +22,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Eqn
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import linalg as la
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import windows as wd
 from quire.ir.tracing import hooks
@@ -111,6 +112,7 @@ class _Noise:
     """One sample: called after each equation, gives the results to go on with."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.rng = np.random.default_rng(seed)
         self.flushes = seed % 2 == 1
         self.one_way = seed >= SAMPLES - ONE_WAY
@@ -162,10 +164,39 @@ class _Noise:
             if p.family == "elementwise":
                 return self._function(eqn, operands, FUNCTION_AMPLITUDE, False)
             if p.family in ("linalg", "fft"):
-                return self._function(eqn, operands, AMPLITUDE, True)
+                return self._turned(p, self._function(eqn, operands, AMPLITUDE, True))
             if eqn.params.get("update_jaxpr") is not None:  # a function of elements within a scatter
                 return [self._relative(r, AMPLITUDE) for r in results]
         return results
+
+    def _turned(self, p: Primitive, results: Sequence[Array]) -> Sequence[Array]:
+        """Eigenvectors and singular vectors turned round: any direction, and any basis of what has none, is as right."""
+        if p is la.eigh_p:
+            v, w = results
+            return [v * self._directions(w, v.dtype)[..., None, :], w]
+        if p is la.svd_p and len(results) == 3:
+            s, u, vh = results
+            by, k = self._directions(s, u.dtype), s.shape[-1]
+            u, vh = u.copy(), vh.copy()
+            u[..., :k] *= by[..., None, :]
+            vh[..., :k, :] *= by.conj()[..., :, None]
+            for rest in (u[..., k:], vh[..., k:, :].swapaxes(-1, -2)):
+                if rest.size:
+                    n = rest.shape[-1]
+                    rest[:] = rest @ np.linalg.qr(self.rng.normal(size=(n, n)))[0].astype(rest.dtype)
+            return [s, u, vh]
+        return results
+
+    def _directions(self, like: Array, dtype: Any) -> Array:
+        """A number of size 1 for each vector: 1 or -1 for real ones; -1 in the first sample."""
+        if self.seed == 0:
+            return np.full(like.shape, -1, dtype)
+        angle = self.rng.uniform(0, 2 * np.pi, like.shape)
+        return (
+            np.where(angle < np.pi, 1, -1).astype(dtype)
+            if not dtypes.is_complex(dtype)
+            else np.exp(1j * angle).astype(dtype)
+        )
 
     def _uniform(self, like: Array) -> Array:
         u = self._parts(like)

@@ -13,7 +13,7 @@ from . import hlo
 from .fusions import as_kernel
 from .host_calls import emit_host_call
 from .inserted_modules import insert_module
-from .kernel_calls import chosen
+from .kernel_calls import call, chosen
 from .loop_kernels import update_as_kernel
 from .lowering import Ctx, lower_jaxpr, lowering
 
@@ -81,7 +81,7 @@ def ffi_call(
     ctx: Ctx, *operands: Any, function: Any, result_avals: tuple[ShapedArray, ...], has_side_effect: bool,
     vmap_method: str | None,
 ) -> Any:  # fmt: skip
-    function.check(ctx.target.name)
+    function.check(ctx.target.runs_on)
     return emit_host_call(ctx, function, operands, result_avals, name=f"ffi_{function.name}", fills=bool(result_avals))
 
 
@@ -90,6 +90,14 @@ def stablehlo_call(
     ctx: Ctx, *operands: Any, name: str, module: str, callbacks: tuple[Any, ...], result_avals: tuple[ShapedArray, ...]
 ) -> Any:
     return insert_module(ctx, operands, name, module, callbacks, result_avals)
+
+
+@lowering(calls.kernel_call_p)
+def kernel_call(
+    ctx: Ctx, *operands: Any, kernel: Any, reference: ClosedJaxpr | None, result_avals: tuple[ShapedArray, ...]
+) -> Any:
+    ctx.chose(kernel.kernel.reason)
+    return call(ctx, kernel.kernel, operands)
 
 
 @lowering(calls.io_callback_p)

@@ -94,13 +94,15 @@ def computing_dtype(operands: DType, result: DType) -> tuple[DType, DType]:
     return total, total
 
 
-def from_computed(x: Any, total: DType, result: DType) -> Any:
+def from_computed(ctx: Ctx, x: Any, total: DType) -> Any:
     """A contraction's result in the dtype asked for."""
+    result = ctx.avals_out[0].dtype
     if dtypes.is_bool(result):
         return hlo.compare(x, hlo.full_like(x, 0, total), "NE")
     if dtypes.is_unsigned(result):
         return hlo.bitcast(x, result)
-    if dtypes.is_complex(total):  # IREE fails to compile some elementwise operations fused into complex contractions
+    # IREE fails to compile some elementwise operations fused into complex contractions, and to store bfloat16 in SPIR-V.
+    if dtypes.is_complex(total) or (result == dtypes.bfloat16 and ctx.target.spirv):
         x = hlo.optimization_barrier(x)[0]
     return hlo.convert(x, result)
 
@@ -118,6 +120,10 @@ def _prepare(ctx: Ctx, lhs: Any, rhs: Any) -> tuple[Any, Any, DType]:
     x, y = (a.dtype for a in ctx.avals_in)
     ranks = ct.dtype_rank(x), ct.dtype_rank(y)
     operands, total = computing_dtype(x if ranks[0] >= ranks[1] else y, ctx.avals_out[0].dtype)
+    if operands == dtypes.bfloat16 and ctx.target.spirv:
+        # IREE loads bfloat16 as vectors of float32, which it cannot write in SPIR-V where a product reads them.
+        wide = dtypes.float32
+        return *hlo.optimization_barrier(as_operand(lhs, x, wide), as_operand(rhs, y, wide)), total
     return as_operand(lhs, x, operands), as_operand(rhs, y, operands), total
 
 
@@ -232,7 +238,7 @@ def dot_general(
     else:
         found = _dot_kernel(ctx, lhs, rhs, dimension_numbers, total)
     y = emit_dot(lhs, rhs, dimension_numbers, total, precision) if found is None else found[0]
-    return from_computed(y, total, out.dtype)
+    return from_computed(ctx, y, total)
 
 
 def _dot_kernel(
@@ -447,7 +453,7 @@ def conv_general_dilated(
             lhs, rhs, n, window_strides, padding, lhs_dilation, rhs_dilation, layout, feature_group_count,
             batch_group_count, shape, total, precision,
         )  # fmt: skip
-    y = from_computed(y, total, out.dtype)
+    y = from_computed(ctx, y, total)
     if moved:
         y = relayout(hlo.optimization_barrier(y)[0], canonical.out_spec, spec.out_spec)
     return y
@@ -535,7 +541,7 @@ def _conv_kernel(
     results = _by_kernel(ctx, make, following)
     if following is not None or results is None:
         return results
-    return [relayout(from_computed(results[0], total, out.dtype), layout.out_spec, spec.out_spec)]
+    return [relayout(from_computed(ctx, results[0], total), layout.out_spec, spec.out_spec)]
 
 
 def _barrier_if_moved(before: Any, after: Any) -> Any:
@@ -544,7 +550,7 @@ def _barrier_if_moved(before: Any, after: Any) -> Any:
 
 def _grouped_wrong(ctx: Ctx, feature_groups: int) -> bool:
     """Whether IREE gets grouped convolutions wrong on this target: through SPIR-V they are all zeros."""
-    return feature_groups > 1 and ctx.target.backend in ("vulkan-spirv", "metal-spirv")
+    return feature_groups > 1 and ctx.target.spirv
 
 
 def sum_of_dots(

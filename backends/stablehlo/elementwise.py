@@ -6,6 +6,7 @@ Transcendental functions are in `elementwise_math`, complex ones in `elementwise
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import iree.compiler.ir as mlir
@@ -14,7 +15,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.primitives import elementwise as ew
 
-from . import elementwise_math, elementwise_special, hlo, kernel_formulas, types
+from . import elementwise_math, elementwise_special, error_free, hlo, kernel_formulas, types
 from .formulas import (
     HALF,
     Num,
@@ -22,6 +23,7 @@ from .formulas import (
     complex_,
     const,
     direct,
+    floor,
     formula,
     is_finite,
     libm,
@@ -32,15 +34,15 @@ from .formulas import (
     where,
     with_sign,
 )
-from .lowering import Ctx, lowering
+from .lowering import FORMULAS, Ctx, LoweringRule, lowering
 
-__all__ = ["elementwise_math", "elementwise_special", "kernel_formulas"]  # imported for their rules
+__all__ = ["elementwise_math", "elementwise_special", "error_free", "kernel_formulas"]  # imported for their rules
 
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 
 for _p, _build in {
-    ew.neg_p: hlo.negate, ew.floor_p: hlo.floor, ew.ceil_p: hlo.ceil, ew.add_p: hlo.add, ew.sub_p: hlo.subtract,
-    ew.mul_p: hlo.multiply, ew.square_p: lambda x: hlo.multiply(x, x),
+    ew.neg_p: hlo.negate, ew.floor_p: hlo.floor, ew.ceil_p: hlo.ceil, ew.mul_p: hlo.multiply,
+    ew.square_p: lambda x: hlo.multiply(x, x),
     ew.not_p: hlo.not_, ew.and_p: hlo.and_, ew.or_p: hlo.or_, ew.xor_p: hlo.xor,
     ew.shift_left_p: hlo.shift_left, ew.shift_right_logical_p: hlo.shift_right_logical,
     ew.population_count_p: hlo.popcnt, ew.clz_p: hlo.clz, ew.real_p: hlo.real, ew.imag_p: hlo.imag,
@@ -125,8 +127,61 @@ def complex_div(x: Num, y: Num) -> Num:
     return complex_(re, im)
 
 
-by_dtype(ew.div_p, f32=direct(hlo.divide), complex=complex_div, other=direct(hlo.divide))
-by_dtype(ew.rem_p, f32=direct(hlo.remainder), f64=libm(hlo.remainder), other=direct(hlo.remainder))
+def _quotient(build: Callable[..., Any]) -> LoweringRule:
+    """The rule of an integer division; of 16 bits it is computed in 32 for CUDA.
+
+    LLVM multiplies by the reciprocal of a constant divisor, which for 16 bits ends IREE's process.
+    """
+    plain = direct(build)
+
+    def rule(ctx: Ctx, x: Any, y: Any) -> Any:
+        dtype = ctx.avals_out[0].dtype
+        if not (ctx.target.backend == "cuda" and dtype.itemsize == 2):
+            return plain(ctx, x, y)
+        wide = dtypes.uint32 if dtypes.is_unsigned(dtype) else dtypes.int32
+        x, y = (hlo.convert(v, wide) for v in spread(ctx, x, y))
+        # An odd square is 1 modulo 8. That the bit of four is 0 no compiler sees, so none finds that 16 bits would do.
+        number = hlo.or_(x, hlo.full_like(x, 1, wide))
+        zero = hlo.and_(hlo.multiply(number, number), hlo.full_like(x, 4, wide))
+        x = hlo.xor(x, hlo.shift_left(zero, hlo.full_like(x, 16, wide)))
+        return hlo.convert(build(x, y), dtype)
+
+    return rule
+
+
+by_dtype(ew.div_p, f32=direct(hlo.divide), complex=complex_div, other=_quotient(hlo.divide))
+
+
+@formula
+def rem_by_parts(x: Num, y: Num) -> Num:
+    """The exact remainder of float32 for quotients below 2^33: the quotient is found 11 bits at a time.
+
+    SPIR-V's remainder is rounded twice, and its division may be wrong in the last places. Here a part of the quotient is
+    multiplied with the divisor's halves of 12 bits, which is exact, and a part that is one off is corrected.
+    """
+    r, b = abs(x), abs(y)
+    for shift in (2.0**22, 2.0**11, 1.0):
+        t = b * shift
+        high = Num(ew.bitcast_convert_type((t.bits() & np.int32(-4096)).value, x.dtype))
+        low = t - high
+        q = floor(r / where(t.eq(0), const(1, t), t))
+        rest = (r - q * high) - error_free.opaque_number(q) * low
+        rest = where(rest < 0, rest + t, rest)
+        rest = where(rest >= t, rest - t, rest)
+        r = where((t < np.inf) & (r >= t), rest, r)
+    r = where(is_finite(x) & y.ne(0), with_sign(r, x), const(np.nan, x))
+    return where(y.ne(y), y, r)
+
+
+def remainder_32(ctx: Ctx, x: Any, y: Any) -> Any:
+    """StableHLO's, which is exact on processors and on CUDA."""
+    return (rem_by_parts if ctx.target.reassociates else direct(hlo.remainder))(ctx, x, y)
+
+
+FORMULAS[remainder_32] = lambda target, p, avals, params: (
+    FORMULAS[rem_by_parts](target, p, avals, params) if target.reassociates else None
+)
+by_dtype(ew.rem_p, f32=remainder_32, f64=libm(hlo.remainder), other=_quotient(hlo.remainder))
 
 
 @formula

@@ -45,7 +45,7 @@ from .formulas import (
     tan,
     where,
 )  # fmt: skip
-from .lowering import Ctx, LoweringRule
+from .lowering import FORMULAS, Ctx, LoweringRule
 
 
 def loop(carry: Sequence[Num], running: Callable[..., Num], step: Callable[..., Sequence[Num]]) -> list[Num]:
@@ -88,6 +88,8 @@ def computed_in_double(rule: LoweringRule) -> LoweringRule:
         out = rule(inner, *(hlo.convert(x, wide) for x in operands))
         return hlo.convert(out[0] if isinstance(out, list) else out, dtypes.float32)
 
+    if rule in FORMULAS:
+        FORMULAS[narrow] = FORMULAS[rule]
     return narrow
 
 

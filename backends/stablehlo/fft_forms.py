@@ -170,13 +170,22 @@ def dft(x: Parts, sign: int, dtype: DType, native: bool) -> Parts:
 # -- the whole operation --------------------------------------------------------------------------------------------------------
 
 
-def _along(x: Parts, dim: int, sign: int, dtype: DType, native: bool) -> Parts:
+def _apart(x: Parts, cpu: bool) -> Parts:
+    """x, stored before it is transposed but on the CPU: IREE's code for CUDA transposes no parts of complex numbers."""
+    if cpu:
+        return x
+    re, im = hlo.optimization_barrier(*x)
+    return re, im
+
+
+def _along(x: Parts, dim: int, sign: int, dtype: DType, native: bool, cpu: bool) -> Parts:
     """`dft` along any dimension."""
     rank = len(hlo.shape_of(x[0]))
     if dim == rank - 1:
         return dft(x, sign, dtype, native)
     order = [i for i in range(rank) if i != dim] + [dim]
     back = [order.index(i) for i in range(rank)]
+    x = _apart(x, cpu)
     y = dft((hlo.transpose(x[0], order), hlo.transpose(x[1], order)), sign, dtype, native)
     return hlo.transpose(y[0], back), hlo.transpose(y[1], back)
 
@@ -209,19 +218,19 @@ def transform(x: Any, out: ShapedArray, kind: FftType, lengths: Sequence[int], c
     dims = list(range(rank - len(lengths), rank))
     if kind is FftType.RFFT:
         parts: Parts = (x, hlo.full_like(x, 0, dtype))
-        parts = _along(parts, rank - 1, 1, dtype, native)
+        parts = _along(parts, rank - 1, 1, dtype, native, cpu)
         start, limit = [0] * rank, [*hlo.shape_of(x)[:-1], out.shape[-1]]
         parts = (hlo.slice(parts[0], start, limit), hlo.slice(parts[1], start, limit))
         for d in dims[:-1]:
-            parts = _along(parts, d, 1, dtype, native)
+            parts = _along(parts, d, 1, dtype, native, cpu)
         return hlo.complex(*parts)
     parts = (hlo.real(x), hlo.imag(x))
     sign = 1 if kind is FftType.FFT else -1
     for d in dims[:-1]:
-        parts = _along(parts, d, sign, dtype, native)
+        parts = _along(parts, d, sign, dtype, native, cpu)
     if kind is FftType.IRFFT:
         parts = _whole_spectrum(parts, lengths[-1])
-    parts = _along(parts, rank - 1, sign, dtype, native)
+    parts = _along(parts, rank - 1, sign, dtype, native, cpu)
     if sign > 0:
         return hlo.complex(*parts)
     count = math.prod(lengths)

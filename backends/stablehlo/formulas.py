@@ -20,11 +20,14 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.dtypes import DType
+from quire.ir.jaxpr import all_eqns
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives.control_flow import while_p
 
+from ..kernels import KernelTarget
 from ..kernels.core.errors import NoKernel
-from ..kernels.fused.elementwise import complex_kernel
+from ..kernels.fused.elementwise import ElementwiseKernel, complex_kernel, function_kernel
 from ..targets import Target
 from . import hlo
 from .kernel_calls import attempt, call
@@ -225,7 +228,7 @@ def has_libm(ctx: Ctx) -> bool:
 
 def target_has_libm(target: Target) -> bool:
     """As `has_libm`, of a target."""
-    return target.backend not in ("vulkan-spirv", "metal-spirv")
+    return not target.spirv
 
 
 def libm(build: Callable[..., Any]) -> LoweringRule:
@@ -271,6 +274,10 @@ def by_dtype(
             return _through_float32(ctx, operands, f32, params)
         chosen = choice(dtype)
         assert chosen is not None, f"{p.name} has no lowering for {dtype}"
+        if ctx.target.on_gpu and dtypes.is_float(dtype):
+            made = _iterated_kernel(ctx, p, operands, params)
+            if made is not None:
+                return made
         if dtypes.is_complex(dtype) and chosen in FORMULAS:
             made = _complex_kernel(ctx, p, operands, params)
             if made is not None:
@@ -288,6 +295,24 @@ def _complex_kernel(ctx: Ctx, p: Primitive, operands: Sequence[Any], params: Map
         lambda target: complex_kernel(p, params, ctx.avals_in, ctx.avals_out[0], target, expander(ctx.target)),
     )
     return None if isinstance(kernel, NoKernel) else call(ctx, kernel.kernel, operands, kernel.scalars)[0]
+
+
+def _iterated_kernel(ctx: Ctx, p: Primitive, operands: Sequence[Any], params: Mapping[str, Any]) -> Any | None:
+    """On a GPU: a function that is iterated until it has converged, as a kernel in which each thread ends by itself.
+
+    None for other functions. As a loop of StableHLO the host would ask the device at each turn whether all have ended.
+    """
+
+    def make(target: KernelTarget) -> ElementwiseKernel:
+        expand = expander(ctx.target)
+        formula = expand(p, tuple(a.dtype for a in ctx.avals_in), params)
+        if formula is None or not any(e.primitive is while_p for e in all_eqns(formula)):
+            raise NoKernel("it is not iterated")
+        out = ctx.avals_out[0]
+        return function_kernel(p, params, [a.update(shape=out.shape) for a in ctx.avals_in], out, target, expand)
+
+    kernel = attempt(ctx, make)
+    return None if isinstance(kernel, NoKernel) else call(ctx, kernel.kernel, spread(ctx, *operands), kernel.scalars)[0]
 
 
 def _through_float32(ctx: Ctx, operands: tuple[Any, ...], rule: LoweringRule | None, params: dict[str, Any]) -> Any:

@@ -115,6 +115,11 @@ def full_like(x: Value, value: Any, dtype: DType) -> Value:
     return full(value, shape_of(x), dtype)
 
 
+def made_by(x: Value, name: str) -> bool:
+    """Whether an operation of that name gives x."""
+    return not isinstance(x.owner, mlir.Block) and x.owner.name == name
+
+
 def broadcast(x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
     """broadcast_in_dim; nothing when the shape is the same."""
     if shape_of(x) == tuple(shape) and tuple(dims) == tuple(range(len(shape))):

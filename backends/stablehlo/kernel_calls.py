@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from quire.ir.avals import ShapedArray
+from quire.ir.primitives.calls import fusion_p
 
 from ..kernels import Kernel, KernelChain, KernelTarget, NoKernel, Spec
 from ..targets import Target
+from .choices import KernelUse
 from .lowering import Ctx
 
 Value = Any
@@ -22,8 +24,13 @@ def attempt(ctx: Ctx, make: Callable[[KernelTarget], T]) -> T | NoKernel:
 
     Here, and in `chosen`, the choice between a kernel and StableHLO is made: nobody else catches `NoKernel`.
     """
+    return made_for(kernel_target, ctx.target, make)
+
+
+def made_for(form: Callable[[Target], KernelTarget], target: Target, make: Callable[[KernelTarget], T]) -> T | NoKernel:
+    """What `make` makes for a target, of which `form` says how kernels are formed; or why it makes no kernel."""
     try:
-        return make(kernel_target(ctx.target))
+        return make(form(target))
     except NoKernel as no:
         return no
 
@@ -42,7 +49,7 @@ def kernel_target(target: Target) -> KernelTarget:
     if not target.kernels:
         raise NoKernel("the target has no kernels")
     if target.backend in _GPUS:
-        return KernelTarget(kind="gpu", vector_bytes=16)
+        return KernelTarget(kind="gpu", vector_bytes=16, reassociates=target.reassociates)
     return KernelTarget(vector_bytes=target.vector_bytes or 16, workgroups=4 * target.workers)
 
 
@@ -56,9 +63,12 @@ def call(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Value], scal
 
     Operands that it updates in place are values all the same: the plan of the program copies what is needed later.
     """
+    path = ctx.path
     for part in [step.kernel for step in kernel.steps] if isinstance(kernel, KernelChain) else [kernel]:
         _insert(ctx, part)
-    location = ctx.module.location(ctx.source)
+        ctx.module.kernel_uses.append(KernelUse(path, ctx.source, part.name, part.reason, len(part.text)))
+    whole = next((e for e in path if e.primitive is fusion_p), ctx.eqn)
+    location = ctx.module.location_of(whole, ctx.source)
     if isinstance(kernel, KernelChain):
         return kernel.call(list(operands), location)
     return kernel.call(list(operands), location, scalars)

@@ -1,12 +1,13 @@
-"""StableHLO lowering of linear algebra.
+"""StableHLO lowering of linear algebra: the choice between a kernel, a call of LAPACK and a form.
 
-Where compiled code can call Python (the CPU), the operation is a call of LAPACK; elsewhere it is made of ordinary
-operations (`linalg_forms`), for those that have such a form.
+Small matrices have kernels (`quire.backends.kernels.linalg`). Larger ones are a call of LAPACK where compiled code can call
+Python (the CPU); elsewhere they are made of ordinary operations (`linalg_forms`), for those that have such a form. What was
+chosen is printed above the module (`dumpir --stage stablehlo`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from quire.backends.reference.rule_call import RuleCall
@@ -14,23 +15,22 @@ from quire.ir.avals import ShapedArray
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import linalg as la
 
-from ..kernels import NoKernel
+from ..kernels import Kernel, KernelTarget, NoKernel
+from ..kernels.linalg import linalg_kernel
 from . import linalg_forms
 from .host_calls import emit_host_call
-from .loop_kernels import straight_as_kernel
+from .kernel_calls import attempt, call
+from .loop_kernels import expander, straight_as_kernel
 from .lowering import FORMULAS, Ctx, lowering, traced_rule
-
-_SMALL = {
-    la.cholesky_p: linalg_forms.UNROLLED, la.triangular_solve_p: linalg_forms.UNROLLED, la.lu_p: linalg_forms.UNROLLED,
-    la.eig_p: linalg_forms.EIG_UP_TO,
-}  # fmt: skip
-"""Up to which size the form, which is written out and fused then, is quicker than a call of LAPACK."""
 
 
 def _is_small(p: Primitive, avals: Sequence[ShapedArray]) -> bool:
-    if p is la.triangular_solve_p and 1 in avals[1].shape[-2:]:
-        return False  # IREE fails to translate the form for batches of single right-hand sides
-    return max(avals[0].shape[-2:]) <= _SMALL.get(p, -1) and avals[0].size > 0
+    return p is la.eig_p and max(avals[0].shape[-2:]) <= linalg_forms.EIG_UP_TO and avals[0].size > 0
+
+
+def _has_signs(p: Primitive, params: Mapping[str, Any]) -> bool:
+    """Whether kernels and LAPACK may choose other signs, which users see: in samples of a normal distribution, say."""
+    return p is la.eigh_p or p is la.svd_p and params["compute_uv"]
 
 
 _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
@@ -38,18 +38,31 @@ _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
 
 def _rule(p: Primitive) -> Callable[..., Any]:
     def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
-        if not ctx.target.host_functions or _is_small(p, ctx.avals_in):
-            form = _FORMS.get(p)
-            if form is None or p is la.eig_p and not _is_small(p, ctx.avals_in):
-                raise ctx.unsupported(p.name, "it needs LAPACK, which only the cpu target calls")
-            if p is la.eig_p and _is_small(p, ctx.avals_in):
-                jaxpr = FORMULAS[form](ctx.target, p, ctx.avals_in, params)
-                results = straight_as_kernel(ctx, jaxpr, operands) if jaxpr is not None else None
-                if results is not None and not isinstance(results, NoKernel):
-                    return results if p.multiple_results else results[0]
-            return form(ctx, *operands, **params)
-        function = RuleCall(p, tuple(params.items()), tuple(a.strong() for a in ctx.avals_out))
-        return emit_host_call(ctx, function, operands, ctx.avals_out, share=True, borrow=True)
+        def make(target: KernelTarget) -> Kernel:
+            if ctx.target.host_functions and _has_signs(p, params):
+                raise NoKernel("outside of loops the signs of its vectors are LAPACK's")
+            return linalg_kernel(p, params, ctx.avals_in, ctx.avals_out, target, expander(ctx.target))
+
+        kernel = attempt(ctx, make)
+        if not isinstance(kernel, NoKernel):
+            ctx.chose(f"kernel: {kernel.reason}")
+            results = call(ctx, kernel, operands)
+            return results if p.multiple_results else results[0]
+        small = _is_small(p, ctx.avals_in)
+        if ctx.target.host_functions and not small:
+            ctx.chose(f"LAPACK: {kernel.reason}")
+            function = RuleCall(p, tuple(params.items()), tuple(a.strong() for a in ctx.avals_out))
+            return emit_host_call(ctx, function, operands, ctx.avals_out, share=True, borrow=True)
+        form = _FORMS.get(p)
+        if form is None or p is la.eig_p and not small:
+            raise ctx.unsupported(p.name, "it needs LAPACK, which only the cpu target calls")
+        ctx.chose(f"ordinary operations: {kernel.reason}")
+        if small:
+            jaxpr = FORMULAS[form](ctx.target, p, ctx.avals_in, params)
+            results = straight_as_kernel(ctx, jaxpr, operands) if jaxpr is not None else None
+            if results is not None and not isinstance(results, NoKernel):
+                return results if p.multiple_results else results[0]
+        return form(ctx, *operands, **params)
 
     return rule
 

@@ -25,8 +25,9 @@ from quire.ir import dtypes, errors
 from quire.ir.avals import ShapedArray
 from quire.ir.collection import collection_put_off
 from quire.ir.config import config
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, all_eqns, has_nested, map_nested
 from quire.ir.primitive import Primitive, RuleTable
+from quire.ir.primitives import calls
 from quire.ir.source import Source, where
 from quire.ir.tracing import trace_flat
 
@@ -34,6 +35,7 @@ from ..host_call import HostCall
 from ..kernels import SERIAL
 from ..targets import Target
 from . import hlo, origins, types
+from .choices import Choice, KernelUse
 from .crossings import crossings, stored_softmaxes
 from .result_storage import store_results
 
@@ -62,7 +64,9 @@ class ModuleLowering:
     entry: Any = None
     locations: dict[Source | None, Any] = field(default_factory=dict)
     # Where there is a choice of form, what was chosen and why.
-    choices: list[str] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
+    kernel_uses: list[KernelUse] = field(default_factory=list)
+    path: list[Eqn] = field(default_factory=list)  # the equations that are being lowered, each a part of the one before
     host_loops: set[int] = field(default_factory=set)  # the identities of the loop equations that are no kernels
     kernels: set[str] = field(default_factory=set)  # the symbols of quire's own kernels in the module
     # Formulas that occur more than once are private functions: see `_outlined`.
@@ -80,6 +84,14 @@ class ModuleLowering:
                 found = mlir.Location.name("/".join(filter(None, (source.scope, source.function))), file)
             self.locations[source] = found
         return found
+
+    def location_of(self, eqn: Eqn, source: Source | None) -> Any:
+        """MLIR's location of an equation: its own line, then those of the equations that a fusion or a loop is made of."""
+        if not has_nested(eqn.params):
+            return self.location(source)
+        lines = [source, *(e.source for e in all_eqns(Jaxpr((), (), (), (eqn,))))]
+        parts = [self.location(at) for at in dict.fromkeys(lines) if at is not None]
+        return mlir.Location.fused(parts) if len(parts) > 1 else self.location(source)
 
 
 @dataclass
@@ -116,8 +128,13 @@ class Ctx:
 
     def chose(self, what: str) -> None:
         """Record the form this equation is given, and why: dumpir prints it with the module."""
-        at = f" at {self.source.file}:{self.source.line}" if self.source else ""
-        self.module.choices.append(f"{self.eqn.primitive.name}{at}: {what}")
+        self.module.choices.append(Choice(self.path, self.source, what))
+
+    @property
+    def path(self) -> tuple[Eqn, ...]:
+        """The equation, behind those that it is a part of."""
+        path = self.module.path
+        return tuple(path) if path and path[-1] is self.eqn else (*path, self.eqn)
 
     def unsupported(self, what: str, instead: str) -> errors.UnsupportedError:
         """The error of something that the target cannot do, naming the user's line."""
@@ -297,7 +314,8 @@ def lower_jaxpr(
         if at is None:
             out = lower_eqn(module, eqn, operands, shared=shared)
         else:
-            with module.location(at):
+            fused = eqn.primitive is calls.fusion_p
+            with module.location_of(eqn, at) if fused else module.location(at):
                 out = lower_eqn(module, eqn, operands, at, shared)
         for v, x in zip(eqn.outputs, out, strict=True):
             env[v] = x if v not in softmaxes else hlo.optimization_barrier(x)[0]
@@ -322,7 +340,11 @@ def lower_eqn(
             reason = module.target.unsupported.get(aval.dtype.name)
             if reason is not None:
                 raise ctx.unsupported(f"dtype {aval.dtype}", reason)
-    out = rule(ctx, *operands, **eqn.params)
+    module.path.append(eqn)
+    try:
+        out = rule(ctx, *operands, **eqn.params)
+    finally:
+        module.path.pop()
     return out if isinstance(out, list | tuple) else [out]
 
 
@@ -335,7 +357,8 @@ class LoweredModule:
     tangent of an integer, which has no elements to compute. `serial`: it is made of
     kernels of one workgroup, and other threads have nothing to do. `host_loops`: the identities of the loop equations
     whose turns the host counts. `stored`: the types of those results for which the
-    module takes memory, as further arguments after its own.
+    module takes memory, as further arguments after its own. `choices` are the forms that equations were given and why,
+    `kernels` the calls of quire's own kernels, in order.
     """
 
     module: Any
@@ -343,13 +366,20 @@ class LoweredModule:
     host_calls: tuple[HostCall, ...]
     serial: bool = False
     host_loops: frozenset[int] = frozenset()
-    choices: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
     stored: tuple[ShapedArray, ...] = ()
+    kernels: tuple[KernelUse, ...] = ()
 
     def text(self, locations: bool = False) -> str:
         """The module, under comments that tell which forms were chosen and why."""
         comments = "".join(f"// {line}\n" for line in self.choices)
         return comments + self.module.operation.get_asm(enable_debug_info=locations)
+
+    def located_text(self) -> str:
+        """The module, with the location of each operation written out at the end of its line."""
+        return self.module.operation.get_asm(
+            enable_debug_info=True, use_local_scope=True, large_elements_limit=64, large_resource_limit=64
+        )
 
     def bytecode(self) -> bytes:
         """The module as MLIR's bytecode, which the compiler is given."""
@@ -372,11 +402,17 @@ def parsed_module(text: str) -> Any:
 
 
 def lower_module(
-    closed: ClosedJaxpr, target: Target, *, name: str = "main", donated: Sequence[int] = ()
+    closed: ClosedJaxpr,
+    target: Target,
+    *,
+    name: str = "main",
+    donated: Sequence[int] = (),
+    names: Sequence[str] = (),
 ) -> LoweredModule:
     """Lower a closed jaxpr to a module with one public function `main`; its constants are embedded.
 
-    `donated` are the numbers of the arguments whose memory the program may write.
+    `donated` are the numbers of the arguments whose memory the program may write, `names` the arguments' paths, which
+    become their locations.
 
     Raises:
         UnsupportedError: the target cannot compute an equation.
@@ -418,7 +454,8 @@ def lower_module(
             )
         with mlir.InsertionPoint(module.body):
             function = mlir.Operation.create("func.func", regions=1, attributes=attributes)
-        block = mlir.Block.create_at_start(function.regions[0], in_types)
+        places = [mlir.Location.name(n) for n in names] if len(names) == len(in_types) else None
+        block = mlir.Block.create_at_start(function.regions[0], in_types, places)
         reads = Counter(a for e in jaxpr.eqns for a in dict.fromkeys(e.inputs) if isinstance(a, Var))
         sole = frozenset(i for i, v in enumerate(jaxpr.invars) if reads[v] == 1 and v not in jaxpr.outvars)
         state = ModuleLowering(module, target, frozenset(donated), sole, entry=block)
@@ -436,7 +473,7 @@ def lower_module(
             raise errors.CompileError(f"the StableHLO of {name} does not verify: {error}") from error
     return LoweredModule(
         module, tuple(results), tuple(state.host_calls), _serial(block), frozenset(state.host_loops),
-        tuple(state.choices), stored,
+        tuple(state.choices), stored, tuple(state.kernel_uses),
     )  # fmt: skip
 
 

@@ -14,10 +14,10 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import reductions as rd
 
-from ..kernels import Kernel
+from ..kernels import Kernel, KernelChain
 from ..kernels import cumulative as cumulative_kernel
 from ..kernels.elements.combiner import Op
-from . import hlo
+from . import hlo, long_reductions
 from .kernel_calls import call, chosen, spec
 from .lowering import Ctx, lower_jaxpr, lowering
 from .structural import signed_dtype
@@ -92,10 +92,12 @@ def _reduction(monoid: str) -> Callable[..., Value]:
         work = wide(dtype) if monoid in ("add", "mul") else dtype
         combine = monoid_body(monoid, work)
         init = hlo.constant(rd.identity_of(monoid, work), work)
-        out = hlo.convert(x, work)
+        negated = monoid == "add" and ctx.target.on_gpu and hlo.made_by(x, "stablehlo.negate")
+        # IREE makes a subtraction of the sum of what is negated, of which its GPU code does not know the neutral element.
+        out = hlo.convert(x.owner.operands[0] if negated else x, work)
         for some in _steps(x, axes) if monoid == "add" else [axes]:
-            (out,) = hlo.reduce([out], [init], some, lambda a, b: [combine(a, b)])
-        return hlo.convert(out, dtype)
+            (out,) = long_reductions.reduce(ctx, [out], [init], some, lambda a, b: [combine(a, b)])
+        return hlo.convert(hlo.negate(out) if negated else out, dtype)
 
     return rule
 
@@ -176,7 +178,8 @@ def _arg_reduction(larger: bool) -> Callable[..., Value]:
         worst = hlo.constant(rd.identity_of("max" if larger else "min", work), work)
         # The initial index is beyond all others, so that it never wins a tie.
         beyond = hlo.constant(np.iinfo(np.int32).max, dtypes.int32)
-        _, at = hlo.reduce([hlo.convert(x, work), positions], [worst, beyond], axes, arg_body(work, larger))
+        operands = [hlo.convert(x, work), positions]
+        _, at = long_reductions.reduce(ctx, operands, [worst, beyond], axes, arg_body(work, larger))
         return hlo.convert(at, index_dtype)
 
     return rule
@@ -234,7 +237,7 @@ def scan_by_window(x: Value, axis: int, reverse: bool, init: Value, combine: Com
 _KERNEL_OPS: dict[str, Op] = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
-def _cumulative_kernel(ctx: Ctx, op: Op, axis: int, reverse: bool) -> Kernel | None:
+def _cumulative_kernel(ctx: Ctx, op: Op, axis: int, reverse: bool) -> Kernel | KernelChain | None:
     operand = spec(ctx.avals_in[0])
     return chosen(ctx, lambda target: cumulative_kernel(op, operand, axis, target, reverse=reverse))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import iree.compiler.ir as mlir
 import numpy as np
 
 from quire.ir import dtypes
@@ -26,7 +27,24 @@ def reshape(ctx: Ctx, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
 
 @lowering(st.transpose_p)
 def transpose(ctx: Ctx, x: Any, *, permutation: tuple[int, ...]) -> Any:
-    return hlo.transpose(x, permutation)
+    if ctx.target.backend != "cuda":
+        return hlo.transpose(x, permutation)
+    # IREE's code for CUDA transposes no complex numbers, nor what it reads from any: its compiler crashes.
+    if dtypes.is_complex(ctx.avals_in[0].dtype):
+        parts = hlo.optimization_barrier(hlo.real(x), hlo.imag(x))
+        return hlo.complex(*(hlo.transpose(part, permutation) for part in parts))
+    return hlo.transpose(hlo.optimization_barrier(x)[0] if _of_complex(x) else x, permutation)
+
+
+def _of_complex(x: Any, depth: int = 8) -> bool:
+    """Whether x is computed, element by element, of complex numbers."""
+    if isinstance(x.owner, mlir.Block) or not depth:
+        return False
+    for v in x.owner.operands:
+        if isinstance(v.type, mlir.RankedTensorType) and hlo.shape_of(v) == hlo.shape_of(x):
+            if isinstance(v.type.element_type, mlir.ComplexType) or _of_complex(v, depth - 1):
+                return True
+    return False
 
 
 @lowering(st.squeeze_p)

@@ -97,9 +97,13 @@ for _p in (wd.reduce_window_sum_p, wd.reduce_window_max_p, wd.reduce_window_min_
 
 
 def _selected(
-    ctx: Ctx, x: Value, dtype: DType, body: Callable[..., Sequence[Value]], init: Value, params: dict[str, Any]
-) -> Value:
-    """For each window the flat position in x that it selects, as a vector; the size of x for none."""
+    ctx: Ctx, x: Value, dtype: DType, body: Callable[..., Sequence[Value]], init: Value, params: dict[str, Any],
+    elementwise: bool = False,
+) -> Value:  # fmt: skip
+    """For each window the flat position in x that it selects, as a vector; the size of x for none.
+
+    `elementwise`: `body` may be given arrays, too.
+    """
     shape = hlo.shape_of(x)
     size = math.prod(shape)
     ones = (1,) * len(shape)
@@ -110,14 +114,43 @@ def _selected(
     )  # fmt: skip
     positions = hlo.reshape(hlo.iota([size], 0, dtypes.int32), shape)
     nowhere = hlo.constant(size, dtypes.int32)
-    _, at = hlo.reduce_window([x, positions], [init, nowhere], body, out, **params)
+    if elementwise and math.prod(params["window_dimensions"]) <= _FEW:
+        at = _by_elements([x, positions], [init, nowhere], body, out, **params)[1]
+    else:
+        _, at = hlo.reduce_window([x, positions], [init, nowhere], body, out, **params)
     return hlo.reshape(at, [math.prod(out)])
+
+
+_FEW = 128
+
+
+def _by_elements(
+    operands: Sequence[Value], inits: Sequence[Value], body: Callable[..., Sequence[Value]], out_shape: Sequence[int], *,
+    window_dimensions: Sequence[int], window_strides: Sequence[int], padding: Sequence[tuple[int, int]],
+    base_dilation: Sequence[int], window_dilation: Sequence[int],
+) -> list[Value]:  # fmt: skip
+    """As `hlo.reduce_window`, place by place of the window: each is a slice with strides, and `body` combines arrays.
+
+    For GPUs, where IREE's window reductions of several operands do not compile for CUDA ("failed to bufferize op").
+    """
+    low, high = zip(*padding)
+    padded = [hlo.pad(x, i, low, high, [n - 1 for n in base_dilation]) for x, i in zip(operands, inits)]
+    padded = hlo.optimization_barrier(*padded)
+    total: list[Value] = []
+    for place in np.ndindex(*window_dimensions):
+        start = [p * d for p, d in zip(place, window_dilation)]
+        limit = [s + (n - 1) * t + 1 for s, n, t in zip(start, out_shape, window_strides)]
+        part = [hlo.slice(x, start, limit, window_strides) for x in padded]
+        total = part if not total else list(body(*total, *part))
+    return total
 
 
 def _extreme_at(ctx: Ctx, x: Value, dtype: DType, select_prim: str, params: dict[str, Any]) -> Value:
     work = wide(dtype)
     worst = hlo.constant(rd.identity_of("max" if select_prim == "ge" else "min", work), work)
-    return _selected(ctx, hlo.convert(x, work), work, arg_body(work, select_prim == "ge"), worst, params)
+    return _selected(
+        ctx, hlo.convert(x, work), work, arg_body(work, select_prim == "ge"), worst, params, ctx.target.on_gpu
+    )
 
 
 @lowering(wd.select_and_scatter_add_p)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,20 @@ from quire.ir.sharding import Sharding, axes_of
 from quire.runtime.array import Array, from_box, from_numpy, host_value
 from quire.runtime.placements import Placement, devices_of, placement_of
 
-from .meshes import as_sharding
+from .. import tree_util
+from .key_array import PRNGKeyArray, is_keys
+from .meshes import as_sharding, is_sharding
 
 
 def make_array_from_callback(
     shape: Sequence[int], sharding: Any, data_callback: Callable[[tuple[slice, ...]], Any], dtype: Any = None
-) -> Array:
+) -> Any:
     """An array whose parts a function gives (`jax.make_array_from_callback`).
 
     Args:
         shape: of the whole array.
         sharding: which part each device holds; a PartitionSpec on the mesh in force.
-        data_callback: takes the part's index, a slice for each dimension, and gives its elements. It is called once for each
+        data_callback: takes the part's index, a slice for each dimension, and gives its elements, or keys. It is called once for each
             different part.
         dtype: that of the parts, or None.
 
@@ -46,8 +49,8 @@ def make_array_from_callback(
 
 
 def make_array_from_single_device_arrays(
-    shape: Sequence[int], sharding: Any, arrays: Sequence[Array], *, dtype: Any = None
-) -> Array:
+    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], *, dtype: Any = None
+) -> Any:
     """An array of the parts that its devices hold already (`jax.make_array_from_single_device_arrays`).
 
     Args:
@@ -86,15 +89,39 @@ def make_array_from_single_device_arrays(
     return _assembled(whole, wanted, [by_device[d] for d in wanted.addressable_devices_indices_map(whole)], dtype)
 
 
-def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Array:
-    """An array of what each process holds of it; with one process, all (`jax.make_array_from_process_local_data`).
+@dataclass(frozen=True)
+class _Shape:
+    """A shape as a leaf of a tree."""
 
-    Raises ValueError where `global_shape` is another than that of the data, and as `device_put` does.
+    sizes: Sequence[int | None]
+
+
+def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:
+    """Arrays of what each process holds of them; with one process, all (`jax.make_array_from_process_local_data`).
+
+    Args:
+        sharding: which part each device holds, or a tree of these whose structure is a prefix of that of the data.
+        local_data: an array, or a tree of arrays.
+        global_shape: the whole array's shape, or a tree of shapes likewise; None where the data tell it.
+
+    Raises ValueError where `global_shape` is another than that of the data, or is for other data, and as `device_put` does.
     """
+    from .placement import sharding_leaves
+
+    name = "make_array_from_process_local_data"
+    leaves, tree = tree_util.tree_flatten(local_data)
+    given = tree_util.tree_map(_Shape, global_shape, is_leaf=lambda x: type(x) in (tuple, list))
+    shapes = [s and s.sizes for s in tree_util.broadcast_prefix(given, local_data)]
+    wheres = [sharding] * len(leaves) if is_sharding(sharding) else sharding_leaves(sharding, local_data, name)
+    made = [_from_local(as_sharding(w, name), x, n) for w, x, n in zip(wheres, leaves, shapes, strict=True)]
+    return tree_util.tree_unflatten(tree, made)
+
+
+def _from_local(sharding: Any, local_data: Any, global_shape: Any) -> Array:
     from .placement import put_sharded
 
     shape = aval_of(local_data).shape
-    place = placement_of(as_sharding(sharding, "make_array_from_process_local_data"))
+    place = placement_of(sharding)
     if type(place) is Placement and place.grid is not None:
         return _of_processes(local_data, place, global_shape)
     if global_shape is not None and tuple(global_shape) != shape:
@@ -102,7 +129,7 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
             "When calling `make_array_from_process_local_data` on a single process, global_shape should be None or equal to "
             f"local_data.shape. Got global_shape={tuple(global_shape)} and local_data.shape={shape}."
         )
-    return put_sharded(local_data, as_sharding(sharding, "make_array_from_process_local_data"))
+    return put_sharded(local_data, sharding)
 
 
 def _of_processes(local_data: Any, place: Placement, global_shape: Any) -> Array:
@@ -135,8 +162,15 @@ def _of_processes(local_data: Any, place: Placement, global_shape: Any) -> Array
     return from_box(value, ShapedArray(shape, value.dtype), place)
 
 
-def _assembled(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Any], dtype: Any) -> Array:
+def _assembled(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Any], dtype: Any) -> Any:
     """The whole of this process' parts, in the order of the sharding's devices."""
+    if is_keys(parts[0]):
+        if dtype is not None and dtype != parts[0].dtype:
+            raise ValueError(
+                f"make_array: if dtype is given, it must match the dtype of the parts, {parts[0].dtype}; got {dtype}"
+            )
+        words = [x.base for x in parts]
+        return PRNGKeyArray(_assembled((*shape, words[0].shape[-1]), sharding, words, None), parts[0].impl)
     local = sharding.shard_shape(shape)
     values = [host_value(x) if type(x) is Array else np.asarray(x) for x in parts]
     kind = dtypes.canonicalize(values[0].dtype)

@@ -14,6 +14,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
+from quire.ir.errors import TypePromotionError
 from quire.runtime.array import holds_all
 
 from .. import tree_util
@@ -62,6 +63,21 @@ ADVICE = "keys are used by quire.random only; quire.random.key_data(keys) gives 
 def is_keys(x: Any) -> bool:
     """Whether x is an array of typed keys."""
     return type(x) is PRNGKeyArray
+
+
+def key_dtype_of(args: Sequence[Any]) -> KeyDType | None:
+    """The dtype that arrays of keys, or dtypes of such, have together; None where there are none among the arguments.
+
+    Raises:
+        TypePromotionError: there are others beside them, or they are of different generators.
+    """
+    found = [x if isinstance(x, KeyDType) else x.dtype if is_keys(x) else None for x in args]
+    if not any(found):
+        return None
+    if any(d != found[0] for d in found):
+        names = ", ".join(str(d or type_text(x)) for d, x in zip(found, args))
+        raise TypePromotionError(f"result_type: keys have no dtype in common with anything else, got {names}")
+    return found[0]
 
 
 class PRNGKeyArray:
@@ -182,6 +198,7 @@ class PRNGKeyArray:
 
 _FORWARDED = frozenset(
     (
+        "copy_to_host_async",
         "device",
         "devices",
         "committed",

@@ -23,6 +23,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 from quire.ir.sharding import says_nothing
+from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, current_trace
 from quire.runtime.array import Array, from_numpy, host_value
 
@@ -168,13 +169,22 @@ def user_dtype(name: str, dtype: Any) -> DType:
             "bfloat16, float32, float64, complex64, complex128"
         ) from error
     if result != wanted and dtype not in SCALARS:
-        warnings.warn(
-            f"{full_name(name)}: explicitly requested dtype {wanted} is not available and becomes {result}; "
-            "quire.config.update('enable_x64', True) enables 64-bit dtypes",
-            UserWarning,
-            stacklevel=3,
-        )
+        _narrowed(full_name(name), wanted, result)
     return result
+
+
+def _narrowed(name: str, wanted: DType, result: DType) -> None:
+    """Say that a 64-bit dtype that was asked for is not available, as `config.explicit_x64_dtypes` has it.
+
+    The text begins as JAX's does: libraries filter the warning by it.
+    """
+    text = "quire.config.update('enable_x64', True) enables 64-bit dtypes"
+    if config.options.explicit_x64_dtypes == "error":
+        raise ValueError(
+            f"Explicitly requested dtype {wanted} of {name} is not available{where(current_source(3))}: {text}"
+        )
+    message = f"Explicitly requested dtype {wanted} of {name} is not available and becomes {result}: {text}"
+    warnings.warn(message, UserWarning, stacklevel=4)
 
 
 def kind_of(x: Any) -> tuple[DType, bool]:
@@ -294,12 +304,7 @@ def float_dtype(name: str, dtype: Any, *, complex_too: bool = True) -> DType:
         kinds = "a float or complex dtype" if complex_too else "a float dtype"
         raise TypeError(f"{name}: dtype must be {kinds}, got {result}")
     if dtype is not None and dtype not in (float, complex) and result != wanted:
-        warnings.warn(
-            f"{name}: explicitly requested dtype {wanted} is not available and becomes {result}; "
-            "quire.config.update('enable_x64', True) enables 64-bit dtypes",
-            UserWarning,
-            stacklevel=3,
-        )
+        _narrowed(name, wanted, result)
     return result
 
 

@@ -59,16 +59,19 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: b
     """Copy a pytree of arrays to a device (the default one when None).
 
     `device` is a `Device`, the name of a platform, a sharding, a `PartitionSpec` on the mesh in force, or a pytree of these,
-    whose structure is a prefix of that of x. An array that is there already is returned as it is.
+    whose structure is a prefix of that of x. An array that is there already is returned as it is, unless `may_alias` is
+    False: then it is copied.
 
     Raises:
         IndivisibleError: a dimension is no multiple of the number of parts into which a sharding divides it.
         ValueError: an array has fewer dimensions than its spec entries, or a spec is given and no mesh is in force.
     """
     leaves, tree = tree_util.flatten_arrays(x)
-    if is_sharding(device):
-        return tree_util.tree_unflatten(tree, [_put(leaf, device) for leaf in leaves])
-    return tree_util.tree_unflatten(tree, list(map(_put, leaves, sharding_leaves(device, x, "device_put"))))
+    wheres = [device] * len(leaves) if is_sharding(device) else sharding_leaves(device, x, "device_put")
+    out = list(map(_put, leaves, wheres))
+    if may_alias is False:
+        out = [copy_p.bind(y) if y is leaf and type(y) is Array else y for y, leaf in zip(out, leaves, strict=True)]
+    return tree_util.tree_unflatten(tree, out)
 
 
 def _put(leaf: Any, where: Any) -> Any:

@@ -67,11 +67,35 @@ class ShapeDtypeStruct(HasAval):
         sharding = f", sharding={self.sharding}" if self.sharding is not None else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak})"
 
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return True
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval and self.sharding == other.sharding
 
     def __hash__(self) -> int:
         return hash((self.aval, self.sharding))
+
+
+class ArgInfo(ShapeDtypeStruct):
+    """An argument of a traced function: its shape and dtype, and whether it is `donated` (`jax.stages.ArgInfo`)."""
+
+    __slots__ = ("donated",)
+
+    def __init__(self, aval: ShapedArray, donated: bool) -> None:
+        super().__init__(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        self.donated = donated
+
+    def __new__(cls, aval: ShapedArray, donated: bool) -> ArgInfo:
+        return object.__new__(cls)
+
+    def __repr__(self) -> str:
+        return f"ArgInfo({self.aval.short()}, donated={self.donated})"
 
 
 def as_typed(x: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quire.backends.targets import get_target
+from quire.backends.targets import Target, get_target
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.errors import UnexpectedTracerError
@@ -23,7 +23,7 @@ from quire.runtime.devices import Device, device_of
 from quire.runtime.placements import sharding_of
 
 from .. import tree_util
-from ..arrays.shape_struct import shape_struct
+from ..arrays.shape_struct import ArgInfo, shape_struct
 from ..watching.spans import span
 from ..watching.transformations import Transformation
 from .compiler import compile_program
@@ -38,6 +38,8 @@ from .shardings import Layout, check_arguments
 from .stage_texts import Stages
 from .tracing import TracedFunction
 from .variants import Signature, VariantInfo
+from .wishes import NONE as NO_WISHES
+from .wishes import Wishes
 
 logger = logging.getLogger("quire")
 
@@ -57,6 +59,7 @@ class Traced:
         keep_unused: the program takes the arguments that it does not use, too.
         names: the path of each leaf.
         lower_values: lowers a function with references, as one of values.
+        wishes: the target and the passes that the function was given.
     """
 
     traced: TracedFunction
@@ -69,11 +72,17 @@ class Traced:
     keep_unused: bool
     names: tuple[str, ...]
     lower_values: Callable[[Traced, str | None], Lowered] | None = None
+    wishes: Wishes = NO_WISHES
 
     @property
     def device(self) -> Device:
         """Where it is to run."""
         return self.layout.device
+
+    @property
+    def target(self) -> Target:
+        """What it is compiled for, unless `lower` is told otherwise."""
+        return self.wishes.target_for(self.device)
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -97,8 +106,9 @@ class Traced:
 
     @property
     def args_info(self) -> Any:
-        """The types of the arguments, in their tree."""
-        return tree_util.tree_unflatten(self.in_tree, [shape_struct(a) for a in self.jaxpr.in_avals])
+        """The types of the arguments and whether they are donated, in their tree."""
+        infos = [ArgInfo(a, i in self.donated) for i, a in enumerate(self.jaxpr.in_avals)]
+        return tree_util.tree_unflatten(self.in_tree, infos)
 
     def lower(self, *, backend: str | None = None) -> Lowered:
         """Optimise and lower to StableHLO, for this process's device or another target by name.
@@ -110,10 +120,10 @@ class Traced:
             raise UnexpectedTracerError(f"{self.full_name}.lower: the function closes over a traced value")
         if self.lower_values is not None:
             return self.lower_values(self, backend)
-        target = self.device.target if backend is None else get_target(backend)
+        target = self.target if backend is None else get_target(backend)
         request = Request(
             self.jaxpr, target, self.fun_name, self.donated, self.keep_unused, self.names, self.out_tree,
-            self.transformations, self.traced.seconds,
+            self.transformations, self.traced.seconds, self.wishes.passes_for(target),
         )  # fmt: skip
         ranked = None
         if self.layout.mesh is not None:
@@ -232,7 +242,7 @@ class Lowered:
         `program` is the compiled one, where it is there already.
         """
         t, request = self.traced, self.request
-        device = t.device if request.target is t.device.target else device_of(request.target)
+        device = t.device if request.target.runs_on == t.device.platform else device_of(request.target)
         known = program is not None
         if self.ranked is not None:
             from .result_checks import defined_at

@@ -60,8 +60,17 @@ def resolve(f: Callable[..., Any], what: str, nums: Any, names: Any) -> tuple[fr
                 f"{what}_argnames={names!r}: {getattr(f, '__name__', f)} has no argument {name!r}, it takes "
                 f"{', '.join(signature.parameters)}"
             )
+    for name in named:
+        if name in signature.parameters and signature.parameters[name].kind in (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.VAR_POSITIONAL,
+        ):
+            raise ValueError(
+                f"{what}_argnames={names!r}: {name!r} of {getattr(f, '__name__', f)} cannot be given by name: give its "
+                f"position in {what}_argnums"
+            )
     if numbers and not named:
-        named = tuple(positional[n] for n in found_numbers if n < len(positional))
+        named = tuple(positional[n] for n in found_numbers if 0 <= n < len(positional))
     elif named and not numbers:
         found_numbers = {positional.index(n) for n in named if n in positional}
     return frozenset(found_numbers), frozenset(named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 from quire.backends.host_call import HostCall
 from quire.backends.iree.service import CompileOutput, compile_service
 from quire.backends.targets import Target
+from quire.ir.errors import CompileError
+from quire.ir.printer import to_text
 from quire.passes.cost import Cost
 
 from ..watching.progress import compile_progress
 from ..watching.spans import span
 from .lowering import LoweredProgram
+from .request import Request
 
 
 @dataclass(frozen=True)
@@ -67,18 +71,37 @@ def build(lowered: LoweredProgram, flags: tuple[str, ...] | None = None) -> Arti
     """Compile a lowered program by IREE, with the target's flags or others.
 
     Raises:
-        CompileError: IREE failed; the message names a reproducer.
+        CompileError: IREE failed; the message names a reproducer, which has the traced program too.
     """
     request = lowered.request
     with span(f"compile {request.name}", "compile"), compile_progress(request.name):
         # Calls compare their arguments' types with the variant's before they come to the program.
-        output = compile_service().compile(
-            lowered.module.bytecode(), compile_flags(request.target) if flags is None else flags,
-            name=request.name, trusted=True,
-            # The host's function copies and fills by the C library's functions, which only system libraries are linked with.
-            one_thread=lowered.one_thread and request.target.system_link,
-        )  # fmt: skip
+        try:
+            output = compile_service().compile(
+                lowered.module.bytecode(), compile_flags(request.target) if flags is None else flags,
+                name=request.name, trusted=True,
+                # The host's function copies and fills by the C library's functions, which only system libraries are
+                # linked with.
+                one_thread=lowered.one_thread and request.target.system_link,
+            )  # fmt: skip
+        except CompileError as error:
+            add_program(error, request)
+            raise
     return artifact_of(lowered, output)
+
+
+PROGRAM = "program.jaxpr"
+"""In the folder of a reproducer: the program as it was traced, which ``dumpir FOLDER --reduce --until crash`` makes small."""
+
+
+def add_program(error: CompileError, request: Request) -> None:
+    """Write the program of a failed compile into the folder of its reproducer."""
+    if error.reproducer is None:
+        return
+    donated = f", donated {' '.join(map(str, request.donated))}" if request.donated else ""
+    with contextlib.suppress(OSError, NotImplementedError, TypeError, ValueError):
+        text = f"// {request.name}, for target {request.target.name}{donated}\n{to_text(request.program)}\n"
+        (error.reproducer / PROGRAM).write_text(text, encoding="utf-8")
 
 
 def artifact_of(lowered: LoweredProgram, output: CompileOutput) -> Artifact:

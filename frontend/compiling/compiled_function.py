@@ -35,6 +35,8 @@ from ..arrays.placement import as_device
 from ..arrays.references import check_references
 from ..arrays.shape_struct import as_typed
 from ..watching import key_reuse
+from ..watching.reports import Traced as Anew
+from ..watching.reports import traced_anew
 from ..watching.spans import span
 from ..watching.tracebacks import user_boundary
 from ..watching.transformations import note_transformations
@@ -46,11 +48,13 @@ from .loading import Program
 from .recognition import MISMATCH, Recogniser, recogniser
 from .reference_stages import ReferenceLowered
 from .references import ReferenceVariant, takes_refs
+from .result_checks import defined_at
 from .running import Call, Variant
 from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout
 from .stage_texts import Stages
 from .tracing import TracedFunction, result_paths, trace_function
 from .variants import CacheInfo, Signature, VariantInfo, explain
+from .wishes import wishes
 
 logger = logging.getLogger("quire")
 
@@ -139,6 +143,8 @@ class CompiledFunction:
         out_shardings: Any = None,
         max_variants: int | None = None,
         tiered: bool = False,
+        target: Any = None,
+        passes: Any = None,
     ) -> None:
         if not callable(f):
             raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
@@ -155,8 +161,15 @@ class CompiledFunction:
         self._inline = inline
         if device is not None and backend is not None:
             raise ValueError("quire.compile: give a device or a backend, not both")
+        self._wishes = wishes(target, passes)
         named = backend if device is None else device
-        self._device: Device | None = None if named is None else as_device(named)
+        self._device: Device | None = self._wishes.device() if named is None else as_device(named)
+        if (
+            target is not None
+            and self._device is not None
+            and self._device.platform != self._wishes.target_for(self._device).runs_on
+        ):
+            raise ValueError(f"quire.compile: {self._device} does not run programs for the target {target!r}")
         if device is not None and (in_shardings is not None or out_shardings is not None):
             raise ValueError("quire.compile: give a device, or in_shardings and out_shardings, not both")
         self._shardings = (
@@ -167,7 +180,7 @@ class CompiledFunction:
         self._known = _known_of(
             f,
             (self._static_numbers, self._static_names, self._donate_numbers, self._donate_names, keep_unused,
-             self._device, self._shardings.key, max_variants, tiered),
+             self._device, self._shardings.key, max_variants, tiered, self._wishes.key),
         )  # fmt: skip
         # The shortest way: the options for which it is valid, and each known structure's recogniser with its calls.
         self._fast: tuple[Any, tuple[tuple[Recogniser, dict[Any, Call]], ...]] = (None, ())
@@ -373,6 +386,9 @@ class CompiledFunction:
                 made = self._known.variants[key] = self._with_references(info, traced, args, kwargs, names)
                 return made
             where_to = self._layout(traced, signature.devices, names)
+            traced_anew(lambda: Anew(
+                self._name, defined_at(self._f), self._f, str(signature), info.reason, current_source()
+            ))  # fmt: skip
             if config.options.log_compiles:
                 logger.warning("compiling %s for %s: %s", self._name, signature, info.reason)
             if config.options.explain_cache_misses and known:
@@ -423,7 +439,8 @@ class CompiledFunction:
         ) -> CompiledFunction:
             made = CompiledFunction(
                 f, donate_argnums=tuple(donated), keep_unused=self._keep_unused, device=self._device,
-                in_shardings=places_in, out_shardings=places_out, tiered=self._tiered,
+                in_shardings=places_in, out_shardings=places_out, tiered=self._tiered, target=self._wishes.target,
+                passes=self._wishes.passes,
             )  # fmt: skip
             made._names = lambda args, kwargs: list(names)
             made.__name__, made._name = self.__name__, self._name
@@ -438,7 +455,16 @@ class CompiledFunction:
         """The trace as the first of the steps that a user may take one by one."""
         donated = self._donated_leaves(args, kwargs)
         return Traced(
-            traced, tree, self._f, self.__name__, self._name, where_to, donated, self._keep_unused, tuple(names)
+            traced,
+            tree,
+            self._f,
+            self.__name__,
+            self._name,
+            where_to,
+            donated,
+            self._keep_unused,
+            tuple(names),
+            wishes=self._wishes,
         )
 
     def _finish(self, key: Any, interim: InterimVariant, variant: Variant | None) -> None:

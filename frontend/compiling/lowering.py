@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.tracing import hooks
 from quire.passes.arguments import without_unused_arguments
+from quire.passes.base import Pass
 from quire.passes.cost import Cost, estimate, has_unknown_trips
 from quire.passes.discharge import uses_refs
 
@@ -83,14 +84,22 @@ def pipeline_for(program: ClosedJaxpr, pipeline: str) -> str:
     return f"discharge,{pipeline}" if uses_refs(program) else pipeline
 
 
+def pipeline_of(request: Request) -> str | tuple[Pass, ...]:
+    """The passes of a request: those that are asked for, or the target's own."""
+    if request.passes is None:
+        return pipeline_for(request.program, request.target.pipeline)
+    from quire.passes.discharge import Discharge
+
+    first = (Discharge(),) if uses_refs(request.program) else ()
+    return (*first, *request.passes)
+
+
 def optimize(request: Request) -> ClosedJaxpr:
-    """The program after the target's default pipeline of passes."""
+    """The program after the passes that are asked for, or the target's own."""
     load_lowering()
     from quire.passes.manager import PassManager
 
-    manager = PassManager(
-        pipeline_for(request.program, request.target.pipeline), target=request.target, donated=request.donated
-    )
+    manager = PassManager(pipeline_of(request), target=request.target, donated=request.donated)
     return manager.run(request.program)
 
 
@@ -113,7 +122,8 @@ def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
     program, kept = without_unused_arguments(optimized, request.keep_unused)
     position = {i: k for k, i in enumerate(kept)}
     written = [position[i] for i in request.donated if i in position]
-    module = lower_module(program, request.target, name=request.name, donated=written)
+    names = [request.names[i] for i in kept] if len(request.names) == len(request.program.in_avals) else ()
+    module = lower_module(program, request.target, name=request.name, donated=written, names=names)
     # ("argument", i) counts the arguments of the whole function, not of the one that is lowered.
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
     cost, turn = estimate(program.jaxpr), estimate(program.jaxpr, once=module.host_loops)
@@ -124,4 +134,4 @@ def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
     )
 
 
-__all__ = ["LoweredProgram", "lower", "lower_optimized", "optimize", "pipeline_for"]
+__all__ = ["LoweredProgram", "lower", "lower_optimized", "optimize", "pipeline_for", "pipeline_of"]

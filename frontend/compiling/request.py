@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from quire.backends.targets import Target
+from quire.backends.targets import COMMON_PASSES, CPU_PASSES, Target
 from quire.ir.config import config
+from quire.ir.extensions import noted_fingerprint
 from quire.ir.identity import identity
 from quire.ir.jaxpr import ClosedJaxpr
+from quire.passes.base import Pass, parse_pipeline, passes_key
 from quire.passes.foreign import expand
 from quire.runtime.compile_cache import cache_key
 
@@ -32,6 +34,7 @@ class Request:
         out_tree: the tree of the results, where it is known.
         transformations: what grad, vmap, ... did while it was traced, innermost first.
         trace_seconds: what tracing took, where it was traced for this.
+        passes: those that are run instead of the target's own; None: its own.
         traced: the program with the primitives of other packages; in `program` is what those are lowered to.
     """
 
@@ -44,11 +47,12 @@ class Request:
     out_tree: Any = None
     transformations: tuple[Transformation, ...] = ()
     trace_seconds: float | None = None
+    passes: tuple[Pass, ...] | None = None
     traced: ClosedJaxpr = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traced", self.program)
-        object.__setattr__(self, "program", expand(self.program, self.target.name))
+        object.__setattr__(self, "program", expand(self.program, self.target.runs_on))
 
     def key(self) -> str:
         """The program's name in the persistent cache: of the traced jaxpr, so that a hit runs no pass."""
@@ -62,7 +66,15 @@ class Request:
         return cache_key(
             identity(self.program.jaxpr), digest.digest(), self.target.fingerprint(),
             repr((self.donated, self.keep_unused)), repr(config.options.trace_key),
+            self._passes_key(), noted_fingerprint(),
         )  # fmt: skip
+
+    def _passes_key(self) -> str:
+        """The passes with their options and, where they are other packages', a digest of their code."""
+        if self.passes is not None:
+            return "asked\n" + passes_key(self.passes)
+        own = self.target.pipeline
+        return "" if own in (COMMON_PASSES, CPU_PASSES) else passes_key(parse_pipeline(own))
 
 
 __all__ = ["Request"]

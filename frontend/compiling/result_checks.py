@@ -48,16 +48,17 @@ def reference_results(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Host]:
     """The results by the reference backend; debug callbacks are not called."""
     import quire.backends.reference  # noqa: F401
 
-    return evaluate(_quiet(closed), args)
+    return evaluate(quiet(closed), args)
 
 
 def compared(closed: ClosedJaxpr, args: Sequence[Any], got: Sequence[Host]) -> Difference | Equality:
     """A compiled program's results beside the reference's."""
     want = reference_results(closed, args)
-    return first_difference(want, got, rounding_of(_quiet(closed), args, want))
+    return first_difference(want, got, rounding_of(quiet(closed), args, want))
 
 
-def _quiet(closed: ClosedJaxpr) -> ClosedJaxpr:
+def quiet(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with constants as NumPy arrays, and without the debug callbacks that are not to be called again."""
     return ClosedJaxpr(without_debug_callbacks(closed.jaxpr), [np.asarray(c) for c in closed.consts])
 
 
@@ -85,7 +86,7 @@ def blame(closed: ClosedJaxpr, args: Sequence[Any], device: Device, result: int)
     line = where(source_of_result(closed, result))
     end = f"result {result} is computed{line}" if line else f"result {result} is an argument or a constant"
     try:
-        inlined = PassManager("inline").run(_quiet(closed))
+        inlined = PassManager("inline").run(quiet(closed))
         jaxpr = inlined.jaxpr
         if len(jaxpr.eqns) > MOST_VALUES:
             return end

@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from time import perf_counter
 from typing import Any
-
-import numpy as np
 
 from quire.backends.iree.service import PHASES, CompileOutput
 from quire.backends.targets import Target, get_target
@@ -24,12 +22,12 @@ from quire.passes.arguments import without_unused_arguments
 
 from ..watching.transformations import Transformation
 from .building import artifact_of, compile_flags
-from .loading import compile_lowered, load
-from .lowering import LoweredProgram, lower_optimized, pipeline_for
+from .loading import load
+from .lowering import LoweredProgram, lower_optimized, pipeline_of
 from .request import Request
 
 JAXPR, OPTIMIZED, STABLEHLO = "jaxpr", "optimized", "stablehlo"
-TRACE, LOAD = "trace", "load"
+TRACE, PASSES, LOAD = "trace", "passes", "load"
 """Of `Stages.seconds`, beside the stages that have a text."""
 # The stage of the target's code by IREE backend: its name, and the files of the compiler that hold it.
 _CODE: Mapping[str, tuple[str, re.Pattern[str]]] = {
@@ -61,7 +59,7 @@ class Stages(Mapping[str, str]):
         transformations: what grad, vmap, ... did while it was traced, innermost first.
         names: the path of each argument, as ``params['w']``, where they are known.
         out_tree: the tree of the results, where it is known.
-        seconds: the time of what was done so far: trace, stablehlo (lowering), iree, load.
+        seconds: the time of what was done so far: trace, passes, stablehlo (lowering), iree, load.
 
     ``stages["optimized"]`` is what is lowered: the program after the last pass, without the arguments that it does not use
     (unless `keep_unused`). ``stages["code"]`` the target's code under any target.
@@ -92,7 +90,7 @@ class Stages(Mapping[str, str]):
         self.seconds: dict[str, float] = {} if request.trace_seconds is None else {TRACE: request.trace_seconds}
         self.options = options
         self.manager = PassManager(
-            pipeline_for(self.program, self.target.pipeline) if pipeline is None else pipeline,
+            pipeline_of(request) if pipeline is None else pipeline,
             target=self.target,
             donated=self.donated,
             verify_each=verify_each,
@@ -196,6 +194,7 @@ class Stages(Mapping[str, str]):
         with self._lock:
             if self._lowered is None:
                 optimized = self.result.program
+                self.seconds[PASSES] = sum(r.seconds for r in self.result.records)
                 start = perf_counter()
                 self._lowered = lower_optimized(self.request, optimized)
                 self.seconds[STABLEHLO] = perf_counter() - start
@@ -218,6 +217,24 @@ class Stages(Mapping[str, str]):
                 self._output = self._compile(stages=True)
             return self._output
 
+    @functools.cached_property
+    def located(self) -> dict[str, str]:
+        """StableHLO and IREE's phases up to the plan's commands, each operation with its location written out.
+
+        Raises:
+            CompileError: the target's compiler refuses the program.
+        """
+        from quire.backends.iree.service import compile_service
+
+        module, flags = self.lowered.module, compile_flags(self.target)
+        output = compile_service().compile(
+            module.bytecode(), flags, name=self.name, phase="stream", stages=True, located=True
+        )
+        for stage, text in output.stages.items():
+            if stage == "plan":
+                self._texts.setdefault(stage, text)
+        return {STABLEHLO: module.located_text(), **output.stages}
+
     def load(self) -> None:
         """Load the program into the runtime, on the target's first device here, to take the time.
 
@@ -232,46 +249,6 @@ class Stages(Mapping[str, str]):
         start = perf_counter()
         load(artifact_of(self.lowered, output), device, self.name, self.lowered)
         self.seconds[LOAD] = perf_counter() - start
-
-    def compare_compiled(self) -> str:
-        """Run the compiled program beside the reference backend, on the inputs on which the passes were compared.
-
-        Returns how far they agree, as a sentence, or why the program was not run.
-
-        Raises:
-            PassError: a pass changes the numbers.
-            MiscompiledError: lowering or IREE does; the message names the result, the element and the user's line.
-        """
-        from quire.ir.errors import MiscompiledError
-        from quire.passes.compare import Difference, random_inputs
-        from quire.runtime.devices import device_of
-
-        from .result_checks import blame, compared, not_comparable, run
-
-        reason = not_comparable(self.program)
-        if reason is not None:
-            return f"not compared: {reason}"
-        program: ClosedJaxpr = self.result.reference
-        given = self.manager.compare_inputs if program is self.program else None
-        args = random_inputs(program.in_avals) if given is None else [np.asarray(x) for x in given]
-        passes = f"the {len(self.result.records)} passes" if self.manager.passes else "no passes"
-        try:
-            device = device_of(self.target)
-        except RuntimeError as error:
-            return f"equal after {passes}; not run compiled: {error}"
-        lowered = self.lowered
-        if device.target.fingerprint() != self.target.fingerprint():  # the target of a device that is here
-            lowered = lower_optimized(replace(self.request, target=device.target), self.result.program)
-        executable = compile_lowered(lowered, device)
-        avals = program.out_avals
-        got = run(executable, lowered.kept, lowered.results, avals, args)
-        found = compared(program, args, got)
-        if isinstance(found, Difference):
-            raise MiscompiledError(
-                f"the compiled program changes the numbers ({passes} do not: it is lowering or IREE): {found}\n"
-                f"  {blame(program, args, device, found.result)}"
-            )
-        return f"{found}: {len(avals)} results, after {passes} and compiled for {device}"
 
     def _code(self, output: CompileOutput) -> str:
         _, pattern = _CODE[self.target.backend]
@@ -327,6 +304,9 @@ def stages_of(
     verify_each: bool | None = None,
     compare: bool = False,
     compare_inputs: Sequence[Any] | None = None,
+    names: Sequence[str] = (),
+    out_tree: Any = None,
+    trace_seconds: float | None = None,
 ) -> Stages:
     """The stages of a program for a target; `pipeline` defaults to the target's own.
 
@@ -334,7 +314,7 @@ def stages_of(
     """
     request = Request(
         program, get_target(target) if isinstance(target, str) else target, name, tuple(donated), keep_unused,
-        transformations=tuple(transformations),
+        tuple(names), out_tree, tuple(transformations), trace_seconds,
     )  # fmt: skip
     return Stages(
         request, pipeline, options=options, verify_each=verify_each, compare=compare, compare_inputs=compare_inputs

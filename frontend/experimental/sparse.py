@@ -141,6 +141,8 @@ class BCOO(JAXSparse):
 
     def todense(self) -> Any:
         """The whole array."""
+        if not self.n_sparse:
+            return self.data.sum(0, dtype=self.dtype)
         return qnp.zeros(self.shape, self.dtype).at[self._places()].add(self.data, mode="drop")
 
     def _with(self, data: Any, indices: Any = None, shape: Sequence[int] | None = None) -> BCOO:
@@ -184,8 +186,17 @@ class BCOO(JAXSparse):
         return BCOO((data, found), shape=self.shape, indices_sorted=True, unique_indices=True)
 
     def sum(self, axis: Any = None) -> Any:
-        """The sum of all elements, or along axes, as an array."""
-        return self.data.sum() if axis is None else self.todense().sum(axis)
+        """The sum of all elements, an array, or along some axes: sparse. Raises ValueError for an axis that is not there."""
+        given = range(self.ndim) if axis is None else axis if isinstance(axis, Sequence) else (axis,)
+        if any(not -self.ndim <= a < self.ndim for a in given):
+            raise ValueError(f"quire.experimental.sparse.BCOO.sum: axis {axis} of an array of {self.ndim} dimensions")
+        axes = {a % self.ndim for a in given}
+        if len(axes) == self.ndim:
+            return self.data.sum()
+        data = self.data.sum(tuple(1 + d - self.n_sparse for d in sorted(axes) if d >= self.n_sparse))
+        kept = [d for d in range(self.n_sparse) if d not in axes]
+        shape = [n for d, n in enumerate(self.shape) if d not in axes]
+        return BCOO((data, self.indices[:, qnp.array(kept, int)]), shape=shape)
 
     def __neg__(self) -> BCOO:
         return self._with(-self.data)
@@ -238,7 +249,50 @@ class BCOO(JAXSparse):
         return self @ x if self.ndim == 1 and x.ndim == 1 else (self.T @ x.T).T
 
     def __getitem__(self, index: Any) -> Any:
-        return self.todense()[index]
+        """A part of the array: sparse for integers, slices, None and an ellipsis, an array for other indices.
+
+        Raises IndexError for an integer outside of a sparse dimension.
+        """
+        given = index if isinstance(index, tuple) else (index,)
+        if not all(i is None or i is ... or isinstance(i, int | slice) for i in given):
+            return self.todense()[index]
+        left, right = (given[: given.index(...)], given[given.index(...) + 1 :]) if ... in given else (given, ())
+        rest = self.ndim - sum(i is not None for i in (*left, *right))
+        if rest < 0 or ... in right:
+            return self.todense()[index]  # which tells what is wrong
+        whole = (*left, *(slice(None),) * rest, *right)
+        columns: list[Any] = []
+        shape: list[int] = []
+        inside: Any = qnp.ones(self.nse, bool)
+        for at, i in enumerate(whole):
+            d = sum(j is not None for j in whole[:at])
+            if d == self.n_sparse:  # the others are of the elements themselves
+                break
+            if i is None:
+                columns.append(qnp.zeros(self.nse, self.indices.dtype))
+                shape.append(1)
+                continue
+            places = self.indices[:, d]
+            if isinstance(i, int):
+                if not -self.shape[d] <= i < self.shape[d]:
+                    raise IndexError(
+                        f"quire.experimental.sparse.BCOO: index {i} is outside of dimension {d} of an array of shape {self.shape}"
+                    )
+                inside &= places == i % self.shape[d]
+                continue
+            start, _, step = i.indices(self.shape[d])
+            n = len(range(*i.indices(self.shape[d])))
+            moved = (places - start) * (1 if step > 0 else -1)
+            found = (moved >= 0) & (moved % abs(step) == 0) & (moved < n * abs(step)) & (places < self.shape[d])
+            inside &= found
+            columns.append(qnp.where(found, moved // abs(step), n))
+            shape.append(n)
+        else:
+            at = len(whole)
+        data = self.data[(slice(None), *whole[at:])]
+        data = qnp.where(inside.reshape(-1, *(1,) * (data.ndim - 1)), data, 0)
+        indices = qnp.stack(columns, 1) if columns else qnp.zeros((self.nse, 0), self.indices.dtype)
+        return BCOO((data, indices), shape=(*shape, *data.shape[1:]))
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
         """Data and indices are the children."""

@@ -172,7 +172,7 @@ def emit_function(
         jaxpr, captured, _ = trace_flat(flat, avals, name=f"the lowering of {ctx.primitive.name}")
     n = len(captured)
     opened = jaxpr.replace(constvars=jaxpr.invars[:n], invars=jaxpr.invars[n:])
-    closed = expand(ClosedJaxpr(opened, captured), ctx.target.name)
+    closed = expand(ClosedJaxpr(opened, captured), ctx.target.runs_on)
     consts = [built.constant(np.asarray(c), v.aval.dtype) for c, v in zip(closed.consts, closed.jaxpr.constvars)]
     return [[x] for x in lower_jaxpr(ctx.module, closed.jaxpr, consts, given)]
 

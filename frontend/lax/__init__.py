@@ -12,6 +12,7 @@ from . import (
     indexing,
     linalg,
     parallel,
+    prefixes,
     ragged,
     random,
     reductions,
@@ -29,6 +30,7 @@ from .elementwise import *
 from .fft import *
 from .indexing import *
 from .parallel import *
+from .prefixes import *
 from .ragged import *
 from .random import *
 from .reductions import *
@@ -47,6 +49,7 @@ __all__ += elementwise.__all__
 __all__ += _fft.__all__
 __all__ += indexing.__all__
 __all__ += parallel.__all__
+__all__ += prefixes.__all__
 __all__ += ragged.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__

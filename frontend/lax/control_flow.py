@@ -1,4 +1,4 @@
-"""Control flow: cond, switch, while_loop, fori_loop, scan, map, associative_scan."""
+"""Control flow: cond, switch, while_loop, fori_loop, scan, map."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import NO_AXES, aval_of
 from quire.ir.config import config
+from quire.ir.errors import TracerBoolConversionError
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.tree_util import flatten_arrays, tree_unflatten
 from quire.watching.key_reuse import check_equation
 
+from ..arrays.placement import as_device
 from ..transforms.vectorization import vmap
 from ._tracing import (
     Traced,
@@ -197,7 +199,10 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if max_steps is not None and (isinstance(max_steps, bool) or operator.index(max_steps) < 0):
         raise ValueError(f"while_loop: max_steps must be a non-negative int, got {max_steps!r}")
     if config.options.disable_jit:
-        return _python_while(cond_fun, body_fun, init_val, max_steps)
+        try:
+            return _python_while(cond_fun, body_fun, init_val, max_steps)
+        except TracerBoolConversionError:
+            pass  # its condition is traced, by `vmap` or the like: only a loop of the program goes as it says
     leaves, carry_tree = flatten_arrays(init_val)
     in_tree = flatten_arrays((init_val,))[1]
     body = trace(body_fun, in_tree, [aval_of(x) for x in leaves], "body")
@@ -242,13 +247,13 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     """``val = init_val; for i in range(lower, upper): val = body_fun(i, val); return val``.
 
     Args:
-        lower, upper: integer scalars. When both are known while tracing the loop is a `scan` (which can be
+        lower, upper: real scalars. When both are known while tracing the loop is a `scan` over integers (which can be
             differentiated in reverse), otherwise a `while_loop`.
         body_fun: takes the index and the carry, returns the next carry of the same structure and types.
         init_val: the first carry, a pytree of arrays.
         unroll: iterations in one loop step (True: all); only for bounds that are known.
 
-    Raises TypeError when the bounds are no integer scalars of one dtype or the carry changes its type, ValueError for
+    Raises TypeError when the bounds are no real scalars of one dtype or the carry changes its type, ValueError for
     an `unroll` where a bound is not known while tracing.
 
     Example: ``lax.fori_loop(0, 10, lambda i, x: x + i, 0)``.
@@ -256,12 +261,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     check_callable("fori_loop", "body_fun", body_fun)
     for name, bound in (("lower", lower), ("upper", upper)):
         a = aval_of(bound)
-        if a.shape or not dtypes.is_integer(a.dtype):
-            raise TypeError(f"fori_loop: {name} must be an integer scalar, got {a.short()}")
+        if a.shape or not (dtypes.is_integer(a.dtype) or dtypes.is_float(a.dtype)):
+            raise TypeError(f"fori_loop: {name} must be a real scalar, got {a.short()}")
     la, ua = aval_of(lower), aval_of(upper)
     dtype, weak = dtypes.promote([(la.dtype, la.weak_type), (ua.dtype, ua.weak_type)])
     low, high = concrete_value(lower), concrete_value(upper)
-    if low is not None and high is not None:
+    if low is not None and high is not None:  # floats are cut, as in JAX
         trips = max(int(high) - int(low), 0)
         if config.options.disable_jit:
             for i in range(int(low), int(high)):
@@ -272,7 +277,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
             i, val = carry
             return (ew.add(i, 1), body_fun(i, val)), None
 
-        is_default = weak and dtype == dtypes.canonicalize(dtypes.int64)
+        is_default = weak and dtype == dtypes.canonicalize(dtypes.int64) or dtypes.is_float(dtype)
         first: Any = int(low) if is_default else np.asarray(int(low), dtype)[()]
         (_, result), _ = _scan("fori_loop", body_fun, step, (first, init_val), None, trips, unroll=unroll or 1)
         return result
@@ -283,6 +288,41 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         lambda c: ew.lt(c[0], c[1]), lambda c: (ew.add(c[0], 1), c[1], body_fun(c[0], c[2])), (lower, upper, init_val)
     )
     return result[2]
+
+
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
+) -> Any:
+    """What the function for the platform gives: ``cpu=f, cuda=g``, or `default` for any other.
+
+    The platform is that of the default device where the call is traced or run (`jax.default_device` chooses): JAX decides when
+    the program is lowered. The other functions are not traced.
+
+    Args:
+        args: what the function takes.
+        default: for platforms that are not named.
+        per_platform: a function by the name of each platform: cpu, cuda, vulkan, rocm, tpu.
+
+    Raises:
+        TypeError: one of them is not callable.
+        ValueError: a platform is called gpu.
+        NotImplementedError: there is no function for the platform.
+
+    >>> float(quire.lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: x))
+    3.0
+    """
+    for name, f in (*per_platform.items(), *(() if default is None else (("default", default),))):
+        check_callable("platform_dependent", name, f)
+    if "gpu" in per_platform:
+        raise ValueError("platform_dependent: gpu names no platform: use cuda, vulkan or rocm")
+    platform = as_device(None).platform
+    chosen = per_platform.get(platform, default)
+    if chosen is None:
+        raise NotImplementedError(
+            f"platform_dependent: there is no function for platform {platform!r}, only for {', '.join(per_platform) or 'none'}: "
+            "give it, or default="
+        )
+    return chosen(*args)
 
 
 # -- scan --------------------------------------------------------------------------------------------------------------
@@ -405,24 +445,26 @@ def _row(x: Any, i: int) -> Any:
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """``stack([f(x) for x in xs])``, as a loop; with `batch_size`, as a loop over vectorised batches of so many.
+    """``stack([f(x) for x in xs])``, as a loop; with `batch_size`, as a loop over vectorised batches of so many
+    (0: all in one).
 
     Args:
         f: takes one slice of xs along the first dimension.
         xs: a pytree of arrays with the same leading dimension.
 
-    Raises as `scan`, and ValueError for a batch_size below 1.
+    Raises as `scan`, and ValueError for a batch_size below 0.
 
     Example: ``lax.map(lambda x: x @ x, matrices)`` needs the memory of one product at a time.
     """
     check_callable("map", "f", f)
     if batch_size is None:
         return _scan("map", f, lambda _, x: ((), f(x)), (), xs, None)[1]
-    if operator.index(batch_size) < 1:
-        raise ValueError(f"map: batch_size must be a positive int, got {batch_size!r}")
+    if operator.index(batch_size) < 0:
+        raise ValueError(f"map: batch_size must be an int of 0 or more, got {batch_size!r}")
 
     leaves, tree = flatten_arrays(xs)
     n = _scan_length("map", leaves, tree, None)
+    batch_size = batch_size or max(n, 1)
     whole = n // batch_size * batch_size
     batched = vmap(f)
     parts: list[Any] = []
@@ -442,85 +484,4 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     return tree_unflatten(parts[0][1], [c[0] if len(c) == 1 else st.concatenate(c, 0) for c in columns])
 
 
-def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """All prefixes combined by an associative function, in a logarithmic number of steps.
-
-    Args:
-        fn: combines two pytrees of arrays elementwise along `axis`: it gets slices of elems of any length there.
-        elems: a pytree of arrays of one size along `axis`.
-        reverse: combine suffixes instead.
-
-    Raises TypeError when fn is no function, ValueError when sizes along the axis differ.
-
-    Example: ``lax.associative_scan(lax.add, x)`` is the cumulative sum.
-    """
-    check_callable("associative_scan", "fn", fn)
-    leaves, tree = flatten_arrays(elems)
-    if not leaves:
-        return elems
-    ndims = {aval_of(x).ndim for x in leaves}
-    if not all(-n <= axis < n for n in ndims):
-        raise ValueError(f"associative_scan: axis {axis} is out of range for elems of ranks {sorted(ndims)}")
-    sizes = [aval_of(x).shape[axis] for x in leaves]
-    if len(set(sizes)) > 1:
-        given = ", ".join(f"elems{path(tree, i)}: {n}" for i, n in enumerate(sizes))
-        raise ValueError(f"associative_scan: all elems must have one size along axis {axis}, got {given}")
-    axes = [axis % aval_of(x).ndim for x in leaves]
-
-    def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
-        out, out_tree = flatten_arrays(fn(tree_unflatten(tree, a), tree_unflatten(tree, b)))
-        if out_tree != tree:
-            raise TypeError(
-                f"associative_scan: fn must return the structure of elems, {show_tree(tree)}, got {show_tree(out_tree)}"
-            )
-        return out
-
-    def cut(xs: Sequence[Any], start: int, limit: int) -> list[Any]:
-        return [st.slice_in_dim(x, start, limit, 1, a) for x, a in zip(xs, axes)]
-
-    def prefixes(xs: list[Any]) -> list[Any]:
-        n = aval_of(xs[0]).shape[axes[0]]
-        if n < 2:
-            return xs
-        m = n // 2
-        pairs = [_pairs(x, m, a) for x, a in zip(xs, axes)]
-        first, second = [p[0] for p in pairs], [p[1] for p in pairs]
-        odd = prefixes(combine(first, second))  # the prefixes that end at an odd index
-        # Those that end at an even index: the prefix before, combined with the element.
-        rest = [st.slice_in_dim(x, 1, m, 1, a) for x, a in zip(first, axes)]
-        left = cut(odd, 0, m - 1)
-        if n % 2:
-            last = cut(xs, n - 1, n)
-            rest, left = [st.concatenate([r, t], a) for r, t, a in zip(rest, last, axes)], odd
-        even = cut(xs, 0, 1)
-        if n > 2:
-            even = [st.concatenate([e, r], a) for e, r, a in zip(even, combine(left, rest), axes)]
-        return [_interleave(e, o, a) for e, o, a in zip(even, odd, axes)]
-
-    values = [st.rev(x, (a,)) for x, a in zip(leaves, axes)] if reverse else list(leaves)
-    out = prefixes(values)
-    return tree_unflatten(tree, [st.rev(x, (a,)) for x, a in zip(out, axes)] if reverse else out)
-
-
-def _pairs(x: Any, m: int, axis: int) -> tuple[Any, Any]:
-    """The elements at even and at odd indices below 2 m; by a reshape, whose derivative is cheaper than a stride's."""
-    shape = aval_of(x).shape
-    pairs = st.reshape(st.slice_in_dim(x, 0, 2 * m, 1, axis), (*shape[:axis], m, 2, *shape[axis + 1 :]))
-    part = (*shape[:axis], m, *shape[axis + 1 :])
-    return (
-        st.reshape(st.slice_in_dim(pairs, 0, 1, 1, axis + 1), part),
-        st.reshape(st.slice_in_dim(pairs, 1, 2, 1, axis + 1), part),
-    )
-
-
-def _interleave(a: Any, b: Any, axis: int) -> Any:
-    """a[0], b[0], a[1], ...; a has as many elements along the axis as b, or one more."""
-    n, shape = aval_of(a).shape[axis], aval_of(b).shape
-    m = shape[axis]
-    column = (*shape[: axis + 1], 1, *shape[axis + 1 :])
-    both = st.concatenate([st.reshape(st.slice_in_dim(a, 0, m, 1, axis), column), st.reshape(b, column)], axis + 1)
-    out = st.reshape(both, (*shape[:axis], 2 * m, *shape[axis + 1 :]))
-    return out if n == m else st.concatenate([out, st.slice_in_dim(a, m, n, 1, axis)], axis)
-
-
-__all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]
+__all__ = ["cond", "fori_loop", "map", "platform_dependent", "scan", "switch", "while_loop"]

@@ -41,6 +41,8 @@ def filled(shape: tuple[int, ...], value: Any, dtype: DType, weak: bool = False)
             if type(host) is int:
                 host = np.asarray(host).astype(dtype)
             return from_numpy(np.full(shape, host, dtype), ShapedArray(shape, dtype, weak))
+    if dtype == dtypes.float0:  # tangents of integers hold nothing to compute
+        return np.zeros(shape, dtypes.float0)
     scalar = cast(value, dtype, weak)
     if not shape:
         return (

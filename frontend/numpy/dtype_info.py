@@ -10,7 +10,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 
-from ..arrays.key_array import KeyDType, extended, prng_key
+from ..arrays.key_array import KeyDType, extended, key_dtype_of, prng_key
 from ..arrays.operands import Value, is_arraylike
 from .from_values import asarray
 
@@ -120,16 +120,18 @@ def iinfo(int_type: Any) -> Any:
     return np.iinfo(d)
 
 
-def result_type(*args: Any) -> np.dtype[Any]:
+def result_type(*args: Any) -> Any:
     """The dtype of an operation on these arrays and dtypes, by the promotion lattice. Follows `numpy.result_type`.
 
-    Raises ValueError where there is no argument.
+    Raises ValueError where there is no argument, TypePromotionError for keys beside anything else.
 
     >>> quire.numpy.result_type(quire.numpy.arange(2), 1.5)
     dtype('float32')
     """
     if not args:
         raise ValueError("quire.numpy.result_type: at least one array or dtype is required")
+    if (keys := key_dtype_of(args)) is not None:
+        return keys
     kinds = []
     for a in args:
         if a in (float, int, complex) if isinstance(a, type) else False:

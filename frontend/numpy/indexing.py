@@ -19,6 +19,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
+from quire.ir.config import config
 from quire.ir.errors import NonConcreteBooleanIndexError, TracerIntegerConversionError
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
@@ -359,6 +360,8 @@ def get(
     parsed = parse(x.aval.shape, index)
     plan = layout(parsed)
     m = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.of(mode)
+    if m is GatherScatterMode.PROMISE_IN_BOUNDS and config.options.check_static_indices:
+        _check_inside(parsed)
     fill = m is GatherScatterMode.FILL_OR_DROP
     aval = x.aval
     if 0 in plan.shape:
@@ -387,6 +390,19 @@ def get(
             wrap_negative_indices,
         )
     return st.expand_dims(x, plan.new) if plan.new else x
+
+
+def _check_inside(parsed: Parsed) -> None:
+    """`config.check_static_indices`: an integer that is known while a function is traced must lie inside."""
+    for e in parsed.entries:
+        if isinstance(e, Static) and not 0 <= e.position < parsed.shape[e.dim]:
+            n = parsed.shape[e.dim]
+            given = e.position if e.position >= 0 else e.position - n
+            dim = e.dim - sum(d < e.dim for d in parsed.added)
+            raise IndexError(
+                f"index {given} out of bounds for axis {dim} with size {n}{where(current_source(2))}: "
+                "quire.config.check_static_indices is on"
+            )
 
 
 def _any_outside(parsed: Parsed) -> bool:

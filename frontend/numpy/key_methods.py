@@ -8,6 +8,7 @@ from typing import Any
 from .. import numpy as qnp
 from ..arrays import key_references as _key_references  # noqa: F401  (keys can be held by references)
 from ..arrays.key_array import ADVICE, PRNGKeyArray, type_text
+from ..arrays.shape_struct import ShapeDtypeStruct
 from ..transforms.key_functions import lifted
 
 _MOVING = ("reshape", "ravel", "flatten", "transpose", "swapaxes", "squeeze", "copy", "take", "repeat")
@@ -28,6 +29,8 @@ def _compared(name: str, reduction: str) -> Callable[[PRNGKeyArray, object], Any
         if not isinstance(other, PRNGKeyArray):
             return NotImplemented
         a, b = self.base, other.base
+        if isinstance(a, ShapeDtypeStruct) or isinstance(b, ShapeDtypeStruct):  # keys without values
+            return (a == b) == (reduction == "all")
         if self.ndim < other.ndim:
             a, b = b, a
         if b.ndim < a.ndim:

@@ -473,11 +473,11 @@ def _single(name: str, value: Value, output: str) -> Value:
 def _pair(
     n0: str, x: Value, n1: str, y: Value, output: str, precision: Any, wanted: DType | None, product: Any = None
 ) -> Value:
+    # A dimension of size 1 that broadcasts against the other operand's is dropped.
+    n0, x, n1, y = _squeezed(n0, x, n1, y)
     # What only one operand has and the result doesn't is summed first.
     n0, x = _summed(n0, x, set(n1) | set(output))
     n1, y = _summed(n1, y, set(n0) | set(output))
-    # A dimension of size 1 that broadcasts against the other operand's is dropped.
-    n0, x, n1, y = _squeezed(n0, x, n1, y)
     batch = [c for c in output if c in n0 and c in n1]
     summed = [c for c in n0 if c in n1 and c not in output]
     if output == "".join([*batch, *(c for c in n1 + n0 if c not in batch and c not in summed)]):

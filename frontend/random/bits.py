@@ -14,6 +14,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
+from ..arrays.operands import user_dtype
 from .keys import UINT, dtype_of, float_dtype, int_dtype, parameters, random_bits, sampler, scalar, shape_of, split_raw
 
 Array = Any
@@ -174,11 +175,11 @@ def pair_of_uniforms(key: Array, shape: tuple[int, ...], dt: DType) -> list[Arra
 
 @sampler
 def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
-    """Random signs, -1 or 1 with equal probability, of an integer dtype. Follows `jax.random.rademacher`.
+    """Random signs, -1 or 1 with equal probability, in any dtype that has them. Follows `jax.random.rademacher`.
 
     >>> quire.random.rademacher(quire.random.key(0), (4,))
     Array([-1, -1,  1,  1], dtype=int32)
     """
-    dt = int_dtype("rademacher", dtype)
-    coin = ew.convert_element_type(bernoulli(key, 0.5, shape_of("rademacher", shape)), dt)
-    return ew.sub(ew.mul(coin, np.asarray(2, dt)[()]), np.asarray(1, dt)[()])
+    dt = user_dtype("rademacher", int if dtype is None else dtype)
+    coin = ew.convert_element_type(bernoulli(key, 0.5, shape_of("rademacher", shape)), dtypes.int32)
+    return ew.convert_element_type(ew.sub(ew.mul(coin, 2), 1), dt)

@@ -283,7 +283,7 @@ def minimize(
 
     Args:
         fun: ``fun(x, *args)``, a scalar, made of traced operations: its gradient is taken.
-        x0: the first guess, a vector of floats. args: further arguments, a tuple.
+        x0: the first guess, a vector of floats, with limited memory also of complex numbers. args: further arguments, a tuple.
         method: "BFGS", or "l-bfgs-experimental-do-not-rely-on-this" with limited memory.
         tol: the tolerance of the gradient, option `gtol`.
         options: maxiter, norm (of the gradient: a number, or inf) and gtol; line_search_maxiter for BFGS; maxcor, ftol,
@@ -314,6 +314,8 @@ def minimize(
     x = array(name, x0, "x0")
     if aval_of(x).ndim != 1:
         raise ValueError(f"quire.scipy.{name}: x0 must be a vector, got {aval_of(x).short()}: use quire.numpy.ravel")
+    if aval_of(x).dtype in INEXACT and aval_of(x).dtype.kind == "c" and known is not _METHODS["bfgs"]:
+        return _minimize_parts(fun, x, args, method=method, tol=tol, options=options)
     if aval_of(x).dtype not in INEXACT or aval_of(x).dtype.kind == "c":
         raise TypeError(f"quire.scipy.{name}: x0 must be real floats, got {aval_of(x).short()}: convert it with astype")
     chosen = dict(options or {})
@@ -333,6 +335,20 @@ def minimize(
         return cast(value, aval_of(x).dtype), gradient
 
     return implementation(evaluated, x, **chosen)
+
+
+def _minimize_parts(fun: Callable[..., Any], x0: Value, args: tuple[Any, ...], **how: Any) -> OptimizeResults:
+    """The minimum of a real function of complex numbers, sought by their real and imaginary parts.
+
+    The gradient that is told is `grad`'s: the derivative by the real part, less i times that by the imaginary one.
+    """
+    n = aval_of(x0).shape[0]
+
+    def joined(parts: Value) -> Value:
+        return lax.complex(parts[:n], parts[n:])
+
+    found = minimize(lambda parts, *rest: fun(joined(parts), *rest), qnp.concatenate([x0.real, x0.imag]), args, **how)
+    return found._replace(x=joined(found.x), jac=qnp.conj(joined(found.jac)))
 
 
 __all__ = ["OptimizeResults", "minimize"]

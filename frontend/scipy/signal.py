@@ -548,7 +548,7 @@ def istft(
         boundary: whether the signal was extended at its ends.
         time_axis, freq_axis: which axes are the times and the frequencies.
 
-    Returns times and the signal. (SciPy and JAX count the times of several signals along their first axis.)
+    Returns times and the signal. The times are counted along the first axis, as SciPy and JAX do, also of several signals.
 
     Raises:
         ValueError: lengths or axes that do not fit.
@@ -584,7 +584,7 @@ def istft(
     signal = signal / jnp.where(abs(weight) > 1e-10, weight, 1)
     if signal.ndim > 1 and time != z.ndim - 1:
         signal = jnp.moveaxis(signal, -1, time - (frequency < time))
-    count = signal.shape[time - (frequency < time)] if signal.ndim > 1 else signal.shape[0]
+    count = signal.shape[0]
     real = dtypes.real_dtype(signal.dtype)
     return jnp.asarray(np.arange(count).astype(real)) / jnp.asarray(fs).astype(real), signal
 

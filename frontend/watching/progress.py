@@ -1,7 +1,8 @@
-"""A line on the terminal while a program is being compiled for longer than a moment."""
+"""A line on standard error while a program is being compiled for longer than a moment."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -16,20 +17,30 @@ _CLEAR = "\r\x1b[K"
 
 @contextmanager
 def compile_progress(name: str, after: float | None = None) -> Generator[None]:
-    """For the block: after some seconds a line that says what is compiled and for how long, removed at the end.
+    """For the block: after some seconds a line that says what is compiled.
 
-    Only where standard error is a terminal, and `config.compile_progress` (QUIRE_COMPILE_PROGRESS) is on.
+    On a terminal it says for how long, and is removed at the end. Elsewhere (a pipe, a file) it is one line without control
+    characters, once. Only where `config.compile_progress` (QUIRE_COMPILE_PROGRESS) is on.
     """
     stream = sys.stderr
-    if not config.options.compile_progress or stream is None or not stream.isatty():
+    if not config.options.compile_progress or stream is None:
         yield
         return
+    terminal = stream.isatty()
     wait = AFTER_SECONDS if after is None else after
     start, done = time.monotonic(), threading.Event()
 
     def show() -> None:
         shown = False
         while not done.wait(1.0 if shown else wait):
+            if not terminal:
+                said = (
+                    f"quire: compiling {name} takes longer than {wait:g} s (QUIRE_COMPILE_PROGRESS=0: do not say so)\n"
+                )
+                with contextlib.suppress(OSError, ValueError):  # a pipe that nobody reads, a file that was closed
+                    stream.write(said)
+                    stream.flush()
+                return
             shown = True
             stream.write(f"{_CLEAR}quire: compiling {name} ({time.monotonic() - start:.0f} s)")
             stream.flush()

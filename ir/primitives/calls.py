@@ -270,6 +270,17 @@ def stablehlo_call_p(
     return result_avals
 
 
+@primitive("kernel_call", multiple_results=True)
+def kernel_call_p(
+    *operands: ShapedArray, kernel: Any, reference: ClosedJaxpr | None, result_avals: tuple[ShapedArray, ...]
+) -> tuple[ShapedArray, ...]:
+    """Run a kernel of `quire.kernel`, finished for one target: what its equation is lowered to.
+
+    `kernel` holds the text; its printed form is a digest of it. `reference` computes the same from ordinary operations.
+    """
+    return result_avals
+
+
 def _debug_effects(params: Mapping[str, Any]) -> Effects:
     return frozenset((ORDERED_DEBUG_EFFECT if params["ordered"] else DEBUG_EFFECT,))
 

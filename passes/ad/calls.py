@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
@@ -278,10 +279,39 @@ def _custom_partial_eval(trace: PartialTrace, operands: Sequence[Any], *, call_j
     return eval_jaxpr(call_jaxpr.jaxpr, (), operands)  # it has been differentiated already
 
 
+@dataclass(frozen=True)
+class RuleJvp:
+    """The batching rule of a derivative: that of the function differentiated, which the batching pass carries out.
+
+    Attributes:
+        rule: the function's rule.
+        nonzeros: for each argument of the function whether its tangent is an argument, after all the arguments.
+        out_nonzeros: likewise of the results.
+    """
+
+    rule: Callable[..., Any]
+    nonzeros: tuple[bool, ...]
+    out_nonzeros: tuple[bool, ...]
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.rule, "__name__", "rule")
+
+
 @jvp(calls.custom_vmap_call_p)
-def _custom_vmap(primals: Sequence[Value], tangents: Sequence[Any], *, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
-    # The derivative is that of the function; batching it goes by the ordinary rules.
-    return jvp_eval(call_jaxpr.jaxpr, primals, tangents)
+def _custom_vmap(
+    primals: Sequence[Value], tangents: Sequence[Any], *, name: str, call_jaxpr: ClosedJaxpr, rule: Any, num_consts: int
+) -> tuple[Any, Any]:
+    nonzeros = nonzero_mask(tangents)
+    if any(nonzeros[:num_consts]):  # the rule does not see what the function closes over
+        return jvp_eval(call_jaxpr.jaxpr, primals, tangents)
+    d = jvp_jaxpr(call_jaxpr, nonzeros, tuple(a.tangent().dtype == a.dtype for a in call_jaxpr.out_avals))
+    out = calls.custom_vmap_call_p.bind(
+        *d.captured, *primals, *select(tangents, nonzeros), name=name, call_jaxpr=d.closed,
+        rule=RuleJvp(rule, nonzeros[num_consts:], d.nonzeros), num_consts=len(d.captured) + num_consts,
+    )  # fmt: skip
+    n = len(call_jaxpr.out_avals)
+    return out[:n], spread_tangents(out[n:], d.nonzeros, call_jaxpr.out_avals)
 
 
 @transpose(calls.custom_vmap_call_p)
@@ -416,8 +446,16 @@ def _check_jvp(primals: Sequence[Value], tangents: Sequence[Any], **params: Any)
     return calls.check_p.bind(*primals, **params), []
 
 
-jvp.absent("another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p)
-transpose.absent("another package's primitive has its own rule; this is what it is lowered to", calls.stablehlo_call_p)
+jvp.absent(
+    "another package's primitive has its own rule; this is what it is lowered to",
+    calls.stablehlo_call_p,
+    calls.kernel_call_p,
+)
+transpose.absent(
+    "another package's primitive has its own rule; this is what it is lowered to",
+    calls.stablehlo_call_p,
+    calls.kernel_call_p,
+)
 transpose.absent(
     "not linear",
     calls.pure_callback_p, calls.ffi_call_p, calls.io_callback_p, calls.debug_callback_p, calls.check_p,

@@ -39,6 +39,8 @@ def read_back(x: Value, indices: Value, updates: ShapedArray, params: dict[str, 
     sizes = [1] * rank
     for i, j in zip(ix.window_dims(rank, d), d.update_window_dims):
         sizes[i] = updates.shape[j]
+    if any(size > n for size, n in zip(sizes, aval_of(x).shape)):  # nothing is large enough to be written to
+        return zeros(ShapedArray(updates.shape, aval_of(x).dtype))
     return ix.gather(
         x, indices, gather_numbers(d), sizes, indices_are_sorted=params["indices_are_sorted"],
         unique_indices=params["unique_indices"], mode=params["mode"], fill_value=0,

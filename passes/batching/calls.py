@@ -14,6 +14,8 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 
+from ..ad.calls import RuleJvp
+from ..ad.jvp import jvp_jaxpr
 from ..ad.rules import Zero, is_zero
 from ..rebuild import split
 from .batch import batch_eval, batch_jaxpr, batched_aval, force_dim, lane_aval, one_by_one
@@ -198,6 +200,56 @@ def _custom_vjp(
     return out, b.out_dims
 
 
+def _apply_rule(
+    rule: Any, axis: Axis, in_batched: Sequence[bool], args: Sequence[Value]
+) -> tuple[list[Any], list[bool]]:
+    """What a rule gives for arguments of which the batched ones have the lanes as dimension 0.
+
+    A derivative calls the function's rule with those arguments as batched of which value and tangent are. Where only one of the
+    two differs by lane, in every argument that is batched, the rule is called for one lane, and its derivative batched; where
+    others are batched in both, the one that does not differ is repeated, so that the rule is called once.
+    """
+    if not isinstance(rule, RuleJvp):
+        outs, batched = rule(axis.size, list(in_batched), list(args))
+        return list(outs), list(batched)
+    n = len(rule.nonzeros)
+    places = iter(range(n, len(args)))
+    place = [next(places) if nz else None for nz in rule.nonzeros]
+    both = [p is not None and in_batched[i] and in_batched[p] for i, p in enumerate(place)]
+    values, dims = list(args), [0 if b else None for b in in_batched]
+    if any(both):
+        both = [in_batched[i] or (p is not None and in_batched[p]) for i, p in enumerate(place)]
+        for i, p in enumerate(place):
+            for k in (i, p) if both[i] else ():
+                if k is not None:
+                    values[k], dims[k] = force_dim(values[k], dims[k], axis.size), None
+    batched: list[bool] = []
+
+    def applied(*xs: Any) -> list[Any]:
+        outs, flags = _apply_rule(rule.rule, axis, both, xs)
+        batched[:] = flags
+        return outs
+
+    avals = [lane_aval(x, d) for x, d in zip(values, dims)]
+    jaxpr, captured, _ = trace_flat(applied, avals[:n], name="custom_vmap rule")
+    d = jvp_jaxpr(ClosedJaxpr(jaxpr), ((False,) * len(captured)) + rule.nonzeros, rule.out_nonzeros)
+    lanes = ClosedJaxpr(d.closed.jaxpr)
+    given = [*d.captured, *captured, *values]
+    outs, out_dims = batch_eval(lanes.jaxpr, given, [*([None] * (len(given) - len(values))), *dims], axis)
+    # A result that its rule left alike in all lanes has a tangent that is; tangents that the function does not have are zero.
+    flags = [*batched, *(b for b, nz in zip(batched, rule.out_nonzeros) if nz)]
+    kept = [*outs[: len(batched)], *_wanted(outs[len(batched) :], d.nonzeros, rule.out_nonzeros)]
+    kept_dims = [*out_dims[: len(batched)], *_wanted(out_dims[len(batched) :], d.nonzeros, rule.out_nonzeros)]
+    moved = [x if k is None else move_dim(x, k, 0) for x, k in zip(kept, kept_dims)]
+    return moved, [b or k is not None for b, k in zip(flags, kept_dims)]
+
+
+def _wanted(values: Sequence[Any], given: Sequence[bool], wanted: Sequence[bool]) -> list[Any]:
+    each = iter(values)
+    found = [next(each) if g else None for g in given]
+    return [x for x, w in zip(found, wanted, strict=True) if w]
+
+
 @batching(calls.custom_vmap_call_p)
 def _custom_vmap(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: str, call_jaxpr: ClosedJaxpr, rule: Any,
@@ -209,7 +261,7 @@ def _custom_vmap(
             "argument, so that the rule sees it"
         )
     args = [x if d is None else move_dim(x, d, 0) for x, d in zip(operands[num_consts:], dims[num_consts:])]
-    outs, batched = rule(axis.size, [d is not None for d in dims[num_consts:]], args)
+    outs, batched = _apply_rule(rule, axis, [d is not None for d in dims[num_consts:]], args)
     for i, (x, b, a) in enumerate(zip(outs, batched, call_jaxpr.out_avals, strict=True)):
         want = batched_aval(a, 0 if b else None, axis.size)
         got = aval_of(x)
@@ -295,6 +347,24 @@ def _by_method(
             args.append(x)
     avals = tuple(batched_aval(a, 0, axis.size) for a in params["result_avals"])
     out = p.bind(*args, **{**params, "result_avals": avals})
+    return out, [0] * len(out)
+
+
+@batching(calls.kernel_call_p)
+def _kernel_call(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, kernel: Any, reference: ClosedJaxpr | None,
+    result_avals: tuple[ShapedArray, ...],
+) -> tuple[Any, Any]:  # fmt: skip
+    # A finished kernel is finished anew, with one more dimension of its grid: devices that one program simulates ask for it.
+    moved = [x if d is None else move_dim(x, d, 0) for x, d in zip(operands, dims)]
+    has = tuple(d is not None for d in dims)
+    lanes = tuple(0 if h else None for h in has)
+    batched = reference and batch_jaxpr(reference, axis, lanes, (True,) * len(result_avals))
+    avals = tuple(batched_aval(a, 0, axis.size) for a in result_avals)
+    out = calls.kernel_call_p.bind(
+        *moved, kernel=kernel.batched(axis.size, has), result_avals=avals,
+        reference=batched.closed if batched and not batched.captured else None,
+    )  # fmt: skip
     return out, [0] * len(out)
 
 

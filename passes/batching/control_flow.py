@@ -10,14 +10,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
-from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Var
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
@@ -72,6 +72,7 @@ def _select_branch(
     _refuse_checks("cond", branches)
     _report_costly(branches, axis.size)
     index = st.reshape(index, (axis.size,))
+    passed = [_passed(outs, [b.jaxpr.invars for b in branches]) for outs in zip(*(b.jaxpr.outvars for b in branches))]
     which = ew.clamp(np.int32(0), index, np.int32(len(branches) - 1))
     results: list[list[Any]] = []
     for i, b in enumerate(branches):
@@ -81,8 +82,15 @@ def _select_branch(
         results.append(eval_jaxpr(p.closed.jaxpr, (), [*p.captured, *operands]))
     if len(branches) == 2:
         which = ew.gt(index, np.int32(0))
-    out = [_select(which, cases) for cases in zip(*results, strict=True)]
-    return out, [0] * len(out)
+    # What every branch passes on is the operand itself, as much batched as it is.
+    out = [args[k] if k is not None else _select(which, cases) for k, cases in zip(passed, zip(*results, strict=True))]
+    return out, [0 if k is None else dims[k] for k in passed]
+
+
+def _passed(outs: Sequence[Any], inputs: Iterable[Sequence[Var]]) -> int | None:
+    """The number of the operand that is this result in every branch; None where there is none."""
+    found = {invars.index(x) if isinstance(x, Var) and x in invars else None for x, invars in zip(outs, inputs)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _differentiable_in(taken: Value, x: Value, dim: Dim) -> Value:

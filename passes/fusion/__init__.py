@@ -36,16 +36,18 @@ class Fuse(Pass):
     shape, before reduction, and all its reductions go over the same axes, which are neighbours. A reduction of
     products' rows over which another product sums is one equation with all: attention. Contractions of fewer
     than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. A gather or scatter
-    is joined by what computes its indices, light equations that are copied where others read them too. What is computed of
-    shifted, padded or joined parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left,
-    elementwise equations of one number of elements are clusters if they are heavy together, or many, or several small
-    updates that are alike (see `merge-alike`). Loops' bodies are left alone: a whole loop is one kernel where that is possible.
+    is joined by what computes its indices, light equations that are copied where others read them too; a gather of single
+    elements, `least_gathered` of them, counts as an elementwise equation. What is computed of shifted, padded or joined
+    parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left, elementwise
+    equations of one number of elements are clusters if they are heavy together, or many, or gather, or are several small
+    updates that are alike (see `merge-alike`). Loops' bodies are left alone: a whole loop is one kernel where possible.
     """
 
     name = "fuse"
     least_elements: int = 16384
     least_operations: int = 131072
     least_moved: int = 16384
+    least_gathered: int = 1024
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
         if context.target is not None and not getattr(context.target, "kernels", False):
@@ -62,7 +64,7 @@ class Fuse(Pass):
         if any(a is not b for a, b in zip(eqns, jaxpr.eqns)):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
         has_form = forms_of(context.target)
-        indexed, joined = with_indices(jaxpr, has_form)
+        indexed, joined = with_indices(jaxpr, has_form, self.least_gathered)
         parted, count = with_attention(split(indexed), self.least_elements)
         graph = Graph(parted)
         order = Order(graph)
@@ -71,7 +73,7 @@ class Fuse(Pass):
         if clusters:
             parted = replaced(parted, clusters)
         parted, stencils = with_stencils(parted, has_form, self.least_moved)
-        more = elementwise_clusters(parted, has_form)
+        more = elementwise_clusters(parted, has_form, self.least_gathered)
         for cluster in (*clusters, *more):
             context.counters[f"{cluster.kind} of {len(cluster.eqns)}"] += 1
         if joined:

@@ -192,4 +192,36 @@ class _Growing:
                     changed = True
 
 
-__all__ = ["SEEDS", "Cluster", "is_seed", "reduction_clusters"]
+def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | None:
+    """Why an equation is not in the cluster of a reduction; None where that is in question for another reason only."""
+    e, f = graph.eqns[seed], graph.eqns[other]
+    if e.primitive not in SEEDS:
+        return None
+    name, size = e.primitive.name, e.inputs[0].aval.size
+    if size < least:
+        return f"{name} starts no kernel: its {size} elements are fewer than least-elements={least}, where IREE does as well"
+    axes = _axes(e)
+    if not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
+        return f"{name} starts no kernel: its axes {axes} are not neighbours"
+    growing = _Growing(graph, seed, axes, set())
+    group = growing.run()
+    if other in group:
+        return (
+            f"the kernel of {name} could hold {f.primitive.name}, but it is in another cluster that was formed before"
+        )
+    if f.primitive in SEEDS and _axes(f) != axes:
+        return f"{name} goes over the axes {axes}, {f.primitive.name} over {_axes(f)}: one kernel goes over one set"
+    if not growing._fits(other):  # pyright: ignore[reportPrivateUsage]
+        space = "x".join(map(str, growing.space))
+        given = ", ".join(v.aval.short() for v in f.outputs)
+        what = f"{f.primitive.name} gives {given}, or is no such equation"
+        return f"a kernel of {name} computes elementwise values of {space} and its rows; {what}"
+    if not growing.deep and any(j in group for j in graph.makers(other)):
+        why = f"fewer than {LEAST_ROWS} rows" if growing.last else "its axes are not the last ones"
+        return f"{f.primitive.name} would read the rows of {name} in a second pass, and there is one pass only: {why}"
+    return (
+        f"no chain of such equations leads from {name} to {f.primitive.name} without a value that is computed outside"
+    )
+
+
+__all__ = ["SEEDS", "Cluster", "is_seed", "reason_against", "reduction_clusters"]

@@ -128,4 +128,34 @@ class _Growing:
                 self.group.discard(i)
 
 
-__all__ = ["SEEDS", "contraction_clusters"]
+def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | None:
+    """Why an equation is not in the epilogue of a contraction; None where that is in question for another reason only."""
+    e, f = graph.eqns[seed], graph.eqns[other]
+    if e.primitive not in SEEDS:
+        return None
+    name = e.primitive.name
+    if not _suits(e):
+        return f"{name} takes no epilogue: its result is complex or bool, an operand is a literal, or its columns come not last"
+    if ct.operations(e) < least:
+        return f"{name} takes no epilogue: its {ct.operations(e)} operations are fewer than least-operations={least}"
+    growing = _Growing(graph, seed, set())
+    group = growing.run()
+    if other in group:
+        return (
+            f"the epilogue of {name} could hold {f.primitive.name}, but it is in another cluster that was formed before"
+        )
+    out = f.outputs[0].aval if f.outputs else None
+    if f.primitive.family != "elementwise" and f.primitive is not st.broadcast_in_dim_p:
+        return f"the epilogue of {name} holds elementwise equations; {f.primitive.name} is none"
+    if out is None or out.shape != growing.space:
+        shape = "nothing" if out is None else out.short()
+        return f"the epilogue of {name} computes {e.outputs[0].aval.short()}, element by element; {f.primitive.name} gives {shape}"
+    if not growing._fits(other):  # pyright: ignore[reportPrivateUsage]
+        what = "arrays of its result's shape, rows of columns and scalars"
+        return f"the epilogue of {name} reads {what}; {f.primitive.name} reads others"
+    if len(group) == 1 and any(j == other for j in graph.users(seed)):
+        return f"an epilogue of {name} would read and write more than {MOST_ARRAYS} arrays of its size"
+    return f"what {name} gives does not reach {f.primitive.name} through elementwise equations alone, or a value outside comes between"
+
+
+__all__ = ["SEEDS", "contraction_clusters", "reason_against"]

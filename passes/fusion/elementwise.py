@@ -1,10 +1,16 @@
-"""Clusters of elementwise equations: those of one number of elements that depend on each other, or read the same."""
+"""Clusters of elementwise equations: those of one number of elements that depend on each other, or read the same.
+
+A gather of single elements is a function of its indices, element by element; the array that it reads is a whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
+from quire.ir import dtypes
+from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import fusion_p
 from quire.ir.weights import weight
@@ -25,30 +31,37 @@ LEAST_WEIGHT = 50
 LEAST_EQNS, SMALL = 8, 1 << 16
 
 
-def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm) -> list[Cluster]:
-    """Disjoint clusters of what has a form in kernels; no two wait for each other."""
+def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int) -> list[Cluster]:
+    """Disjoint clusters of what has a form in kernels; no two wait for each other.
+
+    Gathers of fewer elements than the least are left to IREE, which fuses them with what reads them.
+    """
+
+    def gathers(e: Eqn) -> bool:
+        return is_gather_of_elements(e, least_gathered)
+
     eqns = jaxpr.eqns
-    spaces = [_space(e, has_form) for e in eqns]
-    if not any(s is not None for s in spaces):
-        return []
-    stage = stages(eqns, spaces)
-    groups = _groups(eqns, spaces, stage)
     readers: dict[Var, list[int]] = {}
     for i, e in enumerate(eqns):
         for a in e.inputs:
             if isinstance(a, Var):
                 readers.setdefault(a, []).append(i)
+    spaces = _spaces(jaxpr, readers, has_form, gathers)
+    if not any(s is not None for s in spaces):
+        return []
     maker = {v: i for i, e in enumerate(eqns) for v in e.outputs}
     returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
+    stage = stages(eqns, spaces, _whole)
+    groups = _groups(eqns, spaces, stage)
     found: list[Cluster] = []
     light: dict[Hashable, list[Cluster]] = {}
     for group in groups:
-        if len(group) > 1 or weight(eqns[group[0]]) >= LEAST_WEIGHT:
+        if len(group) > 1 or gathers(eqns[group[0]]) or weight(eqns[group[0]]) >= LEAST_WEIGHT:
             for part in _parts(eqns, group, readers, returned):
                 part = _without_loose(eqns, part, readers)
                 if not part or _is_constant(eqns, part):
                     continue
-                heaviest = max(part, key=lambda i: weight(eqns[i]))
+                heaviest = max(part, key=lambda i: weight(eqns[i]) if eqns[i].primitive is not st.concatenate_p else -1)
                 shape = eqns[heaviest].outputs[0].aval.shape
                 cluster = Cluster("elementwise", frozenset(part), heaviest, shape, ())
                 if _worthwhile([eqns[i] for i in part], eqns[heaviest].outputs[0].aval.size):
@@ -100,6 +113,50 @@ def _space(e: Eqn, has_form: HasForm) -> int | None:
     return size
 
 
+def _spaces(
+    jaxpr: Jaxpr, readers: dict[Var, list[int]], has_form: HasForm, gathers: Callable[[Eqn], bool]
+) -> list[int | None]:
+    """The number of elements of each equation that a cluster can hold, gathers and what joins their indices included."""
+    eqns = jaxpr.eqns
+    spaces = [e.outputs[0].aval.size if gathers(e) else _space(e, has_form) for e in eqns]
+    if any(s is not None for s in spaces):
+        returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
+        for i, e in enumerate(eqns):
+            if e.primitive is st.concatenate_p and e.outputs[0] not in returned:
+                spaces[i] = _vectors(e, [eqns[j] for j in readers.get(e.outputs[0], ())], gathers)
+    return spaces
+
+
+def is_gather_of_elements(e: Eqn, least: int) -> bool:
+    """Whether an equation gathers single elements, at least so many."""
+    if e.primitive is not ix.gather_p or e.params["dimension_numbers"].offset_dims:
+        return False
+    x, out = e.inputs[0].aval, e.outputs[0].aval
+    return out.size >= max(1, least) and 0 < x.size < 1 << 31 and x.ndim > 0 and x.dtype in dtypes.SHORT
+
+
+def _whole(e: Eqn) -> Sequence[Atom]:
+    """What an equation of a cluster reads at places that the cluster computes."""
+    return e.inputs[:1] if e.primitive is ix.gather_p else ()
+
+
+def _vectors(e: Eqn, readers: Sequence[Eqn], gathers: Callable[[Eqn], bool]) -> int | None:
+    """How many index vectors a concatenation joins of single components, if only gathers of elements read them."""
+    out = e.outputs[0].aval
+    d: int = e.params["dimension"]
+    if d != out.ndim - 1 or any(a.aval.shape[d] != 1 for a in e.inputs) or not readers:
+        return None
+    fits = all(gathers(r) and e.outputs[0] is r.inputs[1] is not r.inputs[0] for r in readers)
+    return math.prod(out.shape[:-1]) if fits else None
+
+
+def _joining(e: Eqn, space: int) -> list[Var]:
+    """The values of an equation that join it with others: those of the space's size, and index vectors."""
+    vectors = e.inputs[1:] if e.primitive is ix.gather_p else e.outputs if e.primitive is st.concatenate_p else ()
+    near = [v for v in (*e.outputs, *e.inputs) if v.aval.size == space and v not in _whole(e)]
+    return [v for v in (*near, *vectors) if isinstance(v, Var)]
+
+
 def _groups(eqns: Sequence[Eqn], spaces: Sequence[int | None], stage: Sequence[int]) -> list[list[int]]:
     """Equations of one space and stage that are joined by a value: one makes it, or all read it."""
     leader = list(range(len(eqns)))
@@ -115,9 +172,7 @@ def _groups(eqns: Sequence[Eqn], spaces: Sequence[int | None], stage: Sequence[i
         space = spaces[i]
         if space is None:
             continue
-        for v in (*e.outputs, *e.inputs):
-            if isinstance(v, Literal) or v.aval.size != space:
-                continue
+        for v in _joining(e, space):
             other = joined.setdefault((v, space, stage[i]), i)
             leader[find(i)] = find(other)
     groups: dict[int, list[int]] = {}
@@ -152,7 +207,9 @@ def _without_loose(eqns: Sequence[Eqn], group: list[int], readers: dict[Var, lis
     """A group without the equations that only move data for readers outside."""
     inside = set(group)
     for i in reversed(group):
-        if eqns[i].primitive in _MOVES and not any(j in inside for j in readers.get(eqns[i].outputs[0], ())):
+        if eqns[i].primitive in (*_MOVES, st.concatenate_p) and not any(
+            j in inside for j in readers.get(eqns[i].outputs[0], ())
+        ):
             inside.discard(i)
     return sorted(inside)
 
@@ -165,7 +222,47 @@ def _is_constant(eqns: Sequence[Eqn], group: list[int]) -> bool:
 
 def _worthwhile(eqns: Sequence[Eqn], size: int) -> bool:
     """Whether a kernel of equations on so many elements is better than the dispatches that IREE would form."""
-    return sum(map(weight, eqns)) >= LEAST_WEIGHT or (_counted(eqns) >= LEAST_EQNS and size <= SMALL)
+    return (
+        any(e.primitive is ix.gather_p for e in eqns)
+        or sum(map(weight, eqns)) >= LEAST_WEIGHT
+        or (_counted(eqns) >= LEAST_EQNS and size <= SMALL)
+    )
 
 
-__all__ = ["elementwise_clusters"]
+def reason_against(
+    jaxpr: Jaxpr, readers: dict[Var, list[int]], i: int, j: int, has_form: HasForm, least_gathered: int
+) -> str | None:
+    """Why two equations are not in one elementwise cluster; None where they are in one."""
+    eqns = jaxpr.eqns
+    spaces = _spaces(jaxpr, readers, has_form, lambda e: is_gather_of_elements(e, least_gathered))
+    for k in (i, j):
+        if spaces[k] is None:
+            e = eqns[k]
+            what = (
+                "has no form in kernels"
+                if e.primitive.family == "elementwise"
+                else f"is of the family {e.primitive.family}"
+            )
+            return f"{e.primitive.name} {what}"
+    if spaces[i] != spaces[j]:
+        return f"{eqns[i].primitive.name} computes {spaces[i]} elements, {eqns[j].primitive.name} {spaces[j]}"
+    stage = stages(eqns, spaces, _whole)
+    if stage[i] != stage[j]:
+        return "an equation of another kind or number of elements lies between them: one waits for it, the other comes before"
+    group = next(g for g in _groups(eqns, spaces, stage) if i in g)
+    if j not in group:
+        return "no value is made by one and read by the other, or read by both"
+    size = eqns[i].outputs[0].aval.size
+    total, counted = sum(weight(eqns[k]) for k in group), _counted(eqns[k] for k in group)
+    if total > MOST_WEIGHT:
+        what = f"kernels of more than {MOST_WEIGHT} spill registers"
+        return f"together with what joins them they are {total} operations an element; {what}"
+    if not _worthwhile([eqns[k] for k in group], size):
+        return (
+            f"IREE fuses them as well: {counted} equations of {total} operations an element are fewer than the {LEAST_WEIGHT} "
+            f"operations from which a kernel is made (or {LEAST_EQNS} equations of at most {SMALL} elements)"
+        )
+    return f"a kernel of both would read and write more than {MOST_ARRAYS} arrays, or was cut in two for its size"
+
+
+__all__ = ["HasForm", "elementwise_clusters", "is_gather_of_elements", "reason_against"]

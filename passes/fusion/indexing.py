@@ -13,6 +13,7 @@ from quire.ir.primitives.calls import fusion_p
 from quire.ir.weights import weight
 
 from ..dce import dce_eqns
+from .elementwise import is_gather_of_elements
 from .forms import HasForm
 
 #: The equations that windows are read or written by, all of operands (array, indices, ...).
@@ -25,14 +26,21 @@ MOST_WEIGHT = 40
 MOST_ARRAYS = 8
 
 
-def with_indices(jaxpr: Jaxpr, has_form: HasForm) -> tuple[Jaxpr, int]:
-    """The jaxpr with each gather and scatter and what computes its indices as one equation, and how many there are."""
+def with_indices(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int) -> tuple[Jaxpr, int]:
+    """The jaxpr with each gather and scatter and what computes its indices as one equation, and how many there are.
+
+    Gathers of so many single elements, or more, are in clusters of elementwise equations (`elementwise`).
+    """
     if not any(e.primitive in SEEDS for e in jaxpr.eqns):
         return jaxpr, 0
     makers = {v: e for e in jaxpr.eqns for v in e.outputs}
     count, eqns = 0, list(jaxpr.eqns)
     for i, e in enumerate(eqns):
-        if e.primitive in SEEDS and (joined := _joined(e, makers, has_form)) is not None:
+        if (
+            e.primitive in SEEDS
+            and not is_gather_of_elements(e, least_gathered)
+            and (joined := _joined(e, makers, has_form)) is not None
+        ):
             eqns[i] = joined
             count += 1
     if not count:

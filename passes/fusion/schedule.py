@@ -7,13 +7,18 @@ of groups can be made one equation each at once: all of it is linear in the prog
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from quire.ir.jaxpr import Eqn, Var
+from quire.ir.jaxpr import Atom, Eqn, Var
+
+#: The operands that an equation reads at places which it computes.
+Whole = Callable[[Eqn], Sequence[Atom]]
 
 
-def stages(eqns: Sequence[Eqn], spaces: Sequence[int | None]) -> list[int]:
+def stages(eqns: Sequence[Eqn], spaces: Sequence[int | None], whole: Whole = lambda e: ()) -> list[int]:
     """The stage of each equation; `spaces` tells which ones may share a stage with their neighbours (None: none).
+
+    What an equation reads as a `whole`, and not element by element, has an earlier stage.
 
     An equation is as early as what it depends on lets it be, but one that reads nothing of its own space waits for its
     first reader, so that its result is not kept meanwhile.
@@ -27,7 +32,8 @@ def stages(eqns: Sequence[Eqn], spaces: Sequence[int | None]) -> list[int]:
         for a in e.inputs:
             if isinstance(a, Var) and a in maker:
                 i = maker[a]
-                steps[i] = 0 if space is not None and spaces[i] == space else 1
+                near = space is not None and spaces[i] == space and a not in whole(e)
+                steps[i] = max(steps.get(i, 0), 0 if near else 1)
         if e.effects:  # they keep their order
             if last is not None:
                 steps[last] = 1

@@ -21,7 +21,7 @@ factors.absent(
     calls.jit_p, calls.checkpoint_p, calls.fusion_p, calls.custom_jvp_call_p, calls.custom_vjp_call_p,
     calls.custom_vmap_call_p,
 )  # fmt: skip
-factors.absent("its StableHLO is for whole arrays", calls.stablehlo_call_p)
+factors.absent("it is compiled for whole arrays", calls.stablehlo_call_p, calls.kernel_call_p)
 factors.absent("it has no value: only derivatives hold it", calls.custom_lin_p)
 factors.absent("its programs solve for whole arrays", calls.custom_linear_solve_p)
 factors.absent(

@@ -16,6 +16,7 @@ from ..base import Pass, PassContext, register_pass
 
 from . import values  # first: folding before algebra  # isort: skip
 from . import algebra, structure
+from .algebra import add_identities
 from .rewriter import RULES, Rewriter, Rule, add_rule, rule
 
 # Constants up to this many elements can take part in folding.
@@ -42,4 +43,15 @@ class Simplify(Pass):
         return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
 
 
-__all__ = ["RULES", "Rewriter", "Rule", "Simplify", "add_rule", "algebra", "rule", "structure", "values"]
+__all__ = [
+    "RULES",
+    "Rewriter",
+    "Rule",
+    "Simplify",
+    "add_identities",
+    "add_rule",
+    "algebra",
+    "rule",
+    "structure",
+    "values",
+]

@@ -12,7 +12,7 @@ order. A replacement is a pattern whose numbers become constants of the result's
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -222,7 +222,7 @@ def _literal(value: Any, like: ShapedArray) -> Literal:
     return Literal(constant, ShapedArray((), like.dtype, like.weak_type))
 
 
-def _make_rule(domain: str, pattern: tuple[Any, ...], replacement: Pattern) -> Rule:
+def _make_rule(domain: str, pattern: tuple[Any, ...], replacement: Pattern, origin: str = "") -> Rule:
     allowed = frozenset(DOMAINS[domain])
     match = _eqn_matcher(pattern)
 
@@ -235,7 +235,7 @@ def _make_rule(domain: str, pattern: tuple[Any, ...], replacement: Pattern) -> R
         aval: ShapedArray = eqn.outputs[0].aval
         return r.broadcast(_build(r, replacement, found, aval), aval)
 
-    return Rule(f"{pattern_to_str(pattern)} -> {pattern_to_str(replacement)}", apply, _traits(pattern))
+    return Rule(f"{pattern_to_str(pattern)} -> {pattern_to_str(replacement)}", apply, _traits(pattern), origin)
 
 
 def _traits(pattern: tuple[Any, ...]) -> tuple[Trait, ...] | None:
@@ -262,5 +262,46 @@ def domain_operand(pattern: tuple[Any, ...], eqn: Eqn, r: Rewriter) -> ShapedArr
     return a.aval
 
 
-for _domain, _pattern, _replacement in IDENTITIES:
-    add_rule(_make_rule(_domain, _pattern, _replacement), PRIMITIVES[_pattern[0]])
+def _variables(pattern: Pattern, line: str) -> set[str]:
+    """The variables of a pattern. Raises ValueError for an unknown primitive."""
+    if isinstance(pattern, str):
+        return {pattern}
+    if not isinstance(pattern, tuple):
+        return set()
+    items: tuple[Any, ...] = pattern  # pyright: ignore[reportUnknownVariableType]
+    if items[0] not in PRIMITIVES:
+        raise ValueError(f"{line}: no primitive is named {items[0]!r}")
+    found: set[str] = set()
+    for operand in items[1:]:
+        found |= _variables(operand, line)
+    return found
+
+
+def _checked(domain: str, pattern: Pattern, replacement: Pattern) -> None:
+    """Raises ValueError for an identity that means nothing, with the part that is wrong."""
+    line = f"identity {pattern_to_str(pattern)} -> {pattern_to_str(replacement)}"
+    if domain not in DOMAINS:
+        raise ValueError(f"{line}: no set of dtypes is named {domain!r}; there are {', '.join(DOMAINS)}")
+    if not isinstance(pattern, tuple):
+        raise ValueError(f"{line}: the pattern must be (primitive, operand, ...)")
+    given, asked = _variables(cast("Any", pattern), line), _variables(replacement, line)
+    unknown = asked - given
+    if unknown:
+        raise ValueError(f"{line}: the pattern does not have {', '.join(sorted(unknown))}")
+
+
+def add_identities(*identities: tuple[str, Pattern, Pattern], origin: str = "") -> None:
+    """Make rules of `simplify` of (dtypes, pattern, replacement), as in `IDENTITIES`, which is quire's own table.
+
+    Args:
+        identities: each must be exact on all the dtypes it names, NaN, infinities and signed zeros included.
+        origin: the module that they are from (``__name__``), whose package's code is then part of every program's key.
+
+    Raises ValueError for an unknown primitive, set of dtypes or variable.
+    """
+    for domain, pattern, replacement in identities:
+        _checked(domain, pattern, replacement)
+        add_rule(_make_rule(domain, pattern, replacement, origin), PRIMITIVES[pattern[0]])
+
+
+add_identities(*IDENTITIES)

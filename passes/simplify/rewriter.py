@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from quire.ir.avals import ShapedArray
+from quire.ir.extensions import note
 from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, subst_eqn
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import structural
@@ -60,9 +61,11 @@ class Rule:
     name: str
     apply: RuleFunction
     when: tuple[Trait, ...] | None = None
+    origin: str = ""  # the module that it is from; by default that of its function
     bits: int = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "origin", self.origin or self.apply.__module__)
         object.__setattr__(self, "bits", -1 if self.when is None else sum({t.bit for t in self.when}))
 
 
@@ -87,7 +90,8 @@ def rule(
 
 
 def add_rule(r: Rule, *primitives: Primitive) -> None:
-    """Register a rule."""
+    """Register a rule. One of another package's becomes part of every program's key."""
+    note(r.origin)
     for p in primitives:
         RULES.setdefault(p, []).append(r)
 
@@ -204,7 +208,7 @@ class Rewriter:
     def simplified(self, eqn: Eqn) -> Sequence[Atom]:
         """Add the equation, or what a rule makes of it; returns the atoms of its outputs."""
         rules = RULES.get(eqn.primitive)
-        if rules is not None and self.fuel > 0:
+        if rules is not None and self.fuel > 0 and self.context.may_rewrite():
             traits = self.traits(eqn)
             for r in rules:
                 if not r.bits & traits:
@@ -215,7 +219,7 @@ class Rewriter:
                 if new is not None:
                     atoms: Sequence[Atom] = [new] if isinstance(new, Var | Literal) else new
                     if all(a.aval is v.aval for a, v in zip(atoms, eqn.outputs, strict=True)):
-                        self.context.counters[r.name] += 1
+                        self.context.rewrote(r.name, eqn)
                         self.changed = True
                         return atoms
                 self.fuel += 1

@@ -218,7 +218,181 @@ def what_is_like_an_array(api: Any) -> Any:
     ]
 
 
+def rules_of_vmap_under_derivatives(api: Any) -> Any:
+    seen: list[Any] = []
+
+    @api.custom_batching.custom_vmap
+    def f(x: Any, y: Any) -> Any:
+        return api.numpy.sin(x) * y
+
+    @f.def_vmap
+    def rule(size: int, batched: Any, xs: Any, ys: Any) -> Any:
+        seen.append(list(batched))
+        return api.numpy.cos(xs) * ys, batched[0] or batched[1]
+
+    xs, one = np.arange(3.0, dtype=np.float32), np.float32(0.5)
+    derivative = lambda x, y, tx, ty: api.jvp(f, (x, y), (tx, ty))  # noqa: E731
+    found = [
+        api.vmap(derivative)(xs, xs, xs, xs), api.vmap(derivative, (0, None, 0, None))(xs, one, xs, one),
+        api.vmap(derivative, (0, None, None, None))(xs, one, one, one),
+        api.vmap(derivative, (None, None, 0, None), (None, 0))(one, one, xs, one), api.jacfwd(f)(xs, xs),
+        api.jvp(api.vmap(f), (xs, xs), (xs, xs)), api.vmap(api.vmap(derivative, (0, None, 0, None)), (None, 0, None, 0))(xs, xs, xs, xs),
+    ]  # fmt: skip
+    return found, seen
+
+
+def cotangents_of_integers(api: Any) -> Any:
+    pull = api.vjp(lambda x: (x, np.int32(3)), np.float32(1))[1]
+    return [pull((np.float32(2), c)) for c in (1, np.int32(2), np.float32(3))]
+
+
+def conditions_that_pass_values_on(api: Any) -> Any:
+    def f(x: Any, y: Any, z: Any) -> Any:
+        return api.lax.cond(x < 3, lambda x, y, z: (x * 2, y, z), lambda x, y, z: (x * 3, y, x + 0 * z), x, y, z)
+
+    return api.vmap(f, (0, None, None), (0, None, 0))(np.arange(5, dtype=np.int32), np.float32(3), np.int32(4))
+
+
+def loops_by_numbers_of_every_kind(api: Any) -> Any:
+    lax = api.lax
+    halves = lax.fori_loop(0.5, 3.0, lambda i, c: c + i, 0.0)
+    with api.disable_jit():
+        lanes = api.vmap(lambda x: lax.while_loop(lambda c: c < 5, lambda c: c * 2, x))(
+            np.arange(1.0, 4.0, dtype=np.float32)
+        )
+    return halves, lanes, [lax.map(lambda x: x * 2, np.arange(5), batch_size=n) for n in (0, 1, 2, 8)]
+
+
+def evaluations_of_primitives_replaced(api: Any) -> Any:
+    sin_p, calls = api.lax.sin_p, []
+    own = sin_p.impl
+    try:
+        sin_p.def_impl(lambda x, **params: calls.append(1) or own(x, **params))
+        found = api.lax.sin(np.float32(1))
+    finally:
+        sin_p.def_impl(own)
+    return found, len(calls), api.lax.sin(np.float32(1)), len(calls)
+
+
+def sums_over_sizes_of_one(api: Any) -> Any:
+    x, y = np.arange(20.0, dtype=np.float32).reshape(1, 4, 5), np.arange(18.0, dtype=np.float32).reshape(3, 1, 6)
+    return api.numpy.einsum("cij,cjk->cik", x, y), api.numpy.einsum("cij,cjk->k", x[0:1], y)
+
+
+def nodes_of_trees(api: Any) -> Any:
+    t = api.tree_util
+    pair = t.tree_structure([0, 0])
+    found: list[Any] = [t.is_tree_node(c) for c in (list, dict, tuple, int, type(None))]
+    found += [t.default_registry.flatten_one_level(3), list(t.flatten_one_level([1, (2,)])[0])]
+    for f in (
+        lambda: t.flatten_one_level(3),
+        lambda: t.flatten_one_level_with_keys(3),
+        lambda: t.tree_transpose(pair, pair, [[1, 2], [3]]),
+        lambda: api.jit(lambda a, /, *args: a, static_argnames=("a",)),
+        lambda: api.jit(lambda a, *args: a, static_argnames=("args",)),
+        lambda: api.jit(lambda a, *args: a, static_argnums=(0, -99)) and None,
+        lambda: len(api.ShapeDtypeStruct((), "float32")),
+        lambda: len(api.ShapeDtypeStruct((3, 2), "float32")),
+    ):
+        try:
+            found.append(f())
+        except (TypeError, ValueError) as error:
+            found.append(type(error).__name__)
+    return found
+
+
+def copies_that_are_asked_for(api: Any) -> Any:
+    x = api.numpy.arange(3)
+    y = api.device_put(x, may_alias=False)
+    return y is x, api.device_put(x, may_alias=True) is x, y
+
+
+def signs_of_every_dtype(api: Any) -> Any:
+    return [api.random.rademacher(api.random.key(0), (6,), d) for d in ("float32", "int8", "uint8", "bool")]
+
+
+def static_indices(api: Any) -> Any:
+    def reads(index: Any) -> list[Any]:
+        return [lambda x: x[index], api.jit(lambda x: x.at[index].get()), lambda x: x.at[index].get(mode="clip")]
+
+    found = []
+    x = api.numpy.arange(6.0).reshape(2, 3)
+    api.config.update("jax_check_static_indices", True)
+    try:
+        for read in (f for i in (1, -3, (0, 3), (slice(5), -4), ([0, 1], 7), (None, 1, 2)) for f in reads(i)):
+            try:
+                found.append(read(x))
+            except IndexError:
+                found.append("outside")
+    finally:
+        api.config.update("jax_check_static_indices", False)
+    return found
+
+
+def donations_of_arguments(api: Any) -> Any:
+    f = api.jit(lambda x, c, *, y: x + c["a"] + y, donate_argnums=(0,))
+    traced = f.trace(np.ones(3, np.float32), {"a": 2.0}, y=np.float32(1))
+    infos = api.tree_util.tree_leaves([traced.args_info, traced.lower().args_info])
+    return [(i.shape, str(i.dtype), i.donated) for i in infos]
+
+
+def types_of_keys(api: Any) -> Any:
+    key = api.random.key(0)
+    kept = api.ShapeDtypeStruct.like(key)
+    shaped = api.eval_shape(lambda k: k, kept)
+    found = [str(api.numpy.result_type(key)), str(api.dtypes.result_type(key, key)), shaped == kept, shaped != kept]
+    found += [str(key.dtype) == str(kept.dtype), key.copy_to_host_async()]
+    try:
+        found.append(api.numpy.result_type(key, 1.0))
+    except (TypeError, ValueError):
+        found.append("refused")
+    return found
+
+
+def functions_by_platform(api: Any) -> Any:
+    f = lambda x: api.lax.platform_dependent(x, cpu=api.numpy.sin, default=api.numpy.cos)  # noqa: E731
+    x = np.arange(3.0, dtype=np.float32)
+    found = [
+        f(x),
+        api.jit(f)(x),
+        api.vmap(f)(x),
+        api.grad(f)(1.0),
+        api.lax.platform_dependent(x, tpu=api.numpy.exp, default=lambda x: x),
+    ]
+    for wrong in ({"tpu": api.numpy.sin}, {"gpu": api.numpy.sin}, {"cpu": 3}):
+        try:
+            api.lax.platform_dependent(x, **wrong)
+        except (NotImplementedError, ValueError, TypeError) as error:
+            found.append(type(error).__name__)
+    return found
+
+
+def minima_of_functions_of_complex_numbers(api: Any) -> Any:
+    z0 = np.array([1.0, 2.0 - 3.0j, -5.0j], np.complex64)
+
+    def f(z: Any) -> Any:
+        return api.numpy.sum(api.numpy.array([1.0, 2.0, 0.5]) * api.numpy.abs(z - z0) ** 2)
+
+    import importlib
+
+    found = importlib.import_module(f"{api.__name__}.scipy.optimize").minimize(
+        f, np.zeros(3, np.complex64), method="l-bfgs-experimental-do-not-rely-on-this", options={"gtol": 1e-5}
+    )
+    x = np.asarray(found.x)
+    return (
+        str(found.x.dtype),
+        np.round(x.real, 3).tolist(),
+        np.round(x.imag, 3).tolist(),
+        found.jac.dtype,
+        bool(found.success),
+    )
+
+
 SNIPPETS = [
+    donations_of_arguments, types_of_keys, functions_by_platform, minima_of_functions_of_complex_numbers,
+    rules_of_vmap_under_derivatives, cotangents_of_integers, conditions_that_pass_values_on, loops_by_numbers_of_every_kind,
+    evaluations_of_primitives_replaced, sums_over_sizes_of_one, nodes_of_trees, copies_that_are_asked_for, signs_of_every_dtype,
+    static_indices,
     pullbacks_are_pytrees, what_is_like_an_array, bounds_of_one_element, loops_that_ask_for_their_lane, ranges_with_a_step_and_no_stop,
     weak_types_of_derivatives, cotangents_of_none, residuals_that_are_numbers, symbolic_zeros, custom_rules_of_partials,
     shapes_of_functions_that_close_over_tracers, types_in_place_of_arrays, compile_time_evaluation,

@@ -73,11 +73,57 @@ def test_other_generators_are_refused():
         quire.random.key(0, impl="philox4x32")
 
 
+def test_64_bits_may_be_errors():
+    with quire.config.override(explicit_x64_dtypes="error"):
+        with pytest.raises(ValueError, match="Explicitly requested dtype int64 of quire.numpy.zeros is not available"):
+            qnp.zeros(2, "int64")
+        assert qnp.zeros(2, int).dtype == np.int32
+    with pytest.raises(ValueError, match="explicit_x64_dtypes: got 'allow', expected one of warn, error"):
+        quire.config.update("jax_explicit_x64_dtypes", "allow")
+
+
+def test_what_rules_of_vmap_return_is_checked():
+    f = quire.custom_batching.custom_vmap(lambda x: qnp.sin(x))
+    f.def_vmap(lambda size, batched, xs: (qnp.sum(xs), True))
+    with pytest.raises(TypeError, match=r"the rule returned f32\[\] as result 0, declared batched; expected f32\[3\]"):
+        quire.vmap(f)(qnp.arange(3.0))
+    # JAX refuses to differentiate such a function in reverse.
+    assert round(float(quire.grad(f)(0.5)), 5) == round(float(np.cos(0.5)), 5)
+
+
+def test_einsum_takes_paths_that_contract_many():
+    x = qnp.ones((2, 3))
+    assert qnp.einsum("ij,ik,il->jkl", x, x, x, optimize=[(0, 1, 2)]).shape == (3, 3, 3)
+
+
+def test_a_platform_is_a_place():
+    assert quire.device_put(qnp.arange(3), "cpu").device == quire.devices()[0]
+
+
+def test_arguments_that_are_returned_share_their_memory():
+    x = qnp.arange(3)
+    assert quire.jit(lambda x: x)(x).unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
+
+
+def test_many_scalars_together_are_loaded():
+    """An adjoint solve at 70 times, all batched: IREE joins its scalar sums, of more arrays than a dispatch can be given."""
+    from quire.experimental.ode import odeint
+
+    @quire.jit
+    def last(x):
+        return odeint(lambda y, t: -x * y, 1.0, np.arange(0, 7, 0.1))[-1]
+
+    rates = np.linspace(0.1, 0.5, 4, dtype=np.float32)
+    values, slopes = quire.vmap(quire.value_and_grad(last))(rates)
+    np.testing.assert_allclose(values, np.exp(-6.9 * rates), rtol=1e-4)
+    np.testing.assert_allclose(slopes, -6.9 * np.exp(-6.9 * rates), rtol=1e-3)
+
+
 def test_indices_outside_are_clamped():
     assert int(qnp.arange(3)[5]) == 2
 
 
-def test_minimize_takes_real_numbers():
+def test_bfgs_takes_real_numbers():
     import quire.scipy.optimize as so
 
     with pytest.raises(TypeError, match="x0 must be real floats"):

@@ -74,6 +74,18 @@ def test_wrap_negative_indices():
     np.testing.assert_array_equal(qnp.asarray(x).at[np.array([-1])].set(9.0, wrap_negative_indices=False), x)
 
 
+@pytest.mark.parametrize("how", ["add", "set", "max", "subtract"])
+def test_derivatives_of_updates_of_an_empty_array(how):
+    """All are dropped, so nothing depends on them; JAX refuses to read back what was written."""
+    i, v = np.array([0, 3]), np.ones((2, 4), np.float32)
+
+    def f(v):
+        return (getattr(qnp.zeros((0, 4)).at[i], how)(v, mode="drop") ** 2).sum()
+
+    np.testing.assert_array_equal(quire.jit(quire.grad(f))(v), np.zeros_like(v))
+    assert quire.jvp(f, (v,), (v,))[1] == 0
+
+
 def test_errors():
     x = qnp.zeros((2, 3))
     with pytest.raises(

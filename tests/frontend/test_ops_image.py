@@ -38,7 +38,7 @@ def segments(m, data, ids):
         f = getattr(m.ops, name)
         out[name] = [
             f(data, ids, 5), f(data, ids, 4, bucket_size=3), f(data.astype(np.int32), ids, num_segments=4),
-            f(data, ids, 4, mode="clip"),
+            f(data, ids, 4, mode="clip"), f(data[0, 0], ids, 4), f(data[:1], ids, 4),
         ]  # fmt: skip
         if name == "segment_prod":
             continue  # JAX has no derivative of products with repeated segments

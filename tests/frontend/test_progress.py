@@ -54,7 +54,7 @@ def until_shown(read) -> str:
 
 def test_a_long_compile_is_shown_and_the_line_removed():
     with terminal() as read:
-        with compile_progress("train_step", after=0.05):
+        with quire.config.override(compile_progress=True), compile_progress("train_step", after=0.05):
             assert "quire: compiling train_step (" in until_shown(read)
         assert read().endswith("\r\x1b[K")
 
@@ -70,14 +70,24 @@ def test_nothing_is_shown_of_a_short_one_or_when_it_is_off():
 
 def test_the_line_is_removed_after_an_error():
     with terminal() as read:
-        with pytest.raises(ValueError, match="no"), compile_progress("f", after=0.01):
+        with (
+            quire.config.override(compile_progress=True),
+            pytest.raises(ValueError, match="no"),
+            compile_progress("f", after=0.01),
+        ):
             until_shown(read)
             raise ValueError("no")
         assert read().endswith("\r\x1b[K")
 
 
-def test_nothing_is_written_to_a_file(capsys):
-    with compile_progress("f", after=0.01):
+def test_one_line_is_written_to_a_file(capsys):
+    with quire.config.override(compile_progress=True), compile_progress("train_step", after=0.01):
+        time.sleep(1.3)
+    said = capsys.readouterr().err
+    assert said == "quire: compiling train_step takes longer than 0.01 s (QUIRE_COMPILE_PROGRESS=0: do not say so)\n"
+    with quire.config.override(compile_progress=True), compile_progress("f", after=5):
+        pass
+    with quire.config.override(compile_progress=False), compile_progress("f", after=0.01):
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
 
@@ -85,7 +95,7 @@ def test_nothing_is_written_to_a_file(capsys):
 def test_compiling_shows_it(monkeypatch, tmp_path):
     monkeypatch.setattr("quire.watching.progress.AFTER_SECONDS", 0.01)
     monkeypatch.setattr("quire.compiling.compiler.compile_cache", lambda: CompileCache(tmp_path))
-    with terminal() as read:
+    with terminal() as read, quire.config.override(compile_progress=True):
         quire.compile(lambda x: x * 3.5 + 1.25)(2.0)
         shown = read()
     assert "quire: compiling <lambda>" in shown

@@ -113,7 +113,6 @@ def test_compiled():
         (lambda: qr.uniform(KEY, 2.5), "uniform: shape must be an int or a sequence of ints, got 2.5"),
         (lambda: qr.uniform(KEY, (2,), minval=np.zeros(3)), r"do not broadcast to the shape \(2,\): minval f32\[3\]"),
         (lambda: qr.bits(KEY, dtype=np.int32), "bits: dtype int32 must be an unsigned dtype"),
-        (lambda: qr.rademacher(KEY, dtype=np.float32), "rademacher: dtype float32 must be an integer dtype"),
         (lambda: qr.randint(KEY, (2,), 0, np.float32(5)), "randint: minval and maxval must be integers"),
         (lambda: qr.uniform(KEY, (2,), np.int32), "uniform: dtype int32 must be a float dtype"),
         (lambda: qr.randint(KEY, (2,), 0, 5, np.float32), "randint: dtype float32 must be an integer dtype"),

@@ -76,6 +76,7 @@ LIKE_JAX: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
         lambda r, k: r.choice(k, TABLE, (3,), p=row(0.1, 0.2, 0.3, 0.4), axis=1, replace=False), 0
     ),
     "rademacher": (lambda r, k: r.rademacher(k, (20,), np.int8), 0),
+    "rademacher of floats": (lambda r, k: r.rademacher(k, (20,), np.float32), 0),
     "multivariate_normal": (lambda r, k: r.multivariate_normal(k, row(1, 2), COV, (9,)), 2e-6),
     "multivariate_normal eigh": (lambda r, k: r.multivariate_normal(k, row(1, 2), COV, (9,), method="eigh"), 5e-5),
     "multivariate_normal svd": (lambda r, k: r.multivariate_normal(k, row(1, 2), COV, (9,), method="svd"), 5e-5),

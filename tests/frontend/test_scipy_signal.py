@@ -107,7 +107,7 @@ def test_inverse():
     )
     # Of several signals SciPy counts the first axis, which is not that of time.
     close(signal.istft(z[0], fs=2.0), scipy.signal.istft(z[0], fs=2.0))
-    np.testing.assert_allclose(signal.istft(z, fs=2.0)[0], signal.istft(z[0], fs=2.0)[0])
+    close(signal.istft(z, fs=2.0)[0], scipy.signal.istft(z, fs=2.0)[0])
 
 
 # -- transformations ------------------------------------------------------------------------------------------------------------

@@ -108,6 +108,23 @@ def test_interpreted_rank_by_rank() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+def test_interpreted_with_references() -> None:
+    """A loop that communicates and keeps what it computes in a place."""
+
+    def f(a: Any) -> Any:
+        place = quire.new_ref(a)
+
+        def step(i: Any, _: None) -> None:
+            place[1:] = place[:-1] * 0.5
+            place[0] = lax.pmean(place[0], "x") + i
+
+        lax.fori_loop(0, 3, step, None)
+        return place[...]
+
+    both = quire.shard_map(f, mesh=GRID, in_specs=P("x"), out_specs=P("x"))
+    np.testing.assert_allclose(interpreted(both, A)[0], quire.jit(both)(A), rtol=1e-6)
+
+
 def test_interpreted_within_another() -> None:
     def inner(b: Any) -> Any:
         return lax.psum(b, "y") + lax.axis_index("x")

@@ -47,6 +47,42 @@ def test_they_are_traced_differentiated_and_mapped() -> None:
     assert np.allclose(traced, M @ X)
 
 
+T = np.arange(24, dtype=np.float32).reshape(2, 3, 4) % 5
+PARTS = (
+    0, -1, (0, 1), slice(1, 3), (slice(None), 1), (slice(None, None, 2), slice(None, None, -1)), None, ..., (..., None),
+    (1, slice(1, None)), (None, 1), (slice(None), None, 2), (slice(None, None, -2), slice(3, 0, -2)), slice(2, 1), (..., 1),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("n_dense", [0, 1])
+@pytest.mark.parametrize("whole", [M, T], ids=["matrix", "three dimensions"])
+def test_sums_along_axes_and_parts_are_sparse(whole: np.ndarray, n_dense: int) -> None:
+    m = sparse.BCOO.fromdense(whole, nse=whole.size, n_dense=n_dense)
+    for axis in (0, 1, -1, (), (0, -1) if whole.ndim > 2 else 0):
+        found = m.sum(axis)
+        assert isinstance(found, sparse.BCOO) and np.array_equal(found.todense(), whole.sum(axis)), axis
+    assert np.array_equal(m.sum(tuple(range(whole.ndim))), whole.sum())
+    for index in PARTS:
+        found, want = m[index], whole[index]
+        assert isinstance(found, sparse.BCOO) and found.shape == want.shape, index
+        assert np.array_equal(found.todense(), want), index
+    assert np.array_equal(m[np.array([1, 0])], whole[[1, 0]])
+
+    def rest(data: quire.Array) -> quire.Array:
+        return (sparse.BCOO((data, m.indices), shape=m.shape)[1:, ::-2].todense() ** 2).sum()
+
+    places = tuple(np.asarray(m.indices).T)
+    twice = np.zeros(whole.shape, np.float32)
+    twice[1:, ::-2] = 2 * whole[1:, ::-2]
+    inside = np.asarray(m.indices)[:, 0] < whole.shape[0]
+    found = np.asarray(quire.jit(quire.grad(rest))(m.data))
+    assert np.allclose(found[inside], twice[tuple(p[inside] for p in places)]) and not found[~inside].any()
+    with pytest.raises(IndexError, match="index 9 is outside of dimension 0"):
+        m[9]
+    with pytest.raises(ValueError, match="axis 3 of an array"):
+        m.sum(3)
+
+
 def test_what_is_not_there_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="no batch dimensions"):
         sparse.BCOO((np.zeros((2, 3)), np.zeros((2, 3, 1), np.int32)), shape=(2, 4))

@@ -88,7 +88,7 @@ def test_transpose():
     tree = ({"a": 1, "b": 2}, {"a": 3, "b": 4})
     assert tu.tree_transpose(outer, inner, tree) == {"a": (1, 3), "b": (2, 4)}
     assert tu.tree_transpose(outer, None, tree) == {"a": (1, 3), "b": (2, 4)}
-    with pytest.raises(TypeError, match="tree_transpose: mismatch"):
+    with pytest.raises(TypeError, match="tree_transpose: Mismatch"):
         tu.tree_transpose(outer, inner, ({"a": 1, "b": 2}, {"a": 3}))
 
 

@@ -123,6 +123,9 @@ def test_large_tables_are_shared_by_workgroups():
 
 
 def test_the_reason_is_told():
-    assert "no kernel: runs of less than 16 bytes" in quire.jit(lambda x, i: x[i]).lower(TABLE[:, 0, 0], AT).as_text()
+    assert (
+        "no kernel: fewer than 1024 elements one by one"
+        in quire.jit(lambda x, i: x[i]).lower(TABLE[:, 0, 0], AT).as_text()
+    )
     text = quire.jit(lambda x, i: x[i]).lower(TABLE, AT).as_text()
     assert "gather of runs of 72 f32, the indices computed here; outside: moved inside" in text

@@ -342,7 +342,7 @@ X = np.float32(1.0)
         ),
         (lambda: lax.while_loop(lambda c: True, lambda c: (c, c), X), TypeError, "a carry of the structure it takes"),
         (lambda: lax.while_loop(lambda c: True, lambda c: c, X, max_steps=-1), ValueError, "max_steps must be a non-neg"),
-        (lambda: lax.fori_loop(0.0, 3, lambda i, c: c, X), TypeError, r"lower must be an integer scalar, got f32\[\]"),
+        (lambda: lax.fori_loop(0j, 3, lambda i, c: c, X), TypeError, r"lower must be a real scalar, got c64\[\]"),
         (lambda: lax.scan(lambda c, x: c, X, np.ones(3, F)), TypeError, r"must return a pair \(carry, y\)"),
         (lambda: lax.scan(lambda c, x: (c, x), X), ValueError, "xs holds no arrays: give length="),
         (

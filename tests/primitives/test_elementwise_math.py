@@ -55,7 +55,7 @@ def tolerance(name, dtype):
 def form(request, monkeypatch):
     """The two forms of a function: in a cluster that is a kernel, and alone, as StableHLO. Programs are compiled anew."""
     if request.param == "stablehlo":
-        monkeypatch.setattr(fusion, "elementwise_clusters", lambda jaxpr, has_form: [])
+        monkeypatch.setattr(fusion, "elementwise_clusters", lambda jaxpr, has_form, least: [])
     monkeypatch.setattr(compile_cache(), "enabled", False)
 
 
@@ -108,6 +108,20 @@ def test_sine_of_large_arguments():
     )
     x = np.concatenate([x, -x, (np.arange(1, 3000) * (np.pi / 2)).astype(np.float32)])
     check([Case(n, getattr(ew, n), (x,), rtol=5e-7) for n in ("sin", "cos", "tan")])
+
+
+def test_one_exponent_for_all_is_as_one_for_each():
+    """NumPy computes a power of one half for all as a square root, which differs at -inf and at -0."""
+    x = np.array([-np.inf, -0.0, 0.0, -2.0, 2.0, np.inf, np.nan], np.float32)
+    cases = [
+        Case(f"pow {y}, {np.shape(e)}", ew.pow, (x, e), under_jax(jl.pow), exact=True)
+        for y in (0.5, -0.5, 2, -1, 0, 1, -2)
+        for e in (np.float32(y), np.full(x.shape, y, np.float32))
+    ]
+    cases.append(
+        Case("pow of one element", ew.pow, (x[:1], np.full(1, 0.5, np.float32)), under_jax(jl.pow), exact=True)
+    )
+    check(cases)
 
 
 def test_half_precision_is_rounded_once(x64):

@@ -89,6 +89,7 @@ ORDER = (
         "importers",
         "extend",
         "interpreters",
+        "kernels",
         "ffi",
         "export",
         "as_jax",

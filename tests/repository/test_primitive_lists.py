@@ -49,7 +49,6 @@ LISTS = {
     "backends/stablehlo/elementwise_math.py: _REAL": RULES,
     "backends/stablehlo/elementwise_special.py: _IGAMMA": RULES,
     "backends/stablehlo/indexing.py: _OPS": RULES,
-    "backends/stablehlo/linalg.py: _SMALL": "up to which size a form of IREE's operations is quicker than LAPACK",
     "backends/stablehlo/linalg_forms.py: FORMS": RULES,
     "frontend/numpy/_ops.py: _BINARY": NAMES,
     "frontend/numpy/elementwise.py: _UNARY_INEXACT": NAMES,

@@ -300,7 +300,7 @@ def test_compare_has_its_own_status():
     run = dumpir(
         "-", "--passes", "simplify,halve,dce", "--compare", stdin=PROGRAM, status=3, env={"PYTHONPATH": plugin}
     )
-    assert "pass halve changes the numbers: result 0 at index (0,) was" in run.stderr
+    assert "pass halve changes the numbers: result 0 at index (0,) was" in run.stdout
     assert "halve: Change the numbers" in dumpir("--list-passes", env={"PYTHONPATH": plugin}).stdout
 
 
@@ -328,20 +328,19 @@ def test_compare_goes_through_to_the_compiled_program(tmp_path):
     path.write_text(COMPARED)
     # Sums of 300 products of both signs in another order differ by more than units in the last place.
     run = dumpir(f"{path}:layer", "--args", "f32[64,300]", "f32[300,200]", "--compare")
-    assert re.fullmatch(
-        r"layer: equal, with a largest relative difference of \S+e-0[5-7](, which rounding explains)?: 2 results, "
-        r"after the \d+ passes and compiled for CpuDevice\(id=0\)\n",
-        run.stdout,
-    )
-    assert dumpir(
-        f"{path}:layer", "--args", "np.ones((2, 3))", "np.ones((3, 2))", "--compare", "-p", ""
-    ).stdout.endswith("after no passes and compiled for CpuDevice(id=0)\n")
+    heading, first, *stages = run.stdout.splitlines()
+    assert heading == "// layer: compare (cpu)"
+    assert re.fullmatch(r"layer: equal, 2 results, largest difference \S+e-0[5-7](, which rounding explains)?", first)
+    names = [row.split("  ")[1] for row in stages]
+    assert names[-4:] == ["IREE without kernels", "IREE with kernels", "two runs", "one worker and several"]
+    without = dumpir(f"{path}:layer", "--args", "np.ones((2, 3))", "np.ones((3, 2))", "--compare", "-p", "").stdout
+    assert [row.split("  ")[1] for row in without.splitlines()[2:]] == names[-4:]
     assert "calls: not compared: it calls a function of yours by pure_callback (at " in (
         dumpir(f"{path}:calls", "--args", "f32[2]", "--compare").stdout
     )
     only = dumpir(f"{path}:layer", "--args", "f32[2,3]", "f32[3,2]", "--compare", "--target", "metal").stdout
-    assert re.fullmatch(
-        r"layer: equal after the \d+ passes; not run compiled: target metal has no devices: programs for it are compiled only\n",
+    assert re.search(
+        r"layer: equal, 2 results, .*; not run compiled: target metal has no devices: programs for it are compiled only\n",
         only,
     )
     assert "let" in dumpir(f"{path}:layer", "--args", "f32[2,3]", "f32[3,2]", "--compare", "-s", "jaxpr").stdout
@@ -350,15 +349,17 @@ def test_compare_goes_through_to_the_compiled_program(tmp_path):
 def test_compare_names_where_the_compiled_program_is_wrong(tmp_path):
     path = tmp_path / "planted.py"
     path.write_text(PLANTED)
-    said = dumpir(f"{path}:model", "--args", "np.ones((3, 3))", "--compare", status=3, env={"QUIRE_CACHE": "0"}).stderr
+    said = dumpir(f"{path}:model", "--args", "np.ones((3, 3))", "--compare", status=3, env={"QUIRE_CACHE": "0"}).stdout
     assert (
         "the compiled program changes the numbers (the 12 passes do not: it is lowering or IREE): result 1 at index"
         in said
     )
     assert "9 of 9 elements differ, by " in said
     assert re.search(
-        r"the first wrong value is that of sin \(at .*planted.py:8, in model\): \S+ at index \(0, 0\) inst", said
+        r"in IREE without kernels: the first wrong value is that of sin \(at .*planted.py:8, in model\): \S+ at index \(0, 0\) inst",
+        said,
     )
+    assert "by the lowering of sin: f32[3,3] = sin f32[3,3]" in said
 
 
 def test_the_console_script():

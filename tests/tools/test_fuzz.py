@@ -23,6 +23,7 @@ from quire.tools.fuzz.program import Arg, Program, Statement, pruned
 from quire.tools.fuzz.reduce import reduced
 from quire.tools.fuzz.running import Finding, run_batch
 from quire.tools.fuzz.script import script
+from quire.tools.fuzz.workers import _Worker, computed
 
 FIXED, PART = 300, 100
 
@@ -40,6 +41,30 @@ def chain(
     aval = (shape, "float32")
     statements = tuple(Statement((target,), text, operands, (aval,)) for target, text, operands in lines)
     return Program((Arg("a", aval, "normal", 1),), statements, results)
+
+
+def test_programs_of_one_family_and_with_special_numbers() -> None:
+    """What --family and --special make: programs that are right, half of whose statements move arrays, of NaN and infinities."""
+    programs = [generate(s, False, family="stencils", special=True) for s in range(12)]
+    text = "\n".join(p.text() for p in programs)
+    assert sum(text.count(word) for word in ("roll", "flip", "pad", "concatenate", "split", "[::")) > 12
+    values = [x for p in programs for x in p.values() if x.dtype == np.float32]
+    assert any(np.isnan(x).any() for x in values) and any(np.isinf(x).any() for x in values)
+    assert not any(
+        t.name in ("gradient", "pushforward", "pullback", "value_and_gradient") for p in programs for t in p.stack
+    )
+    assert not run_batch(programs, jax=False).findings
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what a process computed is read from /proc")
+def test_a_hang_is_told_by_what_was_computed() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        since, spent = time.monotonic() - 10, computed(process.pid)
+        assert not _Worker(process, None, since=since, spent=spent).hangs(5.0)  # type: ignore[arg-type]
+        assert not _Worker(process, None, since=since + 9, spent=spent - 9).hangs(5.0)  # type: ignore[arg-type]
+        assert _Worker(process, None, since=since, spent=spent - 9).hangs(5.0)  # type: ignore[arg-type]
+        assert _Worker(process, None, since=since, spent=spent).hangs(1.0)  # type: ignore[arg-type]
+        process.kill()
 
 
 LONG = chain(

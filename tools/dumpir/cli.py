@@ -6,106 +6,19 @@ import argparse
 import dataclasses
 import json
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .options import DEFAULT_STAGES, make_parser
+
 if TYPE_CHECKING:
     from .inputs import Program
+    from .show import Screen
 
-EPILOG = """\
-input:
-  script.py            run the script and show every function that it compiles (its own arguments after --)
-  script.py:function   trace one function, for the types or values of --args
-  file.jaxpr           read textual IR (several programs: separated by // ----- lines)
-  file.mlir            read a module of StableHLO (file.mlirbc: its bytecode), as quire.from_stablehlo does
-  -                    the same from standard input
-
-examples:
-  dumpir train.py --stage optimized                    what is lowered, of every compiled function
-  dumpir model.py:loss --args 'f32[8,3]' 'i32[]'       jaxpr, optimized program and StableHLO of one function
-  dumpir model.py:loss --args "{'w': f32[3], 'b': 0.5}" 'x=np.ones((8, 3))' --stage stablehlo
-  dumpir model.py:loss --args 'f32[8]' --diff          what each pass changes
-  dumpir model.py:loss --args 'f32[8]' --stage all -o out    a file a stage, down to the assembly
-  dumpir model.py:loss --args 'f32[8]' --target vulkan --stage spirv
-  dumpir model.py:step --args 'f32[8]' --memory        which step holds how much memory, and what is held at the peak
-  dumpir model.py:step --args 'f32[8,4]' 'f32[4,4]' --spmd x=4 "P('x')"    each device's program, and what it sends
-  dumpir test.jaxpr --passes 'simplify,cse,dce'        parse, verify, run a pipeline, print
-  dumpir test.jaxpr --passes 'jvp{wrt=0},vmap{size=8}' the derivative, for eight lanes
-  dumpir model.py:loss --args 'f32[8]' --compare       are passes and compiled program right? where not?
-  cat test.jaxpr | dumpir - --passes default --compare the same of textual IR
-  dumpir --list-passes; dumpir --show-pipeline --target cuda; dumpir --list-stages
-
-stages: jaxpr; each pass by its name (the second run of one as name-2); optimized (what is lowered: after the last
-pass, without the arguments that it does not use); stablehlo;
-IREE's phases; plan (memory and order); assembly, ptx or spirv (code: any of them). Groups: transformations
-(what grad, vmap, ... did while the program was traced), passes, iree, all.
-
-exit status: 0 fine; 1 the program is wrong (parse, verification, trace or pass error, the script failed);
-2 wrong use of dumpir; 3 --compare found a difference; 4 the target's compiler failed.
-"""
-
-DEFAULT_STAGES = ("jaxpr", "optimized", "stablehlo")
 FINE, WRONG, USAGE, DIFFERENT, COMPILER = range(5)
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
-    p = argparse.ArgumentParser(
-        prog="dumpir",
-        description="Show every stage of a compiled program: read, check, transform and compare jaxprs.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    p.add_argument("input", nargs="?", help="script.py, script.py:function, file.jaxpr, file.mlir or -")
-    p.add_argument("--args", nargs="+", metavar="ARG", help="the function's arguments: types (f32[8,3]) or "
-                   "expressions; name=ARG for a keyword")  # fmt: skip
-    p.add_argument(
-        "--stage",
-        "-s",
-        nargs="+",
-        action="extend",
-        metavar="STAGE",
-        help="stages to show, also separated "
-        f"by commas (default: {' '.join(DEFAULT_STAGES)}; for textual IR the result of --passes)",
-    )
-    p.add_argument("--passes", "-p", metavar="PIPELINE", help="passes to run; 'default' stands for the target's "
-                   "own; textual IR has none by default")  # fmt: skip
-    p.add_argument("--target", "-t", help="compile for this target (default: the function's device, or cpu)")
-    p.add_argument("--donate", nargs="+", type=int, metavar="N", help="the numbers of the arguments whose memory the "
-                   "program may use (default: those that the function gives away; none of textual IR)")  # fmt: skip
-    p.add_argument("--diff", "-d", action="store_true", help="show the difference between successive stages "
-                   "(default: of all passes)")  # fmt: skip
-    p.add_argument("-o", "--output", metavar="DIR", help="write a file for each stage, in a folder for each function")
-    p.add_argument("--source", action="store_true", help="show the user's line of each equation")
-    p.add_argument("--timing", action="store_true", help="show time and number of equations of each pass, and the time "
-                   "of the trace, of lowering, of each phase of IREE and of loading (of a function or script)")  # fmt: skip
-    p.add_argument("--compare", action="store_true", help="run the program as it was traced, after each pass and "
-                   "compiled, on the values of --args or random ones; say that all are equal within rounding, or which "
-                   "pass, or lowering and IREE, changes which element first (no stages are shown unless named)")  # fmt: skip
-    p.add_argument("--memory", action="store_true", help="show what one call takes of memory: totals, what is held while "
-                   "each step runs, what is held at the peak and which of your lines made it, and what became of donated "
-                   "arguments; no code is made (no stages are shown unless named; -o writes all steps to memory.txt)")  # fmt: skip
-    p.add_argument("--spmd", nargs="+", metavar="WORD", help="show the program of each device of a mesh (x=4,y=2) for a "
-                   "spec (P('x', None)) of each argument, P() for those not named; and each of its collectives with its "
-                   "cost and reason (no stages are shown unless named)")  # fmt: skip
-    p.add_argument("--json", action="store_true", help="with --memory: the same as JSON, a list of all programs")
-    p.add_argument("--no-verify", action="store_true", help="do not verify the program around each pass")
-    p.add_argument("--list-stages", action="store_true", help="list the stages and end")
-    p.add_argument("--show-pipeline", action="store_true", help="show the target's default pipeline and end")
-    p.add_argument("--list-passes", action="store_true", help="list the passes with their options and end")
-    p.add_argument("--list-targets", action="store_true", help="list the targets and end")
-    p.add_argument("--width", type=int, default=100, metavar="N", help="width of the lines of jaxprs (default: 100)")
-    p.add_argument("--max-const", type=int, default=None, metavar="N", help="leave out constants with more elements "
-                   "(default: 1024; textual IR: none)")  # fmt: skip
-    p.add_argument("--x64", action="store_true", help="enable 64-bit dtypes")
-    p.add_argument("--color", choices=("auto", "always", "never"), default="auto",
-                   help="colours (default: on a terminal)")  # fmt: skip
-    p.add_argument("--traceback", action="store_true", help="show the whole traceback of an error")
-    return p
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -180,19 +93,21 @@ class _UsageError(Exception):
 
 def _run(options: argparse.Namespace) -> int:
     import quire
-    from quire.backends.targets import TARGETS
+    from quire.backends.targets import registered_targets
 
     from .show import Screen
 
     if options.x64:
         quire.config.update("enable_x64", True)
-    if options.target is not None and options.target not in TARGETS:
-        raise _UsageError(f"no target is named {options.target!r}; the targets are {', '.join(TARGETS)}")
+    if options.target is not None and options.target not in registered_targets():
+        raise _UsageError(f"no target is named {options.target!r}; the targets are {', '.join(registered_targets())}")
     screen = Screen(options.color)
     if options.list_passes or options.show_pipeline or options.list_targets or options.list_stages:
         _lists(options, screen)
         return FINE
     source = options.input
+    if options.diff:
+        return _difference(options, screen)
     if source is None:
         if sys.stdin.isatty():
             raise _UsageError("no input: give script.py, script.py:function, file.jaxpr or - (see --help)")
@@ -200,21 +115,60 @@ def _run(options: argparse.Namespace) -> int:
     from .inputs import load
 
     _check_pipeline(options)
-    if options.json and not options.memory:
-        raise _UsageError("--json is for --memory")
-    if options.json and (options.stage or options.diff or options.timing or options.compare or options.spmd):
+    from .questions import asked
+
+    if options.json and not (options.memory or options.why_recompiled or asked(options)):
         raise _UsageError(
-            "--json prints nothing but --memory: leave out --stage, --diff, --timing, --compare and --spmd"
+            "--json is for answers: to --memory, --summary, --line, --name, --compare, --why-... or --diff A B"
         )
+    if options.json and (
+        (options.stage and not options.line) or options.diff is not None or options.timing or options.spmd
+    ):
+        raise _UsageError("--json prints answers only: leave out --stage, --diff, --timing and --spmd")
+    if options.why_recompiled:
+        from .recompiled import recompiled_answer
+
+        answer = recompiled_answer(source, options.script_args)
+        screen.line(
+            json.dumps({"question": "why-recompiled", **answer.data}, indent=1)
+            if options.json
+            else "\n".join(answer.lines)
+        )
+        return answer.status
     programs = [_with_donated(p, options.donate) for p in load(source, options.args, options.script_args)]
     data: list[dict[str, Any]] = []
     for i, program in enumerate(programs):
-        if i and options.output is None and not options.json:
+        if i and options.output is None and not (options.json or options.summary):
             screen.line("// -----" if program.textual else "")
         data += _show(program, options, screen, several=len(programs) > 1)
-    if options.json and options.output is None:
-        print(json.dumps(data, indent=1))
-    return FINE
+    if options.json and (options.output is None or asked(options)):
+        print(json.dumps(data, indent=1, default=str))
+    return max((d.pop("status", FINE) for d in data), default=FINE)
+
+
+def _difference(options: argparse.Namespace, screen: Screen) -> int:
+    """``--diff A B``: of two programs, or two pipelines of one."""
+    from quire.passes.manager import PassManager
+
+    from .difference import diff_answer
+
+    if len(options.diff) != 2:
+        raise _UsageError(f"--diff takes nothing, or two names; got {' '.join(options.diff)}")
+
+    def after(program: Program, pipeline: str) -> Any:
+        from quire.backends.targets import get_target
+
+        target = options.target or program.target or "cpu"
+        text = _expanded(pipeline, target, program.closed)
+        manager = PassManager(text, target=get_target(target), donated=program.donated)
+        return manager.run(program.closed)
+
+    answer = diff_answer(options.diff, options.input, options.args, after)
+    if options.json:
+        print(json.dumps([{"question": "diff", **answer.data}], indent=1, default=str))
+    else:
+        screen.line("\n".join(answer.lines))
+    return answer.status
 
 
 def _with_donated(program: Program, donated: Sequence[int] | None) -> Program:
@@ -240,20 +194,23 @@ def _check_pipeline(options: argparse.Namespace) -> None:
             raise _UsageError(str(error)) from None
 
 
-def _pipeline(options: argparse.Namespace, target: str, textual: bool, closed: Any) -> str:
+def _pipeline(options: argparse.Namespace, target: str, program: Any) -> str:
     if options.passes is None:
-        return "" if textual else _expanded("default", target, closed)
-    return _expanded(options.passes, target, closed)
+        if program.pipeline is not None:
+            return program.pipeline
+        return "" if program.textual else _expanded("default", target, program.closed)
+    return _expanded(options.passes, target, program.closed)
 
 
 def _expanded(pipeline: str, target: str, closed: Any = None) -> str:
     """A pipeline in which ``default`` stands for the target's own passes for a program."""
     from quire.backends.targets import get_target
     from quire.compiling.lowering import pipeline_for
+    from quire.passes.base import with_default
 
     own = get_target(target).pipeline
     own = own if closed is None else pipeline_for(closed, own)
-    return re.sub(r"(?<![\w-])default(?![\w-])(?![^{]*\})", own, pipeline)
+    return with_default(pipeline, own)
 
 
 def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
@@ -263,13 +220,15 @@ def _stages(program, options: argparse.Namespace):  # noqa: ANN001, ANN202
     target = options.target or program.target or "cpu"
     limit = options.max_const if options.max_const is not None else None if program.textual else 1024
     return stages_of(
-        program.closed, target, _pipeline(options, target, program.textual, program.closed), program.name, program.donated,
+        program.closed, target, _pipeline(options, target, program), program.name, program.donated,
         keep_unused=program.keep_unused or program.textual,
         transformations=program.transformations,
         options=PrintOptions(source=options.source, width=options.width, max_const=limit),
         verify_each=not options.no_verify,
-        compare=options.compare,
         compare_inputs=program.values,
+        names=program.names,
+        out_tree=program.out_tree,
+        trace_seconds=program.trace_seconds,
     )  # fmt: skip
 
 
@@ -287,7 +246,7 @@ def _chosen(options: argparse.Namespace, stages, textual: bool) -> list[str]:  #
         "iree": order[order.index(STABLEHLO) + 1 :],
     }  # fmt: skip
     if options.stage is None:
-        if options.diff:
+        if options.diff is not None:
             return groups["passes"]
         if options.output is not None and not textual:
             return order
@@ -302,9 +261,12 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
 
     if not options.no_verify:
         verify(program.closed)
+    from .questions import answers, asked
+
     stages = _stages(program, options)
-    shown = options.stage or options.diff
-    no_stages = not shown and (options.memory or options.spmd or (options.compare and not options.output))
+    shown = (options.stage and not options.line) or options.diff is not None
+    alone = asked(options) and (not options.output or options.reduce is not None)
+    no_stages = not shown and (options.memory or options.spmd or alone)
     wanted = [] if no_stages else _chosen(options, stages, program.textual)
     chosen = [stages.resolve(s) for s in wanted]
     stages.share_names = len(chosen) > 1
@@ -316,7 +278,7 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
 
         for path in write_stages(stages, folder, chosen):
             print(path, file=sys.stderr)
-    elif options.diff:
+    elif options.diff is not None:
         for before, after in zip(chosen, chosen[1:]):
             screen.diff(stages[before], stages[after], (f"{program.name}: {before}", f"{program.name}: {after}"))
     else:
@@ -326,8 +288,13 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
             if not plain:
                 screen.heading(f"{program.name}: {stage} ({stages.target.name})")
             screen.code(text, stages.extension(stage))
-    if options.compare:
-        screen.line(f"{program.name}: {stages.compare_compiled()}")
+    data: list[dict[str, Any]] = []
+    for question, answer in answers(program, stages, options, several=several):
+        data.append({"question": question, "program": program.name, "status": answer.status, **answer.data})
+        if not options.json:
+            if len(answer.lines) > 1:
+                screen.heading(f"{program.name}: {question} ({stages.target.name})")
+            screen.line("\n".join(answer.lines))
     if options.spmd:
         from .spmd import partitioned, text
 
@@ -335,7 +302,7 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
         screen.line(text(partitioned(program.closed, options.spmd), options.width))
     if options.timing:
         _timing(program, stages, screen)
-    return _memory(program, stages, options, screen, folder) if options.memory else []
+    return [*data, *(_memory(program, stages, options, screen, folder) if options.memory else [])]
 
 
 def _memory(program, stages, options: argparse.Namespace, screen, folder: Path | None) -> list[dict[str, Any]]:  # noqa: ANN001
@@ -358,14 +325,15 @@ def _memory(program, stages, options: argparse.Namespace, screen, folder: Path |
 
 def _timing(program, stages, screen) -> None:  # noqa: ANN001
     """The time of each pass and, of a program that is compiled, of its trace, lowering, IREE's phases and loading."""
-    from quire.compiling.stage_texts import LOAD
+    from quire.compiling.stage_texts import LOAD, PASSES, TRACE
 
     screen.heading(f"{stages.name}: time")
     if program.trace_seconds is not None:
         screen.line(f"trace: {program.trace_seconds * 1e3:.1f} ms")
     screen.line(stages.result.table())
     phases = {} if program.textual else stages.compile_all().phase_seconds
-    for what, seconds in [*stages.seconds.items(), *(("iree " + phase, s) for phase, s in phases.items())]:
+    own = {what: s for what, s in stages.seconds.items() if what not in (TRACE, PASSES)}
+    for what, seconds in [*own.items(), *(("iree " + phase, s) for phase, s in phases.items())]:
         screen.line(f"{what}: {seconds * 1e3:.1f} ms")
     if not program.textual:
         try:
@@ -376,11 +344,11 @@ def _timing(program, stages, screen) -> None:  # noqa: ANN001
 
 
 def _lists(options: argparse.Namespace, screen) -> None:  # noqa: ANN001
-    from quire.backends.targets import TARGETS
+    from quire.backends.targets import registered_targets
     from quire.compiling.stage_texts import stages_of
     from quire.ir.parser import parse
     from quire.passes import manager  # noqa: F401  (registers the passes)
-    from quire.passes.base import option_to_str, options_of, registered_passes
+    from quire.passes.base import annotation_of, option_to_str, options_of, registered_passes
 
     target = options.target or "cpu"
     pipeline = _expanded(options.passes or "default", target)
@@ -390,12 +358,15 @@ def _lists(options: argparse.Namespace, screen) -> None:  # noqa: ANN001
             screen.line(f"{name}: {doc[0]}")
             for option, f in options_of(cls).items():
                 default = option_to_str(f.default) if f.default is not dataclasses.MISSING else "required"
-                screen.line(f"    {option}: {f.type} = {default}")
+                screen.line(f"    {option}: {annotation_of(f)} = {default}")
     if options.show_pipeline:
         screen.line(pipeline)
     if options.list_targets:
         rows = [("target", "IREE backend", "runs with")]
-        rows += [(t.name, t.backend, ", ".join(t.drivers) or "nothing here: compiles only") for t in TARGETS.values()]
+        rows += [
+            (t.name, t.backend, ", ".join(t.drivers) or "nothing here: compiles only")
+            for t in registered_targets().values()
+        ]
         screen.table(rows)
     if options.list_stages:
         for stage in stages_of(parse("{ lambda ; . let in () }"), target, pipeline):

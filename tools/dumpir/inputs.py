@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 import quire
+from quire.compiling.building import PROGRAM
 from quire.compiling.compiled_function import CompiledFunction
 from quire.compiling.stage_texts import TRACE, Stages
 from quire.export.scripts import InputError as InputError
 from quire.export.scripts import arguments_of, as_script, function_of
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.parser import parse
+from quire.passes.base import pipeline_to_str
 from quire.watching.reports import stage_sink
 from quire.watching.transformations import Transformation
 
@@ -39,6 +41,7 @@ class Program:
     names: tuple[str, ...] = ()  # of the arguments, where they are known
     out_tree: Any = None  # of the results, where it is known
     transformations: tuple[Transformation, ...] = ()  # what grad, vmap, ... did while it was traced
+    pipeline: str | None = None  # the passes that the function was given (`compile(passes=...)`)
 
 
 # -- textual IR -------------------------------------------------------------------------------------------------------
@@ -75,6 +78,24 @@ def read_module(path: str) -> Program:
     return Program(file.stem, found.jaxpr, names=found.in_names)
 
 
+def read_folder(path: str) -> Program:
+    """The program of a failed compile's reproducer, or of what ``dumpir -o`` wrote: its jaxpr, or else its module.
+
+    Raises InputError for a folder that holds neither.
+    """
+    folder = Path(path)
+    for name in (PROGRAM, "01-jaxpr.jaxpr", "jaxpr.jaxpr", *(p.name for p in sorted(folder.glob("*jaxpr.jaxpr")))):
+        if (folder / name).is_file():
+            program = read_text(str(folder / name))[0]
+            head = (folder / name).read_text(encoding="utf-8").partition("\n")[0]
+            target = re.search(r"for target (\w+)", head)
+            return replace(program, name=folder.name, target=target[1] if target else None)
+    for name in ("module.mlir", "module.mlirbc"):
+        if (folder / name).is_file():
+            return replace(read_module(str(folder / name)), name=folder.name)
+    raise InputError(f"{path} holds no program: expected {PROGRAM}, a stage's jaxpr (dumpir -o) or module.mlir")
+
+
 # -- scripts ----------------------------------------------------------------------------------------------------------
 
 
@@ -89,7 +110,8 @@ def run_script(path: str, arguments: Sequence[str]) -> list[Program]:
         target = stages.target.name
         programs.append(Program(name, stages.program, target, stages.donated, stages.keep_unused,
                                 trace_seconds=stages.seconds.get(TRACE), names=stages.names,
-                                out_tree=stages.out_tree, transformations=stages.transformations))  # fmt: skip
+                                out_tree=stages.out_tree, transformations=stages.transformations,
+                                pipeline=None if stages.request.passes is None else stages.pipeline))  # fmt: skip
 
     with as_script(Path(path).absolute(), arguments), stage_sink(collect):
         try:
@@ -114,10 +136,12 @@ def trace_function(path: str, function: str, args: Sequence[str] | None) -> Prog
             _check_needs_no_arguments(f, f"{path}:{function}")
         compiled: Any = f if isinstance(f, CompiledFunction) else quire.compile(f)
         traced = compiled.trace(*positional, **keywords)
+        passes = traced.wishes.passes_for(traced.target)
     return Program(
-        traced.fun_name, traced.jaxpr, traced.device.target.name, tuple(traced.donated), traced.keep_unused,
+        traced.fun_name, traced.jaxpr, traced.target.name, tuple(traced.donated), traced.keep_unused,
         trace_seconds=traced.traced.seconds, values=_values(positional, keywords, traced.jaxpr),
         names=traced.names, out_tree=traced.out_tree, transformations=traced.transformations,
+        pipeline=None if passes is None else pipeline_to_str(passes),
     )  # fmt: skip
 
 
@@ -154,6 +178,8 @@ def load(source: str, args: Sequence[str] | None, arguments: Sequence[str]) -> l
         if not Path(path).is_file():
             raise InputError(f"no file {path}")
         return [trace_function(path, function, args)]
+    if Path(source).is_dir():
+        return [read_folder(source)]
     if source != "-" and not Path(source).is_file():
         raise InputError(f"no file {source}")
     if source.endswith(".py"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,8 +14,6 @@ from quire.compiling.stage_texts import Stages
 from quire.compiling.tracing import result_paths
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
-
-_KERNEL = re.compile(r"(?P<primitive>\w+)(?: at .*?)?: kernel (?P<symbol>\w+):")
 
 
 @dataclass(frozen=True)
@@ -121,8 +118,7 @@ class _Reader:
         self.lives = Lives(self.plan)
         self.roles = roles(self.plan, self.lowered.kept, self.lowered.results)
         self.types = types_by_line(self.closed, stages.result.program)
-        found = (_KERNEL.match(choice) for choice in self.lowered.module.choices)
-        self.equations = {match["symbol"]: match["primitive"] for match in found if match}
+        self.equations = {k.symbol: k.path[-1].primitive.name for k in self.lowered.module.kernels}
 
     def memory(self) -> Memory:
         arguments, new, reused = self.callers_memory()

@@ -87,6 +87,7 @@ class Setting:
         reverse: in reverse: no while loops.
         lanes: how many fold the transformations make its values.
         costly: it may sort and draw random numbers: such programs take ten times as long to compile.
+        special: values that are not finite are used like others.
     """
 
     sizes: tuple[int, ...]
@@ -96,6 +97,7 @@ class Setting:
     reverse: bool
     lanes: int = 1
     costly: bool = True
+    special: bool = False
 
 
 class Builder:
@@ -200,9 +202,10 @@ class Builder:
         """The value, and what later statements use instead of it where it is large."""
         if v.kind in "fc" and v.size:
             magnitudes = onp.abs(v.sample.astype("complex128"))
-            if not onp.all(onp.isfinite(magnitudes)):
+            finite = onp.isfinite(magnitudes)
+            if not onp.all(finite) and not self.setting.special:
                 return v
-            if onp.max(magnitudes) > LARGE:
+            if onp.max(magnitudes, where=finite, initial=0.0) > LARGE:
                 text = "np.tanh({0} * 0.01)" if v.kind == "f" else "{0} / (1.0 + np.abs({0}))"
                 return self.emit(f"{text}.astype({v.dtype!r})", v)
         self.values.append(v)

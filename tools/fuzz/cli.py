@@ -27,7 +27,7 @@ BATCH = 16
 AGAIN, ALONE = 12, 16
 ROUND = 96
 #: The fusion pass as it is for `--small-kernels`.
-SMALL = "fuse{least-elements=1,least-operations=1,least-moved=1}"
+SMALL = "fuse{least-elements=1,least-operations=1,least-moved=1,least-gathered=1}"
 #: So many seconds a line tells how far a run has come.
 TOLD_EACH = 60.0
 
@@ -48,6 +48,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--jobs", type=int, default=min(os.cpu_count() or 1, 8), help="worker processes (default: one a core)"
     )
     p.add_argument("--references", action="store_true", help="loops and branches keep what they carry in references")
+    p.add_argument("--family", metavar="NAME", help="half of all statements are of this family, such as stencils")
+    p.add_argument("--special", action="store_true", help="NaN, infinities and zeros of both signs among the numbers")
     p.add_argument("--small-kernels", action="store_true",
                    help="kernels for arrays of any size, which the compiler forms for large ones only")  # fmt: skip
     p.add_argument("--no-jax", action="store_true", help="do not compare with JAX (default where it is not installed)")
@@ -91,17 +93,21 @@ class Fuzz:
 
     def run(self) -> None:
         """Rounds of programs until there are enough, or the time is over."""
-        from .generate import generate
-
         first, last = self.options.seed, None if self.options.count is None else self.options.seed + self.options.count
         while self.running_time_left() and (last is None or first < last):
             stop = first + ROUND if last is None else min(first + ROUND, last)
-            programs = [generate(s, self.options.x64, self.options.references) for s in range(first, stop)]
+            programs = [self._program(s) for s in range(first, stop)]
             alone = [p for p in programs if p.seed % ALONE == 0]
             batches = together([p for p in programs if p.seed % ALONE], self.options.batch)
             self._round([*((p,) for p in alone), *batches])
             first = stop
             self._tell_progress()
+
+    def _program(self, seed: int) -> Program:
+        from .generate import generate
+
+        o = self.options
+        return generate(seed, o.x64, o.references, o.family, o.special)
 
     def _tell_progress(self) -> None:
         now = time.monotonic()
@@ -221,6 +227,13 @@ class Fuzz:
         return 1 if total or self.faults else 0
 
 
+def family_names() -> tuple[str, ...]:
+    """What --family may be."""
+    from .families import NAMES
+
+    return NAMES
+
+
 def _arguments(p: Program) -> str:
     return "; ".join(
         f"{a.name}: {a.aval[1]}{list(a.aval[0])} {a.kind} {a.seed}" + (" donated" if a.donated else "") for a in p.args
@@ -229,14 +242,22 @@ def _arguments(p: Program) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the fuzz; returns the exit status."""
-    options = make_parser().parse_args(argv)
+    parser = make_parser()
+    options = parser.parse_args(argv)
+    if options.family is not None and options.family not in family_names():
+        parser.error(f"--family {options.family} is none of: {', '.join(family_names())}")
     if options.small_kernels:  # the workers are processes of their own, and begin with it
         os.environ[CPU_PIPELINE.name] = CPU_PASSES.replace("fuse", SMALL)
     if options.show:
         from .generate import generate
         from .script import script
 
-        print(script([generate(options.seed, options.x64, options.references)], f"program {options.seed}"))
+        print(
+            script(
+                [generate(options.seed, options.x64, options.references, options.family, options.special)],
+                f"program {options.seed}",
+            )
+        )
         return 0
     if options.count is None and options.minutes is None:
         options.count = 300

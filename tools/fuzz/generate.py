@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 from quire.ir.config import config
 
-from .builder import Builder, Refused, Setting, Value
-from .families import FAMILIES
+from .builder import Builder, Refused, Setting, Value, kind_of
+from .families import favoured
 from .prelude import argument
 from .program import Arg, Program, Transform, pruned, read_names, with_references
 
@@ -114,21 +115,30 @@ def _transforms(rng: random.Random, names: list[str], args: list[Arg]) -> tuple[
     return tuple(out)
 
 
-def generate(seed: int, x64: bool | None = None, references: bool = False) -> Program:
+def generate(
+    seed: int,
+    x64: bool | None = None,
+    references: bool = False,
+    family: str | None = None,
+    special: bool = False,
+) -> Program:
     """The program of a seed; 64-bit dtypes are enabled in one of six unless `x64` says.
 
-    With `references` its loops and branches keep what they carry in references.
+    With `references` its loops and branches keep what they carry in references. Half of its statements are of `family`.
+    With `special` its floats hold NaN, infinities and zeros of both signs, and it is not differentiated.
     """
     rng = random.Random(seed)
     wide = rng.random() < 1 / 6 if x64 is None else x64
-    names = _stack(rng)
-    b = Builder(rng, _setting(rng, wide, names))
+    names = [n for n in _stack(rng) if not (special and n in DERIVATIVES)]
+    b = Builder(rng, dataclasses.replace(_setting(rng, wide, names), special=special))
     args = _arguments(rng, b)
+    if special:
+        args = [dataclasses.replace(a, kind="special") if kind_of(a.aval[1]) in "fc" else a for a in args]
     stack = _transforms(rng, names, args)
     donated = rng.random() < 0.3
     for a in args:
         b.values.append(Value(a.name, argument(a.aval[0], a.aval[1], a.kind, a.seed)))
-    families = [f for f, weight in FAMILIES for _ in range(weight)]
+    families = favoured(family)
     refused = None
     with config.override(enable_x64=wide):
         for _ in range(rng.randint(2, 12)):

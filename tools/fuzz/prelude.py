@@ -33,6 +33,16 @@ def argument(
         return rng.integers(-9 if d.kind == "i" else 0, 10, shape).astype(d)
     if kind == "ties":
         return onp.asarray(rng.integers(-2, 3, shape)).astype(d)
+    if kind == "special":  # a quarter of the elements, real and imaginary parts apart
+        numbers = onp.array([onp.nan, onp.inf, -onp.inf, -0.0, 0.0, 0.5, -1.0])
+        parts = [
+            onp.where(rng.random(shape) < 0.25, rng.choice(numbers, shape), rng.standard_normal(shape)) for _ in "ri"
+        ]
+        if d.kind != "c":
+            return onp.asarray(parts[0]).astype(d)
+        z = onp.empty(shape, d)
+        z.real, z.imag = parts
+        return z
     x = onp.asarray(rng.uniform(0.5, 2.0, shape) if kind == "positive" else rng.standard_normal(shape))
     if d.kind == "c":
         x = x + 1j * rng.standard_normal(shape)

@@ -8,11 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from .program import Program
 
-SECONDS = 240.0
+#: So much computing, of the worker and the compiler that it started, is a hang; and so many times as long on a busy machine.
+SECONDS, BUSY = 240.0, 8
 #: A worker is replaced after so many batches: compiled programs stay in memory.
 LIFE = 60
 
@@ -48,6 +50,9 @@ def _serve(connection: Connection, jax: bool) -> None:
     if jax:
         os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    from quire.ir.environment import COMPILE_TIMEOUT
+
+    os.environ.setdefault(COMPILE_TIMEOUT.name, f"{BUSY * SECONDS:.0f}")  # what a worker computes is the only clock
     import quire
 
     from .running import failure_of, run_batch
@@ -82,7 +87,26 @@ class _Worker:
     connection: Connection
     task: Task | None = None
     since: float = 0.0
+    spent: float = 0.0
     done: int = 0
+
+    def hangs(self, seconds: float) -> bool:
+        """Whether the task takes too long: by what the worker computed, which a machine that does other things puts off."""
+        waited = time.monotonic() - self.since
+        if waited <= seconds:
+            return False
+        return waited > BUSY * seconds or not computed(self.process.pid) - self.spent <= seconds
+
+
+def computed(pid: int) -> float:
+    """Seconds of computing of a process and of what it started; infinite where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return float("inf")
+    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(c for c in (computed(int(child)) for child in children) if c < float("inf"))
 
 
 @dataclass
@@ -122,7 +146,7 @@ class Pool:
     def give(self, task: Task) -> None:
         """Hand a task to a free worker."""
         worker = next((w for w in self.workers if w.task is None), None) or self._start()
-        worker.task, worker.since = task, time.monotonic()
+        worker.task, worker.since, worker.spent = task, time.monotonic(), computed(worker.process.pid)
         try:
             worker.connection.send(task)
         except OSError:  # it died while it was idle
@@ -150,7 +174,7 @@ class Pool:
                 out.append(Result(task, outcome, fault=fault))
                 if w.done >= LIFE:
                     self._end(w)
-            elif time.monotonic() - w.since > self.seconds:
+            elif w.hangs(self.seconds):
                 out.append(Result(task, ended=f"hung for {self.seconds:.0f} s"))
                 self._end(w)
         return out

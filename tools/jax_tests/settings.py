@@ -15,7 +15,6 @@ _own: dict[str, Any] = {
     "jax_enable_checks": False,
     "jax_legacy_prng_key": "allow",
     "jax_traceback_filtering": "off",
-    "jax_explicit_x64_dtypes": "warn",
     "jax_enable_custom_prng": False,
     "jax_softmax_custom_jvp": False,
     "jax_dynamic_shapes": False,

@@ -94,8 +94,10 @@ def kind_of(error: BaseException) -> str:
     message = str(error)
     if isinstance(error, missing.InternalsError):
         return "internals"
-    if ": not in quire>" in message:
+    if ": not in quire>" in message or message.startswith("quire.Array is not made by calling it"):  # `ArrayImpl(...)`
         return "internals"
+    if message.startswith("no stage is named 'hlo'"):  # XLA's text
+        return "texts"
     if isinstance(error, missing.AbsentError):
         return "absent"
     if isinstance(error, (AttributeError, ImportError)):
@@ -106,7 +108,9 @@ def kind_of(error: BaseException) -> str:
     if isinstance(error, AssertionError):
         if '" does not match "' in message:
             return "texts"
-        if message.startswith(("Expected warning not found", "Exception message does not match")):
+        if message.startswith(
+            ("Expected warning not found", "Exception message does not match", "Regex didn't match: 'PyTreeDef")
+        ):
             return "texts"
     return "behaviour"
 

@@ -109,6 +109,7 @@ _REDUCTIONS: tuple[Operation, ...] = (
     ("lax.reduce_xor(x, (0,))", "i32[9,8]"),
     ("lax.reduce(x, np.float32(0), lambda a, b: a + b * 2, (1,))", "f32[9,8]"),
     ("lax.argmax(x, 1, 'int32'), lax.argmin(x, 0, 'int32')", "f32[20,30]", "i8[20,30]"),
+    ("lax.platform_dependent(x, cpu=lax.sin, default=lax.cos)", "f32[5] grad"),
     ("lax.associative_scan(lambda a, b: a * b, x)", "f32[33] grad"),
     ("lax.reduce_window(x, -np.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), 'VALID')", "f32[2,8,8,16] grad vmap"),
     ("lax.reduce_window(x, 0.0, lax.add, (1, 3, 3, 1), (1, 1, 1, 1), 'SAME')", "f32[2,8,8,16] grad"),

@@ -26,6 +26,8 @@ _NO_PIPELINE = "#iree_codegen.translation_info<pipeline = #iree_codegen.no_pipel
 _PURE = ("arith.", "math.", "vector.broadcast", "vector.extract", "vector.from_elements", "vector.insert",
          "vector.interleave", "vector.shuffle", "vector.create_mask", "vector.reduction")  # fmt: skip
 
+#: Workgroups in one dimension that every GPU's driver takes.
+GRID = 65535
 #: What one function may take from the stack (IREE's own limit).
 STACK_BYTES = 32768
 #: The most lines of text that one kernel may have: IREE's time grows faster than their number.
@@ -133,6 +135,7 @@ class KernelBuilder(ArithMixin):
         self._stack = 0
         self._zero = ""
         self._scopes: list[dict[str, Value]] = [{}]
+        self._sums: dict[str, tuple[Value, Value]] = {}
 
     # -- text ------------------------------------------------------------------------------------------------
 
@@ -155,6 +158,33 @@ class KernelBuilder(ArithMixin):
         if pure:
             self._scopes[-1][text] = value
         return value
+
+    def binary(self, op: str, x: Operand, y: Operand) -> Value:
+        """An operation of the arith dialect by its name.
+
+        Where the driver reassociates, an operand that is a sum of the other one is hidden from it: see `_opaque`.
+        """
+        if not self.target.reassociates or op not in ("addf", "subf"):
+            return super().binary(op, x, y)
+        a, b = self._pair(x, y)
+        a, b = (self._opaque(v) if self._undoes(v, w) else v for v, w in ((a, b), (b, a)))
+        total = super().binary(op, a, b)
+        self._sums[total.name] = (a, b)
+        return total
+
+    def _undoes(self, inner: Value, other: Value) -> bool:
+        """Whether a value is a sum or difference of another; two constants count, as they would be added."""
+        constant = other.name.startswith("%c")
+        return any(
+            v.name == other.name or (constant and v.name.startswith("%c")) for v in self._sums.get(inner.name, ())
+        )
+
+    def _opaque(self, x: Value) -> Value:
+        """x, of which a driver cannot know how it was computed: an odd square's bit of four is 0."""
+        word = f"i{width(element(x.type))}"
+        bits = self.bitcast(x, word)
+        number = self.or_(bits, 1)
+        return self.bitcast(self.xor(bits, self.and_(self.mul(number, number), 4)), element(x.type))
 
     def _enter(self) -> None:
         self._depth += 1
@@ -506,6 +536,33 @@ class KernelBuilder(ArithMixin):
         start = self.workgroup_id() * share
         with self.for_(start, self.smin(start + share, self.index(count))) as loop:
             yield loop.index
+
+    @contextmanager
+    def pieces(self, count: int) -> Iterator[Value]:
+        """Each of ``count`` pieces of work for a whole workgroup, spread over at most :data:`GRID` of them (GPU)."""
+        with self.for_(self.workgroup_id(), count, min(count, GRID)) as loop:
+            yield loop.index
+
+    @contextmanager
+    def threads(self, count: int) -> Iterator[Value]:
+        """Each of ``count`` elements, spread over the threads of the workgroup, and a barrier after (GPU)."""
+        with self.for_(self.thread_id(), count, self.target.threads) as loop:
+            yield loop.index
+        self.barrier()
+
+    @contextmanager
+    def spread_threads(self, count: int) -> Iterator[Value]:
+        """Each of ``count`` independent elements, one a thread, spread over the threads of :meth:`thread_groups` (GPU).
+
+        Neighbouring threads have neighbouring elements. There is no barrier: not all threads have as many.
+        """
+        threads, groups = self.target.threads, self.thread_groups(count)
+        with self.for_(self.workgroup_id() * threads + self.thread_id(), count, groups * threads) as loop:
+            yield loop.index
+
+    def thread_groups(self, count: int) -> int:
+        """The workgroups that have a thread for each of ``count`` elements, at most :data:`GRID`."""
+        return min(-(-count // self.target.threads), GRID)
 
     # -- the end ---------------------------------------------------------------------------------------------
 

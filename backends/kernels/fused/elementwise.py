@@ -2,8 +2,9 @@
 
 The elements have a flat, row-major index. Operands of the cluster's own size are read at it; of others (broadcasts)
 the place is made of it. Where the trailing dimensions are long, the loop goes over them, and there each operand is
-contiguous or one number; otherwise broadcast operands are gathered lane by lane. A cluster without broadcasts takes the
-number of elements as an operand, so that one executable serves arrays of any size.
+contiguous or one number; otherwise broadcast operands are gathered lane by lane. So is what a gather of single elements reads
+at places that the cluster computes, or that index vectors say. A cluster without broadcasts and gathers takes the number of
+elements as an operand, so that one executable serves arrays of any size.
 
 The last vector is moved back inside the array: some elements are computed twice, none needs a mask or a loop of its own.
 """
@@ -17,8 +18,9 @@ from typing import Any
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Params, Var
+from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Params, Var
 from quire.ir.primitive import Primitive
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 from quire.ir.weights import weight
 
@@ -26,11 +28,12 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
-from ..core.shapes import place_of, spread
+from ..core.shapes import place_of, row_major, spread
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Operand, Value
 from ..elements.memory import Memory
-from ..elements.operations import BRANCHING, Element, Elements, Expand, literal
+from ..elements.operations import BRANCHING, HALF, Element, Elements, Expand, literal
+from ..elements.places import both, moved_inside, where
 
 #: So many operations are worth a workgroup of their own.
 WORK = 1 << 16
@@ -59,9 +62,9 @@ def elementwise_kernel(
     Its operands are the jaxpr's inputs, its results the jaxpr's outputs; `work` is an estimate of the operations of one
     element. Raises :class:`NoKernel` with the reason where there is none.
     """
-    if target.kind != "cpu":
-        raise NoKernel("elementwise kernels are for CPUs")
     cluster = ElementwiseCluster(jaxpr, math.prod(shape))
+    if target.kind == "gpu":
+        return _by_threads(cluster, target, expand)
     width = vector_lanes(cluster, target, expand, work, cluster.size)
     row = math.gcd(cluster.size, *(x.run for x in cluster.broadcasts.values()))
     groups = target.groups(cluster.size * work, WORK)
@@ -76,8 +79,17 @@ def complex_kernel(
     """The kernel of one function of complex numbers, which IREE computes one at a time. Raises :class:`NoKernel`."""
     if operands[0].dtype != dtypes.complex64:
         raise NoKernel("the kernel of complex functions is for complex64")
+    if target.kind != "cpu":
+        raise NoKernel("the kernels of complex functions are for CPUs")
     if out.size < LEAST_COMPLEX:
         raise NoKernel(f"fewer than {LEAST_COMPLEX} elements")
+    return function_kernel(p, params, operands, out, target, expand)
+
+
+def function_kernel(
+    p: Primitive, params: Params, operands: Sequence[ShapedArray], out: ShapedArray, target: KernelTarget, expand: Expand
+) -> ElementwiseKernel:  # fmt: skip
+    """The kernel of one elementwise function. Raises :class:`NoKernel`."""
     inputs = [Var(a) for a in operands]
     e = Eqn(inputs, [Var(out)], p, params)
     return elementwise_kernel(Jaxpr((), inputs, e.outputs, [e]), out.shape, target, expand, weight(e))
@@ -115,9 +127,16 @@ class ElementwiseCluster:
             raise NoKernel("a result of another size, or that is an operand")
         if any(v.aval.dtype not in dtypes.SHORT for v in (*jaxpr.invars, *self.outvars)):
             raise NoKernel("a dtype without a kernel form")
+        self.vectors: dict[Var, Sequence[Atom]] = {}  # index vectors that are made here, and their components
+        self.gathers = any(e.primitive is ix.gather_p for e in jaxpr.eqns)
         for e in jaxpr.eqns:
+            if e.primitive is st.concatenate_p and is_vectors(e, size):
+                self.vectors[e.outputs[0]] = e.inputs
+                continue
             if len(e.outputs) != 1 or e.outputs[0].aval.size != size:
                 raise NoKernel(f"{e.primitive.name} of another size")
+            if e.primitive is ix.gather_p and (e.inputs[0] not in inputs or e.inputs[0].aval.size >= 1 << 31):
+                raise NoKernel("a gather from what the cluster computes, or from more than 2^31 elements")
             if e.primitive is st.broadcast_in_dim_p and e.inputs[0].aval.size not in (1, size):
                 x = e.inputs[0]
                 if x not in inputs:
@@ -128,6 +147,15 @@ class ElementwiseCluster:
     def base(self) -> str:
         """A name for the kernel: the first few primitives."""
         return "_".join(list(dict.fromkeys(e.primitive.name for e in self.jaxpr.eqns))[:4])
+
+
+def is_vectors(e: Eqn, size: int) -> bool:
+    """Whether a concatenation joins single components to so many index vectors."""
+    shape = e.outputs[0].aval.shape
+    return (
+        e.params["dimension"] == len(shape) - 1 and math.prod(shape[:-1]) == size
+        and all(a.aval.shape[-1] == 1 for a in e.inputs)
+    )  # fmt: skip
 
 
 def _broadcast(shape: Sequence[int], dims: Sequence[int], out: Var) -> _Broadcast:
@@ -230,6 +258,10 @@ class ElementwiseEmitter:
                 env[v] = self._iota(e, at)
             elif e.primitive in (st.broadcast_in_dim_p, st.reshape_p):
                 env[v] = read(e.inputs[0])
+            elif e.primitive is ix.gather_p:
+                env[v] = self._gather(e, at, read)
+            elif v in self.cluster.vectors:
+                continue  # its components are read where it is
             elif e.primitive.family != "elementwise":
                 raise NoKernel(f"{e.primitive.name} in a cluster")
             else:
@@ -259,6 +291,49 @@ class ElementwiseEmitter:
         ]
         return self.elements.joined([self.b.from_elements(column) for column in zip(*single)])
 
+    def _gather(self, e: Eqn, at: Place, read: Callable[[Any], Element]) -> Element:
+        """Elements at the places that index vectors say."""
+        x, vectors = e.inputs
+        b, p, d = self.b, e.params, e.params["dimension_numbers"]
+        assert isinstance(x, Var)
+        shape, strides = x.aval.shape, row_major(x.aval.shape)
+        dtype, count = vectors.aval.dtype, len(d.start_index_map)
+        if vectors in self.cluster.vectors:
+            components = [read(a) for a in self.cluster.vectors[vectors]]
+        elif count == 1:
+            components = [read(vectors)]
+        else:
+            assert isinstance(vectors, Var)
+            first = b.index(at.flat) * count
+            components = [self.inputs[vectors].load(first + k, at.width, count) for k in range(count)]
+        fill: Element | None = None
+        if p["mode"] is ix.GatherScatterMode.FILL_OR_DROP:
+            number = ix.fill_scalar(p["fill_value"], x.aval.dtype)
+            fill = float(number) if x.aval.dtype in HALF else number.item()
+        place: Value | None = None
+        inside: Value | None = None
+        for k, component in zip(d.start_index_map, components):
+            number = self.elements.lift(component, dtype, at.width)
+            assert isinstance(number, Value)
+            index, fits = moved_inside(self.elements, number, dtype, shape[k] - 1, fill is not None)
+            inside = both(inside, fits)
+            term = b.cast(index, "i32") * strides[k]
+            place = term if place is None else place + term
+        for k, along in zip(d.operand_batching_dims, d.start_indices_batching_dims):
+            term = self._along(e.outputs[0].aval.shape, along, at) * strides[k]
+            place = term if place is None else place + term
+        memory = self.inputs[x]
+        if not at.width:
+            found = memory.load(0 if place is None else b.cast(place, "index"))
+        else:
+            assert place is not None
+            single = [
+                self.elements.parts(memory.load(b.cast(b.extract(place, l), "index")), memory.dtype)
+                for l in range(at.width)
+            ]
+            found = self.elements.joined([b.from_elements(column) for column in zip(*single)])
+        return where(self.elements, inside, found, fill, memory.dtype)
+
     def _indices(self, at: Place) -> Value:
         """The flat indices at a place, i32: one, or a vector of neighbours."""
         first = self.b.cast(self.b.index(at.flat), "i32")
@@ -267,11 +342,16 @@ class ElementwiseEmitter:
         return self.b.broadcast(first, at.width) + self.b.const_vector(range(at.width), "i32")
 
     def _iota(self, e: Eqn, at: Place) -> Element:
-        shape, dim, dtype = e.params["shape"], e.params["dimension"], e.params["dtype"]
+        return self.elements.convert(
+            self._along(e.params["shape"], e.params["dimension"], at), dtypes.int32, e.params["dtype"]
+        )
+
+    def _along(self, shape: Sequence[int], dim: int, at: Place) -> Value:
+        """The index along a dimension, i32."""
         index = self.b.udiv(self._indices(at), math.prod(shape[dim + 1 :]))
         if dim and math.prod(shape[:dim]) > 1:
             index = self.b.urem(index, shape[dim])
-        return self.elements.convert(index, dtypes.int32, dtype)
+        return index
 
 
 def _builder(cluster: ElementwiseCluster, target: KernelTarget, scalars: int) -> KernelBuilder:
@@ -284,7 +364,7 @@ def _flat(
     cluster: ElementwiseCluster, target: KernelTarget, expand: Expand, width: int, groups: int
 ) -> ElementwiseKernel:
     """One loop over all elements."""
-    places = any(e.primitive is st.iota_p for e in cluster.jaxpr.eqns)
+    places = cluster.gathers or any(e.primitive is st.iota_p for e in cluster.jaxpr.eqns)
     if (places or cluster.broadcasts) and cluster.size >= 1 << 31:
         raise NoKernel("broadcasts in arrays of more than 2^31 elements")
     sized = not places and not cluster.broadcasts and width > 0
@@ -309,6 +389,17 @@ def _flat(
             emitter.run(Place(b.smin(loop.index, last), width))
     how = "of any number of elements" if sized else "gathered broadcasts" if cluster.broadcasts else "over all elements"
     return ElementwiseKernel(_built(cluster, b, groups, how), (cluster.size,) if sized else ())
+
+
+def _by_threads(cluster: ElementwiseCluster, target: KernelTarget, expand: Expand) -> ElementwiseKernel:
+    """A thread for each element (GPU)."""
+    if cluster.size >= 1 << 31:
+        raise NoKernel("arrays of more than 2^31 elements")
+    b = _builder(cluster, target, 0)
+    emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
+    with b.spread_threads(cluster.size) as i:
+        emitter.run(Place(i, 0))
+    return ElementwiseKernel(_built(cluster, b, b.thread_groups(cluster.size), "a thread for each element"), ())
 
 
 def _by_rows(

@@ -23,6 +23,7 @@ from ..elements.operations import Elements, Expand
 from ..lazy.nodes import Array, Elementwise, Iota, Ix, Node, View, view
 from ..lazy.programs import Program
 from ..lazy.schedule import number
+from ..lazy.shares import stored
 
 #: So many operations are worth a workgroup of their own.
 WORK = 1 << 15
@@ -77,22 +78,9 @@ class _Emitter:
 
     def store(self, out: Var, part: Rectangle, groups: int, work: int, owner: int) -> None:
         """Compute a part of the result: by all workgroups, or by one if it is small."""
-        node, starts = self.node(out, part), [Ix((), s) for s in part.starts]
-        first = next((d for d, n in enumerate(part.sizes) if n > 1), None)
-        pieces = 1 if first is None else min(groups, part.sizes[first], math.prod(part.sizes) * work // WORK)
-        if first is None or pieces <= 1:
-            with self.b.if_(self.b.cmp("eq", self.b.workgroup_id(), owner)):
-                self.program.nests.store([(node, self.to.part(starts, part.sizes))])
-            return
-        n = part.sizes[first]
-        rows = -(-n // pieces)
-        pieces = -(-n // rows)
-        with self.b.distributed(pieces, groups) as piece:
-            begin = Ix.of(self.b.moved_inside(piece * rows, rows, n))
-            sizes = tuple(rows if d == first else m for d, m in enumerate(part.sizes))
-            offset = [begin if d == first else Ix() for d in range(len(sizes))]
-            share = view(node, sizes, range(len(sizes)), None, offset)
-            self.program.nests.store([(share, self.to.part([s + o for s, o in zip(starts, offset)], sizes))])
+        starts = [Ix((), s) for s in part.starts]
+        pieces = math.prod(part.sizes) * work // WORK
+        stored(self.program.nests, self.node(out, part), self.to.part(starts, part.sizes), pieces, groups, owner)
 
     def node(self, a: Atom, part: Rectangle) -> Node:
         """A part of a value."""

@@ -24,13 +24,14 @@ from ..core.kernel import EMPTY, Kernel, Spec
 from ..core.shapes import row_major, shorter
 from ..core.target import KernelTarget
 from ..core.values import Value
+from .elements import elements
 from .index_vectors import Components, IndexVectors, StoredVectors
 
 Mode = Literal["fill", "clip"]
 #: Writes vectors of so many lanes: to places of the result, from places of the operand.
 Write = Callable[[int, Sequence[tuple[Value, Value]]], None]
 
-#: Runs of fewer bytes are left to IREE: their loops are over single elements in either form.
+#: Runs of fewer bytes are read element by element (`elements`).
 LEAST_BYTES = 16
 #: What a workgroup copies of one run, and how many bytes in all are worth a workgroup.
 PIECE_BYTES, GROUP_BYTES = 1 << 15, 1 << 16
@@ -79,11 +80,6 @@ def check(operand: Spec, indices: Spec, dims: GatherDims, sizes: Sequence[int], 
         raise NoKernel(f"indices must be integers, got {indices.dtype.name}")
     if any(n > size for n, size in zip(sizes, operand.shape)):
         raise NoKernel(f"a window {tuple(sizes)} is larger than the operand {operand}")
-    if operand.size == 0 or math.prod(result_shape(indices, dims, sizes)) == 0:
-        return
-    run = _axes(operand, indices, dims, sizes)[-1]
-    if run.size * operand.dtype.nbytes < LEAST_BYTES:
-        raise NoKernel(f"runs of less than {LEAST_BYTES} bytes")
 
 
 def gather(
@@ -109,6 +105,8 @@ def gather(
     if result.size == 0 or operand.size == 0:
         return Kernel.nothing("gather", operands, [result], [EMPTY], "nothing is gathered")
     axes = _axes(operand, indices.spec, dims, sizes)
+    if axes[-1].size * operand.dtype.nbytes < LEAST_BYTES:
+        return elements(operand, indices, dims, sizes, result.shape, target, fill if mode == "fill" else None)
     depth = 1 + max((i for i, a in enumerate(axes) if a.batch is not None), default=-1)
     outer, window = axes[:depth], axes[depth:]
     run, window = window[-1], window[:-1]

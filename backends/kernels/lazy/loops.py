@@ -17,7 +17,8 @@ from quire.ir.primitives import control_flow as cf
 
 from ..core.values import Value
 from ..elements.memory import Memory
-from . import rules as rules  # imported for its rules
+from . import cumulative as cumulative  # imported for its rules, as are
+from . import rules as rules
 from .nodes import ZERO, Array, Ix, Node, Number, leaves, row
 from .programs import Built, Program, carries, rule
 from .schedule import branches, chosen

@@ -29,6 +29,7 @@ from ..core.shapes import row_major
 from ..core.values import Operand, Value
 from ..elements.memory import Memory
 from ..elements.operations import Element, Elements, width_of
+from ..elements.places import both, moved_inside, where
 
 # -- places -----------------------------------------------------------------------------------------------------------
 
@@ -313,38 +314,65 @@ class Gather(Node):
 
     def read(self, reader: Reader, index: Index, vec: Vec | None) -> Element:
         if vec is not None and vec.axis in self.batch:
-            single = [
-                reader.elements.parts(
-                    reader(self, tuple(i + k * vec.step if d == vec.axis else i for d, i in enumerate(index)), None),
-                    self.dtype,
-                )
-                for k in range(vec.width)
-            ]
-            return reader.elements.joined([reader.elements.b.from_elements(c) for c in zip(*single)])
-        e, b = reader.elements, reader.elements.b
+            return self._lanes(reader, index, vec)
+        b = reader.elements.b
         at: list[Ix] = []
         inner, inside = None, None
+        places = tuple(index[k] for k in self.batch)
         for d, (start, w, limit) in enumerate(zip(self.starts, self.window, self.limits)):
             place = ZERO if w is None else index[w]
             if start is not None:
-                number = e.lift(reader(start, tuple(index[k] for k in self.batch), None), start.dtype)
-                assert isinstance(number, Value)
-                wide = b.cast(number, "i64", signed=not dtypes.is_unsigned(start.dtype))
-                clamped = b.smin(b.smax(wide, 0), limit)
-                if self.fill is not None:
-                    fits = b.cmp("eq", clamped, wide)
-                    inside = fits if inside is None else inside & fits
-                place = place + Ix.of(b.cast(clamped, "index"))
+                first, fits = self._moved_inside(reader, start, limit, places, None)
+                inside = both(inside, fits)
+                place = place + Ix.of(b.cast(first, "index"))
             at.append(place)
             if vec is not None and w == vec.axis:
                 inner = Vec(d, vec.width, vec.step)
-        out = reader(self.source, tuple(at), inner)
-        if inside is None:
-            return out
-        width = width_of(out)
-        parts = e.parts(out, self.dtype, width)
-        other = e.parts(self.fill, self.dtype, width)  # type: ignore[arg-type]
-        return e.joined([b.select(inside, p, q) for p, q in zip(parts, other)])
+        return where(reader.elements, inside, reader(self.source, tuple(at), inner), self.fill, self.dtype)
+
+    def _moved_inside(
+        self, reader: Reader, start: Node, limit: int, at: Index, vec: Vec | None
+    ) -> tuple[Value, Value | None]:
+        """Where windows begin along a dimension, moved inside, and whether they were."""
+        e = reader.elements
+        number = e.lift(reader(start, at, vec), start.dtype, vec.width if vec is not None else 0)
+        assert isinstance(number, Value)
+        if isinstance(start, Iota) and start.shape[start.dimension] <= limit + 1:
+            return e.b.cast(number, "i32"), None
+        return moved_inside(e, number, start.dtype, limit, self.fill is not None)
+
+    def _lanes(self, reader: Reader, index: Index, vec: Vec) -> Element:
+        """The elements at several places: the places are computed as vectors, the elements are read one by one."""
+        e, b = reader.elements, reader.elements.b
+        at, along = tuple(index[k] for k in self.batch), Vec(self.batch.index(vec.axis), vec.width, vec.step)
+        strides = self.source.strides if isinstance(self.source, Array) else None
+        last = 0 if strides is None else sum(n * s for n, s in zip(self.limits, strides))
+        firsts: list[Value | None] = []
+        flat, inside = None, None
+        for d, (start, limit) in enumerate(zip(self.starts, self.limits)):
+            first = None
+            if start is not None:
+                first, fits = self._moved_inside(reader, start, limit, at, along)
+                inside = both(inside, fits)
+                if strides is not None:
+                    term = b.cast(first, "i64" if last >= 1 << 31 else "i32") * strides[d]
+                    flat = term if flat is None else flat + term
+            firsts.append(first)
+        window = [ZERO if w is None else index[w] for w in self.window]
+        single: list[list[Value]] = []
+        for k in range(vec.width):
+            if isinstance(self.source, Array) and flat is not None:
+                place = self.source.place(tuple(window)) + Ix.of(b.cast(b.extract(flat, k), "index"))
+                x = self.source.memory.load(place.emit(b))
+            else:
+                there = [
+                    i if first is None else i + Ix.of(b.cast(b.extract(first, k), "index"))
+                    for i, first in zip(window, firsts)
+                ]
+                x = reader(self.source, tuple(there), None)
+            single.append(e.parts(x, self.dtype))
+        x = e.joined([b.from_elements(column) for column in zip(*single)])
+        return where(e, inside, x, self.fill, self.dtype)
 
 
 # -- views ------------------------------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn
@@ -21,9 +19,10 @@ from quire.ir.primitives import structural as st
 from ..core.errors import NoKernel
 from ..core.values import Value
 from ..elements.monoids import REDUCTIONS
-from ..elements.operations import HALF, Element
+from ..elements.operations import HALF
+from .gathering import gathered
 from .nests import product
-from .nodes import ZERO, Array, Elementwise, Gather, Iota, Ix, Node, Number, Reader, View, view, without_ones
+from .nodes import ZERO, Array, Elementwise, Iota, Ix, Node, Number, Reader, View, view, without_ones
 from .programs import KEEPS_BUILT, Built, Program, rule
 from .views import clamped
 
@@ -247,34 +246,22 @@ KEEPS_BUILT.add(ix.dynamic_update_slice_p)
 @rule(ix.gather_p)
 def gather(program: Program, eqn: Eqn, x: Node, indices: Node) -> list[Node]:
     """A node that reads at places which index vectors say. Raises NoKernel without index vectors."""
-    p, shape = eqn.params, eqn.outputs[0].aval.shape
-    d, sizes = p["dimension_numbers"], p["slice_sizes"]
+    p = eqn.params
     if math.prod(indices.shape) == 0:
         raise NoKernel("a gather of nothing")
     indices = program.steady(indices)
-    batch = tuple(k for k in range(len(shape)) if k not in d.offset_dims)
     rank = len(indices.shape) - 1
-
-    def component(k: int) -> Node:
-        return view(indices, indices.shape[:-1], [*range(rank), None], None, [*[ZERO] * rank, Ix((), k)])
-
-    starts: list[Node | None] = [None] * len(x.shape)
-    for k, to in enumerate(d.start_index_map):
-        starts[to] = component(k)
-    for to, k in zip(d.operand_batching_dims, d.start_indices_batching_dims):
-        starts[to] = Iota(indices.shape[:-1], dtypes.int32, k)
-    gone = {*d.collapsed_slice_dims, *d.operand_batching_dims}
-    offsets = iter(d.offset_dims)
-    window = tuple(None if k in gone else next(offsets) for k in range(len(x.shape)))
-    limits = tuple(n - s for n, s in zip(x.shape, sizes))
-    fill: Element | None = None
+    components = [
+        view(indices, indices.shape[:-1], [*range(rank), None], None, [*[ZERO] * rank, Ix((), k)])
+        for k in range(indices.shape[-1])
+    ]
+    fill = None
     if p["mode"] is ix.GatherScatterMode.FILL_OR_DROP:
-        number = ix.fill_scalar(p["fill_value"], x.dtype)
-        fill = np.asarray(number).astype(np.float64).item() if x.dtype in HALF else np.asarray(number).item()
-    if not rank:  # one place: a slice
-        if any(dtypes.is_unsigned(s.dtype) for s in starts if s is not None):
-            raise NoKernel("a gather at unsigned indices")
-    node = Gather(shape, x.dtype, program.lazy(x), tuple(starts), batch, window, limits, fill)
+        fill = ix.fill_scalar(p["fill_value"], x.dtype)
+    if not rank and dtypes.is_unsigned(indices.dtype):  # one place: a slice
+        raise NoKernel("a gather at unsigned indices")
+    shape = eqn.outputs[0].aval.shape
+    node = gathered(program.lazy(x), components, p["dimension_numbers"], p["slice_sizes"], shape, fill)
     return [program.computed(node)]
 
 

@@ -31,6 +31,7 @@ from ..lazy.loops import loop as array_loop
 from ..lazy.nodes import Array, Node
 from ..lazy.programs import Program
 from ..lazy.schedule import number
+from ..linalg import rules as rules  # imported for its rules
 from ..registers.interpreter import Chunk, Interpreter, Space, lane_of
 from ..registers.loops import scan_into
 
@@ -124,14 +125,14 @@ def _loop_kernel(
     """The kernel of a jaxpr's only equation."""
     (eqn,) = jaxpr.eqns
     free = frozenset[Atom](jaxpr.invars[i] for i in free_inputs)
-    if target.kind != "cpu":
-        raise NoKernel("loop kernels are for CPUs")
     for a in (*eqn.inputs, *eqn.outputs):
         if a.aval.size == 0:
             raise NoKernel("an array has no elements")
         if a.aval.dtype not in dtypes.SHORT:
             raise NoKernel(f"dtype {a.aval.dtype}")
     why = "its state has too many elements for registers"
+    if target.kind == "gpu":
+        return _by_threads(eqn, target, expand, why)
     first, last = list[Plan](), list[Plan]()
     for plan in plans(eqn, target):
         (last if in_memory and _is_wide(eqn, plan) else first).append(plan)
@@ -149,6 +150,17 @@ def _loop_kernel(
             with contextlib.suppress(NoKernel):
                 return _build(eqn, plan, target, expand, free)
         raise
+
+
+def _by_threads(eqn: Eqn, target: KernelTarget, expand: Expand, why: str) -> Kernel:
+    """The kernel for a GPU: a thread for each lane, or one thread for a state of a few numbers."""
+    for plan in plans(eqn, target):
+        if plan.lanes is None or plan.distributed:
+            try:
+                return _build(eqn, plan, target, expand, frozenset())
+            except NoKernel as reason:
+                why = str(reason)
+    raise NoKernel(why)
 
 
 def _is_wide(eqn: Eqn, plan: Plan) -> bool:
@@ -248,7 +260,8 @@ def _build(eqn: Eqn, plan: Plan, target: KernelTarget, expand: Expand, free: fro
     if plan.lanes is None:
         if inner > MOST_CARRIED:
             raise NoKernel("its state has too many elements for registers")
-        _emit(eqn, unique, Interpreter(elements, None), None)
+        with b.if_(b.cmp("eq", b.thread_id(), 0)) if target.kind == "gpu" else contextlib.nullcontext():
+            _emit(eqn, unique, Interpreter(elements, None), None)
         return b.build((1,), f"{_name(eqn)}: one kernel, its state of {inner} numbers in registers")
     size = math.prod(plan.lanes)
     if not plan.distributed:
@@ -259,6 +272,11 @@ def _build(eqn: Eqn, plan: Plan, target: KernelTarget, expand: Expand, free: fro
         return b.build((1,), f"{_name(eqn)}: one kernel, its state of {inner * len(chunks)} vectors in registers")
     if inner > MOST_DISTRIBUTED:
         raise NoKernel("its state has too many elements for registers")
+    if target.kind == "gpu":
+        with b.spread_threads(size) as lane:
+            _emit(eqn, unique, Interpreter(elements, Space(plan.lanes, (Chunk(lane, 0),), True)), plan.lanes)
+        reason = f"{_name(eqn)}: one kernel, a thread for each of {size} independent lanes, state in registers"
+        return b.build((b.thread_groups(size),), reason)
     vectors = max(1, min(4, 14 // (inner + 1), size // lanes))
     each = vectors * lanes
     # The last piece is moved back inside: some lanes are computed twice, none needs a mask. Not in place, where the

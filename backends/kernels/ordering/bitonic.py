@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from ..core.builder import KernelBuilder
+from ..core.builder import GRID, KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import EMPTY, Kernel, KernelChain, Spec, Step
 from ..core.shapes import Rows
@@ -24,9 +24,6 @@ from .radix_sort import Order, load_key, load_words, store_words, word_view
 
 #: Elements a workgroup sorts in its shared memory, if they fit.
 BLOCK = 1024
-
-#: Workgroups in one dimension that every driver takes.
-GRID = 65535
 
 
 @dataclass(frozen=True)
@@ -145,21 +142,6 @@ def _run(net: Network, results: list[Spec], count: int, finish: Finish, what: st
     return KernelChain(tuple(steps), net.operands, tuple(results), picked, reason)
 
 
-@contextmanager
-def _pieces(b: KernelBuilder, count: int):
-    """Each of ``count`` pieces of work, spread over the workgroups."""
-    with b.for_(b.workgroup_id(), count, min(count, GRID)) as loop:
-        yield loop.index
-
-
-@contextmanager
-def _threads(b: KernelBuilder, count: int):
-    """Each of ``count`` elements, spread over the threads of the workgroup, and a barrier after."""
-    with b.for_(b.thread_id(), count, b.target.threads) as loop:
-        yield loop.index
-    b.barrier()
-
-
 def _less(b: KernelBuilder, x: Sequence[Value], y: Sequence[Value]) -> Value:
     """Lexicographic order."""
     less = b.cmp("slt", x[-1], y[-1])
@@ -198,14 +180,14 @@ def _merge_down(
     """The steps of one size with distances ``first``, ``first / 2``, ... in shared memory."""
     with b.for_(0, steps) as loop:
         distance = first >> loop.index
-        with _threads(b, shared[0].shape[0] // 2) as pair:
+        with b.threads(shared[0].shape[0] // 2) as pair:
             _exchange(b, shared, 0, pair, size, distance, at)
 
 
 def _load_block(b: KernelBuilder, net: Network, shared: Sequence[Buffer], row: Value, at: Value) -> None:
     """Keys and places of one block of a row into shared memory, padded at the end of the row."""
     start = net.rows.start(b, row)
-    with _threads(b, net.block) as i:
+    with b.threads(net.block) as i:
         place = at + i
         with ExitStack() as guard:
             padded = net.length > net.rows.n
@@ -235,10 +217,10 @@ def _sort_block(b: KernelBuilder, net: Network, shared: Sequence[Buffer], at: Va
 def _one_block(net: Network, results: list[Spec], count: int, finish: Finish, what: str) -> Kernel:
     b = KernelBuilder("bitonic", net.operands, results, net.target)
     shared = [b.shared((net.block,), e) for e in net.elements]
-    with _pieces(b, net.rows.count) as row:
+    with b.pieces(net.rows.count) as row:
         _load_block(b, net, shared, row, b.index(0))
         _sort_block(b, net, shared, b.index(0))
-        with _threads(b, count) as i:
+        with b.threads(count) as i:
             finish(b, row, i, b.cast(b.load(shared[-1], i), "index"))
     return b.build((min(net.rows.count, GRID),), f"{what}: bitonic network in one workgroup a row")
 
@@ -252,7 +234,7 @@ def _copy(
     z: Operand,
 ):
     """A block from ``sources`` at ``a`` to ``targets`` at ``z``."""
-    with _threads(b, net.block) as i:
+    with b.threads(net.block) as i:
         for source, target in zip(sources, targets):
             b.store(b.load(source, i + a), target, i + z)
 
@@ -261,7 +243,7 @@ def _sort_blocks(net: Network) -> Kernel:
     b = KernelBuilder("bitonic_blocks", net.operands, net.specs, net.target)
     shared = [b.shared((net.block,), e) for e in net.elements]
     blocks = net.length // net.block
-    with _pieces(b, net.rows.count * blocks) as piece:
+    with b.pieces(net.rows.count * blocks) as piece:
         row, number = b.divmod(piece, blocks)
         at = number * net.block
         _load_block(b, net, shared, row, at)
@@ -281,9 +263,9 @@ def _step(net: Network) -> Kernel:
     pieces = net.rows.count * net.length // 2 // share
     size, distance = b.scalar(0), b.scalar(1)
     arrays = [b.operand(i) for i in range(len(net.specs))]
-    with _pieces(b, pieces) as piece:
+    with b.pieces(pieces) as piece:
         row, number = b.divmod(piece, net.length // 2 // share)
-        with _threads(b, share) as i:
+        with b.threads(share) as i:
             _exchange(b, arrays, row * net.length, number * share + i, size, distance, b.index(0))
     return b.build((min(pieces, GRID),), "bitonic network: one step through global memory")
 
@@ -293,7 +275,7 @@ def _merge(net: Network) -> Kernel:
     shared = [b.shared((net.block,), e) for e in net.elements]
     blocks = net.length // net.block
     arrays = [b.operand(i) for i in range(len(net.specs))]
-    with _pieces(b, net.rows.count * blocks) as piece:
+    with b.pieces(net.rows.count * blocks) as piece:
         at = b.urem(piece, blocks) * net.block
         _copy(b, net, arrays, shared, piece * net.block, 0)
         half = net.block // 2
@@ -308,9 +290,9 @@ def _finish(net: Network, results: list[Spec], count: int, finish: Finish, what:
     memory = b.operand(len(net.operands))
     share = 4 * net.target.threads
     shares = -(-count // share)
-    with _pieces(b, net.rows.count * shares) as piece:
+    with b.pieces(net.rows.count * shares) as piece:
         row, number = b.divmod(piece, shares)
-        with _threads(b, share) as thread:
+        with b.threads(share) as thread:
             i = number * share + thread
             with b.if_(b.cmp("ult", i, count)):
                 finish(b, row, i, b.cast(b.load(memory, row * net.length + i), "index"))

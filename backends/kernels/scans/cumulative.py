@@ -5,7 +5,7 @@
 - 1, 2 or 4 interleaved rows (the scanned dimension is last, or next to last of a small one): vectors are
   scanned in the register by shifts of 1, 2, 4, ... rows, and one carry goes from vector to vector.
 
-The numbers are those of elements/combiner.py; 16-bit floats stay in f32 from element to element.
+On GPUs: block_scan.py. The numbers are those of elements/combiner.py; 16-bit floats stay in f32 from element to element.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ from dataclasses import dataclass
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.errors import NoKernel
-from ..core.kernel import Kernel, Spec
+from ..core.kernel import Kernel, KernelChain, Spec
 from ..core.shapes import GROUP_ELEMENTS, Rows
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value, width
 from ..elements.combiner import Combiner, Op, State
+from .block_scan import block_scan
 
 #: Columns of a strip: its state stays in the first-level cache and its rows are whole cache lines.
 STRIP = 512
 
 
-def check(op: Op, dtype: DType, target: KernelTarget) -> None:
+def check(op: Op, dtype: DType) -> None:
     """Raise :class:`NoKernel` unless the kernel can do ``op`` on ``dtype``."""
-    if target.kind != "cpu":
-        raise NoKernel("the cumulative kernels are for CPUs")
     if dtype.kind == "bool":
         raise NoKernel("bool has no cumulative operations")
     if op == "logsumexp" and dtype.kind != "float":
         raise NoKernel("logsumexp is for real floats")
 
 
-def cumulative(op: Op, operand: Spec, dimension: int, target: KernelTarget, *, reverse: bool = False) -> Kernel:
+def cumulative(
+    op: Op, operand: Spec, dimension: int, target: KernelTarget, *, reverse: bool = False
+) -> Kernel | KernelChain:
     """The kernel of a cumulative operation along ``dimension``; the result has the operand's shape and dtype.
 
     ``reverse`` accumulates from the last element to the first. Raises :class:`NoKernel`.
     """
-    check(op, operand.dtype, target)
+    check(op, operand.dtype)
     rows = Rows.of(operand.shape, dimension)
     if operand.size == 0:
         return Kernel.nothing(f"cum{op}", [operand], [operand], [0], "no elements")
@@ -64,7 +65,11 @@ class Scan:
     reverse: bool
 
 
-def _cumulative(op: Op, operand: Spec, view: Spec, rows: Rows, target: KernelTarget, reverse: bool) -> Kernel:
+def _cumulative(
+    op: Op, operand: Spec, view: Spec, rows: Rows, target: KernelTarget, reverse: bool
+) -> Kernel | KernelChain:
+    if target.kind == "gpu":
+        return block_scan(op, operand, view, rows, target, reverse)
     b = KernelBuilder(f"cum{op}", [operand], [operand], target)
     combiner = Combiner(b, op, view.dtype)
     flat = (view.size * view.dtype.parts,)

@@ -42,15 +42,3 @@ class _Registry(Mapping[type, _RegistryEntry]):
 
 
 _registry = _Registry()
-
-
-def flatten_one_level(tree: Any) -> tuple[Any, Any]:
-    """The children of a node and its metadata.
-
-    Raises:
-        ValueError: it is a leaf.
-    """
-    flat = public.flatten_one_level(tree)
-    if flat is None:
-        raise ValueError(f"can't tree-flatten type: {type(tree)}")
-    return flat

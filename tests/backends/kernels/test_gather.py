@@ -136,9 +136,9 @@ def test_what_gather_does_not_take():
         gather(x, Spec.of((2, 1), "f32"), ROWS, (1, 30), CPU_AVX2)
     with pytest.raises(NoKernel, match=r"a window \(1, 31\) is larger than the operand f32\[5,30\]"):
         gather(x, i, ROWS, (1, 31), CPU_AVX2)
-    with pytest.raises(NoKernel, match="runs of less than 16 bytes"):
+    with pytest.raises(NoKernel, match="fewer than 1024 elements one by one"):
         gather(Spec.of((5, 3), "f32"), i, ROWS, (1, 3), CPU_AVX2)
-    with pytest.raises(NoKernel, match="runs of less than 16 bytes"):
+    with pytest.raises(NoKernel, match="fewer than 1024 elements one by one"):
         gather(Spec.of((30, 5), "f32"), i, GatherDims((0,), (1,), (1,)), (30, 1), CPU_AVX2)
 
 

@@ -83,7 +83,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any], int]] = {  # and the nu
 def test_programs_compiled_equal_reference() -> None:
     check(
         [
-            Case(name, f, args, rtol=1e-3 if name == "half" else 1e-5, atol=1e-4)
+            # Halves: a machine with such an instruction rounds product and sum once; the products are up to 700.
+            Case(name, f, args, rtol=1e-3 if name == "half" else 1e-5, atol=0.25 if name == "half" else 1e-4)
             for name, (f, args, _) in PROGRAMS.items()
         ]
     )

@@ -1,0 +1,301 @@
+"""Are the rules of the transformations right that a program went through? Checked equation by equation, by other means.
+
+What `grad` or `vmap` made of a function is compared with nothing when the program itself is compared stage by stage: the
+traced program has the derivative in it already. So for `--compare` the function before is run on random values, and for
+each different equation of it, those of nested programs included,
+
+- its derivative (jvp) is compared with central differences in double precision, where two step sizes agree,
+- the transpose of that derivative by ``<ct, jvp(t)> = <vjp(ct), t>``,
+- its batched form lane by lane,
+
+all by the reference backend. Equations that hold programs are checked by what is in them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import quire
+from quire.backends.reference.engine import eval_jaxpr, observing
+from quire.backends.reference.rules import reference
+from quire.compiling.result_checks import quiet
+from quire.ir import dtypes
+from quire.ir.errors import QuireError
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_nested
+from quire.ir.primitives.elementwise import stop_gradient_p
+from quire.passes.compare import random_inputs
+from quire.watching.transformations import Transformation
+
+from .answers import place_text
+from .survey import eqn_text
+
+Host = np.ndarray[Any, Any]
+LANES = 3
+MOST_ELEMENTS = 1 << 16
+"""An equation of more elements is not run so often."""
+STEP = 1e-3
+DERIVATIVES = ("grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A rule that gives other numbers than what it stands for."""
+
+    table: str
+    eqn: Eqn
+    text: str
+
+    def __str__(self) -> str:
+        at = f" (at {place_text(self.eqn.source)})" if self.eqn.source else ""
+        name = self.eqn.primitive.name
+        return f"the {self.table} rule of {name} is wrong{at}: {self.text}\n  {eqn_text(self.eqn)}"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An equation with operands that a run had."""
+
+    eqn: Eqn
+    operands: tuple[Host, ...]
+    results: tuple[Host, ...]
+
+
+def samples(before: Jaxpr, seed: int = 0) -> list[Sample]:
+    """Each different equation of a function, with the operands that it first had on random arguments."""
+    found: dict[Any, Sample] = {}
+
+    def observe(eqn: Eqn, operands: Sequence[Host], results: Sequence[Host]) -> None:
+        if (
+            has_nested(eqn.params)
+            or eqn.effects
+            or max((x.size for x in (*operands, *results)), default=0) > MOST_ELEMENTS
+        ):
+            return
+        key = (eqn.primitive, tuple(a.aval for a in eqn.inputs), repr(eqn.params))
+        if key not in found:
+            found[key] = Sample(eqn, tuple(map(np.array, operands)), tuple(map(np.array, results)))
+
+    values = random_inputs([*(v.aval for v in before.constvars), *before.in_avals], seed)
+    # Integers may be indices that a gather was promised to be inside.
+    values = [np.abs(x) % 2 if dtypes.is_integer(x.dtype) else x for x in values]
+    closed = quiet(ClosedJaxpr(Jaxpr((), (*before.constvars, *before.invars), before.outvars, before.eqns)))
+    with observing(observe), np.errstate(all="ignore"):
+        eval_jaxpr(closed, *values)
+    return list(found.values())
+
+
+def check_rules(transformations: Sequence[Transformation]) -> tuple[Fault | None, dict[str, int]]:
+    """The first wrong rule of the transformations, and how many equations were checked by which means."""
+    counts = {"derivatives": 0, "transposes": 0, "batched": 0}
+    seen: set[Any] = set()
+    for t in transformations:
+        kind = t.name.split(" ")[0]
+        checks: list[tuple[str, Callable[[Sample], Iterator[Fault | None]]]] = []
+        if kind in DERIVATIVES:
+            checks = [("derivatives", _jvp), ("transposes", _transpose)]
+        elif kind in ("vmap", "pmap"):
+            checks = [("batched", _batching)]
+        if not checks:
+            continue
+        try:
+            found = samples(t.before)
+        except (QuireError, NotImplementedError, AssertionError, ValueError):
+            continue
+        for s in found:
+            key = (kind, s.eqn.primitive, tuple(a.aval for a in s.eqn.inputs), repr(s.eqn.params))
+            if key in seen:
+                continue
+            seen.add(key)
+            for name, check in checks:
+                fault, checked = _first(check, s)
+                counts[name] += checked
+                if fault is not None:
+                    return fault, counts
+    return None, counts
+
+
+def _first(check: Callable[[Sample], Iterator[Fault | None]], s: Sample) -> tuple[Fault | None, int]:
+    checked = 0
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            for fault in check(s):
+                checked = 1
+                if fault is not None:
+                    return fault, 1
+    except (
+        QuireError,
+        TypeError,
+        ValueError,
+        NotImplementedError,
+    ):  # the primitive has no such rule, or not of these operands
+        pass
+    return None, checked
+
+
+def _function(eqn: Eqn) -> Callable[..., list[Any]]:
+    def f(*xs: Any) -> list[Any]:
+        out = eqn.primitive.bind(*xs, **eqn.params)
+        return list(out) if eqn.primitive.multiple_results else [out]
+
+    return f
+
+
+def _inexact(s: Sample) -> list[int]:
+    """The operands by which an equation can be differentiated."""
+    return [i for i, (a, x) in enumerate(zip(s.eqn.inputs, s.operands)) if not isinstance(a, Literal) and _real(x)]
+
+
+def _real(x: Host) -> bool:
+    return dtypes.is_inexact(x.dtype) and not dtypes.is_complex(x.dtype)
+
+
+def _tangents(s: Sample, wrt: Sequence[int], seed: int = 7) -> list[Host]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(s.operands[i].shape).astype(s.operands[i].dtype) for i in wrt]
+
+
+def _jvp_of(s: Sample, wrt: Sequence[int], tangents: Sequence[Host]) -> list[Host]:
+    f = _function(s.eqn)
+
+    def of_some(*xs: Any) -> list[Any]:
+        whole = list(s.operands)
+        for i, x in zip(wrt, xs):
+            whole[i] = x
+        return f(*whole)
+
+    _, out = quire.jvp(of_some, tuple(s.operands[i] for i in wrt), tuple(tangents))
+    return [np.asarray(x) for x in out]
+
+
+def _jvp(s: Sample) -> Iterator[Fault | None]:
+    """The derivative beside central differences of the reference rule in double precision."""
+    rule = reference.get(s.eqn.primitive)
+    wrt = _inexact(s)
+    # stop_gradient is no function of numbers: its derivative is none by decree.
+    if (
+        rule is None
+        or not wrt
+        or s.eqn.primitive is stop_gradient_p
+        or s.eqn.primitive.family in ("calls", "collectives")
+    ):
+        return
+    tangents = _tangents(s, wrt)
+
+    def at(h: float) -> list[Host]:
+        whole = [np.asarray(x, np.float64) if _real(x) else x for x in s.operands]
+        for i, t in zip(wrt, tangents):
+            whole[i] = whole[i] + h * t.astype(np.float64)
+        out = rule(*whole, **s.eqn.params)
+        return [np.asarray(x) for x in (out if isinstance(out, list | tuple) else [out])]
+
+    def slope(h: float) -> list[Host]:
+        return [(np.asarray(p, np.float64) - np.asarray(m, np.float64)) / (2 * h) for p, m in zip(at(h), at(-h))]
+
+    if not any(_real(r) for r in s.results):
+        return
+    got = _jvp_of(s, wrt, tangents)
+    for k, (g, coarse, fine) in enumerate(zip(got, slope(STEP), slope(STEP / 4))):
+        if not _real(s.results[k]) or g.size == 0:
+            continue
+        scale = np.maximum(np.abs(fine), np.sqrt(np.mean(np.where(np.isfinite(fine), fine, 0) ** 2)) + 1e-30)
+        settled = np.isfinite(coarse) & np.isfinite(fine) & (np.abs(coarse - fine) <= 1e-2 * scale)
+        units = 1e-2 if s.results[k].dtype.itemsize >= 4 else 0.1
+        wrong = settled & ~(np.abs(g.astype(np.float64) - fine) <= 5 * units * scale)
+        if wrong.any():
+            index = tuple(int(i) for i in np.argwhere(wrong)[0])
+            yield Fault(
+                "jvp",
+                s.eqn,
+                f"{_number(g, index)} where differences give {fine[index]:.6g}; {int(wrong.sum())} of {g.size} elements",
+            )
+        else:
+            yield None
+
+
+def _number(x: Host, index: tuple[int, ...]) -> str:
+    at = f" at index {index}" if index else ""
+    return f"{float(x[index]):.6g}{at}"
+
+
+def _transpose(s: Sample) -> Iterator[Fault | None]:
+    """<ct, jvp(t)> beside <vjp(ct), t>."""
+    wrt = [i for i in _inexact(s)]
+    if not wrt or not any(_real(r) for r in s.results):
+        return
+    f = _function(s.eqn)
+
+    def of_some(*xs: Any) -> list[Any]:
+        whole = list(s.operands)
+        for i, x in zip(wrt, xs):
+            whole[i] = x
+        return [y for y, r in zip(f(*whole), s.results) if _real(r)]
+
+    tangents = _tangents(s, wrt)
+    out = [x for x, r in zip(_jvp_of(s, wrt, tangents), s.results) if _real(r)]
+    rng = np.random.default_rng(11)
+    cts = [rng.standard_normal(x.shape).astype(x.dtype) for x in out]
+    _, pull = quire.vjp(of_some, *(s.operands[i] for i in wrt))
+    back = [np.asarray(x) for x in pull(cts)]
+    left, size = _dot(cts, out)
+    right, other = _dot(back, tangents)
+    units = 1e-4 if min(x.dtype.itemsize for x in out) >= 4 else 5e-2
+    if np.isfinite(left) and np.isfinite(right) and abs(left - right) > units * (size + other + 1e-30):
+        yield Fault("transpose", s.eqn, f"<vjp(ct), t> is {right:.6g}, <ct, jvp(t)> is {left:.6g}")
+    else:
+        yield None
+
+
+def _dot(xs: Sequence[Host], ys: Sequence[Host]) -> tuple[float, float]:
+    """An inner product, and its size: the norm of its terms' sizes."""
+    terms = [np.asarray(x, np.float64) * np.asarray(y, np.float64) for x, y in zip(xs, ys) if x.dtype != dtypes.float0]
+    return float(sum(t.sum() for t in terms)), float(sum(np.abs(t).sum() for t in terms))
+
+
+def _batching(s: Sample) -> Iterator[Fault | None]:
+    """The batched equation lane by lane: all operands batched, and each alone."""
+    free = [i for i, a in enumerate(s.eqn.inputs) if isinstance(a, Var) and s.operands[i].dtype != dtypes.float0]
+    if not free:
+        return
+    rng = np.random.default_rng(5)
+
+    def lanes(x: Host) -> Host:
+        return np.stack([rng.permutation(x.reshape(-1)).reshape(x.shape) if k else x for k in range(LANES)])
+
+    f = _function(s.eqn)
+    sets = [free] if len(free) == 1 else [free, *([i] for i in free)]
+    for chosen in sets:
+        whole = [lanes(x) if i in chosen else x for i, x in enumerate(s.operands)]
+        axes = tuple(0 if i in chosen else None for i in range(len(whole)))
+        got = [np.asarray(x) for x in quire.vmap(f, in_axes=axes)(*whole)]
+        for lane in range(LANES):
+            want = [np.asarray(x) for x in f(*(x[lane] if i in chosen else x for i, x in enumerate(whole)))]
+            for g, w in zip(got, want):
+                if not _close(g[lane], w):
+                    index = tuple(int(i) for i in np.argwhere(~_same(g[lane], w))[0])
+                    yield Fault(
+                        "batching", s.eqn, f"lane {lane} has {g[lane][index]} at index {index}, alone it is {w[index]}"
+                    )
+                    return
+    yield None
+
+
+def _same(x: Host, y: Host) -> Host:
+    if not dtypes.is_inexact(x.dtype):
+        return np.asarray(x == y)
+    a, b = (v.astype(np.complex128 if dtypes.is_complex(x.dtype) else np.float64) for v in (x, y))
+    scale = np.abs(b) + np.sqrt(np.mean(np.where(np.isfinite(b), np.abs(b), 0) ** 2)) + 1e-30
+    units = 1e-4 if x.dtype.itemsize >= 4 else 5e-2
+    return np.asarray((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= units * scale))
+
+
+def _close(x: Host, y: Host) -> bool:
+    return x.shape == y.shape and bool(np.all(_same(x, y)))
+
+
+__all__ = ["Fault", "check_rules"]
