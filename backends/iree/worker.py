@@ -10,10 +10,11 @@ acknowledged: a worker that dies before has not died of the job.
 
 Job: ``{"op": "compile", "export" or "text", "module", "name", "flags", "verify", "trusted", "one_thread", "phase", "located",
 "stages_to", "files_to"}``, the last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise
-those of pipelines.py; the stream phase is that of pipelines.py in any case. Of an export, the kernels' object and its one function bear the name.
-Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "host", "diagnostics", "phases", "seconds", "rss_kb"}``; diagnostics are
-``(severity, text)`` pairs, and ``host`` is what host_steps.py gives (of an export). With stages also ``"started"`` and ``"written"``,
-the times at which their files were.
+those of pipelines.py; the stream phase is that of pipelines.py in any case. Of an export, the kernels' object and its one
+function bear the name.
+Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "host", "diagnostics", "phases", "seconds", "rss_kb"}``; diagnostics
+are ``(severity, text)`` pairs, and ``host`` is what host_steps.py gives (of an export). With stages also ``"started"`` and
+``"written"``, the times at which their files were.
 """
 
 from __future__ import annotations
