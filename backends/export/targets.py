@@ -60,8 +60,9 @@ class ExportTarget:
         """
         workers = threads or (TARGETS["cpu"].workers if self.name == "host" else 1)
         return dataclasses.replace(
-            TARGETS["cpu"], flags=self.flags(), drivers=(), vector_bytes=self.vector_bytes, workers=workers,
-            host_functions=False, stored_results=None, system_link=False, unsupported=self.unsupported,
+            TARGETS["cpu"], name=self.name, platform="cpu", flags=self.flags(), drivers=(),
+            vector_bytes=self.vector_bytes, workers=workers, host_functions=False, stored_results=None,
+            system_link=False, unsupported=self.unsupported,
         )  # fmt: skip
 
 

@@ -9,12 +9,12 @@ compiler's own output on file descriptors 1 and 2 goes to standard error, never 
 acknowledged: a worker that dies before has not died of the job.
 
 Job: ``{"op": "compile", "export" or "text", "module", "name", "flags", "verify", "trusted", "one_thread", "phase", "located",
-"stages_to", "files_to"}``, the last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise those of
-pipelines.py; the stream phase is that of pipelines.py in any case. Of an export, the kernels' object and its one function bear
-the name.
-Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "host", "diagnostics", "phases", "seconds", "rss_kb"}``; diagnostics are
-``(severity, text)`` pairs, and ``host`` is what host_steps.py gives (of an export). With stages also ``"started"`` and ``"written"``,
-the times at which their files were.
+"stages_to", "files_to"}``, the last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise
+those of pipelines.py; the stream phase is that of pipelines.py in any case. Of an export, the kernels' object and its one
+function bear the name.
+Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "host", "diagnostics", "phases", "seconds", "rss_kb"}``; diagnostics
+are ``(severity, text)`` pairs, and ``host`` is what host_steps.py gives (of an export). With stages also ``"started"`` and
+``"written"``, the times at which their files were.
 """
 
 from __future__ import annotations
@@ -135,10 +135,10 @@ class Invocation:
         self.compiler, lib = compiler, compiler.lib
         self.diagnostics: list[tuple[str, str]] = []
         self.plans: list[str] = []
+        self.host: dict[str, Any] = {}
         self.located = False  # whether texts name the operations' locations
         self.phases: dict[str, float] = {}
         self.since = time.perf_counter()
-        self.host: dict[str, Any] = {}
         self.source_text = module  # the compiler reads it where it is
         self.for_cpu = "--iree-hal-target-backends=llvm-cpu" in flags
         self.forms_as_told = "--iree-opt-level=O3" in flags and all(f.startswith(pipelines.FORMED_FLAGS) for f in flags)
@@ -455,8 +455,8 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
         "stages": {},
         "files": {},
         "diagnostics": [],
-        "phases": {},
         "host": {},
+        "phases": {},
     }
     flags = tuple(job["flags"])
     if job["op"] == "export":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -135,11 +134,10 @@ def lowered_for(traced: Traced, target: ExportTarget, threads: int) -> LoweredPr
         raise ExportError(f"{what} is divided over several processes: an exported program is for one")
     own = target.target(threads)
     try:
-        # What other packages' primitives are lowered to is looked up for the platform "cpu".
         request = Request(
-            traced.jaxpr, own, traced.fun_name, tuple(traced.donated), False, traced.names, traced.out_tree
-        )
-        request = dataclasses.replace(request, target=dataclasses.replace(own, name=target.name))
+            traced.jaxpr, own, traced.fun_name, tuple(traced.donated), False, traced.names, traced.out_tree,
+            passes=traced.wishes.passes_for(own),
+        )  # fmt: skip
         return lower(request)
     except UnsupportedError as error:
         raise ExportError(f"{what} cannot be exported: {error}") from error
