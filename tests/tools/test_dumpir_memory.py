@@ -252,3 +252,42 @@ def test_no_code_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     traced = quire.compile(lambda x: qnp.sort(x)).trace(np.ones(100, np.float32))
     memory_of(stages_of(traced.jaxpr, "cpu"))
     assert [kwargs["phase"] for kwargs in asked] == ["plan"]
+
+
+def test_what_giving_arguments_away_would_save(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "update.py"
+    path.write_text("def f(p, g):\n    return p * 2 - g, p.sum()\n")
+    args = ("--args", "f32[256,256]", "f32[256,256]")
+    (found,) = run.data(f"{path}:f", *args)
+    assert found["would_save"]["donating"] == {"arguments": ["p"], "bytes": 256 * 256 * 4}
+    assert "giving away p (donate_argnums) would save 256 KiB" in run(f"{path}:f", *args)
+    (found,) = run.data(f"{path}:f", *args, "--donate", "0")
+    assert found["would_save"]["donating"] is None
+
+
+def test_the_largest_batch_that_fits(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Checked by the memory of a call with that batch, and with one more."""
+    weights = MLP[1]
+
+    def asked(size: str, *more: str) -> str:
+        assert main([f"{script}:mlp", "--args", weights, "f32[B,64]", "f32[B,10]", "--fits", size, *more]) == 0
+        return capsys.readouterr().out
+
+    def bytes_of(n: int) -> int:
+        assert main([f"{script}:mlp", "--args", weights, f"f32[{n},64]", f"f32[{n},10]", "--memory", "--json"]) == 0
+        (m,) = json.loads(capsys.readouterr().out)
+        return sum(
+            m[k] for k in ("arguments", "results", "constants", "transient", "exchanged", "scalars", "callbacks")
+        )
+
+    found = json.loads(asked("3MB", "--json"))
+    n = found["largest"]
+    assert bytes_of(n) == found["bytes"] <= 3 << 20 < found["next"] == bytes_of(n + 1)
+    assert asked("3 MB").startswith(f"B = {n} fits into 3 MiB: a call takes ")
+    assert "not even B = 1 fits into 1000 bytes" in asked("1000")
+    for size, args, said in (
+        ("much", ["f32[B]"], "--fits 'much': expected a size such as 4GB, 512MB or 1000"),
+        ("1GB", ["f32[8]"], "--fits asks how large B may be: write it in --args, as in --args 'f32[B,784]' 'i32[B]'"),
+    ):
+        assert main([f"{script}:mlp", "--args", *args, "--fits", size]) == 2
+        assert said in capsys.readouterr().err

@@ -115,6 +115,8 @@ def _run(options: argparse.Namespace) -> int:
     from .inputs import load
 
     _check_pipeline(options)
+    if options.fits is not None:
+        return _fits(source, options, screen)
     from .questions import asked
 
     if options.json and not (options.memory or options.why_recompiled or asked(options)):
@@ -144,6 +146,36 @@ def _run(options: argparse.Namespace) -> int:
     if options.json and (options.output is None or asked(options)):
         print(json.dumps(data, indent=1, default=str))
     return max((d.pop("status", FINE) for d in data), default=FINE)
+
+
+def _fits(source: str, options: argparse.Namespace, screen: Screen) -> int:
+    """``--fits SIZE``: the largest B in --args."""
+    from quire.ir.errors import size_text
+
+    from .inputs import load
+    from .memory import memory_of
+    from .savings import largest, size_of, total, with_batch
+
+    limit = size_of(options.fits)
+
+    def needed(n: int) -> int:
+        (program,) = load(source, with_batch(options.args or (), n), options.script_args)
+        program = _with_donated(program, options.donate)
+        return total(memory_of(_stages(program, options), program.names, program.out_tree))
+
+    batch, bytes_, beyond = largest(needed, limit)
+    if options.json:
+        print(
+            json.dumps(
+                {"question": "fits", "limit": limit, "largest": batch, "bytes": bytes_, "next": beyond}, indent=1
+            )
+        )
+    elif batch == 0:
+        screen.line(f"not even B = 1 fits into {size_text(limit)}: a call takes {size_text(bytes_)}")
+    else:
+        more = f", with B = {batch + 1} {size_text(beyond)}" if beyond is not None else "; it may be larger still"
+        screen.line(f"B = {batch} fits into {size_text(limit)}: a call takes {size_text(bytes_)}{more}")
+    return FINE
 
 
 def _difference(options: argparse.Namespace, screen: Screen) -> int:
@@ -309,8 +341,13 @@ def _memory(program, stages, options: argparse.Namespace, screen, folder: Path |
     """What one call takes of memory: on the screen, or as a file with all steps."""
     from .memory import memory_of
     from .memory_text import text
+    from .savings import by_donation, donation_text
+
+    def donated_too(numbers: tuple[int, ...]) -> Any:
+        return _stages(dataclasses.replace(program, donated=numbers), options)
 
     memory = memory_of(stages, program.names, program.out_tree)
+    saving = None if folder is not None else by_donation(stages, donated_too, memory)
     if folder is not None:
         path = folder / ("memory.json" if options.json else "memory.txt")
         path.write_text(
@@ -320,7 +357,10 @@ def _memory(program, stages, options: argparse.Namespace, screen, folder: Path |
     elif not options.json:
         screen.heading(f"{program.name}: memory ({stages.target.name})")
         screen.line(text(memory))
-    return [memory.data()]
+        if saving is not None:
+            screen.line("\n" + donation_text(saving))
+    would_save = {"donating": None if saving is None else dataclasses.asdict(saving)}
+    return [memory.data() | {"would_save": would_save}]
 
 
 def _timing(program, stages, screen) -> None:  # noqa: ANN001

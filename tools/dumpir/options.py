@@ -88,9 +88,7 @@ def _stages(p: argparse._ArgumentGroup) -> None:
                    "(default: of all passes); with two names the differences between two programs (script.py:function, "
                    "file.jaxpr, a folder of -o) or two pipelines of one, equations matched by structure")  # fmt: skip
     p.add_argument("-o", "--output", metavar="DIR", help="write a file for each stage, in a folder for each function")
-    p.add_argument(
-        "--source", action="store_true", help="show the user's line of each equation, and the arguments' paths"
-    )
+    p.add_argument("--source", action="store_true", help="show the user's line of each equation")
     p.add_argument("--width", type=int, default=100, metavar="N", help="width of the lines of jaxprs (default: 100)")
     p.add_argument("--max-const", type=int, default=None, metavar="N", help="leave out constants with more elements "
                    "(default: 1024; textual IR: none)")  # fmt: skip
@@ -141,6 +139,8 @@ def _takes(p: argparse._ArgumentGroup) -> None:
     p.add_argument("--memory", action="store_true", help="show what one call takes of memory: totals, what is held while "
                    "each step runs, what is held at the peak and which of your lines made it, and what became of donated "
                    "arguments; no code is made (no stages are shown unless named; -o writes all steps to memory.txt)")  # fmt: skip
+    p.add_argument("--fits", metavar="SIZE", help="the largest B in --args ('f32[B,784]' 'i32[B]') with which a call takes at "
+                   "most SIZE (4GB), from plans alone (no stages are shown unless named)")  # fmt: skip
     p.add_argument("--spmd", nargs="+", metavar="WORD", help="show the program of each device of a mesh (x=4,y=2) for a "
                    "spec (P('x', None)) of each argument, P() for those not named; and each of its collectives with its "
                    "cost and reason (no stages are shown unless named)")  # fmt: skip
