@@ -64,7 +64,7 @@ def lines_of(stages: Stages) -> list[str]:
     lines.append(
         f"3. StableHLO: {operations} operations; where there is a choice, the form and why (--stage stablehlo)"
     )
-    lines += ["     " + cut(re.sub(r" at \S*/(\w+\.py)", r" at \1", c)) for c in module.choices]
+    lines += ["     " + cut(re.sub(r" at \S*/(\w+\.py)", r" at \1", str(c))) for c in module.choices]
     steps, code = len(_STEP.findall(stages["plan"])), len(_INSTRUCTION.findall(stages["code"]))
     lines.append(f"4. compiled by IREE: a plan of {steps} steps (--stage plan), {code} instructions (--stage code)")
     return lines

@@ -85,7 +85,7 @@ class Comparison:
         if self.fault:
             return self.fault
         if not self.verdicts:
-            return f"not compared: {self.reason}"
+            return f"{'no pass changes the program; ' if self.results else 'not compared: '}{self.reason}"
         e = self.largest
         how = ", which rounding explains" if e.explained else ""
         said = f"largest difference {e.largest:.2g}{how}" if e.largest else "to the bit"

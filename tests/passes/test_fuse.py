@@ -112,7 +112,7 @@ def test_effects_keep_their_order(capsys):
 
 def test_small_reductions_and_targets_without_kernels_are_left_alone():
     assert "fusion" not in names(fuse(softmax, X, least=1000))
-    assert "fusion" not in names(fuse(softmax, X, target=TARGETS["vulkan"]))
+    assert "fusion" not in names(fuse(softmax, X, target=TARGETS["metal"]))
 
 
 def test_the_inside_of_branches_is_fused_and_that_of_loops_is_not():
