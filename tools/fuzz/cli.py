@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quire.backends.targets import CPU_PASSES
-from quire.ir.environment import CPU_PIPELINE
+from quire.ir.environment import COMPILE_PROGRESS, CPU_PIPELINE
 
 from .program import Program
 from .workers import SECONDS, Pool, Result, Task, together
@@ -242,6 +242,7 @@ def _arguments(p: Program) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the fuzz; returns the exit status."""
+    os.environ.setdefault(COMPILE_PROGRESS.name, "0")  # a batch of programs takes longer than a user's
     parser = make_parser()
     options = parser.parse_args(argv)
     if options.family is not None and options.family not in family_names():
