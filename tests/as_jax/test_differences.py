@@ -36,6 +36,13 @@ def test_poisson_takes_keys_of_every_generator():
     assert quire.random.poisson(quire.random.key(0, impl="rbg"), 3.0, (4,)).shape == (4,)
 
 
+def test_large_unsigned_indices_are_behind_the_array():
+    x, i = np.arange(5, dtype=np.float32), np.array([2**32 - 1, 2**31, 2, 7], np.uint32)
+    for f in (lambda f: f, quire.jit):
+        np.testing.assert_array_equal(f(lambda x, i: qnp.asarray(x).at[i].get(mode="clip"))(x, i), [4, 4, 2, 4])
+        np.testing.assert_array_equal(f(lambda x, i: qnp.asarray(x).at[i].add(1, mode="clip"))(x, i), [0, 1, 3, 3, 7])
+
+
 def test_samples_have_fewer_than_2_to_the_32_elements():
     with pytest.raises(ValueError, match=r"at most 2\*\*32 - 1 are supported"):
         quire.eval_shape(lambda: quire.random.normal(quire.random.key(0), (1 << 33,)))
