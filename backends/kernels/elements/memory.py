@@ -67,6 +67,16 @@ class Memory:
         raw = b.vload(width, self.buffer, at) if width else b.load(self.buffer, at)
         return b.cmp("ne", raw, 0) if dtypes.is_bool(self.dtype) else raw
 
+    def gathered(self, places: Value, width: int) -> Element:
+        """The element at a place; with a width, those at a vector of places, read one by one."""
+        b = self.elements.b
+        if not width:
+            return self.load(b.cast(places, "index"))
+        single = [
+            self.elements.parts(self.load(b.cast(b.extract(places, l), "index")), self.dtype) for l in range(width)
+        ]
+        return self.elements.joined([b.from_elements(column) for column in zip(*single)])
+
     def _spread(self, at: Value, width: int, stride: int) -> Element:
         """Elements a small stride apart: vectors of neighbours, the last of which ends with the last one, and shuffles."""
         b, last = self.elements.b, (width - 1) * stride

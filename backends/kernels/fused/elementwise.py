@@ -283,13 +283,7 @@ class ElementwiseEmitter:
             assert at.row is not None
             return memory.load(at.bases[v] + at.row if isinstance(at.bases[v], Value) else at.row, at.width)
         places = broadcast.place(self.b, self._indices(at))
-        if not at.width:
-            return memory.load(self.b.cast(places, "index"))
-        single = [
-            self.elements.parts(memory.load(self.b.cast(self.b.extract(places, l), "index")), memory.dtype)
-            for l in range(at.width)
-        ]
-        return self.elements.joined([self.b.from_elements(column) for column in zip(*single)])
+        return memory.gathered(places, at.width)
 
     def _gather(self, e: Eqn, at: Place, read: Callable[[Any], Element]) -> Element:
         """Elements at the places that index vectors say."""
@@ -323,15 +317,8 @@ class ElementwiseEmitter:
             term = self._along(e.outputs[0].aval.shape, along, at) * strides[k]
             place = term if place is None else place + term
         memory = self.inputs[x]
-        if not at.width:
-            found = memory.load(0 if place is None else b.cast(place, "index"))
-        else:
-            assert place is not None
-            single = [
-                self.elements.parts(memory.load(b.cast(b.extract(place, l), "index")), memory.dtype)
-                for l in range(at.width)
-            ]
-            found = self.elements.joined([b.from_elements(column) for column in zip(*single)])
+        assert place is not None or not at.width
+        found = memory.load(0) if place is None else memory.gathered(place, at.width)
         return where(self.elements, inside, found, fill, memory.dtype)
 
     def _indices(self, at: Place) -> Value:

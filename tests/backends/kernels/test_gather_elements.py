@@ -75,6 +75,13 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "of a gather": (lambda x, i: x[i][i], [numbers(1100), places(1100, 1100)]),
     "an index that is gathered": (lambda x, i: x[i[i]], [numbers(1100), places(1100, 1100)]),
     "reads twice": (lambda x, i: [x[i] - x[i + 1], x[i], i + 1], [numbers(1100), places(1090, 1100)]),
+    "index vectors of two stages": (
+        lambda x, i, j: [x[i, j][i % 32, j % 32] + x[i, j], (x * 2)[i, j]], [X, places(37, 32, 32), places(53, 32, 32)],
+    ),
+    "narrow, updated, in a loop": (
+        lambda x, i: lax.fori_loop(0, 3, lambda k, y: y.at[i].set(y[i[::-1]] + 1)[i % 1200], x),
+        [numbers(1200, dtype=np.int8), np.random.default_rng(1).permutation(1200).astype(np.int32)],
+    ),
     "vectors that are a result": (lambda x, i, j: [x[i, j], qnp.stack([i, j], -1)], [X, places(37, 1024), places(53, 1024)]),
     "interpolated": (by_rows, [X, RNG.uniform(0, 35, (33, 47)).astype(F32), RNG.uniform(0, 51, (33, 47)).astype(F32)]),
     "with rows of a broadcast": (lambda x, i, r: x[i] * r + 1, [numbers(99), places(99, 33, 64), numbers(64)]),
