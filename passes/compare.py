@@ -175,10 +175,10 @@ def _distances(x: Array, y: Array) -> tuple[Array, Array, Array]:
     wide = np.complex128 if dtypes.is_complex(x.dtype) else np.float64
     a, b = x.astype(wide), y.astype(wide)
     with np.errstate(all="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        size = np.where(np.isfinite(a), np.abs(a), 0.0)
-        away = np.where(same, 0.0, np.abs(a - b))
-        away = np.where(np.isfinite(away), away, np.inf)
+        size = np.hypot(*(np.where(np.isfinite(p), p, 0.0) for p in (a.real, a.imag)))
+        # By parts: where one is infinite in both, the other says how far apart they are.
+        away = np.hypot(*(np.where(p == q, 0.0, p - q) for p, q in ((a.real, b.real), (a.imag, b.imag))))
+        away = np.where(np.isnan(a) & np.isnan(b), 0.0, np.where(np.isfinite(away), away, np.inf))
         scale = np.maximum(size, np.sqrt(np.mean(size * size)))
     units = 1 if x.dtype.itemsize == 2 else 8
     # Denormal numbers may be flushed to zero.

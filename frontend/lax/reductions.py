@@ -131,7 +131,8 @@ def reduce_window(
 ) -> Any:
     """Reduce each window of an array (or of a pytree of arrays of one shape together).
 
-    `padding` is "VALID", "SAME", "SAME_LOWER" or pairs (low, high); it stands for `init_value`.
+    `padding` is "VALID", "SAME", "SAME_LOWER" or pairs (low, high). Each window is `init_value` combined with the
+    elements that it has: padding and the gaps of `base_dilation` are none.
 
     Raises ValueError when operand and init_value have different trees.
     """

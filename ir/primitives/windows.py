@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..avals import ShapedArray, aval_of
 from ..jaxpr import ClosedJaxpr
 from ..primitive import Primitive, primitive
+from ..tracing import eval_jaxpr
 from . import elementwise as ew
 from .common import ANY, NUMBER, check_dtype, check_same_dtype
+from . import structural as st
 from .reductions import (
+    MONOIDS,
     check_reducer,
+    identity_of,
     is_identity,
     like_scalar,
     monoid_of,
@@ -66,8 +72,9 @@ def reduce_window_p(
 ) -> tuple[ShapedArray, ...]:
     """Reduce each window of some arrays of one shape with an associative scalar function.
 
-    The operands are n arrays followed by n scalars, which also fill the padding and the gaps of `base_dilation`.
-    `jaxpr` takes n accumulators and n elements and returns n accumulators.
+    The operands are n arrays followed by n scalars, which also fill the padding and the gaps of `base_dilation`: where
+    there are such, the function `reduce_window` below gives it neutral ones. `jaxpr` takes n accumulators and n
+    elements and returns n accumulators.
 
     Raises:
         TypeError: the shapes of the arrays differ, or operands and function do not fit (`check_reducer`).
@@ -306,9 +313,13 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> list[Value]:
-    """Reduce each window of some arrays of one shape; see `reduce_window_p`.
+    """Reduce each window of some arrays of one shape: `init_values` once, and the elements that the window has there.
 
-    A single operand reduced by add, max or min from its neutral value becomes reduce_window_sum, _max or _min.
+    Padding and the gaps of `base_dilation` are no elements, as in JAX, whatever the initial values are. Where these
+    are not known to be neutral, `reduce_window_p` is given neutral ones (add, mul, max, min, and, or, xor), or
+    marks beside the elements (any other function).
+
+    A single operand reduced by add, max or min becomes reduce_window_sum, _max or _min.
     """
     avals = [aval_of(x) for x in operands]
     jaxpr = reducer_jaxpr("reduce_window", computation, avals)
@@ -316,14 +327,52 @@ def reduce_window(
         avals[0].ndim, avals[0].shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
     )
     inits = [like_scalar(i, a.dtype) for i, a in zip(init_values, avals)]
+    fits = [aval_of(i).update(weak_type=False) for i in inits] == [ShapedArray((), a.dtype) for a in avals]
+    if not fits:  # the type rule says so
+        return reduce_window_p.bind(*operands, *inits, jaxpr=jaxpr, **params)
     monoid = monoid_of(jaxpr) if len(operands) == 1 else None
-    if (
-        monoid in _MONOID_WINDOWS
-        and aval_of(inits[0]).dtype == avals[0].dtype
-        and is_identity(monoid, inits[0], avals[0].dtype)
-    ):
-        return [_MONOID_WINDOWS[monoid].bind(operands[0], **params)]
+    if monoid is not None:
+        return [_monoid_windows(monoid, operands[0], inits[0], jaxpr, params)]
+    if _has_holes(avals[0].shape, params):
+        return _marked_windows(operands, inits, jaxpr, params)
     return reduce_window_p.bind(*operands, *inits, jaxpr=jaxpr, **params)
+
+
+def _has_holes(shape: Sequence[int], params: dict[str, Any]) -> bool:
+    """Whether a window may hold a place where there is no element."""
+    sides = zip(shape, params["padding"], params["base_dilation"])
+    return any(lo > 0 or hi > 0 or (base > 1 and n > 1) for n, (lo, hi), base in sides)
+
+
+def _monoid_windows(monoid: str, x: Value, init: Value, jaxpr: ClosedJaxpr, params: dict[str, Any]) -> Value:
+    dtype = aval_of(x).dtype
+    neutral = identity_of(monoid, dtype)
+    if monoid in _MONOID_WINDOWS:
+        out = _MONOID_WINDOWS[monoid].bind(x, **params)
+    else:
+        (out,) = reduce_window_p.bind(x, neutral, jaxpr=jaxpr, **params)
+    return out if is_identity(monoid, init, dtype) else MONOIDS[monoid].combine.bind(init, out)
+
+
+def _marked_windows(
+    operands: Sequence[Value], inits: Sequence[Value], jaxpr: ClosedJaxpr, params: dict[str, Any]
+) -> list[Value]:
+    """Windows of elements and marks: a hole, which has no mark, changes nothing."""
+    n = len(operands)
+    config = [(lo, hi, base - 1) for (lo, hi), base in zip(params["padding"], params["base_dilation"])]
+    padded = [st.pad(x, init, config) for x, init in zip(operands, inits)]
+    marks = st.pad(st.broadcast(np.True_, aval_of(operands[0]).shape), np.False_, config)
+
+    def combine(*values: Value) -> list[Value]:
+        (*before, started), (*elements, there) = values[: n + 1], values[n + 1 :]
+        both = eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, [*before, *elements])
+        one = [ew.select_n(started, e, b) for b, e in zip(before, elements)]
+        return [*(ew.select_n(ew.bitwise_and(started, there), o, t) for o, t in zip(one, both)), ew.bitwise_or(started, there)]
+
+    avals = [aval_of(x) for x in (*padded, marks)]
+    reducer = reducer_jaxpr("reduce_window", combine, avals)
+    plain = params | {"padding": ((0, 0),) * avals[0].ndim, "base_dilation": _ones(avals[0].ndim)}
+    return reduce_window_p.bind(*padded, marks, *inits, np.True_, jaxpr=reducer, **plain)[:n]
 
 
 def _window_reduction(p: Primitive) -> Callable[..., Value]:

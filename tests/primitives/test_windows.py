@@ -95,6 +95,56 @@ def test_generic_windows():
     )
 
 
+def _farther(a, b):
+    import quire.numpy as qnp
+
+    return qnp.where(qnp.abs(a) < qnp.abs(b), b, a)
+
+
+def _farther_by_jax(a, b):
+    import jax.numpy as jnp
+
+    return jnp.where(jnp.abs(a) < jnp.abs(b), b, a)
+
+
+def test_windows_hold_their_initial_values_once(x64):
+    """Padding and gaps are no elements, whether the initial values are neutral or not."""
+    cases = []
+    for dtype in (np.float32, np.int8, np.uint16, np.float16):
+        ours = [(ew.add, jl.add), (ew.mul, jl.mul), (ew.max, jl.max), (ew.min, jl.min), (_farther, _farther_by_jax)]
+        if np.dtype(dtype).kind != "f":
+            ours += [(ew.bitwise_xor, jl.bitwise_xor), (ew.bitwise_and, jl.bitwise_and), (ew.bitwise_or, jl.bitwise_or)]
+        for k, (f, g) in enumerate(ours):
+            p, init = SETTINGS[k % len(SETTINGS)], np.asarray(3, dtype)[()]
+            for size in (6, 0) if k in (0, 4) else (6,):
+                p = SETTINGS[1] if not size else p
+                cases.append(
+                    Case(
+                        f"{dtype.__name__} {k} {size}",
+                        lambda a, f=f, p=p, init=init: wd.reduce_window([a], [init], f, **p),
+                        ((5 * tame_array(np.float32, (6, 7))).astype(dtype)[:size],),
+                        under_jax(lambda a, g=g, p=p, init=init: jl.reduce_window(a, init, g, **p)),
+                        rtol=4e-3,
+                    )
+                )
+    x = tame_array(np.float32, (6, 7))
+    p = SETTINGS[1]
+    cases.append(
+        Case(
+            "pairs",
+            lambda a, b: wd.reduce_window([a, b], [2.0, 3.0], lambda p, q, r, s: (ew.add(p, r), ew.mul(q, s)), **p),
+            (x, x),
+            under_jax(
+                lambda a, b: jl.reduce_window(
+                    (a, b), (np.float32(2), np.float32(3)), lambda x, y: (x[0] + y[0], x[1] * y[1]), **p
+                )
+            ),
+            rtol=1e-5,
+        )
+    )
+    check(cases)
+
+
 def distinct(dtype, shape, seed=0):
     return np.random.default_rng(seed).permutation(int(np.prod(shape))).reshape(shape).astype(dtype)
 
