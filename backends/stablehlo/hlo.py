@@ -198,7 +198,7 @@ def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interio
     if not (any(low) or any(high) or any(interior)):
         return x
     shape = [lo + hi + k + max(k - 1, 0) * i for k, lo, hi, i in zip(n, low, high, interior, strict=True)]
-    x = optimization_barrier(x)[0] if origins.is_pooled(x) else to_be_padded(x, inside=any(interior))
+    x = to_be_padded(x, inside=any(interior))
     return origins.put_into_splat(
         op1(
             "stablehlo.pad", [x, value], with_shape(x, shape),
@@ -449,9 +449,11 @@ def reduce_window(
         operands = [fit_window(x, i, *cut) for x, i in zip(operands, inits)]
         padding = [p if n else (0, 0) for n, p in zip(*cut)]
     operands = [to_be_padded(no_fill(x), inside=any(n != 1 for n in base_dilation)) for x in operands]
-    if math.prod(window_dimensions) == 1 and any(n != 1 for n in window_strides):
-        # IREE computes the operand where the windows are, and of one that is stored too it stores no more than that.
-        operands = optimization_barrier(*operands)
+    # Each operand is stored, with its initial value. Equal initial values would become one array of them, and where another
+    # operation has it too (as padding, or as initial value) IREE has no code for the windows. Where it computes the operand
+    # in the windows, of one that is stored too it stores no more than windows of one element read.
+    stored = [optimization_barrier(x, i) for x, i in zip(operands, inits)]
+    operands, inits = [x for x, _ in stored], [i for _, i in stored]
     operation = op(
         "stablehlo.reduce_window", [*operands, *inits], [with_shape(x, out_shape) for x in operands], regions=1,
         window_dimensions=i64_array(window_dimensions), window_strides=i64_array(window_strides),

@@ -117,14 +117,6 @@ def is_padded(x: Value, inside: bool) -> bool:
     return False
 
 
-def is_pooled(x: Value) -> bool:
-    """Whether x is the result of a reduction of windows.
-
-    Where the initial value of its sums is another operation's too, IREE finds no code for one that writes into a larger array.
-    """
-    return any(made.name == "stablehlo.reduce_window" for made in _makers(x))
-
-
 def _makers(x: Value) -> Iterator[Any]:
     """The operations that make the elements of x, or may: also in branches and loops, and where they are given to those."""
     pending, seen = [x], set[Any]()
