@@ -506,7 +506,10 @@ def scatter(
     x: Value, indices: Value, updates: Value, numbers: str, body: Callable[..., Sequence[Value]],
     *, is_sorted: bool = False, unique: bool = False,
 ) -> Value:  # fmt: skip
-    """scatter; `body` gets (old element, update). IREE writes anywhere for indices outside, and in place."""
+    """scatter; `body` gets (old element, update). IREE writes anywhere for indices outside, and in place.
+
+    Of the operations on scalars that a body is made of IREE has no code here for the rounding to even numbers.
+    """
     operation = op(
         "stablehlo.scatter", [x, indices, updates], [x.type], regions=1,
         scatter_dimension_numbers=parse_attr(f"#stablehlo.scatter<{numbers}>"),
@@ -514,7 +517,24 @@ def scatter(
     )  # fmt: skip
     scalar = mlir.RankedTensorType.get([], mlir.RankedTensorType(x.type).element_type)
     add_block(operation.regions[0], [scalar, scalar], body)
+    for made in list(operation.regions[0].blocks[0].operations):
+        if made.name == "stablehlo.round_nearest_even":
+            with mlir.InsertionPoint(made), made.location:
+                made.result.replace_all_uses_with(_rounded_to_even(made.operands[0]))
+            made.erase()
     return operation.result
+
+
+def _rounded_to_even(x: Value) -> Value:
+    """x rounded to an integer, the even one of two as near; 0 with the sign of x, infinities and NaN as they are."""
+    half, one, zero = (op1("stablehlo.convert", [constant(v, dtypes.float32)], x.type) for v in (0.5, 1, 0))
+    below = op1("stablehlo.floor", [x], x.type)
+    over = subtract(x, below)
+    halved = multiply(below, half)
+    odd = compare(op1("stablehlo.floor", [halved], x.type), halved, "NE")
+    up = or_(compare(over, half, "GT"), and_(compare(over, half, "EQ"), odd))
+    out = select(up, add(below, one), below)
+    return select(compare(out, zero, "EQ"), multiply(x, zero), out)
 
 
 def dynamic_slice(x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> Value:

@@ -71,6 +71,7 @@ class ModuleLowering:
     kernels: set[str] = field(default_factory=set)  # the symbols of quire's own kernels in the module
     # Formulas that occur more than once are private functions: see `_outlined`.
     functions: dict[Jaxpr, str | None] = field(default_factory=dict)
+    of_elements: bool = False  # within the function of elements of a reduction or scatter, where no function is called
     inserted: list[str] = field(default_factory=list)  # the names of modules that were given as text
 
     def location(self, source: Source | None) -> Any:
@@ -245,9 +246,12 @@ _OUTLINE_FROM = 8
 def _outlined(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
     """Emit a formula: in place at its first use in the module, as a call of a private function at any later one.
 
+    Functions of elements hold all of it, so that `hlo` sees each operation of theirs.
     IREE puts the calls in place before anything else: its output is the same, and here the operations are made once.
     """
     module = ctx.module
+    if module.of_elements:
+        return lower_jaxpr(module, jaxpr, (), operands, ctx.source)
     if jaxpr not in module.functions:
         module.functions[jaxpr] = None
         return lower_jaxpr(module, jaxpr, (), operands, ctx.source)

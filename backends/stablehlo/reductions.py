@@ -78,7 +78,11 @@ def jaxpr_body(ctx: Ctx, jaxpr: ClosedJaxpr) -> Callable[..., Sequence[Value]]:
     """A nested jaxpr of scalars as the body of a reduction."""
 
     def body(*scalars: Value) -> Sequence[Value]:
-        return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), scalars, ctx.source)
+        outside, ctx.module.of_elements = ctx.module.of_elements, True
+        try:
+            return lower_jaxpr(ctx.module, jaxpr.jaxpr, (), scalars, ctx.source)
+        finally:
+            ctx.module.of_elements = outside
 
     return body
 

@@ -18,6 +18,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import sorting as so
 from quire.ir.primitives import structural as st
 from quire.ir.primitives import windows as wd
+from quire.ir.tracing import eval_jaxpr
 
 from ..lax.parallel import all_to_all as lax_all_to_all
 from ..lax.ragged import ragged_dot
@@ -184,9 +185,13 @@ def reduce(context: Context, eqn: Any, *values: Value) -> list[Value]:
 @counterpart("reduce_window")
 def reduce_window(context: Context, eqn: Any, *values: Value) -> list[Value]:
     params = params_from(eqn, ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation"))
-    return wd.reduce_window_p.bind(
-        *values, jaxpr=context.scalar(eqn.params["jaxpr"], eqn.params.get("consts", ())), **params
-    )
+    function = context.scalar(eqn.params["jaxpr"], eqn.params.get("consts", ()))
+
+    def combined(*scalars: Value) -> list[Value]:
+        return eval_jaxpr(function.jaxpr, function.consts, scalars)
+
+    n = len(values) // 2
+    return wd.reduce_window(values[:n], values[n:], combined, **params)
 
 
 _OVER_DIMENSIONS = {"psum": rd.reduce_sum, "pmax": rd.reduce_max, "pmin": rd.reduce_min}

@@ -12,8 +12,8 @@ from ..jaxpr import ClosedJaxpr
 from ..primitive import Primitive, primitive
 from ..tracing import eval_jaxpr
 from . import elementwise as ew
-from .common import ANY, NUMBER, check_dtype, check_same_dtype
 from . import structural as st
+from .common import ANY, NUMBER, check_dtype, check_same_dtype
 from .reductions import (
     MONOIDS,
     check_reducer,
@@ -367,7 +367,10 @@ def _marked_windows(
         (*before, started), (*elements, there) = values[: n + 1], values[n + 1 :]
         both = eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, [*before, *elements])
         one = [ew.select_n(started, e, b) for b, e in zip(before, elements)]
-        return [*(ew.select_n(ew.bitwise_and(started, there), o, t) for o, t in zip(one, both)), ew.bitwise_or(started, there)]
+        return [
+            *(ew.select_n(ew.bitwise_and(started, there), o, t) for o, t in zip(one, both)),
+            ew.bitwise_or(started, there),
+        ]
 
     avals = [aval_of(x) for x in (*padded, marks)]
     reducer = reducer_jaxpr("reduce_window", combine, avals)

@@ -147,6 +147,22 @@ def _compare(f: Any, args: Sequence[Any], other: Any) -> Difference | Equality:
     return first_difference(want, [np.asarray(other).astype(want[0].dtype)], rounding_of(closed, args, want))
 
 
+def test_complex_numbers_are_compared_by_parts() -> None:
+    """Where one part is infinite in both, the other tells whether they are equal."""
+    want = np.array([complex(0.5, np.inf), complex(-np.inf, 2), complex(np.nan, 1)], np.complex64)
+    near = want + np.array([6e-8, 2e-7j, 3], np.complex64)
+
+    def explain() -> list[Any]:
+        return [np.zeros(3)]
+
+    assert isinstance(first_difference([want], [near], explain), Equality)
+    for k, other in enumerate((complex(0.6, np.inf), complex(-np.inf, 2.1))):
+        wrong = want.copy()
+        wrong[k] = other
+        found = first_difference([want], [wrong], explain)
+        assert isinstance(found, Difference) and found.index == (k,) and abs(found.largest - 0.1) < 1e-6
+
+
 def test_another_order_and_other_approximations_are_rounding() -> None:
     naive = np.float32(0)
     for v in np.abs(LONG):

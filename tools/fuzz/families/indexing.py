@@ -105,7 +105,8 @@ def update(b: Builder) -> object:
     if b.setting.derived and method in ("min", "max") and "clip" in mode:
         mode = ""  # JAX does not count updates that are clipped among those that share a tangent
     if b.chance(0.08) and x.kind == "f":
-        return b.emit(f"{{0}}.at[{index}].apply(np.tanh{', ' + mode if mode else ''})", x, *operands[:1])
+        function = b.one("np.tanh", "np.sin", "np.round", "np.square", "api.nn.silu")
+        return b.emit(f"{{0}}.at[{index}].apply({function}{', ' + mode if mode else ''})", x, *operands[:1])
     return b.emit(f"{{0}}.at[{index}].{method}({values}{', ' + mode if mode else ''})", x, *operands)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..builder import Builder
 
 
@@ -103,7 +105,24 @@ def window(b: Builder) -> object:
             else f"np.iinfo({x.dtype!r}).{b.one('min') if name == 'max' else 'max'}"
         )
         initial = f"np.array({bound}, {x.dtype!r})"
+    if b.chance(0.2) and not b.setting.reverse:  # each window holds its initial value once, however much is padding
+        initial = f"np.array({b.rng.randint(1, 3)}, {x.dtype!r})"
+        name = b.one("add", "max", "min", "mul") if x.kind == "f" else b.one("add", "max", "min", "bitwise_xor")
+        padding = tuple((b.rng.randint(0, 2), b.rng.randint(0, 2)) for _ in x.shape)
     return b.emit(f"lax.reduce_window({{0}}, {initial}, lax.{name}, {sizes}, {strides}, {padding!r})", x)
+
+
+def windows_of_windows(b: Builder) -> object:
+    """Windows one after the other: their initial values and what they are padded with are alike."""
+    x: Any = b.pick("fi", accept=lambda v: 1 <= v.ndim <= 2 and v.dtype not in ("float16", "bfloat16"), nonempty=True)
+    for _ in range(b.one(2, 3)):
+        sizes = tuple(b.rng.randint(1, min(3, n)) for n in x.shape)
+        name, initial = b.one(("add", "0"), ("max", "-np.inf")) if x.kind == "f" else ("add", "0")
+        start = f"np.array({initial}, {x.dtype!r})"
+        x = b.emit(f"lax.reduce_window({{0}}, {start}, lax.{name}, {sizes}, {(1,) * x.ndim}, 'SAME')", x)
+        if x.kind == "f" and b.chance(0.3):
+            x = b.emit(b.one("{0} * 0.5", "np.tanh({0})", "np.pad({0}, 1)"), x)
+    return x
 
 
 def general_reduce(b: Builder) -> object:
@@ -133,5 +152,6 @@ FAMILY = (
     cumulative,
     cumulative,
     window,
+    windows_of_windows,
     general_reduce,
 )
