@@ -13,9 +13,9 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.primitives.elementwise import copy_p
 from quire.ir.primitives.sharding import sharding_constraint
-from quire.ir.sharding import NamedSharding, PartitionSpec, Sharding
+from quire.ir.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import reports_memory
-from quire.ir.tracing import Tracer
+from quire.ir.tracing import Tracer, current_trace
 from quire.runtime.array import (
     Array,
     device_view,
@@ -115,6 +115,12 @@ def put_sharded(leaf: Any, sharding: Sharding, what: str = "device_put args") ->
     check_divides(sharding, aval.shape, what)
     if isinstance(leaf, Tracer):
         return sharding_constraint(leaf, sharding) if isinstance(sharding, NamedSharding) else copy_p.bind(leaf)
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+        if current_trace() is not None:
+            return sharding_constraint(leaf, sharding)
+        mesh = config.options.mesh  # the devices of a mesh of types are those of the mesh in force
+        if isinstance(mesh, Mesh) and mesh.abstract_mesh == sharding.mesh:
+            sharding = sharding.update(mesh=mesh)
     place = placement_of(sharding)
     if type(place) is not Placement:
         return _put(leaf, place)

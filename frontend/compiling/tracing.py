@@ -10,6 +10,7 @@ from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.ir.sharding import AbstractMesh
 from quire.ir.tracing import Tracer, close_captured, trace_flat
 
 from .. import tree_util
@@ -62,7 +63,7 @@ def trace_function(
     avals: Sequence[ShapedArray],
     tree: Any,
     names: Sequence[str],
-    divisions: tuple[Sequence[Any], Any] | None = None,
+    mesh: AbstractMesh | None = None,
 ) -> TracedFunction:
     """Trace a function once.
 
@@ -71,7 +72,7 @@ def trace_function(
         static: its static arguments, by position or name.
         avals: the types of the leaves of all other arguments, which are in `tree`: (positional, by name).
         names: the path of each leaf.
-        divisions: how each leaf is divided along explicit mesh axes, and the mesh (`divisions_of`).
+        mesh: that with explicit axes which the arguments lie on, where none is in force.
 
     Raises:
         TypeError: a result is no array.
@@ -93,9 +94,8 @@ def trace_function(
         check_outputs(out, out_tree, name)
         return out
 
-    given, mesh = divisions or (None, None)
     with recorded_transformations() as transformations, span(f"trace {name}", "trace"), arguments_on(mesh):
-        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {name}", arg_names=names, divisions=given)
+        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {name}", arg_names=names)
     key_reuse.check_call(jaxpr, ())
     seconds = time.perf_counter() - start
     record_step(TRACE, seconds, name)

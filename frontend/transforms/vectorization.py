@@ -213,7 +213,7 @@ def _check_output(x: Any, function: str) -> None:
 
 
 def _without(aval: ShapedArray, dim: int) -> ShapedArray:
-    return aval.update(shape=aval.shape[:dim] + aval.shape[dim + 1 :])
+    return aval.along(dim)
 
 
 def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: str, impl: str | None) -> Any:

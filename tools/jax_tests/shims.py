@@ -213,7 +213,7 @@ _DEFINED: dict[str, dict[str, Any]] = {
         "warn": lambda *args, **kwargs: None,
     },
     "dispatch": {"xla_primitive_callable": _Counted()},
-    "core": {"reset_trace_state": lambda: True},
+    "core": {"reset_trace_state": lambda: True, "ShardingTypeError": quire.errors.ShardingTypeError},
     "lax.control_flow.common": {"_dedup_consts": _Counted(), "_pad_constvars": _Counted()},
     "lib": {
         "version": tuple(map(int, JAX_VERSION.split("."))),
