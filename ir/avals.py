@@ -33,6 +33,8 @@ class ShapedArray(AbstractValue):
     `division` is how the value is divided along mesh axes of type Explicit; None where it is not. Axes of type Auto are no part
     of types. It says nothing of the elements, so programs are compiled without it (`without_divisions`).
 
+    Raises IndivisibleError where a dimension does not divide evenly.
+
     Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity. `memory_space`,
     which JAX's have, is taken and says nothing.
     """
@@ -70,6 +72,8 @@ class ShapedArray(AbstractValue):
         if self is None:
             shape = tuple(int(n) for n in shape)
             dtype = np.dtype(dtype) if isinstance(cast("Any", dtype), type | str) else dtype
+            if division is not None:
+                division.shard_shape(shape)  # raises where a dimension does not divide evenly
             self = object.__new__(cls)
             self.shape = shape
             self.dtype = dtype
@@ -143,12 +147,10 @@ class ShapedArray(AbstractValue):
         division = self.division
         if division is None:
             return NamedSharding(_NO_MESH if mesh is None else mesh, PartitionSpec(*(None,) * self.ndim))
-        if mesh is None or mesh == division.mesh:
+        if mesh is None or mesh == division.mesh or mesh.shape_tuple != division.mesh.shape_tuple:
             return division
         types = mesh.explicit_axes  # of other types than where the value was made: in `auto_axes`
-        return NamedSharding(
-            mesh, PartitionSpec(*(tuple(a for a in axes_of(e) if a in types) for e in division.spec))
-        )
+        return NamedSharding(mesh, PartitionSpec(*(tuple(a for a in axes_of(e) if a in types) for e in division.spec)))
 
     def along(self, dim: int, length: int | None = None, axes: Any = None) -> ShapedArray:
         """The type of a slice along a dimension; with `length`, that of as many stacked, divided along `axes` there."""

@@ -534,7 +534,10 @@ def says_nothing(sharding: Any) -> bool:
     if sharding is None:
         return True
     return isinstance(sharding, NamedSharding) and (
-        sharding.mesh.empty or isinstance(sharding.mesh, AbstractMesh) and not sharding.mesh.explicit_axes and not sharding.spec.axes
+        sharding.mesh.empty
+        or isinstance(sharding.mesh, AbstractMesh)
+        and not sharding.mesh.explicit_axes
+        and not sharding.spec.axes
     )
 
 

@@ -48,7 +48,9 @@ def _plain(jaxpr: Jaxpr, done: dict[int, tuple[ClosedJaxpr, ClosedJaxpr]]) -> Ja
         params = _params(eqn.primitive, map_nested(eqn.params, nested))
         inputs = [read(a) for a in eqn.inputs]
         outputs = [bound(v) for v in eqn.outputs]
-        if params is not eqn.params or any(a is not b for a, b in zip((*inputs, *outputs), (*eqn.inputs, *eqn.outputs))):
+        if params is not eqn.params or any(
+            a is not b for a, b in zip((*inputs, *outputs), (*eqn.inputs, *eqn.outputs))
+        ):
             eqn, changed = eqn.replace(inputs=inputs, outputs=outputs, params=params), True
         eqns.append(eqn)
     return Jaxpr(constvars, invars, [read(a) for a in jaxpr.outvars], eqns) if changed else jaxpr

@@ -364,7 +364,9 @@ def part_of(a: Array, device: Device, index: tuple[slice, ...]) -> Array | None:
         return None
     value = local_value(a)
     if type(a._device) is Placement and a._device.sharding.spec.unreduced and not a._device.sharding.is_first(device):
-        value = np.broadcast_to(np.zeros((), value.dtype), value.shape)  # the sum is held by the first one of those that share it
+        value = np.broadcast_to(
+            np.zeros((), value.dtype), value.shape
+        )  # the sum is held by the first one of those that share it
     if value.shape != a.aval.shape:
         box = a._device.box(a.aval.shape)
         index = tuple(

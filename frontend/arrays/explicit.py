@@ -7,15 +7,18 @@ inference, and what the user says of results (`out_sharding`).
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
+import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.primitive import Primitive
-from quire.ir.sharding import AbstractMesh, mesh_in_force, mesh_of_arguments, says_nothing
+from quire.ir.sharding import AbstractMesh, NamedSharding, mesh_in_force, mesh_of_arguments, says_nothing
 from quire.ir.source import is_internal
 from quire.runtime.array import Array
 from quire.runtime.placements import Placement
@@ -76,6 +79,16 @@ def _by_a_rule() -> bool:
     return False
 
 
+def _check_mesh(p: Primitive, avals: Sequence[Any], mesh: AbstractMesh) -> None:
+    """Raise ValueError where an operand lies on another mesh than the one in force, or than another operand."""
+    for a in avals:
+        if a.division is not None and a.division.mesh.shape_tuple != mesh.shape_tuple:
+            raise ValueError(
+                f"For primitive {p.name}, context mesh {mesh} should match the aval mesh {a.division.mesh} of {a.short()}: "
+                "move it to the mesh in force with quire.reshard, or put its own in force with quire.set_mesh"
+            )
+
+
 _results: dict[Any, tuple[Any, ...]] = {}
 
 
@@ -85,6 +98,8 @@ def _typed_results(p: Primitive, avals: Sequence[Any], params: Mapping[str, Any]
     if mesh is None:
         mesh = next((a.division.mesh for a in avals if a.division is not None), _NO_MESH)
     strict = not _told.get()
+    if p.name not in ("sharding_constraint", "shard_map"):
+        _check_mesh(p, avals, mesh)
     key: Any = (p, mesh, strict, tuple(avals), tuple(params.values()))
     try:
         found = _results.get(key)
@@ -120,21 +135,62 @@ def placed_as(x: Any, sharding: Any, name: str) -> Any:
         return x
     leaves, tree = tree_util.flatten_arrays(x)
     wanted = as_sharding(sharding, f"{name}: out_sharding")
-    return tree_util.tree_unflatten(tree, [put_sharded(v, wanted, f"{name}: out_sharding") for v in leaves])
+    return tree_util.tree_unflatten(
+        tree, [put_sharded(v, with_all_entries(wanted, aval_of(v).ndim), f"{name}: out_sharding") for v in leaves]
+    )
+
+
+def with_all_entries(sharding: Any, ndim: int) -> Any:
+    """A sharding on explicit axes with an entry for each dimension, as types have it."""
+    if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes or len(sharding.spec) >= ndim:
+        return sharding
+    spec = sharding.spec
+    return sharding.update(spec=spec.update(partitions=(*spec, *[None] * (ndim - len(spec)))))
+
+
+def beside(x: Any, aval: ShapedArray) -> Any:
+    """A new value divided along explicit axes as one of this type is, if they have the same shape."""
+    if aval.division is None or aval_of(x).shape != aval.shape:
+        return x
+    return put_sharded(x, aval.sharding)
 
 
 def takes_out_sharding(f: F) -> F:
     """Decorator of a function with the argument `out_sharding`: its result is divided so."""
     name = f.__name__
+    parameters = list(inspect.signature(f).parameters.values())
+    i = next(i for i, p in enumerate(parameters) if p.name == "out_sharding")
+    position = None if parameters[i].kind is inspect.Parameter.KEYWORD_ONLY else i
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if "out_sharding" not in kwargs or says_nothing(wanted := kwargs.pop("out_sharding")):
+        if position is not None and len(args) > position:
+            args, wanted = args[:position] + args[position + 1 :], args[position]
+        elif "out_sharding" in kwargs:
+            wanted = kwargs.pop("out_sharding")
+        else:
+            return f(*args, **kwargs)
+        if says_nothing(wanted):
             return f(*args, **kwargs)
         with told():
             return placed_as(f(*args, **kwargs), wanted, name)
 
+    divided_as_told.add(wrapper)
     return wrapper  # type: ignore[return-value]
 
 
-__all__ = ["arguments_on", "explicit_mesh", "mesh_of_leaves", "placed_as", "takes_out_sharding", "told"]
+# The functions that `takes_out_sharding` made: a test asks whether there are others with such an argument.
+divided_as_told: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+__all__ = [
+    "arguments_on",
+    "beside",
+    "divided_as_told",
+    "explicit_mesh",
+    "mesh_of_leaves",
+    "placed_as",
+    "takes_out_sharding",
+    "told",
+    "with_all_entries",
+]

@@ -61,12 +61,12 @@ class set_mesh(AbstractContextManager[Mesh]):  # noqa: N801 - JAX's name
                 "`set_mesh` can only be used outside of `quire.jit`. Maybe you want `quire.sharding.use_abstract_mesh`?"
             )
         self.mesh = mesh
-        self._before = config._base.mesh  # not that of a block around: it ends with its block
+        self._before = config._base.mesh, config.options.mesh  # that of the process, and of a block around
         self._block: Any = None
         config.update("mesh", mesh)
 
     def __enter__(self) -> Mesh:
-        config.update("mesh", self._before)  # the process has it no more: the block has, in this context only
+        config.restore("mesh", *self._before)  # the process has it no more: the block has, in this context only
         self._block = config.override(mesh=self.mesh)
         self._block.__enter__()
         return self.mesh

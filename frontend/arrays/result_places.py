@@ -82,7 +82,9 @@ def explicit_places(avals: Sequence[ShapedArray], mesh: Mesh) -> list[Device | P
     return [
         _in_boxes(
             placement_of(
-                NamedSharding(mesh, PartitionSpec(*[None] * a.ndim) if a.division is None else a.division.spec)
+                NamedSharding(mesh, PartitionSpec(*[None] * a.ndim))
+                if a.division is None
+                else a.division.update(mesh=_named_so(mesh, a.division.mesh))
             ),
             a.shape,
         )
@@ -90,14 +92,19 @@ def explicit_places(avals: Sequence[ShapedArray], mesh: Mesh) -> list[Device | P
     ]
 
 
+def _named_so(mesh: Mesh, axes: Any) -> Mesh:
+    """The devices of a mesh under the axes that a part of a program gave them (`use_abstract_mesh`)."""
+    if mesh.shape_tuple == axes.shape_tuple:
+        return mesh
+    return Mesh(mesh.devices.reshape(axes.axis_sizes), axes.axis_names, axes.axis_types)
+
+
 def _with_types(spec: PartitionSpec, aval: ShapedArray, mesh: Mesh) -> PartitionSpec:
     """What was found along axes of type Auto, with what the type says along explicit ones."""
     typed = [()] * aval.ndim if aval.division is None else list(map(axes_of, aval.division.spec))
     found = [axes_of(e) for e in spec]
     found += [()] * (aval.ndim - len(found))
-    entries = [
-        (*t, *(a for a in f if a not in mesh.explicit_axes)) for t, f in zip(typed, found, strict=True)
-    ]
+    entries = [(*t, *(a for a in f if a not in mesh.explicit_axes)) for t, f in zip(typed, found, strict=True)]
     return PartitionSpec(*entries)
 
 

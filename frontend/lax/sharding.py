@@ -14,7 +14,7 @@ from quire.ir.sharding import AxisType, NamedSharding, Sharding, says_nothing
 from quire.ir.tracing import Tracer
 
 from .. import tree_util
-from ..arrays.explicit import told
+from ..arrays.explicit import told, with_all_entries
 from ..arrays.meshes import as_sharding
 from ..arrays.placement import check_divides, put_sharded, sharding_leaves
 from ..eager.evaluation import check_devices
@@ -72,7 +72,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
                     "PartitionSpec passed to reshard cannot contain axis names that are of type Auto or Manual. Got "
                     f"PartitionSpec: {sharding.spec} with axis name: {wrong[0]} of type: AxisType.{types[wrong[0]].name}."
                 )
-        out.append(put_sharded(leaf, sharding, "reshard args"))
+        out.append(put_sharded(leaf, with_all_entries(sharding, aval_of(leaf).ndim), "reshard args"))
     return tree_util.tree_unflatten(tree, out)
 
 

@@ -68,10 +68,6 @@ def explicit_avals(
     found = explicit_results(eqn, specs, mesh, strict)
     if p is sharding_constraint_p:
         unreduced, reduced = params["sharding"].spec.unreduced, params["sharding"].spec.reduced
-    elif p is shard_map_p:
-        return tuple(
-            _divided(a, s, mesh, o.unreduced, o.reduced) for a, s, o in zip(out, found, params["out_specs"], strict=True)
-        )
     else:
         unreduced, reduced = put_off(p, avals, params, mesh, strict)
     return tuple(_divided(a, s, mesh, unreduced, reduced) for a, s in zip(out, found, strict=True))
@@ -84,9 +80,13 @@ def division_of(aval: Any, mesh: AbstractMesh) -> Spec:
     return _only(from_partition_spec(aval.division.spec, aval.ndim), mesh.explicit_axes)
 
 
-def _divided(aval: Any, spec: Spec, mesh: AbstractMesh, unreduced: AxisNames = NO_AXES, reduced: AxisNames = NO_AXES) -> Any:
+def _divided(
+    aval: Any, spec: Spec, mesh: AbstractMesh, unreduced: AxisNames = NO_AXES, reduced: AxisNames = NO_AXES
+) -> Any:
     if not (any(spec) or unreduced or reduced):
         return aval
+    sizes = mesh.shape
+    spec = tuple(e if n % parts(e, sizes) == 0 else () for n, e in zip(aval.shape, spec, strict=True))
     explicit = frozenset(mesh.explicit_axes)
     wanted = to_partition_spec(spec).update(unreduced=unreduced & explicit, reduced=reduced & explicit)
     return aval.update(sharding=NamedSharding(mesh, wanted))
@@ -105,8 +105,6 @@ def explicit_results(eqn: Eqn, specs: Sequence[Spec], mesh: AbstractMesh, strict
                 for e, has in zip(given, specs[0])
             )
         ]
-    if eqn.primitive is shard_map_p:
-        return _of_parts(eqn, mesh)
     known = list(specs)
     sizes = dict(mesh.shape)
     if eqn.primitive is st.reshape_p:
@@ -115,6 +113,8 @@ def explicit_results(eqn: Eqn, specs: Sequence[Spec], mesh: AbstractMesh, strict
         return [replicated(v.aval.ndim) for v in eqn.outputs]
     if name in _KEEP:
         return [_kept(eqn, known, sizes, strict)]
+    if eqn.primitive is st.split_p:
+        return [_kept(eqn, known, sizes, strict, v.aval.shape) for v in eqn.outputs]
     f = factors_of(eqn)
     if strict:
         _check_whole(eqn, f, known, mesh)
@@ -154,20 +154,7 @@ def _once(eqn: Eqn, aval: ShapedArray, spec: Spec, known: Sequence[Spec], strict
     return tuple(out)
 
 
-def _of_parts(eqn: Eqn, mesh: AbstractMesh) -> list[Spec]:
-    """Results of a shard_map: divided along its manual axes as it says, along others as the types of its parts say."""
-    out: list[Spec] = []
-    parts_ = eqn.params["jaxpr"].out_avals
-    for v, spec, part in zip(eqn.outputs, eqn.params["out_specs"], parts_, strict=True):
-        manual = _only(from_partition_spec(spec, v.aval.ndim), mesh.explicit_axes)
-        rest = division_of(part, mesh)
-        out.append(tuple(a + tuple(x for x in b if x not in a) for a, b in zip(manual, rest)))
-    return out
-
-
-def _nested(
-    p: Primitive, avals: Sequence[Any], params: Params, mesh: AbstractMesh, strict: bool
-) -> tuple[Any, ...]:
+def _nested(p: Primitive, avals: Sequence[Any], params: Params, mesh: AbstractMesh, strict: bool) -> tuple[Any, ...]:
     """Results of loops, branches and calls: as their programs' types say.
 
     Programs that a transformation made of others may have plain types: what follows from them is found by propagation.
@@ -177,10 +164,12 @@ def _nested(
             if a.division is not None and division_of(a, mesh)[0]:
                 raise ValueError(f"0th dimension of all xs should be replicated. Got {a.sharding.spec}")
     out = p.infer_undivided(avals, params)
+    if p is shard_map_p:  # which says it
+        return out
     inner = [j for j in nested_jaxprs(params) if isinstance(j, ClosedJaxpr)]
     specs = [division_of(a, mesh) for a in avals]
     if not any(map(any, specs)) or any(a.division is not None for j in inner for a in j.in_avals):
-        if p is cf.scan_p:
+        if p is cf.scan_p and any(a.division is not None for a in params["jaxpr"].out_avals):
             n = params["num_carry"]
             out = (*out[:n], *(a.along(0, params["length"]) for a in params["jaxpr"].out_avals[n:]))
         return out
@@ -189,7 +178,9 @@ def _nested(
     eqn = Eqn(variables, outputs, p, params, NO_EFFECTS, None)
     found = propagate(ClosedJaxpr(Jaxpr((), variables, outputs, [eqn])), mesh, list(map(to_partition_spec, specs)))
     return tuple(
-        _divided(v.aval, _only(from_partition_spec(s, v.aval.ndim), mesh.explicit_axes), mesh) if v.aval.ndim else v.aval
+        _divided(v.aval, _only(from_partition_spec(s, v.aval.ndim), mesh.explicit_axes), mesh)
+        if v.aval.ndim
+        else v.aval
         for s, v in zip(found, outputs, strict=True)
     )
 
@@ -230,14 +221,14 @@ def _reshaped(eqn: Eqn, spec: Spec, sizes: Sizes, strict: bool) -> Spec:
     return tuple(out)
 
 
-def _kept(eqn: Eqn, known: Sequence[Spec], sizes: Sizes, strict: bool) -> Spec:
+def _kept(eqn: Eqn, known: Sequence[Spec], sizes: Sizes, strict: bool, shape: tuple[int, ...] | None = None) -> Spec:
     """The first operand's spec, where the result divides evenly."""
     arrays = [(a, s) for a, s in zip(eqn.inputs, known) if a.aval.ndim]
     if strict and eqn.primitive.name == "concatenate" and len({s for _, s in arrays}) > 1:
         shown = ", ".join(f"P{_entries(s)}" for _, s in arrays)
         raise ShardingTypeError(f"All operands should have the same sharding. Got shardings {shown}")
     operand, spec = arrays[0]
-    shape = eqn.outputs[0].aval.shape
+    shape = eqn.outputs[0].aval.shape if shape is None else shape
     out: list[Axes] = []
     for n, entry in zip(shape, spec):
         if n % parts(entry, sizes) == 0:

@@ -1,8 +1,8 @@
 """Sums over explicit mesh axes that are put off, in types: `P(unreduced={'x'})`, and values that were made equal, `P(reduced={'x'})`.
 
 The value of an unreduced array is the sum of what the devices along those axes hold, so operations that are linear in it may
-be applied before the sum is taken. A reduced value is the same on all of these devices, and its cotangent is unreduced. Which operations take
-and give them is as in JAX; where JAX has no rule (it takes few), the operations that are linear have one here.
+be applied before the sum is taken. A reduced value is the same on all of these devices, and its cotangent is unreduced. Which
+operations take and give them is as in JAX; where JAX has no rule (it takes few), the operations that are linear have one here.
 """
 
 from __future__ import annotations

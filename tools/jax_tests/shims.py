@@ -23,6 +23,7 @@ import numpy as np
 
 import quire
 from quire.as_jax.modules import JAX_VERSION, sources
+from quire.ir.errors import ShardingTypeError
 from quire.ir.primitives.elementwise import convert_element_type_p
 
 from . import settings
@@ -213,7 +214,7 @@ _DEFINED: dict[str, dict[str, Any]] = {
         "warn": lambda *args, **kwargs: None,
     },
     "dispatch": {"xla_primitive_callable": _Counted()},
-    "core": {"reset_trace_state": lambda: True, "ShardingTypeError": quire.errors.ShardingTypeError},
+    "core": {"reset_trace_state": lambda: True, "ShardingTypeError": ShardingTypeError},
     "lax.control_flow.common": {"_dedup_consts": _Counted(), "_pad_constvars": _Counted()},
     "lib": {
         "version": tuple(map(int, JAX_VERSION.split("."))),
