@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache, lru_cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -22,6 +22,14 @@ class AbstractValue:
     """Base of abstract values. Immutable, interned and compared by identity."""
 
     __slots__ = ()
+
+
+class ManualAxisType(NamedTuple):
+    """What a type says of manual mesh axes (`jax.typeof(x).mat`): along which the value varies. Sums are never put off there."""
+
+    varying: AxisNames
+    unreduced: AxisNames = NO_AXES
+    reduced: AxisNames = NO_AXES
 
 
 class ShapedArray(AbstractValue):
@@ -152,6 +160,13 @@ class ShapedArray(AbstractValue):
         types = mesh.explicit_axes  # of other types than where the value was made: in `auto_axes`
         return NamedSharding(mesh, PartitionSpec(*(tuple(a for a in axes_of(e) if a in types) for e in division.spec)))
 
+    @property
+    def mat(self) -> ManualAxisType:
+        """Along which manual axes the value varies, by JAX's name."""
+        return ManualAxisType(self.vma)
+
+    manual_axis_type = mat
+
     def along(self, dim: int, length: int | None = None, axes: Any = None) -> ShapedArray:
         """The type of a slice along a dimension; with `length`, that of as many stacked, divided along `axes` there."""
         shape = (*self.shape[:dim], *(() if length is None else (length,)), *self.shape[dim + (length is None) :])
@@ -198,6 +213,14 @@ class ShapedArray(AbstractValue):
         if dtypes.is_inexact(self.dtype):
             return self
         return ShapedArray(self.shape, dtypes.float0, False, self.vma)
+
+    def cotangent(self) -> ShapedArray:
+        """The aval of cotangents: that of tangents, unreduced along the axes along which the value is reduced, and the reverse."""
+        division = self.division
+        if division is None or not (division.spec.unreduced or division.spec.reduced):
+            return self.tangent()
+        spec = division.spec.update(unreduced=division.spec.reduced, reduced=division.spec.unreduced)
+        return self.tangent().update(sharding=division.update(spec=spec))
 
 
 def _along(axes: tuple[Any, ...]) -> str:

@@ -20,6 +20,7 @@ from quire.ir.config import config
 from quire.ir.primitive import Primitive
 from quire.ir.sharding import AbstractMesh, NamedSharding, mesh_in_force, mesh_of_arguments, says_nothing
 from quire.ir.source import is_internal
+from quire.ir.tracing import eval_jaxpr
 from quire.runtime.array import Array
 from quire.runtime.placements import Placement
 
@@ -38,12 +39,11 @@ def explicit_mesh() -> AbstractMesh | None:
     return mesh if mesh is not None and mesh.explicit_axes else None
 
 
-def mesh_of_leaves(leaves: Sequence[Any]) -> AbstractMesh | None:
-    """The mesh with explicit axes that some argument of a function lies on, where none is in force; else None."""
+def mesh_of_leaves(leaves: Sequence[Any], places: Sequence[Any] = ()) -> AbstractMesh | None:
+    """The mesh with explicit axes that some argument of a function lies on, or is moved to, where none is in force; else None."""
     if config.options.mesh is not None:
         return None
-    for x in leaves:
-        place = x._device if type(x) is Array else None
+    for place in (*(x._device if type(x) is Array else None for x in leaves), *places):
         if type(place) is Placement and place.sharding.mesh.explicit_axes:
             return place.sharding.mesh.abstract_mesh
     return mesh_of_arguments.get()
@@ -70,10 +70,10 @@ def told() -> Generator[None]:
 
 
 def _by_a_rule() -> bool:
-    """Whether a rule of a transformation is at work, rather than a function that the user called."""
+    """Whether a rule of a transformation is at work, or a program applied, rather than a function that the user called."""
     frame = sys._getframe(2)
     while frame is not None and is_internal(frame.f_code):
-        if "passes" in frame.f_globals.get("__name__", "").split("."):
+        if frame.f_code is eval_jaxpr.__code__ or "passes" in frame.f_globals.get("__name__", "").split("."):
             return True
         frame = frame.f_back
     return False
@@ -142,10 +142,12 @@ def placed_as(x: Any, sharding: Any, name: str) -> Any:
 
 def with_all_entries(sharding: Any, ndim: int) -> Any:
     """A sharding on explicit axes with an entry for each dimension, as types have it."""
-    if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes or len(sharding.spec) >= ndim:
+    if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes or len(sharding.spec) == ndim:
         return sharding
-    spec = sharding.spec
-    return sharding.update(spec=spec.update(partitions=(*spec, *[None] * (ndim - len(spec)))))
+    entries = [*sharding.spec, *[None] * (ndim - len(sharding.spec))]
+    while len(entries) > ndim and entries[-1] is None:
+        entries.pop()
+    return sharding.update(spec=sharding.spec.update(partitions=entries))
 
 
 def beside(x: Any, aval: ShapedArray) -> Any:

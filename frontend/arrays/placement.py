@@ -118,9 +118,8 @@ def put_sharded(leaf: Any, sharding: Sharding, what: str = "device_put args") ->
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
         if current_trace() is not None:
             return sharding_constraint(leaf, sharding)
-        mesh = config.options.mesh  # the devices of a mesh of types are those of the mesh in force
-        if isinstance(mesh, Mesh) and mesh.abstract_mesh == sharding.mesh:
-            sharding = sharding.update(mesh=mesh)
+        own = leaf._device.sharding.mesh if type(leaf) is Array and type(leaf._device) is Placement else None
+        sharding = on_devices(sharding, own) or sharding
     place = placement_of(sharding)
     if type(place) is not Placement:
         return _put(leaf, place)
@@ -135,6 +134,21 @@ def put_sharded(leaf: Any, sharding: Sharding, what: str = "device_put args") ->
     if memory_of(leaf) is place.base:
         return placed(leaf, place)
     return from_view(device_view(leaf, place.base), aval, place)
+
+
+def on_devices(sharding: Any, beside: Any = None) -> Any:
+    """A sharding over the axes of a mesh, on the devices of the mesh in force, or of the one `beside`; None where neither fits.
+
+    Other shardings are given back as they are.
+    """
+    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, AbstractMesh):
+        return sharding
+    for mesh in (config.options.mesh, beside):
+        if isinstance(mesh, Mesh) and mesh.shape_tuple == sharding.mesh.shape_tuple:
+            if mesh.axis_types != sharding.mesh.axis_types:
+                mesh = mesh.update(axis_types=sharding.mesh.axis_types)
+            return sharding.update(mesh=mesh)
+    return None
 
 
 def _moved(leaf: Array, place: Placement) -> Any:

@@ -53,7 +53,7 @@ def even(spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec
         for a in axes_of(entry):
             parts *= mesh.shape[a]
         entries.append(entry if n % parts == 0 else None)
-    while entries and not axes_of(entries[-1]):
+    while entries and not axes_of(entries[-1]) and not mesh.explicit_axes:  # types have an entry for each dimension
         entries.pop()
     return PartitionSpec(*(e if axes_of(e) else None for e in entries))
 
@@ -104,7 +104,11 @@ def _with_types(spec: PartitionSpec, aval: ShapedArray, mesh: Mesh) -> Partition
     typed = [()] * aval.ndim if aval.division is None else list(map(axes_of, aval.division.spec))
     found = [axes_of(e) for e in spec]
     found += [()] * (aval.ndim - len(found))
-    entries = [(*t, *(a for a in f if a not in mesh.explicit_axes)) for t, f in zip(typed, found, strict=True)]
+    said = {a for t in typed for a in t}
+    entries = [
+        (*t, *(a for a in f if a not in mesh.explicit_axes and a not in said))
+        for t, f in zip(typed, found, strict=True)
+    ]
     return PartitionSpec(*entries)
 
 

@@ -50,7 +50,7 @@ from .reference_stages import ReferenceLowered
 from .references import ReferenceVariant, takes_refs
 from .result_checks import defined_at
 from .running import Call, Variant
-from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout
+from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout, typed_at
 from .stage_texts import Stages
 from .tracing import TracedFunction, result_paths, trace_function
 from .variants import CacheInfo, Signature, VariantInfo, explain
@@ -328,12 +328,12 @@ class CompiledFunction:
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
         dynamic: tuple[tuple[Any, ...], dict[str, Any]], leaves: Sequence[Any], tree: Any,
     ) -> Any:  # fmt: skip
+        if self._shardings is not NOTHING_ASKED:
+            leaves = constrained(leaves, self._shardings.of_arguments(*dynamic, len(leaves)))
         avals = [aval_of(x) for x in leaves]
         mesh = mesh_of_leaves(leaves)
         self._check_refs(avals, leaves, args, kwargs)
         traced = self._traced(_trace_key(key, avals, mesh), args, kwargs, static, avals, tree, mesh)
-        if self._shardings is not NOTHING_ASKED:
-            leaves = constrained(leaves, self._shardings.of_arguments(*dynamic, len(leaves)))
         return self._bind(traced, leaves)
 
     def _bind(self, traced: TracedFunction, leaves: Sequence[Any]) -> Any:
@@ -363,8 +363,10 @@ class CompiledFunction:
                 return found
             avals = [aval_of(x) for x in leaves]
             names = tuple(self._names(args, kwargs))
+            places = self._argument_places(args, kwargs, leaves, avals, names)
+            avals = typed_at(avals, places)
             signature = Signature(
-                names, tuple(avals), self._argument_places(args, kwargs, leaves, avals, names),
+                names, tuple(avals), places,
                 tuple((str(k), s.value) for k, s in static), tree, config.options.trace_key,
             )  # fmt: skip
             known = [v.info for v in self._known.variants.values()]
@@ -376,7 +378,7 @@ class CompiledFunction:
                     "Keep shapes and dtypes the same (pad), make the argument an array instead of static, or raise "
                     "max_variants"
                 )
-            mesh = mesh_of_leaves(leaves)
+            mesh = mesh_of_leaves(leaves, places)
             trace_key = _trace_key(key, avals, mesh)
             traced = self._traced(trace_key, args, kwargs, static, avals, tree, mesh)
             if traced.closes_over_tracers:
@@ -544,12 +546,14 @@ class CompiledFunction:
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
         leaves = [as_typed(x) for x in leaves]
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
-        mesh = mesh_of_leaves(leaves)
+        names = self._names(args, kwargs)
+        places = self._argument_places(args, kwargs, leaves, avals, names)
+        avals = typed_at(avals, places)
+        mesh = mesh_of_leaves(leaves, places)
         self._check_refs(avals, leaves, args, kwargs)
         key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals, mesh)
         traced = self._traced(key, args, kwargs, static, avals, tree, mesh)
-        names = self._names(args, kwargs)
-        where_to = self._layout(traced, self._argument_places(args, kwargs, leaves, avals, names), names)
+        where_to = self._layout(traced, places, names)
         staged = self._staged(traced, where_to, args, kwargs, tree, names)
         return replace(staged, lower_values=self._values_lowered) if takes_refs(traced) else staged
 

@@ -18,7 +18,7 @@ from quire.runtime.placements import Place, Placement, placement_of, sharding_of
 
 from .. import tree_util
 from ..arrays.meshes import as_sharding, is_sharding
-from ..arrays.placement import as_device, check_divides, sharding_leaves
+from ..arrays.placement import as_device, check_divides, on_devices, sharding_leaves
 from ..arrays.result_places import check_together, mesh_among, result_places, spec_of
 from .ranked import is_ranked
 
@@ -112,7 +112,7 @@ def argument_places(
     for x, aval, name, sharding in zip(leaves, avals, names, wanted, strict=True):
         lies = x._device if type(x) is Array else None
         if sharding is None:
-            sharding = getattr(x, "sharding", None) if lies is None and type(x) is not Array else None
+            sharding = on_devices(getattr(x, "sharding", None)) if lies is None and type(x) is not Array else None
             places.append(lies if sharding is None else placement_of(sharding))
             continue
         check_divides(sharding, aval.shape, f"jit arguments with pytree key path {name}")
@@ -123,6 +123,11 @@ def argument_places(
             )
         places.append(placement_of(sharding))
     return tuple(places)
+
+
+def typed_at(avals: Sequence[ShapedArray], places: Sequence[Place]) -> list[ShapedArray]:
+    """The types of arguments that lie, or are moved to, these places: they say so along explicit axes."""
+    return [p.typed(a) if type(p) is Placement else a for a, p in zip(avals, places, strict=True)]
 
 
 def _typed(aval: ShapedArray) -> str:

@@ -10,8 +10,10 @@ from typing import Any
 from quire.ir.avals import aval_of
 from quire.ir.config import config
 from quire.ir.primitives.sharding import sharding_constraint
-from quire.ir.sharding import AxisType, NamedSharding, Sharding, says_nothing
+from quire.ir.sharding import AxisType, Mesh, NamedSharding, Sharding, says_nothing
 from quire.ir.tracing import Tracer
+from quire.runtime.array import Array
+from quire.runtime.placements import Placement
 
 from .. import tree_util
 from ..arrays.explicit import told, with_all_entries
@@ -120,9 +122,23 @@ def explicit_axes(f: Any = None, /, *, axes: Any = None, in_sharding: Any = None
         if wanted is None:
             raise TypeError("Missing required keyword argument: 'in_sharding'")
         with _axes_of_type(AxisType.Explicit, axes):
-            return f(*reshard(args, wanted), **kwargs)
+            out = f(*reshard(args, wanted), **kwargs)
+        return tree_util.tree_map(_on_mesh_in_force, out)
 
     return wrapper
+
+
+def _on_mesh_in_force(x: Any) -> Any:
+    """An array of a block in which the axes of the mesh in force had other types, on that mesh."""
+    mesh = config.options.mesh
+    place = x._device if type(x) is Array else None
+    if (
+        type(place) is not Placement
+        or not isinstance(mesh, Mesh)
+        or place.sharding.mesh.shape_tuple != mesh.shape_tuple
+    ):
+        return x
+    return put_sharded(x, place.sharding.update(mesh=mesh))
 
 
 @contextmanager

@@ -244,7 +244,9 @@ def broadcast_like(arr: Value, like_arr: Value) -> Value:
         raise ValueError(f"broadcast_like: an array of shape {shape} cannot be repeated to {wanted}")
     fitting = [i for i, n in enumerate(shape) if n == wanted[len(wanted) - len(shape) + i]]
     kept = st.reshape(arr, tuple(shape[i] for i in fitting))
-    return st.broadcast_in_dim(kept, wanted, tuple(len(wanted) - len(shape) + i for i in fitting))
+    return beside(
+        st.broadcast_in_dim(kept, wanted, tuple(len(wanted) - len(shape) + i for i in fitting)), aval_of(like_arr)
+    )
 
 
 def stack(operands: Sequence[Value], axis: int = 0) -> Value:

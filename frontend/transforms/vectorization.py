@@ -8,7 +8,7 @@ from typing import Any
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import named_axis
 from quire.ir.references import Ref
-from quire.ir.sharding import NamedSharding, PartitionSpec
+from quire.ir.sharding import NamedSharding, PartitionSpec, axes_of
 from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 from quire.passes.batching.batch import batch_eval
@@ -148,6 +148,9 @@ def vmap(
         mapped = [(x, d) for x, d in zip(leaves, dims) if d is not None]
         values = [_words(x) for x, _ in mapped]
         divided = _mapped_division([aval_of(x) for x in values], [d for _, d in mapped], name)
+        if divided is not None and spmd_axis_name is not None:
+            _check_one_axis(spmd_axis_name, divided.spec[0])
+            axis = Axis(size, axis_name)
         out_tree: Any = None
         keys_out: list[str | None] = []
 
@@ -218,6 +221,15 @@ def _mapped_division(avals: Sequence[ShapedArray], dims: Sequence[int], function
             f"axis specs: {', '.join(map(repr, found))} of {given}; give quire.reshard(x, ...) of one"
         )
     return next(iter(found.values()), None)
+
+
+def _check_one_axis(spmd_axis_name: Any, entry: Any) -> None:
+    names = tuple(spmd_axis_name) if isinstance(spmd_axis_name, tuple | list) else (spmd_axis_name,)
+    if names != axes_of(entry):
+        raise ValueError(
+            f"vmap: Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is allowed. Got {spmd_axis_name=} "
+            f"and arrays whose mapped dimension is sharded on {entry!r}: leave spmd_axis_name out"
+        )
 
 
 def _stacked(

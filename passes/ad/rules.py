@@ -99,14 +99,12 @@ def zeros(aval: ShapedArray) -> Value:
 def divided_as(value: Value, aval: ShapedArray) -> Value:
     """A cotangent divided along explicit mesh axes as what it belongs to: unreduced where that is reduced, and the reverse."""
     own = aval_of(value)
-    has = aval.division
+    has = aval.cotangent().division
     if own.division is None and has is None or own.shape != aval.shape:
         return value
     if has is None:
         assert own.division is not None
         has = own.division.update(spec=PartitionSpec())
-    elif has.spec.unreduced or has.spec.reduced:
-        has = has.update(spec=has.spec.update(unreduced=has.spec.reduced, reduced=has.spec.unreduced))
     return value if own.division == has else sharding_constraint(value, has)
 
 

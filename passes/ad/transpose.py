@@ -113,7 +113,7 @@ def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[An
                 out = rule(given[0], *operands, **eqn.params)
             for a, value in zip(eqn.inputs, out, strict=True):
                 accumulate(a, value)
-    return [ct.get(v, Zero(v.aval.tangent())) if v in linear else None for v in jaxpr.invars]
+    return [ct.get(v, Zero(v.aval.cotangent())) if v in linear else None for v in jaxpr.invars]
 
 
 @dataclass(frozen=True)

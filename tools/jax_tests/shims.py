@@ -87,6 +87,7 @@ _PUBLIC = {
     "sharding_impls": ("quire.sharding", "quire"),
     "scipy.sparse.linalg": ("quire.scipy.sparse.linalg",),
     "scipy.special": ("quire.scipy.special",),
+    "shard_map": ("quire",),
     "stages": ("quire.stages",),
     "random.core": ("quire.random",),
     "random": ("quire.random",),
