@@ -111,22 +111,22 @@ class ShapedArray(AbstractValue):
 
     def __str__(self) -> str:
         dtype = self.dtype.name if isinstance(self.dtype, np.dtype) else str(self.dtype)
-        return f"{'~' * self.weak_type}{self.named(dtype)}"
+        return f"{'~' * self.weak_type}{self.named(dtype, one=True)}"
 
     def short(self) -> str:
         """The printed form: ``f32[8,3]``; ``f32[8@x,3]`` if the first dimension is divided along the explicit axis x;
         ``f32[8,3]{V:x,y}`` if it varies along x and y. The printer marks weak types."""
         return self.named(str(dtypes.SHORT.get(self.dtype, self.dtype)))
 
-    def named(self, dtype: str) -> str:
-        """The same with another name of the dtype."""
+    def named(self, dtype: str, *, one: bool = False) -> str:
+        """The same with another name of the dtype; `one`: several axes of a mark in parentheses, as JAX shows them."""
         dims = list(map(str, self.shape))
         marks: list[str] = []
         if self.division is not None:
-            spec = self.division.spec
+            spec = self.sharding.spec
             dims = [f"{n}{_along(axes_of(e))}" for n, e in zip(dims, spec)]
-            marks = [*_marked("U", spec.unreduced), *_marked("R", spec.reduced)]
-        marks = [*_marked("V", self.vma), *marks]
+            marks = [*_marked("U", spec.unreduced, one), *_marked("R", spec.reduced, one)]
+        marks = [*_marked("V", self.vma, one), *marks]
         return f"{dtype}[{','.join(dims)}]" + (f"{{{', '.join(marks)}}}" if marks else "")
 
     def update(
@@ -227,8 +227,11 @@ def _along(axes: tuple[Any, ...]) -> str:
     return "" if not axes else f"@{axes[0]}" if len(axes) == 1 else f"@({','.join(map(str, axes))})"
 
 
-def _marked(mark: str, axes: AxisNames) -> list[str]:
-    return [f"{mark}:{','.join(sorted(map(str, axes)))}"] if axes else []
+def _marked(mark: str, axes: AxisNames, one: bool) -> list[str]:
+    if not axes:
+        return []
+    names = ",".join(sorted(map(str, axes)))
+    return [f"{mark}:({names})" if one and len(axes) > 1 else f"{mark}:{names}"]
 
 
 class HasAval:

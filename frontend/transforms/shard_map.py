@@ -154,10 +154,19 @@ def _of_type(aval: ShapedArray, manual: frozenset[Any]) -> PartitionSpec:
     return PartitionSpec(*(tuple(a for a in axes_of(e) if a in manual) for e in aval.division.spec))
 
 
+def _whole(spec: PartitionSpec, ndim: int) -> PartitionSpec:
+    return spec.update(partitions=(*spec, *[None] * (ndim - len(spec))))
+
+
 def _check_types(
     mesh: Any, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], paths: _Paths, manual: frozenset[Any]
 ) -> None:
-    """Raise ValueError where an argument's type says another division along explicit axes than its spec."""
+    """Raise ValueError where an argument's type says another division along explicit axes than its spec.
+
+    As in JAX, where all axes are taken at once; of some of them only an argument is moved.
+    """
+    if manual != frozenset(mesh.axis_names) - axes_in_scope():
+        return
     explicit = manual.intersection(mesh.explicit_axes)
     for i, (spec, aval) in enumerate(zip(specs, avals)):
         if aval.division is None:
@@ -166,10 +175,10 @@ def _check_types(
         given = [tuple(a for a in axes_of(e) if a in explicit) for e in spec]
         if own != [*given, *[()] * (len(own) - len(given))]:
             raise ValueError(
-                f"in_specs passed to shard_map: {spec} does not match the specs of the input: {aval.division.spec} for arg: "
-                f"{paths[i]} of type {aval.short()}. `in_specs` is an optional argument so you can omit specifying "
-                "it and shard_map will infer the in_specs from the arguments. If you want to reshard your inputs, you can use "
-                "`quire.reshard` on the arguments and then pass those args to shard_map."
+                f"in_specs passed to shard_map: {_whole(spec, aval.ndim)} does not match the specs of the input: "
+                f"{aval.division.spec} for arg: {aval!s}. `in_specs` is an optional argument so you can omit specifying it and "
+                "shard_map will infer the in_specs from the arguments. If you want to reshard your inputs, you can use "
+                f"`quire.reshard` on the arguments and then pass those args to shard_map. It is {paths[i]}"
             )
 
 

@@ -218,7 +218,7 @@ def _mapped_division(avals: Sequence[ShapedArray], dims: Sequence[int], function
         given = ", ".join(f"{a.short()} along dimension {d}" for a, d in zip(avals, dims))
         raise ValueError(
             f"vmap of {function}: Mapped away dimension of inputs passed to vmap should be sharded the same. Got inconsistent "
-            f"axis specs: {', '.join(map(repr, found))} of {given}; give quire.reshard(x, ...) of one"
+            f"axis specs: {' vs '.join(map(str, found))} of {given}; give quire.reshard(x, ...) of one"
         )
     return next(iter(found.values()), None)
 
@@ -227,8 +227,8 @@ def _check_one_axis(spmd_axis_name: Any, entry: Any) -> None:
     names = tuple(spmd_axis_name) if isinstance(spmd_axis_name, tuple | list) else (spmd_axis_name,)
     if names != axes_of(entry):
         raise ValueError(
-            f"vmap: Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is allowed. Got {spmd_axis_name=} "
-            f"and arrays whose mapped dimension is sharded on {entry!r}: leave spmd_axis_name out"
+            "vmap: Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is allowed. Got "
+            f"spmd_axis_name={names} and arrays sharded on explicit_mesh_axis={axes_of(entry)}: leave spmd_axis_name out"
         )
 
 
