@@ -110,8 +110,8 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.short()}{weak})"
 
     def __str__(self) -> str:
-        dtype = self.dtype.name if isinstance(self.dtype, np.dtype) else str(self.dtype)
-        return f"{'~' * self.weak_type}{self.named(dtype, one=True)}"
+        dtype = getattr(self.dtype, "name", self.dtype)  # keys' dtype is one of the frontend's
+        return f"{'~' * self.weak_type}{self.named(str(dtype), one=True)}"
 
     def short(self) -> str:
         """The printed form: ``f32[8,3]``; ``f32[8@x,3]`` if the first dimension is divided along the explicit axis x;

@@ -93,7 +93,10 @@ def _divided(
 
 
 def explicit_results(eqn: Eqn, specs: Sequence[Spec], mesh: AbstractMesh, strict: bool = True) -> list[Spec]:
-    """The spec of each result of an equation of plain types that holds no program; else as `explicit_avals`."""
+    """The spec of each result of an equation of plain types that holds no program.
+
+    Raises ShardingTypeError where the operands do not decide it (`strict`).
+    """
     axes = mesh.explicit_axes
     name = eqn.primitive.name
     if eqn.primitive is sharding_constraint_p:
@@ -114,7 +117,7 @@ def explicit_results(eqn: Eqn, specs: Sequence[Spec], mesh: AbstractMesh, strict
     if name in _KEEP:
         return [_kept(eqn, known, sizes, strict)]
     if eqn.primitive is st.split_p:
-        return [_kept(eqn, known, sizes, strict, v.aval.shape) for v in eqn.outputs]
+        return [_kept(eqn, known, sizes, strict, i) for i in range(len(eqn.outputs))]
     f = factors_of(eqn)
     if strict:
         _check_whole(eqn, f, known, mesh)
@@ -128,7 +131,7 @@ def explicit_results(eqn: Eqn, specs: Sequence[Spec], mesh: AbstractMesh, strict
                 raise ShardingTypeError(f"{name} got incompatible shardings for broadcasting: {shown}.")
             if is_prefix(have, got):
                 best[i] = got
-    out: list[Spec | None] = []
+    out: list[Spec] = []
     for v, dims in zip(eqn.outputs, f.results, strict=True):
         spec = tuple(best.get(ids[0], ()) if ids else () for ids in dims)
         out.append(_once(eqn, v.aval, spec, known, strict))
@@ -221,14 +224,14 @@ def _reshaped(eqn: Eqn, spec: Spec, sizes: Sizes, strict: bool) -> Spec:
     return tuple(out)
 
 
-def _kept(eqn: Eqn, known: Sequence[Spec], sizes: Sizes, strict: bool, shape: tuple[int, ...] | None = None) -> Spec:
-    """The first operand's spec, where the result divides evenly."""
+def _kept(eqn: Eqn, known: Sequence[Spec], sizes: Sizes, strict: bool, result: int = 0) -> Spec:
+    """The first operand's spec, where a result divides evenly."""
     arrays = [(a, s) for a, s in zip(eqn.inputs, known) if a.aval.ndim]
     if strict and eqn.primitive.name == "concatenate" and len({s for _, s in arrays}) > 1:
         shown = ", ".join(f"P{_entries(s)}" for _, s in arrays)
         raise ShardingTypeError(f"All operands should have the same sharding. Got shardings {shown}")
     operand, spec = arrays[0]
-    shape = eqn.outputs[0].aval.shape if shape is None else shape
+    shape: tuple[int, ...] = eqn.outputs[result].aval.shape
     out: list[Axes] = []
     for n, entry in zip(shape, spec):
         if n % parts(entry, sizes) == 0:
