@@ -50,7 +50,7 @@ from .reference_stages import ReferenceLowered
 from .references import ReferenceVariant, takes_refs
 from .result_checks import defined_at
 from .running import Call, Variant
-from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout, typed_at
+from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout, tell_inspected, typed_at
 from .stage_texts import Stages
 from .tracing import TracedFunction, result_paths, trace_function
 from .variants import CacheInfo, Signature, VariantInfo, explain
@@ -493,7 +493,9 @@ class CompiledFunction:
         """Where the program runs and its results lie."""
         wanted = self._shardings.of_results(traced.out_tree)
         paths = result_paths(traced.out_tree)
-        return layout(self._name, self._device, traced.jaxpr, traced.captured, names, arguments, wanted, paths)
+        found = layout(self._name, self._device, traced.jaxpr, traced.captured, names, arguments, wanted, paths)
+        tell_inspected(traced.inspected, traced.jaxpr, traced.captured, found)
+        return found
 
     def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
         """The positions, among the dynamic leaves, of the donated arguments."""

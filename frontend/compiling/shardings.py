@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var, nested_jaxprs
 from quire.ir.primitives.sharding import sharding_constraint, sharding_constraint_p
 from quire.ir.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import current_source, where
@@ -196,6 +196,25 @@ def layout(
     places = result_places(ClosedJaxpr(jaxpr), mesh, specs, asked)
     runs = placement_of(NamedSharding(mesh, PartitionSpec())).base
     return Layout(runs, None, tuple(places), arguments, mesh if is_ranked(mesh) else None)
+
+
+def tell_inspected(
+    asked: Sequence[tuple[Var, Callable[[Sharding], None]]], jaxpr: Jaxpr, captured: Sequence[Any], found: Layout
+) -> None:
+    """Call what waits for the sharding of a value of a program that lies so: it is the one that the partitioner gives it."""
+    if not asked:
+        return
+    held = [c._device if type(c) is Array else None for c in captured]
+    places = (*held, *found.arguments)
+    mesh = mesh_among((*places, *(found.places or ())))
+    values = [v for v, _ in asked]
+    if mesh is None:
+        at: Sequence[Place] = [found.own] * len(values)
+    else:
+        program = ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, values, jaxpr.eqns))
+        at = result_places(program, mesh, [spec_of(p, mesh) for p in places], [None] * len(values))
+    for (_, callback), place in zip(asked, at, strict=True):
+        callback(sharding_of(place))
 
 
 def constrained_meshes(jaxpr: Jaxpr) -> Iterator[Mesh]:

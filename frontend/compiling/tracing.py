@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from quire.ir.sharding import AbstractMesh
 from quire.ir.tracing import Tracer, close_captured, trace_flat
 
@@ -22,6 +23,9 @@ from ..watching.spans import span
 from ..watching.transformations import Transformation, recorded_transformations
 from .arguments import Static
 
+#: The values whose shardings a function asks for while it is traced, each with what is to be called.
+inspected: ContextVar[list[tuple[Var, Callable[[Any], None]]] | None] = ContextVar("quire_inspected", default=None)
+
 
 @dataclass(frozen=True, eq=False)
 class TracedFunction:
@@ -33,6 +37,7 @@ class TracedFunction:
         out_tree: the tree of the results.
         seconds: what tracing took.
         transformations: what grad, vmap, ... did meanwhile, innermost first.
+        inspected: variables, with functions of their shardings (`debug.inspect_array_sharding`).
     """
 
     jaxpr: Jaxpr
@@ -40,6 +45,7 @@ class TracedFunction:
     out_tree: Any
     seconds: float
     transformations: tuple[Transformation, ...] = ()
+    inspected: tuple[tuple[Var, Callable[[Any], None]], ...] = ()
 
     @property
     def closes_over_tracers(self) -> bool:
@@ -95,11 +101,16 @@ def trace_function(
         return out
 
     with recorded_transformations() as transformations, span(f"trace {name}", "trace"), arguments_on(mesh):
-        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {name}", arg_names=names)
+        asked: list[tuple[Var, Callable[[Any], None]]] = []
+        token = inspected.set(asked)
+        try:
+            jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {name}", arg_names=names)
+        finally:
+            inspected.reset(token)
     key_reuse.check_call(jaxpr, ())
     seconds = time.perf_counter() - start
     record_step(TRACE, seconds, name)
-    return TracedFunction(jaxpr, captured, out_tree, seconds, tuple(transformations))
+    return TracedFunction(jaxpr, captured, out_tree, seconds, tuple(transformations), tuple(asked))
 
 
 def check_outputs(leaves: Sequence[Any], tree: Any, function: str) -> None:
@@ -123,4 +134,4 @@ def result_paths(tree: Any) -> list[str]:
     return ["".join(f"[{part!r}]" for part in path) for path in paths]
 
 
-__all__ = ["TracedFunction", "check_outputs", "result_paths", "trace_function"]
+__all__ = ["TracedFunction", "check_outputs", "inspected", "result_paths", "trace_function"]

@@ -62,6 +62,8 @@ CASES: list[tuple[Callable[..., Any], type[Exception], str]] = [
     (lambda: quire.vmap(lambda x, y: x + y)(on(P("x")), on(P("y"))), ValueError,
      r"sharded the same. Got inconsistent axis specs: x vs y of f32\[8@x,4\] along dimension 0"),
     (lambda: qnp.zeros((7,), out_sharding=P("x")), IndivisibleError, r"array axis 0 is partitioned 4 times, but the dimension size is 7"),
+    (lambda: quire.jit(quire.vmap(lambda r: quire.debug.inspect_array_sharding(r, callback=print)))(A), NotImplementedError,
+     r"f32\[4\] is a value of vmap of <lambda>, of which many may be made: ask for values of the compiled function itself"),
     (lambda: lax.ragged_all_to_all(A, A[0], A, A, A, A, axis_name="i"), TypeError, r"must hold rows of one shape and dtype"),
     (lambda: lax.ragged_all_to_all(A, A, A[0], A, A, A, axis_name="i"), ValueError, r"input_offsets must be integer type, got f32"),
     (lambda: lax.ragged_all_to_all(A, A, *[np.zeros((1, 1), int)] * 4, axis_name="i"), ValueError,
