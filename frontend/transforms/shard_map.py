@@ -189,6 +189,9 @@ def _is_spec(x: Any) -> bool:
     return isinstance(x, PartitionSpec)
 
 
+_STATIC: Any = object()
+
+
 def _is_spec_or_none(x: Any) -> bool:
     return x is None or isinstance(x, PartitionSpec)
 
@@ -255,9 +258,10 @@ def _prefix(what: str, specs: Any, tree: Any, treedef: Any, name: str) -> list[A
         specs = tuple(specs)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     try:
         indices = tree_util.tree_unflatten(treedef, list(range(treedef.num_leaves)))
-        is_leaf = _is_spec if what == "out_specs" else _is_spec_or_none
-        full = tree_util.tree_broadcast(specs, indices, is_leaf=is_leaf)
-        return tree_util.tree_leaves(full, is_leaf=is_leaf)
+        if what == "in_specs":  # None is an entry: that of an argument which is not traced
+            specs = tree_util.tree_map(lambda s: _STATIC if s is None else s, specs, is_leaf=_is_spec_or_none)
+        full = tree_util.tree_broadcast(specs, indices, is_leaf=_is_spec)
+        return [None if s is _STATIC else s for s in tree_util.tree_leaves(full, is_leaf=_is_spec)]
     except (ValueError, TypeError) as error:
         other = "the arguments" if what == "in_specs" else "the results"
         raise ValueError(

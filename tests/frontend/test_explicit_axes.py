@@ -50,6 +50,11 @@ def thrice(x):
     return 3 * x
 thrice.defvjp(lambda x: (3 * x, x), lambda x, ct: (3 * ct,))
 
+@jax.custom_vjp
+def summed(a, w):
+    return a @ w
+summed.defvjp(lambda a, w: (a @ w, (a, w)), lambda r, g: (g @ r[1].T, jnp.dot(r[0].T, g, out_sharding=P(unreduced={"x"}))))
+
 def shardings(f, *args):  # of results outside of a compiled function
     return [str(z.sharding.spec) for z in jax.tree.leaves(f(*args))], []
 
@@ -189,6 +194,8 @@ seen(lambda note: jax.jit(lambda a, b: (note(z := jnp.dot(a, b, out_sharding=P(u
 seen(lambda note: jax.jit(lambda w, a: (note(g := jax.grad(lambda w, a: (note(w, jnp.sin(w)), (a @ w).sum())[1])(w, a)), jax.sharding.reshard(g, P()))[1]), jax.device_put(B, P(reduced={"x"})), ax)
 seen(lambda note: jax.jit(lambda a: jax.lax.map(lambda r: (note(r), r * 2)[1], a)), ay)
 seen(lambda note: jax.jit(lambda a: (note(*lax.split(a, (4, 4))), note(*jnp.unstack(a, axis=1)), a)[2]), ax)
+seen(lambda note: jax.jit(lambda w, a: (note(g := jax.grad(lambda w, a: summed(a, w).sum())(w, a)), jax.sharding.reshard(g, P()))[1]), jax.device_put(B, P(reduced={"x"})), ax)
+shardings(jax.jit(jax.vmap(lambda x, i, y: lax.dynamic_update_slice_in_dim(x, y[None], i, axis=0))), T.transpose(1, 0, 2), jax.device_put(np.zeros(8, int), P("x")), a)
 shardings(lambda a: (a * 2, a.sum(0), a.T), a)
 shardings(jax.jit(lambda a: (a * 2, a.sum(0), a.T)), a)
 shardings(jax.vmap(lambda r: jnp.zeros(3)), v)

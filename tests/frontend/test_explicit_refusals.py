@@ -176,6 +176,8 @@ def test_static_arguments_of_shard_map_are_given_as_they_are() -> None:
     out = quire.shard_map(f, in_specs=(P("x"), None), out_specs=P("x"))(on(P("x")), 3)
     assert seen == [int]
     np.testing.assert_array_equal(out, A * 3)
+    both = quire.shard_map(lambda n, x: x if n is None else -x, in_specs=(None, P("x")), out_specs=P("x"))
+    np.testing.assert_array_equal(both(None, on(P("x"))), A)
 
 
 def test_a_block_in_a_block_leaves_its_mesh_in_force(mesh: Any) -> None:
