@@ -79,14 +79,20 @@ def _by_a_rule() -> bool:
     return False
 
 
-def _check_mesh(p: Primitive, avals: Sequence[Any], mesh: AbstractMesh) -> None:
-    """Raise ValueError where an operand lies on another mesh than the one in force, or than another operand."""
+def _own_mesh(p: Primitive, avals: Sequence[Any], mesh: AbstractMesh) -> AbstractMesh:
+    """The mesh that operands lie on: the one in force, where no rule of a transformation works on values of another block.
+
+    Raises ValueError where an operand lies on another mesh.
+    """
     for a in avals:
         if a.division is not None and a.division.mesh.shape_tuple != mesh.shape_tuple:
+            if _by_a_rule():
+                return a.division.mesh
             raise ValueError(
                 f"For primitive {p.name}, context mesh {mesh} should match the aval mesh {a.division.mesh} of {a.short()}: "
                 "move it to the mesh in force with quire.reshard, or put its own in force with quire.set_mesh"
             )
+    return mesh
 
 
 _results: dict[Any, tuple[Any, ...]] = {}
@@ -99,7 +105,7 @@ def _typed_results(p: Primitive, avals: Sequence[Any], params: Mapping[str, Any]
         mesh = next((a.division.mesh for a in avals if a.division is not None), _NO_MESH)
     strict = not _told.get()
     if p.name not in ("sharding_constraint", "shard_map"):
-        _check_mesh(p, avals, mesh)
+        mesh = _own_mesh(p, avals, mesh)
     key: Any = (p, mesh, strict, tuple(avals), tuple(params.values()))
     try:
         found = _results.get(key)
@@ -111,7 +117,7 @@ def _typed_results(p: Primitive, avals: Sequence[Any], params: Mapping[str, Any]
 
     try:
         found = explicit_avals(p, avals, params, mesh, strict)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, NotImplementedError):
         if not strict or not _by_a_rule():
             raise
         return explicit_avals(p, avals, params, mesh, False)

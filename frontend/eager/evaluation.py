@@ -26,7 +26,7 @@ from quire.runtime.array import Array, declare, device_view, from_box, from_view
 from quire.runtime.devices import Device, first_cpu
 from quire.runtime.placements import mesh_of, placement_of
 
-from ..arrays.placement import as_device, put_sharded
+from ..arrays.placement import as_device, on_devices, put_sharded
 from ..arrays.result_places import check_together, even, explicit_places, mesh_among, result_places, spec_of
 from ..arrays.results import own
 from ..compiling.ranked import is_ranked
@@ -206,6 +206,8 @@ def _elsewhere(
         return evaluate_with_refs(p, args, params)
     if p is sharding_constraint_p and not (type(args[0]) is Array and not args[0].is_fully_addressable):
         wanted = params["sharding"]
+        if wanted.mesh.explicit_axes:
+            wanted = on_devices(wanted, mesh_of(place)) or wanted
         # A mesh without devices says nothing of where an array lies outside of a program.
         if not isinstance(wanted.mesh, Mesh):
             return [args[0]]

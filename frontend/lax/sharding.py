@@ -10,8 +10,8 @@ from typing import Any
 from quire.ir.avals import aval_of
 from quire.ir.config import config
 from quire.ir.primitives.sharding import sharding_constraint
-from quire.ir.sharding import AxisType, Mesh, NamedSharding, Sharding, says_nothing
-from quire.ir.tracing import Tracer
+from quire.ir.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, says_nothing
+from quire.ir.tracing import Tracer, current_trace
 from quire.runtime.array import Array
 from quire.runtime.placements import Placement
 
@@ -94,6 +94,8 @@ def auto_axes(f: Any = None, /, *, axes: Any = None, out_sharding: Any = None) -
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         wanted = kwargs.pop("out_sharding", out_sharding)
+        if config.options.mesh is None and isinstance(wanted, PartitionSpec) and not wanted.axes:
+            return f(*args, **kwargs)  # no axis has a type
         if wanted is None:
             raise TypeError("Missing required keyword argument: 'out_sharding'")
         with _axes_of_type(AxisType.Auto, axes), told():
@@ -150,7 +152,10 @@ def _axes_of_type(kind: AxisType, axes: Any) -> Generator[None]:
         return
     names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else axes
     types = {a: kind for a in names if a not in mesh.manual_axes}
-    with config.override(mesh=mesh.abstract_mesh.update_axis_types(types)):
+    changed: Mesh | AbstractMesh = mesh.abstract_mesh.update_axis_types(types)
+    if isinstance(mesh, Mesh) and current_trace() is None:  # arrays are put on its devices
+        changed = mesh.update(axis_types=changed.axis_types)
+    with config.override(mesh=changed):
         yield
 
 

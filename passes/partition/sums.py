@@ -22,6 +22,7 @@ NONE: Axes = frozenset()
 # Linear in their first operand, whatever the others are (positions, padding).
 _LINEAR = frozenset((
     "neg", "copy", "convert_element_type", "real", "imag", "conj", "transpose", "reshape", "squeeze", "broadcast_in_dim", "slice",
+    "split", "tile",
     "dynamic_slice", "gather", "pad", "rev", "reduce_sum", "cumsum", "expand_dims", "optimization_barrier",
 ))  # fmt: skip
 # Linear in all of their operands together.
