@@ -273,6 +273,10 @@ class AbstractToken(AbstractValue):
     vma: ClassVar[AxisNames] = NO_AXES
     division: ClassVar[None] = None
 
+    def undivided(self) -> AbstractToken:
+        """Itself."""
+        return self
+
     def __repr__(self) -> str:
         return "AbstractToken()"
 

@@ -98,6 +98,14 @@ class AbstractRef(AbstractValue):
         """Itself."""
         return self
 
+    def along(self, dim: int) -> AbstractRef:
+        """The type of a reference to a slice along a dimension."""
+        return AbstractRef(self.inner_aval.undivided().along(dim), self.kind)
+
+    def cotangent(self) -> ShapedArray:
+        """The type of a cotangent: as `tangent`."""
+        return self.tangent()
+
     def update(self, **changes: Any) -> AbstractRef:
         """The type of a reference to an array with some properties replaced, as by `ShapedArray.update`."""
         return AbstractRef(self.inner_aval.update(**changes), self.kind)

@@ -30,7 +30,7 @@ def shard_aval(mesh: AnyMesh, spec: PartitionSpec, aval: ShapedArray, check_vma:
     if any(n % k for n, k in zip(aval.shape, counts)):
         raise TypeError(f"shard_map: {aval.short()} does not divide evenly by {spec} over {mesh.abstract_mesh}")
     vma = aval.vma.union(spec.axes) if check_vma else aval.vma
-    return ShapedArray(tuple(n // k for n, k in zip(aval.shape, counts)), aval.dtype, aval.weak_type, vma)
+    return aval.undivided().update(shape=tuple(n // k for n, k in zip(aval.shape, counts)), vma=vma)
 
 
 def part_division(mesh: AbstractMesh, aval: ShapedArray, part: ShapedArray) -> ShapedArray:
@@ -51,7 +51,7 @@ def unshard_aval(mesh: AnyMesh, spec: PartitionSpec, aval: ShapedArray, manual_a
         part = [()] * aval.ndim if aval.division is None else list(map(axes_of, aval.division.spec))
         entries = [(*a, *(x for x in b if x not in a)) for a, b in zip(own, part, strict=True)]
         sharding = NamedSharding(mesh, spec.update(partitions=entries))
-    return ShapedArray(shape, aval.dtype, aval.weak_type, aval.vma - manual_axes, sharding)
+    return aval.undivided().update(shape=shape, vma=aval.vma - manual_axes, sharding=sharding)
 
 
 def unmentioned(mesh: AnyMesh, spec: PartitionSpec, manual_axes: AxisNames) -> tuple[AxisName, ...]:
