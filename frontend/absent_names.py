@@ -20,7 +20,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("errors", "InconclusiveDimensionOperation", "sizes are numbers: there are no symbolic dimensions"),
     ("dlpack", "to_dlpack", "arrays have __dlpack__: give one to the other library's from_dlpack"),
     ("", "remove_size_one_mesh_axis_from_type auto_pcast", "a switch between two ways of which quire has one"),
-    ("lax", "ragged_all_to_all*", "parts that are exchanged have one size: pad them, and use all_to_all"),
+    ("lax", "ragged_all_to_all_p", "it is made of other primitives"),
     ("lax", "reduced_vary*", "types say along which axes values vary, and not of which a sum is due"),
     ("", "host_count host_id host_ids", "older names: use process_count, process_index and process_indices"),
     ("", "copy_to_host_async", "arrays have it as a method"),

@@ -15,6 +15,7 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
 
 from .absent_names import module_getattr
+from .compiling.tracing import inspected
 from .watching.callbacks import _check, bind_debug  # pyright: ignore[reportPrivateUsage]
 from .watching.sharding_pictures import picture
 
@@ -223,7 +224,7 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
 
     Raises:
         ValueError: the array has not one or two dimensions.
-        NotImplementedError: the array is a traced value.
+        NotImplementedError: the array is a value of a loop, a branch or a transformation that is being traced.
 
     Follows `jax.debug.visualize_array_sharding`.
     """
@@ -233,15 +234,22 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:
     """Call a function with the sharding of an array (`jax.debug.inspect_array_sharding`).
 
+    Of a value in a compiled function it is called each time the function is compiled, with what the partitioner gives the value.
+
     Raises:
-        NotImplementedError: the array is a traced value.
+        NotImplementedError: the array is a value of a loop, a branch or a transformation that is being traced.
         TypeError: it is no array.
     """
     if isinstance(value, Tracer):
-        raise NotImplementedError(
-            "debug.inspect_array_sharding: within a compiled function the shardings of values are not known yet: return the "
-            "value and look at its sharding, or see dumpir"
-        )
+        asked = inspected.get()
+        if asked is None or value.owner.parent is not None:
+            raise NotImplementedError(
+                f"debug.inspect_array_sharding: {value.aval.short()} is a value of {value.owner.name}, of which many may be made: "
+                "ask for values of the compiled function itself, its arguments and results among them; along axes of type "
+                "Explicit quire.typeof(x).sharding says it anywhere"
+            )
+        asked.append((value.variable, callback))
+        return
     if not isinstance(value, Array):
         raise TypeError(f"debug.inspect_array_sharding: expected an array, got {value!r}")
     callback(value.sharding)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from quire.ir import source
-from quire.ir.avals import ShapedArray
+from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.references import AbstractRef
 from quire.ir.tracing import compile_time
@@ -20,7 +20,6 @@ from quire.runtime.array import Array, device_of
 from quire.runtime.devices import devices, local_devices
 from quire.runtime.processes.current import process
 
-from .arrays.explicit import type_of
 from .arrays.key_array import KEY_DTYPE, is_keys
 from .arrays.key_references import KeyRef
 from .arrays.placement import as_device
@@ -165,7 +164,7 @@ def typeof(x: Any) -> ShapedArray:
     """
     if type(x) is KeyRef:
         return cast("Any", AbstractRef(ShapedArray(x.shape, cast("Any", KEY_DTYPE))))
-    return ShapedArray(x.shape, cast("Any", KEY_DTYPE)) if is_keys(x) else type_of(x)
+    return ShapedArray(x.shape, cast("Any", KEY_DTYPE)) if is_keys(x) else aval_of(x)
 
 
 def ensure_compile_time_eval() -> contextlib.AbstractContextManager[None]:

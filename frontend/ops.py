@@ -13,7 +13,8 @@ from quire.ir.errors import ConcretizationTypeError
 
 from . import numpy as jnp
 from .absent_names import module_getattr
-from .arrays.operands import Value, array_of, as_int, concrete, no_sharding
+from .arrays.explicit import takes_out_sharding
+from .arrays.operands import Value, array_of, as_int, concrete
 
 _DOC = """{what} of the elements of each segment of an array.
 
@@ -71,7 +72,6 @@ def _segments(
         data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
         unique_indices: bool = False, bucket_size: int | None = None, mode: Any = None, out_sharding: Any = None,
     ) -> Value:  # fmt: skip
-        no_sharding(f"quire.ops.{name}", out_sharding)
         x, ids = array_of(f"quire.ops.{name}", data, "data"), array_of(f"quire.ops.{name}", segment_ids, "segment_ids")
         if not dtypes.is_integer(ids.dtype):
             raise TypeError(f"quire.ops.{name}: segment_ids must be integers, got {ids.aval.short()}")
@@ -100,7 +100,7 @@ def _segments(
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = _DOC.format(name=name, what=what, empty=empty, example=example)
-    return f
+    return takes_out_sharding(f)
 
 
 segment_sum = _segments("segment_sum", "add", lambda d: 0, jnp.sum, "The sum", "0", "[8, 0, 1]")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import cache, lru_cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from . import dtypes
 from .config import config
 from .dtypes import DType
-from .sharding import AbstractMesh, NamedSharding, PartitionSpec
+from .sharding import AbstractMesh, NamedSharding, PartitionSpec, axes_of, explicit_part, mesh_in_force
 
 AxisNames = frozenset[Any]
 NO_AXES: AxisNames = frozenset()
@@ -24,20 +24,35 @@ class AbstractValue:
     __slots__ = ()
 
 
+class ManualAxisType(NamedTuple):
+    """What a type says of manual mesh axes (`jax.typeof(x).mat`): along which the value varies. Sums are never put off there."""
+
+    varying: AxisNames
+    unreduced: AxisNames = NO_AXES
+    reduced: AxisNames = NO_AXES
+
+
 class ShapedArray(AbstractValue):
     """An array's type: its shape, its dtype, and whether the dtype is weak (that of a Python scalar).
 
     `vma` are the mesh axes along which the value varies: in the function of a `shard_map` with `check_vma` those along
     which devices may hold different values; everywhere else it is empty.
 
-    Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity. `sharding` and
-    `memory_space`, which JAX's have, are taken and say nothing: where values lie is no part of their types.
+    `division` is how the value is divided along mesh axes of type Explicit; None where it is not. Axes of type Auto are no part
+    of types. It says nothing of the elements, so programs are compiled without it (`without_divisions`).
+
+    Raises IndivisibleError where a dimension does not divide evenly.
+
+    Interned: two equal ones are the same object, so that dictionaries hash and compare them by identity. `memory_space`,
+    which JAX's have, is taken and says nothing.
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "nbytes", "vma")
+    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "nbytes", "vma", "division")
     _interned: ClassVar[dict[tuple[Any, ...], ShapedArray]] = {}
     # Whether there has been a value that varies: programs without meshes ask nothing more.
     any_varies: ClassVar[bool] = False
+    # Whether there has been one that is divided, likewise.
+    any_divided: ClassVar[bool] = False
 
     shape: tuple[int, ...]
     dtype: DType
@@ -46,12 +61,18 @@ class ShapedArray(AbstractValue):
     size: int
     nbytes: int
     vma: AxisNames
+    division: NamedSharding | None
 
     def __new__(
         cls, shape: tuple[int, ...], dtype: DType, weak_type: bool = False, vma: AxisNames = NO_AXES,
         sharding: Any = None, memory_space: Any = None,
     ) -> ShapedArray:  # fmt: skip
         key: tuple[Any, ...] = (shape, dtype, weak_type, vma) if vma else (shape, dtype, weak_type)
+        division = None
+        if sharding is not None and isinstance(sharding, NamedSharding):
+            division = explicit_part(sharding, len(shape))
+            if division is not None:
+                key = (shape, dtype, weak_type, vma, division)
         try:
             self = cls._interned.get(key)
         except TypeError:  # a shape that is a list
@@ -59,6 +80,8 @@ class ShapedArray(AbstractValue):
         if self is None:
             shape = tuple(int(n) for n in shape)
             dtype = np.dtype(dtype) if isinstance(cast("Any", dtype), type | str) else dtype
+            if division is not None:
+                division.shard_shape(shape)  # raises where a dimension does not divide evenly
             self = object.__new__(cls)
             self.shape = shape
             self.dtype = dtype
@@ -67,7 +90,12 @@ class ShapedArray(AbstractValue):
             self.size = math.prod(shape)
             self.nbytes = self.size * dtype.itemsize
             self.vma = vma
-            if vma:
+            self.division = division
+            if division is not None:
+                ShapedArray.any_divided = True
+                ShapedArray.any_varies |= bool(vma)
+                self = cls._interned.setdefault((shape, dtype, self.weak_type, vma, division), self)
+            elif vma:
                 ShapedArray.any_varies = True
                 self = cls._interned.setdefault((shape, dtype, self.weak_type, vma), self)
             else:
@@ -75,16 +103,31 @@ class ShapedArray(AbstractValue):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma))
+        return (ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma, self.division))
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({self.short()}{weak})"
 
+    def __str__(self) -> str:
+        dtype = getattr(self.dtype, "name", self.dtype)  # keys' dtype is one of the frontend's
+        return f"{'~' * self.weak_type}{self.named(str(dtype), one=True)}"
+
     def short(self) -> str:
-        """The printed form: ``f32[8,3]``; ``f32[8,3]{V:x,y}`` if it varies along x and y. The printer marks weak types."""
-        varies = f"{{V:{','.join(sorted(map(str, self.vma)))}}}" if self.vma else ""
-        return f"{dtypes.SHORT.get(self.dtype, self.dtype)}[{','.join(map(str, self.shape))}]{varies}"
+        """The printed form: ``f32[8,3]``; ``f32[8@x,3]`` if the first dimension is divided along the explicit axis x;
+        ``f32[8,3]{V:x,y}`` if it varies along x and y. The printer marks weak types."""
+        return self.named(str(dtypes.SHORT.get(self.dtype, self.dtype)))
+
+    def named(self, dtype: str, *, one: bool = False) -> str:
+        """The same with another name of the dtype; `one`: several axes of a mark in parentheses, as JAX shows them."""
+        dims = list(map(str, self.shape))
+        marks: list[str] = []
+        if self.division is not None:
+            spec = self.sharding.spec
+            dims = [f"{n}{_along(axes_of(e))}" for n, e in zip(dims, spec)]
+            marks = [*_marked("U", spec.unreduced, one), *_marked("R", spec.reduced, one)]
+        marks = [*_marked("V", self.vma, one), *marks]
+        return f"{dtype}[{','.join(dims)}]" + (f"{{{', '.join(marks)}}}" if marks else "")
 
     def update(
         self,
@@ -92,23 +135,57 @@ class ShapedArray(AbstractValue):
         dtype: DType | None = None,
         weak_type: bool | None = None,
         vma: AxisNames | None = None,
+        sharding: Any = None,
     ) -> ShapedArray:
-        """This aval with some of its properties replaced."""
+        """This aval with some of its properties replaced; one of another shape is not divided, unless `sharding` is given."""
+        if sharding is None and (shape is None or shape == self.shape):
+            sharding = self.division
         return ShapedArray(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
             self.vma if vma is None else vma,
+            sharding,
         )
 
     @property
     def sharding(self) -> NamedSharding:
-        """The sharding of a type outside of any mesh: its mesh is empty."""
-        return NamedSharding(_NO_MESH, PartitionSpec(*(None,) * self.ndim))
+        """How the value is divided along explicit axes, on the mesh in force; an empty mesh where there is none."""
+        mesh = mesh_in_force()
+        division = self.division
+        if division is None:
+            return NamedSharding(_NO_MESH if mesh is None else mesh, PartitionSpec(*(None,) * self.ndim))
+        if mesh is None or mesh == division.mesh or mesh.shape_tuple != division.mesh.shape_tuple:
+            return division
+        types = mesh.explicit_axes  # of other types than where the value was made: in `auto_axes`
+        return NamedSharding(mesh, PartitionSpec(*(tuple(a for a in axes_of(e) if a in types) for e in division.spec)))
+
+    @property
+    def mat(self) -> ManualAxisType:
+        """Along which manual axes the value varies, by JAX's name."""
+        return ManualAxisType(self.vma)
+
+    manual_axis_type = mat
+
+    def along(self, dim: int, length: int | None = None, axes: Any = None) -> ShapedArray:
+        """The type of a slice along a dimension; with `length`, that of as many stacked, divided along `axes` there."""
+        shape = (*self.shape[:dim], *(() if length is None else (length,)), *self.shape[dim + (length is None) :])
+        if self.division is None and not axes:
+            return self.update(shape=shape)
+        assert self.division is not None
+        spec = list(self.division.spec)
+        spec[dim : dim + (length is None)] = [] if length is None else [axes]
+        return self.update(shape=shape, sharding=self.division.update(spec=self.division.spec.update(partitions=spec)))
+
+    def undivided(self) -> ShapedArray:
+        """This aval without what it says of explicit axes."""
+        return self if self.division is None else ShapedArray(self.shape, self.dtype, self.weak_type, self.vma)
 
     def strong(self) -> ShapedArray:
-        """This aval without the weak type."""
-        return ShapedArray(self.shape, self.dtype, False, self.vma) if self.weak_type else self
+        """This aval without the weak type and the division: the type of the elements."""
+        if self.weak_type or self.division is not None:
+            return ShapedArray(self.shape, self.dtype, False, self.vma)
+        return self
 
     @property
     def aval(self) -> ShapedArray:
@@ -116,8 +193,8 @@ class ShapedArray(AbstractValue):
         return self
 
     def strip_weak_type(self) -> ShapedArray:
-        """`strong`, by JAX's name."""
-        return self.strong()
+        """This aval without the weak type, by JAX's name."""
+        return self.update(weak_type=False)
 
     def at_least_vspace(self) -> ShapedArray:
         """`tangent`, by an older name of JAX's that libraries still use."""
@@ -136,6 +213,25 @@ class ShapedArray(AbstractValue):
         if dtypes.is_inexact(self.dtype):
             return self
         return ShapedArray(self.shape, dtypes.float0, False, self.vma)
+
+    def cotangent(self) -> ShapedArray:
+        """The aval of cotangents: that of tangents, unreduced along the axes along which the value is reduced, and the reverse."""
+        division = self.division
+        if division is None or not (division.spec.unreduced or division.spec.reduced):
+            return self.tangent()
+        spec = division.spec.update(unreduced=division.spec.reduced, reduced=division.spec.unreduced)
+        return self.tangent().update(sharding=division.update(spec=spec))
+
+
+def _along(axes: tuple[Any, ...]) -> str:
+    return "" if not axes else f"@{axes[0]}" if len(axes) == 1 else f"@({','.join(map(str, axes))})"
+
+
+def _marked(mark: str, axes: AxisNames, one: bool) -> list[str]:
+    if not axes:
+        return []
+    names = ",".join(sorted(map(str, axes)))
+    return [f"{mark}:({names})" if one and len(axes) > 1 else f"{mark}:{names}"]
 
 
 class HasAval:
@@ -175,6 +271,11 @@ class AbstractToken(AbstractValue):
 
     __slots__ = ()
     vma: ClassVar[AxisNames] = NO_AXES
+    division: ClassVar[None] = None
+
+    def undivided(self) -> AbstractToken:
+        """Itself."""
+        return self
 
     def __repr__(self) -> str:
         return "AbstractToken()"

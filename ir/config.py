@@ -213,6 +213,13 @@ class Config:
         if override is not None:
             _override.set(self._changed(override, {name: value}))
 
+    def restore(self, name: str, base: Any, block: Any) -> None:
+        """Set an option to one value for the process and, inside an override, to another one for the block."""
+        object.__setattr__(self, "_base", self._changed(self._base, {name: base}))
+        override = _override.get()
+        if override is not None:
+            _override.set(self._changed(override, {name: block}))
+
     @contextmanager
     def override(self, **changes: Any) -> Generator[None]:
         """Options for a `with` block, in this context (thread, task) only."""

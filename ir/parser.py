@@ -267,6 +267,11 @@ class _Parser:
         self.expect("[", f"and the shape after {t.text}")
         while not self.accept("]"):
             shape.append(self.integer("a dimension"))
+            if self.at("@"):
+                self.fail(
+                    "a type that is divided along an explicit mesh axis cannot be read: text does not say what the mesh is. "
+                    "Write the types without (f32[8,4] for f32[8@x,4]); sharding_constraint says how values are divided"
+                )
             if not self.at("]"):
                 self.expect(",", "or ']' after a dimension")
         vma: list[str] = []

@@ -74,6 +74,8 @@ class Primitive:
 
     binder: ClassVar[Callable[[Primitive, Sequence[Any], Mapping[str, Any]], Any]]  # set by `tracing`
     evaluator: ClassVar[Callable[[Primitive, Sequence[Any], Mapping[str, Any]], Any]]  # set by `tracing`
+    divider: ClassVar[Callable[[Primitive, Sequence[Any], Mapping[str, Any]], tuple[ShapedArray, ...]]]
+    """The output avals where an operand is divided along explicit mesh axes; set by who knows how operations divide."""
     any_foreign: ClassVar[bool] = False
     """Whether there is a foreign primitive: programs of quire's own alone are not searched for them."""
 
@@ -149,6 +151,12 @@ class Primitive:
         """The output avals of an equation. Raises TypeError or ValueError in the user's terms."""
         if self.foreign:
             return self.infer_all(avals, params)[0]
+        if ShapedArray.any_divided and (has_nested(params) or any(a.division is not None for a in avals)):
+            return Primitive.divider(self, avals, params)
+        return self.infer_undivided(avals, params)
+
+    def infer_undivided(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[ShapedArray, ...]:
+        """The output avals without a word of explicit mesh axes, apart from what nested jaxprs say. Raises as `infer`."""
         try:
             key = (*avals, *params.values())
             found = self._cache.get(key)
@@ -183,7 +191,7 @@ class Primitive:
         """
         if not self.foreign:
             return self.infer(avals, params), self.effects(params)
-        out, effects = self.abstract_eval(*avals, **params)
+        out, effects = self.abstract_eval(*[a.undivided() for a in avals], **params)
         out = tuple(out) if self.multiple_results else (out,)
         if ShapedArray.any_varies:
             vma = NO_AXES.union(*(a.vma for a in avals))

@@ -89,6 +89,23 @@ class AbstractRef(AbstractValue):
         """The mesh axes along which the array varies."""
         return self.inner_aval.vma
 
+    @property
+    def division(self) -> None:
+        """None: what lies in a reference is not said to be divided."""
+        return None
+
+    def undivided(self) -> AbstractRef:
+        """Itself."""
+        return self
+
+    def along(self, dim: int) -> AbstractRef:
+        """The type of a reference to a slice along a dimension."""
+        return AbstractRef(self.inner_aval.undivided().along(dim), self.kind)
+
+    def cotangent(self) -> ShapedArray:
+        """The type of a cotangent: as `tangent`."""
+        return self.tangent()
+
     def update(self, **changes: Any) -> AbstractRef:
         """The type of a reference to an array with some properties replaced, as by `ShapedArray.update`."""
         return AbstractRef(self.inner_aval.update(**changes), self.kind)

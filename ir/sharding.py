@@ -8,6 +8,7 @@ cache keys. Devices are only compared, hashed and shown here. Names, order of ax
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -529,8 +530,15 @@ class SingleDeviceSharding(Sharding):
 
 
 def says_nothing(sharding: Any) -> bool:
-    """Whether a sharding leaves all as it is: None, or that of a type outside of any mesh (`typeof(x).sharding`)."""
-    return sharding is None or isinstance(sharding, NamedSharding) and sharding.mesh.empty
+    """Whether a sharding leaves all as it is: None, or that of a type without explicit axes (`typeof(x).sharding`)."""
+    if sharding is None:
+        return True
+    return isinstance(sharding, NamedSharding) and (
+        sharding.mesh.empty
+        or isinstance(sharding.mesh, AbstractMesh)
+        and not sharding.mesh.explicit_axes
+        and not sharding.spec.axes
+    )
 
 
 class NamedSharding(Sharding):
@@ -600,7 +608,12 @@ class NamedSharding(Sharding):
     @property
     def is_fully_replicated(self) -> bool:
         """Whether each device holds the whole array."""
-        return all(self.mesh.shape[a] == 1 for a in self.spec.axes)
+        return not self.spec.unreduced and all(self.mesh.shape[a] == 1 for a in self.spec.axes)
+
+    def is_first(self, device: Any) -> bool:
+        """Whether a device is the first one along the axes over which a sum is still to be taken."""
+        where = np.argwhere(self._devices() == device)[0]
+        return not any(i for a, i in zip(self.mesh.axis_names, where) if a in self.spec.unreduced)
 
     def parts(self, ndim: int) -> tuple[int, ...]:
         """Into how many parts each dimension is divided."""
@@ -656,7 +669,7 @@ class NamedSharding(Sharding):
             return other.is_equivalent_to(self, ndim)
         if self == other:
             return True
-        if self.num_devices != other.num_devices:
+        if self.num_devices != other.num_devices or self.spec.unreduced != other.spec.unreduced:
             return False
         # With a size that every division divides, equal parts mean an equal division.
         size = math.lcm(*self.parts(ndim), *other.parts(ndim))
@@ -686,3 +699,26 @@ def check_spec(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
         raise ValueError(
             f"Unreduced axes can only refer to mesh axes of type Explicit, got {spec} and {mesh!s}: {automatic[0]!r} is not"
         )
+
+
+# The mesh with explicit axes that the arguments of the function being traced lie on.
+mesh_of_arguments: ContextVar[AbstractMesh | None] = ContextVar("quire_explicit_mesh", default=None)
+
+
+def mesh_in_force() -> AbstractMesh | None:
+    """The axes of the mesh of `set_mesh`, else of the mesh that the arguments of the function being traced lie on."""
+    mesh = config.options.mesh
+    return mesh_of_arguments.get() if mesh is None else mesh.abstract_mesh
+
+
+@functools.lru_cache(4096)
+def explicit_part(sharding: NamedSharding, ndim: int) -> NamedSharding | None:
+    """What a sharding says along axes of type Explicit, with an entry for each dimension; None where that is nothing."""
+    mesh = sharding.mesh.abstract_mesh
+    explicit = mesh.explicit_axes
+    spec = sharding.spec
+    entries = [tuple(a for a in axes_of(e) if a in explicit) for e in spec][:ndim]
+    sets = {k: [a for a in getattr(spec, k) if a in explicit] for k in ("unreduced", "reduced")}
+    if not any(entries) and not any(sets.values()):
+        return None
+    return NamedSharding(mesh, PartitionSpec(*entries, *[None] * (ndim - len(entries)), **sets))

@@ -53,10 +53,6 @@ class Hooks:
         self.reference: ReferenceEvaluator | None = None
         # A program, NumPy arrays and its results for them: how far rounding may take each element.
         self.spread: Callable[[ClosedJaxpr, Sequence[Any], Sequence[Any]], list[Any]] | None = None
-        # How values are divided along mesh axes of type Explicit: said of each equation that is recorded, with whether
-        # the user's program has it so (else it was copied), and asked of concrete values that are captured.
-        self.divide: Callable[[Trace, Eqn, bool], None] | None = None
-        self.division_of: Callable[[Any], Any] | None = None
         # A tracer whose truth is asked for in a frame: what an assertion needs it to be, once it is a check; None elsewhere.
         self.asserted: Callable[[Tracer, Any], bool | None] | None = None
         # A variable of a concrete trace that depends on references: its value, None where it is not known.
@@ -267,7 +263,7 @@ class Trace:
 
     __slots__ = (
         "name", "parent", "staging", "concrete", "eqns", "invars", "captured", "captured_vars",
-        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated", "divisions", "__weakref__",
+        "_capture_index", "_known", "_producer", "alive", "arg_names", "_evaluated", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, name: str, *, staging: bool, arg_names: Sequence[str] | None = None) -> None:
@@ -285,10 +281,6 @@ class Trace:
         self._evaluated = 0
         self.alive = True
         self.arg_names = arg_names
-        #: How variables are divided along explicit mesh axes; None: there are no such axes.
-        self.divisions: dict[Var, Any] | None = None
-        if self.parent is not None and self.parent.divisions is not None:
-            self.divisions = {}
 
     @property
     def main(self) -> Trace:
@@ -315,8 +307,6 @@ class Trace:
             self.captured_vars.append(var)
             if self.concrete:
                 self._known[var] = value
-            if self.divisions is not None and hooks.division_of is not None:
-                self.divisions[var] = hooks.division_of(value)
         return var
 
     def atom(self, value: Any) -> Atom:
@@ -353,19 +343,11 @@ class Trace:
             effects = p.effects(params)
         outputs = tuple([Var(a) for a in avals])
         eqn = Eqn(inputs, outputs, p, params, effects, source or current_source(2))
-        if self.divisions is not None and hooks.divide is not None:
-            try:
-                hooks.divide(self, eqn, True)
-            except (TypeError, ValueError) as error:
-                add_where(error, eqn.source)
-                raise
         self.eqns.append(eqn)
         return outputs
 
     def append(self, eqn: Eqn) -> None:
         """Append an equation whose types are known."""
-        if self.divisions is not None and hooks.divide is not None:
-            hooks.divide(self, eqn, False)
         self.eqns.append(eqn)
 
     def _vary_alike(
@@ -659,16 +641,15 @@ def trace_flat(
     staging: bool = True,
     values: Sequence[Any] | None = None,
     arg_names: Sequence[str] | None = None,
-    divisions: Sequence[Any] | None = None,
 ) -> tuple[Jaxpr, list[Any], Trace]:
     """Trace `f`, which takes and returns flat values.
 
     Returns the jaxpr whose inputs are the captured values followed by the arguments, the captured values (outer
     tracers and concrete arrays), and the closed trace (it knows the concrete values of a concrete trace).
-    `values` gives each argument's concrete value, or None; `divisions` how each is divided along explicit mesh axes.
+    `values` gives each argument's concrete value, or None.
     """
     with new_trace(name, staging=staging, arg_names=arg_names) as trace:
-        jaxpr = _record(f, trace, avals, values, divisions)
+        jaxpr = _record(f, trace, avals, values)
     if config.options.check_tracer_leaks:
         leaks.check(lambda o: type(o) in (Tracer, RefTracer) and o.owner is trace, trace.name, trace.describe)
     return jaxpr, trace.captured, trace
@@ -676,13 +657,10 @@ def trace_flat(
 
 def _record(
     f: Callable[..., Sequence[Any]], trace: Trace, avals: Sequence[ShapedArray], values: Sequence[Any] | None,
-    divisions: Sequence[Any] | None = None,
 ) -> Jaxpr:  # fmt: skip
     """Call the function with tracers; when it returns, no variable of ours holds one (the check for leaks sees all)."""
     known = values or [None] * len(avals)
     args = [trace.new_input(a, v) for a, v in zip(avals, known, strict=True)]
-    if divisions is not None:
-        trace.divisions = dict(zip(trace.invars, divisions, strict=True))
     try:
         out = f(*args)
     except (TypeError, ValueError, IndexError, NotImplementedError) as error:

@@ -99,6 +99,8 @@ def without_varying(jaxpr: Jaxpr) -> Jaxpr:
         params = dict(map_nested(eqn.params, lambda j: ClosedJaxpr(without_varying(j.jaxpr), j.consts)))
         if eqn.primitive is shard_map_p:
             params["check_vma"] = False  # types no longer tell
+        if params.get("vmap_method", "") is None:  # each device calls a function of the host for itself
+            params["vmap_method"] = "sequential"
         for key, value in params.items():  # declared types of results
             if isinstance(value, tuple) and ShapedArray in map(type, cast("tuple[Any, ...]", value)):
                 params[key] = tuple(map(plain, cast("tuple[Any, ...]", value)))

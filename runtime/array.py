@@ -304,6 +304,8 @@ _new = object.__new__
 def from_numpy(value: np.ndarray[Any, Any], aval: ShapedArray, device: Any = None) -> Array:
     """An Array of a NumPy array that nobody writes any more; dtype and shape are the aval's."""
     self = _new(Array)
+    if type(device) is Placement:
+        aval = device.typed(aval)
     self.aval = aval
     self._signature = aval if device is None else (aval, device)
     self._host = value
@@ -316,6 +318,8 @@ def from_numpy(value: np.ndarray[Any, Any], aval: ShapedArray, device: Any = Non
 def from_view(view: Any, aval: ShapedArray, device: Any = None) -> Array:
     """An Array of a HAL buffer view."""
     self = _new(Array)
+    if type(device) is Placement:
+        aval = device.typed(aval)
     self.aval = aval
     self._signature = aval if device is None else (aval, device)
     self._host = None
@@ -359,6 +363,10 @@ def part_of(a: Array, device: Device, index: tuple[slice, ...]) -> Array | None:
     if not device.is_local:
         return None
     value = local_value(a)
+    if type(a._device) is Placement and a._device.sharding.spec.unreduced and not a._device.sharding.is_first(device):
+        value = np.broadcast_to(
+            np.zeros((), value.dtype), value.shape
+        )  # the sum is held by the first one of those that share it
     if value.shape != a.aval.shape:
         box = a._device.box(a.aval.shape)
         index = tuple(
@@ -375,6 +383,13 @@ def placed(a: Array, place: Any) -> Array:
     out._view = a._view
     out._shared = True
     return out
+
+
+def declare(a: Array, place: Any) -> None:
+    """Say of an array that nobody has seen yet where it lies, in the memory that it is in."""
+    if type(place) is Placement:
+        a.aval = place.typed(a.aval)
+    a._device, a._signature = place, a.aval if place is None else (a.aval, place)
 
 
 def from_box(value: np.ndarray[Any, Any], aval: ShapedArray, place: Placement) -> Array:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from quire.ir.avals import ShapedArray
 from quire.ir.ranks import Box, RankGrid, rank_grid
 from quire.ir.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
 
@@ -31,7 +32,7 @@ class Placement:
         is_host: whether this process' memory holds all of it, whatever its shape.
     """
 
-    __slots__ = ("_boxes", "base", "grid", "is_host", "sharding")
+    __slots__ = ("_boxes", "_explicit", "base", "grid", "is_host", "sharding")
     platform = "cpu"
 
     def __init__(self, sharding: NamedSharding) -> None:
@@ -43,6 +44,11 @@ class Placement:
             self.grid = process_grid(mesh)
         self.is_host = self.grid is None
         self._boxes: dict[tuple[int, ...], Box] = {}
+        self._explicit = bool(mesh.explicit_axes)
+
+    def typed(self, aval: ShapedArray) -> ShapedArray:
+        """The type of an array that lies here: it says how it is divided along explicit axes."""
+        return aval.update(sharding=self.sharding) if self._explicit else aval.undivided()
 
     def box(self, shape: tuple[int, ...]) -> Box:
         """The part of an array that this process holds.

@@ -47,26 +47,26 @@ def get_abstract_mesh() -> AbstractMesh:
 class set_mesh(AbstractContextManager[Mesh]):  # noqa: N801 - JAX's name
     """Put a mesh in force: for a block, or, called alone, from now on (`jax.set_mesh`).
 
-    In its scope a `PartitionSpec` stands for a sharding on it.
+    In its scope a `PartitionSpec` stands for a sharding on it. With None there is no mesh in its scope.
 
     Raises:
         ValueError: no Mesh with devices is given, or a function is being traced.
     """
 
-    def __init__(self, mesh: Mesh) -> None:
-        if not isinstance(mesh, Mesh):
+    def __init__(self, mesh: Mesh | None) -> None:
+        if mesh is not None and not isinstance(mesh, Mesh):
             raise ValueError(f"set_mesh: expected a quire.sharding.Mesh with devices, got {type(mesh)}: {mesh}")
         if current_trace() is not None:
             raise ValueError(
                 "`set_mesh` can only be used outside of `quire.jit`. Maybe you want `quire.sharding.use_abstract_mesh`?"
             )
-        self.mesh = mesh
-        self._before = config._base.mesh  # not that of a block around: it ends with its block
+        self.mesh: Any = mesh
+        self._before = config._base.mesh, config.options.mesh  # that of the process, and of a block around
         self._block: Any = None
         config.update("mesh", mesh)
 
     def __enter__(self) -> Mesh:
-        config.update("mesh", self._before)  # the process has it no more: the block has, in this context only
+        config.restore("mesh", *self._before)  # the process has it no more: the block has, in this context only
         self._block = config.override(mesh=self.mesh)
         self._block.__enter__()
         return self.mesh

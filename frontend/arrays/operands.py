@@ -22,7 +22,6 @@ from quire.ir.errors import ConcretizationTypeError
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
-from quire.ir.sharding import says_nothing
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, current_trace
 from quire.runtime.array import Array, from_numpy, host_value
@@ -473,12 +472,6 @@ def one_of(name: str, value: Any, what: str, choices: Collection[Any]) -> Any:
     if value not in choices:
         raise ValueError(f"{name}: {what} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
-
-
-def no_sharding(name: str, out_sharding: Any) -> None:
-    """Raise NotImplementedError for an `out_sharding` argument."""
-    if not says_nothing(out_sharding):
-        raise NotImplementedError(f"{name}: out_sharding is not supported, expected None")
 
 
 # -- results ----------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.primitives.elementwise import copy_p
 from quire.ir.primitives.sharding import sharding_constraint
-from quire.ir.sharding import NamedSharding, PartitionSpec, Sharding
+from quire.ir.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import reports_memory
-from quire.ir.tracing import Tracer
+from quire.ir.tracing import Tracer, current_trace
 from quire.runtime.array import (
     Array,
     device_view,
@@ -115,6 +115,11 @@ def put_sharded(leaf: Any, sharding: Sharding, what: str = "device_put args") ->
     check_divides(sharding, aval.shape, what)
     if isinstance(leaf, Tracer):
         return sharding_constraint(leaf, sharding) if isinstance(sharding, NamedSharding) else copy_p.bind(leaf)
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+        if current_trace() is not None:
+            return sharding_constraint(leaf, sharding)
+        own = leaf._device.sharding.mesh if type(leaf) is Array and type(leaf._device) is Placement else None
+        sharding = on_devices(sharding, own) or sharding
     place = placement_of(sharding)
     if type(place) is not Placement:
         return _put(leaf, place)
@@ -129,6 +134,21 @@ def put_sharded(leaf: Any, sharding: Sharding, what: str = "device_put args") ->
     if memory_of(leaf) is place.base:
         return placed(leaf, place)
     return from_view(device_view(leaf, place.base), aval, place)
+
+
+def on_devices(sharding: Any, beside: Any = None) -> Any:
+    """A sharding over the axes of a mesh, on the devices of the mesh in force, or of the one `beside`; None where neither fits.
+
+    Other shardings are given back as they are.
+    """
+    if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, AbstractMesh):
+        return sharding
+    for mesh in (config.options.mesh, beside):
+        if isinstance(mesh, Mesh) and mesh.shape_tuple == sharding.mesh.shape_tuple:
+            if mesh.axis_types != sharding.mesh.axis_types:
+                mesh = mesh.update(axis_types=sharding.mesh.axis_types)
+            return sharding.update(mesh=mesh)
+    return None
 
 
 def _moved(leaf: Array, place: Placement) -> Any:

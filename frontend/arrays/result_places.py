@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from quire.ir.source import current_source, where
@@ -52,7 +53,7 @@ def even(spec: PartitionSpec, shape: Sequence[int], mesh: Mesh) -> PartitionSpec
         for a in axes_of(entry):
             parts *= mesh.shape[a]
         entries.append(entry if n % parts == 0 else None)
-    while entries and not axes_of(entries[-1]):
+    while entries and not axes_of(entries[-1]) and not mesh.explicit_axes:  # types have an entry for each dimension
         entries.pop()
     return PartitionSpec(*(e if axes_of(e) else None for e in entries))
 
@@ -66,32 +67,49 @@ def result_places(
     from quire.passes.partition import propagate  # takes its time to import
 
     if mesh.are_all_axes_explicit:
-        return [a if w is None else w for a, w in zip(_explicit_places(closed, mesh, in_specs), wanted, strict=True)]
+        return [a if w is None else w for a, w in zip(explicit_places(closed.out_avals, mesh), wanted, strict=True)]
     specs = propagate(closed, mesh, in_specs)
+    if mesh.explicit_axes:
+        specs = [_with_types(s, a, mesh) for s, a in zip(specs, closed.out_avals, strict=True)]
     return [
         _in_boxes(placement_of(NamedSharding(mesh, even(s, a.shape, mesh))), a.shape) if w is None else w
         for s, a, w in zip(specs, closed.out_avals, wanted, strict=True)
     ]
 
 
-def _explicit_places(
-    closed: ClosedJaxpr, mesh: Mesh, in_specs: Sequence[PartitionSpec | None]
-) -> list[Device | Placement]:
-    """The places of results that follow operation by operation, as types along explicit axes say."""
-    from quire.passes.partition.explicit import follow
-    from quire.passes.partition.specs import from_partition_spec, to_partition_spec
-
-    given = [from_partition_spec(s or PartitionSpec(), a.ndim) for s, a in zip(in_specs, closed.in_avals, strict=True)]
-    found = follow(closed.jaxpr, given, mesh)
+def explicit_places(avals: Sequence[ShapedArray], mesh: Mesh) -> list[Device | Placement]:
+    """The places of results on a mesh of explicit axes, as their types say."""
     return [
         _in_boxes(
             placement_of(
-                NamedSharding(mesh, even(PartitionSpec() if s is None else to_partition_spec(s), a.shape, mesh))
+                NamedSharding(mesh, PartitionSpec(*[None] * a.ndim))
+                if a.division is None
+                else a.division.update(mesh=_named_so(mesh, a.division.mesh))
             ),
             a.shape,
         )
-        for s, a in zip(found, closed.out_avals, strict=True)
+        for a in avals
     ]
+
+
+def _named_so(mesh: Mesh, axes: Any) -> Mesh:
+    """The devices of a mesh under the axes that a part of a program gave them (`use_abstract_mesh`)."""
+    if mesh.shape_tuple == axes.shape_tuple:
+        return mesh
+    return Mesh(mesh.devices.reshape(axes.axis_sizes), axes.axis_names, axes.axis_types)
+
+
+def _with_types(spec: PartitionSpec, aval: ShapedArray, mesh: Mesh) -> PartitionSpec:
+    """What was found along axes of type Auto, with what the type says along explicit ones."""
+    typed = [()] * aval.ndim if aval.division is None else list(map(axes_of, aval.division.spec))
+    found = [axes_of(e) for e in spec]
+    found += [()] * (aval.ndim - len(found))
+    said = {a for t in typed for a in t}
+    entries = [
+        (*t, *(a for a in f if a not in mesh.explicit_axes and a not in said))
+        for t, f in zip(typed, found, strict=True)
+    ]
+    return PartitionSpec(*entries)
 
 
 def _in_boxes(place: Any, shape: tuple[int, ...]) -> Any:
@@ -106,4 +124,4 @@ def _in_boxes(place: Any, shape: tuple[int, ...]) -> Any:
     return place
 
 
-__all__ = ["check_together", "even", "mesh_among", "result_places", "spec_of"]
+__all__ = ["check_together", "even", "explicit_places", "mesh_among", "result_places", "spec_of"]

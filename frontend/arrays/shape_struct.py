@@ -35,7 +35,9 @@ class ShapeDtypeStruct(HasAval):
                 f"{sharding!r} of type {type(sharding)}."
             )
         self.sharding = None if sharding is None else as_sharding(sharding, "ShapeDtypeStruct", TypeError)
-        self.aval = ShapedArray(tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type)
+        self.aval = ShapedArray(
+            tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type, sharding=self.sharding
+        )
 
     @staticmethod
     def like(value: Any) -> Any:
@@ -111,4 +113,4 @@ def as_typed(x: Any) -> Any:
 
 def shape_struct(aval: ShapedArray) -> ShapeDtypeStruct:
     """The struct of an aval."""
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.division)

@@ -12,11 +12,14 @@ from .version import __version_info__ as __version_info__
 _GUARDS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 
 
-def _option(name: str, choices: tuple[Any, ...], why: str) -> Callable[[Any], contextlib.AbstractContextManager[None]]:
-    """A context manager for an option of JAX that changes nothing here; a value that JAX refuses is refused."""
+def _option(name: str, choices: tuple[Any, ...], why: str) -> Callable[..., contextlib.AbstractContextManager[None]]:
+    """A context manager for an option of JAX that changes nothing here; a value that JAX refuses is refused.
+
+    An option that is on or off is on without a value.
+    """
 
     @contextlib.contextmanager
-    def during(value: Any) -> Generator[None]:
+    def during(value: Any = True) -> Generator[None]:
         if value not in choices:
             raise ValueError(f"jax.{name}: got {value!r}, expected one of {', '.join(map(repr, choices))}")
         yield

@@ -30,7 +30,7 @@ from quire.runtime.devices import Device
 from quire.runtime.placements import Place
 
 from .. import tree_util
-from ..arrays.explicit import divisions_of
+from ..arrays.explicit import mesh_of_leaves
 from ..arrays.placement import as_device
 from ..arrays.references import check_references
 from ..arrays.shape_struct import as_typed
@@ -50,7 +50,7 @@ from .reference_stages import ReferenceLowered
 from .references import ReferenceVariant, takes_refs
 from .result_checks import defined_at
 from .running import Call, Variant
-from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout
+from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout, tell_inspected, typed_at
 from .stage_texts import Stages
 from .tracing import TracedFunction, result_paths, trace_function
 from .variants import CacheInfo, Signature, VariantInfo, explain
@@ -104,13 +104,13 @@ def _known_of(f: Callable[..., Any], options: Any) -> _Known:
         return _known.setdefault(f, {}).setdefault(options, _Known())
 
 
-def _trace_key(key: Any, avals: Sequence[ShapedArray], divisions: Any) -> Any:
+def _trace_key(key: Any, avals: Sequence[ShapedArray], mesh: Any) -> Any:
     """What traces are told apart by: the key of a variant with types in place of signatures, which say where arrays lie.
 
-    Of where they lie only `divisions` counts, what is said along explicit mesh axes.
+    Of where they lie counts what types say, along explicit mesh axes, and the `mesh` that none is in force beside.
     """
     tree, _, *others = key
-    return ("traced", (tree, tuple(avals), divisions, *others))
+    return ("traced", (tree, tuple(avals), mesh, *others))
 
 
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
@@ -238,7 +238,7 @@ class CompiledFunction:
         if trace is not None and type(variant) is ReferenceVariant:  # in order with what the trace writes
             return self._bind(variant.traced, leaves)
         if options.debug_key_reuse:
-            traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves], divisions_of(leaves))]
+            traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves], mesh_of_leaves(leaves))]
             key_reuse.check_call(traced.jaxpr, [*traced.captured, *leaves])
         with span(self._name, "run"):
             return variant.call(leaves)
@@ -314,12 +314,12 @@ class CompiledFunction:
 
     def _traced(
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
-        avals: Sequence[ShapedArray], tree: Any, divisions: Any,
+        avals: Sequence[ShapedArray], tree: Any, mesh: Any,
     ) -> TracedFunction:  # fmt: skip
         found = self._known.traces.get(key)
         if found is not None:
             return found
-        traced = trace_function(self._f, self._name, static, avals, tree, self._names(args, kwargs), divisions)
+        traced = trace_function(self._f, self._name, static, avals, tree, self._names(args, kwargs), mesh)
         if not traced.closes_over_tracers:
             self._known.traces[key] = traced
         return traced
@@ -328,12 +328,12 @@ class CompiledFunction:
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
         dynamic: tuple[tuple[Any, ...], dict[str, Any]], leaves: Sequence[Any], tree: Any,
     ) -> Any:  # fmt: skip
-        avals = [aval_of(x) for x in leaves]
-        divisions = divisions_of(leaves)
-        self._check_refs(avals, leaves, args, kwargs)
-        traced = self._traced(_trace_key(key, avals, divisions), args, kwargs, static, avals, tree, divisions)
         if self._shardings is not NOTHING_ASKED:
             leaves = constrained(leaves, self._shardings.of_arguments(*dynamic, len(leaves)))
+        avals = [aval_of(x) for x in leaves]
+        mesh = mesh_of_leaves(leaves)
+        self._check_refs(avals, leaves, args, kwargs)
+        traced = self._traced(_trace_key(key, avals, mesh), args, kwargs, static, avals, tree, mesh)
         return self._bind(traced, leaves)
 
     def _bind(self, traced: TracedFunction, leaves: Sequence[Any]) -> Any:
@@ -363,8 +363,10 @@ class CompiledFunction:
                 return found
             avals = [aval_of(x) for x in leaves]
             names = tuple(self._names(args, kwargs))
+            places = self._argument_places(args, kwargs, leaves, avals, names)
+            avals = typed_at(avals, places)
             signature = Signature(
-                names, tuple(avals), self._argument_places(args, kwargs, leaves, avals, names),
+                names, tuple(avals), places,
                 tuple((str(k), s.value) for k, s in static), tree, config.options.trace_key,
             )  # fmt: skip
             known = [v.info for v in self._known.variants.values()]
@@ -376,9 +378,9 @@ class CompiledFunction:
                     "Keep shapes and dtypes the same (pad), make the argument an array instead of static, or raise "
                     "max_variants"
                 )
-            divisions = divisions_of(leaves)
-            trace_key = _trace_key(key, avals, divisions)
-            traced = self._traced(trace_key, args, kwargs, static, avals, tree, divisions)
+            mesh = mesh_of_leaves(leaves, places)
+            trace_key = _trace_key(key, avals, mesh)
+            traced = self._traced(trace_key, args, kwargs, static, avals, tree, mesh)
             if traced.closes_over_tracers:
                 return traced
             if takes_refs(traced):
@@ -491,7 +493,9 @@ class CompiledFunction:
         """Where the program runs and its results lie."""
         wanted = self._shardings.of_results(traced.out_tree)
         paths = result_paths(traced.out_tree)
-        return layout(self._name, self._device, traced.jaxpr, traced.captured, names, arguments, wanted, paths)
+        found = layout(self._name, self._device, traced.jaxpr, traced.captured, names, arguments, wanted, paths)
+        tell_inspected(traced.inspected, traced.jaxpr, traced.captured, found)
+        return found
 
     def _donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
         """The positions, among the dynamic leaves, of the donated arguments."""
@@ -544,12 +548,14 @@ class CompiledFunction:
         leaves, tree = tree_util.flatten_arrays((dynamic, keywords))
         leaves = [as_typed(x) for x in leaves]
         avals = check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
-        divisions = divisions_of(leaves)
-        self._check_refs(avals, leaves, args, kwargs)
-        key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals, divisions)
-        traced = self._traced(key, args, kwargs, static, avals, tree, divisions)
         names = self._names(args, kwargs)
-        where_to = self._layout(traced, self._argument_places(args, kwargs, leaves, avals, names), names)
+        places = self._argument_places(args, kwargs, leaves, avals, names)
+        avals = typed_at(avals, places)
+        mesh = mesh_of_leaves(leaves, places)
+        self._check_refs(avals, leaves, args, kwargs)
+        key = _trace_key((tree, None, static, config.options.trace_key, axes_key()), avals, mesh)
+        traced = self._traced(key, args, kwargs, static, avals, tree, mesh)
+        where_to = self._layout(traced, places, names)
         staged = self._staged(traced, where_to, args, kwargs, tree, names)
         return replace(staged, lower_values=self._values_lowered) if takes_refs(traced) else staged
 

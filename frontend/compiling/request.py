@@ -15,6 +15,7 @@ from quire.ir.identity import identity
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.passes.base import Pass, parse_pipeline, passes_key
 from quire.passes.foreign import expand
+from quire.passes.undivided import without_divisions
 from quire.runtime.compile_cache import cache_key
 
 from ..watching.transformations import Transformation
@@ -52,7 +53,7 @@ class Request:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traced", self.program)
-        object.__setattr__(self, "program", expand(self.program, self.target.runs_on))
+        object.__setattr__(self, "program", without_divisions(expand(self.program, self.target.runs_on)))
 
     def key(self) -> str:
         """The program's name in the persistent cache: of the traced jaxpr, so that a hit runs no pass."""

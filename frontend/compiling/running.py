@@ -210,7 +210,7 @@ def _result(
 
 def _forward(x: Any, aval: ShapedArray, device: Device, place: Place) -> Array:
     """A result that is an argument itself: another Array over the same buffer, which may not be donated any more."""
-    if type(x) is Array and x.aval is aval and memory_of(x) is device:
+    if type(x) is Array and x.aval.undivided() is aval.undivided() and memory_of(x) is device:
         view = device_view(x, device)
         x._shared = True
         out = from_view(view, aval, place)

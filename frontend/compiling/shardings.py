@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var, nested_jaxprs
 from quire.ir.primitives.sharding import sharding_constraint, sharding_constraint_p
 from quire.ir.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import current_source, where
@@ -18,7 +18,7 @@ from quire.runtime.placements import Place, Placement, placement_of, sharding_of
 
 from .. import tree_util
 from ..arrays.meshes import as_sharding, is_sharding
-from ..arrays.placement import as_device, check_divides, sharding_leaves
+from ..arrays.placement import as_device, check_divides, on_devices, sharding_leaves
 from ..arrays.result_places import check_together, mesh_among, result_places, spec_of
 from .ranked import is_ranked
 
@@ -112,7 +112,7 @@ def argument_places(
     for x, aval, name, sharding in zip(leaves, avals, names, wanted, strict=True):
         lies = x._device if type(x) is Array else None
         if sharding is None:
-            sharding = getattr(x, "sharding", None) if lies is None and type(x) is not Array else None
+            sharding = on_devices(getattr(x, "sharding", None)) if lies is None and type(x) is not Array else None
             places.append(lies if sharding is None else placement_of(sharding))
             continue
         check_divides(sharding, aval.shape, f"jit arguments with pytree key path {name}")
@@ -123,6 +123,11 @@ def argument_places(
             )
         places.append(placement_of(sharding))
     return tuple(places)
+
+
+def typed_at(avals: Sequence[ShapedArray], places: Sequence[Place]) -> list[ShapedArray]:
+    """The types of arguments that lie, or are moved to, these places: they say so along explicit axes."""
+    return [p.typed(a) if type(p) is Placement else a for a, p in zip(avals, places, strict=True)]
 
 
 def _typed(aval: ShapedArray) -> str:
@@ -191,6 +196,25 @@ def layout(
     places = result_places(ClosedJaxpr(jaxpr), mesh, specs, asked)
     runs = placement_of(NamedSharding(mesh, PartitionSpec())).base
     return Layout(runs, None, tuple(places), arguments, mesh if is_ranked(mesh) else None)
+
+
+def tell_inspected(
+    asked: Sequence[tuple[Var, Callable[[Sharding], None]]], jaxpr: Jaxpr, captured: Sequence[Any], found: Layout
+) -> None:
+    """Call what waits for the sharding of a value of a program that lies so: it is the one that the partitioner gives it."""
+    if not asked:
+        return
+    held = [c._device if type(c) is Array else None for c in captured]
+    places = (*held, *found.arguments)
+    mesh = mesh_among((*places, *(found.places or ())))
+    values = [v for v, _ in asked]
+    if mesh is None:
+        at: Sequence[Place] = [found.own] * len(values)
+    else:
+        program = ClosedJaxpr(Jaxpr(jaxpr.constvars, jaxpr.invars, values, jaxpr.eqns))
+        at = result_places(program, mesh, [spec_of(p, mesh) for p in places], [None] * len(values))
+    for (_, callback), place in zip(asked, at, strict=True):
+        callback(sharding_of(place))
 
 
 def constrained_meshes(jaxpr: Jaxpr) -> Iterator[Mesh]:

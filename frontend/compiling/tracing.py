@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
+from quire.ir.sharding import AbstractMesh
 from quire.ir.tracing import Tracer, close_captured, trace_flat
 
 from .. import tree_util
@@ -20,6 +22,9 @@ from ..watching.events import TRACE, record_step
 from ..watching.spans import span
 from ..watching.transformations import Transformation, recorded_transformations
 from .arguments import Static
+
+#: The values whose shardings a function asks for while it is traced, each with what is to be called.
+inspected: ContextVar[list[tuple[Var, Callable[[Any], None]]] | None] = ContextVar("quire_inspected", default=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +37,7 @@ class TracedFunction:
         out_tree: the tree of the results.
         seconds: what tracing took.
         transformations: what grad, vmap, ... did meanwhile, innermost first.
+        inspected: variables, with functions of their shardings (`debug.inspect_array_sharding`).
     """
 
     jaxpr: Jaxpr
@@ -39,6 +45,7 @@ class TracedFunction:
     out_tree: Any
     seconds: float
     transformations: tuple[Transformation, ...] = ()
+    inspected: tuple[tuple[Var, Callable[[Any], None]], ...] = ()
 
     @property
     def closes_over_tracers(self) -> bool:
@@ -62,7 +69,7 @@ def trace_function(
     avals: Sequence[ShapedArray],
     tree: Any,
     names: Sequence[str],
-    divisions: tuple[Sequence[Any], Any] | None = None,
+    mesh: AbstractMesh | None = None,
 ) -> TracedFunction:
     """Trace a function once.
 
@@ -71,7 +78,7 @@ def trace_function(
         static: its static arguments, by position or name.
         avals: the types of the leaves of all other arguments, which are in `tree`: (positional, by name).
         names: the path of each leaf.
-        divisions: how each leaf is divided along explicit mesh axes, and the mesh (`divisions_of`).
+        mesh: that with explicit axes which the arguments lie on, where none is in force.
 
     Raises:
         TypeError: a result is no array.
@@ -93,13 +100,17 @@ def trace_function(
         check_outputs(out, out_tree, name)
         return out
 
-    given, mesh = divisions or (None, None)
     with recorded_transformations() as transformations, span(f"trace {name}", "trace"), arguments_on(mesh):
-        jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {name}", arg_names=names, divisions=given)
+        asked: list[tuple[Var, Callable[[Any], None]]] = []
+        token = inspected.set(asked)
+        try:
+            jaxpr, captured, _ = trace_flat(flat, avals, name=f"compile of {name}", arg_names=names)
+        finally:
+            inspected.reset(token)
     key_reuse.check_call(jaxpr, ())
     seconds = time.perf_counter() - start
     record_step(TRACE, seconds, name)
-    return TracedFunction(jaxpr, captured, out_tree, seconds, tuple(transformations))
+    return TracedFunction(jaxpr, captured, out_tree, seconds, tuple(transformations), tuple(asked))
 
 
 def check_outputs(leaves: Sequence[Any], tree: Any, function: str) -> None:
@@ -123,4 +134,4 @@ def result_paths(tree: Any) -> list[str]:
     return ["".join(f"[{part!r}]" for part in path) for path in paths]
 
 
-__all__ = ["TracedFunction", "check_outputs", "result_paths", "trace_function"]
+__all__ = ["TracedFunction", "check_outputs", "inspected", "result_paths", "trace_function"]

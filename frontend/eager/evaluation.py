@@ -22,12 +22,12 @@ from quire.ir.references import AbstractRef
 from quire.ir.sharding import UNCONSTRAINED, Mesh, NamedSharding, PartitionSpec, Sharding
 from quire.ir.source import current_source, where
 from quire.ir.tracing import hooks
-from quire.runtime.array import Array, device_view, from_box, from_view, holds_all, host_value, own_device
+from quire.runtime.array import Array, declare, device_view, from_box, from_view, holds_all, host_value, own_device
 from quire.runtime.devices import Device, first_cpu
 from quire.runtime.placements import mesh_of, placement_of
 
-from ..arrays.placement import as_device, put_sharded
-from ..arrays.result_places import check_together, even, mesh_among, result_places, spec_of
+from ..arrays.placement import as_device, on_devices, put_sharded
+from ..arrays.result_places import check_together, even, explicit_places, mesh_among, result_places, spec_of
 from ..arrays.results import own
 from ..compiling.ranked import is_ranked
 from .references import evaluate_with_refs
@@ -206,6 +206,8 @@ def _elsewhere(
         return evaluate_with_refs(p, args, params)
     if p is sharding_constraint_p and not (type(args[0]) is Array and not args[0].is_fully_addressable):
         wanted = params["sharding"]
+        if wanted.mesh.explicit_axes:
+            wanted = on_devices(wanted, mesh_of(place)) or wanted
         # A mesh without devices says nothing of where an array lies outside of a program.
         if not isinstance(wanted.mesh, Mesh):
             return [args[0]]
@@ -227,7 +229,7 @@ def _elsewhere(
     if mesh is not None and mesh.is_multi_process:
         return [from_box(host_value(r)[q.box(r.aval.shape)], r.aval, q) for r, q in zip(results, places)]
     for r, q in zip(results, places):
-        r._device, r._signature = q, (r.aval, q)
+        declare(r, q)
     return results
 
 
@@ -247,6 +249,8 @@ def _places(
     mesh = mesh_among([*places, place])
     if mesh is None:
         return [place] * len(p.infer(avals, params))
+    if mesh.are_all_axes_explicit:
+        return explicit_places(p.infer(avals, params), mesh)
     key = (p, tuple(params.values()), tuple(avals), tuple(places), place)
     try:
         found = _result_places.get(key)

@@ -14,6 +14,7 @@ from . import (
     parallel,
     prefixes,
     ragged,
+    ragged_exchange,
     random,
     reductions,
     shape_rules,
@@ -32,6 +33,7 @@ from .indexing import *
 from .parallel import *
 from .prefixes import *
 from .ragged import *
+from .ragged_exchange import *
 from .random import *
 from .reductions import *
 from .shape_rules import *
@@ -51,6 +53,7 @@ __all__ += indexing.__all__
 __all__ += parallel.__all__
 __all__ += prefixes.__all__
 __all__ += ragged.__all__
+__all__ += ragged_exchange.__all__
 __all__ += random.__all__
 __all__ += reductions.__all__
 __all__ += shape_rules.__all__

@@ -115,7 +115,7 @@ def check_carry(api: str, what: str, in_tree: Any, in_avals: Sequence[ShapedArra
     wrong = [
         f"  carry{path(in_tree, i)}: takes {a.short()}, returns {b.short()}{_difference(a, b)}"
         for i, (a, b) in enumerate(zip(in_avals, out_avals))
-        if a.strong() is not b.strong()
+        if a.strong() is not b.strong() or differs(a, b)
     ]
     if wrong:
         raise TypeError(
@@ -125,7 +125,14 @@ def check_carry(api: str, what: str, in_tree: Any, in_avals: Sequence[ShapedArra
         )
 
 
+def differs(a: ShapedArray, b: ShapedArray) -> bool:
+    """Whether two types are divided differently along explicit axes of the mesh in force."""
+    return a.division is not b.division and a.sharding.spec != b.sharding.spec
+
+
 def _difference(a: ShapedArray, b: ShapedArray) -> str:
+    if a.shape == b.shape and a.dtype == b.dtype and a.vma == b.vma:
+        return f" (one is divided otherwise: give quire.reshard(x, {a.sharding.spec}) of what comes back)"
     if a.shape == b.shape and a.dtype == b.dtype:
         axes = sorted(map(str, a.vma - b.vma))
         return f" (one varies along {', '.join(axes)}: give lax.pcast(x, {tuple(axes)}, to='varying') of the other)"

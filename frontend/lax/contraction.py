@@ -11,7 +11,6 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
-from quire.ir.sharding import says_nothing
 
 from ..arrays.explicit import takes_out_sharding
 
@@ -40,13 +39,7 @@ def dot_general(
 
     Example: ``lax.dot_general(x, w, (((1,), (0,)), ((), ())))`` is ``x @ w``.
     """
-    _no_sharding("dot_general", out_sharding)
     return ct.dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
-
-
-def _no_sharding(name: str, out_sharding: Any) -> None:
-    if not says_nothing(out_sharding):
-        raise NotImplementedError(f"{name}: out_sharding is not supported, expected None")
 
 
 @takes_out_sharding
@@ -62,7 +55,6 @@ def dot(
     """
     if dimension_numbers is not None:
         return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
-    _no_sharding("dot", out_sharding)
     x, y = aval_of(lhs), aval_of(rhs)
     if x.ndim not in (1, 2) or y.ndim not in (1, 2) or x.shape[-1] != y.shape[0]:
         raise TypeError(
@@ -86,6 +78,7 @@ def batch_matmul(lhs: Array, rhs: Array, precision: Any = None) -> Array:
 # -- convolutions -------------------------------------------------------------------------------------------------------------
 
 
+@takes_out_sharding
 def conv_general_dilated(
     lhs: Array,
     rhs: Array,
@@ -115,7 +108,6 @@ def conv_general_dilated(
 
     Example: ``lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))``
     """
-    _no_sharding("conv_general_dilated", out_sharding)
     return ct.conv_general_dilated(
         lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, feature_group_count,
         batch_group_count, precision, preferred_element_type,

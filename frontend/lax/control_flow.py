@@ -26,6 +26,7 @@ from ._tracing import (
     check_carry,
     common_consts,
     concrete_value,
+    differs,
     function_name,
     path,
     promote_carry,
@@ -164,7 +165,7 @@ def _check_branches(api: str, names: Sequence[str], traced: Sequence[Traced]) ->
         wrong = [
             f"  output{path(first.out_tree, i)}: {names[0]} returns {a.short()}, {name} returns {b.short()}"
             for i, (a, b) in enumerate(zip(first.out_avals, other.out_avals))
-            if a.strong().update(vma=NO_AXES) is not b.strong().update(vma=NO_AXES)
+            if a.strong().update(vma=NO_AXES) is not b.strong().update(vma=NO_AXES) or differs(a, b)
         ]
         if wrong:
             raise TypeError(
@@ -358,7 +359,7 @@ def _scan(api: str, user: Any, f: Callable[[Any, Any], Any], init: Any, xs: Any,
         return _python_scan(f, init, xs_flat, xs_tree, length, reverse)
     in_tree = flatten_arrays((init, xs))[1]
     x_avals = [aval_of(x) for x in xs_flat]
-    x_avals = [a.update(shape=a.shape[1:]) for a in x_avals]
+    x_avals = [_row_of(a) for a in x_avals]
     what = f"body_fun {function_name(user)}" if api == "fori_loop" else f"f {function_name(user)}"
 
     def body_of(leaves: Sequence[Any]) -> tuple[Traced, Any, int]:
@@ -386,6 +387,14 @@ def _scan(api: str, user: Any, f: Callable[[Any, Any], Any], init: Any, xs: Any,
     out = cf.scan(body.captured, init_flat, xs_flat, body.closed, length=length, reverse=bool(reverse), unroll=unroll)
     y_tree = body.out_tree.child(1)
     return tree_unflatten(carry_tree, out[:n]), tree_unflatten(y_tree, out[n:])
+
+
+def _row_of(aval: Any) -> Any:
+    """The type of what one step of a scan takes. Raises ShardingTypeError where a device would have no row of its own to give."""
+    row = aval.along(0)
+    if aval.division is not None and aval.sharding.spec[0] is not None:
+        raise ValueError(f"0th dimension of all xs should be replicated. Got {aval.sharding.spec}")
+    return row
 
 
 def _scan_length(api: str, xs: Sequence[Any], tree: Any, length: int | None) -> int:

@@ -14,9 +14,12 @@ from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
+from ..arrays.explicit import takes_out_sharding
+
 Value = Any
 
 
+@takes_out_sharding
 def gather(
     operand: Value,
     start_indices: Value,

@@ -12,12 +12,14 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
+from ..arrays.explicit import takes_out_sharding
 from .contraction import dot
 from .control_flow import scan
 
 Value = Any
 
 
+@takes_out_sharding
 def ragged_dot(
     lhs: Value, rhs: Value, group_sizes: Value, precision: Any = None, preferred_element_type: Any = None,
     group_offset: Value | None = None, out_sharding: Any = None,
@@ -43,8 +45,8 @@ def ragged_dot(
         >>> y.ravel().tolist()
         [1.0, 5.0, 5.0]
     """
-    if group_offset is not None or out_sharding is not None:
-        raise NotImplementedError("ragged_dot: group_offset and out_sharding are not supported, expected None")
+    if group_offset is not None:
+        raise NotImplementedError("ragged_dot: group_offset is not supported, expected None")
     a, b, g = aval_of(lhs), aval_of(rhs), aval_of(group_sizes)
     if a.ndim != 2 or b.ndim != 3 or g.ndim != 1 or a.shape[1] != b.shape[1] or b.shape[0] != g.shape[0]:
         raise ValueError(

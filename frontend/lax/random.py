@@ -9,6 +9,8 @@ import numpy as np
 
 from quire.ir.primitives import random as rn
 
+from ..arrays.explicit import placed_as
+
 RandomAlgorithm = rn.RandomAlgorithm
 
 
@@ -23,13 +25,12 @@ def rng_bit_generator(
         dtype: an unsigned integer dtype.
         algorithm: RNG_DEFAULT (Philox), RNG_THREE_FRY or RNG_PHILOX; the values are XLA's on the CPU.
 
-    Raises TypeError for another key or dtype, NotImplementedError for an out_sharding. Prefer `quire.random`.
+    `out_sharding` says how the bits are divided. Raises TypeError for another key or dtype. Prefer `quire.random`.
 
     Example: ``key, bits = lax.rng_bit_generator(np.zeros(4, np.uint32), (8,))``
     """
-    if out_sharding is not None:
-        raise NotImplementedError("rng_bit_generator: out_sharding is not supported")
-    return rn.rng_bit_generator(key, shape, dtype, algorithm)
+    new, bits = rn.rng_bit_generator(key, shape, dtype, algorithm)
+    return new, placed_as(bits, out_sharding, "rng_bit_generator")
 
 
 def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:

@@ -10,10 +10,12 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import windows as wd
 
 from .. import tree_util
+from ..arrays.explicit import takes_out_sharding
 
 Value = Any
 
 
+@takes_out_sharding
 def reduce(
     operands: Any,
     init_values: Any,
@@ -49,36 +51,43 @@ def _flat(computation: Callable[[Any, Any], Any], tree: Any, n: int) -> Callable
     return flat
 
 
+@takes_out_sharding
 def reduce_sum(operand: Value, axes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """Sum over axes."""
     return rd.reduce_sum(operand, axes)
 
 
+@takes_out_sharding
 def reduce_prod(operand: Value, axes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """Product over axes."""
     return rd.reduce_prod(operand, axes)
 
 
+@takes_out_sharding
 def reduce_max(operand: Value, axes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """Maximum over axes; NaN if any is."""
     return rd.reduce_max(operand, axes)
 
 
+@takes_out_sharding
 def reduce_min(operand: Value, axes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """Minimum over axes; NaN if any is."""
     return rd.reduce_min(operand, axes)
 
 
+@takes_out_sharding
 def reduce_and(operand: Value, axes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """Bitwise (logical for bool) and over axes."""
     return rd.reduce_and(operand, axes)
 
 
+@takes_out_sharding
 def reduce_or(operand: Value, axes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """Bitwise (logical for bool) or over axes."""
     return rd.reduce_or(operand, axes)
 
 
+@takes_out_sharding
 def reduce_xor(operand: Value, axes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """Bitwise (logical for bool) exclusive or over axes."""
     return rd.reduce_xor(operand, axes)

@@ -10,11 +10,13 @@ from typing import Any
 from quire.ir.avals import aval_of
 from quire.ir.config import config
 from quire.ir.primitives.sharding import sharding_constraint
-from quire.ir.sharding import AxisType, NamedSharding, Sharding, says_nothing
-from quire.ir.tracing import Tracer
+from quire.ir.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, says_nothing
+from quire.ir.tracing import Tracer, current_trace
+from quire.runtime.array import Array
+from quire.runtime.placements import Placement
 
 from .. import tree_util
-from ..arrays.explicit import told
+from ..arrays.explicit import told, with_all_entries
 from ..arrays.meshes import as_sharding
 from ..arrays.placement import check_divides, put_sharded, sharding_leaves
 from ..eager.evaluation import check_devices
@@ -72,7 +74,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
                     "PartitionSpec passed to reshard cannot contain axis names that are of type Auto or Manual. Got "
                     f"PartitionSpec: {sharding.spec} with axis name: {wrong[0]} of type: AxisType.{types[wrong[0]].name}."
                 )
-        out.append(put_sharded(leaf, sharding, "reshard args"))
+        out.append(put_sharded(leaf, with_all_entries(sharding, aval_of(leaf).ndim), "reshard args"))
     return tree_util.tree_unflatten(tree, out)
 
 
@@ -92,6 +94,8 @@ def auto_axes(f: Any = None, /, *, axes: Any = None, out_sharding: Any = None) -
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         wanted = kwargs.pop("out_sharding", out_sharding)
+        if config.options.mesh is None and isinstance(wanted, PartitionSpec) and not wanted.axes:
+            return f(*args, **kwargs)  # no axis has a type
         if wanted is None:
             raise TypeError("Missing required keyword argument: 'out_sharding'")
         with _axes_of_type(AxisType.Auto, axes), told():
@@ -120,9 +124,23 @@ def explicit_axes(f: Any = None, /, *, axes: Any = None, in_sharding: Any = None
         if wanted is None:
             raise TypeError("Missing required keyword argument: 'in_sharding'")
         with _axes_of_type(AxisType.Explicit, axes):
-            return f(*reshard(args, wanted), **kwargs)
+            out = f(*reshard(args, wanted), **kwargs)
+        return tree_util.tree_map(_on_mesh_in_force, out)
 
     return wrapper
+
+
+def _on_mesh_in_force(x: Any) -> Any:
+    """An array of a block in which the axes of the mesh in force had other types, on that mesh."""
+    mesh = config.options.mesh
+    place = x._device if type(x) is Array else None
+    if (
+        type(place) is not Placement
+        or not isinstance(mesh, Mesh)
+        or place.sharding.mesh.shape_tuple != mesh.shape_tuple
+    ):
+        return x
+    return put_sharded(x, place.sharding.update(mesh=mesh))
 
 
 @contextmanager
@@ -134,7 +152,10 @@ def _axes_of_type(kind: AxisType, axes: Any) -> Generator[None]:
         return
     names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else axes
     types = {a: kind for a in names if a not in mesh.manual_axes}
-    with config.override(mesh=mesh.abstract_mesh.update_axis_types(types)):
+    changed: Mesh | AbstractMesh = mesh.abstract_mesh.update_axis_types(types)
+    if isinstance(mesh, Mesh) and current_trace() is None:  # arrays are put on its devices
+        changed = mesh.update(axis_types=changed.axis_types)
+    with config.override(mesh=changed):
         yield
 
 

@@ -14,7 +14,7 @@ from quire.ir.primitives.collectives import pvary
 from quire.ir.tracing import current_trace
 
 from .. import tree_util
-from ..arrays.explicit import takes_out_sharding
+from ..arrays.explicit import beside, placed_as, takes_out_sharding
 
 Value = Any
 
@@ -122,6 +122,7 @@ def iota(dtype: Any, size: int) -> Value:
     return st.iota(dtype, size)
 
 
+@takes_out_sharding
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None) -> Value:
     """An array of that shape whose value is the index along `dimension`."""
     return st.broadcasted_iota(dtype, shape, dimension)
@@ -138,17 +139,21 @@ def tile(operand: Value, reps: Sequence[int]) -> Value:
 
 
 def full(shape: Sequence[int], fill_value: Value, dtype: Any = None, *, sharding: Any = None) -> Value:
-    """An array with all elements equal to a scalar."""
-    return st.full(shape, fill_value, dtype)
+    """An array with all elements equal to a scalar; divided as `sharding` says."""
+    return placed_as(st.full(shape, fill_value, dtype), sharding, "full")
 
 
 def full_like(
     x: Value, fill_value: Value, dtype: Any = None, shape: Sequence[int] | None = None, sharding: Any = None
 ) -> Value:
-    """`full` with x's shape and dtype, unless they are given; in a `shard_map` it varies as x does."""
+    """`full` with x's shape and dtype, unless they are given; divided as `sharding` says, else as x is where the shape is its.
+
+    In a `shard_map` it varies as x does.
+    """
     aval = aval_of(x)
     out = st.full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
-    return pvary(out, sorted(aval.vma, key=str)) if aval.vma else out
+    out = pvary(out, sorted(aval.vma, key=str)) if aval.vma else out
+    return beside(out, aval) if sharding is None else placed_as(out, sharding, "full_like")
 
 
 def zeros_like_array(x: Value) -> Value:
@@ -156,6 +161,7 @@ def zeros_like_array(x: Value) -> Value:
     return full_like(x, 0)
 
 
+@takes_out_sharding
 def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Value:
     """An array whose elements do not matter."""
     return st.empty(shape, dtype)
@@ -238,7 +244,9 @@ def broadcast_like(arr: Value, like_arr: Value) -> Value:
         raise ValueError(f"broadcast_like: an array of shape {shape} cannot be repeated to {wanted}")
     fitting = [i for i, n in enumerate(shape) if n == wanted[len(wanted) - len(shape) + i]]
     kept = st.reshape(arr, tuple(shape[i] for i in fitting))
-    return st.broadcast_in_dim(kept, wanted, tuple(len(wanted) - len(shape) + i for i in fitting))
+    return beside(
+        st.broadcast_in_dim(kept, wanted, tuple(len(wanted) - len(shape) + i for i in fitting)), aval_of(like_arr)
+    )
 
 
 def stack(operands: Sequence[Value], axis: int = 0) -> Value:

@@ -17,7 +17,8 @@ from quire.ir.dtypes import DType
 from .. import lax, random
 from .. import numpy as jnp
 from ..absent_names import module_getattr
-from ..arrays.operands import Value, as_shape, float_dtype, no_sharding, one_of
+from ..arrays.explicit import takes_out_sharding
+from ..arrays.operands import Value, as_shape, float_dtype, one_of
 
 Axes = int | Sequence[int]
 _MODULE = "quire.nn.initializers"
@@ -34,12 +35,11 @@ def _initializer(name: str, make: Callable[[Any, tuple[int, ...], DType], Value]
     default = dtype
 
     def init(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Value:
-        no_sharding(f"{_MODULE}.{name}", out_sharding)
         dt = float_dtype(f"{_MODULE}.{name}", default if dtype is None else dtype)
         return make(key, as_shape(f"quire.nn.initializers.{name}", shape), dt)
 
     init.__name__ = init.__qualname__ = name
-    return init
+    return takes_out_sharding(init)
 
 
 def _real(dt: DType) -> DType:
@@ -75,11 +75,10 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Value:
-        no_sharding(f"{_MODULE}.constant", out_sharding)
         # The only initializers that give integers too.
         return jnp.full(shape, value, dtype=float_dtype(f"{_MODULE}.constant", None) if dtype is None else dtype)
 
-    return init
+    return takes_out_sharding(init)
 
 
 # -- simple distributions -----------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quire.ir.primitives import elementwise as ew
+from quire.ir.sharding import says_nothing
 
 from ..arrays.explicit import placed_as, told
 from . import divide, indexing, ones_like, power
@@ -71,9 +72,13 @@ class IndexUpdate:
 
         `fill_value` is what mode "fill" gives there: by default NaN, for integers the least (unsigned: largest) value.
         """
-        if out_sharding is not None:
+        if not says_nothing(out_sharding):
             with told():
-                return placed_as(self.get(mode=mode, fill_value=fill_value), out_sharding, "x.at[...].get")
+                found = self.get(
+                    mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
+                    unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+                )  # fmt: skip
+                return placed_as(found, out_sharding, "x.at[...].get")
         return indexing.get(
             self.array, self.index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
             unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
@@ -97,11 +102,11 @@ class IndexUpdate:
 
     def divide(self, values: Any, **options: Any) -> Value:
         """x with the selected elements divided (a float array for an integer x)."""
-        return divide(self.array, self._factors(values, options))
+        return _placed("divide", options, lambda rest: divide(self.array, self._factors(values, rest)))
 
     def power(self, values: Any, **options: Any) -> Value:
         """x with the selected elements raised to powers; for repeated ones the exponents are multiplied."""
-        return power(self.array, self._factors(values, options))
+        return _placed("power", options, lambda rest: power(self.array, self._factors(values, rest)))
 
     def min(self, values: Any, **options: Any) -> Value:
         """x with the selected elements replaced by the smaller of them and the values."""
@@ -118,27 +123,31 @@ class IndexUpdate:
         def typed(v: Value) -> Value:
             return ew.convert_element_type(func(v), x.aval.dtype)
 
-        return indexing.update(x, self.index, 0, "apply", apply=typed, **_checked("apply", options))
+        return _placed("apply", options, lambda rest: indexing.update(x, self.index, 0, "apply", apply=typed, **rest))
 
     sub, mul, div, pow = subtract, multiply, divide, power
 
     def _factors(self, values: Any, options: dict[str, Any]) -> Value:
-        return indexing.update(ones_like(self.array), self.index, values, "multiply", **_checked("divide", options))
+        return indexing.update(ones_like(self.array), self.index, values, "multiply", **options)
 
     def _update(self, values: Any, how: str, options: dict[str, Any]) -> Value:
-        if options:
-            _checked(how, options)
-        return indexing.update(self.array, self.index, values, how, **options)
+        if not options:
+            return indexing.update(self.array, self.index, values, how)
+        return _placed(how, options, lambda rest: indexing.update(self.array, self.index, values, how, **rest))
 
 
 _OPTIONS = ("mode", "indices_are_sorted", "unique_indices", "wrap_negative_indices")
 
 
-def _checked(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of an update; JAX's `out_sharding` None is accepted, anything unknown is a TypeError."""
-    if options.get("out_sharding", 0) is None:
-        del options["out_sharding"]
+def _placed(name: str, options: dict[str, Any], f: Callable[[dict[str, Any]], Value]) -> Value:
+    """What `f` makes with the options of an update, divided as `out_sharding` among them says. Raises TypeError for unknown ones."""
+    wanted = options.pop("out_sharding", None)
     for option in options:
         if option not in _OPTIONS:
-            raise TypeError(f"x.at[...].{name}: unknown argument {option!r}: expected {', '.join(_OPTIONS)}")
-    return options
+            raise TypeError(
+                f"x.at[...].{name}: unknown argument {option!r}: expected {', '.join(_OPTIONS)}, out_sharding"
+            )
+    if says_nothing(wanted):
+        return f(options)
+    with told():
+        return placed_as(f(options), wanted, f"x.at[...].{name}")

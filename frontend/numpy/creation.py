@@ -16,7 +16,7 @@ from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 
-from ..arrays.explicit import takes_out_sharding
+from ..arrays.explicit import beside, takes_out_sharding
 from ..arrays.key_array import KeyDType, PRNGKeyArray
 from ..arrays.operands import (
     SCALARS,
@@ -138,8 +138,9 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) ->
     if device is None and type(a) is Array and a._device is not None and sizes == a.aval.shape:
         device = a.sharding  # as JAX does: beside the array
     x = filled(sizes, value, d, weak) if type(value) in SCALARS else _full(name, sizes, value, d, device)
-    if type(a) is Tracer and a.aval.vma:
-        return pvary(x, sorted(a.aval.vma, key=str))
+    if type(a) is Tracer and device is None:
+        x = pvary(x, sorted(a.aval.vma, key=str)) if a.aval.vma else x
+        return beside(x, a.aval)
     if type(value) not in SCALARS:
         return x
     return x if device is None else device_put(x, device)

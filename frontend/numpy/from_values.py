@@ -16,12 +16,14 @@ from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
 from quire.runtime.buffers import aligned_copy
 
+from ..arrays.explicit import takes_out_sharding
 from ..arrays.operands import SCALARS, Value, cast, eager_here, ensure, user_dtype
 from ..arrays.placement import device_put
 from .creation import filled
 from .joining import stack
 
 
+@takes_out_sharding
 def array(
     object: Any,
     dtype: Any = None,
@@ -220,6 +222,7 @@ def _stack_traced(value: Any, dtype: DType | None) -> Value:
     return _array(value, dtype, False)
 
 
+@takes_out_sharding
 def asarray(
     a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None,
     out_sharding: Any = None,

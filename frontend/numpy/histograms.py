@@ -12,6 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
+from ..arrays.explicit import takes_out_sharding
 from ..arrays.operands import (
     Value,
     as_int,
@@ -34,6 +35,7 @@ from .shapes import ravel
 from .sorting import searchsorted
 
 
+@takes_out_sharding
 def bincount(
     x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None, out_sharding: Any = None
 ) -> Value:

@@ -279,6 +279,7 @@ def kron(a: Any, b: Any) -> Value:
     return st.reshape(multiply(x, y), [p * q for p, q in zip(sx, sy)])
 
 
+@takes_out_sharding
 def tensordot(
     a: Any,
     b: Any,

@@ -156,9 +156,9 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) -> Any:
+def _reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None, out_sharding: Any = None) -> Any:
     """``quire.numpy.reshape(self, shape)``: the elements in another shape; sizes may be separate arguments."""
-    return qnp.reshape(self, args[0] if len(args) == 1 else args, order=order, copy=copy)
+    return qnp.reshape(self, args[0] if len(args) == 1 else args, order=order, copy=copy, out_sharding=out_sharding)
 
 
 def _transpose(self: Any, *args: Any) -> Any:
@@ -172,7 +172,7 @@ def _transpose(self: Any, *args: Any) -> Any:
 
 def _flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """The elements in row-major order, as one dimension."""
-    return qnp.ravel(self, order)
+    return qnp.ravel(self, order, out_sharding=out_sharding)
 
 
 def _compress(self: Any, condition: Any, axis: int | None = None, *, out: None = None, **sizes: Any) -> Any:

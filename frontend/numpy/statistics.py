@@ -12,6 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
+from ..arrays.explicit import takes_out_sharding
 from ..arrays.operands import (
     Value,
     as_axes,
@@ -241,6 +242,7 @@ def nanquantile(
     return _quantile("nanquantile", a, q, axis, method, keepdims, True, weights=weights)
 
 
+@takes_out_sharding
 def percentile(
     a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None, out_sharding: Any = None,

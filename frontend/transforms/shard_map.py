@@ -51,7 +51,8 @@ def shard_map(
         f: a function of arrays and pytrees. Without it, a decorator.
         out_specs: how the results of the devices are put together: a pytree prefix of `PartitionSpec`s. Along an axis
             that a spec lacks the results must be equal.
-        in_specs: how the arguments are divided: a pytree prefix of the tuple of arguments.
+        in_specs: how the arguments are divided: a pytree prefix of the tuple of arguments. An argument with None is given to
+            `f` as it is, not traced. Default: as the arguments' types say, along axes of type Explicit.
         mesh: a Mesh or AbstractMesh; None: that of `set_mesh`.
         axis_names: the axes of which `f` sees parts, the others stay whole in `f`; empty: all.
         check_vma: types say along which axes a value varies (`typeof(x).vma`), and what `out_specs` claim is checked.
@@ -92,22 +93,35 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
                 "The context mesh cannot be empty. Use `quire.set_mesh(mesh)` to enter into a mesh context, or give shard_map mesh="
             )
         manual = _settled(mesh, axis_names, in_specs, out_specs)
-        leaves, in_tree = tree_util.flatten_arrays(args)
-        specs = _prefix("in_specs", in_specs, args, in_tree, name)
+        whole, in_tree = tree_util.flatten_arrays(args)
+        if in_specs is Infer:
+            specs = [_of_type(aval_of(x), manual) for x in whole]
+            leaves, traced = whole, range(len(whole))
+        else:
+            said = _prefix("in_specs", in_specs, args, in_tree, name)
+            traced = [i for i, s in enumerate(said) if s is not None]  # the others f gets as they are
+            leaves, specs = [whole[i] for i in traced], [said[i] for i in traced]
         avals = [aval_of(x) for x in leaves]
-        _check_arguments(mesh, specs, avals, args, name)
-        local = [sm.shard_aval(mesh, s, a, check_vma) for s, a in zip(specs, avals)]
+        paths = _Paths(args, "args", traced)
+        _check_arguments(mesh, specs, avals, paths, name)
+        _check_types(mesh, specs, avals, paths, manual)
+        inner = within(mesh, manual)
+        local = [sm.part_division(inner, a, sm.shard_aval(mesh, s, a, check_vma)) for s, a in zip(specs, avals)]
         out_tree: Any = None
         result_specs: list[PartitionSpec] = []
 
         def flat(*xs: Any) -> list[Any]:
             nonlocal out_tree, result_specs
-            out = f(*tree_util.tree_unflatten(in_tree, xs))
+            given = list(whole)
+            for i, x in zip(traced, xs, strict=True):
+                given[i] = x
+            out = f(*tree_util.tree_unflatten(in_tree, given))
             found, out_tree = tree_util.flatten_arrays(out)
             for x in found:
                 _check_result(x, name)
             result_specs = _prefix("out_specs", out_specs, out, out_tree, name)
-            _check_results(mesh, result_specs, [aval_of(x) for x in found], out, name, manual, check_vma)
+            paths = _Paths(out, f"{name}(*args)", range(len(found)))
+            _check_results(mesh, result_specs, [aval_of(x) for x in found], paths, name, manual, check_vma)
             if check_vma:
                 found = [
                     co.pvary(x, [a for a in s.axes if a in manual]) for x, s in zip(found, result_specs, strict=True)
@@ -115,7 +129,7 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
             return found
 
         sizes = {a: mesh.shape[a] for a in mesh.axis_names if a in manual}
-        with mesh_axes(sizes, check_vma), config.override(mesh=within(mesh, manual)):
+        with mesh_axes(sizes, check_vma), config.override(mesh=inner):
             jaxpr, captured, _ = trace_flat(flat, local, name=f"shard_map of {name}")
         key_reuse.check_call(jaxpr, [*captured, *leaves])
         out = sm.shard_map(
@@ -133,11 +147,53 @@ def within(mesh: Mesh | AbstractMesh, manual: frozenset[Any]) -> AbstractMesh:
     return mesh.abstract_mesh.update_axis_types({a: AxisType.Manual for a in mesh.axis_names if a in taken})
 
 
+def _of_type(aval: ShapedArray, manual: frozenset[Any]) -> PartitionSpec:
+    """The spec of an argument along the manual axes, as its type says."""
+    if aval.division is None:
+        return PartitionSpec()
+    return PartitionSpec(*(tuple(a for a in axes_of(e) if a in manual) for e in aval.division.spec))
+
+
+def _whole(spec: PartitionSpec, ndim: int) -> PartitionSpec:
+    return spec.update(partitions=(*spec, *[None] * (ndim - len(spec))))
+
+
+def _check_types(
+    mesh: Any, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], paths: _Paths, manual: frozenset[Any]
+) -> None:
+    """Raise ValueError where an argument's type says another division along explicit axes than its spec.
+
+    As in JAX, where all axes are taken at once; of some of them only an argument is moved.
+    """
+    if manual != frozenset(mesh.axis_names) - axes_in_scope():
+        return
+    explicit = manual.intersection(mesh.explicit_axes)
+    for i, (spec, aval) in enumerate(zip(specs, avals)):
+        if aval.division is None:
+            continue
+        own = [tuple(a for a in axes_of(e) if a in explicit) for e in aval.division.spec]
+        given = [tuple(a for a in axes_of(e) if a in explicit) for e in spec]
+        if own != [*given, *[()] * (len(own) - len(given))]:
+            raise ValueError(
+                f"in_specs passed to shard_map: {_whole(spec, aval.ndim)} does not match the specs of the input: "
+                f"{aval.division.spec} for arg: {aval!s}. `in_specs` is an optional argument so you can omit specifying it and "
+                "shard_map will infer the in_specs from the arguments. If you want to reshard your inputs, you can use "
+                f"`quire.reshard` on the arguments and then pass those args to shard_map. It is {paths[i]}"
+            )
+
+
 # -- what is given -----------------------------------------------------------------------------------------------------
 
 
 def _is_spec(x: Any) -> bool:
     return isinstance(x, PartitionSpec)
+
+
+_STATIC: Any = object()
+
+
+def _is_spec_or_none(x: Any) -> bool:
+    return x is None or isinstance(x, PartitionSpec)
 
 
 def _settled(mesh: Any, axis_names: Any, in_specs: Any, out_specs: Any) -> frozenset[Any]:
@@ -160,12 +216,13 @@ def _settled(mesh: Any, axis_names: Any, in_specs: Any, out_specs: Any) -> froze
             f"quire.shard_map requires axis_names={manual} to be a subset of mesh.axis_names={frozenset(mesh.axis_names)}"
             + (f" without those that a shard_map around has taken: {set(axes_in_scope())}" if axes_in_scope() else "")
         )
-    if in_specs is Infer:
+    if in_specs is not Infer:
+        _check_specs("in", in_specs, manual)
+    elif not manual <= frozenset(mesh.explicit_axes):
         raise TypeError(
-            "shard_map in_specs argument must be given: it can be inferred along axes of type Explicit only, and the types "
-            f"of arrays here do not hold shardings. Mesh axes: {tuple(mesh.axis_names)}, of types {mesh.axis_types}"
+            "shard_map in_specs argument must be specified when the axes it maps are not all of type Explicit, since types say "
+            f"how values are divided along those only. Axes: {tuple(sorted(map(str, manual)))} of {mesh.abstract_mesh}"
         )
-    _check_specs("in", in_specs, manual)
     _check_specs("out", out_specs, manual)
     return manual
 
@@ -195,14 +252,16 @@ def _check_specs(prefix: str, specs: Any, manual: frozenset[Any]) -> None:
         )  # fmt: skip
 
 
-def _prefix(what: str, specs: Any, tree: Any, treedef: Any, name: str) -> list[PartitionSpec]:
+def _prefix(what: str, specs: Any, tree: Any, treedef: Any, name: str) -> list[Any]:
     """One spec for each leaf of the arguments or of the results. Raises ValueError for specs that are no prefix."""
     if isinstance(specs, list) and isinstance(tree, tuple):
         specs = tuple(specs)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     try:
         indices = tree_util.tree_unflatten(treedef, list(range(treedef.num_leaves)))
+        if what == "in_specs":  # None is an entry: that of an argument which is not traced
+            specs = tree_util.tree_map(lambda s: _STATIC if s is None else s, specs, is_leaf=_is_spec_or_none)
         full = tree_util.tree_broadcast(specs, indices, is_leaf=_is_spec)
-        return tree_util.tree_leaves(full, is_leaf=_is_spec)
+        return [None if s is _STATIC else s for s in tree_util.tree_leaves(full, is_leaf=_is_spec)]
     except (ValueError, TypeError) as error:
         other = "the arguments" if what == "in_specs" else "the results"
         raise ValueError(
@@ -211,20 +270,24 @@ def _prefix(what: str, specs: Any, tree: Any, treedef: Any, name: str) -> list[P
         ) from None
 
 
-def _paths(tree: Any, root: str) -> list[str]:
-    """Each leaf as it would be written."""
-    leaves, treedef = tree_util.flatten_arrays(tree)
-    named = tree_util.tree_unflatten(treedef, list(range(len(leaves))))
-    return [root + tree_util.keystr(k) for k, _ in tree_util.tree_leaves_with_path(named)]
+class _Paths:
+    """How some leaves of a tree would be written, found out when a message needs it."""
+
+    def __init__(self, tree: Any, root: str, leaves: Sequence[int]) -> None:
+        self._tree, self._root, self._leaves = tree, root, leaves
+
+    def __getitem__(self, i: int) -> str:
+        leaves, treedef = tree_util.flatten_arrays(self._tree)
+        named = tree_util.tree_unflatten(treedef, list(range(len(leaves))))
+        return self._root + tree_util.keystr(tree_util.tree_leaves_with_path(named)[self._leaves[i]][0])
 
 
 def _check_lengths(
-    prefix: str, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], tree: Any, root: str, name: str
+    prefix: str, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], paths: _Paths, name: str
 ) -> None:
     wrong = [i for i, (s, a) in enumerate(zip(specs, avals)) if len(s) > a.ndim]
     if not wrong:
         return
-    paths = _paths(tree, root)
     lines = [
         f"* {prefix}_specs is {specs[i]} which has length {len(specs[i])}, but {paths[i]} has shape {avals[i].short()}, which "
         f"has rank {avals[i].ndim} (and {avals[i].ndim} < {len(specs[i])})"
@@ -238,9 +301,9 @@ def _check_lengths(
 
 
 def _check_arguments(
-    mesh: Any, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], args: Any, name: str
+    mesh: Any, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], paths: _Paths, name: str
 ) -> None:
-    _check_lengths("in", specs, avals, args, "args", name)
+    _check_lengths("in", specs, avals, paths, name)
     lines: list[str] = []
     for i, (spec, aval) in enumerate(zip(specs, avals)):
         for d, (n, entry) in enumerate(zip(aval.shape, spec)):
@@ -249,7 +312,7 @@ def _check_arguments(
             if n % k:
                 axis = f"axis '{axes[0]}'" if len(axes) == 1 else f"axes {axes}"
                 lines.append(
-                    f"* the passed {_paths(args, 'args')[i]} of shape {aval.short()} corresponds to in_specs of value {spec}, "
+                    f"* the passed {paths[i]} of shape {aval.short()} corresponds to in_specs of value {spec}, "
                     f"which maps array axis {d} (of size {n}) to mesh {axis} (of {'total ' * (len(axes) > 1)}size {k}), but "
                     f"{k} does not evenly divide {n}"
                 )
@@ -271,10 +334,10 @@ def _check_result(x: Any, name: str) -> None:
 
 
 def _check_results(
-    mesh: Any, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], out: Any, name: str, manual: frozenset[Any],
+    mesh: Any, specs: Sequence[PartitionSpec], avals: Sequence[ShapedArray], paths: _Paths, name: str, manual: frozenset[Any],
     check_vma: bool,
 ) -> None:  # fmt: skip
-    _check_lengths("out", specs, avals, out, f"{name}(*args)", name)
+    _check_lengths("out", specs, avals, paths, name)
     if not check_vma:
         return
     lines: list[str] = []
@@ -283,7 +346,7 @@ def _check_results(
         if wrong:
             axes = f"axes {tuple(wrong)}" if len(wrong) > 1 else f"axis '{wrong[0]}'"
             lines.append(
-                f"* out_specs is {spec} which implies that the corresponding output value {_paths(out, f'{name}(*args)')[i]} "
+                f"* out_specs is {spec} which implies that the corresponding output value {paths[i]} "
                 f"is replicated across mesh {axes}, but could not infer replication over {axes}: it varies there, "
                 f"its type is {aval.short()}"
             )

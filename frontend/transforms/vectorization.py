@@ -8,6 +8,7 @@ from typing import Any
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import named_axis
 from quire.ir.references import Ref
+from quire.ir.sharding import NamedSharding, PartitionSpec, axes_of
 from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 from quire.passes.batching.batch import batch_eval
@@ -17,6 +18,7 @@ from .. import tree_util
 from ..arrays.key_array import PRNGKeyArray, is_keys
 from ..arrays.key_references import KeyRef
 from ..arrays.operands import as_array
+from ..arrays.placement import put_sharded
 from ..arrays.references import get, refuse_refs
 from ..compiling.arguments import leaf_names
 from ..watching import key_reuse
@@ -145,6 +147,10 @@ def vmap(
         axis = Axis(size, axis_name, spmd_axis_name)
         mapped = [(x, d) for x, d in zip(leaves, dims) if d is not None]
         values = [_words(x) for x, _ in mapped]
+        divided = _mapped_division([aval_of(x) for x in values], [d for _, d in mapped], name)
+        if divided is not None and spmd_axis_name is not None:
+            _check_one_axis(spmd_axis_name, divided.spec[0])
+            axis = Axis(size, axis_name)
         out_tree: Any = None
         keys_out: list[str | None] = []
 
@@ -181,6 +187,8 @@ def vmap(
         wanted = _broadcast_prefix(
             out_axes, tree_util.tree_unflatten(out_tree, list(range(len(outs)))), "out_axes", name
         )
+        if divided is not None:  # what is the same for all lanes is stacked as the lanes are divided
+            outs, out_dims = _stacked(outs, out_dims, wanted, axis.size, divided)
         placed = [_place(x, d, w, axis, name, k) for x, d, w, k in zip(outs, out_dims, wanted, keys_out)]
         return tree_util.tree_unflatten(out_tree, placed)
 
@@ -195,6 +203,50 @@ def _outer_aval(x: Any) -> ShapedArray:
 def _words(x: Any) -> Any:
     """The array that an array of keys, or a reference to one, is made of; of others the value itself."""
     return x.base if is_keys(x) else x.words if type(x) is KeyRef else x
+
+
+def _mapped_division(avals: Sequence[ShapedArray], dims: Sequence[int], function: str) -> NamedSharding | None:
+    """How the mapped dimension is divided along explicit axes, as the sharding of a vector; None where it is not.
+
+    Raises ValueError where the arguments' are divided otherwise.
+    """
+    found: dict[Any, NamedSharding | None] = {}
+    for a, d in zip(avals, dims):
+        entry = None if a.division is None else a.sharding.spec[d]
+        found[entry] = None if entry is None else a.sharding.update(spec=PartitionSpec(entry))
+    if len(found) > 1:
+        given = ", ".join(f"{a.short()} along dimension {d}" for a, d in zip(avals, dims))
+        raise ValueError(
+            f"vmap of {function}: Mapped away dimension of inputs passed to vmap should be sharded the same. Got inconsistent "
+            f"axis specs: {' vs '.join(map(str, found))} of {given}; give quire.reshard(x, ...) of one"
+        )
+    return next(iter(found.values()), None)
+
+
+def _check_one_axis(spmd_axis_name: Any, entry: Any) -> None:
+    names = tuple(spmd_axis_name) if isinstance(spmd_axis_name, tuple | list) else (spmd_axis_name,)
+    if names != axes_of(entry):
+        raise ValueError(
+            "vmap: Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is allowed. Got "
+            f"spmd_axis_name={names} and arrays sharded on explicit_mesh_axis={axes_of(entry)}: leave spmd_axis_name out"
+        )
+
+
+def _stacked(
+    outs: Sequence[Any], dims: Sequence[int | None], wanted: Sequence[int | None], size: int, divided: NamedSharding
+) -> tuple[list[Any], list[int | None]]:
+    """The results with a batch dimension wherever one is wanted, divided as the mapped dimension of the arguments is."""
+    placed: list[Any] = []
+    found: list[int | None] = []
+    for x, d, w in zip(outs, dims, wanted, strict=True):
+        if d is None and w is not None:
+            x = broadcast_batch(as_array(x), size, 0)
+            whole = aval_of(x)
+            rest = [None] * (whole.ndim - 1) if whole.division is None else whole.division.spec[1:]
+            x, d = put_sharded(x, divided.update(spec=PartitionSpec(divided.spec[0], *rest))), 0
+        placed.append(x)
+        found.append(d)
+    return placed, found
 
 
 def _like(whole: Any, x: Any) -> Any:
@@ -213,7 +265,7 @@ def _check_output(x: Any, function: str) -> None:
 
 
 def _without(aval: ShapedArray, dim: int) -> ShapedArray:
-    return aval.update(shape=aval.shape[:dim] + aval.shape[dim + 1 :])
+    return aval.along(dim)
 
 
 def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: str, impl: str | None) -> Any:

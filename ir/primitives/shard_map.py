@@ -9,7 +9,7 @@ from typing import Any
 from ..avals import NO_AXES, AxisNames, ShapedArray
 from ..jaxpr import ClosedJaxpr
 from ..primitive import primitive
-from ..sharding import AbstractMesh, AxisName, Mesh, PartitionSpec, axes_of
+from ..sharding import AbstractMesh, AxisName, Mesh, NamedSharding, PartitionSpec, axes_of
 from .calls import check_call, nested_effects
 
 Value = Any
@@ -30,13 +30,28 @@ def shard_aval(mesh: AnyMesh, spec: PartitionSpec, aval: ShapedArray, check_vma:
     if any(n % k for n, k in zip(aval.shape, counts)):
         raise TypeError(f"shard_map: {aval.short()} does not divide evenly by {spec} over {mesh.abstract_mesh}")
     vma = aval.vma.union(spec.axes) if check_vma else aval.vma
-    return aval.update(shape=tuple(n // k for n, k in zip(aval.shape, counts)), vma=vma)
+    return aval.undivided().update(shape=tuple(n // k for n, k in zip(aval.shape, counts)), vma=vma)
+
+
+def part_division(mesh: AbstractMesh, aval: ShapedArray, part: ShapedArray) -> ShapedArray:
+    """The type of a part with how it is divided along the axes of `mesh` that are explicit still, as the whole is."""
+    if aval.division is None or not mesh.explicit_axes:
+        return part
+    spec = PartitionSpec(*(tuple(a for a in axes_of(e) if a in mesh.explicit_axes) for e in aval.division.spec))
+    return part.update(sharding=NamedSharding(mesh, spec))
 
 
 def unshard_aval(mesh: AnyMesh, spec: PartitionSpec, aval: ShapedArray, manual_axes: AxisNames) -> ShapedArray:
     """The type of a value of which each device holds such a part."""
     counts = parts(mesh, spec, aval.ndim)
-    return aval.update(shape=tuple(n * k for n, k in zip(aval.shape, counts)), vma=aval.vma - manual_axes)
+    shape = tuple(n * k for n, k in zip(aval.shape, counts))
+    sharding = None
+    if mesh.explicit_axes:  # along its own axes it is divided as the spec says, along others as the part is
+        own = list(map(axes_of, spec)) + [()] * (aval.ndim - len(spec))
+        part = [()] * aval.ndim if aval.division is None else list(map(axes_of, aval.division.spec))
+        entries = [(*a, *(x for x in b if x not in a)) for a, b in zip(own, part, strict=True)]
+        sharding = NamedSharding(mesh, spec.update(partitions=entries))
+    return aval.undivided().update(shape=shape, vma=aval.vma - manual_axes, sharding=sharding)
 
 
 def unmentioned(mesh: AnyMesh, spec: PartitionSpec, manual_axes: AxisNames) -> tuple[AxisName, ...]:

@@ -23,7 +23,7 @@ def sharding_constraint_p(x: ShapedArray, *, sharding: NamedSharding) -> ShapedA
             f"sharding_constraint: {sharding.spec} divides {len(sharding.spec)} dimensions, got {x.short()}: give an "
             "entry for each leading dimension, at most"
         )
-    return x
+    return x.update(sharding=sharding) if sharding.mesh.explicit_axes else x
 
 
 def sharding_constraint(x: Value, sharding: NamedSharding) -> Value:

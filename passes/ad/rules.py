@@ -16,6 +16,8 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.primitive import Primitive, RuleTable
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.sharding import sharding_constraint
+from quire.ir.sharding import PartitionSpec
 
 Value: TypeAlias = Any
 
@@ -91,7 +93,19 @@ def zeros(aval: ShapedArray) -> Value:
         from quire.ir.primitives.collectives import pvary
 
         out = pvary(out, sorted(aval.vma, key=str))
-    return out
+    return out if aval.division is None else sharding_constraint(out, aval.division)
+
+
+def divided_as(value: Value, aval: ShapedArray) -> Value:
+    """A cotangent divided along explicit mesh axes as what it belongs to: unreduced where that is reduced, and the reverse."""
+    own = aval_of(value)
+    has = aval.cotangent().division
+    if own.division is None and has is None or own.shape != aval.shape:
+        return value
+    if has is None:
+        assert own.division is not None
+        has = own.division.update(spec=PartitionSpec())
+    return value if own.division == has else sharding_constraint(value, has)
 
 
 def add_tangents(a: Any, b: Any) -> Any:

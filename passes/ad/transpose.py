@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from quire.ir.source import SourceSetter, where
 from quire.ir.tracing import rebind, trace_flat
@@ -20,7 +21,7 @@ from ..cache import cached_transform
 from ..dce import dce_eqns
 from ..rebuild import needed
 from . import linearize
-from .rules import Linear, Zero, add_tangents, instantiate, transpose
+from .rules import Linear, Zero, add_tangents, divided_as, instantiate, transpose
 
 
 class NotLinearError(TypeError):
@@ -76,6 +77,8 @@ def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[An
     def accumulate(a: Any, value: Any) -> None:
         if value is None or type(value) is Zero or type(a) is not Var or a not in linear:
             return
+        if ShapedArray.any_divided:
+            value = divided_as(value, a.aval)
         old = ct.get(a)
         ct[a] = value if old is None else add_tangents(old, value)
 
@@ -110,7 +113,7 @@ def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[An
                 out = rule(given[0], *operands, **eqn.params)
             for a, value in zip(eqn.inputs, out, strict=True):
                 accumulate(a, value)
-    return [ct.get(v, Zero(v.aval.tangent())) if v in linear else None for v in jaxpr.invars]
+    return [ct.get(v, Zero(v.aval.cotangent())) if v in linear else None for v in jaxpr.invars]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quire.ir.avals import aval_of
 from quire.ir.primitives.sharding import sharding_constraint, sharding_constraint_p
 from quire.ir.sharding import UNCONSTRAINED, NamedSharding, PartitionSpec
 
@@ -22,4 +23,9 @@ def _sharding_constraint(
     axis: Axis, operands: Sequence[Value], dims: Sequence[int], *, sharding: NamedSharding
 ) -> tuple[Value, int]:
     (x,), (d,) = operands, dims
+    own = aval_of(x).division
+    if axis.spmd_name is None and own is not None:  # it is divided as it is
+        entries = [*sharding.spec, *[None] * (d - len(sharding.spec))]
+        entries.insert(d, own.spec[d])
+        return sharding_constraint(x, sharding.update(spec=sharding.spec.update(partitions=entries))), d
     return sharding_constraint(x, sharding.update(spec=with_batch_entry(sharding.spec, d, axis))), d

@@ -11,18 +11,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from quire.ir import dtypes
-from quire.ir.avals import ShapedArray
+from quire.ir.avals import NO_AXES, AxisNames, ShapedArray
 from quire.ir.errors import ShardingTypeError
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from quire.ir.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Params, Var, nested_jaxprs
+from quire.ir.primitive import Primitive
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.shard_map import shard_map_p
 from quire.ir.primitives.sharding import sharding_constraint_p
-from quire.ir.sharding import AbstractMesh, AxisName, Mesh
+from quire.ir.sharding import UNCONSTRAINED, AbstractMesh, AxisName, Mesh, NamedSharding, axes_of
 
 from .propagation import NESTED, factors_of, propagate
 from .rules import Factors, spread
 from .specs import Axes, Sizes, Spec, from_partition_spec, is_prefix, parts, replicated, to_partition_spec
 from .structural import reshape_factors
+from .sums import put_off
 
 # Elements move within these dimensions, and JAX lets them stay divided where the result divides evenly.
 _KEEP = frozenset(("concatenate", "pad", "rev", "slice", "dynamic_slice", "dynamic_update_slice"))
@@ -42,30 +45,72 @@ def _entries(spec: Spec) -> str:
     return str(tuple(None if not a else a[0] if len(a) == 1 else a for a in spec))
 
 
-def explicit_results(
-    eqn: Eqn, specs: Sequence[Spec | None], mesh: Mesh | AbstractMesh, strict: bool = True
-) -> list[Spec | None]:
-    """The spec of each result of an equation along the explicit axes of a mesh.
+def explicit_avals(
+    p: Primitive, avals: Sequence[Any], params: Params, mesh: AbstractMesh, strict: bool = True
+) -> tuple[Any, ...]:
+    """The types of an equation's results, which say how they are divided along the explicit axes of a mesh.
 
     Args:
-        eqn: the equation.
-        specs: those of its operands; None where it is not known (so are the results').
+        p, avals, params: the equation's primitive, the types of its operands, its parameters.
         mesh: the axes; only those of type Explicit are spoken of.
         strict: whether what does not follow from the operands is an error.
 
     Raises:
         ShardingTypeError: the operands are divided in ways of which none is the result's (`strict`).
         ValueError: `scan` is given arrays that are divided along the dimension that it walks (`strict`).
+        TypeError: as the primitive's type rule.
+    """
+    if p.name in NESTED:
+        return _nested(p, avals, params, mesh, strict)
+    out = p.infer_undivided([a.undivided() for a in avals], params)
+    if p.family == "calls":  # of functions of the user's: the types are declared with them
+        return out
+    specs = [division_of(a, mesh) for a in avals]
+    eqn = Eqn([Var(a.undivided()) for a in avals], [Var(a) for a in out], p, params, NO_EFFECTS, None)
+    found = explicit_results(eqn, specs, mesh, strict)
+    if p is sharding_constraint_p:
+        unreduced, reduced = params["sharding"].spec.unreduced, params["sharding"].spec.reduced
+    else:
+        unreduced, reduced = put_off(p, avals, params, mesh, strict)
+    return tuple(_divided(a, s, mesh, unreduced, reduced) for a, s in zip(out, found, strict=True))
+
+
+def division_of(aval: Any, mesh: AbstractMesh) -> Spec:
+    """For each dimension of a type the explicit axes of a mesh along which it is divided."""
+    if aval.division is None:
+        return replicated(getattr(aval, "ndim", 0))
+    return _only(from_partition_spec(aval.division.spec, aval.ndim), mesh.explicit_axes)
+
+
+def _divided(
+    aval: Any, spec: Spec, mesh: AbstractMesh, unreduced: AxisNames = NO_AXES, reduced: AxisNames = NO_AXES
+) -> Any:
+    if not (any(spec) or unreduced or reduced):
+        return aval
+    sizes = mesh.shape
+    spec = tuple(e if n % parts(e, sizes) == 0 else () for n, e in zip(aval.shape, spec, strict=True))
+    explicit = frozenset(mesh.explicit_axes)
+    wanted = to_partition_spec(spec).update(unreduced=unreduced & explicit, reduced=reduced & explicit)
+    return aval.update(sharding=NamedSharding(mesh, wanted))
+
+
+def explicit_results(eqn: Eqn, specs: Sequence[Spec], mesh: AbstractMesh, strict: bool = True) -> list[Spec]:
+    """The spec of each result of an equation of plain types that holds no program.
+
+    Raises ShardingTypeError where the operands do not decide it (`strict`).
     """
     axes = mesh.explicit_axes
     name = eqn.primitive.name
     if eqn.primitive is sharding_constraint_p:
-        return [_only(from_partition_spec(eqn.params["sharding"].spec, eqn.outputs[0].aval.ndim), axes)]
-    if name in NESTED:
-        return _nested(eqn, specs, mesh, strict)
-    known = [s for s in specs if s is not None]
-    if len(known) < len(specs):
-        return [None] * len(eqn.outputs)
+        wanted = eqn.params["sharding"].spec
+        given = [*wanted, *[None] * (eqn.outputs[0].aval.ndim - len(wanted))]
+        return [
+            tuple(
+                has if e is UNCONSTRAINED else tuple(a for a in axes_of(e) if a in axes)
+                for e, has in zip(given, specs[0])
+            )
+        ]
+    known = list(specs)
     sizes = dict(mesh.shape)
     if eqn.primitive is st.reshape_p:
         return [_reshaped(eqn, known[0], sizes, strict)]
@@ -73,6 +118,10 @@ def explicit_results(
         return [replicated(v.aval.ndim) for v in eqn.outputs]
     if name in _KEEP:
         return [_kept(eqn, known, sizes, strict)]
+    if eqn.primitive is st.split_p:
+        return [_kept(eqn, known, sizes, strict, i) for i in range(len(eqn.outputs))]
+    if not strict and name.startswith("scatter"):
+        return [known[0]]
     f = factors_of(eqn)
     if strict:
         _check_whole(eqn, f, known, mesh)
@@ -86,7 +135,7 @@ def explicit_results(
                 raise ShardingTypeError(f"{name} got incompatible shardings for broadcasting: {shown}.")
             if is_prefix(have, got):
                 best[i] = got
-    out: list[Spec | None] = []
+    out: list[Spec] = []
     for v, dims in zip(eqn.outputs, f.results, strict=True):
         spec = tuple(best.get(ids[0], ()) if ids else () for ids in dims)
         out.append(_once(eqn, v.aval, spec, known, strict))
@@ -112,20 +161,35 @@ def _once(eqn: Eqn, aval: ShapedArray, spec: Spec, known: Sequence[Spec], strict
     return tuple(out)
 
 
-def _nested(eqn: Eqn, specs: Sequence[Spec | None], mesh: Mesh | AbstractMesh, strict: bool) -> list[Spec | None]:
-    """Results of loops, branches and calls: what follows from their programs by propagation."""
-    if strict and eqn.primitive is cf.scan_p:
-        xs = specs[eqn.params["num_consts"] + eqn.params["num_carry"] :]
-        for s in xs:
-            if s and s[0]:
-                raise ValueError(f"0th dimension of all xs should be replicated. Got P{_entries(s)}")
-    if all(s is None for s in specs) and specs:
-        return [None] * len(eqn.outputs)
-    variables = list(dict.fromkeys(a for a in eqn.inputs if isinstance(a, Var)))
-    given = {a: s for a, s in zip(eqn.inputs, specs) if isinstance(a, Var)}
-    closed = ClosedJaxpr(Jaxpr((), variables, eqn.outputs, [eqn]))
-    found = propagate(closed, mesh, [None if (s := given[v]) is None else to_partition_spec(s) for v in variables])
-    return [_only(from_partition_spec(p, v.aval.ndim), mesh.explicit_axes) for p, v in zip(found, eqn.outputs)]
+def _nested(p: Primitive, avals: Sequence[Any], params: Params, mesh: AbstractMesh, strict: bool) -> tuple[Any, ...]:
+    """Results of loops, branches and calls: as their programs' types say.
+
+    Programs that a transformation made of others may have plain types: what follows from them is found by propagation.
+    """
+    if strict and p is cf.scan_p:
+        for a in avals[params["num_consts"] + params["num_carry"] :]:
+            if a.division is not None and division_of(a, mesh)[0]:
+                raise ValueError(f"0th dimension of all xs should be replicated. Got {a.sharding.spec}")
+    out = p.infer_undivided(avals, params)
+    if p is shard_map_p:  # which says it
+        return out
+    inner = [j for j in nested_jaxprs(params) if isinstance(j, ClosedJaxpr)]
+    specs = [division_of(a, mesh) for a in avals]
+    if not any(map(any, specs)) or any(a.division is not None for j in inner for a in j.in_avals):
+        if p is cf.scan_p and any(a.division is not None for a in params["jaxpr"].out_avals):
+            n = params["num_carry"]
+            out = (*out[:n], *(a.along(0, params["length"]) for a in params["jaxpr"].out_avals[n:]))
+        return out
+    variables = [Var(a.undivided()) for a in avals]
+    outputs = [Var(a.undivided()) for a in out]
+    eqn = Eqn(variables, outputs, p, params, NO_EFFECTS, None)
+    found = propagate(ClosedJaxpr(Jaxpr((), variables, outputs, [eqn])), mesh, list(map(to_partition_spec, specs)))
+    return tuple(
+        _divided(v.aval, _only(from_partition_spec(s, v.aval.ndim), mesh.explicit_axes), mesh)
+        if v.aval.ndim
+        else v.aval
+        for s, v in zip(found, outputs, strict=True)
+    )
 
 
 def _reshaped(eqn: Eqn, spec: Spec, sizes: Sizes, strict: bool) -> Spec:
@@ -164,14 +228,14 @@ def _reshaped(eqn: Eqn, spec: Spec, sizes: Sizes, strict: bool) -> Spec:
     return tuple(out)
 
 
-def _kept(eqn: Eqn, known: Sequence[Spec], sizes: Sizes, strict: bool) -> Spec:
-    """The first operand's spec, where the result divides evenly."""
+def _kept(eqn: Eqn, known: Sequence[Spec], sizes: Sizes, strict: bool, result: int = 0) -> Spec:
+    """The first operand's spec, where a result divides evenly."""
     arrays = [(a, s) for a, s in zip(eqn.inputs, known) if a.aval.ndim]
     if strict and eqn.primitive.name == "concatenate" and len({s for _, s in arrays}) > 1:
         shown = ", ".join(f"P{_entries(s)}" for _, s in arrays)
         raise ShardingTypeError(f"All operands should have the same sharding. Got shardings {shown}")
     operand, spec = arrays[0]
-    shape = eqn.outputs[0].aval.shape
+    shape: tuple[int, ...] = eqn.outputs[result].aval.shape
     out: list[Axes] = []
     for n, entry in zip(shape, spec):
         if n % parts(entry, sizes) == 0:
@@ -244,19 +308,4 @@ def _check_contraction(eqn: Eqn, known: Sequence[Spec]) -> None:
         )
 
 
-def follow(jaxpr: Jaxpr, specs: Sequence[Spec | None], mesh: Mesh | AbstractMesh) -> list[Spec | None]:
-    """The specs of a program's results along the explicit axes, from those of its arguments; None: not known."""
-    env: dict[Any, Spec | None] = dict(zip(jaxpr.invars, specs, strict=True))
-    env.update((v, replicated(v.aval.ndim)) for v in jaxpr.constvars)
-
-    def read(a: Any) -> Spec | None:
-        return replicated(a.aval.ndim) if isinstance(a, Literal) else env[a]
-
-    for eqn in jaxpr.eqns:
-        env.update(
-            zip(eqn.outputs, explicit_results(eqn, [read(a) for a in eqn.inputs], mesh, strict=False), strict=True)
-        )
-    return [read(a) for a in jaxpr.outvars]
-
-
-__all__: Sequence[str] = ["explicit_results", "follow", "typed"]
+__all__: Sequence[str] = ["division_of", "explicit_avals", "typed"]

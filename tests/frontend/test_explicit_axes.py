@@ -33,9 +33,34 @@ def types(f, *args):
     values = [[np.real(z).tolist(), np.imag(z).tolist()] for z in map(np.asarray, jax.jit(g)(*args))]
     return out, values
 
+def seen(f, *args):  # the types that values have within
+    out = []
+    def note(*xs):
+        out.append([str(jax.typeof(x)) for x in xs])
+    values = [np.asarray(z).tolist() for z in jax.tree.leaves(f(note)(*args))]
+    return out, values
+
+@jax.custom_jvp
+def halved(x):
+    return x / 2
+halved.defjvp(lambda xs, ts: (halved(xs[0]), ts[0] / 2))
+
+@jax.custom_vjp
+def thrice(x):
+    return 3 * x
+thrice.defvjp(lambda x: (3 * x, x), lambda x, ct: (3 * ct,))
+
+@jax.custom_vjp
+def summed(a, w):
+    return a @ w
+summed.defvjp(lambda a, w: (a @ w, (a, w)), lambda r, g: (g @ r[1].T, jnp.dot(r[0].T, g, out_sharding=P(unreduced={"x"}))))
+
+def shardings(f, *args):  # of results outside of a compiled function
+    return [str(z.sharding.spec) for z in jax.tree.leaves(f(*args))], []
+
 def outcome(expression):
     try:
-        return eval(f"types({expression})")
+        return eval(expression if expression.startswith(("seen(", "shardings(")) else f"types({expression})")
     except Exception as error:
         return [type(error).__name__, str(error).splitlines()[0]]
 """
@@ -125,6 +150,59 @@ lambda a: jnp.linalg.norm(a), a
 lambda a, i: jnp.take_along_axis(a, i, 1), ax, jax.device_put(np.zeros((8, 1), np.int32), P("x"))
 """
 
+# What values are within loops, branches, derivatives, nested functions and the like, and where results lie.
+WITHIN = """
+seen(lambda note: jax.jit(lambda a: lax.scan(lambda c, _: (note(c, c.sum(0)), (c * 2, c.sum(0)))[1], a, None, length=2)), a)
+seen(lambda note: jax.jit(lambda a, x: lax.scan(lambda c, r: (note(c, r), (c + r, r * 2))[1], a, x)), v, jax.device_put(A.T, P(None, "x")))
+seen(lambda note: jax.jit(lambda a: lax.while_loop(lambda c: (note(c), c.sum() < 1e4)[1], lambda c: (note(c), c * 2)[1], a)), a)
+seen(lambda note: jax.jit(lambda a: lax.fori_loop(0, 3, lambda i, c: (note(c), c + i)[1], a)), ax)
+seen(lambda note: jax.jit(lambda a: lax.cond(a.sum() > 0, lambda a: (note(a), a.T)[1], lambda a: (note(a), -a.T)[1], a)), a)
+seen(lambda note: jax.jit(lambda a: lax.switch(1, [lambda a: a, lambda a: (note(a), a * 2)[1]], a)), a)
+seen(lambda note: jax.jit(lambda a: jax.jit(lambda b: (note(b), b.sum(1))[1])(jnp.sin(a))), a)
+seen(lambda note: jax.jit(jax.grad(lambda a: (note(a, a.sum(0)), (a * a).sum())[1])), a)
+seen(lambda note: jax.jit(lambda a: (lambda out, pull: (note(out), note(*pull(out)), out)[2])(*jax.vjp(lambda a: a.sum(0), a))), a)
+seen(lambda note: jax.jit(lambda a: (lambda y, t: (note(y, t), y)[1])(*jax.jvp(lambda a: jnp.sin(a).sum(1), (a,), (a,)))), a)
+seen(lambda note: jax.jit(lambda a: (lambda y, f: (note(y, f(a)), y)[1])(*jax.linearize(lambda a: (a * a).sum(1), a))), a)
+seen(lambda note: jax.jit(jax.vmap(lambda r: (note(r, r.sum()), r * 2)[1])), a)
+seen(lambda note: jax.jit(jax.vmap(lambda r: (note(r), r.sum())[1], in_axes=1, out_axes=0)), a)
+seen(lambda note: jax.jit(jax.vmap(jax.vmap(lambda r: (note(r), r + 1)[1]))), T)
+seen(lambda note: jax.jit(jax.checkpoint(lambda a: (note(a), jnp.sin(a))[1])), a)
+seen(lambda note: jax.jit(lambda a: (note(halved(a)), halved(a))[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(thrice(a)), thrice(a))[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(jax.grad(lambda a: thrice(a).sum())(a)), a)[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(jax.grad(lambda a: halved(a).sum())(a)), a)[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(jnp.zeros_like(a), jnp.ones_like(a), jnp.full_like(a, 2), lax.full_like(a, 2)), a)[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(jnp.zeros_like(a, shape=(3,)), jnp.empty_like(a)), a)[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(jax.sharding.reshard(a, P("y"))), a)[1]), a)
+seen(lambda note: jax.jit(lambda a: lax.scan(lambda c, _: (note(d := jax.sharding.reshard(c, P())), (jax.sharding.reshard(d * 2, P("x", "y")), None))[1], a, None, length=2)[0]), a)
+seen(lambda note: jax.jit(jax.grad(lambda a: (note(b := jax.sharding.reshard(a, P(None, "y"))), (b * b).sum())[1])), ax)
+seen(lambda note: jax.jit(jax.sharding.auto_axes(lambda a: (note(a, a @ a.T), a @ a.T)[1], out_sharding=P("x"))), a)
+seen(lambda note: jax.jit(jax.grad(lambda a: jax.sharding.auto_axes(lambda a: a @ a.T, out_sharding=P("x"))(a).sum())), a)
+seen(lambda note: jax.jit(lambda a: lax.scan(lambda c, _: (jax.sharding.auto_axes(lambda c: c[::-1] * 2, out_sharding=P("x", "y"))(c), None), a, None, length=2)[0]), a)
+seen(lambda note: jax.jit(lambda a, w: (note(*jax.grad(lambda a, w: (a @ w).sum(), (0, 1))(a, w)), a)[1]), ax, jax.device_put(B, P()))
+seen(lambda note: jax.jit(lambda a, w: (note(*jax.grad(lambda a, w: jnp.tanh(jnp.dot(a, w, out_sharding=P("x"))).sum(), (0, 1))(a, w)), a)[1]), a, by)
+seen(lambda note: jax.jit(lambda a: (note(jax.shard_map(lambda p: (note(p), p * 2)[1], out_specs=P("x", "y"))(a)), a)[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(jax.shard_map(lambda p: (note(p), p * 2)[1], out_specs=P("x"), axis_names={"x"})(a)), a)[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(lax.reduce_sum(a, axes=(0,), out_sharding=P("y"))), a)[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(a.at[0].set(1., out_sharding=P("x", "y")), a.at[:, 1].add(1., out_sharding=P("x", "y"))), a)[1]), a)
+seen(lambda note: jax.jit(lambda a: (note(lax.broadcasted_iota(np.int32, (8, 4), 0, out_sharding=P("x")), jnp.array(a, out_sharding=P(None, "y"))), a)[1]), a)
+seen(lambda note: jax.jit(lambda a, b: (note(jnp.tensordot(a, b, 1, out_sharding=P("x", None))), a)[1]), ay, by)
+seen(lambda note: jax.jit(lambda a: (note(a.reshape(32, out_sharding=P("x")), a.flatten(out_sharding=P("y"))), a)[1]), a)
+seen(lambda note: jax.jit(lambda v: (note(jax.ops.segment_sum(v, jnp.zeros(8, int), 4, out_sharding=P("x"))), v)[1]), v)
+seen(lambda note: jax.jit(lambda k: (note(z := jax.nn.initializers.zeros(k, (8, 4), jnp.float32, P("x"))), z)[1]), jax.random.key(0))
+seen(lambda note: jax.jit(lambda a, b: (note(z := jnp.dot(a, b, out_sharding=P(unreduced={"y"}))), note(z + z), note(jax.sharding.reshard(z, P("x"))), a)[3]), ay, by)
+seen(lambda note: jax.jit(lambda w, a: (note(g := jax.grad(lambda w, a: (note(w, jnp.sin(w)), (a @ w).sum())[1])(w, a)), jax.sharding.reshard(g, P()))[1]), jax.device_put(B, P(reduced={"x"})), ax)
+seen(lambda note: jax.jit(lambda a: jax.lax.map(lambda r: (note(r), r * 2)[1], a)), ay)
+seen(lambda note: jax.jit(lambda a: (note(*lax.split(a, (4, 4))), note(*jnp.unstack(a, axis=1)), a)[2]), ax)
+seen(lambda note: jax.jit(lambda w, a: (note(g := jax.grad(lambda w, a: summed(a, w).sum())(w, a)), jax.sharding.reshard(g, P()))[1]), jax.device_put(B, P(reduced={"x"})), ax)
+shardings(jax.jit(jax.vmap(lambda x, i, y: lax.dynamic_update_slice_in_dim(x, y[None], i, axis=0))), T.transpose(1, 0, 2), jax.device_put(np.zeros(8, int), P("x")), a)
+shardings(lambda a: (a * 2, a.sum(0), a.T), a)
+shardings(jax.jit(lambda a: (a * 2, a.sum(0), a.T)), a)
+shardings(jax.vmap(lambda r: jnp.zeros(3)), v)
+shardings(jax.grad(lambda a: (a * a).sum()), a)
+shardings(jax.jit(lambda a: lax.scan(lambda c, _: (c * 2, c.sum(0)), a, None, length=2)), a)
+"""
+
 # What JAX refuses, with the same words.
 REFUSED = """
 lambda a, b: a + b, ax, jax.device_put(A, P("y"))
@@ -141,6 +219,10 @@ lambda a: lax.scan(lambda c, x: (c, x * 2), 0., a), ax
 lambda a: jax.sharding.reshard(a, P("z")), a
 lambda a: jax.sharding.auto_axes(lambda a: a)(a), a
 lambda v: v @ v, v
+lambda v, w: jax.vmap(lambda x, y: x + y)(v, w), v, jax.device_put(A[:, 0], P("y"))
+jax.vmap(lambda x: x, spmd_axis_name="y"), v
+lambda a: jax.shard_map(lambda p: p, in_specs=P("y"), out_specs=P("y"))(a), ax
+lambda a, b: jnp.dot(a, b, out_sharding=P(unreduced={"y"})) + 1, ay, by
 """
 
 JAX = """
@@ -158,7 +240,8 @@ print(json.dumps([outcome(e) for e in expressions]))
 @pytest.fixture(scope="module")
 def by_jax() -> Any:
     pytest.importorskip("jax")
-    asked = json.dumps([SETUP, [*TYPES.split("\n")[1:-1], *REFUSED.split("\n")[1:-1]]])
+    texts = [*TYPES.split("\n")[1:-1], *WITHIN.split("\n")[1:-1], *REFUSED.split("\n")[1:-1]]
+    asked = json.dumps([SETUP, texts])
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", JAX], input=asked, text=True, check=True, stdout=subprocess.PIPE,
@@ -184,6 +267,20 @@ def test_types_and_values(by_jax: Any, names: dict[str, Any]) -> None:
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=expression)
 
 
+def test_types_within_and_places_of_results(by_jax: Any, names: dict[str, Any]) -> None:
+    start = len(TYPES.split("\n")[1:-1])
+    wrong: list[Any] = []
+    for expression, (types, values) in zip(WITHIN.split("\n")[1:-1], by_jax[start:]):
+        got_types, got = names["outcome"](expression)
+        # Functions may be traced more often, or at the end once more.
+        if isinstance(types, str) or isinstance(got_types, str) or {*map(str, types)} != {*map(str, got_types)}:
+            wrong.append((expression, got_types, types, values if isinstance(types, str) else got))
+            continue
+        for x, y in zip(got, values, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=expression)
+    assert not wrong, "\n".join(map(str, wrong))
+
+
 def test_what_is_refused(by_jax: Any, names: dict[str, Any]) -> None:
     expressions = REFUSED.split("\n")[1:-1]
     for expression, (kind, words) in zip(expressions, by_jax[-len(expressions) :], strict=True):
@@ -207,9 +304,9 @@ def test_the_same_function_for_other_divisions_is_traced_anew(names: dict[str, A
 
     @quire.jit
     def f(x: Any) -> Any:
-        seen.append(repr(quire.typeof(x)))
+        seen.append(str(quire.typeof(x)))
         return x * 2
 
     for x in (names["ax"], names["ay"], names["ax"]):
-        assert f(x).sharding.spec == x.sharding.spec
+        assert f(x).sharding.spec == quire.typeof(x).sharding.spec
     assert seen == ["float32[8@x,4]", "float32[8,4@y]"]

@@ -262,7 +262,7 @@ ERRORS = [
     (lambda: initializers.he_normal(in_axis=5)(quire.random.key(0), (3, 2)), ValueError, r"he_normal: axis 5 is out of bounds for weights of shape \(3, 2\)"),
     (lambda: initializers.normal()(quire.random.key(0), (3,), np.int32), TypeError, r"initializers\.normal: dtype must be a float or complex dtype, got int32"),
     (lambda: initializers.normal()(quire.random.key(0), (3,), "shape"), TypeError, r"initializers\.normal: 'shape' is not a dtype that quire has"),
-    (lambda: initializers.normal()(quire.random.key(0), (3,), out_sharding=1), NotImplementedError, r"out_sharding is not supported"),
+    (lambda: initializers.normal()(quire.random.key(0), (3,), out_sharding=1), TypeError, r"out_sharding: expected a sharding"),
     (lambda: initializers.orthogonal()(quire.random.key(0), (3,)), ValueError, r"orthogonal: the shape must have at least 2 dimensions, got \(3,\)"),
     (lambda: initializers.delta_orthogonal()(quire.random.key(0), (3, 2)), ValueError, r"the shape must have 3, 4 or 5 dimensions, got \(3, 2\)"),
     (lambda: initializers.delta_orthogonal()(quire.random.key(0), (3, 4, 2)), ValueError, r"not be fewer outputs than inputs, got shape \(3, 4, 2\)"),

@@ -134,7 +134,7 @@ ERRORS = [
     (lambda: ops.segment_sum(DATA, IDS, -1), ValueError, r"num_segments must not be negative, got -1"),
     (lambda: ops.segment_sum(DATA, IDS, 2.5), TypeError, r"num_segments must be an integer, got 2\.5"),
     (lambda: ops.segment_sum(DATA, IDS, 2, bucket_size=0), ValueError, r"bucket_size 0 must be positive"),
-    (lambda: ops.segment_prod(DATA, IDS, 2, out_sharding=1), NotImplementedError, r"quire\.ops\.segment_prod: out_sharding is not supported"),
+    (lambda: ops.segment_prod(DATA, IDS, 2, out_sharding=1), TypeError, r"segment_prod: out_sharding: expected a sharding"),
     (lambda: quire.compile(lambda i: ops.segment_sum(DATA, i))(IDS), quire.errors.ConcretizationTypeError, r"segment_ids, which are traced: give num_segments"),
     (lambda: image.resize(X, (3, 4), "linear"), ValueError, r"quire\.image\.resize: shape \(3, 4\) must have as many sizes as the image f32\[3,7,5\]"),
     (lambda: image.resize(X, (3, 4, 4), "best"), ValueError, r"unknown resize method 'best': expected one of nearest, linear"),

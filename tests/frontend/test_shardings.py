@@ -123,6 +123,8 @@ jax.debug.visualize_array_sharding(put(m, ('x', 'y')), use_color=False)
 jax.debug.visualize_array_sharding(put(m, None, 'x'), use_color=False)
 jax.debug.visualize_sharding((16, 4), S('y', 'x'), use_color=False)
 jax.debug.inspect_array_sharding(ms, callback=print)
+jax.jit(lambda a: [jax.debug.inspect_array_sharding(a.T * 2, callback=print), a][1])(ms)
+jax.jit(lambda a: [jax.debug.visualize_array_sharding(a.T * 2, use_color=False), a][1])(put(m, ('x', 'y')))
 """
 
 NAMES = """

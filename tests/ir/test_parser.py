@@ -232,3 +232,8 @@ def test_the_grammar_page_holds_programs_that_parse():
         closed = parse(text)
         verify(closed)
         same(closed)
+
+
+def test_types_with_divisions_are_refused_with_the_reason() -> None:
+    with pytest.raises(ParseError, match="cannot be read: text does not say what the mesh is. Write the types without"):
+        parse_aval("f32[8@x,4]")

@@ -23,6 +23,7 @@ import numpy as np
 
 import quire
 from quire.as_jax.modules import JAX_VERSION, sources
+from quire.ir.errors import ShardingTypeError
 from quire.ir.primitives.elementwise import convert_element_type_p
 
 from . import settings
@@ -86,6 +87,7 @@ _PUBLIC = {
     "sharding_impls": ("quire.sharding", "quire"),
     "scipy.sparse.linalg": ("quire.scipy.sparse.linalg",),
     "scipy.special": ("quire.scipy.special",),
+    "shard_map": ("quire",),
     "stages": ("quire.stages",),
     "random.core": ("quire.random",),
     "random": ("quire.random",),
@@ -213,7 +215,7 @@ _DEFINED: dict[str, dict[str, Any]] = {
         "warn": lambda *args, **kwargs: None,
     },
     "dispatch": {"xla_primitive_callable": _Counted()},
-    "core": {"reset_trace_state": lambda: True},
+    "core": {"reset_trace_state": lambda: True, "ShardingTypeError": ShardingTypeError},
     "lax.control_flow.common": {"_dedup_consts": _Counted(), "_pad_constvars": _Counted()},
     "lib": {
         "version": tuple(map(int, JAX_VERSION.split("."))),

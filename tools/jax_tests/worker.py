@@ -106,8 +106,8 @@ def kind_of(error: BaseException) -> str:
         if re.search(r"^module '(jax|quire)|No module named|cannot import name", message):
             return "absent"
     if isinstance(error, AssertionError):
-        if '" does not match "' in message:
-            return "texts"
+        if '" does not match "' in message or re.match(r"'(sdy|mhlo|all-|stablehlo)[^']*' not found in ", message):
+            return "texts"  # the second: of XLA's programs
         if message.startswith(
             ("Expected warning not found", "Exception message does not match", "Regex didn't match: 'PyTreeDef")
         ):

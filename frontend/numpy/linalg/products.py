@@ -7,6 +7,7 @@ from typing import Any
 
 import quire.numpy as qnp
 
+from ...arrays.explicit import takes_out_sharding
 from ...arrays.operands import Value, as_axis, plain
 
 
@@ -28,6 +29,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
     return qnp.vecdot(x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type)
 
 
+@takes_out_sharding
 def tensordot(
     x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None, preferred_element_type: Any = None,
     out_sharding: Any = None,
