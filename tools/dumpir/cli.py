@@ -341,6 +341,7 @@ def _memory(program, stages, options: argparse.Namespace, screen, folder: Path |
     """What one call takes of memory: on the screen, or as a file with all steps."""
     from .memory import memory_of
     from .memory_text import text
+    from .recomputing import by_recomputing, recomputing_text
     from .savings import by_donation, donation_text
 
     def donated_too(numbers: tuple[int, ...]) -> Any:
@@ -348,6 +349,7 @@ def _memory(program, stages, options: argparse.Namespace, screen, folder: Path |
 
     memory = memory_of(stages, program.names, program.out_tree)
     saving = None if folder is not None else by_donation(stages, donated_too, memory)
+    recomputing = None if folder is not None else by_recomputing(stages, memory)
     if folder is not None:
         path = folder / ("memory.json" if options.json else "memory.txt")
         path.write_text(
@@ -356,10 +358,12 @@ def _memory(program, stages, options: argparse.Namespace, screen, folder: Path |
         print(path, file=sys.stderr)
     elif not options.json:
         screen.heading(f"{program.name}: memory ({stages.target.name})")
-        screen.line(text(memory))
-        if saving is not None:
-            screen.line("\n" + donation_text(saving))
-    would_save = {"donating": None if saving is None else dataclasses.asdict(saving)}
+        more = [*(recomputing_text(recomputing, memory) if recomputing is not None else [])]
+        screen.line(text(memory, [*more, *([donation_text(saving)] if saving is not None else [])]))
+    would_save = {
+        "donating": None if saving is None else dataclasses.asdict(saving),
+        "recomputing": None if recomputing is None else dataclasses.asdict(recomputing),
+    }
     return [memory.data() | {"would_save": would_save}]
 
 
