@@ -1,14 +1,18 @@
-"""The memory of a program as text, on one screen."""
+"""``dumpir --memory``: the memory of a program as text on one screen, and what would save some."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from quire.backends.plan.plan import FLAT
+from quire.compiling.stage_texts import Stages
 from quire.ir.errors import size_text
 
-from .answers import ROWS, short_end
-from .memory import Memory, StepRow, Value
+from .answers import ROWS, Answer, short_end
+from .memory import Memory, StepRow, Value, memory_of
+from .recomputing import by_recomputing, recomputing_text
+from .savings import by_donation, donation_text
 
 LEAST_STEPS = 6
 """So many lines of steps are shown where there are more, however much else there is to say."""
@@ -17,6 +21,27 @@ VALUES = 5
 FATES = 2
 """So many donated arguments are shown at most, where there are more than one more."""
 _BAR = 24
+
+
+def memory_answer(stages: Stages, donated_too: Callable[[tuple[int, ...]], Stages]) -> Answer:
+    """What a call takes, step by step, and what giving arguments away or computing values again would save.
+
+    `donated_too` gives the stages of the program with these arguments donated.
+
+    Raises:
+        CompileError: the target's compiler, or the plan, refuses the program.
+    """
+    memory = memory_of(stages, stages.names, stages.out_tree)
+    donation = by_donation(stages, donated_too, memory)
+    recomputing = by_recomputing(stages, memory)
+    more = [] if recomputing is None else recomputing_text(recomputing, memory)
+    if donation is not None:
+        more.append(donation_text(donation))
+    would_save = {
+        "donating": None if donation is None else asdict(donation),
+        "recomputing": None if recomputing is None else asdict(recomputing),
+    }
+    return Answer(text(memory, more).splitlines(), memory.data() | {"would_save": would_save})
 
 
 def text(memory: Memory, more: Sequence[str] = (), *, whole: bool = False) -> str:
