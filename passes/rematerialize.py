@@ -27,6 +27,7 @@ from quire.ir.weights import weight
 
 from .base import Pass, PassContext, register_pass
 from .cost import Cost, estimate_eqn
+from .dce import dce_eqns
 from .rewriting import transform_nested, with_params
 
 CHEAP = frozenset(("elementwise", "structural", "reductions", "indexing"))
@@ -65,7 +66,8 @@ class Rematerialize(Pass):
             context.counters["made again"] += len(again)
         elif eqns[lives.peak] is eqn:
             return jaxpr
-        return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
+        # What only the second computation needs is not computed the first time.
+        return dce_eqns(Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns))
 
 
 def inner_peak(eqn: Eqn) -> int:
