@@ -49,11 +49,11 @@ def norm(x: Any, scale: Any) -> Any:
 
 
 def attend(x: Any, layer: dict[str, Any]) -> Any:
-    q, k, v = qnp.split((x @ layer["qkv"]).reshape(BATCH, LENGTH, 3 * HEADS, -1), 3, axis=2)
+    q, k, v = qnp.split((x @ layer["qkv"]).reshape(*x.shape[:2], 3 * HEADS, -1), 3, axis=2)
     scores = qnp.einsum("bqhd,bkhd->bhqk", q, k) / np.float32(np.sqrt(WIDTH // HEADS))
     scores = qnp.where(np.tril(np.ones((LENGTH, LENGTH), bool)), scores, -1e9)
     weights = quire.nn.softmax(scores, axis=-1)
-    return qnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(BATCH, LENGTH, WIDTH) @ layer["out"]
+    return qnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(x.shape) @ layer["out"]
 
 
 def loss(params: dict[str, Any], tokens: Any) -> Any:

@@ -86,9 +86,10 @@ def _cse(jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
                 same = seen.setdefault(key, eqn)
             except TypeError:  # a parameter that cannot be hashed
                 same = eqn
-            if same is not eqn and [v.aval for v in same.outputs] == [v.aval for v in eqn.outputs]:
+            alike = same is not eqn and [v.aval for v in same.outputs] == [v.aval for v in eqn.outputs]
+            if alike and context.may_rewrite():
                 env.update(zip(eqn.outputs, same.outputs))
-                context.counters[f"cse {eqn.primitive.name}"] += 1
+                context.rewrote(f"cse {eqn.primitive.name}", eqn)
                 changed = True
                 continue
         eqns.append(eqn)

@@ -50,8 +50,8 @@ class Inline(Pass):
         def add(eqn: Eqn) -> None:
             nonlocal changed
             body = self._body(eqn)
-            if body is not None and not body.consts:
-                context.counters[f"inline {eqn.primitive.name}"] += 1
+            if body is not None and not body.consts and context.may_rewrite():
+                context.rewrote(f"inline {eqn.primitive.name}", eqn)
                 changed = True
                 operands = [typed(a, v.aval, eqn) for a, v in zip(eqn.inputs, body.jaxpr.invars)]
                 results = copy_eqns(body.jaxpr, operands, {}, lambda e: add(subst_eqn(e, env)), eqn)

@@ -13,6 +13,10 @@ import pytest
 if "QUIRE_CACHE_DIR" not in os.environ:
     os.environ["QUIRE_CACHE_DIR"] = tempfile.mkdtemp(prefix="quire-test-cache-")
 
+# NumPy's products are small here, and the processes of a run share the cores: threads that wait for each other take twenty times
+# the products' own time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Tests compare what is written to standard error, and a busy machine makes any compile long.
 os.environ.setdefault("QUIRE_COMPILE_PROGRESS", "0")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,19 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.jaxpr import Eqn
+from quire.ir.primitives.calls import fusion_p
 from quire.ir.source import Source, where
+from quire.passes.compare import source_of_result
 from quire.runtime.array import Array, host_value
 
 from .. import tree_util
 from ..compiling.compiled_function import CompiledFunction
+from ..compiling.compiled_nan_search import search_compiled
+from ..compiling.stage_texts import Stages
 from ..transforms.differentiation import grad
 from ..watching.nan_search import Found, Turn, search
+
+REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,7 @@ class NanReport:
         turns: the turns of loops that it is within, the outermost first.
         reaches: whether a result holds one: a NaN may be masked.
         text: all of it, as people read it.
+        target: whose numbers these are: "reference", or the name of the target whose compiled program alone makes it.
     """
 
     kind: str
@@ -40,13 +47,14 @@ class NanReport:
     turns: tuple[Turn, ...]
     reaches: bool
     text: str
+    target: str = REFERENCE
 
     def __str__(self) -> str:
         return self.text
 
 
 def find_nan(
-    f: Callable[..., Any], *, infinities: bool = True, backward: bool = True
+    f: Callable[..., Any], *, infinities: bool = True, backward: bool = True, compiled: bool = True
 ) -> Callable[..., NanReport | None]:
     """A function that tells, for arguments of `f`, where the first NaN or infinity is made; it returns None where none is.
 
@@ -56,11 +64,16 @@ def find_nan(
         backward: where `f` gives one real number and its own computation is fine, look at its gradient by all
             arguments of real numbers too.
 
-    The function is traced, and the program runs on the reference backend, equation by equation, whatever the arguments'
-    device is: rounding may differ from that of the compiled program, so what overflows by little there may not do so here.
+        compiled: where the reference backend makes none, look at the compiled program's own numbers.
+
+    The function is traced, and the program runs on the reference backend, equation by equation; that knows of what is masked,
+    too. Where it is fine the program is compiled for the arguments' device, and if a result holds a NaN or infinity, once more
+    with all its values as results: it is found in the numbers of the kernels that run, with loops turn by turn. Programs that
+    call functions of yours are not run compiled: those are not called twice.
 
     Raises:
         TypeError: `f` is no function.
+        CompileError: the target's compiler refuses the program.
 
     Example:
         >>> import quire, quire.numpy as qnp
@@ -73,7 +86,7 @@ def find_nan(
     name = getattr(f, "__name__", type(f).__name__)
 
     def found(*args: Any, **kwargs: Any) -> NanReport | None:
-        report = _look(f, name, "forward", args, kwargs, infinities)
+        report = _look(f, name, "forward", args, kwargs, infinities, compiled)
         if report is not None or not backward:
             return report
         out = _compiled(f).eval_shape(*args, **kwargs)
@@ -82,7 +95,7 @@ def find_nan(
             return None
         if dtypes.is_complex(out.dtype):
             return None
-        return _look(grad(f, argnums=numbers), name, "backward", args, kwargs, infinities)
+        return _look(grad(f, argnums=numbers), name, "backward", args, kwargs, infinities, compiled)
 
     return found
 
@@ -99,28 +112,53 @@ def _is_real(x: Any) -> bool:
 
 
 def _look(
-    f: Callable[..., Any], name: str, direction: str, args: tuple[Any, ...], kwargs: dict[str, Any], infinities: bool
-) -> NanReport | None:
+    f: Callable[..., Any], name: str, direction: str, args: tuple[Any, ...], kwargs: dict[str, Any], infinities: bool,
+    compiled: bool,
+) -> NanReport | None:  # fmt: skip
     traced = _compiled(f).trace(*args, **kwargs)
     leaves, _ = tree_util.flatten_arrays((args, kwargs))
     arrays = [host_value(x) if type(x) is Array else np.asarray(x) for x in leaves]
     found = search(traced.jaxpr, arrays, infinities=infinities)
-    return None if found is None else _report(found, name, direction, traced.names)
+    if found is not None:
+        return nan_report(found, name, direction, traced.names)
+    if not compiled:
+        return None
+    stages = traced.lower().stages
+    found = search_compiled(stages, arrays, infinities=infinities)
+    return None if found is None else nan_report(found, name, direction, traced.names, stages)
 
 
-def _report(found: Found, name: str, direction: str, names: Any) -> NanReport:
-    if found.eqn is None:
+def nan_report(
+    found: Found, name: str, direction: str, names: Sequence[str], stages: Stages | None = None
+) -> NanReport:
+    """What was found, as people read it; `stages` are those of a compiled program that alone makes it."""
+    target = REFERENCE if stages is None else stages.target.name
+    turns = "".join(f", {t}" for t in found.turns)
+    if found.argument is not None:
         argument = names[found.argument] if names else f"argument {found.argument}"
         text = f"the argument {argument} of {name} holds a {found.kind} already: {found.element}"
         return NanReport(found.kind, direction, None, None, (), found.reaches, text)
+    if stages is not None and found.eqn is None:
+        assert found.result is not None
+        source = source_of_result(stages.program, found.result)
+        text = (
+            f"{direction}: result {found.result} of {name}{where(source)} holds a {found.kind} on {target} and none by the "
+            f"reference backend: {found.element}; with all values of the program as results none is made"
+        )
+        return NanReport(found.kind, direction, None, source, (), True, text, target)
     eqn = found.eqn
-    turns = "".join(f", {t}" for t in found.turns)
-    masked = "" if found.reaches else " (no result holds one: it is masked)"
+    assert eqn is not None
+    what = f"{eqn.primitive.name} ({eqn.params['kind']})" if eqn.primitive is fusion_p else eqn.primitive.name
+    by = f", by kernel {', '.join(found.kernels)}" if found.kernels else ""
+    ends = "" if found.reaches else " (no result holds one: it is masked)"
+    on = ""
+    if stages is not None:
+        on, ends = f" on {target}", "; the reference backend makes none"
     text = (
-        f"{direction}: the first {found.kind} of {name} is made by {eqn.primitive.name}{where(eqn.source)}{turns}: "
-        f"{found.element}{masked}"
+        f"{direction}: the first {found.kind} of {name}{on} is made by {what}{where(eqn.source)}{turns}{by}: "
+        f"{found.element}{ends}"
     )
-    return NanReport(found.kind, direction, eqn, eqn.source, found.turns, found.reaches, text)
+    return NanReport(found.kind, direction, eqn, eqn.source, found.turns, found.reaches, text, target)
 
 
-__all__ = ["NanReport", "find_nan"]
+__all__ = ["NanReport", "find_nan", "nan_report"]

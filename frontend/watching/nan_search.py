@@ -46,6 +46,8 @@ class Found:
         turns: the turns of loops that it is within, the outermost first.
         element: the first such element, as text, with the operands' elements that it came from.
         reaches: whether a result holds one: a NaN may be masked.
+        kernels: of a compiled program, the kernels of quire's own that compute the equation.
+        result: of a compiled program that makes none where all its values are results, the number of the result that holds one.
     """
 
     kind: str
@@ -54,6 +56,8 @@ class Found:
     turns: tuple[Turn, ...]
     element: str
     reaches: bool
+    kernels: tuple[str, ...] = ()
+    result: int | None = None
 
 
 class _Loops:
@@ -129,7 +133,7 @@ def search(closed: ClosedJaxpr, args: Sequence[Any], *, infinities: bool = True)
         where_bad = bad(x, infinities)
         if where_bad is not None:
             at = _index(where_bad)
-            return Found(_kind(x, where_bad), None, i, (), f"{x[at]}{_place(at)}", True)
+            return Found(kind_of(x, where_bad), None, i, (), f"{x[at]}{_place(at)}", True)
     loops = _Loops(jaxpr)
     found: list[Found] = []
 
@@ -140,8 +144,8 @@ def search(closed: ClosedJaxpr, args: Sequence[Any], *, infinities: bool = True)
         for r in results:
             where_bad = bad(r, infinities)
             if where_bad is not None and all(bad(x, infinities) is None for x in operands):
-                text = _element(eqn.primitive.name, operands, r, where_bad)
-                found.append(Found(_kind(r, where_bad), eqn, None, loops.turns(eqn), text, False))
+                text = bad_element(eqn.primitive.name, operands, r, where_bad)
+                found.append(Found(kind_of(r, where_bad), eqn, None, loops.turns(eqn), text, False))
                 return
 
     whole = Jaxpr((), (*jaxpr.constvars, *jaxpr.invars), jaxpr.outvars, jaxpr.eqns)
@@ -154,7 +158,8 @@ def search(closed: ClosedJaxpr, args: Sequence[Any], *, infinities: bool = True)
     return Found(first.kind, first.eqn, None, first.turns, first.element, reaches)
 
 
-def _kind(x: Host, where_bad: Host) -> str:
+def kind_of(x: Host, where_bad: Host) -> str:
+    """Whether there are NaNs among the elements that are bad: "nan", or else "inf"."""
     return "nan" if np.isnan(x[where_bad]).any() else "inf"
 
 
@@ -166,7 +171,8 @@ def _place(at: tuple[int, ...]) -> str:
     return f" at index {str(at).replace(',)', ')')}" if at else ""
 
 
-def _element(name: str, operands: Sequence[Host], value: Host, where_bad: Host) -> str:
+def bad_element(name: str, operands: Sequence[Host], value: Host, where_bad: Host) -> str:
+    """The first bad element of an equation's result and, where the operands have its shape, what it came from."""
     at = _index(where_bad)
     count = (
         f"{int(where_bad.sum())} of {value.size} elements, the first{_place(at)}" if value.size > 1 else "the result"

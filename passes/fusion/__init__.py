@@ -6,6 +6,7 @@ program acyclic while equations become one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
@@ -15,7 +16,7 @@ from ..rewriting import transform_nested, with_params
 from .alike import MergeAlike
 from .attention import with_attention
 from .broadcasts import merge, split
-from .clusters import reduction_clusters
+from .clusters import Cluster, reduction_clusters
 from .contractions import contraction_clusters
 from .elementwise import elementwise_clusters
 from .forms import forms_of
@@ -70,12 +71,11 @@ class Fuse(Pass):
         order = Order(graph)
         clusters = contraction_clusters(graph, order, self.least_operations)
         clusters += reduction_clusters(graph, order, self.least_elements, clusters)
+        clusters = _formed(clusters, parted, context)
         if clusters:
             parted = replaced(parted, clusters)
         parted, stencils = with_stencils(parted, has_form, self.least_moved)
-        more = elementwise_clusters(parted, has_form, self.least_gathered)
-        for cluster in (*clusters, *more):
-            context.counters[f"{cluster.kind} of {len(cluster.eqns)}"] += 1
+        more = _formed(elementwise_clusters(parted, has_form, self.least_gathered), parted, context)
         if joined:
             context.counters["indexing"] += joined
         if count:
@@ -85,6 +85,16 @@ class Fuse(Pass):
         if more:
             parted = replaced(parted, more)
         return merge(parted) if clusters or more or count or stencils else indexed
+
+
+def _formed(clusters: Sequence[Cluster], jaxpr: Jaxpr, context: PassContext) -> list[Cluster]:
+    """The clusters that become fusions: all of them, but where the first wrong one is looked for."""
+    formed: list[Cluster] = []
+    for cluster in clusters:
+        if context.may_rewrite():
+            context.rewrote(f"{cluster.kind} of {len(cluster.eqns)}", jaxpr.eqns[cluster.seed])
+            formed.append(cluster)
+    return formed
 
 
 __all__ = ["Fuse", "MergeAlike", "UpdatesInPlace"]

@@ -41,6 +41,18 @@ def positive(x):
     assert x > 1
     return x * x
 
+def told(p, k):
+    limit = 3
+    assert (p["w"] < limit).all(), (
+        f"w is {p['w'].max():.1f} at {int(p['w'].argmax())} in turn {k}, {[limit + j for j in range(2)]}"
+    )
+    assert k < 5, "turn {}".format(missing)
+    return p["w"] * k
+
+def wide(x):
+    assert x[0] > 0, f"first {x[0]}"
+    return x
+
 def mapped(x):
     return quire.vmap(positive)(x)
 
@@ -83,6 +95,30 @@ def test_assertions_and_indices(script: ModuleType) -> None:
     assert "index 5 is out of bounds for axis 0 with size 4 (at script.py:12" in message(f, X, 5, kind=CheckError)
     assert message(quire.compile(script.large, checks="assert"), np.arange(100.0, dtype=np.float32)) == (
         "assert qnp.max(v) < 50 (at script.py:15, in large): v = f32[100] from 0.0 to 99.0"
+    )
+
+
+def test_messages_are_evaluated_where_they_are_needed(script: ModuleType) -> None:
+    f = quire.compile(script.told, checks=True)
+    assert np.asarray(f({"w": X / 2}, 1)).shape == (4,)
+    said = message(f, {"w": X}, 2)
+    assert said.startswith(
+        "w is 4.0 at 3 in turn 2, [3, 4]: assert (p['w'] < limit).all() (at script.py:28, in told)"
+    ), said
+    # What the message raises is told beside the assertion.
+    said = message(f, {"w": X / 2}, 7)
+    assert said.startswith(
+        "(its message 'turn {}'.format(missing) raises NameError: name 'missing' is not defined): assert k < 5 (at "
+    )
+    assert said.endswith("k = 7")
+    small, large = quire.compile(script.wide, checks="assert"), np.zeros(1 << 13, np.float32)
+    assert message(small, X - 1).startswith("first 0.0: assert x[0] > 0 (at script.py:35, in wide): x = ")
+    assert message(small, large).startswith(
+        'assert x[0] > 0, f"first {x[0]}" (at script.py:35'
+    )  # not for so many elements
+    mapped = quire.compile(quire.vmap(script.wide), checks="assert")
+    assert "at mapped index 1: first -1.0: assert x[0] > 0" in message(
+        mapped, np.array([[1.0, 2], [-1, 3]], np.float32)
     )
 
 

@@ -265,6 +265,70 @@ def test_what_giving_arguments_away_would_save(tmp_path: Path, run: Run) -> None
     assert found["would_save"]["donating"] is None
 
 
+LAYERS = """\
+import quire
+import quire.numpy as qnp
+
+def loss_of(layer):
+    def loss(ws, x):
+        for w, v in ws:
+            x = layer(x, w, v)
+        return qnp.mean(x * x)
+    return quire.grad(loss)
+
+def block(x, w, v):
+    return x + quire.nn.gelu(x @ w) @ v
+
+plain = loss_of(block)
+dots = loss_of(quire.checkpoint(block, policy=quire.checkpoint_policies.dots_saveable))
+inputs = loss_of(quire.checkpoint(block))
+"""
+
+
+def test_what_computing_again_would_save(tmp_path: Path, run: Run) -> None:
+    """Beside the same program with `checkpoint` around each layer: what it keeps is products, or its input alone."""
+    path = tmp_path / "layers.py"
+    path.write_text(LAYERS)
+    args = (
+        "--args",
+        "[(quire.ShapeDtypeStruct((32, 128), 'f4'), quire.ShapeDtypeStruct((128, 32), 'f4'))] * 4",
+        "f32[64,32]",
+    )
+    (plain,), (dots,), (inputs,) = (run.data(f"{path}:{f}", *args) for f in ("plain", "dots", "inputs"))
+    found = plain["would_save"]["recomputing"]
+    cheap, dear = found["savings"]
+    assert (cheap["what"], dear["what"]) == ("cheap", "dear") and cheap["values"] < dear["values"]
+    assert plain["held"] > dots["held"] > inputs["held"]
+    for estimated, real in ((cheap, dots), (dear, inputs)):
+        saved = plain["held"] - real["held"]
+        assert 0.7 * saved < plain["held"] - estimated["held"] < 1.3 * saved
+        assert 0 < estimated["operations"] and 0 < estimated["share"] < 0.5
+    # A product costs more than what is elementwise, and the values at the peak say so.
+    assert dear["operations"] > 3 * cheap["operations"]
+    made = {how: {p for v in found["values"] if v["how"] == how for p in v["primitives"]} for how in ("cheap", "dear")}
+    assert "dot_general" in made["dear"] and "mul" in made["cheap"] and "dot_general" not in made["cheap"]
+    assert found["values"][0]["line"].endswith("layers.py:12")
+    text = run(f"{path}:plain", *args)
+    assert re.search(
+        r"^ +\S+ KiB  \d+ x f32\[64,128\]  mul.* \(.*layers\.py:12\), cheap: .* operations$", text, re.MULTILINE
+    )
+    assert re.search(
+        r"^  the cheap ones \(\d+ values, .*\): .* KiB at the peak instead of .* KiB, .* more \([\d.]+ %\)$",
+        text,
+        re.MULTILINE,
+    )
+    # The pass that it speaks of, in the passes of the program; it is not asked once more.
+    passes = "inline,canonicalize-literals,simplify,cse,dce,rematerialize,default"
+    (again,) = run.data(f"{path}:plain", *args, "--passes", passes)
+    assert again["would_save"]["recomputing"] is None and again["held"] < 0.85 * plain["held"]
+
+
+def test_nothing_is_held_for_later(script: str, run: Run) -> None:
+    (found,) = run.data(f"{script}:long", "--args", "f32[1024]")
+    assert found["would_save"]["recomputing"] is None
+    assert "computed again" not in run(f"{script}:long", "--args", "f32[1024]")
+
+
 def test_the_largest_batch_that_fits(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Checked by the memory of a call with that batch, and with one more."""
     weights = MLP[1]

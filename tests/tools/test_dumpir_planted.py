@@ -24,9 +24,12 @@ from quire.compiling.building import PROGRAM
 from quire.compiling.stage_comparison import without_fusions
 from quire.compiling.stage_texts import stages_of
 from quire.ir.errors import CompileError
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from quire.ir.parser import parse
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
+from quire.ir.primitives.calls import fusion_p
+from quire.passes import fusion
 from quire.passes.ad.rules import jvp, transpose
 from quire.passes.batching.rules import batching
 from quire.passes.compare import evaluate, random_inputs
@@ -101,6 +104,50 @@ def test_a_rule_of_simplify(monkeypatch: pytest.MonkeyPatch) -> None:
     said = compared(f, X)
     assert "pass simplify changes the numbers: result 0 at index (0, 0)" in said
     assert re.search(r"by its rule 'abs of anything' on f32\[5,8\] = abs f32\[5,8\] \(at .*" + line_here(f, 2), said)
+
+
+def test_rules_of_other_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cse takes a difference for a sum; a fusion computes another function: the first wrong rewrite has its name and line."""
+
+    def f(x):
+        y = (qnp.exp(x) - qnp.sin(x)) * (qnp.sin(x) - qnp.exp(x))
+        return qnp.exp(y * 0.1) + y
+
+    with monkeypatch.context() as planted:
+        planted.setattr(ew.sub_p, "commutative", True)
+        said = compared(f, X)
+    assert "pass cse changes the numbers: result 0 at index (0, 0)" in said
+    assert re.search(
+        r"by its rule 'cse sub' on f32\[5,8\] = sub f32\[5,8\], f32\[5,8\] \(at .*" + line_here(f, 1), said
+    )
+
+    right = fusion.replaced
+
+    def wrong(jaxpr: Jaxpr, clusters: Any) -> Jaxpr:
+        """exp within a fusion is expm1."""
+        made = right(jaxpr, clusters)
+        return Jaxpr(
+            made.constvars, made.invars, made.outvars, [within(e) if e.primitive is fusion_p else e for e in made.eqns]
+        )
+
+    def within(eqn: Eqn) -> Eqn:
+        inner: Jaxpr = eqn.params["jaxpr"].jaxpr
+        eqns = [e.replace(primitive=ew.expm1_p, params={}) if e.primitive is ew.exp_p else e for e in inner.eqns]
+        changed = ClosedJaxpr(Jaxpr(inner.constvars, inner.invars, inner.outvars, eqns))
+        return eqn.replace(params={**eqn.params, "jaxpr": changed})
+
+    def g(x):
+        y = x * 2 + 1
+        for _ in range(4):
+            y = qnp.tanh(y) * 0.5 + qnp.exp(-y * y) / 3
+        return y - 1
+
+    monkeypatch.setattr(fusion, "replaced", wrong)
+    said = compared(g, X + np.float32(0.125))
+    assert re.search(r"^g: pass fuse changes the numbers: result 0 at index ", said), said
+    assert re.search(
+        r"\n  by its rule 'elementwise of \d+' on f32\[5,8\] = .* \(at .*test_dumpir_planted.py:\d+", said
+    ), said
 
 
 def test_rules_of_derivatives_and_batching(monkeypatch: pytest.MonkeyPatch) -> None:

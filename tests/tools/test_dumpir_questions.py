@@ -7,28 +7,45 @@ What the compiler takes is in other processes, so this process's time is what an
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from quire.backends.stablehlo.lowering import lowering
+from quire.backends.targets import TARGETS
 from quire.compiling.stage_texts import Stages, stages_of
+from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.primitives import elementwise as ew
+from quire.passes.manager import PassManager
 from quire.tools.dumpir.answers import Answer
 from quire.tools.dumpir.cli import main
+from quire.tools.dumpir.comparison import compare_answer
+from quire.tools.dumpir.difference import diff_answer
 from quire.tools.dumpir.inputs import InputError, Program, load
 from quire.tools.dumpir.lines import line_answer
 from quire.tools.dumpir.located import Line, operations
+from quire.tools.dumpir.memory import memory_of
+from quire.tools.dumpir.memory_text import memory_answer
 from quire.tools.dumpir.names import name_answer
+from quire.tools.dumpir.nans import nan_answer
+from quire.tools.dumpir.recompiled import recompiled_answer
+from quire.tools.dumpir.reduce import reduce_answer
 from quire.tools.dumpir.report import html_answer
+from quire.tools.dumpir.savings import fits_answer, total, with_batch
 from quire.tools.dumpir.summary import summary
 from quire.tools.dumpir.survey import Survey
 from quire.tools.dumpir.why import why_kernel, why_not_fused
 
 GPT = str(Path(__file__).parents[2] / "examples" / "gpt.py")
 ROWS, SECONDS, WIDTH = 40, 3.0, 230
+FLAT = "inline,canonicalize-literals,simplify,cse,dce"
 
 
 def line_of(text: str) -> int:
@@ -143,6 +160,134 @@ def test_why_kernel(gpt: tuple[Program, Stages]) -> None:
     assert "attention_" in answered(lambda: why_kernel(stages, "attention"))
     with pytest.raises(InputError, match="the kinds of kernels are attention, elementwise, gather, gemm, scatter_add"):
         why_kernel(stages, "bla")
+
+
+def test_memory(gpt: tuple[Program, Stages]) -> None:
+    """The steps around the peak, who holds what, what became of donated arguments, what would save memory."""
+    program, stages = gpt
+
+    def donated_too(numbers: tuple[int, ...]) -> Stages:
+        raise AssertionError(f"all arguments of results' types are donated, not {numbers}")
+
+    text = answered(lambda: memory_answer(stages, donated_too))
+    (peak,) = re.findall(r"^ +(\d+)\* #{24} +([\d.]+ MiB)  .*gpt\.py:\d+\)$", text, re.MULTILINE)
+    assert f"held at the peak, while step {peak[0]} runs: {peak[1]}" in text
+    assert re.search(r"^ +1\.5 MiB  f32\[4,32,256\] +12 values .*gpt\.py:63\)$", text, re.MULTILINE)
+    assert re.search(r"^donated: \d+ of 21 become results$", text, re.MULTILINE)
+    assert re.search(r"^  \.\.\. \d+ more \(all of them: -o DIR, --json\)$", text, re.MULTILINE)
+    assert re.search(r"^ +1 MiB  8 x f32\[4,32,256\]  mul \(.*gpt\.py:63\), cheap: ", text, re.MULTILINE)
+    cheap, dear = re.findall(
+        r": ([\d.]+) MiB at the peak instead of [\d.]+ MiB, .* \(([\d.]+) %\)$", text, re.MULTILINE
+    )
+    assert float(dear[0]) < float(cheap[0]) < 0.75 * float(peak[1].split()[0])
+    assert float(cheap[1]) < 5 < float(dear[1]) < 33  # the whole forward pass once more would be a third
+
+
+def test_the_largest_batch(gpt: tuple[Program, Stages]) -> None:
+    def needed(n: int) -> int:
+        (program,) = load(f"{GPT}:step", with_batch(["params()", "i32[B,33]"], n), ())
+        return total(memory_of(stages_of(program.closed, "cpu", None, program.name, program.donated)))
+
+    text = answered(lambda: fits_answer("8MB", needed))
+    assert re.match(r"B = \d fits into 8 MiB: a call takes 7\.\d+ MiB, with B = \d+ [89]\.?\d* MiB$", text), text
+
+
+def test_why_recompiled(tmp_path: Path) -> None:
+    """Calls of the GPT's normalization with other types, and through a new lambda each time."""
+    path = tmp_path / "calls.py"
+    path.write_text(
+        f"import sys\nsys.path.insert(0, {str(Path(GPT).parent)!r})\nimport gpt, quire\n"
+        "norm, p = quire.compile(gpt.norm), gpt.params()\n"
+        "norm(p['embed'], p['scale'])\nnorm(p['position'], p['scale'])\nnorm(p['embed'], 2.0)\n"
+        "for i in range(3):\n    quire.compile(lambda p: gpt.norm(p, p[0]) * i)(p['embed'])\n"
+    )
+    text = answered(lambda: recompiled_answer(str(path), ()))
+    assert text.startswith("2 functions were compiled, 2 of them several times\n"), text
+    assert re.search(r"^norm \(.*gpt\.py:\d+\): 3 times$", text, re.MULTILINE), text
+    assert re.search(r"^  shape of x: \(96, 64\) -> \(32, 64\) \(called at .*calls\.py:6\)$", text, re.MULTILINE), text
+    assert "  2 x the function itself is a new object each time" in text
+
+
+def test_compare(gpt: tuple[Program, Stages]) -> None:
+    """Every stage has the reference's numbers; what IREE takes is in other processes."""
+    program, stages = gpt
+    text = answered(lambda: compare_answer(stages, program))
+    assert re.match(r"step: equal, 22 results, largest difference [\d.]+e-0\d, which rounding explains\n", text), text
+    for stage in (
+        "simplify",
+        "fuse",
+        "IREE without kernels",
+        "IREE with kernels",
+        "two runs",
+        "one worker and several",
+    ):
+        assert re.search(rf"^  {stage} +(equal|the same bits)", text, re.MULTILINE)
+    assert re.search(r"rules of the transformations: \d\d derivatives, \d\d transposes", text)
+
+
+def test_diff(gpt: tuple[Program, Stages], tmp_path: Path) -> None:
+    """Another normalization and a tanh: two lines of the program, found among 559 equations."""
+    path = tmp_path / "other.py"
+    path.write_text(Path(GPT).read_text().replace("1e-5)", "1e-6)").replace("quire.nn.gelu(", "qnp.tanh("))
+    names = [f"{GPT}:step", f"{path}:step"]
+    text = answered(lambda: diff_answer(names, None, ["params()", "tokens()"], None))
+    assert re.search(
+        r": \d{3} equations are the same, \d+ have changed, \d+ are in the first only, \d+ in the second only", text
+    )
+    assert re.search(
+        r"^  ~ 7 x add \(other\.py:48\): 1e-05 -> 1e-06$", text.replace(str(tmp_path) + "/", ""), re.MULTILINE
+    ), text
+    assert re.search(r"^  - .*= .*gpt\.py:63\)$", text, re.MULTILINE)
+
+    def after(program: Program, pipeline: str) -> ClosedJaxpr:
+        return PassManager(pipeline, target=TARGETS["cpu"]).run(program.closed)
+
+    pipelines = ["inline,simplify", "inline,simplify,cse"]
+    text = answered(lambda: diff_answer(pipelines, f"{GPT}:step", ["params()", "tokens()"], after))
+    assert "0 have changed" in text and "0 in the second only" in text
+    assert re.search(r"^  - 4 x f32\[4,32,64\] = broadcast_in_dim ", text, re.MULTILINE) or " x " in text
+
+
+def test_reduce(gpt: tuple[Program, Stages], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lowering that fails, made small: the equation alone is left. (That the rest compiles is not looked at here.)"""
+    program, stages = gpt
+
+    def fails(*args: object, **kwargs: object) -> None:
+        raise NotImplementedError("no tanh today")
+
+    monkeypatch.setitem(lowering.rules, ew.tanh_p, fails)
+    monkeypatch.setattr("quire.tools.dumpir.reduce.build", lambda lowered: None)
+    ask = functools.partial(reduce_answer, program, "cpu", FLAT, "", "no tanh today", tmp_path)
+    text = answered(ask)
+    assert re.match(r"559 equations of [\d.]+ M elements became 1 of \d, \d+ programs were tried; written to ", text), (
+        text
+    )
+    assert re.search(r"let b:f32\[[\d,]*\] = tanh a in \(b,\)", text)
+    assert "no tanh" not in (tmp_path / "reduced.py").read_text().replace("--until no tanh today", "")
+
+
+def test_find_nan(gpt: tuple[Program, Stages], capsys: pytest.CaptureFixture[str]) -> None:
+    program, stages = gpt
+    large = [np.asarray(x) * np.float32(1e30) if x.dtype == np.float32 else x for x in program.values or ()]
+    text = answered(lambda: nan_answer(stages, replace(program, values=tuple(large))))
+    assert re.match(
+        r"forward: the first inf of step is made by mul \(at .*gpt\.py:48, in norm\): 8192 of 8192 elements, ", text
+    )
+    assert text.splitlines()[1].endswith(
+        "gpt.py:48: return x * scale / qnp.sqrt(qnp.mean(x * x, axis=-1, keepdims=True) + 1e-5)"
+    )
+    assert answered(lambda: nan_answer(stages, program)) == (
+        "step makes no NaN and no infinity, neither by the reference backend nor on cpu"
+    )
+    large_params = "quire.tree_util.tree_map(lambda p: p * 1e30, params())"
+    assert main([f"{GPT}:step", "--args", large_params, "tokens()", "--find-nan", "--json"]) == 3
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["question"], found["primitive"], found["kind"], found["target"]) == (
+        "find-nan",
+        "mul",
+        "inf",
+        "reference",
+    )
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

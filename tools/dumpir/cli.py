@@ -121,7 +121,7 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.json and not (options.memory or options.why_recompiled or asked(options)):
         raise _UsageError(
-            "--json is for answers: to --memory, --summary, --line, --name, --compare, --why-... or --diff A B"
+            "--json is for answers: to --memory, --summary, --line, --name, --compare, --find-nan, --why-... or --diff A B"
         )
     if options.json and (
         (options.stage and not options.line) or options.diff is not None or options.timing or options.spmd
@@ -150,32 +150,18 @@ def _run(options: argparse.Namespace) -> int:
 
 def _fits(source: str, options: argparse.Namespace, screen: Screen) -> int:
     """``--fits SIZE``: the largest B in --args."""
-    from quire.ir.errors import size_text
-
     from .inputs import load
     from .memory import memory_of
-    from .savings import largest, size_of, total, with_batch
-
-    limit = size_of(options.fits)
+    from .savings import fits_answer, total, with_batch
 
     def needed(n: int) -> int:
         (program,) = load(source, with_batch(options.args or (), n), options.script_args)
         program = _with_donated(program, options.donate)
         return total(memory_of(_stages(program, options), program.names, program.out_tree))
 
-    batch, bytes_, beyond = largest(needed, limit)
-    if options.json:
-        print(
-            json.dumps(
-                {"question": "fits", "limit": limit, "largest": batch, "bytes": bytes_, "next": beyond}, indent=1
-            )
-        )
-    elif batch == 0:
-        screen.line(f"not even B = 1 fits into {size_text(limit)}: a call takes {size_text(bytes_)}")
-    else:
-        more = f", with B = {batch + 1} {size_text(beyond)}" if beyond is not None else "; it may be larger still"
-        screen.line(f"B = {batch} fits into {size_text(limit)}: a call takes {size_text(bytes_)}{more}")
-    return FINE
+    answer = fits_answer(options.fits, needed)
+    screen.line(json.dumps({"question": "fits", **answer.data}, indent=1) if options.json else "\n".join(answer.lines))
+    return answer.status
 
 
 def _difference(options: argparse.Namespace, screen: Screen) -> int:
@@ -340,27 +326,21 @@ def _show(program, options: argparse.Namespace, screen, *, several: bool) -> lis
 def _memory(program, stages, options: argparse.Namespace, screen, folder: Path | None) -> list[dict[str, Any]]:  # noqa: ANN001
     """What one call takes of memory: on the screen, or as a file with all steps."""
     from .memory import memory_of
-    from .memory_text import text
-    from .savings import by_donation, donation_text
+    from .memory_text import memory_answer, text
 
-    def donated_too(numbers: tuple[int, ...]) -> Any:
-        return _stages(dataclasses.replace(program, donated=numbers), options)
-
-    memory = memory_of(stages, program.names, program.out_tree)
-    saving = None if folder is not None else by_donation(stages, donated_too, memory)
     if folder is not None:
+        memory = memory_of(stages, program.names, program.out_tree)
         path = folder / ("memory.json" if options.json else "memory.txt")
         path.write_text(
             json.dumps(memory.data(), indent=1) if options.json else text(memory, whole=True) + "\n", "utf-8"
         )
         print(path, file=sys.stderr)
-    elif not options.json:
+        return [memory.data()]
+    answer = memory_answer(stages, lambda numbers: _stages(dataclasses.replace(program, donated=numbers), options))
+    if not options.json:
         screen.heading(f"{program.name}: memory ({stages.target.name})")
-        screen.line(text(memory))
-        if saving is not None:
-            screen.line("\n" + donation_text(saving))
-    would_save = {"donating": None if saving is None else dataclasses.asdict(saving)}
-    return [memory.data() | {"would_save": would_save}]
+        screen.line("\n".join(answer.lines))
+    return [answer.data]
 
 
 def _timing(program, stages, screen) -> None:  # noqa: ANN001

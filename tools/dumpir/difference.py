@@ -203,7 +203,7 @@ def _changes(e: Eqn, f: Eqn) -> list[str]:
             out.append(f"{name}{where}: {k} = {short(repr(x), 50)} -> {short(repr(y), 50)}")
     for x, y in zip(e.inputs, f.inputs):
         if isinstance(x, Literal) and isinstance(y, Literal) and not _same(x, y):
-            out.append(f"{name}{where}: {x.value} -> {y.value}")
+            out.append(f"{name}{where}: {x.value!s} -> {y.value!s}")
         elif isinstance(x, Literal) != isinstance(y, Literal) or x.aval.strong() != y.aval.strong():
             out.append(f"{name}{where}: an operand {x.aval.short()} -> {y.aval.short()}")
     if _types_of(e) != _types_of(f):

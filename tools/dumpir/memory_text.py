@@ -1,27 +1,59 @@
-"""The memory of a program as text, on one screen."""
+"""``dumpir --memory``: the memory of a program as text on one screen, and what would save some."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from quire.backends.plan.plan import FLAT
+from quire.compiling.stage_texts import Stages
 from quire.ir.errors import size_text
 
-from .memory import Memory, StepRow, Value
+from .answers import ROWS, Answer, short_end
+from .memory import Memory, StepRow, Value, memory_of
+from .recomputing import by_recomputing, recomputing_text
+from .savings import by_donation, donation_text
 
-ROWS = 28
-"""So many steps are shown at most on one screen."""
-AROUND_PEAK = 6
-"""So many of them before the peak, and as many after it."""
-VALUES = 12
+LEAST_STEPS = 6
+"""So many lines of steps are shown where there are more, however much else there is to say."""
+VALUES = 5
 """So many values are shown at most of those that are held at the peak."""
+FATES = 2
+"""So many donated arguments are shown at most, where there are more than one more."""
 _BAR = 24
 
 
-def text(memory: Memory, *, whole: bool = False) -> str:
-    """The memory of a program on one screen, or with all steps and values."""
-    lines = [*_totals(memory), "", *_timeline(memory, whole), *_peak(memory, whole), *_donated(memory)]
-    return "\n".join(lines)
+def memory_answer(stages: Stages, donated_too: Callable[[tuple[int, ...]], Stages]) -> Answer:
+    """What a call takes, step by step, and what giving arguments away or computing values again would save.
+
+    `donated_too` gives the stages of the program with these arguments donated.
+
+    Raises:
+        CompileError: the target's compiler, or the plan, refuses the program.
+    """
+    memory = memory_of(stages, stages.names, stages.out_tree)
+    donation = by_donation(stages, donated_too, memory)
+    recomputing = by_recomputing(stages, memory)
+    more = [] if recomputing is None else recomputing_text(recomputing, memory)
+    if donation is not None:
+        more.append(donation_text(donation))
+    would_save = {
+        "donating": None if donation is None else asdict(donation),
+        "recomputing": None if recomputing is None else asdict(recomputing),
+    }
+    return Answer(text(memory, more).splitlines(), memory.data() | {"would_save": would_save})
+
+
+def text(memory: Memory, more: Sequence[str] = (), *, whole: bool = False) -> str:
+    """The memory of a program on one screen, with `more` below, or with all steps and values.
+
+    The steps have the lines that the rest leaves of a screen.
+    """
+    totals, peak, donated = _totals(memory), _peak(memory, whole), _donated(memory, whole)
+    below = [*peak, *donated, *(["", *more] if more else [])]
+    room = max(ROWS - len(totals) - len(below) - 3, LEAST_STEPS)  # the heading, an empty line, the steps' heading
+    lines = [*totals, "", *_timeline(memory, None if whole else room), *below]
+    return "\n".join(lines if whole else [short_end(line) for line in lines])
 
 
 def _totals(m: Memory) -> list[str]:
@@ -43,9 +75,9 @@ def _totals(m: Memory) -> list[str]:
     return [f"{what:<10} {size_text(n):>11}  {more}".rstrip() for what, n, more in rows]
 
 
-def _timeline(m: Memory, whole: bool) -> list[str]:
+def _timeline(m: Memory, room: int | None) -> list[str]:
     shown = [r for r in m.steps if r.kind in FLAT or r.kind in ("loop", "branch", "load")]
-    chosen = shown if whole else _chosen(shown, m.peak)
+    chosen = shown if room is None else _chosen(shown, m.peak, room)
     if not chosen:
         return ["nothing is computed"]
     most = max((r.held for r in shown), default=0)
@@ -70,16 +102,24 @@ def _left_out(rows: Sequence[StepRow]) -> list[str]:
     return [f"{'...':>5}  {count}, which hold {size_text(max(r.held for r in rows))} at most"]
 
 
-def _chosen(rows: Sequence[StepRow], peak: int) -> list[StepRow]:
-    """The rows for one screen: those around the peak, and of the others those that hold the most."""
-    if len(rows) <= ROWS:
+def _chosen(rows: Sequence[StepRow], peak: int, room: int) -> list[StepRow]:
+    """The rows for so many lines: a third of them around the peak, and of the others those that hold the most."""
+    if len(rows) <= room:
         return list(rows)
     at = next((i for i, r in enumerate(rows) if r.number == peak), 0)
-    near = set(range(max(0, at - AROUND_PEAK), min(len(rows), at + AROUND_PEAK + 1)))
-    # Half of the screen: each row that stands alone brings a line for those that are left out before it.
-    far = sorted((i for i in range(len(rows)) if i not in near), key=lambda i: (-rows[i].held, i))
-    chosen = near | set(far[: (ROWS - len(near)) // 2])
+    around = max(room // 6, 1)
+    chosen = set(range(max(0, at - around), min(len(rows), at + around + 1)))
+    for i in sorted((i for i in range(len(rows)) if i not in chosen), key=lambda i: (-rows[i].held, i)):
+        # A row that stands alone brings a line for those that are left out before it.
+        if _lines_of(chosen | {i}, len(rows)) > room:
+            break
+        chosen.add(i)
     return [rows[i] for i in sorted(chosen)]
+
+
+def _lines_of(chosen: set[int], count: int) -> int:
+    """The lines that some rows of so many take, with those that say what is left out."""
+    return len(chosen) + sum(i not in chosen and (i == 0 or i - 1 in chosen) for i in range(count))
 
 
 def _peak(m: Memory, whole: bool) -> list[str]:
@@ -92,7 +132,8 @@ def _peak(m: Memory, whole: bool) -> list[str]:
         if what:
             lines.append(f"{what}: {size_text(sum(v.bytes for v in values))}")
         rows = [(1, v) for v in values] if whole else _alike(values)
-        shown = rows if whole else rows[: VALUES if not what else VALUES // 2]
+        most = VALUES if not what else 1
+        shown = rows if whole or len(rows) == most + 1 else rows[:most]
         kinds = max(len(v.type or "") for _, v in shown)
         places = [f"{n} values" if n > 1 else v.place for n, v in shown]
         width = max(map(len, places))
@@ -113,7 +154,13 @@ def _alike(values: Sequence[Value]) -> list[tuple[int, Value]]:
     return sorted(((len(same), same[0]) for same in found.values()), key=lambda row: -row[0] * row[1].bytes)
 
 
-def _donated(m: Memory) -> list[str]:
+def _donated(m: Memory, whole: bool) -> list[str]:
     if not m.donated:
         return []
-    return ["", "donated", *(f"  {name} ({kind}): {said}" for name, kind, _, said in m.donated)]
+    lines = [f"  {name} ({kind}): {said}" for name, kind, _, said in m.donated]
+    if whole or len(lines) <= FATES + 1:
+        return ["", "donated", *lines]
+    taken = sum(reused for _, _, reused, _ in m.donated)
+    not_taken = [line for line, fate in zip(lines, m.donated) if not fate[2]]
+    rest = [f"  ... {len(not_taken) - FATES} more (all of them: -o DIR, --json)"] if len(not_taken) > FATES else []
+    return ["", f"donated: {taken} of {len(lines)} become results", *not_taken[:FATES], *rest]

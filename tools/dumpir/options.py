@@ -37,7 +37,7 @@ IREE's phases; plan (memory and order); assembly, ptx or spirv (code: any of the
 (what grad, vmap, ... did while the program was traced), passes, iree, all.
 
 exit status: 0 fine; 1 the program is wrong (parse, verification, trace or pass error, the script failed);
-2 wrong use of dumpir; 3 --compare found a difference; 4 the target's compiler failed.
+2 wrong use of dumpir; 3 --compare found a difference, --find-nan a NaN or infinity; 4 the target's compiler failed.
 """
 
 DEFAULT_STAGES = ("jaxpr", "optimized", "stablehlo")
@@ -126,6 +126,9 @@ def _right(p: argparse._ArgumentGroup) -> None:
                    "IREE without and with kernels, twice, with one worker and several, on the values of --args or random "
                    "ones; check derivatives and batching rule by rule; say that all are equal within rounding, or the first "
                    "stage, pass, rule and equation that changes the numbers (no stages are shown unless named)")  # fmt: skip
+    p.add_argument("--find-nan", action="store_true", help="where the first NaN or infinity is made for the values of "
+                   "--args (or random ones): equation, line and turns of loops, by the reference backend or by the "
+                   "compiled program alone")  # fmt: skip
     p.add_argument("--reduce", metavar="COMMAND", nargs="?", const="", help="make the program as small as it can be while "
                    "COMMAND succeeds ({} stands for the file, .jaxpr), or while --until says so; writes reduced.jaxpr and "
                    "reduced.py into the folder of -o, or here")  # fmt: skip

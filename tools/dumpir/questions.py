@@ -10,7 +10,7 @@ from quire.compiling.stage_texts import Stages, code_stage
 from .answers import Answer
 from .inputs import Program
 
-OF_PROGRAMS = ("summary", "line", "name", "html", "why_not_fused", "why_kernel", "compare", "reduce")
+OF_PROGRAMS = ("summary", "line", "name", "html", "why_not_fused", "why_kernel", "compare", "find_nan", "reduce")
 """The options that ask about one program, or each of several."""
 SHOWN = ("stage", "timing", "spmd")
 """The options that show texts, which are not printed as JSON."""
@@ -72,6 +72,12 @@ def _compare(program: Program, stages: Stages, options: argparse.Namespace, seve
     return compare_answer(stages, program)
 
 
+def _find_nan(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
+    from .nans import nan_answer
+
+    return nan_answer(stages, program)
+
+
 def _html(program: Program, stages: Stages, options: argparse.Namespace, several: bool) -> Answer:
     from pathlib import Path
 
@@ -101,5 +107,5 @@ def _reduce(program: Program, stages: Stages, options: argparse.Namespace, sever
 
 _ANSWERS: dict[str, Callable[[Program, Stages, argparse.Namespace, bool], Answer]] = {
     "summary": _summary, "line": _line, "name": _name, "compare": _compare, "why_not_fused": _why_not_fused,
-    "why_kernel": _why_kernel, "reduce": _reduce, "html": _html,
+    "why_kernel": _why_kernel, "reduce": _reduce, "html": _html, "find_nan": _find_nan,
 }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 
 from quire.watching.reports import Traced, trace_sink
 
+from .answers import ROWS as LINES
 from .answers import Answer, capped, place_text, short
 from .inputs import InputError, as_script
 
@@ -33,11 +34,11 @@ def recompiled_answer(path: str, arguments: Sequence[str]) -> Answer:
     for t in found:
         groups.setdefault((t.name.partition(" (")[0], t.defined), []).append(t)
     several = {key: traced for key, traced in groups.items() if len(traced) > 1}
-    lines = [
-        f"{len(groups)} functions were compiled, {len(several)} of them several times"
-        if several
-        else f"{len(groups)} functions were compiled, each once"
-    ]
+    count = "1 function was" if len(groups) == 1 else f"{len(groups)} functions were"
+    of_them = ("several times" if len(groups) == 1 else f"{len(several)} of them several times") if several else "once"
+    if not several and len(groups) != 1:
+        of_them = "each once"
+    lines = [f"{count} compiled, {of_them}"]
     data: list[dict[str, Any]] = []
     for (name, defined), traced in sorted(several.items(), key=lambda item: -len(item[1])):
         said = _reasons(traced)
@@ -48,7 +49,7 @@ def recompiled_answer(path: str, arguments: Sequence[str]) -> Answer:
         lines.append(f"{name}{_near(defined)}: {len(traced)} times")
         rows = [f"  {f'{n} x ' if n > 1 else ''}{reason}" for reason, n in said.most_common()]
         lines += [short(row) for row in capped(rows, ROWS, "reasons")]
-    return Answer(lines, {"functions": data, "compiled": len(groups)})
+    return Answer(capped(lines, LINES, "lines (all of them: --json)"), {"functions": data, "compiled": len(groups)})
 
 
 def _near(defined: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from quire.compiling.stage_texts import Stages
 from quire.ir.errors import CompileError
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var, has_nested
 from quire.ir.primitives.calls import fusion_p
 from quire.ir.printer import Names, PrintOptions, eqn_to_str
 from quire.ir.source import Source
@@ -72,13 +72,18 @@ def _equations(jaxpr: Jaxpr, names: Names, sources: _Sources, kernels: dict[int,
     made: dict[Var, int] = {}
     out: list[dict[str, Any]] = []
     options = PrintOptions(width=200, max_const=8)
+    results = {a for a in jaxpr.outvars if isinstance(a, Var)}
     for i, e in enumerate(jaxpr.eqns):
         text = _text(e, names, options)
         row: dict[str, Any] = {
             "t": text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 3] + "...",
             "s": sources(e.source),
             "i": sorted({made[a] for a in e.inputs if isinstance(a, Var) and a in made}),
+            "o": e.params["kind"] if e.primitive is fusion_p else e.primitive.name,
+            "f": "fusion" if e.primitive is fusion_p else "loop" if has_nested(e.params) else e.primitive.family,
         }
+        if not results.isdisjoint(e.outputs):
+            row["r"] = 1
         inside = list(members(e))
         if len(inside) > 1:
             lines = sorted({sources(x.source) for x in inside} - {-1})

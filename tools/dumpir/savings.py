@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from quire.compiling.stage_texts import Stages
 from quire.ir.errors import size_text
 
+from .answers import Answer
 from .inputs import InputError
 from .memory import Memory, memory_of
 
@@ -91,6 +92,21 @@ def with_batch(args: Sequence[str], n: int) -> list[str]:
     if not any(BATCH.search(a) for a in args):
         raise InputError("--fits asks how large B may be: write it in --args, as in --args 'f32[B,784]' 'i32[B]'")
     return [BATCH.sub(str(n), a) for a in args]
+
+
+def fits_answer(size: str, needed: Callable[[int], int]) -> Answer:
+    """The largest batch whose calls need at most `size`, by `needed(batch)`.
+
+    Raises:
+        InputError: `size` is none.
+    """
+    limit = size_of(size)
+    batch, bytes_, beyond = largest(needed, limit)
+    data = {"limit": limit, "largest": batch, "bytes": bytes_, "next": beyond}
+    if batch == 0:
+        return Answer([f"not even B = 1 fits into {size_text(limit)}: a call takes {size_text(bytes_)}"], data)
+    more = f", with B = {batch + 1} {size_text(beyond)}" if beyond is not None else "; it may be larger still"
+    return Answer([f"B = {batch} fits into {size_text(limit)}: a call takes {size_text(bytes_)}{more}"], data)
 
 
 def largest(needed: Callable[[int], int], limit: int) -> tuple[int, int, int | None]:
