@@ -268,7 +268,7 @@ DISPATCHES = ",".join(
 """The rest of the stream phase: what executables are given."""
 
 LINKED = "iree-llvmcpu-link-executables{target=llvm-cpu}"
-"""After the executable-targets phase, for the CPU: the executables to one."""
+"""Before or after the executable-targets phase, for the CPU: the executables to one."""
 
 HAL_COMMANDS = ",".join(
     (

@@ -82,6 +82,11 @@ try:
 finally:
     del sys.path[:2]
 
+CPU = "--iree-hal-target-backends=llvm-cpu"
+
+DEVICE_FLAGS = ("--iree-hal-target-backends=", "--iree-hal-target-device=")
+"""How the options begin that name devices."""
+
 BEFORE_STREAM = frozenset(
     ("start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow")
 )
@@ -140,8 +145,9 @@ class Invocation:
         self.phases: dict[str, float] = {}
         self.since = time.perf_counter()
         self.source_text = module  # the compiler reads it where it is
-        self.for_cpu = "--iree-hal-target-backends=llvm-cpu" in flags
+        self.for_cpu = CPU in flags
         self.forms_as_told = "--iree-opt-level=O3" in flags and all(f.startswith(pipelines.FORMED_FLAGS) for f in flags)
+        self.one_cpu = self.for_cpu and sum(f.startswith(DEVICE_FLAGS) for f in flags) == 1
         self.invocation = self.source = None
         compiler.mlir.new_context()
         self.session = lib.ireeCompilerSessionCreate()
@@ -200,7 +206,7 @@ class Invocation:
         self.verify(True)
         if bodies.nothing_else:
             yield self.run_passes(pipelines.CALLS)
-            yield self.run("preprocessing", "abi")
+            yield self.preprocess()
             yield self.run_passes(pipelines.FLOW)
         else:
             yield from self.to_linalg(module)
@@ -220,9 +226,8 @@ class Invocation:
                 mlir.erase(module, b"hal.buffer_view.assert")
             yield self.run_passes(pipelines.DISPATCHES)
         if self.for_cpu:
-            yield self.run("executable-targets", "stream")
+            yield from self.to_code(module)
             self.ended("kernels")
-            yield self.run_passes(pipelines.LINKED)
             if one_thread:
                 reason = native_host.make_native(mlir, module)
                 if reason:
@@ -262,8 +267,7 @@ class Invocation:
         bodies.put_back()
         mlir.erase(module, b"hal.buffer_view.assert")
         yield self.run_passes(pipelines.DISPATCHES)
-        yield self.run("executable-targets", "stream")
-        yield self.run_passes(pipelines.LINKED)
+        yield from self.to_code(module)
         self.host = host_steps.host_of(mlir, module)
         if self.host["exports"]:
             beside = executables.split(mlir, module)
@@ -293,7 +297,7 @@ class Invocation:
         if not self.forms_as_told:
             yield self.run(to_phase, "abi")
         else:
-            yield self.run("preprocessing", "abi")
+            yield self.run("preprocessing", "abi") if stages_to or to_phase == "preprocessing" else self.preprocess()
             for phase, steps in () if to_phase == "preprocessing" else self.dispatch_phases(module):
                 yield from steps
                 if stages_to:
@@ -302,6 +306,27 @@ class Invocation:
                     break
         if to_phase == "flow" and self.for_cpu and (wrong := dispatches.fault(self.compiler.mlir, module)):
             raise CompilerError(wrong)
+
+    def preprocess(self) -> bool:
+        """The preprocessing phase; whether that succeeded.
+
+        It does nothing but find the devices; where a CPU is all of them, the phases after stream do that as well.
+        """
+        return self.one_cpu or self.run("preprocessing", "abi")
+
+    def to_code(self, module: int) -> Iterator[bool]:
+        """The CPU's executables from the end of the stream phase to one in LLVM's dialect. Step by step.
+
+        Several are linked before they are code: each would have tables of patterns of its own in each of the passes to come.
+        """
+        mlir = self.compiler.mlir
+        if len(list(mlir.named(mlir.first_block(module), b"stream.executable"))) < 2:
+            yield self.run("executable-targets", "stream")
+            yield self.run_passes(pipelines.LINKED)
+        else:
+            yield self.run("executable-sources", "stream")
+            yield self.run_passes(pipelines.LINKED)
+            yield self.run("executable-targets", "executable-sources")
 
     def dispatch_phases(self, module: int) -> Iterator[tuple[str, Iterator[bool]]]:
         """The phases after preprocessing up to flow by quire's lists, with IREE's numbers and names, and their steps."""
@@ -463,6 +488,8 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
         flags += ("--iree-llvmcpu-static-library-output-path=" + os.path.join(job["files_to"], "kernels.o"),)
     elif job.get("files_to"):
         flags += ("--iree-hal-dump-executable-files-to=" + job["files_to"],)
+    if CPU in flags and not (job.get("verify") or job.get("files_to")):
+        flags += ("--iree-llvmcpu-debug-symbols=false",)
     try:
         invocation = Invocation(compiler, job["module"], flags)
         invocation.located = bool(job.get("located"))
