@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import quire
 from quire import lax, random
 from quire import numpy as qnp
+from quire.backends.reference import eval_jaxpr
 from quire.backends.stablehlo import lower_module
 from quire.backends.targets import get_target
 from quire.compiling.lowering import optimize
@@ -379,3 +380,26 @@ def test_bodies_made_by_chance(programs: list[tuple[list[tuple[int, int, int]], 
         Case(f"{plan} on {n}, {trips} times", program_of(plan, trips), [normal(n), normal(n)], rtol=1e-3, atol=1e-4)
         for plan, n, trips in programs
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize("of", ["a product and a sum", "a product"])
+def test_values_compared_in_a_loop_are_computed_once(of: str) -> None:
+    """The derivative of a scatter-max asks which operand the result equals: with other roundings, of none (fuzz seed 9710822)."""
+    rng = np.random.default_rng(4917)
+    c, w = rng.standard_normal((9, 3)).astype(np.float32), rng.standard_normal((4, 9, 3)).astype(np.float32)
+
+    def body(x, c):
+        v = c * qnp.tanh(x)
+        v = v + qnp.max(v, -2, keepdims=True) if of == "a product and a sum" else v
+        return v.at[::2].max(v[:5] * 0.5)
+
+    def loss(c):
+        def step(x, wi):
+            y = body(x, c)
+            return y, y * wi
+
+        return qnp.sum(quire.lax.scan(step, c, w)[1])
+
+    gradient = quire.grad(loss)
+    (expected,) = eval_jaxpr(quire.make_jaxpr(gradient)(c), c)
+    np.testing.assert_allclose(quire.jit(gradient)(c), expected, rtol=1e-4, atol=1e-4)
