@@ -8,7 +8,7 @@ sign) say what they do.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -205,19 +205,26 @@ define_jvp(
 )
 
 
-def _extremum_share(x: Value, y: Value, ans: Value) -> Value:
-    """The share of the operand x in an extremum's derivative: 1 where it attains it, 1/2 where both do."""
-    x, y = _spread(x, ans), _spread(y, ans)
-    half = ew.where(ew.eq(ans, y), _const(0.5, ans), _const(1, ans))
-    return ew.where(ew.eq(x, ans), half, _const(0, ans))
+def _extremum(p: Primitive, wins: Callable[[Value, Value], Value]) -> None:
+    """The rule of an extremum: the share of an operand is 1 where it wins, 1/2 where the other is equal.
 
+    The operands are compared with each other, not with the extremum: that may have been computed elsewhere.
+    """
 
-for _p in (ew.max_p, ew.min_p):
+    def share(x: Value, y: Value, ans: Value) -> Value:
+        x, y = _spread(x, ans), _spread(y, ans)
+        half = ew.where(ew.eq(x, y), _const(0.5, ans), _const(0, ans))
+        return ew.where(wins(x, y), _const(1, ans), half)
+
     define_jvp(
-        _p,
-        lambda t, ans, x, y: ew.mul(t, _extremum_share(x, y, ans)),
-        lambda t, ans, x, y: ew.mul(t, _extremum_share(y, x, ans)),
+        p,
+        lambda t, ans, x, y: ew.mul(t, share(x, y, ans)),
+        lambda t, ans, x, y: ew.mul(t, share(y, x, ans)),
     )
+
+
+_extremum(ew.max_p, ew.gt)
+_extremum(ew.min_p, ew.lt)
 
 
 # -- powers, exponentials, logarithms ------------------------------------------------------------------------------------------

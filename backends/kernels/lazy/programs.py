@@ -1,9 +1,8 @@
 """Jaxprs as lazy arrays: which of them are put into memory, where, and in which order.
 
 Elementwise operations and views stay lazy and are computed by the nests that store or reduce them. Put into memory
-are: results of reductions and contractions, of what is written region by region (concatenate, pad, updates), and, where they
-are used more than once, what is expensive and what is compared for equality: LLVM may round a product and a sum once in
-one nest and twice in another, and a value would not equal itself.
+are: results of reductions and contractions, of what is written region by region (concatenate, pad, updates), and what
+is expensive and used more than once.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quire.ir import dtypes
 from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Eqn, Jaxpr, Literal, Var
 from quire.ir.primitive import Primitive
-from quire.ir.primitives import elementwise as ew
 
 from ..core.errors import NoKernel
 from ..core.kernel import Spec
@@ -33,8 +30,6 @@ from .views import VIEWS
 
 #: What costs more operations an element than this is not computed twice.
 CHEAP = 8.0
-#: What asks whether two values are the same.
-EQUALITIES = (ew.eq_p, ew.ne_p)
 #: Arrays of up to so many bytes are on the stack of the workgroup, others are scratch memory of the kernel.
 STACK_ARRAY = 4096
 #: The stack that one kernel may take.
@@ -153,7 +148,6 @@ class Program(Schedule):
         env: dict[Var, Node] = dict(zip(jaxpr.invars, args, strict=True))
         uses = Counter(a for eqn in jaxpr.eqns for a in set(eqn.inputs) if isinstance(a, Var))
         uses.update(a for a in set(jaxpr.outvars) if isinstance(a, Var))
-        compared = {a for eqn in jaxpr.eqns if eqn.primitive in EQUALITIES for a in eqn.inputs if isinstance(a, Var)}
         places = dict(wanted or {})
 
         def read(a: Any) -> Node:
@@ -169,8 +163,7 @@ class Program(Schedule):
             self.places = {v: places[v] for v in eqn.outputs if v in places}
             out = self.equation(eqn, nodes)
             for v, node in zip(eqn.outputs, out, strict=True):
-                again = node.cost > CHEAP or (v in compared and sums(node))
-                if again and uses[v] > 1 and not isinstance(node, Built) and node.shape:
+                if node.cost > CHEAP and uses[v] > 1 and not isinstance(node, Built) and node.shape:
                     node = self.in_memory(node, places.pop(v, None))
                 env[v] = node
         return [read(a) for a in jaxpr.outvars]
@@ -192,21 +185,6 @@ class Program(Schedule):
             xs = [self.elements.lift(0, x.dtype) for x in nodes]
             self.elements.apply(eqn.primitive, eqn.params, [x.dtype for x in nodes], aval.dtype, xs)
         return node
-
-
-def sums(node: Node) -> bool:
-    """Whether computing an element adds floats, so that the rounding may depend on where it is computed."""
-    seen = set[int]()
-    stack = [node]
-    while stack:
-        at = stack.pop()
-        if id(at) in seen or isinstance(at, Array | Number):
-            continue
-        seen.add(id(at))
-        if isinstance(at, Elementwise) and at.primitive in (ew.add_p, ew.sub_p) and dtypes.is_inexact(at.dtype):
-            return True
-        stack.extend(at.inputs)
-    return False
 
 
 def carries(node: Node) -> set[object]:

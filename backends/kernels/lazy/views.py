@@ -61,8 +61,8 @@ def rev(schedule: Schedule, eqn: Eqn, x: Node) -> list[Node]:
 
 @VIEWS.of(st.optimization_barrier_p)
 def optimization_barrier(schedule: Schedule, eqn: Eqn, *xs: Node) -> list[Node]:
-    """The operands: a kernel is one piece already."""
-    return list(xs)
+    """The operands, computed here once: what reads them reads the same numbers."""
+    return [schedule.steady(x) for x in xs]
 
 
 # -- slices at indices known at run time ------------------------------------------------------------------------------
