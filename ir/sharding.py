@@ -115,10 +115,23 @@ class PartitionSpec:
         return iter(self.partitions)
 
     def __add__(self, other: Any) -> PartitionSpec:
-        return self.update(partitions=(*self.partitions, *other))
+        if not isinstance(other, PartitionSpec):
+            self._check_whole(other, "__add__")
+            return self.update(partitions=(*self.partitions, *other))
+        return PartitionSpec(
+            *self.partitions, *other.partitions,
+            unreduced=self.unreduced | other.unreduced, reduced=self.reduced | other.reduced,
+        )  # fmt: skip
 
     def __radd__(self, other: Any) -> PartitionSpec:
+        self._check_whole(other, "__radd__")
         return self.update(partitions=(*other, *self.partitions))
+
+    def _check_whole(self, other: Any, name: str) -> None:
+        if self.unreduced:
+            raise TypeError(
+                f"other {other} cannot be of instance `tuple` when self {self} has unreduced in `{name}` of PartitionSpec."
+            )
 
     def __eq__(self, other: object) -> bool:
         return (

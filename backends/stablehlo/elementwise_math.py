@@ -362,8 +362,8 @@ def atanh_positive(a: Num) -> Num:
 
 
 def cbrt_positive(a: Num) -> Num:
-    """exp(log(a) / 3), and a step of Newton's method."""
-    end = a.eq(0) | a.eq(np.inf)
+    """exp(log(a) / 3), and a step of Newton's method. Of what is too small to be normal, which other operations flush, itself."""
+    end = (a < float(np.finfo(a.dtype).tiny)) | a.eq(np.inf)
     b = where(end, const(1, a), a)
     r = exp(log(b) * (1 / 3))
     return where(end, a, r - (r - b / (r * r)) * (1 / 3))

@@ -51,6 +51,7 @@ P(None, 'y', P.UNCONSTRAINED)
 P('x', unreduced={'y'}, reduced={'z'})
 P('x') == P('x', None), P(('x',)) == P('x'), P('x') == ('x',), hash(P('x')) == hash(P(('x',)))
 P('x') + P('y'), P('x') + ('y',), ('y',) + P('x'), len(P('x', None)), tuple(P('x', None)), P('x', 'y')[0:1]
+P('x', unreduced={'y'}) + P(None, reduced={'z'}), (P(unreduced={'y'}) + P(unreduced={'z'})).unreduced == {'y', 'z'}
 P('x', 'y').index('y'), P('x', 'x').count('x'), P('x').update(partitions=('y',)), P.UNCONSTRAINED
 mesh
 str(mesh), mesh.axis_names, mesh.axis_sizes, mesh.size, mesh.empty, mesh.is_multi_process, dict(mesh.shape)
@@ -78,6 +79,8 @@ SingleDeviceSharding(devices[0]).is_equivalent_to(NamedSharding(Mesh(devices[:1]
 """
 # The same, of errors: the type and the text.
 REFUSED = """\
+P('x', unreduced={'y'}) + ('z',)
+('z',) + P('x', unreduced={'y'})
 NamedSharding(mesh, P('x')).shard_shape((7, 3))
 NamedSharding(mesh, P('y', 'x')).devices_indices_map((8, 6))
 NamedSharding(mesh, P('z'))

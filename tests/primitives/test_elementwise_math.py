@@ -191,3 +191,15 @@ def test_derivative_of_a_gamma_sample_is_that_of_the_quantile(x64):
         [Case("sample", ew.random_gamma_grad, (a, x), lambda a, x: (inverse[0] - inverse[1]) / (2 * h), rtol=1e-6)],
         compiled=False,
     )
+
+
+def test_functions_of_denormal_numbers_are_near_those_of_zero(x64, form):
+    """They are flushed, or kept: never NaN."""
+    cases = []
+    for dtype in (np.float32, np.float64):
+        tiny = float(np.finfo(dtype).tiny)
+        x = np.array([tiny / 2, tiny / 8, tiny / 1e5, tiny, 2 * tiny], dtype)
+        for name in ("cbrt", "sqrt", "asinh", "atan", "expm1", "log1p", "tanh", "erf"):
+            args = (x,) if name == "sqrt" else (np.concatenate([x, -x]),)
+            cases.append(Case(f"{name} {dtype.__name__}", getattr(ew, name), args, rtol=1e-5, atol=2 * tiny ** (1 / 3)))
+    check(cases)

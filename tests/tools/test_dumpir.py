@@ -227,7 +227,7 @@ def test_text_down_to_iree(tmp_path):
 def test_lists():
     passes = dumpir("--list-passes").stdout
     assert "simplify: Apply algebraic identities" in passes and "    derivatives: bool = true" in passes
-    assert dumpir("--show-pipeline", "--target", "cuda").stdout.strip().endswith("dce")
+    assert dumpir("--show-pipeline", "--target", "cuda").stdout.strip().endswith("dce,store-compared")
     assert "llvm-cpu" in dumpir("--list-targets").stdout
     stages = dumpir("--list-stages", "--target", "vulkan").stdout.split()
     assert stages[0] == "jaxpr" and "stablehlo" in stages and stages[-1] == "spirv"
@@ -351,7 +351,7 @@ def test_compare_names_where_the_compiled_program_is_wrong(tmp_path):
     path.write_text(PLANTED)
     said = dumpir(f"{path}:model", "--args", "np.ones((3, 3))", "--compare", status=3, env={"QUIRE_CACHE": "0"}).stdout
     assert (
-        "the compiled program changes the numbers (the 12 passes do not: it is lowering or IREE): result 1 at index"
+        "the compiled program changes the numbers (the 13 passes do not: it is lowering or IREE): result 1 at index"
         in said
     )
     assert "9 of 9 elements differ, by " in said

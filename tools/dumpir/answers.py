@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,9 +72,15 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[st
     ]
 
 
+_PLACE = re.compile(r"\(\S*/([^/\s()]+:[^\s()]+)\)$")
+"""A user's line at the end of a line, with folders."""
+
+
 def short_end(text: str, width: int = WIDTH) -> str:
-    """A line without blanks at its end, cut where it is too long."""
+    """A line without blanks at its end, cut where it is too long; a user's line at its end loses its folders first."""
     text = text.rstrip()
+    if len(text) > width:
+        text = _PLACE.sub(r"(.../\1)", text)
     return text if len(text) <= width else text[: width - 3] + "..."
 
 

@@ -72,6 +72,25 @@ def chain(b: Builder) -> object:
     return b.emit(f"np.sum({{0}}, axis={axis})", y) if b.chance(0.7) else given
 
 
+def compared(b: Builder) -> object:
+    """A value whose rounding depends on where it is computed, beside what was selected from it; its parts are read elsewhere.
+
+    In one statement, so that nothing else has the value stored.
+    """
+    x = b.pick("f", least_ndim=1, nonempty=True)
+    axis = b.rng.randint(-x.ndim, x.ndim - 1)
+    part = b.one("{0} * 0.7", "{0} * {0}", "np.tanh({0})")
+    best = b.one(
+        f"np.max(y, axis={axis}, keepdims=True)", f"np.min(y, axis={axis}, keepdims=True)",
+        f"lax.cummax(y, axis={axis % x.ndim})", f"np.sort(y, axis={axis})", "y.at[:1].max(y[-1:])",
+    )  # fmt: skip
+    out = b.one("np.where(y == best, p * p + 1, 0.0)", "np.where(y >= best, p + 2, 0.0)", "best * 0.5 + p * p")
+    value = b.one("p + x", "p - x * 0.3", "np.flip(p) + x")
+    return b.emit(
+        f"(lambda p, x: (lambda p, y: (lambda p, y, best: {out})(p, y, {best}))(p, {value}))({part}, {{0}})", x
+    )
+
+
 def argument_of_extremum(b: Builder) -> object:
     x = b.pick("fiu", least_ndim=1, nonempty=True)
     keep = b.one("", ", keepdims=True")
@@ -147,6 +166,7 @@ FAMILY = (
     reduce,
     reduce,
     chain,
+    compared,
     normalize,
     argument_of_extremum,
     cumulative,
