@@ -441,6 +441,8 @@ _FURTHER: tuple[Operation, ...] = (
     ("lax.map(lambda a: a * 2, x, batch_size=2)", "f32[6,3]"),
     ("quire.vmap(lambda a: (lax.pmean(a, 'i'), lax.pmin(a, 'i'), lax.psum_scatter(a, 'i'), lax.all_to_all(a, 'i', 0, 0), "
      "lax.pshuffle(a, 'i', [1, 2, 0]), lax.pswapaxes(a, 'i', 0), lax.pbroadcast(a, 'i', 1)), axis_name='i')(x)", "f32[3,3]"),
+    ("quire.vmap(lambda a: lax.ragged_all_to_all(a, np.zeros(6), np.array([0, 2, 4]), np.full(3, 2), np.full(3, 2) * "
+     "lax.axis_index('i'), np.full(3, 2), axis_name='i'), axis_name='i')(x)", "f32[3,6] grad"),
     ("quire.shard_map(lambda a: lax.pvary(lax.psum(lax.pcast(np.ones(3), 'i', to='varying') * a, 'i'), 'i'), "
      "mesh=quire.sharding.AbstractMesh((2,), ('i',)), in_specs=quire.P('i'), out_specs=quire.P('i'))(x)", "f32[6] grad vmap"),
     ("lax.with_sharding_constraint(x, quire.NamedSharding(quire.sharding.AbstractMesh((2,), ('i',)), quire.P('i')))", "f32[6] grad"),
