@@ -106,3 +106,28 @@ def test_tangents_of_windows_of_windows():
             return pooled(pooled(x, init, f), -onp.inf, lax.max)
 
         check([Case("tangent", lambda x, t, twice=twice: list(quire.jvp(twice, (x,), (t,))), [x, t])])
+
+
+LARGER: dict[str, Callable[[Any], Any]] = {
+    "padded": lambda y: np.pad(y, 1),
+    "padded within": lambda y: lax.pad(y, ZERO, ((0, 0, 1), (1, 0, 0))),
+    "beside zeros": lambda y: np.concatenate([np.zeros((2, y.shape[1]), "float32"), y], 0),
+    "into zeros": lambda y: update(y, (2, 1)),
+    "into ones": lambda y: np.ones((y.shape[0] + 2, y.shape[1]), "float32").at[1:-1].set(y),
+}
+
+
+def test_maxima_of_windows_in_larger_arrays_beside_their_places() -> None:
+    """A pool and where its maxima are, for the derivative, are two reductions of windows of one operand and initial value."""
+    x = onp.random.default_rng(5).standard_normal((5, 6)).astype("float32")
+
+    def with_derivative(larger: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def f(x: Any) -> Any:
+            out, back = quire.vjp(lambda x: larger(pooled(x, -onp.inf, lax.max, 2)), x)
+            return out, back(np.ones(out.shape, "float32"))[0]
+
+        return f
+
+    # Each in a module of its own: what IREE takes for one may be in another.
+    for name, larger in LARGER.items():
+        check([Case(name, with_derivative(larger), [x])])
