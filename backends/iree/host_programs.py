@@ -204,13 +204,18 @@ class HostFunction:
         made = self.define(results[0], self.size(size))
         at = self.constant
         return Op(
-            "fill", (self.value[target],), (made,), offset=at(start), length=at(length), pattern=pattern, handle=op
+            "fill", (self.value[target],), (made,), offset=at(start), length=at(length), pattern=self.pattern(pattern),
+            handle=op,
         )  # fmt: skip
+
+    def pattern(self, scalar: int) -> tuple[str, int, int]:
+        """A scalar of the host's that is repeated."""
+        return ("host", scalar, self.bits(scalar) // 8)
 
     def splat(self, op: int, operands: list[int], results: list[int]) -> Op:
         """A new array that is filled with a scalar."""
         pattern, size = operands
-        return Op("splat", (), (self.define(results[0], self.size(size)),), pattern=pattern, handle=op)
+        return Op("splat", (), (self.define(results[0], self.size(size)),), pattern=self.pattern(pattern), handle=op)
 
     def alloca(self, op: int, operands: list[int], results: list[int]) -> Op:
         """A new array whose content does not matter."""

@@ -33,6 +33,8 @@ class Writer:
         """Each buffer's resource, its size, and its type."""
         self.base: dict[Buffer, int] = {}
         """Where in its resource a buffer is that a loop exchanges: a value of the host's."""
+        self.replaced: dict[int, int] = {}
+        """Values of the host's that other operations give now."""
         self.timepoint = 0
         """When what has been written so far is done; 0: at once."""
         self.affinity = taken.affinity
@@ -306,13 +308,14 @@ class Writer:
         target = step.ranges[0]
         resource, size, start = self.at(target, inside)
         length = self.number(target.length)
-        assert step.at is not None
-        operands = self.mlir.operands(step.at.handle)
-        splat = step.at.kind == "splat"
         if step.op is not None:
+            operands = self.mlir.operands(step.op.handle)
             start, length = self.moved(operands[2], target), operands[4]
-        pattern = operands[0] if splat else operands[5]
-        self.create(b"stream.cmd.fill", [resource, size, start, length, pattern], [], {}, last_in=block)
+        _, value, _ = step.pattern
+        assert isinstance(value, int)
+        while value in self.replaced:
+            value = self.replaced[value]
+        self.create(b"stream.cmd.fill", [resource, size, start, length, value], [], {}, last_in=block)
 
     def write_dispatch(self, step: Step, block: int, inside: dict[int, int]) -> None:
         """A kernel's launch, with a range for each binding."""
@@ -354,7 +357,7 @@ class Writer:
             op = self.create(
                 b"stream.resource.load", [resource, size, start], [mlir.mlirValueGetType(old)], {}, before=before
             )
-            mlir.mlirValueReplaceAllUsesOfWith(old, mlir.mlirOperationGetResult(op, 0))
+            self.replace(old, mlir.mlirOperationGetResult(op, 0))
 
     def wait(self, buffer: Buffer, before: int) -> int:
         """A buffer's resource when all that came before is done.
@@ -470,7 +473,12 @@ class Writer:
             self.base.update(zip(exchanged, made[-len(exchanged) :]))
             del made[-len(exchanged) :]
         for before, after in zip(results, made, strict=True):
-            mlir.mlirValueReplaceAllUsesOfWith(before, after)
+            self.replace(before, after)
+
+    def replace(self, old: int, new: int) -> None:
+        """Another operation gives a value of the host's."""
+        self.mlir.mlirValueReplaceAllUsesOfWith(old, new)
+        self.replaced[old] = new
 
     def erase(self) -> None:
         """What the plan stands for: users first, then the arguments that blocks had."""

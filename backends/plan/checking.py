@@ -39,7 +39,7 @@ class PlanError(Exception):
     """A plan in which a step would find other values than the program's."""
 
 
-_UNKNOWN = ("unknown", 0)
+_UNKNOWN = ("unknown", 0, 1)
 """The origin of bytes of which nothing is known: equal to no other."""
 
 
@@ -237,8 +237,7 @@ class _Check:
     def _fill(self, step: Step, memory: _Memory) -> None:
         target = step.ranges[0]
         if step.op is None:
-            origin = step.pattern if isinstance(step.pattern, bytes) else ("host", step.pattern or 0)
-            memory.write(target, joined([(target.length, origin, 0)]))
+            memory.write(target, joined([(target.length, step.pattern, 0)]))
             return
         self.expect(step, memory, target, self.contents[step.op.operands[0]], "what is filled")
         self.write(step, memory, target, step.op.results[0])

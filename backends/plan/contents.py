@@ -15,7 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    Piece = tuple[int, "int | bytes | tuple[str, int] | None", int]
+    from .program import Pattern
+
+    Piece = tuple[int, "int | Pattern | None", int]
     Content = tuple[Piece, ...]
 
 
@@ -25,6 +27,8 @@ def joined(pieces: Iterable[Piece]) -> Content:
     for length, origin, offset in pieces:
         if not length:
             continue
+        if isinstance(origin, bytes):
+            origin, offset = _least(origin, offset)
         offset = _normal(origin, offset)
         if out and out[-1][1] == origin and _normal(origin, out[-1][2] + out[-1][0]) == offset:
             out[-1] = (out[-1][0] + length, origin, out[-1][2])
@@ -33,11 +37,28 @@ def joined(pieces: Iterable[Piece]) -> Content:
     return tuple(out)
 
 
-def _normal(origin: object, offset: int) -> int:
+def _least(pattern: bytes, offset: int) -> tuple[bytes, int]:
+    """The same repeated bytes by the pattern that is the first of its rotations, repeating nothing itself."""
+    period = next(n for n in range(1, len(pattern) + 1) if pattern[n:] + pattern[:n] == pattern)
+    at = min(range(period), key=lambda k: pattern[k:period] + pattern[:k])
+    return pattern[at:period] + pattern[:at], offset - at
+
+
+def _normal(origin: int | Pattern | None, offset: int) -> int:
     """An offset, where it matters: in a pattern only up to its length."""
     if origin is None:
         return 0
-    return offset % len(origin) if isinstance(origin, bytes) else offset
+    if isinstance(origin, bytes):
+        return offset % len(origin)
+    return offset % origin[2] if isinstance(origin, tuple) else offset
+
+
+def shifted(pattern: Pattern, start: int) -> Pattern | None:
+    """What is repeated in the bytes of a repeated pattern from `start` on; None within a scalar of the host's."""
+    if isinstance(pattern, bytes):
+        start %= len(pattern)
+        return pattern[start:] + pattern[:start]
+    return None if start % pattern[2] else pattern
 
 
 def part(content: Content, start: int, length: int) -> Content:
@@ -71,11 +92,6 @@ def agree(a: Content, b: Content, either: bool = False) -> bool:
     return i == len(x) and j == len(y)
 
 
-def pattern_of(op: Op) -> bytes | tuple[str, int]:
-    """The origin of what is filled: its pattern, or the host's value, by number, where that is no constant."""
-    return op.pattern if isinstance(op.pattern, bytes) else ("host", op.pattern or 0)
-
-
 class Contents:
     """The contents of all values of a program, by number."""
 
@@ -102,7 +118,7 @@ class Contents:
             size = sizes[op.results[0]]
             of[op.results[0]] = ((size, None, 0),) if size else ()
         elif kind == "splat":
-            of[op.results[0]] = joined([(sizes[op.results[0]], pattern_of(op), 0)])
+            of[op.results[0]] = joined([(sizes[op.results[0]], op.pattern, 0)])
         elif kind == "slice" and op.offset is not None:
             of[op.results[0]] = part(of[op.operands[0]], op.offset, sizes[op.results[0]])
         elif kind in ("update", "copy", "fill") and op.offset is not None and op.source_offset is not None:
@@ -147,7 +163,7 @@ class Contents:
             put = part(self.of[op.operands[1]], op.source_offset or 0, length)
         else:
             length = op.length
-            put = ((length, pattern_of(op), 0),)
+            put = ((length, op.pattern, 0),)
         return joined((*part(target, 0, offset), *put, *part(target, offset + length, size - offset - length)))
 
     def _loop(self, op: Op) -> None:

@@ -13,12 +13,15 @@
    after each turn.
 4. The steps follow from the places: what does not lie where it should is copied.
 
+What a scalar is repeated in (a splat) is filled wherever it is to be written over, and lies nowhere in between: filling takes
+half of what copying does.
+
 Nothing here has to be right for the numbers to be: checking.py finds whatever is not.
 """
 
 from __future__ import annotations
 
-from .contents import agree, contents_of, part
+from .contents import agree, contents_of, part, shifted
 from .packing import most_alive, number_waves, packed
 from .plan import BOTH, READ, WRITE, Buffer, Plan, Range, Step, walk
 from .program import Op, Program, Region, Value
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .contents import Content
+    from .program import Pattern
 
 _EVER = 1 << 60
 ALIGNMENT = 64
@@ -97,6 +101,10 @@ class _Maker:
         self.sets: list[_Set] = []
         self.at: list[tuple[int, int]] = []
         """Of each value its set, by number, and the offset there."""
+        self.splats: dict[Value, Pattern] = {}
+        """Of values in which a pattern is repeated, as far as that is known here: the pattern."""
+        self.laid: set[Value] = set()
+        """Splats that are read where they lie."""
         self.now = 0
         """The point of the operation whose steps are being made."""
         self.scalars = 0
@@ -138,6 +146,16 @@ class _Maker:
 
     def use(self, value: Value, point: int, path: tuple[int, ...]) -> None:
         self.uses.append((value, point, path))
+        self.laid.add(value)
+
+    def lies(self, value: Value) -> bool:
+        """Whether the bytes of a value are at its place from where it is made on."""
+        return value in self.laid or value not in self.splats
+
+    def filled_anew(self, value: Value, *starts: int | None) -> bool:
+        """Whether the bytes of a value, in parts that begin at `starts`, are filled where they are wanted."""
+        pattern = self.splats.get(value)
+        return pattern is not None and all(shifted(pattern, start or 0) is not None for start in starts)
 
     def wish(self, what: Value, within: Value, offset: int, path: tuple[int, ...]) -> None:
         depth = sum(scope in self.loop_end for scope in path)
@@ -161,11 +179,15 @@ class _Maker:
             self.last[value] = max(self.last[value], point)
 
     def see_other(self, op: Op, p: int, path: tuple[int, ...]) -> None:
-        """load, host, splat, alloca."""
+        """load, host, alloca."""
         for x in op.operands:
             self.use(x, p, path)
         for r in op.results:
             self.define(r, p + 1, path)
+
+    def see_splat(self, op: Op, p: int, path: tuple[int, ...]) -> None:
+        self.define(op.results[0], p + 1, path)
+        self.splats[op.results[0]] = op.pattern
 
     def see_import(self, op: Op, p: int, path: tuple[int, ...]) -> None:
         r = op.results[0]
@@ -178,15 +200,31 @@ class _Maker:
     def see_dispatch(self, op: Op, p: int, path: tuple[int, ...]) -> None:
         tied = {tie for tie in op.ties if tie >= 0}
         for i, x in enumerate(op.operands):
-            self.use(x, p if i in tied else p + 1, path)
+            if i not in tied:
+                self.use(x, p + 1, path)
         for r, tie in zip(op.results, op.ties):
-            self.define(r, p + 1, path)
             if tie >= 0:
-                self.wish(r, op.operands[tie], 0, path)
+                self.see_written(op.operands[tie], r, p, path)
+            else:
+                self.define(r, p + 1, path)
+
+    def see_written(self, target: Value, result: Value, p: int, path: tuple[int, ...], *starts: int | None) -> None:
+        """A value that is the result after a part of it, or all, is written over; the parts that stay begin at `starts`."""
+        self.define(result, p + 1, path)
+        if self.filled_anew(target, *starts):
+            self.first[result] = p
+        else:
+            self.use(target, p, path)
+            self.wish(result, target, 0, path)
 
     def see_same(self, op: Op, p: int, path: tuple[int, ...]) -> None:
+        x, r = op.operands[0], op.results[0]
+        if x in self.splats:
+            self.define(r, p + 1, path)
+            self.splats[r] = self.splats[x]
+            return
         self.see_other(op, p, path)
-        self.wish(op.results[0], op.operands[0], 0, path)
+        self.wish(r, x, 0, path)
 
     def see_slice(self, op: Op, p: int, path: tuple[int, ...]) -> None:
         self.use(op.operands[0], p if op.offset is not None else p + 1, path)
@@ -196,27 +234,30 @@ class _Maker:
 
     def see_update(self, op: Op, p: int, path: tuple[int, ...]) -> None:
         target, source = op.operands
-        whole = op.offset == 0 and self.sizes[source] == self.sizes[target]
-        if not whole:
-            self.use(target, p, path)
-        self.use(source, p + 1, path)
-        self.define(op.results[0], p + 1, path)
-        self.wish(op.results[0], target, 0, path)
-        if op.offset is not None:
-            self.wish(source, op.results[0], op.offset, path)
+        result = op.results[0]
+        filled = op.offset is not None and self.filled_anew(source, op.offset)
+        if not filled:
+            self.use(source, p + 1, path)
+        if op.offset == 0 and self.sizes[source] == self.sizes[target]:
+            self.define(result, p + 1, path)
+            self.wish(result, target, 0, path)
+        else:
+            self.see_written(target, result, p, path, op.offset, (op.offset or 0) + self.sizes[source])
+        if op.offset is not None and not filled:
+            self.wish(source, result, op.offset, path)
 
     def see_copy(self, op: Op, p: int, path: tuple[int, ...]) -> None:
         target, source = op.operands
-        self.use(target, p, path)
+        known = None not in (op.offset, op.source_offset, op.length)
+        self.see_written(target, op.results[0], p, path, op.offset, (op.offset or 0) + (op.length or 0))
+        if known and self.filled_anew(source, op.offset, op.source_offset, op.length):
+            return
         self.use(source, p + 1, path)
-        self.define(op.results[0], p + 1, path)
-        self.wish(op.results[0], target, 0, path)
         if op.offset is not None and op.source_offset == 0 and op.length == self.sizes[source]:
             self.wish(source, op.results[0], op.offset, path)
 
     def see_fill(self, op: Op, p: int, path: tuple[int, ...]) -> None:
-        self.see_other(op, p, path)
-        self.wish(op.results[0], op.operands[0], 0, path)
+        self.see_written(op.operands[0], op.results[0], p, path, op.offset, (op.offset or 0) + (op.length or 0))
 
     def see_export(self, op: Op, p: int, path: tuple[int, ...]) -> None:
         x = op.operands[0]
@@ -246,9 +287,10 @@ class _Maker:
         p = self.when[id(region)] = self.point
         out: list[Value] = []
         for y in yields:
-            self.use(y, p, path)
             out.append(self.new(y, p + 1, p + 1, path))
-            self.wish(y, out[-1], 0, path)
+            if y not in self.splats:
+                self.use(y, p, path)
+                self.wish(y, out[-1], 0, path)
         self.ends[id(region)] = list(zip(yields, out))
         return out
 
@@ -273,9 +315,10 @@ class _Maker:
         inside = (*path, self.scopes)
         self.entries[id(op)] = list(zip(op.operands, op.regions[0].arguments))
         for initial, argument in self.entries[id(op)]:
-            self.use(initial, p, path)
             self.define(argument, p + 1, inside)
-            self.wish(initial, argument, 0, path)
+            if initial not in self.splats:
+                self.use(initial, p, path)
+                self.wish(initial, argument, 0, path)
 
     def see_while(self, op: Op, p: int, path: tuple[int, ...]) -> None:
         self.enter(op, p, path)
@@ -488,7 +531,11 @@ class _Maker:
 
         Bytes of no meaning are left out: something else may lie where they would.
         """
-        if source.same(target) or _stays(target.buffer):
+        if (source.same(target) and self.lies(value)) or _stays(target.buffer):
+            return
+        pattern = shifted(self.splats[value], start) if value in self.splats else None
+        if pattern is not None:
+            out.append(Step("fill", [target], pattern=pattern))
             return
         pieces = [(0, target.length)]
         if source.overlaps(target):
@@ -515,10 +562,15 @@ class _Maker:
             out.append(Step("take", [self.place(op.results[0])], op=op))
 
     def do_splat(self, op: Op, out: list[Step]) -> None:
-        out.append(Step("fill", [self.place(op.results[0])], pattern=op.pattern))
+        if op.results[0] in self.laid:
+            out.append(Step("fill", [self.place(op.results[0])], pattern=op.pattern))
 
     def do_same(self, op: Op, out: list[Step]) -> None:
-        self.bring(op.operands[0], self.place(op.operands[0]), self.place(op.results[0]), out)
+        x, r = op.operands[0], op.results[0]
+        if r not in self.splats:
+            self.bring(x, self.place(x), self.place(r), out)
+        elif r in self.laid:
+            out.append(Step("fill", [self.place(r)], pattern=self.splats[r]))
 
     def do_slice(self, op: Op, out: list[Step]) -> None:
         x, r = op.operands[0], op.results[0]
@@ -630,7 +682,7 @@ class _Maker:
         waiting = [
             (self.place(a, at, count), self.place(b, at, count))
             for a, b in pairs
-            if not self.exchange(a, b)
+            if a not in self.splats and not self.exchange(a, b)
             for at, count in _meant(self.contents[a])
         ]
         waiting = [(a, b) for a, b in waiting if not a.same(b) and not _stays(b.buffer)]
@@ -644,6 +696,9 @@ class _Maker:
             else:  # a circle
                 source, target = waiting[0]
                 waiting[0] = (self.save(source, point, out), target)
+        for a, b in pairs:
+            if a in self.splats:
+                self.bring(a, self.place(a), self.place(b), out)
 
     def exchange(self, new: Value, following: Value) -> bool:
         """Whether a value comes to the place of the next turn's argument by an exchange."""

@@ -123,7 +123,8 @@ class _Reader:
             return Step("copy", [self.range(found["target"]), self.range(found["source"])], op=op)
         if found := _FILL.fullmatch(line):
             known = found["pattern"] != "a host's value"
-            return Step("fill", [self.range(found["target"])], pattern=bytes.fromhex(found["pattern"]) if known else 0)
+            pattern = bytes.fromhex(found["pattern"]) if known else ("host", 0, 1)
+            return Step("fill", [self.range(found["target"])], pattern=pattern)
         return None
 
     def nested(self, line: str) -> Step | None:

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .program import Op
+    from .program import Op, Pattern
 
 
 class Buffer:
@@ -91,7 +91,7 @@ class Step:
         *,
         op: Op | None = None,
         access: Sequence[str] = (),
-        pattern: bytes | int | None = None,
+        pattern: Pattern = b"",
         slots: Sequence[Range] = (),
         parts: Sequence[list[Step]] = (),
     ) -> None:

@@ -22,7 +22,8 @@
     while      initial values             what the condition passes on. regions: up to the condition, and after it
     if         -                          what the branch yields. regions: the branches
 
-An offset that only the host knows when it runs is None.
+An offset that only the host knows when it runs is None. A pattern is its bytes, or ``("host", which, bytes)`` for a scalar
+of the host's: a number that tells it from others, and its size.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    Pattern = bytes | tuple[str, int, int]
 
 Value = int
 """The number of a value."""
@@ -78,7 +81,7 @@ class Op:
         offset: int | None = 0,
         length: int | None = None,
         source_offset: int | None = 0,
-        pattern: bytes | int | None = None,
+        pattern: Pattern = b"",
         donated: bool = False,
         late: bool = False,
         regions: Sequence[Region] = (),

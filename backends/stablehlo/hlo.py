@@ -547,11 +547,14 @@ def dynamic_update_slice(x: Value, update: Value, starts: Sequence[Value]) -> Va
     """dynamic_update_slice, which IREE does in place.
 
     What is computed of x itself gets a barrier: IREE 3.13 would compute it in the dispatch that writes, from elements
-    some of which are new already, or copy between overlapping ranges.
+    some of which are new already, or copy between overlapping ranges. Starts that are numbers get none: IREE would compute
+    them in a dispatch, and have the host read them.
     """
     new = [update, *starts]
     if any(_computed_of(v, x) for v in new):
-        new = optimization_barrier(*new)
+        held = [v for v in new if origins.integer(v) is None or v is update]
+        kept = iter(optimization_barrier(*held))
+        new = [next(kept) if origins.integer(v) is None or v is update else v for v in new]
     elif origins.is_padded(update, inside=True):  # as in `pad`
         new[0] = optimization_barrier(update)[0]
     return origins.put_into_splat(op1("stablehlo.dynamic_update_slice", [x, *new], x.type))

@@ -366,11 +366,15 @@ def scatter_sub(ctx: Ctx, x: Value, indices: Value, updates: Value, **params: An
 
 
 def _starts(ctx: Ctx, starts: Sequence[Value], shape: Sequence[int], sizes: Sequence[int], first: int) -> list[Value]:
-    """Scalar start indices, clamped and of one dtype."""
+    """Scalar start indices, clamped and of one dtype. What is known now is a constant."""
     work = index_dtype(max(shape, default=0))
     out: list[Value] = []
     for start, aval, n, size in zip(starts, ctx.avals_in[first:], shape, sizes):
         high = min(n - size, int(np.iinfo(aval.dtype).max))
+        known = origins.integer(start)
+        if known is not None:
+            out.append(hlo.constant(min(max(known, 0), high), work))
+            continue
         low_c, high_c = hlo.constant(0, aval.dtype), hlo.constant(high, aval.dtype)
         out.append(hlo.convert(hlo.minimum(hlo.maximum(start, low_c), high_c), work))
     return out

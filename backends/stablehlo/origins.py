@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import iree.compiler.ir as mlir
+import numpy as np
 
 Value = Any
 
@@ -238,6 +239,14 @@ def apart_from_one_another() -> Iterator[None]:
                 )
             made.operands[part] = kept.result
         seen.add(key)
+
+
+def integer(x: Value) -> int | None:
+    """The integer that a scalar is, if it is a constant's."""
+    if isinstance(x.owner, mlir.Block) or x.owner.name != "stablehlo.constant":
+        return None
+    found = np.asarray(mlir.DenseElementsAttr(x.owner.attributes["value"]))
+    return int(found) if found.shape == () and found.dtype.kind in "iu" else None
 
 
 def _splat_value(x: Value) -> Any:

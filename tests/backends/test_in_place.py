@@ -344,3 +344,70 @@ def test_a_copy_of_another_result_than_the_first():
     a = onp.array([0.3, -1.25, 2.0], "f2")
     for got, want in zip(quire.jit(f(quire))(a), jax.jit(f(jax))(a)):
         onp.testing.assert_allclose(onp.asarray(got), onp.asarray(want), rtol=2e-3)
+
+
+# -- places that are known -----------------------------------------------------------------------------------------------
+
+
+def _static_updates(seed: int) -> tuple[tuple[int, ...], Any]:
+    """A shape, and a random chain of updates at places that are known: the function of a library, x and y."""
+    r = onp.random.default_rng(seed)
+    shape = tuple(int(n) for n in r.integers(3, 20, r.integers(1, 4)))
+    chain = []
+    for _ in range(r.integers(2, 7)):
+        kind = str(r.choice(["set", "number", "add", "multiply", "reversed", "roll", "sin"]))
+        place: list[int | slice] = []
+        for n in shape:
+            low = int(r.integers(0, n))
+            place.append((int(r.integers(-n, n)), slice(None), slice(low, int(r.integers(low, n + 1))))[r.integers(3)])
+        chain.append((kind, tuple(place), int(r.integers(1, 100))))
+
+    def f(m: Any, x: Any, y: Any) -> Any:
+        for kind, place, k in chain:
+            if kind == "set":
+                x = x.at[place].set(y[place] * k)
+            elif kind == "number":
+                x = x.at[place].set(float(k))
+            elif kind == "add":
+                x = x.at[place].add(x[place])
+            elif kind == "multiply":
+                x = x.at[place].multiply(float(k))
+            elif kind == "reversed":
+                x = x.at[place].set(m.np.flip(x, 0)[place])
+            elif kind == "roll":
+                x = m.np.roll(x, k % 3, 0)
+            else:
+                x, y = x.at[place].set(m.np.sin(x)[place]), x if k % 2 else y
+        return (x, y, m.np.sum(x)) if chain[0][2] % 3 == 0 else x
+
+    return shape, f
+
+
+@pytest.mark.parametrize("donate", [(), (0,)], ids=["kept", "donated"])
+def test_chains_of_updates_at_known_places(donate: tuple[int, ...]) -> None:
+    jax = pytest.importorskip("jax")
+    chains = [_static_updates(seed) for seed in range(24)]
+    xs = [onp.random.default_rng(k).standard_normal(shape).astype(onp.float32) for k, (shape, _) in enumerate(chains)]
+    ys = [x[::-1].copy() for x in xs]
+
+    def all_of(m: Any) -> Any:
+        return lambda xs, ys: [f(m, x, y) for (_, f), x, y in zip(chains, xs, ys)]
+
+    wanted = jax.jit(all_of(SimpleNamespace(np=jax.numpy)))(xs, ys)
+    compiled = quire.compile(all_of(SimpleNamespace(np=quire.numpy)), donate_argnums=donate)
+    got = compiled([quire.numpy.array(x) for x in xs], ys)
+    for a, b in zip(tree_util.tree_leaves(got), tree_util.tree_leaves(wanted), strict=True):
+        onp.testing.assert_allclose(onp.asarray(a), onp.asarray(b), rtol=1e-5, atol=1e-5)
+
+
+def test_the_host_reads_no_index_that_is_known() -> None:
+    """A boundary that is set is a fill, a part that is added to is written where it lies: no kernel computes its place."""
+
+    def f(u: Any, v: Any) -> Any:
+        u = (u * 2).at[0].set(0.0).at[-1].set(1.0)
+        return u.at[3:7].add(u[3:7] * v)
+
+    plan = quire.compile(f).lower(X[:, 0].repeat(50), V[:4]).compile().as_text("plan")
+    steps = [line.split()[0 if line.split()[0] != "|" else 1] for line in plan.splitlines() if line.startswith("  ")]
+    assert "load" not in steps
+    assert steps.count("fill") == 2 and steps.count("dispatch") == 2

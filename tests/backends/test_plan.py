@@ -6,6 +6,7 @@ import copy
 import hashlib
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -432,6 +433,40 @@ def test_some_plans_exchange_places() -> None:
     plans = [making.make(Random(seed).program, alternate_from=8) for seed in range(600)]
     exchanged = [s.op.kind for p in plans for s in plan.walk(p.steps) if s.exchanged and s.op is not None]
     assert {"for", "while"} <= set(exchanged)
+
+
+def test_splats_are_filled_where_they_are_written_over() -> None:
+    """No copy of a splat, and no memory that holds one between its uses; what a scalar of the host's fills in part is laid."""
+    p = Program()
+    ops = p.region.operations
+
+    def made(kind: str, operands: tuple[Value, ...], size: int, **more: Any) -> Value:
+        ops.append(Op(kind, operands, (p.value(size),), **more))
+        return ops[-1].results[0]
+
+    x = made("import", (), 64, name="x")
+    zeros = made("splat", (), 256, pattern=("host", 7, 4))
+    same = made("same", (zeros,), 256)
+    first = made("dispatch", (zeros, x), 256, name="pad", ranges=[(0, 256), (0, 64)], ties=[0])
+    second = made("update", (same, x), 256, offset=64)
+    joined = made("dispatch", (first, second), 256, name="add", ranges=[(0, 256)] * 2, ties=[-1])
+    loop = Region([p.value(256)])
+    loop.yields = [p.value(256)]
+    loop.operations.append(
+        Op("dispatch", (zeros, joined), (loop.yields[0],), name="turn", ranges=[(0, 256)] * 2, ties=[0])
+    )
+    ops.append(Op("for", (zeros,), (p.value(256),), regions=[loop]))
+    last = made("copy", (ops[-1].results[0], zeros), 256, offset=0, source_offset=0, length=128)
+    ops.append(Op("export", (last,), (), name="result0"))
+    plan_of = making.make(p)
+    checking.check(p, plan_of)
+    steps = list(plan.walk(plan_of.steps))
+    assert [s for s in steps if s.kind == "copy" and s.ranges[1].length > 64] == []
+    assert sum(s.kind == "fill" for s in steps) == 6 and plan_of.peak == 3 * 256
+
+    odd = made("update", (zeros, made("import", (), 6, name="y")), 256, offset=6)  # from byte 12 on, but to byte 6 too
+    ops.append(Op("export", (odd,), (), name="result1"))
+    checking.check(p, making.make(p))
 
 
 def test_harmful_changes_are_found() -> None:
