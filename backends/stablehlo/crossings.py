@@ -66,27 +66,18 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
                 for a, m in made_of.get(last, {}).items():
                     if _reduced_again(m, e.params["axes"]) or e.primitive in stored.get(a, ()):
                         found |= steps[last, a]
-        if e.primitive is ct.dot_general_p and _is_outer(e):
-            hot_of = [
-                {components.of(a), *made_of.get(components.of(a), ())} & hot if isinstance(a, Var) else set[Var]()
-                for a in e.inputs
-            ]
-            if hot_of[0] & hot_of[1]:
+        for operand, step in _maps_of(e):
+            first, last = components.of(operand), components.of(e.outputs[0])
+            ways = {a: _composed(m, step) for a, m in made_of.get(first, {}).items()}
+            if first in hot:
+                ways[first] = step
+            have = made_of.setdefault(last, {})
+            if any(_crosses(a, m, last, have) for a, m in ways.items()):
                 found.add(i)
-        step = _map_of(e)
-        if step is None or not isinstance(operand := e.inputs[0], Var):
-            continue
-        first, last = components.of(operand), components.of(e.outputs[0])
-        ways = {a: _composed(m, step) for a, m in made_of.get(first, {}).items()}
-        if first in hot:
-            ways[first] = step
-        have = made_of.setdefault(last, {})
-        if any(_crosses(a, m, last, have) for a, m in ways.items()):
-            found.add(i)
-        else:
-            have.update(ways)
-            for a in ways:
-                steps.setdefault((last, a), set()).add(i)
+            else:
+                have.update(ways)
+                for a in ways:
+                    steps.setdefault((last, a), set()).add(i)
     return frozenset(found)
 
 
@@ -178,10 +169,35 @@ def _identity(shape: tuple[int, ...]) -> Map:
     return tuple(None if n == 1 else i for i, n in enumerate(shape))
 
 
+def _maps_of(e: Eqn) -> list[tuple[Var, Map]]:
+    """Operands of an equation that moves their elements, and where it puts their dimensions; nothing of other equations."""
+    if e.primitive is ct.dot_general_p and _is_outer(e):
+        return [(a, m) for a, m in zip(e.inputs, _maps_of_outer(e)) if isinstance(a, Var)]
+    step = _map_of(e) if e.inputs else None
+    return [(e.inputs[0], step)] if step is not None and isinstance(e.inputs[0], Var) else []
+
+
+def _maps_of_outer(e: Eqn) -> list[Dims]:
+    """Of a product that sums nothing: the result's dimensions are those of the batch, then the others of either operand."""
+    contracted, batch = e.params["dimension_numbers"]
+    out: list[Dims] = []
+    at = len(batch[0])
+    for operand, summed, shared in zip(e.inputs, contracted, batch):
+        positions: list[int | None] = []
+        for d, n in enumerate(operand.aval.shape):
+            if d in shared:
+                positions.append(None if n == 1 else shared.index(d))
+            elif d in summed:
+                positions.append(None)
+            else:
+                positions.append(None if n == 1 else at)
+                at += 1
+        out.append(tuple(positions))
+    return out
+
+
 def _map_of(e: Eqn) -> Map | None:
-    """Where an equation that moves elements puts the dimensions of its operand; None for all other equations."""
-    if not e.inputs:
-        return None
+    """Where an equation that moves elements of its only array puts its dimensions; None for all other equations."""
     shape = e.inputs[0].aval.shape
     if math.prod(shape) <= 1:
         return None

@@ -25,6 +25,14 @@ def not_equal_pairs(xp, x):
     return d + (d == 0).astype(s.dtype)
 
 
+def factors(xp, x, specs):
+    """A square matrix times its sums: products that sum nothing, which IREE computes with the sums."""
+    m = x[:7]
+    for spec in specs:
+        m = xp.einsum(spec, m, x[:7].sum(1))
+    return m
+
+
 CROSSED = {
     "differences": lambda xp, x, y: x.sum(1)[None, :] - x.sum(1)[:, None],
     "outer product": lambda xp, x, y: xp.outer(x.max(1), x.max(1)),
@@ -36,6 +44,9 @@ CROSSED = {
     "product with a vector": lambda xp, x, y: (x @ y[0])[None, :] - (x @ y[0])[:, None],
     "transposed": softmax_and_its_transpose,
     "three dimensions": lambda xp, x, y: (x @ y.T)[:, None, :] - (x @ y.T)[None, :, :],
+    "factors of one matrix": lambda xp, x, y: factors(xp, x, ("ab,a->ba", "ab,a->ab")),
+    "factors before and after": lambda xp, x, y: factors(xp, x, ("ab,b->ab", "ab,a->ab")),
+    "factors one by one": lambda xp, x, y: factors(xp, x, ("ab,a->ba", "ab,a->ba", "ab,b->ba")),
     "complex": lambda xp, x, y: not_equal_pairs(xp, x),
 }
 STRAIGHT = {

@@ -36,6 +36,17 @@ def einsum(b: Builder) -> object:
     return b.emit(f"np.einsum('{first},{''.join(second)}->{wanted}', {{0}}, {{1}})", x, y)
 
 
+def factors(b: Builder) -> object:
+    """A square matrix times sums of it, along either dimension and several times: products that sum nothing."""
+    x = b.pick("fc", ndim=2, nonempty=True)
+    k = min(x.shape)
+    out = "m"
+    for _ in range(b.rng.randint(1, 3)):
+        out = f"np.einsum('{b.one('ab,a->ab', 'ab,b->ab', 'ab,a->ba', 'ab,b->ba')}', {out}, s) * 0.3"
+    s = b.one("np.sum(m, 0)", "np.sum(m, 1)", "np.max(m, 1)" if x.kind == "f" else "np.sum(m, 1)")
+    return b.emit(f"(lambda m: (lambda s: {out})({s}))({{0}}[:{k}, :{k}])", x)
+
+
 def tensordot(b: Builder) -> object:
     x = b.pick("f", least_ndim=1, most=600)
     y = b.pick("f", lambda v: v.ndim >= 1 and v.size < 600 and v.dtype == x.dtype and v.shape[0] == x.shape[-1])
@@ -69,4 +80,4 @@ def convolve(b: Builder) -> object:
     return b.emit(f"np.{b.one('convolve', 'correlate')}({{0}}, {{1}}, mode={b.one('full', 'same', 'valid')!r})", x, y)
 
 
-FAMILY = (matmul, matmul, einsum, tensordot, convolution, convolve)
+FAMILY = (matmul, matmul, einsum, factors, tensordot, convolution, convolve)
