@@ -24,6 +24,7 @@ from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
@@ -35,7 +36,7 @@ Dims = tuple[int | None, ...]
 
 
 class Mixed(NamedTuple):
-    """Two steps of which one is a slice, a reversal, or a reshape that splits or joins dimensions."""
+    """Two steps of which one is a slice, a reversal, a repetition, or a reshape that splits or joins dimensions."""
 
     first: Any
     then: Any
@@ -66,8 +67,8 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
                 for a, m in made_of.get(last, {}).items():
                     if _reduced_again(m, e.params["axes"]) or e.primitive in stored.get(a, ()):
                         found |= steps[last, a]
-        for operand, step in _maps_of(e):
-            first, last = components.of(operand), components.of(e.outputs[0])
+        for operand, result, step in _maps_of(e):
+            first, last = components.of(operand), components.of(result)
             ways = {a: _composed(m, step) for a, m in made_of.get(first, {}).items()}
             if first in hot:
                 ways[first] = step
@@ -169,12 +170,19 @@ def _identity(shape: tuple[int, ...]) -> Map:
     return tuple(None if n == 1 else i for i, n in enumerate(shape))
 
 
-def _maps_of(e: Eqn) -> list[tuple[Var, Map]]:
-    """Operands of an equation that moves their elements, and where it puts their dimensions; nothing of other equations."""
+def _maps_of(e: Eqn) -> list[tuple[Var, Var, Map]]:
+    """Operands and results of an equation that moves elements, and where it puts dimensions; nothing of other equations."""
+    out = e.outputs[0] if e.outputs else None
+    if out is None or not e.inputs:
+        return []
     if e.primitive is ct.dot_general_p and _is_outer(e):
-        return [(a, m) for a, m in zip(e.inputs, _maps_of_outer(e)) if isinstance(a, Var)]
-    step = _map_of(e) if e.inputs else None
-    return [(e.inputs[0], step)] if step is not None and isinstance(e.inputs[0], Var) else []
+        return [(a, out, m) for a, m in zip(e.inputs, _maps_of_outer(e)) if isinstance(a, Var)]
+    if not isinstance(x := e.inputs[0], Var):
+        return []
+    if e.primitive is st.split_p:
+        return [(x, part, Mixed(("split", k), e.params["axis"])) for k, part in enumerate(e.outputs)]
+    step = _map_of(e)
+    return [] if step is None else [(x, out, step)]
 
 
 def _maps_of_outer(e: Eqn) -> list[Dims]:
@@ -212,9 +220,17 @@ def _map_of(e: Eqn) -> Map | None:
             return Mixed(shape, out)
         positions = iter([i for i, n in enumerate(out) if n > 1])
         return tuple(None if n == 1 else next(positions) for n in shape)
-    if e.primitive in (st.slice_p, st.rev_p):
+    if e.primitive in _OTHERWISE:
         return Mixed(e.primitive.name, tuple(sorted(e.params.items())))
+    axes = e.params.get("axes") if e.primitive.family == "reductions" else None
+    if axes and all(shape[d] == 1 for d in axes):  # a reduction of nothing
+        kept = [d for d in range(len(shape)) if d not in axes]
+        return tuple(None if n == 1 else kept.index(d) for d, n in enumerate(shape))
     return None
+
+
+_OTHERWISE = frozenset((st.slice_p, st.rev_p, st.tile_p, ix.gather_p, ix.dynamic_slice_p))
+"""What IREE computes with its reader as it does a broadcast, beside what only places dimensions."""
 
 
 def _composed(first: Map, then: Map) -> Map:

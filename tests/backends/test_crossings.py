@@ -25,6 +25,11 @@ def not_equal_pairs(xp, x):
     return d + (d == 0).astype(s.dtype)
 
 
+def tiled(xp, m):
+    """m times its sums along the other dimension, by way of arrays of one dimension."""
+    return (m.reshape(-1) * xp.tile(m.sum(1), len(m))).reshape(m.shape)
+
+
 def factors(xp, x, specs):
     """A square matrix times its sums: products that sum nothing, which IREE computes with the sums."""
     m = x[:7]
@@ -47,6 +52,10 @@ CROSSED = {
     "factors of one matrix": lambda xp, x, y: factors(xp, x, ("ab,a->ba", "ab,a->ab")),
     "factors before and after": lambda xp, x, y: factors(xp, x, ("ab,b->ab", "ab,a->ab")),
     "factors one by one": lambda xp, x, y: factors(xp, x, ("ab,a->ba", "ab,a->ba", "ab,b->ba")),
+    "tiled": lambda xp, x, y: tiled(xp, x[:7]) * x[:7].sum(1)[:, None],
+    "gathered": lambda xp, x, y: (
+        x[:7] * x[:7].sum(1)[:, None] * xp.take(x[:7].sum(1), xp.asarray([3, 2, 1, 0, 6, 5, 4]))
+    ),
     "complex": lambda xp, x, y: not_equal_pairs(xp, x),
 }
 STRAIGHT = {

@@ -37,12 +37,16 @@ def einsum(b: Builder) -> object:
 
 
 def factors(b: Builder) -> object:
-    """A square matrix times sums of it, along either dimension and several times: products that sum nothing."""
+    """A square matrix times sums of it, along either dimension and several times, without a broadcast in sight."""
     x = b.pick("fc", ndim=2, nonempty=True)
     k = min(x.shape)
     out = "m"
     for _ in range(b.rng.randint(1, 3)):
-        out = f"np.einsum('{b.one('ab,a->ab', 'ab,b->ab', 'ab,a->ba', 'ab,b->ba')}', {out}, s) * 0.3"
+        spec = b.one("ab,a->ab", "ab,b->ab", "ab,a->ba", "ab,b->ba")
+        out = b.one(
+            f"np.einsum('{spec}', {out}, s) * 0.3", f"np.einsum('{spec}', {out}, s) * 0.3",
+            f"np.reshape(np.reshape({out}, -1) * np.tile(s, {k}), ({k}, {k}))", f"{out} * np.take(s, np.arange({k})[::-1])",
+        )  # fmt: skip
     s = b.one("np.sum(m, 0)", "np.sum(m, 1)", "np.max(m, 1)" if x.kind == "f" else "np.sum(m, 1)")
     return b.emit(f"(lambda m: (lambda s: {out})({s}))({{0}}[:{k}, :{k}])", x)
 
