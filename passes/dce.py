@@ -11,10 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Params, Var
+import numpy as np
+
+from quire.ir import dtypes
+from quire.ir.avals import ShapedArray
+from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Params, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls, control_flow
 from quire.ir.primitives.shard_map import shard_map_p
+from quire.ir.primitives.structural import broadcast_in_dim_p
 
 from .base import Pass, PassContext, register_pass
 from .cache import cached_transform
@@ -27,7 +32,8 @@ class DeadCode(Pass):
     """Remove equations whose results nothing uses; equations with effects stay.
 
     Calls, branches and loops lose results that are not used, and operands that are then not needed: also a loop's
-    carry that only feeds itself. The program's own inputs and results stay.
+    carry that only feeds itself, and tangents of integers (of dtype float0), which are zeros wherever they are read.
+    The program's own inputs and results stay.
     """
 
     name = "dce"
@@ -88,12 +94,14 @@ def _prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], context: PassContext) -> 
     found = context.nested.get(key)
     if found is not None:
         return found[1]
-    outvars = _select(jaxpr.outvars, used_outputs)
+    known = _Known(jaxpr)
+    outvars = known.atoms(_select(jaxpr.outvars, used_outputs))
     live: set[Var] = {a for a in outvars if isinstance(a, Var)}
     kept: list[Eqn] = []
-    changed = len(outvars) != len(jaxpr.outvars)
+    changed = len(outvars) != len(jaxpr.outvars) or any(a is not b for a, b in zip(outvars, jaxpr.outvars))
     clean = _cleaner(context)
-    for eqn in reversed(jaxpr.eqns):
+    for old in reversed(jaxpr.eqns):
+        eqn = known.read_by(old)
         used = [v in live for v in eqn.outputs]
         if not eqn.effects and not any(used):
             context.counters[f"dce {eqn.primitive.name}"] += 1
@@ -107,14 +115,45 @@ def _prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], context: PassContext) -> 
         else:
             # Others keep all their results; only the inside of their jaxprs is cleaned.
             new = with_params(eqn, transform_nested(eqn.params, context, "dce", clean))
-        changed = changed or new is not eqn
+        changed = changed or new is not old
         kept.append(new)
         live.update(a for a in new.inputs if isinstance(a, Var))
+    kept.extend(reversed(known.eqns))
     kept.reverse()
     result = Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, kept) if changed else jaxpr
     needed = [v in live for v in (*jaxpr.constvars, *jaxpr.invars)]
     context.nested[key] = (jaxpr, (result, needed))
     return result, needed
+
+
+class _Known:
+    """The values of dtype float0, which are known: what reads one that is given, or that a loop or call makes, reads zeros
+    made in place, so that nothing carries it.
+    """
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self.eqns: list[Eqn] = []
+        self._made: dict[Var, Atom] = {}
+        self._carried = {v for v in (*jaxpr.constvars, *jaxpr.invars) if v.aval.dtype == dtypes.float0}
+        for eqn in jaxpr.eqns:
+            if eqn.primitive in _rules:
+                self._carried.update(v for v in eqn.outputs if v.aval.dtype == dtypes.float0)
+
+    def atoms(self, atoms: Sequence[Atom]) -> list[Atom]:
+        return [self._zeros(a) if isinstance(a, Var) and a in self._carried else a for a in atoms]
+
+    def read_by(self, eqn: Eqn) -> Eqn:
+        inputs = self.atoms(eqn.inputs) if self._carried else eqn.inputs
+        return eqn if all(a is b for a, b in zip(inputs, eqn.inputs)) else eqn.replace(inputs=inputs)
+
+    def _zeros(self, v: Var) -> Atom:
+        if v not in self._made:
+            shape, zero = v.aval.shape, Literal(np.zeros((), dtypes.float0), ShapedArray((), dtypes.float0))
+            if not shape:
+                return zero
+            self._made[v] = out = Var(v.aval)
+            self.eqns.append(Eqn([zero], [out], broadcast_in_dim_p, {"shape": shape, "broadcast_dimensions": ()}))
+        return self._made[v]
 
 
 def _cleaner(context: PassContext) -> Callable[[Jaxpr], Jaxpr]:

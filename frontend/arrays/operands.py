@@ -228,7 +228,9 @@ def _cast_scalar(x: Any, dtype: DType, weak: bool) -> Any:
     if weak:
         if dtypes.is_complex(dtype):
             return complex(x)
-        return float(x) if dtype in INEXACT else x
+        if dtype in INEXACT:
+            return float(x)
+        return x if dtypes.is_bool(dtype) else int(x)  # True among integers of weak type is 1
     if type(x) is int and dtypes.is_integer(dtype):
         try:
             return dtype.type(x)

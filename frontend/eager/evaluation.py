@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
@@ -118,6 +119,9 @@ class ProgramTable:
             views = (views,) if single else views
             out: list[Any] = []
             for (kind, i), aval in results:
+                if kind == "float0":
+                    out.append(np.zeros(aval.shape, dtypes.float0))
+                    continue
                 view = views[i] if kind == "result" else _view(args[i], aval, device)
                 array = from_view(view, aval, own_device(device))
                 array._shared = kind != "result" or sum(r == (kind, i) for r, _ in results) > 1

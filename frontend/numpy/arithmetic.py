@@ -12,6 +12,7 @@ from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import Tracer, bind
+from quire.runtime.array import Array
 
 from .. import lax
 from ..arrays.operands import (
@@ -174,8 +175,9 @@ def power(x1: Any, x2: Any, /) -> Value:
     x1, x2 = unwrap(x1), unwrap(x2)
     check_arraylike("power", x1, x2)
     try:
-        if type(x2) is int and type(x1) not in SCALARS:
-            x = x1
+        static = _static_exponent(x2)
+        if static is not None:
+            x, x2 = ensure("power", x1), static
             if dtypes.is_bool(aval_of(x).dtype):
                 x = cast(x, dtypes.int32)
             if x2 < 0 and dtypes.is_integer(aval_of(x).dtype):
@@ -203,6 +205,15 @@ def power(x1: Any, x2: Any, /) -> Value:
 
 
 pow = power
+
+
+def _static_exponent(x: Any) -> int | None:
+    """An exponent that is known as an integer: one of Python's or NumPy's, or of an array without dimensions."""
+    if isinstance(x, int):
+        return int(x)
+    if isinstance(x, np.integer | np.ndarray | Array) and not x.shape and dtypes.is_integer(x.dtype):
+        return int(x)
+    return None
 
 
 def _integer_power(x: Value, y: Value) -> Value:

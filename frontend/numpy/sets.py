@@ -331,7 +331,7 @@ def setxor1d(
         return _chosen(both, mask, n, fill_value) if both.aval.size else _filling(fill_value or 0, both, n)
     if size is None:
         x, y = unique(x), unique(y)
-        return unique(concatenate([x[isin(x, y, invert=True)], y[isin(y, x, invert=True)]]))
+        return sort(concatenate([x[isin(x, y, invert=True)], y[isin(y, x, invert=True)]]))  # a NaN of each is two
     n, both = as_int("setxor1d", size, "size"), concatenate([x, y])
     outside = concatenate([isin(x, y, invert=True), isin(y, x, invert=True)])
     if not both.aval.size:

@@ -50,6 +50,12 @@ PAIRS = (
     "bitwise_or copysign corrcoef cov divide dot equal float_power floor_divide gcd heaviside histogram histogram_bin_edges "
     "hypot isclose kron lcm ldexp left_shift logaddexp logaddexp2 polyval power searchsorted union1d where"
 ).split()
+# Of two operands of which at least one is a number: a bool among Python numbers and among arrays of weak type.
+SCALARS = (True, 2, np.uint32(2), np.int64(3), np.bool_(True))
+OF_SCALARS = (
+    "add subtract multiply divide floor_divide remainder fmod power maximum minimum fmax bitwise_and left_shift right_shift "
+    "divmod equal less where"
+).split()
 NUMBERS = "add arctan2 divide gcd heaviside hypot logaddexp logaddexp2 maximum power".split()
 SOME = "bool int64 bfloat16 float32 float64".split()
 
@@ -98,6 +104,31 @@ def test_dtypes_of_functions_of_two_arrays_are_those_of_jax():
     assert not wrong, "\n".join(wrong)
 
 
+def facts_of_scalars(module: Any, np: Any) -> list[tuple[str, Any]]:
+    """Types of functions of a number and an array of weak type, an array of int8 or a number, in both orders."""
+    found: list[tuple[str, Any]] = []
+    for name, n, other in product(OF_SCALARS, SCALARS, ("weak", "int8", "number")):
+        x = {"weak": np.asarray(3), "int8": np.array([3, 1], "int8"), "number": 3}[other]
+        f = np.where if name == "where" else getattr(np, name)
+        for order, operands in (("first", (n, x)), ("second", (x, n))):
+            call = lambda f=f, o=((True, *operands) if name == "where" else operands): f(*o)  # noqa: E731
+            try:
+                out = jax.tree_util.tree_leaves(module.eval_shape(call))
+                facts: Any = [(str(v.dtype), v.weak_type and v.dtype != bool) for v in out]
+            except (TypeError, ValueError):
+                facts = "refused"
+            found.append((f"{name} of {n!r} ({order}) and {other}", facts))
+    return found
+
+
+def test_bools_and_numpy_numbers_among_numbers_are_what_jax_makes_of_them():
+    """A Python bool among integers of weak type is 1 (it was refused); NumPy's integers are exponents as Python's are."""
+    both = zip(facts_of_scalars(quire, qnp), facts_of_scalars(jax, jnp), strict=True)
+    wrong = [f"{name}: {got} instead of {want}" for (name, got), (_, want) in both if got != want]
+    assert not wrong, f"{len(wrong)}\n" + "\n".join(wrong)
+    assert qnp.where(True, 2, True) + True == 3 and qnp.array([-2], "int8") ** np.uint32(2) == 4
+
+
 def dtypes_of(module: Any, numpy: Any, f: Any, dtype: str) -> Any:
     avals = [module.ShapeDtypeStruct(s, jnp.dtype(dtype)) for s in ((4,), (3, 3))]
     out = module.eval_shape(lambda x, m: f(numpy, x, m), *avals)
@@ -132,6 +163,34 @@ def test_tangents_of_integers_leave_compiled_functions():
             return [q.jvp(both, (x,), (x,)), q.linearize(both, x)[1](x), mapped, integers]
 
         return q.jit(derived)(X)
+
+    check(f)
+
+
+def test_tangents_of_integers_go_through_loops():
+    """They have no elements: a loop that stacks or carries one did not compile."""
+
+    def f(q: Any, np: Any, lax: Any) -> Any:
+        def both(x: Any) -> Any:
+            return lax.fori_loop(0, 3, lambda i, c: c + 1, 0), x * 2
+
+        def derived(x: Any) -> Any:
+            return q.jvp(both, (x,), (1.0,))
+
+        def pulled(k: Any) -> Any:
+            return q.vjp(lambda x, n: x * n, 2.0, k)[1](1.0)
+
+        def run(x: Any) -> Any:
+            return [
+                lax.map(derived, x),
+                lax.scan(lambda c, k: (derived(k)[1], c), derived(1.0)[1], x),
+                lax.map(pulled, np.arange(3)),
+                lax.while_loop(lambda c: c[0][1] < 9, lambda c: derived(c[0][1]), derived(1.0)),
+                lax.cond(x[0] > 0, derived, lambda x: derived(x + 1), x[1]),
+                q.vmap(lambda x: lax.map(derived, x))(np.stack([x, x])),
+            ]
+
+        return [q.jit(run)(X), run(X[:2])]
 
     check(f)
 

@@ -63,6 +63,7 @@ def test_two_sets(name):
         (I, J),
         (J, I),
         (NAN, I.astype("float32")),
+        (NAN, NAN[::-1]),
         (I, I[:0]),
         (array_of("float32", 40), array_of("float32", 40, seed=1)),
     ):

@@ -111,6 +111,8 @@ def select(b: Builder) -> object:
     x = b.pick("fciu")
     y = b.pick(x.kind, lambda v: v.aval == x.aval)
     c = b.pick("b", lambda v: v.shape in (x.shape, ()))
+    if b.chance(0.1):  # Python numbers alone, of two kinds: the result is of weak type
+        return b.emit(b.one("{1} * np.where({0}, 3, True)", "{1} + (np.where({0}, 2, 1) + True)"), c, x)
     return b.emit(b.one("np.where({0}, {1}, {2})", "lax.select_n({0}, {1}, {2})"), c, x, y)
 
 
