@@ -15,10 +15,11 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.dtypes import DType
 from quire.ir.errors import KernelError
-from quire.ir.primitive import Primitive
+from quire.ir.primitive import PRIMITIVES, Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.source import current_source, where
 
+from ...kernel_forms import WITHOUT
 from ..core.builder import STACK_BYTES, KernelBuilder
 from ..core.dtypes import dtype_of
 from ..core.errors import NoKernel
@@ -588,9 +589,10 @@ def _binary(name: str, p: Primitive) -> Callable[[Block, Any, Any], Tile]:
     return method
 
 
-for _name in ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "logistic", "erf", "abs", "sign",
-              "floor", "ceil", "square"):  # fmt: skip
-    setattr(Block, _name, _unary(_name, getattr(ew, f"{_name}_p")))
+# Functions of one number have their primitives' names (``~`` is "not"), those of two NumPy's.
+for _p in PRIMITIVES.values():
+    if _p.family == "elementwise" and _p.arity == 1 and not _p.params and _p.weight and _p not in WITHOUT | {ew.not_p}:
+        setattr(Block, _p.name, _unary(_p.name, _p))
 for _name, _p in (("maximum", ew.max_p), ("minimum", ew.min_p), ("power", ew.pow_p), ("arctan2", ew.atan2_p)):
     setattr(Block, _name, _binary(_name, _p))
 
