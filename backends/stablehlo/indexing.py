@@ -20,9 +20,8 @@ from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
-from ..kernels import KernelTarget, NoKernel, ScatterDims, Spec
+from ..kernels import KernelTarget, NoKernel, Spec
 from ..kernels import scatter as scatter_kernel
-from ..kernels.indexing.gather import GatherDims
 from ..kernels.indexing.gather import gather as gather_kernel
 from ..kernels.indexing.index_vectors import ComputedVectors, IndexVectors, StoredVectors
 from ..kernels.indexing.scatter import ScatterOp
@@ -91,11 +90,7 @@ def _gather_as_kernel(
 ) -> Value:
     """The gather that an equation is as a kernel of the operand and what its indices are made of. Raises NoKernel."""
     p = ctx.eqn.params
-    d: GatherDimensionNumbers = p["dimension_numbers"]
-    dims = GatherDims(
-        d.offset_dims, d.collapsed_slice_dims, d.start_index_map, d.operand_batching_dims,
-        d.start_indices_batching_dims,
-    )  # fmt: skip
+    dims: GatherDimensionNumbers = p["dimension_numbers"]
     aval = ctx.avals_in[0]
     mode = "fill" if p["mode"] is GatherScatterMode.FILL_OR_DROP else "clip"
     fill = ix.fill_scalar(p["fill_value"], aval.dtype)
@@ -180,7 +175,7 @@ def scatter_at(
     (m,) = hlo.shape_of(positions)
     if op is not None:
         operand, places, new = Spec.of([n], dtype), Spec.of([m, 1], index_dtype(n + 1)), Spec.of([m], dtype)
-        dims = ScatterDims((), (0,), (0,))
+        dims = ScatterDimensionNumbers((), (0,), (0,))
         kernel = attempt(ctx, lambda target: scatter_kernel(op, operand, places, new, dims, target))
         if not isinstance(kernel, NoKernel):
             return call(ctx, kernel, [flat, hlo.reshape(positions, [m, 1]), values])[0]
@@ -257,11 +252,7 @@ def _scatter_as_kernel(
     if op is None:
         raise NoKernel("the combination is a function of the program")
     p = ctx.eqn.params
-    d: ScatterDimensionNumbers = p["dimension_numbers"]
-    dims = ScatterDims(
-        d.update_window_dims, d.inserted_window_dims, d.scatter_dims_to_operand_dims, d.operand_batching_dims,
-        d.scatter_indices_batching_dims,
-    )  # fmt: skip
+    dims: ScatterDimensionNumbers = p["dimension_numbers"]
     operand, new = spec(ctx.avals_in[0]), spec(ctx.avals_in[2])
     mode = "clip" if p["mode"] is GatherScatterMode.CLIP else "drop"
     kernel = scatter_kernel(op, operand, indices, new, dims, target, mode=mode, keep=ctx.is_kept(x))
