@@ -118,8 +118,6 @@ class _Emitter:
         if e.primitive.family != "elementwise":
             raise NoKernel(f"{e.primitive.name} in a stencil")
         nodes = tuple(x for x in operands if x is not None)
-        out = e.outputs[0].aval
-        with self.b.discarded():  # whether there is a form at all
-            xs = [self.elements.lift(0, x.dtype) for x in nodes]
-            self.elements.apply(e.primitive, e.params, [x.dtype for x in nodes], out.dtype, xs)
-        return Elementwise(part.sizes, out.dtype, e.primitive, e.params, nodes)
+        node = Elementwise(part.sizes, e.outputs[0].aval.dtype, e.primitive, e.params, nodes)
+        node.check(self.elements)
+        return node

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
@@ -21,8 +22,8 @@ from ..core.errors import NoKernel
 from ..core.shapes import shorter
 from ..core.values import Value
 from ..elements.memory import Memory
-from ..elements.monoids import neutral
-from ..elements.operations import HALF, Element, Elements, across, choose, precedes, width_of
+from ..elements.monoids import accumulated, neutral
+from ..elements.operations import Element, Elements, across, choose, precedes, width_of
 from .nodes import Array, Elementwise, Index, Ix, Node, Reader, Vec, flat
 
 Combine = Callable[[Element, Element], Element]
@@ -81,6 +82,25 @@ class Nests:
             emit(Piece(Ix((), at), lanes, vectors))
         for start, n in shorter(at + vectors * lanes, size, lanes):
             emit(Piece(Ix((), start), n if n > 1 else 0))
+
+    def columns(self, x: Node, axis: int, body: Callable[[list[Ix], Vec | None, int], None]) -> None:
+        """`body(index, vec, width)` for what lies along a dimension, at all indices of the others: for vectors along the last
+        of these."""
+        others = [d for d in range(len(x.shape)) if d != axis]
+        along = others[-1] if others and x.shape[others[-1]] > 1 else None
+        size = 1 if along is None else x.shape[along]
+        lanes = min(self.lanes([x]), 1 << (size.bit_length() - 1))
+        self.work += self.trips * (x.cost + 4) * x.size / lanes
+        with self.loops(x.shape, [d for d in others if d != along]) as index:
+
+            def emit(piece: Piece) -> None:
+                for k in range(piece.count):
+                    at = list(index)
+                    if along is not None:
+                        at[along] = piece.start + k * piece.width
+                    body(at, Vec(along, piece.width) if along is not None and piece.width else None, piece.width)
+
+            self.pieces(size, lanes, 1, emit)
 
     # -- stores ----------------------------------------------------------------------------------------------
 
@@ -153,10 +173,8 @@ class Nests:
     def reduce(self, p: Primitive, x: Node, axes: Sequence[int], to: Array | None) -> Element | None:
         """Combine a node over some dimensions, into memory, or to an element if nothing is left of its shape."""
         e, dtype = self.elements, x.dtype
-        wide = dtypes.float32 if dtype in HALF and p in (ew.add_p, ew.mul_p) else dtype
-
-        def combine(a: Element, b: Element) -> Element:
-            return e.apply(p, {}, (wide, wide), wide, (a, b))
+        wide = accumulated(p, dtype)
+        combine = partial(e.binary, p, wide)
 
         def read(reader: Reader, index: Index, vec: Vec | None) -> Element:
             width = vec.width if vec is not None else 0
@@ -304,41 +322,29 @@ class Nests:
         e, b = self.elements, self.b
         kept = [d for d in range(len(x.shape)) if d != axis]
         place = "i64" if index_dtype.itemsize == 8 else "i32"
-        vector_axis = kept[-1] if kept and x.shape[kept[-1]] > 1 else None
-        size = 1 if vector_axis is None else x.shape[vector_axis]
-        lanes = min(self.lanes([x]), 1 << (size.bit_length() - 1))
-        self.work += self.trips * (x.cost + 4) * x.size / lanes
         results: list[Element] = []
-        with self.loops(x.shape, [d for d in kept if d != vector_axis]) as index:
 
-            def emit(piece: Piece) -> None:
-                for k in range(piece.count):
-                    vec = None if vector_axis is None or not piece.width else Vec(vector_axis, piece.width)
-                    at = list(index)
-                    if vector_axis is not None:
-                        at[vector_axis] = piece.start + k * piece.width
-                    at[axis] = Ix()
-                    width = piece.width
-                    first = e.lift(Reader(e)(x, tuple(at), vec), x.dtype, width)
-                    number = e.lift(0, dtypes.int64 if place == "i64" else dtypes.int32, width)
-                    assert isinstance(first, Value) and isinstance(number, Value)
-                    with b.for_(1, x.shape[axis], 1, [first, number]) as loop:
-                        here = list(at)
-                        here[axis] = Ix.of(loop.index)
-                        item = e.lift(Reader(e)(x, tuple(here), vec), x.dtype, width)
-                        wins = precedes(self.elements, x.dtype, order, item, loop.carried[0])
-                        new = e.lift(b.cast(loop.index, place), x.dtype, width)
-                        best, where = choose(b, wins, item, loop.carried[0]), choose(b, wins, new, loop.carried[1])
-                        assert isinstance(best, Value) and isinstance(where, Value)
-                        loop.yield_(best, where)
-                    found = e.convert(loop.results[1], dtypes.int64 if place == "i64" else dtypes.int32, index_dtype)
-                    if to is None:
-                        results.append(found)
-                        return
-                    out = None if vec is None else Vec(kept.index(vec.axis), vec.width)
-                    to.write(e, found, tuple(at[d] for d in kept), out)
+        def column(at: list[Ix], vec: Vec | None, width: int) -> None:
+            first = e.lift(Reader(e)(x, tuple(at), vec), x.dtype, width)
+            number = e.lift(0, dtypes.int64 if place == "i64" else dtypes.int32, width)
+            assert isinstance(first, Value) and isinstance(number, Value)
+            with b.for_(1, x.shape[axis], 1, [first, number]) as loop:
+                here = list(at)
+                here[axis] = Ix.of(loop.index)
+                item = e.lift(Reader(e)(x, tuple(here), vec), x.dtype, width)
+                wins = precedes(self.elements, x.dtype, order, item, loop.carried[0])
+                new = e.lift(b.cast(loop.index, place), x.dtype, width)
+                best, where = choose(b, wins, item, loop.carried[0]), choose(b, wins, new, loop.carried[1])
+                assert isinstance(best, Value) and isinstance(where, Value)
+                loop.yield_(best, where)
+            found = e.convert(loop.results[1], dtypes.int64 if place == "i64" else dtypes.int32, index_dtype)
+            if to is None:
+                results.append(found)
+                return
+            out = None if vec is None else Vec(kept.index(vec.axis), vec.width)
+            to.write(e, found, tuple(at[d] for d in kept), out)
 
-            self.pieces(size, lanes, 1, emit)
+        self.columns(x, axis, column)
         return results[0] if results else None
 
     # -- contractions ----------------------------------------------------------------------------------------
@@ -350,7 +356,7 @@ class Nests:
         """
         e, b = self.elements, self.b
         dtype = to.dtype
-        wide = dtypes.float32 if dtype in HALF else dtype
+        wide = accumulated(ew.add_p, dtype)
         shape = to.shape
         inner = x.shape[batch + free_x :]
         axis = len(shape) - 1
@@ -537,8 +543,8 @@ class Nests:
 
     def _multiply_add(self, dtype: DType, x: Element, y: Element, total: Element | None) -> Element:
         """x * y, added to a total if there is one."""
-        product = self.elements.apply(ew.mul_p, {}, (dtype, dtype), dtype, (x, y))
-        return product if total is None else self.elements.apply(ew.add_p, {}, (dtype,) * 2, dtype, (total, product))
+        product = self.elements.binary(ew.mul_p, dtype, x, y)
+        return product if total is None else self.elements.binary(ew.add_p, dtype, total, product)
 
     def _wide(self, x: Element, dtype: DType, wide: DType) -> Element:
         return self.elements.convert(self.elements.lift(x, dtype, width_of(x)), dtype, wide)
