@@ -16,7 +16,7 @@ from quire.ir.primitives.indexing import GatherDimensionNumbers
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
-from ..core.target import KernelTarget
+from ..core.target import KernelTarget, workgroups
 from ..lazy.gathering import gathered
 from ..lazy.nests import Nests
 from ..lazy.nodes import Array
@@ -51,5 +51,6 @@ def elements(
     stored(Nests(opened.elements), node, to, groups, groups, 0)
     made = "" if isinstance(indices, StoredVectors) else ", the indices computed here"
     outside = "moved inside" if fill is None else "filled"
-    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
-    return b.build((groups,), f"gather of {operand.dtype.name} elements{made}; outside: {outside}; {where}")
+    return b.build(
+        (groups,), f"gather of {operand.dtype.name} elements{made}; outside: {outside}; {workgroups(groups)}"
+    )

@@ -83,6 +83,15 @@ class Nests:
         for start, n in shorter(at + vectors * lanes, size, lanes):
             emit(Piece(Ix((), start), n if n > 1 else 0))
 
+    def runs(self, start: int, stop: int, step: int, emit: Callable[[Ix, int], None]) -> None:
+        """`emit(first, count)` for runs of `step` numbers from `start` to `stop`, in a loop, and for what is left of them."""
+        whole = stop - (stop - start) % step
+        if whole > start:
+            with self.b.for_(start, whole, step) as loop:
+                emit(Ix.of(loop.index), step)
+        if start <= whole < stop:
+            emit(Ix((), whole), stop - whole)
+
     def columns(self, x: Node, axis: int, body: Callable[[list[Ix], Vec | None, int], None]) -> None:
         """`body(index, vec, width)` for what lies along a dimension, at all indices of the others: for vectors along the last
         of these."""
@@ -354,7 +363,7 @@ class Nests:
 
         Vectors run along the last n; blocks of rows m and vectors n are held in registers.
         """
-        e, b = self.elements, self.b
+        e = self.elements
         dtype = to.dtype
         wide = accumulated(ew.add_p, dtype)
         shape = to.shape
@@ -422,14 +431,11 @@ class Nests:
                 if pack is not None and piece.width == lanes and piece.count == vectors:
                     self._packed(x, y, batch, free_x, free_y, to, index, inner[0], piece, pack, height)
                     return
-                whole = rows // height * height
-                if whole == height:
+                if height <= rows < 2 * height:  # no loop of one turn
                     block(index, Ix(), height, piece)
-                elif whole:
-                    with b.for_(0, whole, height) as loop:
-                        block(index, Ix.of(loop.index), height, piece)
-                if whole < rows:
-                    block(index, Ix((), whole), rows - whole, piece)
+                    self.runs(height, rows, height, lambda at, count: block(index, at, count, piece))
+                else:
+                    self.runs(0, rows, height, lambda at, count: block(index, at, count, piece))
 
             self.pieces(shape[axis], lanes, vectors, strip)
 
@@ -487,26 +493,16 @@ class Nests:
                     columns = (*index[:batch], *index[batch + free_x : axis], start)
                     item = self._wide(reader(y, (*columns, k + at), y_vec), y.dtype, dtype)
                     pack.write(e, item, (at, Ix((), j * piece.width)), Vec(1, piece.width))
-            whole = rows // height * height
-            if whole:
-                with b.for_(0, whole, height) as loop:
-                    block(Ix.of(loop.index), k, height, deep, fresh)
-            if whole < rows:
-                block(Ix((), whole), k, rows - whole, deep, fresh)
+            self.runs(0, rows, height, lambda at, count: block(at, k, count, deep, fresh))
 
         part(Ix(), depth, True)
-        whole = size // depth * depth
-        if whole > depth:
-            with b.for_(depth, whole, depth) as loop:
-                part(Ix.of(loop.index), depth, False)
-        if whole < size:
-            part(Ix((), whole), size - whole, False)
+        self.runs(depth, size, depth, lambda at, deep: part(at, deep, False))
 
     def _streamed(
         self, x: Node, y: Node, batch: int, free_x: int, free_y: int, to: Array, index: Sequence[Ix], size: int, lanes: int
     ) -> None:  # fmt: skip
         """One row of a product, by some rows of y at a time: memory is read in order, the row stays in the cache."""
-        e, b, dtype = self.elements, self.b, to.dtype
+        e, dtype = self.elements, to.dtype
         axis = len(to.shape) - 1
 
         def rows(k: Ix, count: int, first: bool) -> None:
@@ -534,12 +530,7 @@ class Nests:
 
         block = 8
         rows(Ix(), min(block, size), True)
-        whole = size // block * block
-        if whole > block:
-            with b.for_(block, whole, block) as loop:
-                rows(Ix.of(loop.index), block, False)
-        if block < size and whole < size:
-            rows(Ix((), whole), size - whole, False)
+        self.runs(block, size, block, lambda at, count: rows(at, count, False))
 
     def _multiply_add(self, dtype: DType, x: Element, y: Element, total: Element | None) -> Element:
         """x * y, added to a total if there is one."""
