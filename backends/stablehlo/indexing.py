@@ -7,7 +7,7 @@ the dtype of the indices, before it is used; no value of an index reaches outsid
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -259,6 +259,12 @@ def _scatter_as_kernel(
     return call(ctx, kernel, [x, *made_of, updates])[0]
 
 
+_OPS: dict[Primitive, ScatterOp] = {
+    p: cast("ScatterOp", rd.monoid_by(p))
+    for p in (ix.scatter_add_p, ix.scatter_mul_p, ix.scatter_min_p, ix.scatter_max_p)
+}
+
+
 def scatter_op(e: Eqn) -> ScatterOp | None:
     """How a scatter equation combines elements; None for a function of the program's."""
     if e.primitive is ix.scatter_p:
@@ -267,17 +273,9 @@ def scatter_op(e: Eqn) -> ScatterOp | None:
 
 
 def _scatter(
-    ctx: Ctx,
-    x: Value,
-    indices: Value,
-    updates: Value,
-    body: Callable[..., Sequence[Value]],
-    op: ScatterOp | None,
-    d: ScatterDimensionNumbers,
-    mode: GatherScatterMode,
-    is_sorted: bool,
-    unique: bool,
-) -> Value:
+    ctx: Ctx, x: Value, indices: Value, updates: Value, op: ScatterOp | None, body: Callable[..., Sequence[Value]], *,
+    dimension_numbers: ScatterDimensionNumbers, indices_are_sorted: bool, unique_indices: bool, mode: GatherScatterMode,
+) -> Value:  # fmt: skip
     aval, index_aval, update_aval = ctx.avals_in
     if aval.size == 0 or update_aval.size == 0:
         return x
@@ -287,70 +285,36 @@ def _scatter(
     )
     if made is not None:
         return made
-    flat = update_positions(indices, aval.shape, update_aval.shape, d, mode, index_aval.dtype)
+    flat = update_positions(indices, aval.shape, update_aval.shape, dimension_numbers, mode, index_aval.dtype)
     m = update_aval.size
     out = scatter_at(
         ctx, hlo.reshape(x, [aval.size]), hlo.reshape(flat, [m]), hlo.reshape(updates, [m]), body, aval.dtype,
-        op=op, is_sorted=False, unique=unique,
+        op=op, is_sorted=False, unique=unique_indices,
     )  # fmt: skip
     return hlo.reshape(out, aval.shape)
 
 
+def _combining(ctx: Ctx, x: Value, indices: Value, updates: Value, op: ScatterOp, params: Mapping[str, Any]) -> Value:
+    combine = monoid_body(op, ctx.avals_in[0].dtype)
+    return _scatter(ctx, x, indices, updates, op, lambda old, new: [combine(old, new)], **params)
+
+
 @lowering(ix.scatter_p)
 def scatter(
-    ctx: Ctx,
-    x: Value,
-    indices: Value,
-    updates: Value,
-    *,
-    dimension_numbers: ScatterDimensionNumbers,
-    indices_are_sorted: bool,
-    unique_indices: bool,
-    mode: GatherScatterMode,
-    update_jaxpr: ClosedJaxpr | None,
+    ctx: Ctx, x: Value, indices: Value, updates: Value, *, update_jaxpr: ClosedJaxpr | None, **params: Any
 ) -> Value:
     body = (lambda old, new: [new]) if update_jaxpr is None else jaxpr_body(ctx, update_jaxpr)
-    return _scatter(
-        ctx, x, indices, updates, body, scatter_op(ctx.eqn), dimension_numbers, mode, indices_are_sorted, unique_indices
-    )  # fmt: skip
+    return _scatter(ctx, x, indices, updates, scatter_op(ctx.eqn), body, **params)
 
 
-def _combining(op: ScatterOp) -> Callable[..., Value]:
-    def rule(
-        ctx: Ctx,
-        x: Value,
-        indices: Value,
-        updates: Value,
-        *,
-        dimension_numbers: ScatterDimensionNumbers,
-        indices_are_sorted: bool,
-        unique_indices: bool,
-        mode: GatherScatterMode,
-    ) -> Value:
-        combine = monoid_body(op, ctx.avals_in[0].dtype)
-
-        def body(old: Value, new: Value) -> Sequence[Value]:
-            return [combine(old, new)]
-
-        return _scatter(
-            ctx, x, indices, updates, body, op, dimension_numbers, mode, indices_are_sorted, unique_indices
-        )  # fmt: skip
-
-    return rule
-
-
-_OPS: dict[Primitive, ScatterOp] = {
-    p: cast("ScatterOp", rd.monoid_by(p))
-    for p in (ix.scatter_add_p, ix.scatter_mul_p, ix.scatter_min_p, ix.scatter_max_p)
-}
-for _p, _op in _OPS.items():
-    lowering.add(_p, _combining(_op))
-_scatter_add = _combining("add")
+@lowering(*_OPS)
+def scatter_combining(ctx: Ctx, x: Value, indices: Value, updates: Value, **params: Any) -> Value:
+    return _combining(ctx, x, indices, updates, _OPS[ctx.eqn.primitive], params)
 
 
 @lowering(ix.scatter_sub_p)
 def scatter_sub(ctx: Ctx, x: Value, indices: Value, updates: Value, **params: Any) -> Value:
-    return _scatter_add(ctx, x, indices, hlo.negate(updates), **params)
+    return _combining(ctx, x, indices, hlo.negate(updates), "add", params)
 
 
 # -- dynamic slices ---------------------------------------------------------------------------------------------------
