@@ -9,6 +9,9 @@ from .activations import *
 from .attention import *
 from .normalization import *
 
-__all__ = ["initializers", *activations.__all__, *attention.__all__, *normalization.__all__]
+__all__ = ["initializers"]
+__all__ += activations.__all__
+__all__ += attention.__all__
+__all__ += normalization.__all__
 
 __getattr__ = module_getattr("quire.nn", globals())
