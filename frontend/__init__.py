@@ -35,7 +35,6 @@ from quire.runtime.shards import Shard as Shard  # noqa: E402
 
 from . import absent_names as _absent_names  # noqa: E402
 from . import ad_checkpoint as ad_checkpoint  # noqa: E402
-from . import api as _api  # noqa: E402
 from . import debug as debug  # noqa: E402
 from . import errors as errors  # noqa: E402
 from . import lax as lax  # noqa: E402
@@ -43,14 +42,19 @@ from . import numpy as numpy  # noqa: E402
 from . import random as random  # noqa: E402
 from . import tree as tree  # noqa: E402
 from . import tree_util as tree_util  # noqa: E402
-from .api import compile as compile  # noqa: E402
-from .api import eval_shape as eval_shape  # noqa: E402
-from .api import jit as jit  # noqa: E402
-from .api import make_jaxpr as make_jaxpr  # noqa: E402
 from .arrays.array_type import Array as Array  # noqa: E402
 from .arrays.assembly import make_array_from_callback as make_array_from_callback  # noqa: E402
 from .arrays.assembly import make_array_from_process_local_data as make_array_from_process_local_data  # noqa: E402
 from .arrays.assembly import make_array_from_single_device_arrays as make_array_from_single_device_arrays  # noqa: E402
+from .arrays.environment import default_backend as default_backend  # noqa: E402
+from .arrays.environment import effects_barrier as effects_barrier  # noqa: E402
+from .arrays.environment import live_arrays as live_arrays  # noqa: E402
+from .arrays.environment import local_device_count as local_device_count  # noqa: E402
+from .arrays.environment import print_environment_info as print_environment_info  # noqa: E402
+from .arrays.environment import process_count as process_count  # noqa: E402
+from .arrays.environment import process_index as process_index  # noqa: E402
+from .arrays.environment import process_indices as process_indices  # noqa: E402
+from .arrays.environment import typeof as typeof  # noqa: E402
 from .arrays.meshes import make_mesh as make_mesh  # noqa: E402
 from .arrays.meshes import set_mesh as set_mesh  # noqa: E402
 from .arrays.placement import block_until_ready as block_until_ready  # noqa: E402
@@ -62,21 +66,13 @@ from .arrays.references import free_ref as free_ref  # noqa: E402
 from .arrays.references import freeze as freeze  # noqa: E402
 from .arrays.references import new_ref as new_ref  # noqa: E402
 from .arrays.shape_struct import ShapeDtypeStruct as ShapeDtypeStruct  # noqa: E402
+from .compiling import api as _api  # noqa: E402
+from .compiling.api import compile as compile  # noqa: E402
+from .compiling.api import eval_shape as eval_shape  # noqa: E402
+from .compiling.api import jit as jit  # noqa: E402
+from .compiling.api import make_jaxpr as make_jaxpr  # noqa: E402
 from .eager import evaluation as _eager  # noqa: E402, F401
-from .environment import clear_caches as clear_caches  # noqa: E402
-from .environment import default_backend as default_backend  # noqa: E402
-from .environment import effects_barrier as effects_barrier  # noqa: E402
-from .environment import ensure_compile_time_eval as ensure_compile_time_eval  # noqa: E402
-from .environment import live_arrays as live_arrays  # noqa: E402
-from .environment import local_device_count as local_device_count  # noqa: E402
-from .environment import make_user_context as make_user_context  # noqa: E402
-from .environment import named_call as named_call  # noqa: E402
-from .environment import named_scope as named_scope  # noqa: E402
-from .environment import print_environment_info as print_environment_info  # noqa: E402
-from .environment import process_count as process_count  # noqa: E402
-from .environment import process_index as process_index  # noqa: E402
-from .environment import process_indices as process_indices  # noqa: E402
-from .environment import typeof as typeof  # noqa: E402
+from .eager.caches import clear_caches as clear_caches  # noqa: E402
 from .lax.sharding import reshard as reshard  # noqa: E402
 from .numpy import key_methods as _key_methods  # noqa: E402, F401
 from .numpy import operators as _operators  # noqa: E402, F401
@@ -116,11 +112,15 @@ from .watching.option_contexts import default_prng_impl as default_prng_impl  # 
 from .watching.option_contexts import disable_jit as disable_jit  # noqa: E402
 from .watching.option_contexts import enable_checks as enable_checks  # noqa: E402
 from .watching.option_contexts import enable_x64 as enable_x64  # noqa: E402
+from .watching.option_contexts import ensure_compile_time_eval as ensure_compile_time_eval  # noqa: E402
 from .watching.option_contexts import explain_cache_misses as explain_cache_misses  # noqa: E402
 from .watching.option_contexts import log_compiles as log_compiles  # noqa: E402
+from .watching.option_contexts import make_user_context as make_user_context  # noqa: E402
 from .watching.option_contexts import numpy_dtype_promotion as numpy_dtype_promotion  # noqa: E402
 from .watching.option_contexts import numpy_rank_promotion as numpy_rank_promotion  # noqa: E402
 from .watching.option_contexts import threefry_partitionable as threefry_partitionable  # noqa: E402
+from .watching.scopes import named_call as named_call  # noqa: E402
+from .watching.scopes import named_scope as named_scope  # noqa: E402
 
 
 def _checked(f: _t.Any, checks: _t.Any, options: dict[str, _t.Any]) -> _t.Any:

@@ -12,8 +12,8 @@ from quire.ir.primitive import Primitive
 from quire.ir.tracing import Trace, Tracer
 
 from .absent_names import module_getattr
-from .environment import ensure_compile_time_eval
 from .extend.core import get_aval, get_opaque_trace_state, jaxpr_as_fun
+from .watching.option_contexts import ensure_compile_time_eval
 
 Value = Any
 ParamDict = dict[str, Any]

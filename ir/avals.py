@@ -347,12 +347,3 @@ def check_int_range(value: int) -> None:
     info = np.iinfo(dtypes.canonicalize(dtypes.int64))
     if not info.min <= value <= info.max:
         raise OverflowError(f"Python int {value} is too large for {info.dtype}; enable_x64 gives 64-bit integers")
-
-
-def is_array_like(value: Any) -> bool:
-    """Whether `aval_of` accepts the value."""
-    return (
-        getattr(value, "aval", None) is not None
-        or type(value) in _SCALAR_DTYPES
-        or isinstance(value, np.ndarray | np.generic | bool | int | float | complex)
-    )

@@ -67,6 +67,9 @@ class Primitive:
         commutative: whether the order of its two operands does not matter.
         apart: whether an equation is there for its own sake: it stays where it is, and two equal ones stay two.
         numpy: the name of NumPy's function that computes the same of real numbers; empty where there is none.
+        stablehlo: the name of StableHLO's operation that means the same, or CHLO's (``chlo.erf``), of an elementwise primitive
+            without parameters; empty where there is none.
+        arity: the number of operands; None where it varies.
         foreign: whether it belongs to another package, made without a type rule.
         has_impl: whether outside of programs `impl` computes it: always for foreign ones, of quire's own for those that
             `def_impl` was called for.
@@ -99,6 +102,7 @@ class Primitive:
         commutative: bool = False,
         apart: bool = False,
         numpy: str = "",
+        stablehlo: str = "",
     ) -> None:
         self.name = name
         self.weight = weight
@@ -109,6 +113,8 @@ class Primitive:
         self.commutative = commutative
         self.apart = apart
         self.numpy = numpy
+        self.stablehlo = stablehlo
+        self.arity: int | None = None
         if multiple_results is not None:
             self.multiple_results = multiple_results
         self.effects_rule = effects_rule
@@ -128,6 +134,8 @@ class Primitive:
         self.params: dict[str, str] = {
             p.name: str(p.annotation) for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY
         }
+        operands = [p for p in signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        self.arity = None if any(p.kind is p.VAR_POSITIONAL for p in operands) else len(operands)
         # Those with a default may be absent from an equation.
         self.optional_params = frozenset(
             p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
@@ -293,6 +301,7 @@ def primitive(
     commutative: bool = False,
     apart: bool = False,
     numpy: str = "",
+    stablehlo: str = "",
 ) -> Callable[[Callable[..., Any]], Primitive]:
     """Declare a primitive by decorating its type rule; `Primitive` says what the facts mean. A name can be taken once."""
 
@@ -304,7 +313,7 @@ def primitive(
         p = Primitive(
             name, type_rule, multiple_results=multiple_results, effects_rule=effects, weight=weight,
             complex_weight=complex_weight, rounding=rounding, combine=combine, commutative=commutative, apart=apart,
-            numpy=numpy,
+            numpy=numpy, stablehlo=stablehlo,
         )  # fmt: skip
         PRIMITIVES[name] = p
         note(type_rule.__module__)

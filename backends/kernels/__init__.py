@@ -10,7 +10,7 @@ from .core.dtypes import DTYPES, DType, dtype_of
 from .core.errors import NoKernel
 from .core.kernel import EMPTY, REASON, SERIAL, Kernel, KernelChain, Spec
 from .core.target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
-from .indexing.scatter import ScatterDims, scatter
+from .indexing.scatter import scatter
 from .ordering.choice import sort, top_k
 from .products.attention import AttentionRows
 from .products.choice import attention_of, convolution, correlation, dot, reads_in_place, widens
@@ -37,7 +37,6 @@ __all__ = [
     "REASON",
     "AttentionRows",
     "SERIAL",
-    "ScatterDims",
     "Spec",
     "Window",
     "attention_of",

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 Value = int
 """The number of a value."""
 
-OWN_MEMORY = frozenset(("import", "constant"))
-GIVEN_AWAY = frozenset(("export", "store"))
-
 
 class Region:
     """Operations in order.

@@ -7,7 +7,7 @@ the dtype of the indices, before it is used; no value of an index reaches outsid
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -20,9 +20,8 @@ from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives.indexing import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
-from ..kernels import KernelTarget, NoKernel, ScatterDims, Spec
+from ..kernels import KernelTarget, NoKernel, Spec
 from ..kernels import scatter as scatter_kernel
-from ..kernels.indexing.gather import GatherDims
 from ..kernels.indexing.gather import gather as gather_kernel
 from ..kernels.indexing.index_vectors import ComputedVectors, IndexVectors, StoredVectors
 from ..kernels.indexing.scatter import ScatterOp
@@ -91,11 +90,7 @@ def _gather_as_kernel(
 ) -> Value:
     """The gather that an equation is as a kernel of the operand and what its indices are made of. Raises NoKernel."""
     p = ctx.eqn.params
-    d: GatherDimensionNumbers = p["dimension_numbers"]
-    dims = GatherDims(
-        d.offset_dims, d.collapsed_slice_dims, d.start_index_map, d.operand_batching_dims,
-        d.start_indices_batching_dims,
-    )  # fmt: skip
+    dims: GatherDimensionNumbers = p["dimension_numbers"]
     aval = ctx.avals_in[0]
     mode = "fill" if p["mode"] is GatherScatterMode.FILL_OR_DROP else "clip"
     fill = ix.fill_scalar(p["fill_value"], aval.dtype)
@@ -180,7 +175,7 @@ def scatter_at(
     (m,) = hlo.shape_of(positions)
     if op is not None:
         operand, places, new = Spec.of([n], dtype), Spec.of([m, 1], index_dtype(n + 1)), Spec.of([m], dtype)
-        dims = ScatterDims((), (0,), (0,))
+        dims = ScatterDimensionNumbers((), (0,), (0,))
         kernel = attempt(ctx, lambda target: scatter_kernel(op, operand, places, new, dims, target))
         if not isinstance(kernel, NoKernel):
             return call(ctx, kernel, [flat, hlo.reshape(positions, [m, 1]), values])[0]
@@ -257,15 +252,17 @@ def _scatter_as_kernel(
     if op is None:
         raise NoKernel("the combination is a function of the program")
     p = ctx.eqn.params
-    d: ScatterDimensionNumbers = p["dimension_numbers"]
-    dims = ScatterDims(
-        d.update_window_dims, d.inserted_window_dims, d.scatter_dims_to_operand_dims, d.operand_batching_dims,
-        d.scatter_indices_batching_dims,
-    )  # fmt: skip
+    dims: ScatterDimensionNumbers = p["dimension_numbers"]
     operand, new = spec(ctx.avals_in[0]), spec(ctx.avals_in[2])
     mode = "clip" if p["mode"] is GatherScatterMode.CLIP else "drop"
     kernel = scatter_kernel(op, operand, indices, new, dims, target, mode=mode, keep=ctx.is_kept(x))
     return call(ctx, kernel, [x, *made_of, updates])[0]
+
+
+_OPS: dict[Primitive, ScatterOp] = {
+    p: cast("ScatterOp", rd.monoid_by(p))
+    for p in (ix.scatter_add_p, ix.scatter_mul_p, ix.scatter_min_p, ix.scatter_max_p)
+}
 
 
 def scatter_op(e: Eqn) -> ScatterOp | None:
@@ -276,17 +273,9 @@ def scatter_op(e: Eqn) -> ScatterOp | None:
 
 
 def _scatter(
-    ctx: Ctx,
-    x: Value,
-    indices: Value,
-    updates: Value,
-    body: Callable[..., Sequence[Value]],
-    op: ScatterOp | None,
-    d: ScatterDimensionNumbers,
-    mode: GatherScatterMode,
-    is_sorted: bool,
-    unique: bool,
-) -> Value:
+    ctx: Ctx, x: Value, indices: Value, updates: Value, op: ScatterOp | None, body: Callable[..., Sequence[Value]], *,
+    dimension_numbers: ScatterDimensionNumbers, indices_are_sorted: bool, unique_indices: bool, mode: GatherScatterMode,
+) -> Value:  # fmt: skip
     aval, index_aval, update_aval = ctx.avals_in
     if aval.size == 0 or update_aval.size == 0:
         return x
@@ -296,70 +285,36 @@ def _scatter(
     )
     if made is not None:
         return made
-    flat = update_positions(indices, aval.shape, update_aval.shape, d, mode, index_aval.dtype)
+    flat = update_positions(indices, aval.shape, update_aval.shape, dimension_numbers, mode, index_aval.dtype)
     m = update_aval.size
     out = scatter_at(
         ctx, hlo.reshape(x, [aval.size]), hlo.reshape(flat, [m]), hlo.reshape(updates, [m]), body, aval.dtype,
-        op=op, is_sorted=False, unique=unique,
+        op=op, is_sorted=False, unique=unique_indices,
     )  # fmt: skip
     return hlo.reshape(out, aval.shape)
 
 
+def _combining(ctx: Ctx, x: Value, indices: Value, updates: Value, op: ScatterOp, params: Mapping[str, Any]) -> Value:
+    combine = monoid_body(op, ctx.avals_in[0].dtype)
+    return _scatter(ctx, x, indices, updates, op, lambda old, new: [combine(old, new)], **params)
+
+
 @lowering(ix.scatter_p)
 def scatter(
-    ctx: Ctx,
-    x: Value,
-    indices: Value,
-    updates: Value,
-    *,
-    dimension_numbers: ScatterDimensionNumbers,
-    indices_are_sorted: bool,
-    unique_indices: bool,
-    mode: GatherScatterMode,
-    update_jaxpr: ClosedJaxpr | None,
+    ctx: Ctx, x: Value, indices: Value, updates: Value, *, update_jaxpr: ClosedJaxpr | None, **params: Any
 ) -> Value:
     body = (lambda old, new: [new]) if update_jaxpr is None else jaxpr_body(ctx, update_jaxpr)
-    return _scatter(
-        ctx, x, indices, updates, body, scatter_op(ctx.eqn), dimension_numbers, mode, indices_are_sorted, unique_indices
-    )  # fmt: skip
+    return _scatter(ctx, x, indices, updates, scatter_op(ctx.eqn), body, **params)
 
 
-def _combining(op: ScatterOp) -> Callable[..., Value]:
-    def rule(
-        ctx: Ctx,
-        x: Value,
-        indices: Value,
-        updates: Value,
-        *,
-        dimension_numbers: ScatterDimensionNumbers,
-        indices_are_sorted: bool,
-        unique_indices: bool,
-        mode: GatherScatterMode,
-    ) -> Value:
-        combine = monoid_body(op, ctx.avals_in[0].dtype)
-
-        def body(old: Value, new: Value) -> Sequence[Value]:
-            return [combine(old, new)]
-
-        return _scatter(
-            ctx, x, indices, updates, body, op, dimension_numbers, mode, indices_are_sorted, unique_indices
-        )  # fmt: skip
-
-    return rule
-
-
-_OPS: dict[Primitive, ScatterOp] = {
-    p: cast("ScatterOp", rd.monoid_by(p))
-    for p in (ix.scatter_add_p, ix.scatter_mul_p, ix.scatter_min_p, ix.scatter_max_p)
-}
-for _p, _op in _OPS.items():
-    lowering.add(_p, _combining(_op))
-_scatter_add = _combining("add")
+@lowering(*_OPS)
+def scatter_combining(ctx: Ctx, x: Value, indices: Value, updates: Value, **params: Any) -> Value:
+    return _combining(ctx, x, indices, updates, _OPS[ctx.eqn.primitive], params)
 
 
 @lowering(ix.scatter_sub_p)
 def scatter_sub(ctx: Ctx, x: Value, indices: Value, updates: Value, **params: Any) -> Value:
-    return _scatter_add(ctx, x, indices, hlo.negate(updates), **params)
+    return _combining(ctx, x, indices, hlo.negate(updates), "add", params)
 
 
 # -- dynamic slices ---------------------------------------------------------------------------------------------------

@@ -22,9 +22,9 @@ import numpy as np
 from .. import lax, random
 from .. import numpy as jnp
 from ..absent_names import module_getattr
-from ..api import eval_shape
 from ..arrays.operands import Value
 from ..arrays.shape_struct import ShapeDtypeStruct
+from ..compiling.api import eval_shape
 from ..nn import (
     elu,
     gelu,

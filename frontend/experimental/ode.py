@@ -19,7 +19,7 @@ from quire.ir.avals import aval_of
 
 from .. import lax, tree_util
 from .. import numpy as qnp
-from ..api import compile as compile_function
+from ..compiling.api import compile as compile_function
 from ..flatten_util import ravel_pytree
 from ..transforms.custom_derivatives import closure_convert, custom_vjp
 from ..transforms.differentiation import vjp

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..api import jit as pjit
+from ..compiling.api import jit as pjit
 
 __all__ = ["pjit"]

@@ -15,10 +15,10 @@ from quire.backends.iree.service import compile_service
 from quire.ir import dtypes
 from quire.ir.errors import ExportError, UnsupportedError
 
-from ..api import compile as compile_function
 from ..arrays.array_type import Array
 from ..arrays.shape_struct import ShapeDtypeStruct
 from ..compiling.aot import Traced
+from ..compiling.api import compile as compile_function
 from ..compiling.compiled_function import CompiledFunction
 from ..compiling.lowering import LoweredProgram, lower
 from ..compiling.request import Request

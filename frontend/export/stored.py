@@ -30,9 +30,9 @@ from quire.ir.verifier import verify
 from quire.passes.foreign import expand
 
 from .. import tree_util
-from ..api import compile as compile_function
 from ..arrays.placement import as_device
 from ..arrays.shape_struct import ShapeDtypeStruct
+from ..compiling.api import compile as compile_function
 from ..compiling.compiled_function import CompiledFunction
 from ..compiling.lowering import load_lowering
 from ..transforms.differentiation import vjp as take_vjp

@@ -11,6 +11,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
+from quire.ir.primitive import PRIMITIVES
 from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import fft as ff
@@ -36,25 +37,14 @@ Value = Any
 
 # -- elementwise ------------------------------------------------------------------------------------------------------------
 
-_UNARY: dict[str, Callable[[Value], Value]] = {
-    "abs": ew.abs, "cbrt": ew.cbrt, "ceil": ew.ceil, "cosine": ew.cos, "count_leading_zeros": ew.clz,
-    "exponential": ew.exp, "exponential_minus_one": ew.expm1, "floor": ew.floor, "imag": ew.imag,
-    "is_finite": ew.is_finite, "log": ew.log, "log_plus_one": ew.log1p, "logistic": ew.logistic, "negate": ew.neg,
-    "not": ew.bitwise_not, "popcnt": ew.population_count, "real": ew.real,
-    "round_nearest_afz": functools.partial(ew.round, rounding_method=0),
+#: Primitives by the operation that the declarations name; those whose thin function is more than the primitive.
+_DECLARED: dict[str, Callable[..., Value]] = {
+    p.stablehlo: p.bind for p in PRIMITIVES.values() if p.stablehlo
+} | {"real": ew.real, "imag": ew.imag, "chlo.conj": ew.conj}  # fmt: skip
+#: Other names of operations, and the parameters that an operation's name says.
+_OTHERS: dict[str, Callable[..., Value]] = {
+    "chlo.tan": ew.tan, "round_nearest_afz": functools.partial(ew.round, rounding_method=0),
     "round_nearest_even": functools.partial(ew.round, rounding_method=1),
-    "rsqrt": ew.rsqrt, "sign": ew.sign, "sine": ew.sin, "sqrt": ew.sqrt, "tan": ew.tan, "tanh": ew.tanh,
-    "chlo.acos": ew.acos, "chlo.acosh": ew.acosh, "chlo.asin": ew.asin, "chlo.asinh": ew.asinh, "chlo.atan": ew.atan,
-    "chlo.atanh": ew.atanh, "chlo.bessel_i1e": ew.bessel_i1e, "chlo.conj": ew.conj, "chlo.cosh": ew.cosh,
-    "chlo.sinh": ew.sinh, "chlo.tan": ew.tan, "chlo.digamma": ew.digamma, "chlo.erf": ew.erf, "chlo.erfc": ew.erfc,
-    "chlo.erf_inv": ew.erf_inv, "chlo.lgamma": ew.lgamma, "chlo.square": ew.square,
-}  # fmt: skip
-_BINARY: dict[str, Callable[[Value, Value], Value]] = {
-    "add": ew.add, "and": ew.bitwise_and, "atan2": ew.atan2, "complex": ew.complex, "divide": ew.div,
-    "maximum": ew.max, "minimum": ew.min, "multiply": ew.mul, "or": ew.bitwise_or, "remainder": ew.rem,
-    "shift_left": ew.shift_left, "shift_right_arithmetic": ew.shift_right_arithmetic,
-    "shift_right_logical": ew.shift_right_logical, "subtract": ew.sub, "xor": ew.bitwise_xor,
-    "chlo.next_after": ew.nextafter, "chlo.polygamma": ew.polygamma, "chlo.zeta": ew.zeta,
 }  # fmt: skip
 
 
@@ -65,7 +55,7 @@ def _elementwise(f: Callable[..., Value]) -> Callable[..., Value]:
     return rule
 
 
-for _name, _f in (*_UNARY.items(), *_BINARY.items()):
+for _name, _f in (_DECLARED | _OTHERS).items():
     counterpart(_name)(_elementwise(_f))
 
 
@@ -77,8 +67,9 @@ def _broadcasting(f: Callable[..., Value]) -> Callable[..., Value]:
     return rule
 
 
-for _name, _f in _BINARY.items():
-    counterpart("chlo.broadcast_" + _name.removeprefix("chlo."))(_broadcasting(_f))
+for _p in PRIMITIVES.values():
+    if _p.stablehlo and _p.arity == 2:
+        counterpart("chlo.broadcast_" + _p.stablehlo.removeprefix("chlo."))(_broadcasting(_p.bind))
 
 
 @counterpart("power")

@@ -13,6 +13,8 @@ from typing import Any
 import iree.compiler.ir as ir
 import numpy as np
 
+from quire.ir.primitive import PRIMITIVES
+
 Value = Any
 
 
@@ -110,23 +112,14 @@ def attribute(operation: str, name: str, value: Any) -> Any:
     raise TypeError(f"stablehlo.{operation}: attribute {name} cannot be made of {value!r}")
 
 
-_UNARY = {
-    "AbsOp": "abs", "CbrtOp": "cbrt", "CeilOp": "ceil", "ClzOp": "count_leading_zeros", "CosineOp": "cosine",
-    "ExpOp": "exponential", "Expm1Op": "exponential_minus_one", "FloorOp": "floor", "ImagOp": "imag",
-    "IsFiniteOp": "is_finite", "LogOp": "log", "Log1pOp": "log_plus_one", "LogisticOp": "logistic", "NegOp": "negate",
-    "NotOp": "not", "PopulationCountOp": "popcnt", "RealOp": "real", "RoundOp": "round_nearest_afz",
-    "RoundNearestEvenOp": "round_nearest_even", "RsqrtOp": "rsqrt", "SignOp": "sign", "SineOp": "sine", "SqrtOp": "sqrt",
-    "TanOp": "tan", "TanhOp": "tanh",
-}  # fmt: skip
-_BINARY = {
-    "AddOp": "add", "AndOp": "and", "Atan2Op": "atan2", "ComplexOp": "complex", "DivOp": "divide", "MaxOp": "maximum",
-    "MinOp": "minimum", "MulOp": "multiply", "OrOp": "or", "PowOp": "power", "RemOp": "remainder",
-    "ShiftLeftOp": "shift_left", "ShiftRightArithmeticOp": "shift_right_arithmetic",
-    "ShiftRightLogicalOp": "shift_right_logical", "SubtractOp": "subtract", "XorOp": "xor",
-}  # fmt: skip
+# JAX's names of the classes are the primitives', but for these.
+_NAMED = {"cos": "CosineOp", "sin": "SineOp", "sub": "SubtractOp"}
 # Class, operation, whether the result's type comes first, operands (lists count as one), attributes.
 _OTHERS: tuple[tuple[str, str, bool, int, tuple[str, ...]], ...] = (
     ("CompareOp", "compare", False, 2, ("comparison_direction", "compare_type")),
+    ("PowOp", "power", False, 2, ()),
+    ("RoundOp", "round_nearest_afz", False, 1, ()),
+    ("RoundNearestEvenOp", "round_nearest_even", False, 1, ()),
     ("SelectOp", "select", False, 3, ()),
     ("ClampOp", "clamp", False, 3, ()),
     ("ConstantOp", "constant", False, 0, ("value",)),
@@ -162,7 +155,17 @@ def _builder(kind: type[_Operation]) -> Any:
 
 
 def _declare() -> list[str]:
-    table = [(c, n, False, 1, ()) for c, n in _UNARY.items()] + [(c, n, False, 2, ()) for c, n in _BINARY.items()]
+    declared = [p for p in PRIMITIVES.values() if p.stablehlo and not p.stablehlo.startswith("chlo.")]
+    table = [
+        (
+            _NAMED.get(p.name) or "".join(map(str.capitalize, p.name.split("_"))) + "Op",
+            p.stablehlo,
+            False,
+            p.arity or 0,
+            (),
+        )
+        for p in declared
+    ]
     names: list[str] = []
     for label, name, typed, arity, attributes in (*table, *_OTHERS):
         fields = {

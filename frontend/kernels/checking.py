@@ -12,7 +12,7 @@ from quire.ir import dtypes
 from quire.ir.errors import KernelMismatchError
 
 from .. import tree_util
-from ..api import compile as compile_function
+from ..compiling.api import compile as compile_function
 from ..numpy.dtype_info import finfo
 from ..transforms.differentiation import vjp
 from ..transforms.vectorization import vmap

@@ -21,10 +21,10 @@ from quire.ir.tracing import no_trace, trace_flat
 from quire.passes.foreign import define_lowering
 
 from .. import tree_util
-from ..api import compile as compile_function
-from ..api import eval_shape
 from ..arrays.operands import as_array
 from ..arrays.shape_struct import ShapeDtypeStruct
+from ..compiling.api import compile as compile_function
+from ..compiling.api import eval_shape
 from ..interpreters.batching import primitive_batchers
 from ..transforms.custom_derivatives import custom_jvp, custom_vjp
 from ..transforms.differentiation import jvp as jvp_of

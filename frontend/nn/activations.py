@@ -319,3 +319,10 @@ def log1mexp(x: Any) -> Value:
     Array([-1.3815511e+01, -1.9287499e-22], dtype=float32)
     """
     return _log1mexp(real_only("quire.nn.log1mexp", inexact_of("quire.nn.log1mexp", no_bool("quire.nn.log1mexp", x))))
+
+
+__all__ = [
+    "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu",
+    "log1mexp", "log_sigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "soft_sign", "softplus",
+    "sparse_plus", "sparse_sigmoid", "squareplus", "swish", "tanh",
+]  # fmt: skip

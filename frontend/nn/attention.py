@@ -231,3 +231,8 @@ def scaled_dot_general(
             "quire.nn.scaled_dot_general: configs are not supported: quantization needs floats of 8 or 4 bits"
         )
     return lax.dot_general(lhs, rhs, dimension_numbers, preferred_element_type=preferred_element_type)
+
+
+__all__ = [
+    "dot_product_attention", "scaled_dot_general", "scaled_matmul",
+]  # fmt: skip

@@ -244,3 +244,8 @@ def _one_hot_of_named_axis(name: str, x: Value, n: int, dtype: Any, axis: Any) -
     if size != n:
         raise ValueError(f"{name}: num_classes {n} must be the size of axis {axis!r}, {size}")
     return (x == lax.axis_index(axis).astype(_index_dtype(x))).astype(dtype)
+
+
+__all__ = [
+    "log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize",
+]  # fmt: skip

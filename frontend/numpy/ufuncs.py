@@ -24,7 +24,6 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import bind
 
 from .. import lax
-from ..api import eval_shape
 from ..arrays.operands import (
     Value,
     as_axes,
@@ -40,6 +39,7 @@ from ..arrays.operands import (
     user_dtype,
 )
 from ..arrays.shape_struct import ShapeDtypeStruct
+from ..compiling.api import eval_shape
 from . import arithmetic, elementwise, reductions
 from ._ops import add_, div_, mul_, select
 from .elementwise import as_bool

@@ -20,8 +20,8 @@ from quire.runtime.devices import devices as all_devices
 from quire.runtime.processes.current import process
 
 from .. import tree_util
-from ..api import compile as compile_function
 from ..arrays.assembly import make_array_from_process_local_data
+from ..compiling.api import compile as compile_function
 from ..watching.tracebacks import wraps
 from .functions import check_callable, name_of
 

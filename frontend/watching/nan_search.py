@@ -116,10 +116,6 @@ def bad(x: Host, infinities: bool) -> Host | None:
     return found if found.any() else None
 
 
-class _First(Exception):
-    """The search is over."""
-
-
 def search(closed: ClosedJaxpr, args: Sequence[Any], *, infinities: bool = True) -> Found | None:
     """The first NaN or infinity that a program makes for some arguments; None where it makes none.
 

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import Any
 
 from quire.ir.config import config
+from quire.ir.tracing import compile_time
 
 _MISSING: Any = object()
 
@@ -174,3 +175,60 @@ threefry_partitionable = OptionContext(
     "threefry_partitionable",
     """For a block, whether random bits follow the partitionable scheme (`jax.threefry_partitionable`).""",
 )
+
+
+def ensure_compile_time_eval() -> contextlib.AbstractContextManager[None]:
+    """For a block, compute at once, while a function is traced, instead of recording (`jax.ensure_compile_time_eval`).
+
+    What is known is computed; an operation on a traced value is recorded by that value's trace.
+
+    Example:
+        >>> import quire, quire.numpy as qnp
+        >>> @quire.compile
+        ... def f(x):
+        ...     with quire.ensure_compile_time_eval():
+        ...         n = int(qnp.arange(4).sum())
+        ...     return x * n
+        >>> float(f(2.0))
+        12.0
+    """
+    return compile_time()
+
+
+class UserContext:
+    """A value of the user's that compiled functions depend on; made by `make_user_context`."""
+
+    def __init__(self, default: Any) -> None:
+        self.default = default
+
+    @property
+    def value(self) -> Any:
+        """The value in force."""
+        return dict(config.options.user_context).get(self, self.default)
+
+    def __call__(self, value: Any) -> contextlib.AbstractContextManager[None]:
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(f"quire.make_user_context: the value must be hashable, got {value!r}") from None
+        others = tuple((c, v) for c, v in config.options.user_context if c is not self)
+        return config.override(user_context=(*others, (self, value)))
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """A context manager whose value is part of every trace's key (`jax.make_user_context`).
+
+    ``with context(value): ...`` sets it for a block, ``context.value`` reads it. A compiled function that is called
+    with another value is traced and compiled anew.
+
+    Example:
+        >>> import quire
+        >>> scale = quire.make_user_context(1)
+        >>> f = quire.compile(lambda x: x * scale.value)
+        >>> with scale(3):
+        ...     float(f(2.0))
+        6.0
+        >>> float(f(2.0))
+        2.0
+    """
+    return UserContext(default_value)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from .. import dtypes
 from ..avals import ShapedArray
 from ..checks import Site
-from ..jaxpr import NO_EFFECTS, ClosedJaxpr, Effects, join_effects
+from ..jaxpr import NO_EFFECTS, ClosedJaxpr, Effects
 from ..primitive import primitive
 
 Value = Any
@@ -328,8 +328,3 @@ def _check_results(name: str, result_avals: Sequence[ShapedArray]) -> None:
                 f"{name}: result {i} is declared {a.short()}, but 64-bit dtypes are off: declare "
                 f"{dtypes.canonicalize(a.dtype)} or turn on config.enable_x64"
             )
-
-
-def effects_of(jaxprs: Sequence[ClosedJaxpr | None]) -> Effects:
-    """The joined effects of some jaxprs, None among them."""
-    return join_effects(j for j in jaxprs if j is not None) or NO_EFFECTS

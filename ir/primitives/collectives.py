@@ -11,7 +11,6 @@ give does not, what the others give does. A value that does not vary is cast by 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -161,11 +160,6 @@ def axis_index_p(*, axis_name: AxisName) -> ShapedArray:
 def axis_names(params: Any) -> tuple[AxisName, ...]:
     """The named axes that a collective's parameters speak of."""
     return params["axes"] if "axes" in params else names_of(params["axis_name"]) if "axis_name" in params else ()
-
-
-def total_size(axes: Sequence[AxisName]) -> int:
-    """The size of several axes together. Raises NameError for one that is not in scope."""
-    return math.prod(axis_size(a) for a in axes)
 
 
 def vary(x: Value, axes: Sequence[AxisName]) -> Value:

@@ -90,6 +90,7 @@ def elementwise(
     rounding: Rounding = "exact",
     commutative: bool = False,
     numpy: str = "",
+    stablehlo: str = "",
 ) -> Primitive:
     """Declare an elementwise primitive: equal dtypes among `operands`, equal shapes or scalars.
 
@@ -109,9 +110,12 @@ def elementwise(
 
     type_rule.__doc__ = doc
     type_rule.__module__ = "quire.ir.primitives.elementwise"
-    return primitive(
-        name, weight=weight, complex_weight=complex_weight, rounding=rounding, commutative=commutative, numpy=numpy
-    )(type_rule)
+    declared = primitive(
+        name, weight=weight, complex_weight=complex_weight, rounding=rounding, commutative=commutative, numpy=numpy,
+        stablehlo=stablehlo,
+    )(type_rule)  # fmt: skip
+    declared.arity = arity
+    return declared
 
 
 def to_bool(_: DType) -> DType:

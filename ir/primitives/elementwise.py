@@ -65,43 +65,71 @@ def _ternary(p: Primitive) -> Callable[[Value, Value, Value], Value]:
 
 # -- arithmetic ---------------------------------------------------------------------------------------------------
 
-neg_p = elementwise("neg", 1, NUMBER, "Negation, ``-x``; integers wrap.", complex_weight=2, numpy="negative")
+neg_p = elementwise(
+    "neg", 1, NUMBER, "Negation, ``-x``; integers wrap.", complex_weight=2, numpy="negative", stablehlo="negate"
+)
 sign_p = elementwise(
-    "sign", 1, NUMBER, "Sign: -1, 0 or 1; x/|x| for complex; zeros keep their sign, NaN stays.", complex_weight=20
+    "sign",
+    1,
+    NUMBER,
+    "Sign: -1, 0 or 1; x/|x| for complex; zeros keep their sign, NaN stays.",
+    complex_weight=20,
+    stablehlo="sign",
 )
 abs_p = elementwise(
     "abs", 1, NUMBER, "Absolute value; real for complex operands; INT_MIN stays.", result=dtypes.real_dtype,
-    complex_weight=15, numpy="abs",
+    complex_weight=15, numpy="abs", stablehlo="abs",
 )  # fmt: skip
-floor_p = elementwise("floor", 1, FLOAT, "The largest integer not above x.", numpy="floor")
-ceil_p = elementwise("ceil", 1, FLOAT, "The smallest integer not below x.", numpy="ceil")
+floor_p = elementwise("floor", 1, FLOAT, "The largest integer not above x.", numpy="floor", stablehlo="floor")
+ceil_p = elementwise("ceil", 1, FLOAT, "The smallest integer not below x.", numpy="ceil", stablehlo="ceil")
 add_p = elementwise(
     "add", 2, ANY, "Sum, ``x + y``; integers wrap; logical or for bool.", complex_weight=2, rounding="nearest",
-    commutative=True, numpy="add",
+    commutative=True, numpy="add", stablehlo="add",
 )  # fmt: skip
 sub_p = elementwise(
-    "sub", 2, NUMBER, "Difference, ``x - y``; integers wrap.", complex_weight=2, rounding="nearest", numpy="subtract"
+    "sub",
+    2,
+    NUMBER,
+    "Difference, ``x - y``; integers wrap.",
+    complex_weight=2,
+    rounding="nearest",
+    numpy="subtract",
+    stablehlo="subtract",
 )
 mul_p = elementwise(
     "mul", 2, ANY, "Product, ``x * y``; integers wrap; logical and for bool.", complex_weight=6, rounding="nearest",
-    commutative=True, numpy="multiply",
+    commutative=True, numpy="multiply", stablehlo="multiply",
 )  # fmt: skip
 div_p = elementwise(
     "div", 2, NUMBER, "Quotient ``x / y``; integers round toward zero, x / 0 is -1 (all bits set).", weight=4,
-    complex_weight=30, rounding="nearest",
+    complex_weight=30, rounding="nearest", stablehlo="divide",
 )  # fmt: skip
-rem_p = elementwise("rem", 2, REAL, "Remainder with the sign of x; x for integer y = 0.", weight=8)
+rem_p = elementwise(
+    "rem", 2, REAL, "Remainder with the sign of x; x for integer y = 0.", weight=8, stablehlo="remainder"
+)
 pow_p_doc = (
     "Power ``x ** y`` of inexact x with y of the same dtype, or of any integer dtype; IEEE 754 pow's special values."
 )
 max_p = elementwise(
-    "max", 2, ANY, "Maximum; NaN if either is NaN; complex compares lexicographically.", commutative=True
+    "max",
+    2,
+    ANY,
+    "Maximum; NaN if either is NaN; complex compares lexicographically.",
+    commutative=True,
+    stablehlo="maximum",
 )
 min_p = elementwise(
-    "min", 2, ANY, "Minimum; NaN if either is NaN; complex compares lexicographically.", commutative=True
+    "min",
+    2,
+    ANY,
+    "Minimum; NaN if either is NaN; complex compares lexicographically.",
+    commutative=True,
+    stablehlo="minimum",
 )
 mulhi_p = elementwise("mulhi", 2, INTEGER, "The high half of the product of double width.", weight=4)
-nextafter_p = elementwise("nextafter", 2, FLOAT, "The next representable value after x toward y.", weight=10)
+nextafter_p = elementwise(
+    "nextafter", 2, FLOAT, "The next representable value after x toward y.", weight=10, stablehlo="chlo.next_after"
+)
 
 
 @primitive("pow", weight=60, rounding="approximate")
@@ -131,7 +159,7 @@ def integer_pow_p(x: ShapedArray, *, y: int) -> ShapedArray:
     return x
 
 
-@primitive("square", complex_weight=5, rounding="nearest", numpy="square")
+@primitive("square", complex_weight=5, rounding="nearest", numpy="square", stablehlo="chlo.square")
 def square_p(x: ShapedArray) -> ShapedArray:
     """Square, ``x * x``."""
     check_dtype("square", x, NUMBER)
@@ -143,43 +171,49 @@ def square_p(x: ShapedArray) -> ShapedArray:
 
 def _function(
     name: str, doc: str, weight: int, numpy: str = "", *, operands: tuple[DType, ...] = INEXACT, nearest: bool = False,
-    complex_weight: int | None = None,
+    complex_weight: int | None = None, stablehlo: str = "",
 ) -> Primitive:  # fmt: skip
     """A function of one number, which is approximated unless it is the `nearest` to the exact value."""
     return elementwise(
         name, 1, operands, doc, weight=weight, complex_weight=complex_weight,
-        rounding="nearest" if nearest else "approximate", numpy=numpy,
+        rounding="nearest" if nearest else "approximate", numpy=numpy, stablehlo=stablehlo,
     )  # fmt: skip
 
 
-exp_p = _function("exp", "Exponential e^x.", 12, "exp")
+exp_p = _function("exp", "Exponential e^x.", 12, "exp", stablehlo="exponential")
 exp2_p = _function("exp2", "2^x.", 30, "exp2")
-expm1_p = _function("expm1", "e^x - 1, accurate near 0.", 20, "expm1")
-log_p = _function("log", "Natural logarithm.", 18, "log")
-log1p_p = _function("log1p", "log(1 + x), accurate near 0.", 20, "log1p")
-logistic_p = _function("logistic", "The logistic sigmoid 1 / (1 + e^-x).", 16, complex_weight=60)
-sin_p = _function("sin", "Sine of x in radians.", 40, "sin")
-cos_p = _function("cos", "Cosine of x in radians.", 40, "cos")
-tan_p = _function("tan", "Tangent of x in radians.", 60, "tan")
-asin_p = _function("asin", "Inverse sine, in radians.", 20, "arcsin")
-acos_p = _function("acos", "Inverse cosine, in radians.", 20, "arccos")
-atan_p = _function("atan", "Inverse tangent, in radians.", 25, "arctan")
-sinh_p = _function("sinh", "Hyperbolic sine.", 40, "sinh")
-cosh_p = _function("cosh", "Hyperbolic cosine.", 30, "cosh")
-tanh_p = _function("tanh", "Hyperbolic tangent.", 16, "tanh", complex_weight=60)
-asinh_p = _function("asinh", "Inverse hyperbolic sine.", 40, "arcsinh")
-acosh_p = _function("acosh", "Inverse hyperbolic cosine.", 40, "arccosh")
-atanh_p = _function("atanh", "Inverse hyperbolic tangent.", 25, "arctanh")
-sqrt_p = _function("sqrt", "Square root.", 4, "sqrt", nearest=True)
-rsqrt_p = _function("rsqrt", "Reciprocal square root.", 5)
-cbrt_p = _function("cbrt", "Cube root.", 40, "cbrt", operands=FLOAT)
-erf_p = _function("erf", "The error function.", 20, operands=FLOAT)
-erfc_p = _function("erfc", "1 - erf(x).", 30, operands=FLOAT)
-erf_inv_p = _function("erf_inv", "Inverse of erf, on (-1, 1).", 45, operands=FLOAT)
-lgamma_p = _function("lgamma", "log |gamma(x)|.", 60, operands=FLOAT)
-digamma_p = _function("digamma", "Derivative of lgamma.", 80, operands=FLOAT)
+expm1_p = _function("expm1", "e^x - 1, accurate near 0.", 20, "expm1", stablehlo="exponential_minus_one")
+log_p = _function("log", "Natural logarithm.", 18, "log", stablehlo="log")
+log1p_p = _function("log1p", "log(1 + x), accurate near 0.", 20, "log1p", stablehlo="log_plus_one")
+logistic_p = _function("logistic", "The logistic sigmoid 1 / (1 + e^-x).", 16, complex_weight=60, stablehlo="logistic")
+sin_p = _function("sin", "Sine of x in radians.", 40, "sin", stablehlo="sine")
+cos_p = _function("cos", "Cosine of x in radians.", 40, "cos", stablehlo="cosine")
+tan_p = _function("tan", "Tangent of x in radians.", 60, "tan", stablehlo="tan")
+asin_p = _function("asin", "Inverse sine, in radians.", 20, "arcsin", stablehlo="chlo.asin")
+acos_p = _function("acos", "Inverse cosine, in radians.", 20, "arccos", stablehlo="chlo.acos")
+atan_p = _function("atan", "Inverse tangent, in radians.", 25, "arctan", stablehlo="chlo.atan")
+sinh_p = _function("sinh", "Hyperbolic sine.", 40, "sinh", stablehlo="chlo.sinh")
+cosh_p = _function("cosh", "Hyperbolic cosine.", 30, "cosh", stablehlo="chlo.cosh")
+tanh_p = _function("tanh", "Hyperbolic tangent.", 16, "tanh", complex_weight=60, stablehlo="tanh")
+asinh_p = _function("asinh", "Inverse hyperbolic sine.", 40, "arcsinh", stablehlo="chlo.asinh")
+acosh_p = _function("acosh", "Inverse hyperbolic cosine.", 40, "arccosh", stablehlo="chlo.acosh")
+atanh_p = _function("atanh", "Inverse hyperbolic tangent.", 25, "arctanh", stablehlo="chlo.atanh")
+sqrt_p = _function("sqrt", "Square root.", 4, "sqrt", nearest=True, stablehlo="sqrt")
+rsqrt_p = _function("rsqrt", "Reciprocal square root.", 5, stablehlo="rsqrt")
+cbrt_p = _function("cbrt", "Cube root.", 40, "cbrt", operands=FLOAT, stablehlo="cbrt")
+erf_p = _function("erf", "The error function.", 20, operands=FLOAT, stablehlo="chlo.erf")
+erfc_p = _function("erfc", "1 - erf(x).", 30, operands=FLOAT, stablehlo="chlo.erfc")
+erf_inv_p = _function("erf_inv", "Inverse of erf, on (-1, 1).", 45, operands=FLOAT, stablehlo="chlo.erf_inv")
+lgamma_p = _function("lgamma", "log |gamma(x)|.", 60, operands=FLOAT, stablehlo="chlo.lgamma")
+digamma_p = _function("digamma", "Derivative of lgamma.", 80, operands=FLOAT, stablehlo="chlo.digamma")
 bessel_i0e_p = _function("bessel_i0e", "Exponentially scaled modified Bessel function of order 0.", 60, operands=FLOAT)
-bessel_i1e_p = _function("bessel_i1e", "Exponentially scaled modified Bessel function of order 1.", 60, operands=FLOAT)
+bessel_i1e_p = _function(
+    "bessel_i1e",
+    "Exponentially scaled modified Bessel function of order 1.",
+    60,
+    operands=FLOAT,
+    stablehlo="chlo.bessel_i1e",
+)
 
 atan2_p = elementwise(
     "atan2",
@@ -188,6 +222,7 @@ atan2_p = elementwise(
     "The angle of the point (y, x) = (operand 0, operand 1), in (-pi, pi].",
     weight=40,
     rounding="approximate",
+    stablehlo="atan2",
 )
 igamma_p = elementwise(
     "igamma", 2, FLOAT, "Regularised lower incomplete gamma function P(a, x).", weight=2000, rounding="approximate"
@@ -202,9 +237,17 @@ random_gamma_grad_p = elementwise(
     "random_gamma_grad", 2, FLOAT, "Derivative of a gamma(a, 1) sample x by a.", weight=2000, rounding="approximate"
 )
 polygamma_p = elementwise(
-    "polygamma", 2, FLOAT, "The m-th derivative of digamma at x, operands (m, x).", weight=2000, rounding="approximate"
+    "polygamma",
+    2,
+    FLOAT,
+    "The m-th derivative of digamma at x, operands (m, x).",
+    weight=2000,
+    rounding="approximate",
+    stablehlo="chlo.polygamma",
 )
-zeta_p = elementwise("zeta", 2, FLOAT, "The Hurwitz zeta function of (x, q).", weight=2000, rounding="approximate")
+zeta_p = elementwise(
+    "zeta", 2, FLOAT, "The Hurwitz zeta function of (x, q).", weight=2000, rounding="approximate", stablehlo="chlo.zeta"
+)
 regularized_incomplete_beta_p = elementwise(
     "regularized_incomplete_beta",
     3,
@@ -216,9 +259,13 @@ regularized_incomplete_beta_p = elementwise(
 
 # -- complex ----------------------------------------------------------------------------------------------------------
 
-real_p = elementwise("real", 1, COMPLEX, "Real part.", result=dtypes.real_dtype, weight=0, numpy="real")
-imag_p = elementwise("imag", 1, COMPLEX, "Imaginary part.", result=dtypes.real_dtype, weight=0, numpy="imag")
-conj_p = elementwise("conj", 1, COMPLEX, "Complex conjugate.", weight=0, numpy="conj")
+real_p = elementwise(
+    "real", 1, COMPLEX, "Real part.", result=dtypes.real_dtype, weight=0, numpy="real", stablehlo="real"
+)
+imag_p = elementwise(
+    "imag", 1, COMPLEX, "Imaginary part.", result=dtypes.real_dtype, weight=0, numpy="imag", stablehlo="imag"
+)
+conj_p = elementwise("conj", 1, COMPLEX, "Complex conjugate.", weight=0, numpy="conj", stablehlo="chlo.conj")
 complex_p = elementwise(
     "complex",
     2,
@@ -226,6 +273,7 @@ complex_p = elementwise(
     "The complex number with these parts.",
     result=dtypes.complex_dtype,
     weight=0,
+    stablehlo="complex",
 )
 
 # -- comparisons, logic, bits -----------------------------------------------------------------------------------------
@@ -237,21 +285,41 @@ le_p = elementwise("le", 2, ORDERED, "x <= y.", result=to_bool, numpy="less_equa
 gt_p = elementwise("gt", 2, ORDERED, "x > y.", result=to_bool, numpy="greater")
 ge_p = elementwise("ge", 2, ORDERED, "x >= y.", result=to_bool, numpy="greater_equal")
 is_finite_p = elementwise(
-    "is_finite", 1, FLOAT, "Whether x is neither infinite nor NaN.", result=to_bool, numpy="isfinite"
+    "is_finite",
+    1,
+    FLOAT,
+    "Whether x is neither infinite nor NaN.",
+    result=to_bool,
+    numpy="isfinite",
+    stablehlo="is_finite",
 )
-not_p = elementwise("not", 1, BITS, "Bitwise (logical for bool) not.", numpy="invert")
-and_p = elementwise("and", 2, BITS, "Bitwise (logical for bool) and.", commutative=True, numpy="bitwise_and")
-or_p = elementwise("or", 2, BITS, "Bitwise (logical for bool) or.", commutative=True, numpy="bitwise_or")
-xor_p = elementwise("xor", 2, BITS, "Bitwise (logical for bool) exclusive or.", commutative=True, numpy="bitwise_xor")
-shift_left_p = elementwise("shift_left", 2, INTEGER, "x << y; 0 for y at or beyond the width.")
+not_p = elementwise("not", 1, BITS, "Bitwise (logical for bool) not.", numpy="invert", stablehlo="not")
+and_p = elementwise(
+    "and", 2, BITS, "Bitwise (logical for bool) and.", commutative=True, numpy="bitwise_and", stablehlo="and"
+)
+or_p = elementwise(
+    "or", 2, BITS, "Bitwise (logical for bool) or.", commutative=True, numpy="bitwise_or", stablehlo="or"
+)
+xor_p = elementwise(
+    "xor", 2, BITS, "Bitwise (logical for bool) exclusive or.", commutative=True, numpy="bitwise_xor", stablehlo="xor"
+)
+shift_left_p = elementwise("shift_left", 2, INTEGER, "x << y; 0 for y at or beyond the width.", stablehlo="shift_left")
 shift_right_logical_p = elementwise(
-    "shift_right_logical", 2, INTEGER, "x >> y filling with zeros; 0 for y at or beyond the width."
+    "shift_right_logical",
+    2,
+    INTEGER,
+    "x >> y filling with zeros; 0 for y at or beyond the width.",
+    stablehlo="shift_right_logical",
 )
 shift_right_arithmetic_p = elementwise(
-    "shift_right_arithmetic", 2, INTEGER, "x >> y filling with the sign; all signs for y at or beyond the width."
+    "shift_right_arithmetic",
+    2,
+    INTEGER,
+    "x >> y filling with the sign; all signs for y at or beyond the width.",
+    stablehlo="shift_right_arithmetic",
 )
-population_count_p = elementwise("population_count", 1, INTEGER, "The number of set bits.")
-clz_p = elementwise("clz", 1, INTEGER, "The number of leading zero bits.")
+population_count_p = elementwise("population_count", 1, INTEGER, "The number of set bits.", stablehlo="popcnt")
+clz_p = elementwise("clz", 1, INTEGER, "The number of leading zero bits.", stablehlo="count_leading_zeros")
 
 
 @primitive("round", weight=2, rounding="exact")

@@ -225,8 +225,3 @@ def free_ref_p(ref: AbstractRef) -> tuple[ShapedArray, ...]:
 
 
 REF_PRIMITIVES = (new_ref_p, empty_ref_p, get_p, swap_p, addupdate_p, freeze_p, free_ref_p)
-
-
-def selects_all(indexers: Sequence[Indexer], shape: tuple[int, ...]) -> bool:
-    """Whether an index of an array of a shape is the whole of it."""
-    return all(e is not None and e.covers(n) for i in indexers for e, n in zip(i.entries, shape))

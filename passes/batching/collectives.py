@@ -7,7 +7,7 @@ groups are taken apart into collectives over single axes, which are then batched
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -287,6 +287,22 @@ def _sizes(axis: Axis, names: Sequence[Any], total: int) -> list[int]:
     return [axis.size if a == axis.name else known[a] for a in names]
 
 
+def _apart(
+    axis: Axis, x: Value, d: Dim, p: Primitive, axis_name: Any, groups: co.Groups, along: str, k: int, params: Mapping[str, Any]
+) -> tuple[Value, Dim] | None:  # fmt: skip
+    """A collective along dimension `k` (the parameter `along`) where the batch is none of its axes, or over groups of lanes; None
+    where it is one over whole axes, the batch among them."""
+    names = co.names_of(axis_name)
+    if axis.name not in names:
+        # The new dimension goes in front of the batch dimension or behind it.
+        assert d is not None
+        grouped = params if groups is None else {**params, "axis_index_groups": groups}
+        return p.bind(move_dim(x, d, 0), axis_name=axis_name, **{along: k + 1}, **grouped), 0
+    if groups is None:
+        return None
+    return _in_groups(axis, x, d, groups, lambda y: p.bind(y, axis_name=axis.name, **{along: k}, **params), names)
+
+
 @batching(co.all_gather_p)
 def all_gather(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, axis_name: Any, all_gather_dimension: int,
@@ -296,18 +312,9 @@ def all_gather(
     k = all_gather_dimension
     names = co.names_of(axis_name)
     params: dict[str, Any] = {"axis_size": axis_size, "tiled": tiled}
-    if axis.name not in names:
-        # The new dimension goes in front of the batch dimension or behind it.
-        assert d is not None
-        if axis_index_groups is not None:
-            params["axis_index_groups"] = axis_index_groups
-        out = co.all_gather_p.bind(move_dim(x, d, 0), axis_name=axis_name, all_gather_dimension=k + 1, **params)
-        return out, 0
-    if axis_index_groups is not None:
-        return _in_groups(
-            axis, x, d, axis_index_groups,
-            lambda y: co.all_gather_p.bind(y, axis_name=axis.name, all_gather_dimension=k, **params), names,
-        )  # fmt: skip
+    apart = _apart(axis, x, d, co.all_gather_p, axis_name, axis_index_groups, "all_gather_dimension", k, params)
+    if apart is not None:
+        return apart
     if len(names) > 1:
         sizes = _sizes(axis, names, axis_size)
 
@@ -335,17 +342,9 @@ def reduce_scatter(
     k = scatter_dimension
     names = co.names_of(axis_name)
     params: dict[str, Any] = {"axis_size": axis_size, "tiled": tiled}
-    if axis.name not in names:
-        assert d is not None
-        if axis_index_groups is not None:
-            params["axis_index_groups"] = axis_index_groups
-        out = co.reduce_scatter_p.bind(move_dim(x, d, 0), axis_name=axis_name, scatter_dimension=k + 1, **params)
-        return out, 0
-    if axis_index_groups is not None:
-        return _in_groups(
-            axis, x, d, axis_index_groups,
-            lambda y: co.reduce_scatter_p.bind(y, axis_name=axis.name, scatter_dimension=k, **params), names,
-        )  # fmt: skip
+    apart = _apart(axis, x, d, co.reduce_scatter_p, axis_name, axis_index_groups, "scatter_dimension", k, params)
+    if apart is not None:
+        return apart
     if len(names) > 1:
         sizes = _sizes(axis, names, axis_size)
 

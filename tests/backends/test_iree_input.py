@@ -12,6 +12,7 @@ import quire.numpy as qnp
 from quire.backends.iree import worker
 from quire.backends.iree.paths import compiler_library
 from quire.backends.targets import get_target
+from quire.ir.primitive import PRIMITIVES
 
 from ..helpers import Case, check
 from .test_iree_faults_ops import GONE
@@ -23,6 +24,12 @@ H = np.cos(np.arange(30, dtype=np.float32)).reshape(2, 3, 5).astype(np.float16)
 @pytest.fixture(scope="module")
 def compiler() -> worker.Compiler:
     return worker.Compiler(str(compiler_library()))
+
+
+def test_the_worker_knows_the_operations_of_the_declarations():
+    """It imports nothing of quire: what primitives of one operand are lowered to is in its own list."""
+    named = {f"stablehlo.{p.stablehlo}".encode() for p in PRIMITIVES.values() if p.stablehlo and p.arity == 1}
+    assert {name for name in named if b"chlo." not in name} <= worker.shape_orders.FUNCTIONS
 
 
 def both(f: Any, form: Any) -> Any:

@@ -18,11 +18,17 @@ import quire.numpy
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 _OTHERS = {"ir", "passes", "backends", "runtime", "tools", "as_jax"}  # to import as_jax puts quire in jax's place
-PACKAGES = ["quire"] + [
-    info.name
-    for info in pkgutil.walk_packages(quire.__path__, "quire.")
-    if info.ispkg and info.name.split(".")[1] not in _OTHERS
-]
+
+
+def packages(package: str) -> Iterator[str]:
+    """The package, and the packages within it, of which none of the others is imported."""
+    yield package
+    for info in pkgutil.iter_modules(importlib.import_module(package).__path__, package + "."):
+        if info.ispkg and info.name.split(".")[1] not in _OTHERS:
+            yield from packages(info.name)
+
+
+PACKAGES = list(packages("quire"))
 
 
 def module_names(package: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ import quire
 import quire.numpy as qnp
 from quire import lax
 from quire.errors import KernelError, KernelMismatchError
+from quire.ir.primitive import PRIMITIVES
 from quire.tools.bench.user_kernels import (
     heat_step,
     masked_softmax,
@@ -296,6 +297,33 @@ def test_check_finds_mistakes():
     )
     with pytest.raises(KernelMismatchError, match="cotangent 0"):
         slope.check(lambda rng, size: (np.ones(size(), F),), trials=1)
+
+
+FLOAT_FUNCTIONS = [
+    p
+    for p in PRIMITIVES.values()
+    if p.family == "elementwise" and p.arity == 1 and not p.params and p.weight
+    and p.name not in ("not", "population_count", "clz", "bessel_i1e")
+]  # fmt: skip
+
+
+@quire.kernel(
+    grid=lambda x: 1,
+    out=lambda x: quire.ShapeDtypeStruct((len(FLOAT_FUNCTIONS), *x.shape), x.dtype),
+    reference=lambda x: qnp.stack([p.bind(x).astype(x.dtype) for p in FLOAT_FUNCTIONS]),
+)
+def functions(k, x, out):
+    for i, p in enumerate(FLOAT_FUNCTIONS):
+        out[i, :] = k.cast(getattr(k, p.name)(x[:]), out.dtype)
+
+
+def test_every_elementwise_function_of_one_number_is_there():
+    """Each primitive of the family is a function of kernels, by its name."""
+    x = np.linspace(0.05, 0.95, 37, dtype=F)
+    rows = zip(FLOAT_FUNCTIONS, functions(x), quire.compile(functions.reference)(x), strict=True)
+    for p, found, wanted in rows:
+        np.testing.assert_allclose(found, wanted, 2e-6, 2e-6, err_msg=p.name)
+    assert len(FLOAT_FUNCTIONS) > 30
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------------------

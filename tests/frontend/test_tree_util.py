@@ -100,6 +100,8 @@ def test_transpose():
         ({"a": 1}, {"b": 1}, r"at the root: a dict with keys \['a'\] and one with keys \['b'\]"),
         ([None], [1], r"at \[0\]: a NoneType and a int"),
         ((1, Pair(1, 2)), (1, Keyed(1, 2)), r"at \[1\]: a Pair and a Keyed"),
+        (Keyed((1,), 2), Keyed([1], 2), r"at \.a: a tuple and a list"),
+        (Keyed(1, (2,)), Keyed(1, [2]), r"at \['b'\]: a tuple and a list"),
     ],
 )
 def test_map_names_where_structures_differ(first, second, text):

@@ -9,23 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.dtypes import DType
 from quire.ir.errors import KernelError
-from quire.ir.primitive import Primitive
+from quire.ir.primitive import PRIMITIVES, Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.source import current_source, where
 
+from ...kernel_forms import WITHOUT
 from ..core.builder import STACK_BYTES, KernelBuilder
 from ..core.dtypes import dtype_of
 from ..core.errors import NoKernel
 from ..core.kernel import Spec
 from ..core.values import Value
 from ..elements.memory import Memory
-from ..elements.monoids import neutral
+from ..elements.monoids import accumulated, neutral
 from ..elements.operations import Element, Elements, Expand, across
 from .arrays import Access, Load, Ref
 from .indices import Index, Span
@@ -322,7 +324,7 @@ class Block:
             )
         a, b = (t if isinstance(t, Load | Kept) else self.keep(t) for t in (a, b))
         (m, depth), n = a.shape, b.shape[1]
-        wide, builder = _wide(a.dtype), self.builder
+        wide, builder = accumulated(ew.add_p, a.dtype), self.builder
         memory, first = self.memory(m * n, a.dtype)
 
         def add_up(place: Place) -> None:
@@ -332,17 +334,17 @@ class Block:
                 left = self._converted(a.at(Place((i, loop.index))), a.dtype, wide, 0)
                 right = self._converted(b.at(Place((loop.index, j), place.width)), b.dtype, wide, place.width)
                 left = builder.broadcast(left, place.width) if place.width else left
-                loop.yield_(self._two(ew.add_p, wide, loop.carried[0], self._two(ew.mul_p, wide, left, right)))
+                loop.yield_(
+                    self.elements.binary(
+                        ew.add_p, wide, loop.carried[0], self.elements.binary(ew.mul_p, wide, left, right)
+                    )
+                )
             total = self._converted(loop.results[0], wide, a.dtype, place.width)
             memory.store(total, builder.add(self.flat((i, j), (m, n)), first), place.width)
 
         self.each((m, n), add_up)
         self._barrier()
         return Kept(self, memory, first, (m, n), a.dtype)
-
-    def _two(self, p: Primitive, dtype: DType, x: Element, y: Element) -> Any:
-        flag = dtypes.bool_ if dtype == dtypes.bool_ else dtype
-        return self.elements.apply(p, {}, (dtype, dtype), flag, (x, y))
 
     def _converted(self, x: Element, old: DType, new: DType, width: int) -> Any:
         lifted = self.elements.lift(x, old, width)
@@ -361,7 +363,7 @@ class Block:
                 f"a reduction by {p.name} of a tile of {tile.dtype}: bools have any and all, numbers the others"
             )
         kept = tuple(n for d, n in enumerate(tile.shape) if d not in axes)
-        wide = _wide(tile.dtype) if p in (ew.add_p, ew.mul_p) else tile.dtype
+        wide = accumulated(p, tile.dtype)
         if not kept:
             return Scalar(self, self._converted(self._whole(p, tile, wide), wide, tile.dtype, 0), tile.dtype)
         memory, first = self.memory(math.prod(kept), tile.dtype)
@@ -384,14 +386,16 @@ class Block:
         start: Any = self.elements.lift(neutral(p, wide), wide)
         with b.for_(here, total, threads, [start]) as loop:
             place = Place(self._unflat(loop.index, tile.shape))
-            loop.yield_(self._two(p, wide, loop.carried[0], self._converted(tile.at(place), tile.dtype, wide, 0)))
+            loop.yield_(
+                self.elements.binary(p, wide, loop.carried[0], self._converted(tile.at(place), tile.dtype, wide, 0))
+            )
         shared, _ = self.memory(threads, wide)
         shared.store(loop.results[0], here)
         self._barrier()
         half = threads // 2
         while half:
             with b.if_(b.cmp("ult", here, half)):
-                shared.store(self._two(p, wide, shared.load(here), shared.load(b.add(here, half))), here)
+                shared.store(self.elements.binary(p, wide, shared.load(here), shared.load(b.add(here, half))), here)
             self._barrier()
             half //= 2
         found = shared.load(0)
@@ -409,7 +413,7 @@ class Block:
 
         def combined(state: Any, over: Sequence[Value], width: int) -> Any:
             x = self._converted(tile.at(Place(indices(over), width)), tile.dtype, wide, width)
-            return self._two(p, wide, state, x)
+            return self.elements.binary(p, wide, state, x)
 
         def over_rows(state: list[Any], outer: Sequence[int], row: Callable[[list[Any], list[Value]], list[Any]],
                       over: list[Value]) -> list[Any]:  # fmt: skip
@@ -447,8 +451,10 @@ class Block:
             return rest
         total = vectors[0]
         for v in vectors[1:]:
-            total = self._two(p, wide, total, v)
-        return self._two(p, wide, rest, across(self.elements, total, wide, lambda x, y: self._two(p, wide, x, y)))
+            total = self.elements.binary(p, wide, total, v)
+        return self.elements.binary(
+            p, wide, rest, across(self.elements, total, wide, partial(self.elements.binary, p, wide))
+        )
 
     # -- loops over elements
 
@@ -565,11 +571,6 @@ class _Spread(Tile):
         return self.parts[0].at(place)
 
 
-def _wide(dtype: DType) -> DType:
-    """The dtype of sums."""
-    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
-
-
 def _unary(name: str, p: Primitive) -> Callable[[Block, Any], Tile]:
     def method(self: Block, x: Any) -> Tile:
         return self.apply(p, (x,))
@@ -588,9 +589,10 @@ def _binary(name: str, p: Primitive) -> Callable[[Block, Any, Any], Tile]:
     return method
 
 
-for _name in ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "logistic", "erf", "abs", "sign",
-              "floor", "ceil", "square"):  # fmt: skip
-    setattr(Block, _name, _unary(_name, getattr(ew, f"{_name}_p")))
+# Functions of one number have their primitives' names (``~`` is "not"), those of two NumPy's.
+for _p in PRIMITIVES.values():
+    if _p.family == "elementwise" and _p.arity == 1 and not _p.params and _p.weight and _p not in WITHOUT | {ew.not_p}:
+        setattr(Block, _p.name, _unary(_p.name, _p))
 for _name, _p in (("maximum", ew.max_p), ("minimum", ew.min_p), ("power", ew.pow_p), ("arctan2", ew.atan2_p)):
     setattr(Block, _name, _binary(_name, _p))
 

@@ -39,6 +39,11 @@ class KernelTarget:
         return max(1, self.vector_bytes * 8 // bits)
 
 
+def workgroups(count: int) -> str:
+    """So many workgroups, in words."""
+    return f"{count} workgroups" if count > 1 else "one workgroup"
+
+
 CPU_BASELINE = KernelTarget(vector_bytes=16)
 CPU_AVX2 = KernelTarget(vector_bytes=32)
 CPU_AVX512 = KernelTarget(vector_bytes=64)

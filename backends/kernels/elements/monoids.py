@@ -11,7 +11,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitive import Primitive
 from quire.ir.primitives.reductions import MONOIDS
 
-from .operations import Element
+from .operations import HALF, Element
 
 #: The elementwise primitive that each reduction combines two elements by.
 REDUCTIONS: dict[Primitive, Primitive] = {m.reduction: m.combine for m in MONOIDS.values()}
@@ -20,6 +20,11 @@ REDUCTIONS: dict[Primitive, Primitive] = {m.reduction: m.combine for m in MONOID
 def neutral(combine: Primitive, dtype: DType) -> Element:
     """The value that reductions by `combine` start with, as a number of the dtype."""
     return MONOIDS[combine.name].neutral(dtype).item()
+
+
+def accumulated(combine: Primitive, dtype: DType) -> DType:
+    """The dtype in which elements are combined: sums and products of 16-bit floats in float32, rounded once at the end."""
+    return dtypes.float32 if dtype in HALF and combine.name in ("add", "mul") else dtype
 
 
 def start_of(combine: Primitive, dtype: DType) -> list[Element]:

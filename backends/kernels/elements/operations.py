@@ -167,6 +167,10 @@ class Elements:
             return BRANCHING[p](self.b, x, lambda: self.lift(self.evaluate(jaxpr, [x])[0], dtype, width))
         return self.evaluate(jaxpr, xs)[0]
 
+    def binary(self, p: Primitive, dtype: DType, x: Element, y: Element) -> Any:
+        """A primitive of two elements of one dtype that gives a third of it: how elements are combined."""
+        return self.apply(p, {}, (dtype, dtype), dtype, (x, y))
+
     def evaluate(self, jaxpr: Jaxpr, xs: Sequence[Element]) -> list[Element]:
         """A jaxpr of elementwise primitives."""
         env: dict[Any, Element] = dict(zip(jaxpr.invars, xs, strict=True))

@@ -250,7 +250,7 @@ class _Fft:
         if form.name == "lanes":
             places, mask = self._lanes(piece)
             gathered = [
-                Gathered(b, self.buffers[i], places[i], self.parts[i], p.inner, swaps[i], scales[i], mask)
+                Gathered(b, self.buffers[i], self.parts[i], p.inner, swaps[i], scales[i], places[i], mask)
                 for i in sides
             ]
             return gathered[0], gathered[1]
@@ -266,7 +266,7 @@ class _Fft:
                 outer, block = (b.udiv(piece, blocks), b.urem(piece, blocks))
                 column = b.moved_inside(block * form.width, form.width, p.inner)
                 start = outer * (size * p.inner) + column
-            ends.append(Interleaved(b, self.buffers[i], start, parts, self.lanes, p.inner, swaps[i], scales[i]))
+            ends.append(Interleaved(b, self.buffers[i], parts, p.inner, swaps[i], scales[i], start, self.lanes))
         return ends[0], ends[1]
 
     def _lanes(self, piece: Value) -> tuple[list[Value], Value]:

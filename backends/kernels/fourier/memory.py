@@ -7,6 +7,7 @@ forward one with real and imaginary parts exchanged, before and after: ``swap``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ..core.builder import KernelBuilder
@@ -28,12 +29,19 @@ class Memory(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Planes:
     """Real parts at ``start`` of a buffer, imaginary parts ``distance`` behind them."""
 
-    def __init__(self, b: KernelBuilder, buffer: Buffer, start: Value, distance: int, lanes: int, pitch: int) -> None:
-        self.b, self.buffer, self.lanes, self.pitch = b, buffer, lanes, pitch
-        self.starts = (start, start + distance)
+    b: KernelBuilder
+    buffer: Buffer
+    start: Value
+    distance: int
+    lanes: int
+    pitch: int
+
+    def __post_init__(self) -> None:
+        self.starts = (self.start, self.start + self.distance)
 
     def load(self, at: Value) -> Complex:
         """The vector of ``lanes`` numbers from place ``at`` on."""
@@ -56,43 +64,52 @@ class Planes:
         return re, im
 
 
-def _scaled(b: KernelBuilder, y: Complex, scale: float) -> Complex:
-    return y if scale == 1.0 else (y[0] * b.const(scale, y[0].type), y[1] * b.const(scale, y[1].type))
+@dataclass(eq=False)
+class _End:
+    """An operand or result: complex (``parts`` 2) or real (1). What is stored is scaled."""
+
+    b: KernelBuilder
+    buffer: Buffer
+    parts: int
+    pitch: int
+    swap: bool
+    scale: float
+
+    def exchanged(self, re: Value, im: Value | None) -> Complex:
+        """The two parts, exchanged if need be; imaginary parts of real memory are 0."""
+        im = self.b.const(0, re.type) if im is None else im
+        return (im, re) if self.swap else (re, im)
+
+    def scaled(self, y: Complex) -> Complex:
+        """What is stored of a vector: its two parts, exchanged if need be, and scaled."""
+        re, im = y[::-1] if self.swap else y
+        if self.scale == 1.0:
+            return re, im
+        return re * self.b.const(self.scale, re.type), im * self.b.const(self.scale, im.type)
 
 
-class Interleaved:
-    """An operand or result, a vector being neighbouring elements: complex (``parts`` 2) or real (1)."""
+@dataclass(eq=False)
+class Interleaved(_End):
+    """An operand or result, a vector being neighbouring elements from ``start`` on."""
 
-    def __init__(
-        self,
-        b: KernelBuilder,
-        buffer: Buffer,
-        start: Value,
-        parts: int,
-        lanes: int,
-        pitch: int,
-        swap: bool,
-        scale: float,
-    ) -> None:
-        self.b, self.buffer, self.start, self.parts, self.lanes, self.pitch = b, buffer, start, parts, lanes, pitch
-        self.swap, self.scale = swap, scale
+    start: Value
+    lanes: int
 
     def load(self, at: Value) -> Complex:
-        """The vector of ``lanes`` numbers from place ``at`` on; imaginary parts of real memory are 0."""
+        """The vector of ``lanes`` numbers from place ``at`` on."""
         b, n = self.b, self.lanes
         place = (self.start + at) * self.parts
         low = b.vload(n, self.buffer, place)
         if self.parts == 1:
-            re, im = low, b.const(0, low.type)
-        else:
-            high = b.vload(n, self.buffer, place + n)
-            re, im = (b.shuffle(low, high, range(i, 2 * n, 2)) for i in range(2))
-        return (im, re) if self.swap else (re, im)
+            return self.exchanged(low, None)
+        high = b.vload(n, self.buffer, place + n)
+        re, im = (b.shuffle(low, high, range(i, 2 * n, 2)) for i in range(2))
+        return self.exchanged(re, im)
 
     def store(self, at: Value, y: Complex) -> None:
-        """Write a vector, scaled, from place ``at`` on; of real memory the real parts."""
+        """Write a vector from place ``at`` on; of real memory the real parts."""
         b, n = self.b, self.lanes
-        re, im = _scaled(b, y[::-1] if self.swap else y, self.scale)  # type: ignore[arg-type]
+        re, im = self.scaled(y)
         place = (self.start + at) * self.parts
         if self.parts == 1:
             b.vstore(re, self.buffer, place)
@@ -109,36 +126,24 @@ class Interleaved:
         b.store(b.const(0, re.type) if im is None else im, self.buffer, place + 1)
 
 
-class Gathered:
-    """An operand or result, each lane an element of another transform: ``places`` are the lanes' first elements."""
+@dataclass(eq=False)
+class Gathered(_End):
+    """An operand or result, each lane an element of another transform: ``firsts`` are the lanes' first elements."""
 
-    def __init__(
-        self,
-        b: KernelBuilder,
-        buffer: Buffer,
-        places: Value,
-        parts: int,
-        pitch: int,
-        swap: bool,
-        scale: float,
-        mask: Value,
-    ) -> None:
-        self.b, self.buffer, self.parts, self.pitch, self.mask = b, buffer, parts, pitch, mask
-        self.swap, self.scale = swap, scale
-        self.places = places * parts
+    firsts: Value
+    mask: Value
+
+    def __post_init__(self) -> None:
+        self.places = self.firsts * self.parts
 
     def load(self, at: Value) -> Complex:
         """Element ``at`` of each lane's transform; lanes off in the mask are 0."""
-        b = self.b
         place = at * self.parts
-        re = b.gather(self.buffer, place, self.places, self.mask)
-        im = b.gather(self.buffer, place + 1, self.places, self.mask) if self.parts == 2 else b.const(0, re.type)
-        return (im, re) if self.swap else (re, im)
+        re, *im = (self.b.gather(self.buffer, place + i, self.places, self.mask) for i in range(self.parts))
+        return self.exchanged(re, im[0] if im else None)
 
     def store(self, at: Value, y: Complex) -> None:
-        """Write element ``at`` of each lane's transform, scaled, where the mask is on."""
-        b = self.b
-        values = _scaled(b, y[::-1] if self.swap else y, self.scale)  # type: ignore[arg-type]
-        place = at * self.parts
+        """Write element ``at`` of each lane's transform where the mask is on."""
+        values, place = self.scaled(y), at * self.parts
         for i in range(self.parts):
-            b.scatter(values[i], self.buffer, place + i, self.places, self.mask)
+            self.b.scatter(values[i], self.buffer, place + i, self.places, self.mask)

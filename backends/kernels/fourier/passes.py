@@ -113,12 +113,7 @@ class Passes:
             self._columns(lambda column: body(loop.index, column))
 
     def _columns(self, body: Callable[[Value], None]) -> None:
-        b = self.b
-        if self.width == self.lanes:
-            body(b.index(0))
-            return
-        with b.for_(0, self.width, self.lanes) as loop:
-            body(loop.index)
+        self._counted(self.width, self.lanes, body)
 
     def _at(self, memory: Memory, element: Value, column: Value) -> Value:
         return element if self.along else element * memory.pitch + column
@@ -138,12 +133,10 @@ class Passes:
 
     def stage(self, stage: Stage, src: Memory, dst: Memory) -> None:
         """One stage of the transform."""
-        if not self.along:
-            self._column_stage(stage, src, dst)
-        elif stage.expanded:
+        if self.along and stage.expanded:
             self._short_stage(stage, src, dst)
         else:
-            self._row_stage(stage, src, dst)
+            self._long_stage(stage, src, dst)
 
     def _butterfly(
         self,
@@ -176,16 +169,9 @@ class Passes:
         values = [read(j) for j in range(1, stage.radix)]
         return lambda j: values[int(j) - 1]  # type: ignore[arg-type]
 
-    def _each_p(self, stage: Stage, body: Callable[[Value], None]) -> None:
-        b = self.b
-        if stage.count == 1:
-            body(b.index(0))
-            return
-        with b.for_(0, stage.count) as loop:
-            body(loop.index)
-
-    def _column_stage(self, stage: Stage, src: Memory, dst: Memory) -> None:
-        b, s = self.b, stage.stride
+    def _long_stage(self, stage: Stage, src: Memory, dst: Memory) -> None:
+        """A stage along whose stride there are whole vectors, or columns: for each p its factors, and q along the stride."""
+        s, along = stage.stride, self.along
 
         def group(p: Value) -> None:
             twiddle = self._scalars(stage, p)
@@ -194,7 +180,7 @@ class Passes:
             def element(q: Value) -> None:
                 source, target = (first + q) * src.pitch, (out + q) * dst.pitch
 
-                def column(c: Value) -> None:
+                def column(c: Operand) -> None:
                     self._butterfly(
                         stage,
                         lambda k: src.load(source + c + k * (stage.step * src.pitch)),
@@ -202,39 +188,22 @@ class Passes:
                         lambda j, y: dst.store(target + c + j * (s * dst.pitch), y),
                     )
 
-                self._columns(column)
+                if along:
+                    column(0)
+                else:
+                    self._columns(column)
 
-            if s == 1:
-                element(b.index(0))
-            else:
-                with b.for_(0, s) as loop:
-                    element(loop.index)
+            self._counted(s, along or 1, element)
 
-        self._each_p(stage, group)
+        self._counted(stage.count, 1, group)
 
-    def _row_stage(self, stage: Stage, src: Memory, dst: Memory) -> None:
-        b, s, n = self.b, stage.stride, self.lanes
-
-        def group(p: Value) -> None:
-            twiddle = self._scalars(stage, p)
-            first, out = p * s, p * (s * stage.radix)
-
-            def element(q: Value) -> None:
-                source, target = first + q, out + q
-                self._butterfly(
-                    stage,
-                    lambda k: src.load(source + k * stage.step),
-                    twiddle,
-                    lambda j, y: dst.store(target + j * s, y),
-                )
-
-            if s == n:
-                element(b.index(0))
-            else:
-                with b.for_(0, s, n) as loop:
-                    element(b.moved_inside(loop.index, n, s))
-
-        self._each_p(stage, group)
+    def _counted(self, count: int, step: int, body: Callable[[Value], None]) -> None:
+        """``body(i)`` for ``count`` numbers, ``step`` of them at a time; where that is one turn, without a loop."""
+        if count == step:
+            body(self.b.index(0))
+            return
+        with self.b.for_(0, count, step) as loop:
+            body(self.b.moved_inside(loop.index, step, count))
 
     def _short_stage(self, stage: Stage, src: Memory, dst: Memory) -> None:
         """A stage whose stride is less than a vector: a vector holds whole runs of ``stride`` elements."""

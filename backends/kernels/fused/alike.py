@@ -26,7 +26,7 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Spec
 from ..core.memoized import memoized
-from ..core.target import KernelTarget
+from ..core.target import KernelTarget, workgroups
 from ..core.values import Buffer, Value
 from ..elements.memory import Memory
 from ..elements.operations import Expand
@@ -120,7 +120,7 @@ def alike_kernel(
                     emitter.run(Place(inner.index, 0))
     sizes = sorted(p.size for p in parts)
     of = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
-    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
+    where = workgroups(groups)
     if in_place:
         where += ", updated in place"
     what = f"{len(jaxpr.eqns)} elementwise equations ({cluster.base})"

@@ -29,7 +29,7 @@ from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
 from ..core.shapes import place_of, row_major, spread
-from ..core.target import KernelTarget
+from ..core.target import KernelTarget, workgroups
 from ..core.values import Buffer, Operand, Value
 from ..elements.memory import Memory
 from ..elements.operations import BRANCHING, HALF, Element, Elements, Expand, literal
@@ -425,6 +425,5 @@ def _by_rows(
 
 
 def _built(cluster: ElementwiseCluster, b: KernelBuilder, groups: int, how: str) -> Kernel:
-    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
     n = len(cluster.jaxpr.eqns)
-    return b.build((groups,), f"{n} elementwise equations ({cluster.base}): {how}, {where}")
+    return b.build((groups,), f"{n} elementwise equations ({cluster.base}): {how}, {workgroups(groups)}")

@@ -279,8 +279,8 @@ class Accumulator:
     def merge(self, x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
         """Of two parts of the data."""
         if not self.arg:
-            both = [self.elements.joined(list(x)), self.elements.joined(list(y))]
-            out = self.elements.apply(self.combine, {}, [self.wide] * 2, self.wide, both)
+            e = self.elements
+            out = e.binary(self.combine, self.wide, e.joined(list(x)), e.joined(list(y)))
             return self.elements.parts(out, self.wide, lanes(x[0].type))
         (v, i), (w, j) = x, y
         b = self.b

@@ -25,7 +25,7 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
-from ..core.target import KernelTarget
+from ..core.target import KernelTarget, workgroups
 from ..core.values import Value
 from ..elements.operations import HALF, Expand
 from .passes import folded, keep, keep_columns, over_a_row, passes_over, store_rows, unrolled
@@ -106,44 +106,34 @@ def _name(cluster: ReductionCluster) -> str:
 
 
 def _rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> ReductionKernel:
+    """Rows one by one, in vectors along each; rows that do not fill vectors, as many at once as there are lanes."""
     space = cluster.space
     width = vector_lanes(cluster, target, space.reduced, LEAST_VECTORS)
-    if space.reduced < LEAST_VECTORS * width:
-        return _short_rows(cluster, target, expand)
+    across = space.reduced < LEAST_VECTORS * width
     wanted = target.groups(space.outer * space.reduced, WORK)
-    if space.outer == 1 and wanted > 1 and _is_single(cluster) and _may_share(cluster):
+    if across:
+        width = vector_lanes(cluster, target, space.outer, 1)
+        if space.outer < width or space.reduced < 2:
+            raise NoKernel(f"{space.outer} rows of {space.reduced} elements")
+    elif space.outer == 1 and wanted > 1 and _is_single(cluster) and _may_share(cluster):
         return _long_row(cluster, target, expand, width, wanted)
     partial = (None,) * len(cluster.outvars)
-    b = _builder(cluster, "rows", target, partial)
+    b = _builder(cluster, "short" if across else "rows", target, partial)
     emitter = ReductionEmitter(cluster, b, expand)
-    keep(emitter, cluster)
-    groups = min(wanted, space.outer)
-    with b.distributed(space.outer, groups) as row:
-        passes_over(emitter, row, width)
-        store_rows(emitter, row)
-    passes = f"{cluster.levels} passes over each row" if cluster.levels > 1 else "one pass over each row"
-    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
-    return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {passes}, {where}"), partial)
-
-
-def _short_rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> ReductionKernel:
-    """Rows that do not fill vectors, as many at once as there are lanes."""
-    space = cluster.space
-    width = vector_lanes(cluster, target, space.outer, 1)
-    if space.outer < width or space.reduced < 2:
-        raise NoKernel(f"{space.outer} rows of {space.reduced} elements")
-    partial = (None,) * len(cluster.outvars)
-    b = _builder(cluster, "short", target, partial)
-    emitter = ReductionEmitter(cluster, b, expand)
-    keep_columns(emitter, cluster, width)
-    blocks = -(-space.outer // width)
-    groups = target.groups(space.outer * space.reduced, WORK, blocks)
+    if across:
+        keep_columns(emitter, cluster, width)
+    else:
+        keep(emitter, cluster)
+    blocks = -(-space.outer // width) if across else space.outer
+    groups = min(wanted, blocks)
     with b.distributed(blocks, groups) as block:
-        first = b.moved_inside(block * width, width, space.outer)
-        passes_over(emitter, first, width, across=True)
-        store_rows(emitter, first, width)
-    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
-    reason = f"{_name(cluster)} with its neighbours: {width} rows of {space.reduced} elements at once, {where}"
+        row = b.moved_inside(block * width, width, space.outer) if across else block
+        passes_over(emitter, row, width, across=across)
+        store_rows(emitter, row, width if across else 0)
+    how = f"{cluster.levels} passes over each row" if cluster.levels > 1 else "one pass over each row"
+    if across:
+        how = f"{width} rows of {space.reduced} elements at once"
+    reason = f"{_name(cluster)} with its neighbours: {how}, {workgroups(groups)}"
     return ReductionKernel(b.build((groups,), reason), partial)
 
 

@@ -18,7 +18,7 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
-from ..core.target import KernelTarget
+from ..core.target import KernelTarget, workgroups
 from ..elements.operations import Elements, Expand
 from ..lazy.nodes import Array, Elementwise, Iota, Ix, Node, View, view
 from ..lazy.programs import Program
@@ -54,10 +54,9 @@ def stencil_kernel(jaxpr: Jaxpr, target: KernelTarget, expand: Expand, work: int
     for k, read in enumerate(found):
         (part,) = read[out]
         emitter.store(out, part, groups, work, k % groups)
-    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
     names = "_".join(list(dict.fromkeys(e.primitive.name for e in jaxpr.eqns))[:4])
     several = f"{len(found)} regions" if len(found) > 1 else "one region"
-    return b.build((groups,), f"{len(jaxpr.eqns)} equations of moved arrays ({names}): {several}, {where}")
+    return b.build((groups,), f"{len(jaxpr.eqns)} equations of moved arrays ({names}): {several}, {workgroups(groups)}")
 
 
 class _Emitter:
@@ -118,8 +117,6 @@ class _Emitter:
         if e.primitive.family != "elementwise":
             raise NoKernel(f"{e.primitive.name} in a stencil")
         nodes = tuple(x for x in operands if x is not None)
-        out = e.outputs[0].aval
-        with self.b.discarded():  # whether there is a form at all
-            xs = [self.elements.lift(0, x.dtype) for x in nodes]
-            self.elements.apply(e.primitive, e.params, [x.dtype for x in nodes], out.dtype, xs)
-        return Elementwise(part.sizes, out.dtype, e.primitive, e.params, nodes)
+        node = Elementwise(part.sizes, e.outputs[0].aval.dtype, e.primitive, e.params, nodes)
+        node.check(self.elements)
+        return node

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from quire.ir.avals import ShapedArray
+from quire.ir.primitives.indexing import GatherDimensionNumbers
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
-from ..core.target import KernelTarget
-from ..lazy.gathering import GatherNumbers, gathered
+from ..core.target import KernelTarget, workgroups
+from ..lazy.gathering import gathered
 from ..lazy.nests import Nests
 from ..lazy.nodes import Array
 from ..lazy.shares import stored
@@ -29,7 +30,7 @@ WORK = 1 << 13
 
 
 def elements(
-    operand: Spec, indices: IndexVectors, dims: GatherNumbers, sizes: Sequence[int], shape: tuple[int, ...],
+    operand: Spec, indices: IndexVectors, dims: GatherDimensionNumbers, sizes: Sequence[int], shape: tuple[int, ...],
     target: KernelTarget, fill: Any,
 ) -> Kernel:  # fmt: skip
     """The kernel of the operand and what the indices are made of, with a result of `shape`.
@@ -50,5 +51,6 @@ def elements(
     stored(Nests(opened.elements), node, to, groups, groups, 0)
     made = "" if isinstance(indices, StoredVectors) else ", the indices computed here"
     outside = "moved inside" if fill is None else "filled"
-    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
-    return b.build((groups,), f"gather of {operand.dtype.name} elements{made}; outside: {outside}; {where}")
+    return b.build(
+        (groups,), f"gather of {operand.dtype.name} elements{made}; outside: {outside}; {workgroups(groups)}"
+    )

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from quire.ir.primitives.indexing import GatherDimensionNumbers
+
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.errors import NoKernel
@@ -40,17 +42,6 @@ UNROLLED = 8
 
 
 @dataclass(frozen=True)
-class GatherDims:
-    """StableHLO's gather dimension numbers, the index vectors being the last dimension of the indices."""
-
-    offset_dims: tuple[int, ...]
-    collapsed_slice_dims: tuple[int, ...]
-    start_index_map: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...] = ()
-    start_indices_batching_dims: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
 class Axis:
     """One loop over the result: its length, and its stride in the result and the operand (elements).
 
@@ -63,7 +54,7 @@ class Axis:
     batch: int | None = None
 
 
-def result_shape(indices: Spec, dims: GatherDims, sizes: Sequence[int]) -> tuple[int, ...]:
+def result_shape(indices: Spec, dims: GatherDimensionNumbers, sizes: Sequence[int]) -> tuple[int, ...]:
     """The shape of the result of a gather of windows of these sizes."""
     single = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
     window = iter(n for d, n in enumerate(sizes) if d not in single)
@@ -72,7 +63,9 @@ def result_shape(indices: Spec, dims: GatherDims, sizes: Sequence[int]) -> tuple
     return tuple(next(window) if d in dims.offset_dims else next(batch) for d in range(rank))
 
 
-def check(operand: Spec, indices: Spec, dims: GatherDims, sizes: Sequence[int], target: KernelTarget) -> None:
+def check(
+    operand: Spec, indices: Spec, dims: GatherDimensionNumbers, sizes: Sequence[int], target: KernelTarget
+) -> None:
     """Raise :class:`NoKernel` unless the kernel can do the gather."""
     if target.kind != "cpu":
         raise NoKernel("the gather kernel is for CPUs")
@@ -85,7 +78,7 @@ def check(operand: Spec, indices: Spec, dims: GatherDims, sizes: Sequence[int], 
 def gather(
     operand: Spec,
     indices: Spec | IndexVectors,
-    dims: GatherDims,
+    dims: GatherDimensionNumbers,
     sizes: Sequence[int],
     target: KernelTarget,
     *,
@@ -131,7 +124,7 @@ def _words(number: Any, dtype: DType) -> list[int]:
     return [int(w) for w in np.atleast_1d(np.asarray(number, dtype.numpy())).view(word)]
 
 
-def _axes(operand: Spec, indices: Spec, dims: GatherDims, sizes: Sequence[int]) -> list[Axis]:
+def _axes(operand: Spec, indices: Spec, dims: GatherDimensionNumbers, sizes: Sequence[int]) -> list[Axis]:
     """The loops over the result. Window dimensions that are one contiguous dimension in both arrays are one axis."""
     shape = result_shape(indices, dims, sizes)
     strides_r, strides_o = row_major(shape), row_major(operand.shape)
@@ -167,7 +160,7 @@ class _Writer:
     b: KernelBuilder
     operand: Spec
     result: Spec
-    dims: GatherDims
+    dims: GatherDimensionNumbers
     sizes: tuple[int, ...]
     indices: IndexVectors
     mode: Mode

@@ -17,7 +17,8 @@ from ..core.kernel import Spec
 from ..core.shapes import row_major
 from ..core.values import Value
 from ..elements.operations import Elements, Expand
-from ..lazy.nodes import ZERO, Array, Elementwise, Iota, Ix, Node, Number, Reader, View, view
+from ..lazy.gathering import components
+from ..lazy.nodes import Array, Elementwise, Iota, Ix, Node, Number, Reader, View
 from ..lazy.programs import Program
 
 
@@ -78,27 +79,11 @@ class Components:
         return inside, at, along
 
 
-def _taken_apart(node: Node, d: int) -> list[Node]:
-    """The parts of a node along a dimension; itself where that is not a dimension of it."""
-    rank = len(node.shape)
-    if d >= rank:
-        return [node]
-    axis, shape = [None if a == d else a - (a > d) for a in range(rank)], (*node.shape[:d], *node.shape[d + 1 :])
-    return [
-        view(node, shape, axis, None, [Ix((), k) if a == d else ZERO for a in range(rank)])
-        for k in range(node.shape[d])
-    ]
-
-
 @dataclass(frozen=True)
 class StoredVectors:
-    """Index vectors in memory; their components lie along ``vector_dim`` (None: the last dimension).
-
-    Where that is not a dimension of the array, vectors have one component.
-    """
+    """Index vectors in memory."""
 
     spec: Spec
-    vector_dim: int | None = None
 
     @property
     def operands(self) -> list[Spec]:
@@ -109,8 +94,7 @@ class StoredVectors:
         """It in a kernel."""
         elements = Elements(b, lambda p, operands, params: None)
         array = Array.of(elements, first, ShapedArray(self.spec.shape, self.spec.dtype.numpy()))
-        d = len(self.spec.shape) - 1 if self.vector_dim is None else self.vector_dim
-        return Components(elements, _taken_apart(array, d))
+        return Components(elements, components(array))
 
 
 @dataclass(frozen=True)
@@ -153,4 +137,4 @@ class ComputedVectors:
             if not isinstance(x, Array | Elementwise | Iota | Number | View):
                 raise NoKernel("indices that are not computed element by element")
             pending += x.inputs
-        return Components(elements, [part for node in nodes for part in _taken_apart(node, rank - 1)])
+        return Components(elements, [part for node in nodes for part in components(node)])

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from quire.ir.primitives.indexing import ScatterDimensionNumbers
+
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
@@ -44,18 +46,6 @@ LISTED = 512
 
 
 @dataclass(frozen=True)
-class ScatterDims:
-    """StableHLO's scatter dimension numbers (JAX's, whose ``index_vector_dim`` is always the last: None)."""
-
-    update_window_dims: tuple[int, ...]
-    inserted_window_dims: tuple[int, ...]
-    scatter_dims_to_operand_dims: tuple[int, ...]
-    operand_batching_dims: tuple[int, ...] = ()
-    scatter_indices_batching_dims: tuple[int, ...] = ()
-    index_vector_dim: int | None = None
-
-
-@dataclass(frozen=True)
 class Axis:
     """One loop over the updates: its length and its stride in updates and operand (elements).
 
@@ -70,7 +60,7 @@ class Axis:
     batch: int | None = None
 
 
-def check(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target: KernelTarget) -> None:
+def check(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDimensionNumbers, target: KernelTarget) -> None:
     """Raise :class:`NoKernel` unless the kernel can do the scatter."""
     if target.kind != "cpu":
         raise NoKernel("the scatter kernel applies updates one after the other: CPUs only")
@@ -85,7 +75,7 @@ def check(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims, target
         raise NoKernel(f"a window {sizes} is larger than the operand {operand}")
 
 
-def window_sizes(operand: Spec, updates: Spec, dims: ScatterDims) -> list[int]:
+def window_sizes(operand: Spec, updates: Spec, dims: ScatterDimensionNumbers) -> list[int]:
     """The size of one window along each dimension of the operand."""
     single = {*dims.inserted_window_dims, *dims.operand_batching_dims}
     sizes = iter(updates.shape[d] for d in dims.update_window_dims)
@@ -97,7 +87,7 @@ def scatter(
     operand: Spec,
     indices: Spec | IndexVectors,
     updates: Spec,
-    dims: ScatterDims,
+    dims: ScatterDimensionNumbers,
     target: KernelTarget,
     *,
     mode: Mode = "drop",
@@ -110,12 +100,12 @@ def scatter(
     :class:`NoKernel`, also where the indices cannot be computed.
     """
     if isinstance(indices, Spec):
-        indices = StoredVectors(indices, dims.index_vector_dim)
+        indices = StoredVectors(indices)
     check(operand, indices.spec, updates, dims, target)
     operands = [operand, *indices.operands, updates]
     if updates.size == 0 or operand.size == 0:
         return Kernel.nothing(f"scatter_{op}", operands, [operand], [0], "no updates")
-    axes = _axes(operand, indices.spec, updates, dims)
+    axes = _axes(operand, updates, dims)
     free = next((i for i, a in enumerate(axes) if a.role != "free"), len(axes))
     share = _share(operand, updates, dims, axes, target, keep)
     copies = keep and share is not None and share.whole
@@ -153,7 +143,7 @@ class Share:
 
 
 def _share(
-    operand: Spec, updates: Spec, dims: ScatterDims, axes: Sequence[Axis], target: KernelTarget, keep: bool
+    operand: Spec, updates: Spec, dims: ScatterDimensionNumbers, axes: Sequence[Axis], target: KernelTarget, keep: bool
 ) -> Share | None:
     """The ranges of an indexed dimension that windows have one element of; None where dimensions are free."""
     if any(a.role == "free" for a in axes):
@@ -170,12 +160,10 @@ def _share(
     return Share(d, dims.scatter_dims_to_operand_dims.index(d), operand.shape[d], row, max(1, groups), before == 1)
 
 
-def _axes(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDims) -> list[Axis]:
+def _axes(operand: Spec, updates: Spec, dims: ScatterDimensionNumbers) -> list[Axis]:
     """The loops over the updates: free leading ones, scatter positions, then the rest of the window."""
     strides_u, strides_o = row_major(updates.shape), row_major(operand.shape)
-    vector_dim = len(indices.shape) - 1 if dims.index_vector_dim is None else dims.index_vector_dim
-    shift = {i: i - (i > vector_dim) for i in dims.scatter_indices_batching_dims}
-    batching = {shift[i]: o for i, o in zip(dims.scatter_indices_batching_dims, dims.operand_batching_dims)}
+    batching = dict(zip(dims.scatter_indices_batching_dims, dims.operand_batching_dims))
     single = {*dims.inserted_window_dims, *dims.operand_batching_dims}
     windows = iter(d for d in range(len(operand.shape)) if d not in single)
     leading: list[Axis] = []
@@ -248,7 +236,7 @@ class _Writer:
     operand: Spec
     indices: IndexVectors
     updates: Spec
-    dims: ScatterDims
+    dims: ScatterDimensionNumbers
     mode: Mode
 
     @cached_property

@@ -3,55 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from quire.ir import dtypes
+from quire.ir.primitives.indexing import GatherDimensionNumbers
 
 from ..elements.operations import HALF, Element
-from .nodes import Gather, Iota, Node
+from .nodes import ZERO, Gather, Iota, Ix, Node, view
 
 
-class GatherNumbers(Protocol):
-    """Which dimensions of the operand, the index vectors and the result belong together (StableHLO's dimension numbers)."""
-
-    @property
-    def offset_dims(self) -> tuple[int, ...]:
-        """The result's dimensions that windows have."""
-        ...
-
-    @property
-    def collapsed_slice_dims(self) -> tuple[int, ...]:
-        """The operand's dimensions that windows, one element wide there, do not keep."""
-        ...
-
-    @property
-    def start_index_map(self) -> tuple[int, ...]:
-        """The operand's dimension of each component of an index vector."""
-        ...
-
-    @property
-    def operand_batching_dims(self) -> tuple[int, ...]:
-        """The operand's dimensions that go along with the indices'."""
-        ...
-
-    @property
-    def start_indices_batching_dims(self) -> tuple[int, ...]:
-        """The indices' dimensions that go along with the operand's."""
-        ...
+def components(vectors: Node) -> list[Node]:
+    """The components of index vectors, which lie along the last dimension of a node: its parts there."""
+    rank = len(vectors.shape) - 1
+    return [
+        view(vectors, vectors.shape[:-1], [*range(rank), None], None, [*[ZERO] * rank, Ix((), k)])
+        for k in range(vectors.shape[-1])
+    ]
 
 
 def gathered(
-    x: Node, components: Sequence[Node], d: GatherNumbers, sizes: Sequence[int], shape: tuple[int, ...], fill: Any
+    x: Node, vectors: Sequence[Node], d: GatherDimensionNumbers, sizes: Sequence[int], shape: tuple[int, ...], fill: Any
 ) -> Gather:
-    """The windows of these sizes of a node: one for each index vector, whose components are nodes of one shape.
+    """The windows of these sizes of a node: one for each index vector, whose components, nodes of one shape, are `vectors`.
 
     `shape` is the result's. A window that is not wholly inside is moved inside, or is all ``fill`` where that is not None.
     """
     batch = tuple(k for k in range(len(shape)) if k not in d.offset_dims)
     starts: list[Node | None] = [None] * len(x.shape)
-    for to, node in zip(d.start_index_map, components):
+    for to, node in zip(d.start_index_map, vectors):
         starts[to] = node
     places = tuple(shape[k] for k in batch)
     for to, k in zip(d.operand_batching_dims, d.start_indices_batching_dims):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
@@ -21,8 +22,8 @@ from ..core.errors import NoKernel
 from ..core.shapes import shorter
 from ..core.values import Value
 from ..elements.memory import Memory
-from ..elements.monoids import neutral
-from ..elements.operations import HALF, Element, Elements, across, choose, precedes, width_of
+from ..elements.monoids import accumulated, neutral
+from ..elements.operations import Element, Elements, across, choose, precedes, width_of
 from .nodes import Array, Elementwise, Index, Ix, Node, Reader, Vec, flat
 
 Combine = Callable[[Element, Element], Element]
@@ -81,6 +82,34 @@ class Nests:
             emit(Piece(Ix((), at), lanes, vectors))
         for start, n in shorter(at + vectors * lanes, size, lanes):
             emit(Piece(Ix((), start), n if n > 1 else 0))
+
+    def runs(self, start: int, stop: int, step: int, emit: Callable[[Ix, int], None]) -> None:
+        """`emit(first, count)` for runs of `step` numbers from `start` to `stop`, in a loop, and for what is left of them."""
+        whole = stop - (stop - start) % step
+        if whole > start:
+            with self.b.for_(start, whole, step) as loop:
+                emit(Ix.of(loop.index), step)
+        if start <= whole < stop:
+            emit(Ix((), whole), stop - whole)
+
+    def columns(self, x: Node, axis: int, body: Callable[[list[Ix], Vec | None, int], None]) -> None:
+        """`body(index, vec, width)` for what lies along a dimension, at all indices of the others: for vectors along the last
+        of these."""
+        others = [d for d in range(len(x.shape)) if d != axis]
+        along = others[-1] if others and x.shape[others[-1]] > 1 else None
+        size = 1 if along is None else x.shape[along]
+        lanes = min(self.lanes([x]), 1 << (size.bit_length() - 1))
+        self.work += self.trips * (x.cost + 4) * x.size / lanes
+        with self.loops(x.shape, [d for d in others if d != along]) as index:
+
+            def emit(piece: Piece) -> None:
+                for k in range(piece.count):
+                    at = list(index)
+                    if along is not None:
+                        at[along] = piece.start + k * piece.width
+                    body(at, Vec(along, piece.width) if along is not None and piece.width else None, piece.width)
+
+            self.pieces(size, lanes, 1, emit)
 
     # -- stores ----------------------------------------------------------------------------------------------
 
@@ -153,10 +182,8 @@ class Nests:
     def reduce(self, p: Primitive, x: Node, axes: Sequence[int], to: Array | None) -> Element | None:
         """Combine a node over some dimensions, into memory, or to an element if nothing is left of its shape."""
         e, dtype = self.elements, x.dtype
-        wide = dtypes.float32 if dtype in HALF and p in (ew.add_p, ew.mul_p) else dtype
-
-        def combine(a: Element, b: Element) -> Element:
-            return e.apply(p, {}, (wide, wide), wide, (a, b))
+        wide = accumulated(p, dtype)
+        combine = partial(e.binary, p, wide)
 
         def read(reader: Reader, index: Index, vec: Vec | None) -> Element:
             width = vec.width if vec is not None else 0
@@ -304,41 +331,29 @@ class Nests:
         e, b = self.elements, self.b
         kept = [d for d in range(len(x.shape)) if d != axis]
         place = "i64" if index_dtype.itemsize == 8 else "i32"
-        vector_axis = kept[-1] if kept and x.shape[kept[-1]] > 1 else None
-        size = 1 if vector_axis is None else x.shape[vector_axis]
-        lanes = min(self.lanes([x]), 1 << (size.bit_length() - 1))
-        self.work += self.trips * (x.cost + 4) * x.size / lanes
         results: list[Element] = []
-        with self.loops(x.shape, [d for d in kept if d != vector_axis]) as index:
 
-            def emit(piece: Piece) -> None:
-                for k in range(piece.count):
-                    vec = None if vector_axis is None or not piece.width else Vec(vector_axis, piece.width)
-                    at = list(index)
-                    if vector_axis is not None:
-                        at[vector_axis] = piece.start + k * piece.width
-                    at[axis] = Ix()
-                    width = piece.width
-                    first = e.lift(Reader(e)(x, tuple(at), vec), x.dtype, width)
-                    number = e.lift(0, dtypes.int64 if place == "i64" else dtypes.int32, width)
-                    assert isinstance(first, Value) and isinstance(number, Value)
-                    with b.for_(1, x.shape[axis], 1, [first, number]) as loop:
-                        here = list(at)
-                        here[axis] = Ix.of(loop.index)
-                        item = e.lift(Reader(e)(x, tuple(here), vec), x.dtype, width)
-                        wins = precedes(self.elements, x.dtype, order, item, loop.carried[0])
-                        new = e.lift(b.cast(loop.index, place), x.dtype, width)
-                        best, where = choose(b, wins, item, loop.carried[0]), choose(b, wins, new, loop.carried[1])
-                        assert isinstance(best, Value) and isinstance(where, Value)
-                        loop.yield_(best, where)
-                    found = e.convert(loop.results[1], dtypes.int64 if place == "i64" else dtypes.int32, index_dtype)
-                    if to is None:
-                        results.append(found)
-                        return
-                    out = None if vec is None else Vec(kept.index(vec.axis), vec.width)
-                    to.write(e, found, tuple(at[d] for d in kept), out)
+        def column(at: list[Ix], vec: Vec | None, width: int) -> None:
+            first = e.lift(Reader(e)(x, tuple(at), vec), x.dtype, width)
+            number = e.lift(0, dtypes.int64 if place == "i64" else dtypes.int32, width)
+            assert isinstance(first, Value) and isinstance(number, Value)
+            with b.for_(1, x.shape[axis], 1, [first, number]) as loop:
+                here = list(at)
+                here[axis] = Ix.of(loop.index)
+                item = e.lift(Reader(e)(x, tuple(here), vec), x.dtype, width)
+                wins = precedes(self.elements, x.dtype, order, item, loop.carried[0])
+                new = e.lift(b.cast(loop.index, place), x.dtype, width)
+                best, where = choose(b, wins, item, loop.carried[0]), choose(b, wins, new, loop.carried[1])
+                assert isinstance(best, Value) and isinstance(where, Value)
+                loop.yield_(best, where)
+            found = e.convert(loop.results[1], dtypes.int64 if place == "i64" else dtypes.int32, index_dtype)
+            if to is None:
+                results.append(found)
+                return
+            out = None if vec is None else Vec(kept.index(vec.axis), vec.width)
+            to.write(e, found, tuple(at[d] for d in kept), out)
 
-            self.pieces(size, lanes, 1, emit)
+        self.columns(x, axis, column)
         return results[0] if results else None
 
     # -- contractions ----------------------------------------------------------------------------------------
@@ -348,9 +363,9 @@ class Nests:
 
         Vectors run along the last n; blocks of rows m and vectors n are held in registers.
         """
-        e, b = self.elements, self.b
+        e = self.elements
         dtype = to.dtype
-        wide = dtypes.float32 if dtype in HALF else dtype
+        wide = accumulated(ew.add_p, dtype)
         shape = to.shape
         inner = x.shape[batch + free_x :]
         axis = len(shape) - 1
@@ -416,14 +431,11 @@ class Nests:
                 if pack is not None and piece.width == lanes and piece.count == vectors:
                     self._packed(x, y, batch, free_x, free_y, to, index, inner[0], piece, pack, height)
                     return
-                whole = rows // height * height
-                if whole == height:
+                if height <= rows < 2 * height:  # no loop of one turn
                     block(index, Ix(), height, piece)
-                elif whole:
-                    with b.for_(0, whole, height) as loop:
-                        block(index, Ix.of(loop.index), height, piece)
-                if whole < rows:
-                    block(index, Ix((), whole), rows - whole, piece)
+                    self.runs(height, rows, height, lambda at, count: block(index, at, count, piece))
+                else:
+                    self.runs(0, rows, height, lambda at, count: block(index, at, count, piece))
 
             self.pieces(shape[axis], lanes, vectors, strip)
 
@@ -481,26 +493,16 @@ class Nests:
                     columns = (*index[:batch], *index[batch + free_x : axis], start)
                     item = self._wide(reader(y, (*columns, k + at), y_vec), y.dtype, dtype)
                     pack.write(e, item, (at, Ix((), j * piece.width)), Vec(1, piece.width))
-            whole = rows // height * height
-            if whole:
-                with b.for_(0, whole, height) as loop:
-                    block(Ix.of(loop.index), k, height, deep, fresh)
-            if whole < rows:
-                block(Ix((), whole), k, rows - whole, deep, fresh)
+            self.runs(0, rows, height, lambda at, count: block(at, k, count, deep, fresh))
 
         part(Ix(), depth, True)
-        whole = size // depth * depth
-        if whole > depth:
-            with b.for_(depth, whole, depth) as loop:
-                part(Ix.of(loop.index), depth, False)
-        if whole < size:
-            part(Ix((), whole), size - whole, False)
+        self.runs(depth, size, depth, lambda at, deep: part(at, deep, False))
 
     def _streamed(
         self, x: Node, y: Node, batch: int, free_x: int, free_y: int, to: Array, index: Sequence[Ix], size: int, lanes: int
     ) -> None:  # fmt: skip
         """One row of a product, by some rows of y at a time: memory is read in order, the row stays in the cache."""
-        e, b, dtype = self.elements, self.b, to.dtype
+        e, dtype = self.elements, to.dtype
         axis = len(to.shape) - 1
 
         def rows(k: Ix, count: int, first: bool) -> None:
@@ -528,17 +530,12 @@ class Nests:
 
         block = 8
         rows(Ix(), min(block, size), True)
-        whole = size // block * block
-        if whole > block:
-            with b.for_(block, whole, block) as loop:
-                rows(Ix.of(loop.index), block, False)
-        if block < size and whole < size:
-            rows(Ix((), whole), size - whole, False)
+        self.runs(block, size, block, lambda at, count: rows(at, count, False))
 
     def _multiply_add(self, dtype: DType, x: Element, y: Element, total: Element | None) -> Element:
         """x * y, added to a total if there is one."""
-        product = self.elements.apply(ew.mul_p, {}, (dtype, dtype), dtype, (x, y))
-        return product if total is None else self.elements.apply(ew.add_p, {}, (dtype,) * 2, dtype, (total, product))
+        product = self.elements.binary(ew.mul_p, dtype, x, y)
+        return product if total is None else self.elements.binary(ew.add_p, dtype, total, product)
 
     def _wide(self, x: Element, dtype: DType, wide: DType) -> Element:
         return self.elements.convert(self.elements.lift(x, dtype, width_of(x)), dtype, wide)

@@ -224,6 +224,13 @@ class Elementwise(Node):
         # Shared operands are counted once more: what is used twice is cheap, or in memory.
         object.__setattr__(self, "own_cost", self.primitive.weight + sum(x.cost for x in self.operands))
 
+    def check(self, elements: Elements) -> None:
+        """Raise NoKernel where its elements cannot be computed."""
+        in_dtypes = [x.dtype for x in self.operands]
+        with elements.b.discarded():
+            xs = [elements.lift(0, d) for d in in_dtypes]
+            elements.apply(self.primitive, self.params, in_dtypes, self.dtype, xs)
+
     @property
     def inputs(self) -> tuple[Node, ...]:
         return self.operands

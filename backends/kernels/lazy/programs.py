@@ -181,9 +181,7 @@ class Program(Schedule):
         node = Elementwise(aval.shape, aval.dtype, eqn.primitive, eqn.params, tuple(nodes))
         if not aval.shape:
             return self.computed(node)
-        with self.b.discarded():  # whether it is elementwise at all
-            xs = [self.elements.lift(0, x.dtype) for x in nodes]
-            self.elements.apply(eqn.primitive, eqn.params, [x.dtype for x in nodes], aval.dtype, xs)
+        node.check(self.elements)
         return node
 
 

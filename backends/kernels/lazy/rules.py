@@ -20,7 +20,7 @@ from ..core.errors import NoKernel
 from ..core.values import Value
 from ..elements.monoids import REDUCTIONS
 from ..elements.operations import HALF
-from .gathering import gathered
+from .gathering import components, gathered
 from .nests import product
 from .nodes import ZERO, Array, Elementwise, Iota, Ix, Node, Number, Reader, View, view, without_ones
 from .programs import KEEPS_BUILT, Built, Program, rule
@@ -250,18 +250,13 @@ def gather(program: Program, eqn: Eqn, x: Node, indices: Node) -> list[Node]:
     if math.prod(indices.shape) == 0:
         raise NoKernel("a gather of nothing")
     indices = program.steady(indices)
-    rank = len(indices.shape) - 1
-    components = [
-        view(indices, indices.shape[:-1], [*range(rank), None], None, [*[ZERO] * rank, Ix((), k)])
-        for k in range(indices.shape[-1])
-    ]
     fill = None
     if p["mode"] is ix.GatherScatterMode.FILL_OR_DROP:
         fill = ix.fill_scalar(p["fill_value"], x.dtype)
-    if not rank and dtypes.is_unsigned(indices.dtype):  # one place: a slice
+    if len(indices.shape) == 1 and dtypes.is_unsigned(indices.dtype):  # one place: a slice
         raise NoKernel("a gather at unsigned indices")
     shape = eqn.outputs[0].aval.shape
-    node = gathered(program.lazy(x), components, p["dimension_numbers"], p["slice_sizes"], shape, fill)
+    node = gathered(program.lazy(x), components(indices), p["dimension_numbers"], p["slice_sizes"], shape, fill)
     return [program.computed(node)]
 
 

@@ -7,7 +7,7 @@ all matrices that are computed at a time, or after `SWEEPS` of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -178,14 +178,7 @@ class Rotation:
 
     def columns(self, m: Matrix, p: Place, q: Place) -> None:
         """Rotate two columns of a matrix, by the conjugates."""
-        x = self.x
-
-        def row(i: Place) -> None:
-            first, second = m.get(i, p), m.get(i, q)
-            m.put(x.sub(x.scaled(first, self.c), x.mul(self.down, second)), i, p)
-            m.put(x.add(x.mul(self.up, first), x.scaled(second, self.c)), i, q)
-
-        m.space.each(0, m.rows, row)
+        replace(self, up=self.down, down=self.up).rows(m.transposed, p, q)
 
 
 def _rotate(s: Space, a: Matrix, v: Matrix, x: Numbers, p: Place, q: Place) -> None:

@@ -7,7 +7,7 @@ the other. Rows that are nothing but rounding errors have no direction: a QR dec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -52,34 +52,32 @@ def svd(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params)
     u, vh = vectors
     nan, failed = x.const(float("nan")), b.cmp("uno", bad, bad)
 
-    def rotations(k: Place) -> None:
+    def written(to_u: bool, size: int, of: Callable[[Place], Callable[[Place], Element]]) -> None:
+        """The vectors of one side: columns of u, or rows of vh. Those of the other way round are conjugated."""
+
+        def vector(k: Place) -> None:
+            item = of(k)
+
+            def element(j: Place) -> None:
+                value = x.conj(x.choose(failed, nan, item(j)), wide)
+                if to_u:
+                    u.put(value, j, k)
+                else:
+                    vh.put(value, k, j)
+
+            s.each(0, size, element)
+
+        s.each(0, stop - start, vector)
+
+    def rotated(k: Place) -> Callable[[Place], Element]:
         chosen = Choice(s, place, k + start)
+        return lambda j: chosen(x, lambda i: turns.get(i, j))
 
-        def element(j: Place) -> None:
-            item = x.choose(failed, nan, chosen(x, lambda i: turns.get(i, j)))
-            if wide:
-                u.put(x.conj(item), j, k)
-            else:
-                vh.put(item, k, j)
-
-        s.each(0, m, element)
-
-    s.each(0, stop - start, rotations)
+    written(wide, m, rotated)
     if params["full_matrices"]:
         start, stop = 0, n
     q = _directions(s, g, length, place, x, n if params["full_matrices"] else m)
-
-    def direction(k: Place) -> None:
-        def element(j: Place) -> None:
-            item = x.choose(failed, nan, q.get(j, k + start))
-            if wide:
-                vh.put(x.conj(item), k, j)
-            else:
-                u.put(item, j, k)
-
-        s.each(0, n, element)
-
-    s.each(0, stop - start, direction)
+    written(not wide, n, lambda k: lambda j: q.get(j, k + start))
 
 
 def _square(s: Space, g: Matrix, x: Numbers, i: Place) -> Value:

@@ -24,7 +24,7 @@ from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
 from ..core.shapes import shorter
-from ..core.target import KernelTarget
+from ..core.target import KernelTarget, workgroups
 from ..core.values import Value
 from ..elements.operations import Elements, Expand
 from ..lazy.loops import loop as array_loop
@@ -296,7 +296,7 @@ def _build(eqn: Eqn, plan: Plan, target: KernelTarget, expand: Expand, free: fro
         rest = [Chunk(pieces * each + c.start, c.width) for c in chunks_of(size - pieces * each, lanes)]
         with b.if_(b.cmp("eq", b.workgroup_id(), 0)):
             emit(rest)
-    where = f"{groups} workgroups" if groups > 1 else "one workgroup"
+    where = workgroups(groups)
     if tied:
         where += ", updated in place"
     return b.build((groups,), f"{_name(eqn)}: one kernel, {size} independent lanes on {where}, state in registers")

@@ -8,14 +8,12 @@ while partners are further apart than a block, then one dispatch that ends it in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ..core.builder import GRID, KernelBuilder
-from ..core.errors import NoKernel
-from ..core.kernel import EMPTY, Kernel, KernelChain, Spec, Step
+from ..core.kernel import Kernel, KernelChain, Spec, Step
 from ..core.shapes import Rows
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Operand, Value
@@ -61,25 +59,11 @@ class Network:
 Finish = Callable[[KernelBuilder, Value, Value, Value], None]
 
 
-def check(operands: Sequence[Spec], num_keys: int, target: KernelTarget) -> None:
-    """Raise :class:`NoKernel` unless the network can sort ``operands``."""
-    if target.kind != "gpu":
-        raise NoKernel("the network is for GPUs")
-    if math.prod(operands[0].shape) >= 2**30:
-        raise NoKernel("places are 32-bit")
-
-
 def sort(
-    operands: Sequence[Spec], dimension: int, num_keys: int, target: KernelTarget, *, descending: bool = False
+    operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order
 ) -> Kernel | KernelChain:
-    """As :func:`quire.backends.kernels.ordering.choice.sort`, for GPUs."""
-    check(operands, num_keys, target)
-    rows = Rows.of(operands[0].shape, dimension)
-    if rows.count * rows.n == 0 or rows.n == 1:
-        forward = range(len(operands))
-        return Kernel.nothing("sort", operands, operands, forward, "at most one element a row: nothing moves")
-    keys = [key for i, spec in enumerate(operands[:num_keys]) for key in keys_of(i, spec.dtype)]
-    network = Network(tuple(operands), rows, tuple(keys), Order(descending), target)
+    """The kernels that sort the rows of ``operands`` by some keys; see `quire.backends.kernels.ordering.choice`."""
+    network = Network(tuple(operands), rows, tuple(keys), order, target)
 
     def finish(b: KernelBuilder, row: Value, i: Value, place: Value) -> None:
         start = rows.start(b, row)
@@ -91,18 +75,8 @@ def sort(
     return _run(network, list(operands), rows.n, finish, f"sort of {rows.count} rows of {rows.n}")
 
 
-def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel | KernelChain:
-    """As :func:`quire.backends.kernels.ordering.choice.top_k`, for GPUs."""
-    check([operand], 1, target)
-    if operand.dtype.kind == "complex":
-        raise NoKernel("complex numbers have no order")
-    if not operand.shape or not 0 <= k <= operand.shape[-1]:
-        raise NoKernel(f"k must be between 0 and the length of the last axis, got {k} for {operand}")
-    rows = Rows(math.prod(operand.shape[:-1]), operand.shape[-1], 1)
-    shape = (*operand.shape[:-1], k)
-    results = [Spec(shape, operand.dtype), Spec.of(shape, "i32")]
-    if results[0].size == 0:
-        return Kernel.nothing("top_k", [operand], results, [EMPTY, EMPTY], "no results")
+def top_k(operand: Spec, results: Sequence[Spec], rows: Rows, k: int, target: KernelTarget) -> Kernel | KernelChain:
+    """The kernels of the k largest of each row; see `quire.backends.kernels.ordering.choice`."""
     order = Order(descending=True, total=True)
     network = Network((operand,), rows, tuple(keys_of(0, operand.dtype)), order, target)
 
@@ -111,7 +85,7 @@ def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel | KernelChain:
         store_words(b, values, word_view(b, 0, results[0], result=True), row * k + i)
         b.store(b.cast(place, "i32"), b.result(1, (results[1].size,)), row * k + i)
 
-    return _run(network, results, k, finish, f"top {k} of {rows.count} rows of {rows.n}")
+    return _run(network, list(results), k, finish, f"top {k} of {rows.count} rows of {rows.n}")
 
 
 def _run(net: Network, results: list[Spec], count: int, finish: Finish, what: str) -> Kernel | KernelChain:

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
-from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.shapes import Rows
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value, vector
-from ..elements.keys import Key, fold_back, keys_of, merged, ordered, unfold
+from ..elements.keys import Key, fold_back, merged, ordered, unfold
 from .radix_passes import Digits, Lane, clear, count, count_buffer, passes
 
 #: The longest rows sorted by counting ranks (n*n/lanes compares; radix costs some 2 us a row in any case).
@@ -47,29 +46,8 @@ class Order:
         return merged(b, dtype, form, descending=self.descending, total=self.total)
 
 
-def check(shape: Sequence[int], target: KernelTarget) -> None:
-    """Raise :class:`NoKernel` unless the kernel can sort rows of ``shape``."""
-    if target.kind != "cpu":
-        raise NoKernel("the radix kernel is for CPUs; GPUs take the network of bitonic.py")
-    if max(shape, default=0) >= 2**31:
-        raise NoKernel("places are 32-bit")
-
-
-def sort(
-    operands: Sequence[Spec], dimension: int, num_keys: int, target: KernelTarget, *, descending: bool = False
-) -> Kernel:
-    """The kernel that sorts ``operands`` (all of one shape) along ``dimension``; results as the operands.
-
-    Ties keep their order, also when ``descending``. Raises :class:`NoKernel`.
-    """
-    shape = operands[0].shape
-    check(shape, target)
-    rows = Rows.of(shape, dimension)
-    if rows.count * rows.n == 0 or rows.n == 1:
-        forward = range(len(operands))
-        return Kernel.nothing("sort", operands, operands, forward, "at most one element a row: nothing moves")
-    order = Order(descending)
-    keys = [key for i, spec in enumerate(operands[:num_keys]) for key in keys_of(i, spec.dtype)]
+def sort(operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order) -> Kernel:
+    """The kernel that sorts the rows of ``operands`` by some keys; see `quire.backends.kernels.ordering.choice`."""
     if rows.n <= rank_max(keys, target):
         return _rank_sort(operands, rows, keys, target, order)
     if len(operands) == 1 and len(keys) == 1:

@@ -13,14 +13,12 @@ comes first.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
-from ..core.errors import NoKernel
-from ..core.kernel import EMPTY, Kernel, Spec
+from ..core.kernel import Kernel, Spec
 from ..core.shapes import Rows
 from ..core.target import KernelTarget
 from ..core.values import Value
@@ -34,31 +32,8 @@ _ORDER = Order(descending=True, total=True)
 _ASCENDING = Order(total=True)
 
 
-def check(operand: Spec, k: int, target: KernelTarget) -> None:
-    """Raise :class:`NoKernel` unless the kernel can take the k largest of the rows of ``operand``."""
-    if target.kind != "cpu":
-        raise NoKernel("the top_k kernel is for CPUs")
-    if operand.dtype.kind == "complex":
-        raise NoKernel("complex numbers have no order")
-    if not operand.shape or not 0 <= k <= operand.shape[-1]:
-        raise NoKernel(f"k must be between 0 and the length of the last axis, got {k} for {operand}")
-    if operand.shape[-1] >= 2**31:
-        raise NoKernel("places are 32-bit")
-
-
-def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel:
-    """The kernel with results values ``[..., k]`` (operand's dtype) and places ``i32[..., k]``.
-
-    Raises :class:`NoKernel`.
-    """
-    check(operand, k, target)
-    rows = Rows(math.prod(operand.shape[:-1]), operand.shape[-1], 1)
-    results = [
-        Spec((*operand.shape[:-1], k), operand.dtype),
-        Spec.of((*operand.shape[:-1], k), "i32"),
-    ]
-    if results[0].size == 0:
-        return Kernel.nothing("top_k", [operand], results, [EMPTY, EMPTY], "no results")
+def top_k(operand: Spec, results: Sequence[Spec], rows: Rows, k: int, target: KernelTarget) -> Kernel:
+    """The kernel of the k largest of each row; see `quire.backends.kernels.ordering.choice`."""
     problem = _Problem(operand, tuple(results), rows, k, target)
     if rows.n <= rank_max(keys_of(0, operand.dtype), target):
         return _by_rank(problem)

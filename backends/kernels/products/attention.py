@@ -34,7 +34,7 @@ from ..fused.reductions import vector_lanes
 from .matrices import Product
 from .packing import Strips
 from .plans import GROUP_FLOPS, UNROLL, tile, tiles
-from .register_tile import Level, Source, Tile
+from .register_tile import Level, Source, Tile, strip_masks
 
 #: Rows of a part: packing both right operands again is a small part of its work.
 LEAST_ROWS = 128
@@ -172,7 +172,7 @@ class _Writer:
         # The right operands: the second of each first product's two, and the last one.
         right = [*self.operands[1::2], *self.operands[-1:]]
         self.strips = [
-            Strips(b, x, p.rhs.row, p.rhs.column, side.columns, memory, side.width, lanes, total.scalar)
+            Strips(b, x, p.rhs.row, p.rhs.column, side.columns, memory, side.width, lanes, lanes, total.scalar)
             for x, p, side, memory in zip(right, products, self.right, self.packed)
         ]
         self.out = b.result(len(results) - 1, (out.size,))
@@ -239,12 +239,13 @@ class _Writer:
         b, side = self.b, self.right[i]
         with b.for_(0, side.strips) as s:
             column = s.index * side.width
-            masks = self._masks(side, column) if side.columns % side.width else None
-            self.strips[i].pack(start, side.depth, column, at + s.index * (side.depth * side.width), masks)
+            place = at + s.index * (side.depth * side.width)
+            self.strips[i].pack(start, side.depth, column, place, self._masks(side, column))
 
-    def _masks(self, side: _Side, column: Value) -> list[Value | None]:
-        b, lanes = self.b, self.lanes
-        return [b.mask(lanes, b.smax(b.index(side.columns - v * lanes) - column, 0)) for v in range(side.nv)]
+    def _masks(self, side: _Side, column: Value) -> list[Value | None] | None:
+        """The masks of a strip's vectors; None where all strips are whole."""
+        whole = side.columns % side.width == 0
+        return None if whole else strip_masks(self.b, self.lanes, side.nv, side.columns, column)
 
     def _sums(self, i: int, left: Source, row: int, step: int, strip: Value, packed: Value) -> list[Value]:
         """A tile of a product."""
@@ -259,10 +260,7 @@ class _Writer:
         with b.for_(0, side.strips) as s:
             left = Source(self.operands[2 * number], x)
             sums = self._sums(number, left, lhs.row, lhs.column, s.index, packed)
-            for i, value in enumerate(sums):
-                r, v = divmod(i, side.nv)
-                at = block + s.index * side.width + (r * self.line + v * self.lanes)
-                b.vstore(value, self.own[number], at)
+            self.tiles[number].store(sums, self.own[number], block + s.index * side.width, self.line)
 
     def _results(self, packed: Value, left: Source, out: Value) -> None:
         b, side = self.b, self.right[-1]
@@ -270,7 +268,4 @@ class _Writer:
         with b.for_(0, side.strips) as s:
             sums = self._sums(len(self.right) - 1, left, line, 1, s.index, packed)
             column = s.index * side.width
-            masks = self._masks(side, column) if side.columns % side.width else [None] * side.nv
-            for i, value in enumerate(sums):
-                r, v = divmod(i, side.nv)
-                b.vstore(value, self.out, out + column + (r * self.second.out.row + v * self.lanes), mask=masks[v])
+            self.tiles[-1].store(sums, self.out, out + column, self.second.out.row, self._masks(side, column))

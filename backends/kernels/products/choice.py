@@ -37,6 +37,7 @@ LEAST_ATTENTION = 1 << 18
 Order = tuple[int, ...]
 
 
+@memoized(1024)
 def dot(
     lhs: Spec,
     rhs: Spec,
@@ -50,23 +51,8 @@ def dot(
 
     Operands are of the dtype ``total`` or a narrower one of its kind. ``lhs`` and ``rhs`` are what the contraction
     is of; with an entry in ``orders`` the kernel's operand is the array whose transposition that is. The result has
-    the dtype ``total``, or is what the ``epilogue`` makes of it.
+    the dtype ``total``, or is what the ``epilogue`` makes of it. Dimension numbers are tuples: kernels are kept by their arguments.
     """
-    (lc, rc), (lb, rb) = dimension_numbers
-    numbers = (tuple(lc), tuple(rc)), (tuple(lb), tuple(rb))
-    return _dot(lhs, rhs, total, numbers, target, orders, epilogue)
-
-
-@memoized(1024)
-def _dot(
-    lhs: Spec,
-    rhs: Spec,
-    total: DType,
-    dimension_numbers: DimensionNumbers,
-    target: KernelTarget,
-    orders: tuple[Order | None, Order | None],
-    epilogue: Epilogue | None,
-) -> Kernel:
     _check_sums(lhs.dtype, rhs.dtype, total, target)
     problem = product(lhs.shape, rhs.shape, dimension_numbers, orders)
     if problem.flops < LEAST_FLOPS:

@@ -22,9 +22,9 @@ from ..core.shapes import row_major
 from ..core.target import KernelTarget
 from ..core.values import Operand, Value
 from .epilogue import Epilogue, EpilogueWriter
-from .packing import copy_rows
+from .packing import Strips
 from .plans import GROUP_FLOPS, UNROLL, tile
-from .register_tile import Level, Source, Tile
+from .register_tile import Level, Source, Tile, strip_masks
 
 #: A workgroup's least share of a filter that is packed, in elements.
 PACKED_ELEMENTS = 1 << 14
@@ -186,20 +186,8 @@ def _pack(c: Conv, filter_: Spec, packed: Spec, target: KernelTarget) -> Kernel:
         column = strip * nr
         start = group * c.group_outputs + column
         at = piece * (rows * nr)
-        masks: list[Value | None] = [None] * (nr // lanes)
-        if c.group_outputs % nr:
-            for v in range(nr // lanes):
-                masks[v] = b.mask(lanes, b.smax(b.index(c.group_outputs - v * lanes) - column, 0))
-
-        def load(row: Operand) -> list[Value]:
-            place = start + b.index(row) * c.out_features
-            return [b.cast(b.vload(lanes, source, place + v * lanes, mask=m), elem) for v, m in enumerate(masks)]
-
-        def store(row: Operand, values: list[Value]) -> None:
-            for v, x in enumerate(values):
-                b.vstore(x, destination, at + b.index(row) * nr + v * lanes)
-
-        copy_rows(b, rows, load, store)
+        masks = strip_masks(b, lanes, nr // lanes, c.group_outputs, column) if c.group_outputs % nr else None
+        Strips(b, source, c.out_features, 1, nr, destination, nr, lanes, lanes, elem).pack(start, rows, 0, at, masks)
     return b.build((workgroups,), "the filter in strips of columns")
 
 
@@ -338,25 +326,15 @@ class _Writer:
                 self.epilogue.store(sums, self.lanes, row, step, line.feature, (skipped, 0))
 
     def _store(self, sums: list[Value], at: Value, step: int, column: Value) -> None:
-        b, nv, lanes, result = self.b, self.plan.nv, self.lanes, self.result
+        b, nv, outputs, result = self.b, self.plan.nv, self.c.group_outputs, self.result
         assert result is not None
-
-        def everything(masks: Sequence[Value | None]) -> None:
-            for r in range(self.plan.mr):
-                for v in range(nv):
-                    b.vstore(sums[r * nv + v], result, at + (r * step + v * lanes), mask=masks[v])
-
-        outputs = self.c.group_outputs
-        if outputs % self.nr == 0:
-            everything([None] * nv)
-            return
-        if self.strips == 1:
-            everything([None if outputs >= (v + 1) * lanes else b.mask(lanes, outputs - v * lanes) for v in range(nv)])
+        if outputs % self.nr == 0 or self.strips == 1:
+            self.tile.store(sums, result, at, step, strip_masks(b, self.lanes, nv, outputs, None))
             return
         with b.if_(b.cmp("sle", column, outputs - self.nr)) as whole:
-            everything([None] * nv)
+            self.tile.store(sums, result, at, step)
             whole.else_()
-            everything([b.mask(lanes, b.smax(b.index(outputs - v * lanes) - column, 0)) for v in range(nv)])
+            self.tile.store(sums, result, at, step, strip_masks(b, self.lanes, nv, outputs, column))
 
 
 def _merged(levels: Sequence[Level]) -> list[Level]:

@@ -21,8 +21,8 @@ from ..core.target import KernelTarget
 from ..core.values import Buffer, Operand, Value
 from .epilogue import Epilogue, EpilogueWriter
 from .matrices import Product
-from .packing import Strips, Turner, copy_elements, copy_rows
-from .register_tile import Level, Source, Tile
+from .packing import Strips
+from .register_tile import Level, Source, Tile, strip_masks
 
 
 @dataclass(frozen=True)
@@ -244,17 +244,7 @@ class Gemm:
         """The masks of a strip's vectors; None for whole vectors."""
         if not self.column_tail or self.moves_columns:
             return [None] * self.plan.nv
-        b = self.b
-        out: list[Value | None] = []
-        for v in range(self.plan.nv):
-            first = v * self.lanes
-            if self.strips == 1:
-                left = self.p.n - first
-                out.append(None if left >= self.lanes else b.mask(self.lanes, max(left, 0)))
-            else:
-                left = b.smax(b.index(self.p.n - first) - column, 0)
-                out.append(b.mask(self.lanes, left))
-        return out
+        return strip_masks(self.b, self.lanes, self.plan.nv, self.p.n, None if self.strips == 1 else column)
 
     # -- packing -------------------------------------------------------------------------------------------------------
 
@@ -281,7 +271,9 @@ class Gemm:
 
     def _pack_strip(self, start: Value, length: Operand, column: Value, at: Value) -> None:
         p, memory = self.p, _memory(self.packed_rhs)
-        strips = Strips(self.b, self.rhs, p.rhs.row, p.rhs.column, p.n, memory, self.nr, self.lanes, self.elem)
+        strips = Strips(
+            self.b, self.rhs, p.rhs.row, p.rhs.column, p.n, memory, self.nr, self.lanes, self.lanes, self.elem
+        )
         masks = None if not self.column_tail or self.moves_columns else self._masks(column)
         if self.pairs:
             strips.pack_pairs(start, length, column, at, masks)
@@ -294,19 +286,10 @@ class Gemm:
         self._each_turn(part, self.plan.mr, at, 0, lambda o, to: self._pack_panel(start + o, part.length, to))
 
     def _pack_panel(self, start: Value, length: Operand, at: Value) -> None:
-        b, mr, steps, target = self.b, self.plan.mr, self.p.lhs, _memory(self.packed_lhs)
-        if steps.row == 1:
-            copy_rows(
-                b, length,
-                lambda k: [b.cast(b.vload(mr, self.lhs, start + b.index(k) * steps.column), self.elem)],
-                lambda k, x: b.vstore(x[0], target, at + b.index(k) * mr),
-            )  # fmt: skip
-            return
-        starts = [start + i * steps.row for i in range(mr)]
-        if steps.column == 1:
-            Turner(b, self.lhs, target, self.lanes, self.elem).turn(starts, length, at, mr)
-            return
-        copy_elements(b, self.lhs, starts, steps.column, length, target, at, self.elem)
+        mr, steps = self.plan.mr, self.p.lhs
+        memory = _memory(self.packed_lhs)
+        panel = Strips(self.b, self.lhs, steps.column, steps.row, mr, memory, mr, mr, self.lanes, self.elem)
+        panel.pack(start, length, 0, at, None)
 
     def _inner(self, length: Operand, left: Source, steps: tuple[int, int], right: Source, row: int) -> list[Value]:
         """``mr x nv`` vectors of sums over a part of k."""
@@ -331,7 +314,7 @@ class Gemm:
     def _put(self, part: _Part, column: Value, block: Value, masks: list[Value | None], results: list[Value]) -> None:
         at = self._result_place(column, block)
         if self.parts == 1:
-            self._store_rows(0, self.plan.mr, at, masks, results)
+            self._store_rows(range(self.plan.mr), at, masks, results)
         else:
             self._store_once(block, at, masks, self._continued(part, at, masks, results))
 
@@ -363,21 +346,15 @@ class Gemm:
     def _result_place(self, column: Value, block: Value) -> Value:
         return self.origins[2] + self._row(block) * self.p.out.row + column
 
-    def _store_rows(
-        self, first: int, last: int, at: Value, masks: Sequence[Value | None], values: Sequence[Value]
-    ) -> None:
-        b, nv = self.b, self.plan.nv
-        for r in range(first, last):
-            for v in range(nv):
-                place = at + (r * self.p.out.row + v * self.lanes)
-                b.vstore(values[r * nv + v], _memory(self.out), place, mask=masks[v])
+    def _store_rows(self, rows: range, at: Value, masks: Sequence[Value | None], values: Sequence[Value]) -> None:
+        self.tile.store(values, _memory(self.out), at, self.p.out.row, masks, rows)
 
     def _store_once(self, block: Value, at: Value, masks: Sequence[Value | None], values: Sequence[Value]) -> None:
         """Store a tile without the rows of an earlier one."""
         if self.row_tail:
             with self.b.if_(self.b.cmp("ne", block, self.blocks - 1)):
-                self._store_rows(0, self.row_tail, at, masks, values)
-        self._store_rows(self.row_tail, self.plan.mr, at, masks, values)
+                self._store_rows(range(self.row_tail), at, masks, values)
+        self._store_rows(range(self.row_tail, self.plan.mr), at, masks, values)
 
     def _continued(
         self, part: _Part, at: Value, masks: Sequence[Value | None], results: Sequence[Value]

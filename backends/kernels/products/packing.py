@@ -85,7 +85,9 @@ class Turner:
 class Strips:
     """Packs strips of ``width`` columns of a matrix as ``[k][column]``; columns beyond the last one hold anything.
 
-    ``row`` and ``column`` are the strides of the matrix ``k x columns`` in ``source``.
+    ``row`` and ``column`` are the strides of the matrix ``k x columns`` in ``source``. Where columns lie side by side
+    vectors of ``vector`` columns are copied, else so many are turned at a time, in squares of ``lanes`` x ``lanes``. A
+    panel of rows of a left operand is a strip of its transpose.
     """
 
     b: KernelBuilder
@@ -95,18 +97,18 @@ class Strips:
     columns: int
     target: Buffer
     width: int
+    vector: int
     lanes: int
     elem: str
 
     def pack(
-        self, start: Value, length: Operand, first: Value, at: Value, masks: Sequence[Value | None] | None
+        self, start: Value, length: Operand, first: Operand, at: Value, masks: Sequence[Value | None] | None
     ) -> None:
         """The strip from column ``first`` on, of a matrix at ``start``, to ``at``.
 
         ``masks`` are those of the strip's vectors; None where all its columns are in the matrix.
         """
-        b, lanes = self.b, self.lanes
-        vectors = self.width // lanes
+        b, vector = self.b, self.vector
         if self.column == 1:
             copy_rows(
                 b, length,
@@ -117,9 +119,9 @@ class Strips:
         columns = [first + i if masks is None else b.smin(first + i, self.columns - 1) for i in range(self.width)]
         starts = [start + c * self.column for c in columns]
         if self.row == 1:
-            turner = Turner(b, self.source, self.target, lanes, self.elem)
-            for v in range(vectors):
-                turner.turn(starts[v * lanes : (v + 1) * lanes], length, at + v * lanes, self.width)
+            turner = Turner(b, self.source, self.target, self.lanes, self.elem)
+            for v in range(0, self.width, vector):
+                turner.turn(starts[v : v + vector], length, at + v, self.width)
             return
         copy_elements(b, self.source, starts, self.row, length, self.target, at, self.elem)
 
@@ -143,13 +145,13 @@ class Strips:
         copy_rows(b, count, lambda k: self._load(start + first + b.index(k) * (2 * self.row), masks), store)
 
     def _load(self, at: Value, masks: Sequence[Value | None] | None) -> list[Value]:
-        b, lanes = self.b, self.lanes
-        each: Sequence[Value | None] = [None] * (self.width // lanes) if masks is None else masks
-        return [b.cast(b.vload(lanes, self.source, at + v * lanes, mask=m), self.elem) for v, m in enumerate(each)]
+        b, n = self.b, self.vector
+        each: Sequence[Value | None] = [None] * (self.width // n) if masks is None else masks
+        return [b.cast(b.vload(n, self.source, at + v * n, mask=m), self.elem) for v, m in enumerate(each)]
 
     def _store(self, at: Value, values: Sequence[Value]) -> None:
         for v, x in enumerate(values):
-            self.b.vstore(x, self.target, at + v * self.lanes)
+            self.b.vstore(x, self.target, at + v * self.vector)
 
 
 def copy_elements(

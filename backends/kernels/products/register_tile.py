@@ -26,6 +26,17 @@ class Source:
     at: Value
 
 
+def strip_masks(b: KernelBuilder, lanes: int, vectors: int, columns: int, column: Value | None) -> list[Value | None]:
+    """The masks of the vectors of a strip that begins at a column, of so many columns; None for whole vectors.
+
+    Where ``column`` is None there is no other strip, and it is known which vectors are whole.
+    """
+    left = [columns - v * lanes for v in range(vectors)]
+    if column is None:
+        return [None if n >= lanes else b.mask(lanes, max(n, 0)) for n in left]
+    return [b.mask(lanes, b.smax(b.index(n) - column, 0)) for n in left]
+
+
 @dataclass(frozen=True)
 class Tile:
     """``mr`` rows x ``nv`` vectors of sums.
@@ -49,6 +60,16 @@ class Tile:
     def zeros(self) -> list[Value]:
         """Sums of nothing."""
         return [self.b.const(0, self.type)] * (self.mr * self.nv)
+
+    def store(
+        self, sums: Sequence[Value], memory: Buffer, at: Value, row: int, masks: Sequence[Value | None] | None = None,
+        rows: range | None = None,
+    ) -> None:  # fmt: skip
+        """Write sums, or those of some ``rows``, from a place on: rows are ``row`` apart, ``masks`` are those of a row's vectors."""
+        for r in range(self.mr) if rows is None else rows:
+            for v in range(self.nv):
+                place = at + (r * row + v * self.lanes)
+                self.b.vstore(sums[r * self.nv + v], memory, place, mask=masks[v] if masks else None)
 
     def run(
         self, levels: Sequence[Level], left: Source, row: int, right: Source, masks: Sequence[Value | None],

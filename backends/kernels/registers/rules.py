@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from quire.ir.primitives import structural as st
 
 from ..core.errors import NoKernel
 from ..core.values import Value
-from ..elements.monoids import REDUCTIONS, start_of
-from ..elements.operations import HALF, Element, across, choose, precedes, width_of
+from ..elements.monoids import REDUCTIONS, accumulated, start_of
+from ..elements.operations import Element, across, choose, precedes, width_of
 from ..lazy.nodes import ZERO, Array, Lane, Node, view, without_ones
 from ..lazy.views import clamped
 from .interpreter import Interpreter, RegisterArray, axis_of, full_shape, objects, rule
@@ -155,10 +156,7 @@ def _across(it: Interpreter, combine: Combine, chunks: Sequence[Element], dtype:
 def reduced(it: Interpreter, t: RegisterArray, axes: Sequence[int], dtype: DType, p: Primitive) -> RegisterArray:
     """An array combined over some dimensions by an elementwise primitive."""
 
-    def combine(x: Element, y: Element) -> Element:
-        return it.elements.apply(p, {}, (dtype, dtype), dtype, (x, y))
-
-    lane = t.lane
+    combine, lane = partial(it.elements.binary, p, dtype), t.lane
     inner = [d for d in axes if not _in_lane(d, lane)]
     over = [d for d in axes if _in_lane(d, lane)]
     data = t.data
@@ -195,7 +193,7 @@ def reduced(it: Interpreter, t: RegisterArray, axes: Sequence[int], dtype: DType
 def _reduction(p: Primitive) -> Any:
     def apply(it: Interpreter, eqn: Eqn, x: Node) -> list[RegisterArray]:
         t, axes, dtype = it.in_registers(x), eqn.params["axes"], eqn.outputs[0].aval.dtype
-        wide = dtypes.float32 if dtype in HALF and p in (ew.add_p, ew.mul_p) else dtype
+        wide = accumulated(p, dtype)
         if wide != dtype:
             t = it.map(lambda e: it.elements.convert(e, dtype, wide), [t], wide)
         if any(t.shape[d] == 0 for d in axes):
@@ -250,12 +248,12 @@ def _cumulative(p: Primitive) -> Any:
         data = np.moveaxis(it.full(t).copy(), axis, 0)
         steps = range(t.shape[d])
         order = list(reversed(steps)) if eqn.params["reverse"] else list(steps)
-        wide = dtypes.float32 if t.dtype in HALF and p in (ew.add_p, ew.mul_p) else t.dtype
+        wide = accumulated(p, t.dtype)
         for index in np.ndindex(data.shape[1:]):
             total = start_of(p, wide)
             for k in order:
                 item = it.elements.convert(data[(k, *index)], t.dtype, wide)
-                total = [it.elements.apply(p, {}, (wide, wide), wide, (total[0], item)) if total else item]
+                total = [it.elements.binary(p, wide, total[0], item) if total else item]
                 data[(k, *index)] = it.elements.convert(total[0], wide, t.dtype)
         return [RegisterArray(t.shape, t.dtype, np.moveaxis(data, 0, axis), t.lane)]
 
@@ -275,7 +273,7 @@ def dot_general(it: Interpreter, eqn: Eqn, x: Node, y: Node) -> list[RegisterArr
     """Sums of products, all written out. Raises NoKernel past :data:`MOST_PRODUCTS`."""
     (cx, cy), (bx, by) = eqn.params["dimension_numbers"]
     aval = eqn.outputs[0].aval
-    wide = dtypes.float32 if aval.dtype in HALF else aval.dtype
+    wide = accumulated(ew.add_p, aval.dtype)
     a, b = (
         it.out_of_lanes(it.in_registers(t)) if any(_in_lane(d, t.lane) for d in c) else t for t, c in ((x, cx), (y, cy))
     )
@@ -296,10 +294,7 @@ def dot_general(it: Interpreter, eqn: Eqn, x: Node, y: Node) -> list[RegisterArr
 
     if math.prod(sizes) // (it.space.size if it.space and (a.lane or b.lane) else 1) > MOST_PRODUCTS:
         raise NoKernel("a contraction has too many products for registers")
-    pair = (wide, wide)
-    products = it.map(
-        lambda p, q: it.elements.apply(ew.mul_p, {}, pair, wide, (p, q)), [aligned(a, to_a), aligned(b, to_b)], wide
-    )
+    products = it.map(partial(it.elements.binary, ew.mul_p, wide), [aligned(a, to_a), aligned(b, to_b)], wide)
     axes = range(len(shape), len(sizes))
     if any(n == 0 for n in sizes):
         raise NoKernel("a contraction of no elements")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from quire.environment import default_backend as default_backend
-from quire.environment import process_count as process_count
-from quire.environment import process_index as process_index
+from quire.arrays.environment import default_backend as default_backend
+from quire.arrays.environment import process_count as process_count
+from quire.arrays.environment import process_index as process_index
 from quire.runtime.devices import PLATFORMS
 from quire.runtime.devices import device_count as device_count
 from quire.runtime.devices import devices as devices

@@ -8,29 +8,35 @@ import numpy as np
 import pytest
 
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, NoKernel, Spec
-from quire.backends.kernels.indexing.gather import UNROLLED, GatherDims, check, covering, gather, result_shape
+from quire.backends.kernels.indexing.gather import UNROLLED, check, covering, gather, result_shape
+from quire.ir.primitives.indexing import GatherDimensionNumbers
 from tests.backends.kernels.test_scatter import draw, draw_indices
 
-ROWS = GatherDims((1,), (0,), (0,))
+ROWS = GatherDimensionNumbers((1,), (0,), (0,))
 # name -> (operand shape, indices shape, dimension numbers, slice sizes)
 FORMS = {
     "rows": ((9, 21), (6, 1), ROWS, (1, 21)),
     "rows of 16 bytes": ((9, 16), (5, 1), ROWS, (1, 16)),
     "long rows": ((5, 9000), (3, 1), ROWS, (1, 9000)),
-    "rows of matrices": ((5, 3, 16), (6, 1), GatherDims((1, 2), (0,), (0,)), (1, 3, 16)),
-    "tokens of sequences": ((11, 40), (3, 4, 1), GatherDims((2,), (0,), (0,)), (1, 40)),
-    "parts of rows": ((8, 50), (4, 2), GatherDims((1,), (0,), (0, 1)), (1, 33)),
-    "windows, order of dims": ((7, 40), (3, 2), GatherDims((1, 2), (), (1, 0)), (3, 19)),
-    "x[:, i]": ((3, 5, 32), (7, 1), GatherDims((0, 2), (1,), (1,)), (3, 1, 32)),
-    "x[i, j]": ((3, 5, 32), (7, 2), GatherDims((1,), (0, 1), (0, 1)), (1, 1, 32)),
-    "batched": ((3, 8, 17), (3, 4, 1), GatherDims((2,), (1,), (1,), (0,), (0,)), (1, 1, 17)),
-    "batched, indices the other way": ((3, 8, 17), (4, 3, 1), GatherDims((2,), (1,), (1,), (0,), (1,)), (1, 1, 17)),
-    "one window": ((8, 40), (2,), GatherDims((0, 1), (), (0, 1)), (3, 30)),
-    "window before": ((4, 6, 20), (5, 1), GatherDims((0, 2), (1,), (1,)), (2, 1, 20)),
+    "rows of matrices": ((5, 3, 16), (6, 1), GatherDimensionNumbers((1, 2), (0,), (0,)), (1, 3, 16)),
+    "tokens of sequences": ((11, 40), (3, 4, 1), GatherDimensionNumbers((2,), (0,), (0,)), (1, 40)),
+    "parts of rows": ((8, 50), (4, 2), GatherDimensionNumbers((1,), (0,), (0, 1)), (1, 33)),
+    "windows, order of dims": ((7, 40), (3, 2), GatherDimensionNumbers((1, 2), (), (1, 0)), (3, 19)),
+    "x[:, i]": ((3, 5, 32), (7, 1), GatherDimensionNumbers((0, 2), (1,), (1,)), (3, 1, 32)),
+    "x[i, j]": ((3, 5, 32), (7, 2), GatherDimensionNumbers((1,), (0, 1), (0, 1)), (1, 1, 32)),
+    "batched": ((3, 8, 17), (3, 4, 1), GatherDimensionNumbers((2,), (1,), (1,), (0,), (0,)), (1, 1, 17)),
+    "batched, indices the other way": (
+        (3, 8, 17),
+        (4, 3, 1),
+        GatherDimensionNumbers((2,), (1,), (1,), (0,), (1,)),
+        (1, 1, 17),
+    ),
+    "one window": ((8, 40), (2,), GatherDimensionNumbers((0, 1), (), (0, 1)), (3, 30)),
+    "window before": ((4, 6, 20), (5, 1), GatherDimensionNumbers((0, 2), (1,), (1,)), (2, 1, 20)),
 }
 
 
-def reference(mode, fill, operand, indices, dims: GatherDims, sizes) -> np.ndarray:
+def reference(mode, fill, operand, indices, dims: GatherDimensionNumbers, sizes) -> np.ndarray:
     """StableHLO's definition, one window at a time."""
     spec = Spec.of(indices.shape, "i32")
     out = np.full(result_shape(spec, dims, sizes), fill, operand.dtype)
@@ -108,7 +114,7 @@ def test_bits_are_moved_as_they_are(bundle, tools):
 def test_many_rows_are_shared_by_workgroups(bundle):
     module = bundle()
     specs = Spec.of((1000, 65), "f32"), Spec.of((7, 333, 1), "i32")
-    dims = GatherDims((2,), (0,), (0,))
+    dims = GatherDimensionNumbers((2,), (0,), (0,))
     number = module.add(gather(*specs, dims, (1, 65), CPU_AVX2, mode="clip"))
     assert module.kernels[number].groups == 7 * 333 * 65 * 4 >> 16
     module.compile()
@@ -139,7 +145,7 @@ def test_what_gather_does_not_take():
     with pytest.raises(NoKernel, match="fewer than 1024 elements one by one"):
         gather(Spec.of((5, 3), "f32"), i, ROWS, (1, 3), CPU_AVX2)
     with pytest.raises(NoKernel, match="fewer than 1024 elements one by one"):
-        gather(Spec.of((30, 5), "f32"), i, GatherDims((0,), (1,), (1,)), (30, 1), CPU_AVX2)
+        gather(Spec.of((30, 5), "f32"), i, GatherDimensionNumbers((0,), (1,), (1,)), (30, 1), CPU_AVX2)
 
 
 def test_vectors_of_a_row_are_within_it():

@@ -17,7 +17,6 @@ from quire.backends.kernels import (
     Kernel,
     KernelBuilder,
     NoKernel,
-    ScatterDims,
     Spec,
     cumulative,
     dtype_of,
@@ -25,6 +24,7 @@ from quire.backends.kernels import (
     sort,
     top_k,
 )
+from quire.ir.primitives.indexing import ScatterDimensionNumbers
 
 
 def reverse_kernel(n: int) -> object:
@@ -108,7 +108,7 @@ def test_in_place_results_leave_other_uses_alone():
       return %x, %y : tensor<6xf32>, tensor<6xf32>
     }"""
     a, i = np.arange(6, dtype=np.float32), np.array([[5], [5], [0], [1], [2], [-1]], np.int32)
-    kernel = scatter("add", spec, indices, spec, ScatterDims((), (0,), (0,)), CPU_AVX2)
+    kernel = scatter("add", spec, indices, spec, ScatterDimensionNumbers((), (0,), (0,)), CPU_AVX2)
     x, y = run_module(text, {"scatter": kernel}, a, i)
     np.testing.assert_array_equal(x, 2 * a)
     np.testing.assert_array_equal(y, added(2 * a, i[:, 0], 2 * a))
@@ -119,7 +119,7 @@ def test_kernels_among_other_operations():
     n = 200
     f32, place = Spec.of((n,), "f32"), Spec.of((n,), "i32")
     kernels = {
-        "scatter": scatter("add", f32, Spec.of((n, 1), "i32"), f32, ScatterDims((), (0,), (0,)), CPU_AVX2),
+        "scatter": scatter("add", f32, Spec.of((n, 1), "i32"), f32, ScatterDimensionNumbers((), (0,), (0,)), CPU_AVX2),
         "flags": sort([Spec.of((n,), "bool"), place], 0, 1, CPU_AVX2),
         "words": sort([Spec.of((n,), "u32")], 0, 1, CPU_AVX2),
         "constant": sort([Spec.of((4,), "f32")], 0, 1, CPU_AVX2),

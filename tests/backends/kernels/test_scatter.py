@@ -7,29 +7,33 @@ import itertools
 import numpy as np
 import pytest
 
-from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, NoKernel, ScatterDims, Spec, scatter
+from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, NoKernel, Spec, scatter
+from quire.ir.primitives.indexing import ScatterDimensionNumbers
 
 OPS = ("set", "add", "mul", "min", "max")
 
-ROWS = ScatterDims((1,), (0,), (0,))
-SCALARS = ScatterDims((), (0,), (0,))
+ROWS = ScatterDimensionNumbers((1,), (0,), (0,))
+SCALARS = ScatterDimensionNumbers((), (0,), (0,))
 # name -> (operand shape, indices shape, updates shape, dimension numbers)
 FORMS = {
     "scalars": ((11,), (7, 1), (7,), SCALARS),
     "rows": ((9, 21), (6, 1), (6, 21), ROWS),
-    "rows of matrices": ((5, 3, 4), (6, 1), (6, 3, 4), ScatterDims((1, 2), (0,), (0,))),
-    "columns": ((6, 12), (7, 1), (6, 7), ScatterDims((0,), (1,), (1,))),
-    "one window": ((8, 9), (2,), (3, 5), ScatterDims((0, 1), (), (0, 1))),
-    "part of a row": ((8, 9), (4, 2), (4, 5), ScatterDims((1,), (0,), (0, 1))),
-    "overlapping windows, order of dims": ((7, 10), (3, 2, 2), (3, 2, 2, 3), ScatterDims((2, 3), (), (1, 0))),
-    "points": ((7, 10, 3), (4, 5, 3), (4, 5), ScatterDims((), (0, 1, 2), (0, 1, 2))),
-    "x[:, i, :, j]": ((3, 5, 4, 6), (7, 2), (3, 7, 4), ScatterDims((0, 2), (1, 3), (1, 3))),
-    "batched": ((3, 8, 5), (3, 4, 1), (3, 4, 5), ScatterDims((2,), (1,), (1,), (0,), (0,))),
-    "batched windows": ((8, 3, 9), (4, 3, 1), (4, 3, 2), ScatterDims((2,), (0,), (2,), (1,), (1,))),
-    "index vector first": ((8, 9), (2, 5), (5,), ScatterDims((), (0, 1), (0, 1), (), (), 0)),
-    "index vector implied": ((8, 9), (5,), (5, 9), ScatterDims((1,), (0,), (0,), (), (), 1)),
+    "rows of matrices": ((5, 3, 4), (6, 1), (6, 3, 4), ScatterDimensionNumbers((1, 2), (0,), (0,))),
+    "columns": ((6, 12), (7, 1), (6, 7), ScatterDimensionNumbers((0,), (1,), (1,))),
+    "one window": ((8, 9), (2,), (3, 5), ScatterDimensionNumbers((0, 1), (), (0, 1))),
+    "part of a row": ((8, 9), (4, 2), (4, 5), ScatterDimensionNumbers((1,), (0,), (0, 1))),
+    "overlapping windows, order of dims": (
+        (7, 10),
+        (3, 2, 2),
+        (3, 2, 2, 3),
+        ScatterDimensionNumbers((2, 3), (), (1, 0)),
+    ),
+    "points": ((7, 10, 3), (4, 5, 3), (4, 5), ScatterDimensionNumbers((), (0, 1, 2), (0, 1, 2))),
+    "x[:, i, :, j]": ((3, 5, 4, 6), (7, 2), (3, 7, 4), ScatterDimensionNumbers((0, 2), (1, 3), (1, 3))),
+    "batched": ((3, 8, 5), (3, 4, 1), (3, 4, 5), ScatterDimensionNumbers((2,), (1,), (1,), (0,), (0,))),
+    "batched windows": ((8, 3, 9), (4, 3, 1), (4, 3, 2), ScatterDimensionNumbers((2,), (0,), (2,), (1,), (1,))),
 }
-FORMS["batched windows"] = ((8, 3, 9), (4, 3, 2), (4, 3, 2), ScatterDims((2,), (0,), (0, 2), (1,), (1,)))
+FORMS["batched windows"] = ((8, 3, 9), (4, 3, 2), (4, 3, 2), ScatterDimensionNumbers((2,), (0,), (0, 2), (1,), (1,)))
 
 
 def combine(op: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
@@ -45,13 +49,9 @@ def combine(op: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     return (np.minimum if op == "min" else np.maximum)(old, new)
 
 
-def reference(op, mode, operand, indices, updates, dims: ScatterDims) -> np.ndarray:
+def reference(op, mode, operand, indices, updates, dims: ScatterDimensionNumbers) -> np.ndarray:
     """StableHLO's definition, one window at a time."""
     out = operand.copy()
-    vector_dim = indices.ndim - 1 if dims.index_vector_dim is None else dims.index_vector_dim
-    if vector_dim == indices.ndim:
-        indices = indices[..., None]
-    vectors = np.moveaxis(indices, vector_dim, -1)
     positions = [d for d in range(updates.ndim) if d not in dims.update_window_dims]
     windows = [d for d in range(operand.ndim) if d not in (*dims.inserted_window_dims, *dims.operand_batching_dims)]
     sizes = [1] * operand.ndim
@@ -60,9 +60,9 @@ def reference(op, mode, operand, indices, updates, dims: ScatterDims) -> np.ndar
     for place in itertools.product(*(range(updates.shape[d]) for d in positions)):
         start = [0] * operand.ndim
         for component, d in enumerate(dims.scatter_dims_to_operand_dims):
-            start[d] = int(vectors[place][component])
+            start[d] = int(indices[place][component])
         for o, i in zip(dims.operand_batching_dims, dims.scatter_indices_batching_dims):
-            start[o] = place[i if i < vector_dim else i - 1]
+            start[o] = place[i]
         if mode == "clip":
             start = [min(max(s, 0), n - w) for s, n, w in zip(start, operand.shape, sizes)]
         if any(s < 0 or s + w > n for s, n, w in zip(start, operand.shape, sizes)):
@@ -154,8 +154,6 @@ def test_scatter_equals_jax(bundle, tools):
     module, runs = bundle(), []
     for number, (form, op, mode) in enumerate(itertools.product(FORMS, ("set", "max"), modes)):
         operand, indices, updates, dims = FORMS[form]
-        if dims.index_vector_dim is not None:
-            continue
         specs = Spec.of(operand, "f32"), Spec.of(indices, "i32"), Spec.of(updates, "f32")
         runs.append((form, op, mode, number, module.add(scatter(op, *specs, dims, CPU_AVX2, mode=mode))))
     module.compile()
@@ -200,7 +198,7 @@ def test_large_scatters(bundle):
     wide = Spec.of((64, 500), "f32"), Spec.of((300, 1), "i32"), Spec.of((64, 300), "f32")
     many = Spec.of((100,), "i32"), Spec.of((50_000, 1), "i32"), Spec.of((50_000,), "i32")
     module = bundle()
-    columns = module.add(scatter("add", *wide, ScatterDims((0,), (1,), (1,)), CPU_AVX2))
+    columns = module.add(scatter("add", *wide, ScatterDimensionNumbers((0,), (1,), (1,)), CPU_AVX2))
     sums = module.add(scatter("add", *many, SCALARS, CPU_AVX2))
     last = module.add(scatter("set", *many, SCALARS, CPU_AVX2))
     assert "%x = arith.constant 9 : index" in module.kernels[columns].text  # the grid: 64 * 300 updates

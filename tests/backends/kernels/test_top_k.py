@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from quire.backends.kernels import CPU_AVX2, CPU_BASELINE, DTYPES, GPU, NoKernel, Spec, top_k
-from quire.backends.kernels.ordering import radix_top_k
 
 REAL = [name for name, d in DTYPES.items() if d.kind != "complex"]
 
@@ -77,6 +76,4 @@ def test_what_top_k_does_not_take():
         top_k(Spec.of((4,), "c64"), 1, CPU_AVX2)
     with pytest.raises(NoKernel, match="k must be between 0 and the length of the last axis, got 5"):
         top_k(Spec.of((4,), "f32"), 5, CPU_AVX2)
-    with pytest.raises(NoKernel, match="for CPUs"):
-        radix_top_k.top_k(Spec.of((4,), "f32"), 1, GPU)
     assert "bitonic" in top_k(Spec.of((4,), "f32"), 1, GPU).reason

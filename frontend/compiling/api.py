@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from quire.ir.jaxpr import ClosedJaxpr
 
-from .compiling.compiled_function import CompiledFunction
+from .compiled_function import CompiledFunction
 
 
 @overload
