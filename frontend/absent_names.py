@@ -23,7 +23,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("lax", "ragged_all_to_all*", "parts that are exchanged have one size: pad them, and use all_to_all"),
     ("lax", "reduced_vary*", "types say along which axes values vary, and not of which a sum is due"),
     ("", "host_count host_id host_ids", "older names: use process_count, process_index and process_indices"),
-    ("", "copy_to_host_async", "arrays have it as a method"),
     ("lax", "psend precv", "a process that sends alone would wait for ever: use ppermute"),
     ("", "ad lib", _EXTEND),
     ("extend", "mlir sharding xla lowering pallas ifrt_programs", "it is about XLA's own data"),
