@@ -54,8 +54,8 @@ from .arrays.assembly import make_array_from_single_device_arrays as make_array_
 from .arrays.meshes import make_mesh as make_mesh  # noqa: E402
 from .arrays.meshes import set_mesh as set_mesh  # noqa: E402
 from .arrays.placement import block_until_ready as block_until_ready  # noqa: E402
-from .arrays.placement import default_device as default_device  # noqa: E402
 from .arrays.placement import copy_to_host_async as copy_to_host_async  # noqa: E402
+from .arrays.placement import default_device as default_device  # noqa: E402
 from .arrays.placement import device_get as device_get  # noqa: E402
 from .arrays.placement import device_put as device_put  # noqa: E402
 from .arrays.references import empty_ref as empty_ref  # noqa: E402

@@ -589,7 +589,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
             "linear_transpose only supports float and complex inputs and outputs, or integer ones, got "
             f"{given} -> {made}"
         )
-    return tree_util.Partial(functools.partial(_transposed, jaxpr, tuple(avals), tree, out_tree, name_of(fun)), captured)
+    return tree_util.Partial(
+        functools.partial(_transposed, jaxpr, tuple(avals), tree, out_tree, name_of(fun)), captured
+    )
 
 
 def _transposed(

@@ -110,7 +110,11 @@ class Pullback:
         """The leaves of the arguments, as `args_res` has them now."""
         given = tree_util.tree_leaves(tuple(self.args_res), is_leaf=lambda x: x is None or isinstance(x, NotNeeded))
         for i in self._sources:
-            if len(given) != len(self._avals) or i is not None and (given[i] is None or isinstance(given[i], NotNeeded)):
+            if (
+                len(given) != len(self._avals)
+                or i is not None
+                and (given[i] is None or isinstance(given[i], NotNeeded))
+            ):
                 raise ValueError(
                     f"{self._what}: args_res has not the arguments that the derivative needs: expected the structure "
                     f"{self.in_tree}, got {tree_util.tree_structure(tuple(self.args_res))}{where(current_source())}"

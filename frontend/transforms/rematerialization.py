@@ -153,7 +153,14 @@ def checkpoint(
         avals = [aval_of(x) for x in leaves]
         fixed = {i: args[i] for i in sorted(static)}
         divisions = divisions_of(leaves)
-        key = (tree, tuple(avals), divisions, *((i, Static(x)) for i, x in fixed.items()), config.options.trace_key, axes_key())
+        key = (
+            tree,
+            tuple(avals),
+            divisions,
+            *((i, Static(x)) for i, x in fixed.items()),
+            config.options.trace_key,
+            axes_key(),
+        )
         known = _known(fun, fixed.values())
         traced = known.get(key)
         if traced is None:

@@ -420,6 +420,9 @@ _COUNTED_STEPS = {
 
 
 def _count_step(event: str, seconds: float, **metadata: Any) -> None:
-    counted, listener = _COUNTED_STEPS.get(event), getattr(sys.modules.get("jax._src.util"), "test_event_listener", None)
+    counted, listener = (
+        _COUNTED_STEPS.get(event),
+        getattr(sys.modules.get("jax._src.util"), "test_event_listener", None),
+    )
     if counted is not None and listener is not None:
         listener(counted)

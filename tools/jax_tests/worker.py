@@ -97,7 +97,9 @@ _TEXT_LINE = re.compile(
 # XLA's programs and executables, which no other compiler has.
 _XLA = re.compile(r"no stage is named 'hlo'|Unknown dialect: hlo|.*there is no executable of XLA")
 # The depth of tracebacks, members of jitted functions' pickled state, XLA's client, JAX's classes of Python literals.
-_INTERNAL_LINE = re.compile(r"self\.cur_depth\(\)|__getstate__\(\)|live_executables\(\)|literals\.Typed|count_primitive_compiles")
+_INTERNAL_LINE = re.compile(
+    r"self\.cur_depth\(\)|__getstate__\(\)|live_executables\(\)|literals\.Typed|count_primitive_compiles"
+)
 
 _FEWER = re.compile(r"(\d+) != (\d+)$|Expected exactly (\d+) XLA compilations, but executed (\d+)")
 
