@@ -119,6 +119,8 @@ from .watching.option_contexts import enable_checks as enable_checks  # noqa: E4
 from .watching.option_contexts import enable_x64 as enable_x64  # noqa: E402
 from .watching.option_contexts import explain_cache_misses as explain_cache_misses  # noqa: E402
 from .watching.option_contexts import log_compiles as log_compiles  # noqa: E402
+from .watching.option_contexts import no_execution as no_execution  # noqa: E402
+from .watching.option_contexts import no_tracing as no_tracing  # noqa: E402
 from .watching.option_contexts import numpy_dtype_promotion as numpy_dtype_promotion  # noqa: E402
 from .watching.option_contexts import numpy_rank_promotion as numpy_rank_promotion  # noqa: E402
 from .watching.option_contexts import threefry_partitionable as threefry_partitionable  # noqa: E402

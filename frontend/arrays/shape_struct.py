@@ -35,7 +35,7 @@ class ShapeDtypeStruct(HasAval):
                 f"{sharding!r} of type {type(sharding)}."
             )
         self.sharding = None if sharding is None else as_sharding(sharding, "ShapeDtypeStruct", TypeError)
-        self.aval = ShapedArray(tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type)
+        self.aval = ShapedArray(tuple(int(n) for n in shape), dtypes.explicit(dtypes.as_dtype(dtype)), weak_type)
 
     @staticmethod
     def like(value: Any) -> Any:

@@ -247,13 +247,19 @@ class CompiledFunction:
             if isinstance(found, TracedFunction):  # closes over an outer trace's values
                 return self._bind(found, leaves)
             variant = found
-        elif trace is None and type(variant) in _SETTLED and not (options.profiling or options.debug_key_reuse):
+        elif (
+            trace is None
+            and type(variant) in _SETTLED
+            and not (options.profiling or options.debug_key_reuse or options.no_execution)
+        ):
             self._remember(args, kwargs, options, leaves, tree, variant.call)
         if trace is not None and type(variant) is ReferenceVariant:  # in order with what the trace writes
             return self._bind(variant.traced, leaves)
         if options.debug_key_reuse:
             traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves], divisions_of(leaves))]
             key_reuse.check_call(traced.jaxpr, [*traced.captured, *leaves])
+        if options.no_execution:
+            raise RuntimeError(f"{self._name} would run{where(current_source())}, in a block of no_execution")
         with span(self._name, "run"):
             return variant.call(leaves)
 
