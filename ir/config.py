@@ -38,6 +38,11 @@ class Options:
     debug_nans: bool = field(default=False, metadata={"traced": True})
     debug_infs: bool = field(default=False, metadata={"traced": True})
     disable_jit: bool = field(default=False, metadata={"traced": True})
+    # The shapes of cotangents that rules of `custom_vjp` return are not compared with those of the arguments.
+    disable_bwd_checks: bool = field(default=False, metadata={"traced": True})
+    # Compiled functions raise where they would be traced, or would run.
+    no_tracing: bool = False
+    no_execution: bool = False
     debug_key_reuse: bool = field(default=False, metadata={"traced": True})
     # Values of `make_user_context` that differ from their defaults.
     user_context: tuple[Any, ...] = field(default=(), metadata={"traced": True})
@@ -97,7 +102,7 @@ _override: ContextVar[Options | None] = ContextVar("quire_options", default=None
 _CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
-    "explicit_x64_dtypes": ("warn", "error"),
+    "explicit_x64_dtypes": ("warn", "error", "allow"),
     "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
     "default_matmul_precision": (
         None,

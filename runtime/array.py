@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -175,11 +175,8 @@ class Array(HasAval):
             raise TypeError(f"Only integer scalar arrays can be converted to a scalar index, got {self.aval.short()}")
         return int(host_value(self)[()])
 
-    def __hash__(self) -> NoReturn:
-        raise TypeError(
-            "unhashable type: 'quire.Array' (used as a dictionary key or a static argument): an array is compared "
-            "element by element; use a tuple (x.tolist()) or an identity (id(x))"
-        )
+    # Python then says that arrays are not `collections.abc.Hashable`, by which libraries tell static values from arrays.
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
         if not self.aval.shape:

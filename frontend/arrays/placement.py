@@ -234,11 +234,24 @@ def sharding_leaves(prefix: Any, x: Any, what: str) -> list[Any]:
 
 
 def device_get(x: Any) -> Any:
-    """Copy a pytree of arrays to host memory, as NumPy arrays."""
+    """Copy a pytree of arrays to host memory, as NumPy arrays. Python's numbers stay what they are."""
     leaves, tree = tree_util.flatten_arrays(x)
-    return tree_util.tree_unflatten(
-        tree, [host_value(leaf) if type(leaf) is Array else np.asarray(leaf) for leaf in leaves]
-    )
+    return tree_util.tree_unflatten(tree, list(map(_fetched, leaves)))
+
+
+def _fetched(leaf: Any) -> Any:
+    if type(leaf) is Array:
+        return host_value(leaf)
+    return leaf if type(leaf) in (bool, int, float, complex) else np.asarray(leaf)
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """Start the copies of a pytree's arrays to the host; returns it. What else it holds is left alone."""
+    for leaf in tree_util.flatten_arrays(x)[0]:
+        start = getattr(leaf, "copy_to_host_async", None)
+        if start is not None:
+            start()
+    return x
 
 
 @contextmanager

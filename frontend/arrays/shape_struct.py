@@ -36,7 +36,7 @@ class ShapeDtypeStruct(HasAval):
             )
         self.sharding = None if sharding is None else as_sharding(sharding, "ShapeDtypeStruct", TypeError)
         self.aval = ShapedArray(
-            tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type, sharding=self.sharding
+            tuple(int(n) for n in shape), dtypes.explicit(dtypes.as_dtype(dtype)), weak_type, sharding=self.sharding
         )
 
     @staticmethod

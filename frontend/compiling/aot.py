@@ -169,6 +169,16 @@ class Lowered:
         return self.traced.args_info
 
     @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        """The types of the arguments' leaves."""
+        return tuple(self.request.program.in_avals)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The positions, among the arguments' leaves, of those that are donated."""
+        return self.traced.donated
+
+    @property
     def stages(self) -> Stages:
         """The texts of the program; its module is the one that is compiled."""
         with self._lock:
@@ -291,6 +301,11 @@ class Compiled:
     def in_avals(self) -> tuple[ShapedArray, ...]:
         """The types of the arguments' leaves, which a call's must be."""
         return self.variant.info.signature.avals
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The positions, among the arguments' leaves, of those that are donated."""
+        return self.lowered.donate_argnums
 
     @property
     def input_shardings(self) -> tuple[Any, ...]:

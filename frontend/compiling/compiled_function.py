@@ -8,6 +8,7 @@ records one `jit` equation with the function's jaxpr.
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import threading
 import warnings
@@ -24,7 +25,7 @@ from quire.ir.config import config, current_override
 from quire.ir.primitives.calls import jit_p
 from quire.ir.references import AbstractRef, ConcreteRef, Ref
 from quire.ir.source import current_source, where
-from quire.ir.tracing import Tracer, current_trace, eval_jaxpr
+from quire.ir.tracing import Tracer, check_alive, current_trace, eval_jaxpr
 from quire.runtime.array import Array
 from quire.runtime.devices import Device
 from quire.runtime.placements import Place
@@ -148,6 +149,15 @@ class CompiledFunction:
     ) -> None:
         if not callable(f):
             raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
+        if isinstance(f, staticmethod):
+            raise TypeError(
+                f"quire.compile: got the staticmethod {f!r}: compile the function below it (@staticmethod above @quire.compile)"
+            )
+        if inspect.isgeneratorfunction(f):
+            raise TypeError(
+                f"quire.compile: expected a function, got the generator function {f!r}: yield is not traced, return arrays or "
+                "containers of them"
+            )
         functools.update_wrapper(self, f)
         self.__name__: str = str(getattr(f, "__name__", None) or type(f).__name__)
         self._f = f
@@ -223,6 +233,10 @@ class CompiledFunction:
             check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
             raise
         trace = current_trace()
+        if trace is None:
+            for x in leaves:
+                if isinstance(x, Tracer):
+                    check_alive(x)
         # Named axes are in scope within a trace only.
         key = (tree, signatures, static, options.trace_key, None if trace is None else axes_key())
         if trace is not None and (trace.staging or any(isinstance(x, Tracer | ConcreteRef) for x in leaves)):
@@ -233,13 +247,19 @@ class CompiledFunction:
             if isinstance(found, TracedFunction):  # closes over an outer trace's values
                 return self._bind(found, leaves)
             variant = found
-        elif trace is None and type(variant) in _SETTLED and not (options.profiling or options.debug_key_reuse):
+        elif (
+            trace is None
+            and type(variant) in _SETTLED
+            and not (options.profiling or options.debug_key_reuse or options.no_execution)
+        ):
             self._remember(args, kwargs, options, leaves, tree, variant.call)
         if trace is not None and type(variant) is ReferenceVariant:  # in order with what the trace writes
             return self._bind(variant.traced, leaves)
         if options.debug_key_reuse:
             traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves], mesh_of_leaves(leaves))]
             key_reuse.check_call(traced.jaxpr, [*traced.captured, *leaves])
+        if options.no_execution:
+            raise RuntimeError(f"{self._name} would run{where(current_source())}, in a block of no_execution")
         with span(self._name, "run"):
             return variant.call(leaves)
 

@@ -70,7 +70,7 @@ def ragged_dot(
 
     dtype = dtypes.promote([(a.dtype, False), (b.dtype, False)])[0]
     if preferred_element_type is not None:
-        dtype = dtypes.canonicalize(dtypes.as_dtype(preferred_element_type))
+        dtype = dtypes.explicit(dtypes.as_dtype(preferred_element_type))
     zero = st.full((m, b.shape[2]), 0, dtype)
     return scan(add_group, zero, (rhs, ew.sub(ends, sizes), ends))[0]
 

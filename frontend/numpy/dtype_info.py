@@ -140,7 +140,7 @@ def result_type(*args: Any) -> Any:
             aval = aval_of(a)
             kinds.append((aval.dtype, aval.weak_type))
         else:
-            kinds.append((dtypes.canonicalize(dtypes.as_dtype(a)), False))
+            kinds.append((dtypes.explicit(dtypes.as_dtype(a)), False))
     return dtypes.promote(kinds)[0]
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives.calls import custom_jvp_call_p, custom_vjp_call_p
 from quire.ir.primitives.elementwise import convert_element_type
@@ -21,6 +22,9 @@ from .. import tree_util
 from ..arrays.operands import as_array
 from ..compiling.arguments import signature_of
 from .functions import check_callable, name_of
+
+FORWARDED = ("defjvp", "defjvps", "defvjp", "def_vmap")
+"""Methods that give a rule: those that a function lacks are those of the function that it wraps."""
 
 
 class SymbolicZero:
@@ -67,6 +71,21 @@ class CustomVJPPrimal:
 
     value: Any
     perturbed: bool
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The values of a pytree of `CustomVJPPrimal`, without what says whether they are differentiated.
+
+    Raises:
+        TypeError: a leaf is no `CustomVJPPrimal`.
+    """
+
+    def value(leaf: Any) -> Any:
+        if type(leaf) is not CustomVJPPrimal:
+            raise TypeError(f"custom_vjp_primal_tree_values: expected CustomVJPPrimal leaves, got {leaf!r}")
+        return leaf.value
+
+    return tree_util.tree_map(value, tree)
 
 
 @dataclass(frozen=True)
@@ -121,6 +140,11 @@ class _Custom:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(cast("Any", self), instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FORWARDED and "fun" in vars(self):
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _resolved(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments by position, defaults filled in."""
@@ -456,10 +480,15 @@ class _Backward:
 
     def _checked(self, value: Any, aval: ShapedArray, position: int) -> Any:
         want = aval.tangent()
-        if value is None or isinstance(value, SymbolicZero) or want.dtype == dtypes.float0:
+        if (
+            value is None
+            or isinstance(value, SymbolicZero)
+            and value.shape == want.shape
+            or want.dtype == dtypes.float0
+        ):
             return None
-        got = aval_of(value)
-        if got.shape != want.shape:
+        got = value.aval if isinstance(value, SymbolicZero) else aval_of(value)
+        if got.shape != want.shape and not config.options.disable_bwd_checks:
             raise ValueError(
                 f"the backward rule of {self.name} must return a cotangent of shape {want.shape} for argument "
                 f"{position} of type {aval.short()}, got {got.short()}"

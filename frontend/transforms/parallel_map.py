@@ -60,7 +60,8 @@ def pmap(
     Of several processes each gives slices for its own devices, and gets the results of these; collectives are over
     the devices of all.
 
-    Raises ValueError where sizes differ, a dimension does not exist or there are not as many devices as slices.
+    Raises ValueError where sizes differ, a dimension does not exist or there are not as many devices as slices; TypeError for axes that are
+    no ints.
 
     Example:
         >>> import quire, quire.numpy as qnp
@@ -75,6 +76,12 @@ def pmap(
     )
     axis: Any = _ANONYMOUS if axis_name is None else axis_name
     name = name_of(fun)
+    for given, said in ((in_axes, "in_axes"), (out_axes, "out_axes")):
+        for leaf in tree_util.tree_leaves(given):
+            if not isinstance(leaf, int) or isinstance(leaf, bool):
+                raise TypeError(
+                    f"pmap {said}: each axis must be an int or None, got {leaf!r} of type {type(leaf).__name__}"
+                )
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 

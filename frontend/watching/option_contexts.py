@@ -102,6 +102,14 @@ debug_infs = OptionContext(
     "debug_infs",
     """For a block, raise FloatingPointError where an infinity appears (`jax.debug_infs`), as `debug_nans` for NaN.""",
 )
+no_tracing = OptionContext(
+    "no_tracing",
+    """For a block, raise RuntimeError where a compiled function would be traced (`jax.no_tracing`): all is to be warm.""",
+)
+no_execution = OptionContext(
+    "no_execution",
+    """For a block, raise RuntimeError where a compiled function would run (`jax.no_execution`).""",
+)
 debug_key_reuse = OptionContext(
     "debug_key_reuse",
     """For a block, raise KeyReuseError where a random key is used twice (`jax.debug_key_reuse`).""",

@@ -45,7 +45,7 @@ _READ_LAST = {"dtypes", "lax_reference", "util", "frozen_dict", "lazy_loader"}
 
 # Private modules whose names are in a public module of another path.
 _PUBLIC = {
-    "api": ("quire",),
+    "api": ("quire", "quire.transforms.pullbacks"),
     "lax.lax": ("quire.lax",),
     "lax.slicing": ("quire.lax",),
     "lax.convolution": ("quire.lax",),
@@ -209,6 +209,7 @@ def _to_inexact_dtype(dtype: Any) -> Any:
 
 
 _DEFINED: dict[str, dict[str, Any]] = {
+    "interpreters.mlir": {"_platforms_with_donation": ("cpu",)},
     "compilation_cache": {"_cache": None, "reset_cache": lambda: None},
     "deprecations": {
         "is_accelerated": lambda name: True,
@@ -409,3 +410,21 @@ def install(checkout: Path) -> None:
 
     jax.config = settings.config
     setattr(jax, "_src", importlib.import_module(_PREFIX))  # noqa: B010
+    quire.monitoring.register_event_duration_secs_listener(_count_step)
+
+
+# What the tests count by events of JAX's own, and the step of a compilation of which quire tells its listeners.
+_COUNTED_STEPS = {
+    "/jax/core/compile/jaxpr_trace_duration": "trace_to_jaxpr",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower_jaxpr_to_module",
+    "/jax/core/compile/backend_compile_duration": "pxla_cached_compilation",
+}
+
+
+def _count_step(event: str, seconds: float, **metadata: Any) -> None:
+    counted, listener = (
+        _COUNTED_STEPS.get(event),
+        getattr(sys.modules.get("jax._src.util"), "test_event_listener", None),
+    )
+    if counted is not None and listener is not None:
+        listener(counted)
