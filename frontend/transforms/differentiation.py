@@ -350,7 +350,8 @@ def _check_tangents(
             want, got = p.aval.inner_aval, t.aval.inner_aval
         expected = want.tangent()
         if got.dtype != expected.dtype or got.shape != want.shape:
-            raise error(
+            kind = error if got.shape == want.shape else ValueError
+            raise kind(
                 f"{what}: primal and tangent must have the same shape and corresponding dtypes: the tangent of "
                 f"{want.short()} is {expected.short()}, got {got.short()}{where(current_source())}"
             )
@@ -556,8 +557,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     Raises:
         NotImplementedError: `reduce_axes` is not empty.
-        TypeError: the arguments and results of `fun` are neither all float or complex nor all integers. The returned function raises it for a
-            cotangent unlike the output, and where `fun` is not linear.
+        TypeError: the arguments and results of `fun` are neither all float or complex nor all integers. The returned
+            function raises it for a cotangent unlike the output, and where `fun` is not linear.
         ValueError: `fun` writes to a reference from outside.
     """
     check_callable(fun, "linear_transpose")

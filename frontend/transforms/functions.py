@@ -20,7 +20,7 @@ def check_callable(f: Any, what: str) -> None:
 def partial_positions(
     argnums: int | Sequence[int], n: int, what: str, too_few: type[Exception] = ValueError
 ) -> tuple[int, ...]:
-    """The positions of the chosen arguments, non-negative. Raises `too_few` where there are fewer arguments."""
+    """The positions of the chosen arguments, non-negative. Raises ValueError, or `too_few`, where there are fewer arguments."""
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     out: list[int] = []
     for a in chosen:

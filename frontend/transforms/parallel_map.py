@@ -60,8 +60,8 @@ def pmap(
     Of several processes each gives slices for its own devices, and gets the results of these; collectives are over
     the devices of all.
 
-    Raises ValueError where sizes differ, a dimension does not exist or there are not as many devices as slices; TypeError for axes that are
-    no ints.
+    Raises ValueError where sizes differ, a dimension does not exist or there are not as many devices as slices;
+    TypeError for axes that are no ints.
 
     Example:
         >>> import quire, quire.numpy as qnp

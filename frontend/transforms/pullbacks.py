@@ -128,8 +128,8 @@ class Pullback:
         """The tuple of the arguments' cotangents.
 
         Raises:
-            ValueError: the cotangent has not the structure of the result; one of its arrays has another shape or dtype than that of the result; or `args_res` was replaced by
-                something without the arguments that are needed.
+            ValueError: the cotangent has not the structure of the result; one of its arrays has another shape or dtype than
+                that of the result; or `args_res` was replaced by something without the arguments that are needed.
         """
         return tree_util.tree_unflatten(self.in_tree, self._pull(cotangent))
 

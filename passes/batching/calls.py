@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.axes import named_axis
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls
@@ -19,7 +20,7 @@ from ..ad.jvp import jvp_jaxpr
 from ..ad.rules import Zero, is_zero
 from ..rebuild import split
 from .batch import Batched, batch_eval, batch_jaxpr, batched_aval, force_dim, lane_aval, one_by_one
-from .rules import Axis, Dim, batching, move_dim
+from .rules import Axis, Dim, batching, move_dim, sum_of_equal
 
 Value = Any
 
@@ -56,9 +57,10 @@ def _name(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: s
 def _apply_batched(
     f: Callable[..., Sequence[Any]], args: Sequence[Any], dims: Sequence[Dim], axis: Axis, what: str
 ) -> tuple[list[Any], list[Dim]]:
-    """A function of one lane, traced, applied to all."""
+    """A function of one lane, traced, applied to all. It may be called after vmap has ended, and has collectives over its axis."""
     avals = [lane_aval(x, d) for x, d in zip(args, dims)]
-    jaxpr, captured, _ = trace_flat(f, avals, name=what)
+    with named_axis(axis.name, axis.size):
+        jaxpr, captured, _ = trace_flat(f, avals, name=what)
     return batch_eval(jaxpr, [*captured, *args], [*([None] * len(captured)), *dims], axis)
 
 
@@ -188,9 +190,7 @@ class BatchedVjp:
             elif d is not None:  # the argument is the same for all lanes: its cotangent is their sum
                 c = rd.reduce_sum(c, (d,))
             elif self.mapped:
-                from quire.ir.primitives import elementwise as ew
-
-                c = ew.mul(c, self.axis.size)
+                c = sum_of_equal(c, self.axis.size)
             result.append(c)
         return result
 

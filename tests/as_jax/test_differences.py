@@ -85,8 +85,8 @@ def test_64_bits_may_be_errors():
         with pytest.raises(ValueError, match="Explicitly requested dtype int64 of quire.numpy.zeros is not available"):
             qnp.zeros(2, "int64")
         assert qnp.zeros(2, int).dtype == np.int32
-    with pytest.raises(ValueError, match="explicit_x64_dtypes: got 'allow', expected one of warn, error"):
-        quire.config.update("jax_explicit_x64_dtypes", "allow")
+    with pytest.raises(ValueError, match="explicit_x64_dtypes: got 'never', expected one of warn, error, allow"):
+        quire.config.update("jax_explicit_x64_dtypes", "never")
 
 
 def test_what_rules_of_vmap_return_is_checked():

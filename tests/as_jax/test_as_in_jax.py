@@ -1,0 +1,235 @@
+"""Programs as users of JAX write them, run unchanged under JAX and under quire: functions that are values, rules and their errors."""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quire
+
+from .test_behaviour import described
+
+jax = pytest.importorskip("jax")
+
+X = np.arange(1, 4, dtype=np.float32)
+
+
+def outcome(f: Callable[[], Any]) -> Any:
+    """What it gives, or the name of the error that it raises."""
+    try:
+        return f()
+    except Exception as error:
+        return type(error).__name__
+
+
+def functions_of_derivatives_are_pytrees(api: Any) -> Any:
+    sin, tree_map = api.numpy.sin, api.tree_util.tree_map
+    linearized = api.jit(lambda x, y: api.linearize(lambda x, y: {"a": sin(x) * y, "b": x * y}, x, y))
+    out, push = linearized(X, np.float32(2))
+    tangents = (np.ones(3, np.float32), np.float32(0.5))
+    doubled = tree_map(lambda r: r * 2, push)
+    of_table = api.linear_transpose(lambda x: api.numpy.take(W, np.array([0, 2]), 0) @ x, X[:2])
+    return [
+        out, push(*tangents), api.jit(lambda p, *ts: p(*ts))(push, *tangents), doubled(*tangents),
+        api.vmap(push, (0, None))(np.eye(3, dtype=np.float32), np.float32(0)),
+        of_table(np.ones(2, np.float32)), api.jit(lambda t, ct: t(ct))(of_table, np.ones(2, np.float32)),
+    ]  # fmt: skip
+
+
+W = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+
+def arguments_that_pullbacks_keep(api: Any) -> Any:
+    _, pull = api.vjp(lambda x, w: api.numpy.sin(x @ w), X, W)
+    before = pull(np.ones(2, np.float32))
+    kept = [getattr(a, "shape", type(a).__name__) for a in pull.args_res]
+    pull.args_res = [X, 2 * W]
+    after = pull(np.ones(2, np.float32))
+    _, product = api.vjp(lambda x, y: x * y, np.float32(3), np.float32(5))
+    product.args_res[0] = np.float32(7)
+    return before, kept, after, product(np.float32(1))
+
+
+def transposes_of_integers(api: Any) -> Any:
+    n = np.arange(3, dtype=np.int32)
+    return [
+        api.linear_transpose(lambda x: x * 2, n)(n), outcome(lambda: api.linear_transpose(lambda x: x * 2.5, n)(X)),
+        api.linear_transpose(lambda x, y: x * 2, X, X)(X),
+    ]  # fmt: skip
+
+
+def errors_of_derivatives(api: Any) -> Any:
+    identity = lambda x: x  # noqa: E731
+    push = api.linearize(lambda x: x * 2, X)[1]
+    return [outcome(f) for f in (
+        lambda: api.grad(identity, argnums=1)(2.0), lambda: api.jacrev(identity, argnums=1)(2.0),
+        lambda: api.vjp(lambda x: (x, x), X)[1](X), lambda: push(X, X), lambda: push(X[:2]),
+        lambda: push(np.arange(3, dtype=np.int32)), lambda: api.jvp(identity, (X,), (X[:2],)),
+        lambda: api.checkpoint(lambda x: x if x > 0 else -x)(2.0),
+        lambda: api.checkpoint(identity, static_argnums=1)(2.0),
+    )]  # fmt: skip
+
+
+def what_jit_and_pmap_refuse(api: Any) -> Any:
+    def generator(x: Any) -> Any:
+        yield x
+
+    return [outcome(f) for f in (
+        lambda: api.jit(staticmethod(lambda x: x)), lambda: api.jit(generator)(X),
+        lambda: api.jit(max, donate_argnames="x")(X), lambda: api.pmap(lambda x: x, in_axes="a")(X),
+        lambda: api.pmap(lambda x: x, out_axes=1.5)(X), lambda: hash(api.numpy.ones(2)),
+    )]  # fmt: skip
+
+
+def checkpoints_trace_once(api: Any) -> Any:
+    traced = []
+
+    def f(x: Any, scale: Any = 2.0) -> Any:
+        traced.append(x.shape)
+        return api.numpy.sin(api.numpy.sin(x)) * scale
+
+    g = api.checkpoint(f)
+    found = [g(X), g(X + 1), api.grad(lambda x: g(x).sum())(X), api.checkpoint(f)(X), g(X[:2]), g(X, scale=X)]
+    return found, traced
+
+
+def rules_given_to_what_wraps_a_function(api: Any) -> Any:
+    @api.custom_batching.custom_vmap
+    @api.custom_vjp
+    def f(x: Any) -> Any:
+        return x * 2
+
+    f.defvjp(lambda x: (x * 2, None), lambda _, g: (g * 7,))
+    f.def_vmap(lambda size, batched, xs: (xs * 3, batched[0]))
+    return api.vmap(f)(X), outcome(lambda: f.no_such_method)
+
+
+def values_without_perturbations(api: Any) -> Any:
+    values = api.custom_derivatives.custom_vjp_primal_tree_values
+
+    @api.custom_vjp
+    def f(p: Any, x: Any) -> Any:
+        return p["a"] * x
+
+    f.defvjp(
+        lambda *args: (f(*values(args)), values(args)),
+        lambda r, g: ({"a": g * r[1]}, g * r[0]["a"]),
+        symbolic_zeros=True,
+    )
+    return api.grad(f, (0, 1))({"a": 2.0}, 3.0), outcome(lambda: values([1]))
+
+
+def cotangents_of_other_shapes(api: Any) -> Any:
+    @api.custom_vjp
+    def f(x: Any) -> Any:
+        return x.sum()
+
+    f.defvjp(lambda x: (x.sum(), None), lambda _, g: (g,))
+    found = [outcome(lambda: api.grad(f)(X))]
+    api.config.update("jax_disable_bwd_checks", True)
+    try:
+        found.append(api.numpy.shape(api.grad(f)(X)))
+    finally:
+        api.config.update("jax_disable_bwd_checks", False)
+    return found
+
+
+def blocks_without_tracing(api: Any) -> Any:
+    f = api.jit(lambda x: x + 1)
+    f(X)
+    with api.no_tracing():
+        found = [f(X), outcome(lambda: f(X[:2])), outcome(lambda: api.make_jaxpr(lambda x: x * 3)(2.0))]
+    with api.no_execution():
+        found.append(outcome(lambda: f(X)))
+    return [*found, f(X[:2])]
+
+
+def values_fetched(api: Any) -> Any:
+    x = api.numpy.ones(2)
+    fetched = api.device_get([1, True, 2.5, np.float32(3), x])
+    copied = api.copy_to_host_async([1, x])
+    return [
+        [type(v).__name__ for v in fetched], copied[1] is x, copied[0],
+        isinstance(x, collections.abc.Hashable),
+    ]  # fmt: skip
+
+
+def collectives_within_custom_rules(api: Any) -> Any:
+    """The rules are applied after vmap, and still know its axis."""
+    psum = functools.partial(api.lax.psum, axis_name="i")
+
+    @api.custom_jvp
+    def f(x: Any) -> Any:
+        return x * psum(x)
+
+    f.defjvp(lambda p, t: (f(*p), 2 * t[0] * psum(p[0]) + p[0] * psum(t[0])))
+
+    @api.custom_vjp
+    def g(x: Any) -> Any:
+        return x * psum(x)
+
+    g.defvjp(lambda x: (g(x), (x, psum(x))), lambda r, ct: (3 * ct * r[1] + psum(ct * r[0]),))
+    lanes = lambda h: api.vmap(h, axis_name="i")  # noqa: E731
+    return [
+        api.grad(lambda x: lanes(f)(x).sum())(X), api.jvp(lanes(f), (X,), (X,)), lanes(api.grad(f))(X),
+        api.grad(lambda x: lanes(g)(x).sum())(X), lanes(api.grad(g))(X), api.jit(api.jacrev(lanes(g)))(X),
+        api.grad(lambda c: lanes(lambda x: f(x * c))(X).sum())(2.0),
+        api.grad(lambda c: lanes(lambda x: x * f(c))(X).sum())(2.0),
+        api.grad(lambda c: lanes(lambda x: g(x * c))(X).sum())(2.0),
+    ]  # fmt: skip
+
+
+def traced_with_axes(api: Any) -> Any:
+    made = api.make_jaxpr(lambda x: api.lax.psum(x, "i"), axis_env=[("i", 4)])(X)
+    return [v.aval.shape for v in made.jaxpr.outvars], made.jaxpr.eqns[0].params["axes"]
+
+
+def dtypes_of_64_bits(api: Any) -> Any:
+    """Allowed one by one, where they were asked for."""
+    np_ = api.numpy
+    api.config.update("jax_explicit_x64_dtypes", "allow")
+    try:
+        x = np_.ones(3, "float64")
+        found = [
+            x, x + 1, x * np.float32(2), np_.arange(3, dtype="int64") + np.int32(1), np_.ones(2), np_.arange(2), x.astype("float32"),
+            np_.sum(x), api.jit(lambda x: np_.sin(x) * 2)(x), api.grad(lambda x: np_.sum(x**2))(x), np_.result_type("float64", "float32"),
+            api.numpy.float64(2), np_.zeros_like(x), np_.linspace(0, 1, 3), np_.asarray([1.5]), np_.float32(1) + np_.float64(2),
+        ]  # fmt: skip
+    finally:
+        api.config.update("jax_explicit_x64_dtypes", "warn")
+    return found
+
+
+SNIPPETS = [
+    functions_of_derivatives_are_pytrees, arguments_that_pullbacks_keep, transposes_of_integers, errors_of_derivatives,
+    what_jit_and_pmap_refuse, checkpoints_trace_once, rules_given_to_what_wraps_a_function, values_without_perturbations,
+    cotangents_of_other_shapes, blocks_without_tracing, values_fetched, collectives_within_custom_rules, traced_with_axes,
+    dtypes_of_64_bits,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda f: f.__name__)
+def test_as_in_jax(snippet: Any) -> None:
+    assert described(quire, snippet(quire)) == described(jax, snippet(jax))
+
+
+def test_backward_rules_with_collectives_of_what_no_lane_changes() -> None:
+    """JAX has lost the axis when it applies the rule (NameError)."""
+
+    @quire.custom_vjp
+    def f(x: Any) -> Any:
+        return x * quire.lax.psum(x, "i")
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * quire.lax.psum(x, "i") + quire.lax.psum(ct * x, "i"),))
+    assert quire.grad(lambda c: quire.vmap(lambda x: x * f(c), axis_name="i")(X).sum())(2.0) == 2 * 2 * 3 * 6
+
+
+def test_checkpoint_runs_plainly_without_jit() -> None:
+    """JAX traces it even then."""
+    with quire.disable_jit():
+        assert quire.checkpoint(lambda x: x if x > 0 else -x)(-2.0) == 2
