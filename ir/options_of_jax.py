@@ -70,6 +70,14 @@ OTHER_NAMES = {"jax_dump_ir_to": "dump_to", "jax_platforms": "platform", "jax_pl
                "jax_enable_checks": "verify_each"}  # fmt: skip
 """JAX's options that quire has under another name."""
 
+_JAXS_NAMES = {own: jaxs for jaxs, own in reversed(OTHER_NAMES.items())}
+
+
+def name_in_jax(option: str) -> str:
+    """JAX's name of one of quire's options."""
+    return _JAXS_NAMES.get(option, f"jax_{option}")
+
+
 _values: dict[str, Any] = {}
 
 

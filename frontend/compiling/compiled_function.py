@@ -21,7 +21,7 @@ from typing import Any
 from quire.ir import errors
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import axes_key
-from quire.ir.config import config, current_override
+from quire.ir.config import config, current_block
 from quire.ir.primitives.calls import jit_p
 from quire.ir.references import AbstractRef, ConcreteRef, Ref
 from quire.ir.source import current_source, where
@@ -208,9 +208,9 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if current_trace() is None:
-            options = current_override()
+            block = current_block()
             valid_for, known = self._fast
-            if (config._base if options is None else options) is valid_for:
+            if (config._base if block is None else block.options) is valid_for:
                 for recognise, calls in known:
                     try:
                         leaves, key = recognise(args, kwargs)

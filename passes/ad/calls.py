@@ -172,7 +172,7 @@ def rematerialised(jaxpr: ClosedJaxpr, unknowns: tuple[bool, ...], policy: Any) 
     s = partial_eval_jaxpr(jaxpr if policy is None else inline_calls(jaxpr), unknowns)
     known, unknown = s.known.jaxpr, s.unknown.jaxpr
     residuals = known.outvars[s.num_known_out :]
-    parts = Exposed(known.eqns, known.eqns, []) if policy is None else exposed(known.eqns, policy)
+    parts = Exposed(list(known.eqns), list(known.eqns), []) if policy is None else exposed(known.eqns, policy)
     again = [eqn for eqn in parts.again if not eqn.effects]  # effects belong to the forward pass alone
     names = dict(zip(unknown.invars, residuals))  # the residuals under their names in the known part
 

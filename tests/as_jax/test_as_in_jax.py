@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -205,7 +206,48 @@ def dtypes_of_64_bits(api: Any) -> Any:
     return found
 
 
+def options_of_blocks_and_of_the_process(api: Any) -> Any:
+    config, state = api.config, api.enable_x64
+    found = [state.value, state.name, outcome(lambda: bool(state))]
+    dtype = lambda: str(api.numpy.ones(1, float).dtype)  # noqa: E731
+    try:
+        with api.enable_x64(True):
+            config.update("jax_enable_x64", False)
+            config.update("jax_numpy_rank_promotion", "raise")
+            found += [config.jax_enable_x64, config.jax_numpy_rank_promotion, dtype(), state.get_global(), state.get_local()]
+            state.set_global(True)
+            with api.enable_x64(False):
+                config.update("jax_enable_x64", True)
+                found += [config.jax_enable_x64, dtype(), state.get_global()]
+        found += [config.jax_enable_x64, config.jax_numpy_rank_promotion, dtype()]
+        state.set_global(False)
+        entered, changed, seen = threading.Event(), threading.Event(), []
+
+        def other() -> None:
+            with api.enable_x64(True):
+                api.jit(lambda x: x)(1.0)
+                entered.set()
+                changed.wait()
+                seen.append((config.jax_enable_x64, config.jax_numpy_rank_promotion))
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        entered.wait()
+        config.update("jax_numpy_rank_promotion", "allow")
+        changed.set()
+        thread.join()
+        before = state.swap_local(True)
+        found += [seen, state.value, state.get_global(), state.get_local(), dtype()]
+        state.set_local(before)
+        found += [state.value, dtype()]
+    finally:
+        config.update("jax_enable_x64", False)
+        config.update("jax_numpy_rank_promotion", "allow")
+    return found
+
+
 SNIPPETS = [
+    options_of_blocks_and_of_the_process,
     functions_of_derivatives_are_pytrees, arguments_that_pullbacks_keep, transposes_of_integers, errors_of_derivatives,
     what_jit_and_pmap_refuse, checkpoints_trace_once, rules_given_to_what_wraps_a_function, values_without_perturbations,
     cotangents_of_other_shapes, blocks_without_tracing, values_fetched, collectives_within_custom_rules, traced_with_axes,

@@ -159,3 +159,9 @@ def test_left_eigenvectors_have_no_derivative():
 
 def test_jet_is_absent():
     assert importlib.util.find_spec("quire.experimental.jet") is None
+
+
+def test_numbers_of_numpy_keep_their_64_bits_where_these_are_allowed():
+    with quire.config.override(explicit_x64_dtypes="allow"):
+        assert (qnp.ones(2) * np.float64(2)).dtype == np.float64
+        assert (qnp.ones(2) * 2.0).dtype == np.float32
