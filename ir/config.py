@@ -33,6 +33,8 @@ class Options:
     check_static_indices: bool = field(default=False, metadata={"traced": True})
     default_matmul_precision: str | None = field(default=None, metadata={"traced": True})
     default_prng_impl: str = field(default="threefry2x32", metadata={"traced": True})
+    # Whether Gumbel numbers of no named mode resolve the upper tail (mode "high").
+    high_dynamic_range_gumbel: bool = field(default=False, metadata={"traced": True})
     default_device: Any = field(default=None, metadata={"traced": True})
     # The mesh in force (`set_mesh`): with devices, or without.
     mesh: Any = field(default=None, metadata={"traced": True})

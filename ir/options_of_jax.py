@@ -56,7 +56,7 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "jax_disallow_mesh_context_manager": (False,), "jax_enable_custom_prng": (False, True),
     "jax_error_checking_behavior_divide": ("ignore",), "jax_error_checking_behavior_nan": ("ignore",),
     "jax_error_checking_behavior_oob": ("ignore",),
-    "jax_high_dynamic_range_gumbel": (False,), "jax_legacy_prng_key": ("allow",),
+    "jax_legacy_prng_key": ("allow",),
     "jax_mutable_array_checks": (True, False),
     "jax_random_seed_offset": (0,), "jax_remove_size_one_mesh_axis_from_type": (False,),
     "jax_softmax_custom_jvp": (False, True), "jax_transfer_guard": (None, "allow", "log"),

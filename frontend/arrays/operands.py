@@ -173,6 +173,11 @@ def user_dtype(name: str, dtype: Any) -> DType:
     return result
 
 
+def lax_dtype(name: str, dtype: Any) -> DType | None:
+    """`user_dtype` of an argument of a function of `quire.lax`; None stays None."""
+    return None if dtype is None else user_dtype(f"quire.lax.{name}", dtype)
+
+
 def _is_pythons(dtype: Any) -> bool:
     """Whether it is one of Python's types, which have no width. (NumPy's dtype of 64 bits equals it.)"""
     return isinstance(dtype, type) and dtype in SCALARS

@@ -9,6 +9,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
+from quire.ir.config import config
 
 from ..arrays.key_array import KeyDType, extended, key_dtype_of, prng_key
 from ..arrays.operands import Value, is_arraylike
@@ -93,28 +94,30 @@ complex_: Any = complex128
 
 
 def finfo(dtype: Any) -> Any:
-    """The limits of a float or complex dtype: eps, max, min, tiny, bits, ... Follows `numpy.finfo`.
+    """The limits of a float or complex dtype, also of one that arrays have under `enable_x64` alone: eps, max, ...
+
+    Follows `numpy.finfo`.
 
     Raises ValueError for a dtype that is neither float nor complex.
 
     >>> float(quire.numpy.finfo("float32").eps) == 2**-23
     True
     """
-    d = dtypes.canonicalize(dtypes.as_dtype(dtype))
+    d = dtypes.as_dtype(dtype)
     if not dtypes.is_inexact(d):
         raise ValueError(f"quire.numpy.finfo: dtype {d} is not inexact: use iinfo for integers")
     return ml_dtypes.finfo(dtypes.real_dtype(d))
 
 
 def iinfo(int_type: Any) -> Any:
-    """The limits of an integer dtype: bits, max, min. Follows `numpy.iinfo`.
+    """The limits of an integer dtype, also of one that arrays have under `enable_x64` alone: bits, max, min. Follows `numpy.iinfo`.
 
     Raises ValueError for a dtype that is no integer one.
 
     >>> quire.numpy.iinfo("int8").max
     127
     """
-    d = dtypes.canonicalize(dtypes.as_dtype(int_type))
+    d = dtypes.as_dtype(int_type)
     if not dtypes.is_integer(d):
         raise ValueError(f"quire.numpy.iinfo: dtype {d} is not an integer dtype: use finfo for floats")
     return np.iinfo(d)
@@ -145,13 +148,14 @@ def result_type(*args: Any) -> Any:
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
-    """The dtype to which two dtypes promote. Follows `numpy.promote_types`.
+    """The dtype to which two dtypes promote, those of 64 bits as such. Follows `numpy.promote_types`.
 
     >>> quire.numpy.promote_types("int8", "bfloat16").name
     'bfloat16'
     """
     kinds = [(dtypes.as_dtype(d), d in (int, float, complex) if isinstance(d, type) else False) for d in (a, b)]
-    return dtypes.promote(kinds)[0]
+    with config.override(enable_x64=True):
+        return dtypes.promote(kinds)[0]
 
 
 _KINDS: dict[Any, tuple[Any, ...]] = {

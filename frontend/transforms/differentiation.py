@@ -36,6 +36,7 @@ from ..arrays import references as ref_ops
 from ..arrays.operands import as_array
 from ..arrays.references import refuse_refs
 from ..arrays.shape_struct import as_typed
+from ..arrays.tangents import flatten_tangents
 from ..watching import key_reuse
 from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
@@ -379,7 +380,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
     leaves, tree = tree_util.flatten_arrays(tuple(primals))
-    tangent_leaves, tangent_tree = tree_util.flatten_arrays(tuple(tangents))
+    tangent_leaves, tangent_tree = flatten_tangents(tuple(tangents), tree, [aval_of(x) for x in leaves])
     what = f"jvp of {name_of(fun)}"
     _check_tangents("jvp", leaves, tangent_leaves, tree, tangent_tree)
     traced = _trace(fun, leaves, tree, what, has_aux)
@@ -448,7 +449,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     )  # what the pullback keeps holds no arrays
 
     def transposed(residuals: Sequence[Any], cotangent: Any) -> list[Any]:
-        cts, ct_tree = tree_util.flatten_arrays(cotangent)
+        cts, ct_tree = flatten_tangents(cotangent, out_tree, out_avals)
         if ct_tree != out_tree:
             raise ValueError(f"{what}: the cotangent must have the output's tree structure {out_tree}, got {ct_tree}")
         for i, (ct, aval) in enumerate(zip(cts, out_avals)):
@@ -501,7 +502,7 @@ def _push(
 
     The jaxpr comes first, where libraries that print it look (``f_jvp.func.args[0]``).
     """
-    ts, tangent_tree = tree_util.flatten_arrays(tangents)
+    ts, tangent_tree = flatten_tangents(tangents, in_tree, avals)
     _check_tangents("linearize", avals, ts, in_tree, tangent_tree, ValueError)
     given = [t for t, a in zip(ts, avals) if dtypes.is_inexact(a.dtype)]
     found = _apply_linear(replace(linear, residuals=tuple(residuals)), given)

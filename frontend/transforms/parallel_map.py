@@ -139,7 +139,10 @@ def pmap(
         return tree_util.tree_unflatten(out_tree, out)
 
     compiled = compile_function(
-        mapped, static_argnums=static or None, donate_argnums=donate_argnums or None, backend=backend
+        mapped,
+        static_argnums=static or None,
+        donate_argnums=None if donate_argnums == () else donate_argnums,
+        backend=backend,
     )
     if process().size == 1 or devices is not None:
         return compiled

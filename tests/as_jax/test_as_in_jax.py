@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import functools
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -214,7 +215,13 @@ def options_of_blocks_and_of_the_process(api: Any) -> Any:
         with api.enable_x64(True):
             config.update("jax_enable_x64", False)
             config.update("jax_numpy_rank_promotion", "raise")
-            found += [config.jax_enable_x64, config.jax_numpy_rank_promotion, dtype(), state.get_global(), state.get_local()]
+            found += [
+                config.jax_enable_x64,
+                config.jax_numpy_rank_promotion,
+                dtype(),
+                state.get_global(),
+                state.get_local(),
+            ]
             state.set_global(True)
             with api.enable_x64(False):
                 config.update("jax_enable_x64", True)
@@ -246,7 +253,139 @@ def options_of_blocks_and_of_the_process(api: Any) -> Any:
     return found
 
 
+def warned(f: Callable[[], Any]) -> Any:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = outcome(f)
+    return str(getattr(found, "dtype", found)), any("Explicitly requested dtype" in str(w.message) for w in caught)
+
+
+def requests_of_64_bits(api: Any) -> Any:
+    n, lax, r, x, m = api.numpy, api.lax, api.random, api.numpy.ones(2), api.numpy.ones((2, 2))
+    key = r.key(0)
+    found = [
+        warned(lambda d=d, f=f: f(d))
+        for d in (np.dtype("float64"), "float64", np.float64, n.float64, float, np.dtype("int64"), "int64", int)
+        for f in (
+            lambda d: n.zeros(1, d), x.astype, lambda d: n.array([1], d), lambda d: lax.convert_element_type(x, d),
+            lambda d: lax.full((1,), 1, d),lambda d: lax.iota(d, 2),
+            lambda d: lax.broadcasted_iota(d, (2, 2), 0),
+        )
+    ]  # fmt: skip
+    pairs = (((1,), (0,)), ((), ()))
+    found += [warned(f) for f in (
+        lambda: lax.dot(m, m, preferred_element_type="float64"), lambda: lax.argmax(m, 0, "int64"),
+        lambda: lax.dot_general(m, m, pairs, preferred_element_type=np.float64), lambda: lax.bitcast_convert_type(x, "int64"),
+        lambda: r.normal(key, (2,), "float64"), lambda: r.normal(key, (2,), float), lambda: r.bits(key, (2,), "uint64"),
+        lambda: n.sum(x, dtype=np.dtype("float64")), lambda: x.view("int64"), lambda: n.eye(2, dtype=np.float64),
+        lambda: lax.conv_general_dilated(m[None, None], m[None, None], (1, 1), "VALID", preferred_element_type="float64"),
+    )]  # fmt: skip
+    pair = [
+        (float, "float32"),
+        ("float64", "float32"),
+        (float, int),
+        (np.int64, "int32"),
+        (bool, int),
+        (n.float64, n.int64),
+    ]
+    limits = [(n.finfo(d).bits, n.finfo(d).dtype) for d in (float, "float64", np.complex128, np.float32, x)]
+    return found, [str(n.promote_types(*p)) for p in pair], limits, [n.iinfo(d).max for d in (int, "int64", np.int32)]
+
+
+def tangents_of_keys(api: Any) -> Any:
+    key, uniform = api.random.key(0), api.random.uniform
+    one, keys, zero = np.float32(1), api.random.split(key, 3), np.zeros((), api.dtypes.float0)
+    seen: list[Any] = []
+    found: list[Any] = []
+    kinds = lambda *ts: seen.append([(type(t).__name__ == "SymbolicZero", t.dtype == zero.dtype, t.shape) for t in ts])  # noqa: E731
+
+    def derivatives(f: Any) -> None:
+        loss = lambda x, k: f(x, k, 3)[0]  # noqa: E731
+        found.extend([
+            api.grad(loss)(one, key), api.jit(api.grad(loss))(one, key), api.vmap(api.grad(loss), (None, 0))(one, keys),
+            api.jit(api.grad(lambda x: api.vmap(f, (None, 0, None))(x, keys, 3)[0].sum()))(one),
+        ])  # fmt: skip
+
+    for symbolic in (False, True):
+
+        @api.custom_jvp
+        def f(x: Any, k: Any, n: Any) -> Any:
+            return x * uniform(k), k, n
+
+        def rule(primals: Any, tangents: Any, f: Any = f) -> Any:
+            kinds(*tangents[1:])
+            return f(*primals), (2 * tangents[0] * uniform(primals[1]), tangents[1], tangents[2])
+
+        f.defjvp(rule, symbolic_zeros=symbolic)
+        derivatives(f)
+
+        @api.custom_vjp
+        def g(x: Any, k: Any, n: Any) -> Any:
+            return x * uniform(k), k, n
+
+        def forward(x: Any, k: Any, n: Any, g: Any = g, symbolic: bool = symbolic) -> Any:
+            x, k, n = (v.value for v in (x, k, n)) if symbolic else (x, k, n)
+            return g(x, k, n), k
+
+        def backward(k: Any, cts: Any) -> Any:
+            kinds(*cts[1:])
+            return cts[0] * uniform(k) * 3, zero if k.shape == () else None, None
+
+        g.defvjp(forward, backward, symbolic_zeros=symbolic)
+        derivatives(g)
+    both = lambda k, x: (k, x * uniform(k))  # noqa: E731
+    shapes = lambda *ts: [(t.shape, t.dtype) for t in ts]  # noqa: E731
+    _, (of_key, tangent) = api.jvp(both, (key, np.float32(2)), (zero, np.float32(1)))
+    found += [tangent, shapes(of_key), shapes(api.jvp(lambda k: k, (keys,), (np.zeros(3, zero.dtype),))[1])]
+    found += [api.linearize(both, key, np.float32(2))[1](zero, np.float32(3))[1]]
+    of_key, ct = api.vjp(both, key, np.float32(2))[1]((zero, np.float32(1)))
+    return found, sorted(map(str, seen)), shapes(of_key), ct
+
+
+def strict_promotion(api: Any) -> Any:
+    n = api.numpy
+    x, i, b = n.ones(2), n.arange(2), n.ones(2) > 0
+    with api.numpy_dtype_promotion("strict"):
+        return [outcome(lambda f=f: f().dtype) for f in (
+            lambda: x + True, lambda: True + x, lambda: x + 1, lambda: x + 1.0, lambda: i + True, lambda: i + 1.0,
+            lambda: x * b, lambda: n.maximum(x, True), lambda: i & True, lambda: b | True, lambda: x == True,  # noqa: E712
+            lambda: x < True, lambda: x**2, lambda: i**2, lambda: n.ones(2) * True, lambda: x % True, lambda: n.hypot(x, 1),
+            lambda: n.left_shift(i, True), lambda: n.arctan2(x, True), lambda: n.where(b, x, 0), lambda: i / 2, lambda: i // 2,
+            lambda: n.add(1, 2.0), lambda: n.add(1, True), lambda: x + np.bool_(True), lambda: x + np.float32(1),
+        )]  # fmt: skip
+
+
+def gumbel_modes(api: Any) -> Any:
+    r = api.random
+    key = r.key(5)
+    found = [np.round(np.asarray(r.gumbel(key, (40,), d, m)).astype(np.float32), 2 if d != "float32" else 5).tolist()
+             for d in ("float32", "bfloat16") for m in (None, "low", "high", "highest")]  # fmt: skip
+    found += [api.jit(lambda k: r.gumbel(k, (2, 3), mode="highest"))(key)]
+    found += [
+        r.categorical(key, np.arange(5.0, dtype=np.float32), shape=(6,), mode="highest", replace=again)
+        for again in (True,)
+    ]
+    found += [r.categorical(key, np.arange(5.0, dtype=np.float32), shape=(3,), mode="highest", replace=False)]
+    found += [r.choice(key, 5, (3,), False, np.ones(5, np.float32) / 5, mode="highest")]
+    api.config.update("jax_high_dynamic_range_gumbel", True)
+    try:
+        found.append(api.vmap(lambda k: r.gumbel(k, (3,)))(r.split(key, 2)))
+    finally:
+        api.config.update("jax_high_dynamic_range_gumbel", False)
+    return found
+
+
+def donations_to_pmap(api: Any) -> Any:
+    deleted = []
+    for donated in (0, (0,), (), (1,)):
+        x, y = api.numpy.ones((1, 3)), api.numpy.ones((1, 3))
+        api.pmap(lambda x, y: x + y, donate_argnums=donated)(x, y)
+        deleted.append((x.is_deleted(), y.is_deleted()))
+    return deleted
+
+
 SNIPPETS = [
+    requests_of_64_bits, tangents_of_keys, strict_promotion, gumbel_modes, donations_to_pmap,
     options_of_blocks_and_of_the_process,
     functions_of_derivatives_are_pytrees, arguments_that_pullbacks_keep, transposes_of_integers, errors_of_derivatives,
     what_jit_and_pmap_refuse, checkpoints_trace_once, rules_given_to_what_wraps_a_function, values_without_perturbations,
