@@ -50,6 +50,7 @@ def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
         passes: what runs before lowering: a pipeline's text, in which ``default`` stands for the target's own passes
             (``"default,my-pass{n=3}"``), a `quire.plugins.PassManager`, or a sequence of passes. Both count where the function
             is called outside of other compiled functions; within one, the outer one's count. See docs/extending.md.
+        compiler_options: options of XLA by name, as JAX's programs give them; none of them changes what IREE compiles.
         tiered: answer the first calls of each signature by the reference backend (NumPy) while the program compiles in
             the background; results may differ by rounding between the two. CPU only; elsewhere calls wait as usual.
 

@@ -44,6 +44,7 @@ from ..watching.transformations import note_transformations
 from ..watching.value_checks import checked_call
 from .aot import Lowered, Traced
 from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
+from .compiler_options import checked_options
 from .interim import InterimVariant
 from .loading import Program
 from .recognition import MISMATCH, Recogniser, recogniser
@@ -146,6 +147,7 @@ class CompiledFunction:
         tiered: bool = False,
         target: Any = None,
         passes: Any = None,
+        compiler_options: Any = None,
     ) -> None:
         if not callable(f):
             raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
@@ -169,6 +171,7 @@ class CompiledFunction:
             raise ValueError(f"quire.compile: arguments {sorted(map(str, both))} are both static and donated")
         self._keep_unused = keep_unused
         self._inline = inline
+        self._compiler_options = checked_options(compiler_options, "quire.compile")
         if device is not None and backend is not None:
             raise ValueError("quire.compile: give a device or a backend, not both")
         self._wishes = wishes(target, passes)
@@ -348,6 +351,11 @@ class CompiledFunction:
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
         dynamic: tuple[tuple[Any, ...], dict[str, Any]], leaves: Sequence[Any], tree: Any,
     ) -> Any:  # fmt: skip
+        if self._compiler_options:
+            raise ValueError(
+                f"`compiler_options` can only be passed to top-level `quire.jit`. Got {self._compiler_options} for {self._name}, "
+                f"which another compiled function calls{where(current_source())}"
+            )
         if self._shardings is not NOTHING_ASKED:
             leaves = constrained(leaves, self._shardings.of_arguments(*dynamic, len(leaves)))
         avals = [aval_of(x) for x in leaves]
@@ -487,6 +495,7 @@ class CompiledFunction:
             self._keep_unused,
             tuple(names),
             wishes=self._wishes,
+            asked=tuple(self._shardings.of_results(traced.out_tree)),
         )
 
     def _finish(self, key: Any, interim: InterimVariant, variant: Variant | None) -> None:

@@ -26,7 +26,7 @@ def outcome(f: Callable[[], Any]) -> Any:
     try:
         return f()
     except Exception as error:
-        return type(error).__name__
+        return type(error).__name__.removeprefix("Jax")
 
 
 def functions_of_derivatives_are_pytrees(api: Any) -> Any:
@@ -384,7 +384,67 @@ def donations_to_pmap(api: Any) -> Any:
     return deleted
 
 
+def steps_of_a_compilation(api: Any) -> Any:
+    f = api.jit(
+        lambda x, d, *, y=2.0: {"s": x + d["a"] + y},
+        donate_argnums=(0,),
+        compiler_options={"xla_cpu_enable_fast_math": False},
+    )
+    traced = f.trace(X, {"a": 1.0}, y=3.0)
+    lowered = traced.lower()
+    compiled = lowered.compile(compiler_options={"xla_embed_ir_in_executable": True})
+    shapes = lambda tree: api.tree_util.tree_map(lambda a: (a.shape, str(a.dtype), a.weak_type), tree)  # noqa: E731
+    found = [shapes(s.in_avals) for s in (traced, lowered, compiled)] + [shapes(traced.out_avals), f(X, {"a": 1.0})]
+    found += [s.donate_argnums for s in (traced, lowered, compiled)]
+    formats = api.tree_util.tree_leaves([compiled.input_formats, compiled.output_formats])
+    found += [[f.layout.major_to_minor for f in formats], str(compiled.output_formats["s"].sharding.device_set)]
+    found += [
+        compiled.out_info["s"].sharding == compiled.output_shardings["s"],
+        type(lowered.out_info["s"].sharding).__name__,
+    ]
+    found += [
+        outcome(lambda: lowered.compile(compiler_options={"invalid_key": 1})),
+        outcome(lambda: lowered.compile({"xla_x": None})),
+    ]
+    inner = api.jit(lambda x: x + 1, compiler_options={"xla_embed_ir_in_executable": True})
+    return [*found, outcome(lambda: api.jit(lambda x: inner(x) * 2)(X)), api.jit(lambda x: x, compiler_options={})(X)]
+
+
+def shapes_with_shardings(api: Any) -> Any:
+    kind = api.sharding.AxisType
+    found = []
+    for axis in (kind.Explicit, kind.Auto):
+        mesh = api.make_mesh((1,), ("x",), axis_types=(axis,))
+        place = api.sharding.NamedSharding(mesh, api.sharding.PartitionSpec("x"))
+        struct, value = (
+            api.ShapeDtypeStruct((4,), "float32", sharding=place),
+            api.device_put(np.ones(4, np.float32), place),
+        )
+        asked = api.jit(lambda x: x * 2, out_shardings=place)
+        double = lambda x: x * 2  # noqa: E731
+        for out in (
+            api.eval_shape(double, struct), api.eval_shape(double, value), api.eval_shape(asked, np.ones(4, np.float32)),
+            asked.trace(np.ones(4, np.float32)).out_info, asked.lower(struct).out_info, asked.lower(value).compile().out_info,
+        ):  # fmt: skip
+            found.append((out.shape, None if out.sharding is None else tuple(out.sharding.spec)))
+    return found
+
+
+def tokens(api: Any) -> Any:
+    lax = api.lax
+    token = lax.after_all(lax.create_token(), lax.create_token())
+    kind = type(token)
+
+    out = api.jit(lambda t, x: (lax.after_all(t), x * 2))(token, X)
+    return [
+        isinstance(out[0], kind), out[1], len(api.tree_util.tree_leaves(token)),
+        api.vmap(lambda x: (lax.create_token(x), x + 1)[1])(X), api.grad(lambda x: (lax.create_token(x), x * 3)[1])(1.0),
+        outcome(lambda: lax.after_all(1)), type(api.typeof(token)).__name__, isinstance(lax.after_all(), kind),
+    ]  # fmt: skip
+
+
 SNIPPETS = [
+    steps_of_a_compilation, shapes_with_shardings, tokens,
     requests_of_64_bits, tangents_of_keys, strict_promotion, gumbel_modes, donations_to_pmap,
     options_of_blocks_and_of_the_process,
     functions_of_derivatives_are_pytrees, arguments_that_pullbacks_keep, transposes_of_integers, errors_of_derivatives,
@@ -414,3 +474,14 @@ def test_checkpoint_runs_plainly_without_jit() -> None:
     """JAX traces it even then."""
     with quire.disable_jit():
         assert quire.checkpoint(lambda x: x if x > 0 else -x)(-2.0) == 2
+
+
+def test_tokens_are_carried_by_loops() -> None:
+    """JAX's scan fails on them."""
+
+    def step(carry: Any, x: Any) -> Any:
+        token, total = carry
+        return (quire.lax.after_all(token, quire.lax.create_token(x)), total + x), x
+
+    (last, total), _ = quire.lax.scan(step, (quire.lax.create_token(), np.float32(0)), X)
+    assert isinstance(last, quire.extend.core.Token) and total == 6

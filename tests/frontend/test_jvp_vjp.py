@@ -85,6 +85,11 @@ def without_execution() -> Any:
         return f(X)
 
 
+def nested_options() -> Any:
+    inner = quire.jit(lambda x: x, compiler_options={"xla_x": 1})
+    return quire.jit(lambda x: inner(x))(X)
+
+
 ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
     "jvp dtype": (lambda: quire.jvp(lambda x: x, (2.0,), (1,)), TypeError, r"the tangent of f32\[\] is f32\[\], got i32\[\].*test_jvp_vjp.py:\d+"),
     "jvp int tangent": (lambda: quire.jvp(lambda x: x, (2,), (1,)), TypeError, "float0"),
@@ -101,6 +106,16 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
     "staticmethod": (lambda: quire.jit(staticmethod(len)), TypeError, "got the staticmethod .*: compile the function below it"),
     "generator": (lambda: quire.jit(generator), TypeError, "got the generator function .*: yield is not traced"),
     "donated name": (lambda: quire.jit(max, donate_argnames="x"), ValueError, "donate_argnames='x': the signature of 'max' is not known"),
+    "XLA's options": (
+        lambda: quire.jit(len, compiler_options={"fast": 1}), RuntimeError, "No such compile option: 'fast': .*none changes what IREE"
+    ),
+    "no options": (lambda: quire.jit(len, compiler_options=3), TypeError, "compiler_options must be a mapping .*, got 3"),
+    "option's value": (
+        lambda: quire.jit(qnp.sin).lower(X).compile({"xla_x": None}),
+        TypeError, "Lowered.compile: the compile option xla_x must be a bool, a number or a text, got None of type NoneType"
+    ),
+    "nested options": (nested_options, ValueError, "can only be passed to top-level `quire.jit`. Got {'xla_x': 1} for .*test_jvp_vjp.py"),
+    "token": (lambda: quire.lax.after_all(1), TypeError, "after_all: arguments must be tokens, got 1 of type int"),
     "no tracing": (without_tracing, RuntimeError, "would be traced .*test_jvp_vjp.py.*, in a block of no_tracing"),
     "no execution": (without_execution, RuntimeError, "would run .*test_jvp_vjp.py.*, in a block of no_execution"),
     "primal values": (lambda: quire.custom_derivatives.custom_vjp_primal_tree_values([1]), TypeError, "expected CustomVJPPrimal leaves, got 1"),
