@@ -262,13 +262,25 @@ class UserContext:
         """The value in force."""
         return dict(config.options.user_context).get(self, self.default)
 
-    def __call__(self, value: Any) -> contextlib.AbstractContextManager[None]:
+    def get_global(self) -> Any:
+        """The value outside all blocks."""
+        return dict(config.of_process("user_context")).get(self, self.default)
+
+    def set_global(self, value: Any) -> None:
+        """Set the value outside all blocks. Raises TypeError where it is not hashable."""
+        others = tuple((c, v) for c, v in config.of_process("user_context") if c is not self)
+        config.update("user_context", (*others, (self, self._hashable(value))))
+
+    def _hashable(self, value: Any) -> Any:
         try:
             hash(value)
         except TypeError:
             raise TypeError(f"quire.make_user_context: the value must be hashable, got {value!r}") from None
+        return value
+
+    def __call__(self, value: Any) -> contextlib.AbstractContextManager[None]:
         others = tuple((c, v) for c, v in config.options.user_context if c is not self)
-        return config.override(user_context=(*others, (self, value)))
+        return config.override(user_context=(*others, (self, self._hashable(value))))
 
 
 def make_user_context(default_value: Any = None) -> UserContext:

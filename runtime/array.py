@@ -49,7 +49,6 @@ class Array(HasAval):
 
     # -- facts ----------------------------------------------------------------------------------------------------
 
-    @property
     def on_device_size_in_bytes(self) -> int:
         """The bytes that the elements take in memory."""
         return self.aval.nbytes

@@ -56,7 +56,7 @@ def as_device(device: Device | str | None) -> Device:
 
 @reports_memory
 def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: bool | None = None) -> Any:
-    """Copy a pytree of arrays to a device (the default one when None).
+    """Copy a pytree of arrays to a device (when None, to the default one what was not put anywhere yet).
 
     `device` is a `Device`, the name of a platform, a sharding, a `PartitionSpec` on the mesh in force, or a pytree of these,
     whose structure is a prefix of that of x. An array that is there already is returned as it is, unless `may_alias` is
@@ -98,7 +98,7 @@ def _put(leaf: Any, where: Any) -> Any:
     # One CPU device is where arrays are anyway; among several the user has chosen one.
     place = target if where is not None and len(devices("cpu")) > 1 else own_device(target)
     if type(leaf) is Array:
-        if leaf._device is place or where is None and type(leaf._device) is Placement:
+        if leaf._device is place or where is None and leaf._device is not None:  # where the user put it
             return leaf
         if memory_of(leaf) is target.base:
             return placed(leaf, place)

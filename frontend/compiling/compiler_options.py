@@ -23,7 +23,9 @@ def checked_options(options: Any, what: str) -> dict[str, Any]:
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        raise TypeError(f"{what}: compiler_options must be a mapping from names of XLA's options to values, got {options!r}")
+        raise TypeError(
+            f"{what}: compiler_options must be a mapping from names of XLA's options to values, got {options!r}"
+        )
     for name, value in options.items():
         if not isinstance(name, str) or not (name.startswith("xla_") or name in _OTHERS):
             raise RuntimeError(

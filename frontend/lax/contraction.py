@@ -126,7 +126,11 @@ def conv(
     Example: ``lax.conv(images, kernel, (1, 1), "SAME")``
     """
     return ct.conv_general_dilated(
-        lhs, rhs, window_strides, padding, precision=precision,
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        precision=precision,
         preferred_element_type=lax_dtype("conv", preferred_element_type),
     )
 

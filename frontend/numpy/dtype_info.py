@@ -140,7 +140,7 @@ def result_type(*args: Any) -> Any:
         if a in (float, int, complex) if isinstance(a, type) else False:
             kinds.append((dtypes.canonicalize(dtypes.as_dtype(a)), True))
         elif is_arraylike(a):
-            aval = aval_of(a)
+            aval = aval_of(a.__jax_array__() if hasattr(a, "__jax_array__") else a)
             kinds.append((aval.dtype, aval.weak_type))
         else:
             kinds.append((dtypes.explicit(dtypes.as_dtype(a)), False))

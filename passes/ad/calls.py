@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.errors import UnexpectedTracerError
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls
@@ -216,7 +217,7 @@ def _name_transpose(ct: Any, x: Any, *, name: str) -> Sequence[Any]:
 
 def _check_consts(what: str, name: str, tangents: Sequence[Any]) -> None:
     if any(type(t) is not Zero for t in tangents):
-        raise TypeError(
+        raise UnexpectedTracerError(
             f"{what} {name}: it is differentiated with respect to a value it closes over. Pass the value as an "
             "argument of the function, so that its rule can return a derivative for it"
         )

@@ -443,7 +443,41 @@ def tokens(api: Any) -> Any:
     ]  # fmt: skip
 
 
+def small_things(api: Any) -> Any:
+    class Wrapped:
+        shape, dtype = (2,), np.dtype("float32")
+
+        def __jax_array__(self) -> Any:
+            return api.numpy.ones(2)
+
+    def documented(x: Any) -> Any:
+        """Doubles."""
+        return x * 2
+
+    context, spec = api.make_user_context(1), api.sharding.PartitionSpec
+    x = api.numpy.ones(3)
+    context.set_global(5)
+    found = [context.get_global(), context.value]
+    context.set_global(1)
+    doc = api.vmap(documented).__doc__
+    found += [context.value, doc[:32], doc[doc.index("Original") :], api.vmap(lambda x: x).__doc__[:21]]
+    found += [
+        outcome(lambda: api.ShapeDtypeStruct((), None)),
+        x.on_device_size_in_bytes(),
+        str(api.numpy.result_type(Wrapped(), 1)),
+    ]
+    found += [
+        api.ShapeDtypeStruct.like(x).sharding,
+    ]
+    found += [
+        outcome(lambda k=k: str(spec("x", ("y", "z"), **k)))
+        for k in ({"unreduced": {"x"}}, {"reduced": {"z"}}, {"unreduced": {"a"}})
+    ]
+    return [*found, outcome(lambda: spec(unreduced={"x"}, reduced={"x"}))]
+
+
 SNIPPETS = [
+    small_things,
     steps_of_a_compilation, shapes_with_shardings, tokens,
     requests_of_64_bits, tangents_of_keys, strict_promotion, gumbel_modes, donations_to_pmap,
     options_of_blocks_and_of_the_process,

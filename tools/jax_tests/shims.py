@@ -23,7 +23,7 @@ import numpy as np
 
 import quire
 from quire.as_jax.modules import JAX_VERSION, sources
-from quire.ir.errors import ShardingTypeError
+from quire.ir.errors import ShardingTypeError, UnexpectedTracerError
 from quire.ir.primitives.elementwise import convert_element_type_p
 
 from . import settings
@@ -83,7 +83,7 @@ _PUBLIC = {
     "mesh": ("quire.sharding",),
     "partition_spec": ("quire.sharding",),
     "named_sharding": ("quire.sharding",),
-    "sharding": ("quire.sharding",),
+    "sharding": ("quire.sharding", "quire.ir.errors"),
     "sharding_impls": ("quire.sharding", "quire"),
     "scipy.sparse.linalg": ("quire.scipy.sparse.linalg",),
     "scipy.special": ("quire.scipy.special",),
@@ -216,7 +216,11 @@ _DEFINED: dict[str, dict[str, Any]] = {
         "warn": lambda *args, **kwargs: None,
     },
     "dispatch": {"xla_primitive_callable": _Counted()},
-    "core": {"reset_trace_state": lambda: True, "ShardingTypeError": ShardingTypeError},
+    "core": {
+        "UnexpectedTracerError": UnexpectedTracerError,
+        "reset_trace_state": lambda: True,
+        "ShardingTypeError": ShardingTypeError,
+    },
     "lax.control_flow.common": {"_dedup_consts": _Counted(), "_pad_constvars": _Counted()},
     "lib": {
         "version": tuple(map(int, JAX_VERSION.split("."))),
