@@ -239,7 +239,10 @@ def _cast_scalar(x: Any, dtype: DType, weak: bool) -> Any:
     if weak:
         if dtypes.is_complex(dtype):
             return complex(x)
-        return float(x) if dtype in INEXACT else x
+        value = float(x) if dtype in INEXACT else x
+        if aval_of(value).dtype != dtype:
+            return ew.convert_element_type_p.bind(value, new_dtype=dtype, weak_type=True)
+        return value
     if type(x) is int and dtypes.is_integer(dtype):
         try:
             return dtype.type(x)

@@ -72,7 +72,8 @@ uint32, uint64 = _scalar_type("uint32", np.uint32), _scalar_type("uint64", np.ui
 float16, bfloat16 = _scalar_type("float16", np.float16), _scalar_type("bfloat16", ml_dtypes.bfloat16)
 float32, float64 = _scalar_type("float32", np.float32), _scalar_type("float64", np.float64)
 complex64, complex128 = _scalar_type("complex64", np.complex64), _scalar_type("complex128", np.complex128)
-# Narrow dtypes have names, with which libraries compare; arrays of them are refused, and the error lists the dtypes of quire.
+# Narrow dtypes have names, kinds and limits, by which libraries compare; arrays of them are refused, and the error lists the
+# dtypes of quire.
 float8_e3m4 = _scalar_type("float8_e3m4", ml_dtypes.float8_e3m4)
 float8_e4m3 = _scalar_type("float8_e4m3", ml_dtypes.float8_e4m3)
 float8_e4m3b11fnuz = _scalar_type("float8_e4m3b11fnuz", ml_dtypes.float8_e4m3b11fnuz)
@@ -86,6 +87,17 @@ int2 = _scalar_type("int2", ml_dtypes.int2)
 int4 = _scalar_type("int4", ml_dtypes.int4)
 uint2 = _scalar_type("uint2", ml_dtypes.uint2)
 uint4 = _scalar_type("uint4", ml_dtypes.uint4)
+_NARROW_FLOATS: tuple[Any, ...] = tuple(
+    t.dtype
+    for t in (
+        float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu,
+        float4_e2m1fn,
+    )
+)  # fmt: skip
+_FLOATS: tuple[Any, ...] = (*dtypes.FLOATS, *_NARROW_FLOATS)
+_SIGNED: tuple[Any, ...] = (*dtypes.SIGNED, int2.dtype, int4.dtype)
+_UNSIGNED: tuple[Any, ...] = (*dtypes.UNSIGNED, uint2.dtype, uint4.dtype)
+_NUMBERS: tuple[Any, ...] = (*_SIGNED, *_UNSIGNED, *_FLOATS, *dtypes.COMPLEX)
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_: Any = int64
 uint: Any = uint64
@@ -104,6 +116,8 @@ def finfo(dtype: Any) -> Any:
     True
     """
     d = dtypes.as_dtype(dtype)
+    if d in _NARROW_FLOATS:
+        return ml_dtypes.finfo(d)
     if not dtypes.is_inexact(d):
         raise ValueError(f"quire.numpy.finfo: dtype {d} is not inexact: use iinfo for integers")
     return ml_dtypes.finfo(dtypes.real_dtype(d))
@@ -118,9 +132,14 @@ def iinfo(int_type: Any) -> Any:
     127
     """
     d = dtypes.as_dtype(int_type)
+    if d in (int2.dtype, int4.dtype, uint2.dtype, uint4.dtype):
+        return ml_dtypes.iinfo(d)
     if not dtypes.is_integer(d):
         raise ValueError(f"quire.numpy.iinfo: dtype {d} is not an integer dtype: use finfo for floats")
     return np.iinfo(d)
+
+
+_DEFAULTS: dict[str, Any] = {"i": dtypes.int64, "u": dtypes.uint64, "c": dtypes.complex128}
 
 
 def result_type(*args: Any) -> Any:
@@ -144,7 +163,9 @@ def result_type(*args: Any) -> Any:
             kinds.append((aval.dtype, aval.weak_type))
         else:
             kinds.append((dtypes.explicit(dtypes.as_dtype(a)), False))
-    return dtypes.promote(kinds)[0]
+    dtype, weak = dtypes.promote(kinds)
+    # Of weak ones alone the default dtype of their kind, as JAX has it, whatever width they have.
+    return dtypes.canonicalize(_DEFAULTS.get(dtype.kind, dtypes.float64)) if weak else dtype
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
@@ -159,13 +180,13 @@ def promote_types(a: Any, b: Any) -> np.dtype[Any]:
 
 
 _KINDS: dict[Any, tuple[Any, ...]] = {
-    np.generic: dtypes.ALL,
-    np.number: (*dtypes.SIGNED, *dtypes.UNSIGNED, *dtypes.FLOATS, *dtypes.COMPLEX),
-    np.integer: (*dtypes.SIGNED, *dtypes.UNSIGNED),
-    np.signedinteger: dtypes.SIGNED,
-    np.unsignedinteger: dtypes.UNSIGNED,
-    np.inexact: (*dtypes.FLOATS, *dtypes.COMPLEX),
-    np.floating: dtypes.FLOATS,
+    np.generic: (*dtypes.ALL, *_NUMBERS),
+    np.number: _NUMBERS,
+    np.integer: (*_SIGNED, *_UNSIGNED),
+    np.signedinteger: _SIGNED,
+    np.unsignedinteger: _UNSIGNED,
+    np.inexact: (*_FLOATS, *dtypes.COMPLEX),
+    np.floating: _FLOATS,
     np.complexfloating: dtypes.COMPLEX,
 }
 
@@ -192,10 +213,8 @@ def issubdtype(arg1: Any, arg2: Any) -> Any:
 
 
 _NAMED_KINDS = {
-    "bool": (dtypes.bool_,), "signed integer": dtypes.SIGNED, "unsigned integer": dtypes.UNSIGNED,
-    "integral": (*dtypes.SIGNED, *dtypes.UNSIGNED), "real floating": dtypes.FLOATS,
-    "complex floating": dtypes.COMPLEX,
-    "numeric": (*dtypes.SIGNED, *dtypes.UNSIGNED, *dtypes.FLOATS, *dtypes.COMPLEX),
+    "bool": (dtypes.bool_,), "signed integer": _SIGNED, "unsigned integer": _UNSIGNED,
+    "integral": (*_SIGNED, *_UNSIGNED), "real floating": _FLOATS, "complex floating": dtypes.COMPLEX, "numeric": _NUMBERS,
 }  # fmt: skip
 
 

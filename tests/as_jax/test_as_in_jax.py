@@ -476,7 +476,27 @@ def small_things(api: Any) -> Any:
     return [*found, outcome(lambda: spec(unreduced={"x"}, reduced={"x"}))]
 
 
+def kinds_and_limits_of_narrow_dtypes(api: Any) -> Any:
+    n = api.numpy
+    kinds = (
+        np.floating,
+        np.inexact,
+        np.number,
+        np.generic,
+        np.integer,
+        np.signedinteger,
+        np.unsignedinteger,
+        np.float64,
+    )
+    named = ("real floating", "numeric", "signed integer", "unsigned integer", "integral", "complex floating")
+    return [
+        [[n.issubdtype(d, k) for k in kinds], [n.isdtype(d, k) for k in named], outcome(lambda d=d: n.finfo(d).bits), outcome(lambda d=d: n.iinfo(d).max)]
+        for d in ("float8_e5m2", "float8_e4m3fn", "float4_e2m1fn", "int4", "int2", "uint4", "uint2", "bfloat16", "int8")
+    ]  # fmt: skip
+
+
 SNIPPETS = [
+    kinds_and_limits_of_narrow_dtypes,
     small_things,
     steps_of_a_compilation, shapes_with_shardings, tokens,
     requests_of_64_bits, tangents_of_keys, strict_promotion, gumbel_modes, donations_to_pmap,
@@ -519,3 +539,34 @@ def test_tokens_are_carried_by_loops() -> None:
 
     (last, total), _ = quire.lax.scan(step, (quire.lax.create_token(), np.float32(0)), X)
     assert isinstance(last, quire.extend.core.Token) and total == 6
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "float16", "bfloat16"])
+def test_weak_types_of_other_dtypes_than_those_of_numbers(dtype: str) -> None:
+    """Rules and interpreters make them, by `convert_element_type(x, dtype, weak_type=True)`."""
+    from jax._src.lax.lax import _convert_element_type
+
+    from quire.ir.primitives.elementwise import convert_element_type
+
+    def derived(api: Any, x: Any) -> Any:
+        n = api.numpy
+        found = [
+            x,
+            x + 1,
+            1 + x,
+            x + x,
+            -x,
+            x + 1.0,
+            n.sin(x),
+            x + n.ones(2),
+            x * n.ones(2, "int8"),
+            n.where(True, x, x),
+            x / x,
+        ]
+        return [(str(y.dtype), y.weak_type) for y in found], [
+            str(n.result_type(x, *y)) for y in ((), (1,), (n.float16(1),))
+        ]
+
+    kind = np.dtype(quire.numpy.dtype(dtype))
+    theirs = _convert_element_type(jax.numpy.int32(1), kind, weak_type=True)
+    assert derived(quire, convert_element_type(quire.numpy.int32(1), kind, weak_type=True)) == derived(jax, theirs)
