@@ -1,7 +1,5 @@
 """docs/differences.md: what stays different from JAX, held as it is."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -155,10 +153,6 @@ def test_left_eigenvectors_have_no_derivative():
             (np.eye(2, dtype=np.float32),),
             (np.ones((2, 2), np.float32),),
         )
-
-
-def test_jet_is_absent():
-    assert importlib.util.find_spec("quire.experimental.jet") is None
 
 
 def test_numbers_of_numpy_keep_their_64_bits_where_these_are_allowed():
