@@ -64,8 +64,13 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: b
 
     Raises:
         IndivisibleError: a dimension is no multiple of the number of parts into which a sharding divides it.
-        ValueError: an array has fewer dimensions than its spec entries, or a spec is given and no mesh is in force.
+        ValueError: an array has fewer dimensions than its spec entries, a spec is given and no mesh is in force, or `may_alias`
+            and `donate` are both True.
     """
+    if donate and may_alias:
+        raise ValueError(
+            "may_alias and donate cannot be True at the same time: the array would be given away, and be that of the result"
+        )
     leaves, tree = tree_util.flatten_arrays(x)
     wheres = [device] * len(leaves) if is_sharding(device) else sharding_leaves(device, x, "device_put")
     out = list(map(_put, leaves, wheres))

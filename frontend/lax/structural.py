@@ -15,7 +15,7 @@ from quire.ir.tracing import current_trace
 
 from .. import tree_util
 from ..arrays.explicit import beside, placed_as, takes_out_sharding
-from ..arrays.operands import lax_dtype
+from ..arrays.operands import as_array, lax_dtype
 
 Value = Any
 
@@ -23,7 +23,7 @@ Value = Any
 @takes_out_sharding
 def broadcast(operand: Value, sizes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """`operand` repeated along new leading dimensions of these sizes."""
-    return st.broadcast(operand, sizes)
+    return st.broadcast(operand, sizes) if len(sizes) else as_array(operand)
 
 
 @takes_out_sharding

@@ -280,6 +280,8 @@ def isscalar(element: Any) -> Any:
     """
     if isinstance(element, np.ndarray):
         return False
+    if hasattr(element, "__jax_array__"):
+        element = element.__jax_array__()
     return is_arraylike(element) and aval_of(element).ndim == 0 or np.isscalar(element)
 
 

@@ -473,6 +473,8 @@ def small_things(api: Any) -> Any:
         outcome(lambda k=k: str(spec("x", ("y", "z"), **k)))
         for k in ({"unreduced": {"x"}}, {"reduced": {"z"}}, {"unreduced": {"a"}})
     ]
+    found += [outcome(lambda: api.device_put(x, may_alias=True, donate=True)), api.numpy.isscalar(Wrapped())]
+    found += [len(api.make_jaxpr(lambda: api.lax.broadcast(np.float32(3), ()))().jaxpr.eqns)]
     return [*found, outcome(lambda: spec(unreduced={"x"}, reduced={"x"}))]
 
 
