@@ -91,11 +91,12 @@ class PartitionSpec:
 
     def _check_apart(self) -> None:
         """Raise ValueError where an axis divides a dimension and is one of a sum, or a sum is due and taken."""
-        dividing = {a for p in self.partitions for a in (p if isinstance(p, tuple) else (p,))}
-        for one, other, names in (
+        dividing: frozenset[Any] = frozenset(a for p in self.partitions for a in axes_of(p))
+        pairs: tuple[tuple[str, str, frozenset[Any]], ...] = (
             ("partitions", "unreduced", dividing & self.unreduced), ("partitions", "reduced", dividing & self.reduced),
             ("unreduced", "reduced", self.unreduced & self.reduced),
-        ):  # fmt: skip
+        )  # fmt: skip
+        for one, other, names in pairs:
             if names:
                 raise ValueError(
                     f"{one} cannot overlap with {other} axes passed to PartitionSpec, got {', '.join(sorted(map(repr, names)))} "

@@ -26,8 +26,8 @@ class _Mark:
 
 
 @lru_cache(maxsize=1024)
-def _tangents_of(tree: Any) -> tuple[Any, tuple[bool, ...]]:
-    """The structure of tangents for a structure of values, and which of its leaves are for keys."""
+def structure_of_tangents(tree: Any) -> tuple[Any, tuple[bool, ...]]:
+    """The structure of tangents for a structure of values, where arrays of keys are leaves, and which of its leaves these are."""
     leaves, tangent_tree = tree_util.flatten_arrays(
         tree_util.tree_unflatten(tree, [_Mark() for _ in range(tree.num_leaves)])
     )
@@ -42,7 +42,7 @@ def flatten_tangents(tangents: Any, tree: Any, avals: Sequence[ShapedArray]) -> 
     leaves, given = tree_util.flatten_arrays(tangents)
     if given == tree:
         return leaves, tree
-    tangent_tree, of_keys = _tangents_of(tree)
+    tangent_tree, of_keys = structure_of_tangents(tree)
     if given != tangent_tree:
         return leaves, given
     return [_of_words(x, a) if keys else x for x, a, keys in zip(leaves, avals, of_keys, strict=True)], tree
@@ -53,4 +53,4 @@ def _of_words(x: Any, aval: ShapedArray) -> Any:
     return np.zeros(aval.shape, dtypes.float0) if is_zero else x
 
 
-__all__ = ["flatten_tangents"]
+__all__ = ["flatten_tangents", "structure_of_tangents"]

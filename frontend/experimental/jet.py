@@ -79,7 +79,7 @@ def jet(
     scales = [1 / fact(k) if factorial_scaled else 1.0 for k in range(order + 1)]
     out_tree: Any = None
 
-    def along(t: Any) -> list[list[Value]]:
+    def along(t: Any, /) -> list[list[Value]]:
         nonlocal out_tree
         out = fun(*(_point(x, terms, t, scales) for x, terms in zip(values, curves)))
         leaves, out_tree = tree_util.tree_flatten(out)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quire.ir.avals import aval_of
+from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import mesh_axes
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import shard_map as sm
@@ -17,7 +17,7 @@ from quire.ir.source import current_source, where
 from quire.ir.tracing import current_trace, trace_flat
 from quire.runtime.array import Array, from_numpy, local_value
 from quire.runtime.devices import devices as all_devices
-from quire.runtime.placements import Placement
+from quire.runtime.placements import Place, Placement
 from quire.runtime.processes.current import process
 
 from .. import tree_util
@@ -201,9 +201,12 @@ class _Pmapped(CompiledFunction):
         self._place_results = place_results
         self._backend = options.get("backend")
 
-    def _argument_places(self, *args: Any) -> tuple[Any, ...]:
+    def _argument_places(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Any], avals: Sequence[ShapedArray],
+        names: Sequence[str],
+    ) -> tuple[Place, ...]:  # fmt: skip
         """Arrays over several devices of this process are taken as they are: each device gets its own slice of them."""
-        places = super()._argument_places(*args)
+        places = super()._argument_places(args, kwargs, leaves, avals, names)
         return places if process().size > 1 else tuple(None if type(p) is Placement else p for p in places)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,9 @@ from quire.ir.references import Ref
 from quire.ir.source import current_source, where
 
 from .. import tree_util
+from ..arrays.key_array import is_keys
 from ..arrays.references import addupdate
+from ..arrays.tangents import structure_of_tangents
 
 
 class _Mark:
@@ -23,6 +25,10 @@ class _Mark:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+    def made_keys(self, impl: str) -> _Mark:
+        """In the place of an array of keys what it is in the place of their words."""
+        return self
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -108,17 +114,17 @@ class Pullback:
 
     def _arguments(self) -> list[Any]:
         """The leaves of the arguments, as `args_res` has them now."""
-        given = tree_util.tree_leaves(tuple(self.args_res), is_leaf=lambda x: x is None or isinstance(x, NotNeeded))
-        for i in self._sources:
-            if (
-                len(given) != len(self._avals)
-                or i is not None
-                and (given[i] is None or isinstance(given[i], NotNeeded))
-            ):
-                raise ValueError(
-                    f"{self._what}: args_res has not the arguments that the derivative needs: expected the structure "
-                    f"{self.in_tree}, got {tree_util.tree_structure(tuple(self.args_res))}{where(current_source())}"
-                )
+        structure, _ = structure_of_tangents(self.in_tree)
+        try:
+            given = [x.base if is_keys(x) else x for x in structure.flatten_up_to(tuple(self.args_res))]
+        except ValueError:
+            given = None
+        needed = [i for i in self._sources if i is not None]
+        if given is None or any(given[i] is None or isinstance(given[i], NotNeeded) for i in needed):
+            raise ValueError(
+                f"{self._what}: args_res has not the arguments that the derivative needs: expected the structure "
+                f"{self.in_tree}, got {tree_util.tree_structure(tuple(self.args_res))}{where(current_source())}"
+            )
         return given
 
     def __repr__(self) -> str:

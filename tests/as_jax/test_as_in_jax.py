@@ -54,7 +54,11 @@ def arguments_that_pullbacks_keep(api: Any) -> Any:
     after = pull(np.ones(2, np.float32))
     _, product = api.vjp(lambda x, y: x * y, np.float32(3), np.float32(5))
     product.args_res[0] = np.float32(7)
-    return before, kept, after, product(np.float32(1))
+    key, f = api.random.key(0), lambda d, k, x: d["a"] * x * x * api.random.uniform(k)
+    arguments = ({"a": np.float32(3), "b": None}, key, np.float32(2))
+    with_none = [api.vjp(f, *arguments)[1], api.jit(lambda *a: api.vjp(f, *a)[1])(*arguments)]
+    assert type(with_none[0].args_res[1]).__name__ == "NotNeeded"
+    return before, kept, after, product(np.float32(1)), [p(np.float32(1))[0::2] for p in with_none]
 
 
 def transposes_of_integers(api: Any) -> Any:

@@ -57,7 +57,7 @@ class Setting:
     @property
     def value(self) -> Any:
         """The value in force."""
-        value = _own.get(self._name) if not _is_quires(self._name) else _read(self._name)
+        value: Any = _own.get(self._name) if not _is_quires(self._name) else _read(self._name)
         return ExplicitX64Mode[value.upper()] if self._name == "explicit_x64_dtypes" else value
 
     def get_global(self) -> Any:
