@@ -20,7 +20,7 @@ from ..rebuild import select, split, with_io
 from .jvp import jvp_eval, jvp_jaxpr
 from .linearize import PartialTrace, Split, partial_eval, partial_eval_jaxpr
 from .rules import Linear, Zero, instantiate, is_zero, jvp, transpose
-from .saving import Exposed, exposed, inline_calls
+from .saving import Exposed, exposed, inline_calls, without_effects
 from .transpose import backward, transpose_jaxpr
 
 Value = Any
@@ -174,14 +174,14 @@ def rematerialised(jaxpr: ClosedJaxpr, unknowns: tuple[bool, ...], policy: Any) 
     known, unknown = s.known.jaxpr, s.unknown.jaxpr
     residuals = known.outvars[s.num_known_out :]
     parts = Exposed(list(known.eqns), list(known.eqns), []) if policy is None else exposed(known.eqns, policy)
-    again = [eqn for eqn in parts.again if not eqn.effects]  # effects belong to the forward pass alone
+    again, only_once = without_effects(parts.again)  # effects belong to the forward pass alone
     names = dict(zip(unknown.invars, residuals))  # the residuals under their names in the known part
 
     def rename(a: Any) -> Any:
         return names.get(a, a) if isinstance(a, Var) else a
 
     eqns = [*again, *(e.replace(inputs=[rename(a) for a in e.inputs]) for e in unknown.eqns)]
-    possible, linear = [*known.invars, *parts.kept], unknown.invars[s.num_res :]
+    possible, linear = [*known.invars, *parts.kept, *only_once], unknown.invars[s.num_res :]
     second = dce_eqns(Jaxpr((), (*possible, *linear), [rename(a) for a in unknown.outvars], eqns))
     read = {a for e in second.eqns for a in e.inputs} | set(second.outvars)
     given = [v for v in dict.fromkeys(possible) if v in read]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from quire.ir.jaxpr import NO_EFFECTS, Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_nested, map_nested
 from quire.ir.primitives import calls
 from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import structural as st
@@ -54,6 +54,42 @@ def exposed(eqns: Sequence[Eqn], policy: Policy) -> Exposed:
         again.extend([eqn] if found is None else found.again)
         kept.extend(() if found is None else found.kept)
     return Exposed(forward, again, kept)
+
+
+def without_effects(eqns: Sequence[Eqn]) -> tuple[list[Eqn], list[Var]]:
+    """Equations for a second computation, of which the first alone has the effects; and what is kept of the first.
+
+    What an effect gives (a value that a callback returned) is not to be had again; what only has effects is left out, also of the
+    bodies of loops and branches.
+    """
+    again: list[Eqn] = []
+    kept: list[Var] = []
+    for eqn in eqns:
+        pure = _pure(eqn)
+        if pure is None:
+            kept.extend(eqn.outputs)
+        else:
+            again.append(pure)
+    return again, kept
+
+
+def _pure(eqn: Eqn) -> Eqn | None:
+    """The equation without effects; None where it is one, or something is made of what one gives."""
+    if not eqn.effects:
+        return eqn
+    if not has_nested(eqn.params):
+        return None
+    made_of_effects = False
+
+    def pure(closed: ClosedJaxpr) -> ClosedJaxpr:
+        nonlocal made_of_effects
+        eqns, kept = without_effects(closed.eqns)
+        made_of_effects |= bool(kept)
+        j = closed.jaxpr
+        return ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.outvars, eqns), closed.consts)
+
+    params = map_nested(eqn.params, pure)
+    return None if made_of_effects else eqn.replace(params=params, effects=NO_EFFECTS)
 
 
 def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -155,3 +155,45 @@ def test_what_a_policy_keeps_of_loops_and_branches(name: str) -> None:
     assert (made < again) == (name in ("dots", "everything", "both"))
     kept = {s for s in residual_sizes(f) if s not in residual_sizes(plain)}
     assert kept, "a policy that names something within the loop keeps it"
+
+
+def with_effects(q: Any, n: Any, l: Any, seen: Any, x: Any) -> Any:
+    """Derivatives need what is computed in a loop and a branch with callbacks, and what a callback returned."""
+
+    def body(c: Any, y: Any) -> Any:
+        q.debug.callback(lambda v: seen.append(float(v)), c)
+        return n.sin(c * y), n.cos(c)
+
+    c, ys = l.scan(body, x, n.arange(1.0, 4.0))
+    z = q.pure_callback(lambda v: np.float32(v * 2), q.ShapeDtypeStruct((), "float32"), l.stop_gradient(c))
+    return (
+        l.cond(x > 0, lambda a: (q.debug.callback(lambda v: seen.append(float(v)), a), n.sin(a * z))[1], lambda a: a, c)
+        * ys.sum()
+    )
+
+
+def test_effects_happen_once() -> None:
+    def derivatives(q: Any, n: Any, l: Any) -> Any:
+        out = []
+        for name in ("nothing_saveable", "dots_saveable", "everything_saveable"):
+            f = q.checkpoint(functools.partial(with_effects, q, n, l, []), policy=policy(q, name))
+            out += [q.grad(f)(0.5), q.jit(q.value_and_grad(f))(0.5)]
+        return out
+
+    check(derivatives)
+    for name in ("nothing_saveable", "everything_saveable"):
+        seen: list[float] = []
+        f = quire.checkpoint(functools.partial(with_effects, quire, qnp, quire.lax, seen), policy=policy(quire, name))
+        quire.block_until_ready(quire.jit(quire.grad(f))(0.5))
+        assert len(seen) == 4
+
+    def noted(x: Any) -> Any:
+        result = quire.ShapeDtypeStruct((), "float32")
+        y = quire.experimental.io_callback(
+            lambda v: np.float32(seen.append(1) or v * 3), result, quire.lax.stop_gradient(x)
+        )
+        return qnp.sin(x * y) * y
+
+    seen.clear()
+    np.testing.assert_allclose(quire.jit(quire.grad(quire.checkpoint(noted)))(0.5), np.cos(0.75) * 2.25, rtol=1e-6)
+    assert len(seen) == 1
