@@ -38,7 +38,7 @@ in_mesh(lambda: jax.device_put(x, P('x')).sharding)
 (xs + 1).sharding, (xs + x).sharding, jnp.sin(ms).sharding, ms.sum().sharding, ms.sum(0).sharding, ms.sum(1).sharding
 ms.T.sharding, (ms @ jnp.ones((4, 3))).sharding, ms[0].sharding, ms[:, 0].sharding, ms.reshape(-1).sharding
 (xs > 1).sharding, xs.astype('int32').sharding, jnp.where(xs > 1, xs, 0).sharding, jnp.zeros_like(xs).sharding
-[r.sharding for r in xs][:1], xs.tolist(), np.asarray(xs + xs).tolist(), float(xs.sum()), xs
+[r.sharding for r in xs][:1], [r.sharding for r in put(x)][:1], [r.devices() for r in jax.device_put(x, NamedSharding(jax.make_mesh((1,), ('q',), axis_types=(AxisType.Auto,), devices=devices[1:2]), P('q')))][:1], xs.tolist(), np.asarray(xs + xs).tolist(), float(xs.sum()), xs
 jax.jit(lambda a: a * 2, in_shardings=S('x'))(x).sharding, jax.jit(lambda a: a * 2, in_shardings=S('x'))(np.arange(8.)).sharding
 jax.jit(lambda a: a * 2, in_shardings=None)(xs).sharding, jax.jit(lambda a: a * 2)(xs).sharding
 jax.jit(lambda a, b: a * 2, in_shardings=(S('x'), {'q': S('x')}))(x, {'q': x}).sharding
