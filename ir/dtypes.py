@@ -173,6 +173,12 @@ def _node(d: DType, weak: bool) -> Any:
 _WEAK_DEFAULT = {"i*": int64, "f*": float64, "c*": complex128}
 
 
+def default_of_kind(d: DType) -> DType:
+    """The default dtype of the kind of a dtype: what weak types of any width come to where nothing else prevails."""
+    kind = uint64 if is_unsigned(d) else int64 if is_integer(d) else complex128 if is_complex(d) else float64
+    return canonicalize(kind)
+
+
 def promote_types(a: DType, b: DType) -> DType:
     """The least upper bound of two dtypes in the lattice. 64-bit operands stay so without `enable_x64`."""
     node = _join(frozenset((a, b)))

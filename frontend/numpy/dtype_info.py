@@ -139,9 +139,6 @@ def iinfo(int_type: Any) -> Any:
     return np.iinfo(d)
 
 
-_DEFAULTS: dict[str, Any] = {"i": dtypes.int64, "u": dtypes.uint64, "c": dtypes.complex128}
-
-
 def result_type(*args: Any) -> Any:
     """The dtype of an operation on these arrays and dtypes, by the promotion lattice. Follows `numpy.result_type`.
 
@@ -165,7 +162,7 @@ def result_type(*args: Any) -> Any:
             kinds.append((dtypes.explicit(dtypes.as_dtype(a)), False))
     dtype, weak = dtypes.promote(kinds)
     # Of weak ones alone the default dtype of their kind, as JAX has it, whatever width they have.
-    return dtypes.canonicalize(_DEFAULTS.get(dtype.kind, dtypes.float64)) if weak else dtype
+    return dtypes.default_of_kind(dtype) if weak else dtype
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:

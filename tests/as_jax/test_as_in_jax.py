@@ -570,7 +570,7 @@ def test_weak_types_of_other_dtypes_than_those_of_numbers(dtype: str) -> None:
             x / x,
         ]
         return [(str(y.dtype), y.weak_type) for y in found], [
-            str(n.result_type(x, *y)) for y in ((), (1,), (n.float16(1),))
+            str(r(x, *y)) for r in (n.result_type, api.dtypes.result_type) for y in ((), (1,), (n.float16(1),))
         ]
 
     kind = np.dtype(quire.numpy.dtype(dtype))
