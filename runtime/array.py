@@ -187,7 +187,8 @@ class Array(HasAval):
         if not aval.shape:
             raise TypeError("iteration over a 0-d array")
         if type(self._device) is Placement and self.is_fully_replicated:  # each row is where the array is
-            return iter([self[i] for i in range(aval.shape[0])])
+            whole: Any = self
+            return iter([whole[i] for i in range(aval.shape[0])])
         value = host_value(self)
         row = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
         place = None if type(self._device) is Placement else self._device
