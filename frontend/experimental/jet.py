@@ -54,6 +54,7 @@ def jet(
     Raises:
         ValueError: an argument is no array, the numbers of terms differ, or one has another shape than its argument.
 
+    >>> from quire.experimental.jet import jet
     >>> y, terms = jet(lambda x: x**3, (2.0,), ((1.0, 0.0, 0.0),))
     >>> float(y), [float(t) for t in terms]
     (8.0, [12.0, 12.0, 6.0])
