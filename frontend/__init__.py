@@ -58,6 +58,7 @@ from .arrays.environment import typeof as typeof  # noqa: E402
 from .arrays.meshes import make_mesh as make_mesh  # noqa: E402
 from .arrays.meshes import set_mesh as set_mesh  # noqa: E402
 from .arrays.placement import block_until_ready as block_until_ready  # noqa: E402
+from .arrays.placement import copy_to_host_async as copy_to_host_async  # noqa: E402
 from .arrays.placement import default_device as default_device  # noqa: E402
 from .arrays.placement import device_get as device_get  # noqa: E402
 from .arrays.placement import device_put as device_put  # noqa: E402
@@ -116,6 +117,8 @@ from .watching.option_contexts import ensure_compile_time_eval as ensure_compile
 from .watching.option_contexts import explain_cache_misses as explain_cache_misses  # noqa: E402
 from .watching.option_contexts import log_compiles as log_compiles  # noqa: E402
 from .watching.option_contexts import make_user_context as make_user_context  # noqa: E402
+from .watching.option_contexts import no_execution as no_execution  # noqa: E402
+from .watching.option_contexts import no_tracing as no_tracing  # noqa: E402
 from .watching.option_contexts import numpy_dtype_promotion as numpy_dtype_promotion  # noqa: E402
 from .watching.option_contexts import numpy_rank_promotion as numpy_rank_promotion  # noqa: E402
 from .watching.option_contexts import threefry_partitionable as threefry_partitionable  # noqa: E402

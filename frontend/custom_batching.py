@@ -15,6 +15,7 @@ from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 
 from . import lax, tree_util
+from .transforms.custom_derivatives import FORWARDED
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class custom_vmap:
         self.fun = fun
         self.__name__: str = getattr(fun, "__name__", type(fun).__name__)
         self.vmap_rule: Callable[..., Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FORWARDED and "fun" in vars(self):
+            return getattr(self.fun, name)
+        raise AttributeError(f"'custom_vmap' object has no attribute {name!r}")
 
     def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
         """Set the rule; returns it, so that it can be used as a decorator.

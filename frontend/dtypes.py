@@ -94,8 +94,10 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
             aval = aval_of(x)
             kinds.append((aval.dtype, aval.weak_type))
         else:
-            kinds.append((_dtype("result_type", x), x in (bool, int, float, complex) and x is not bool))
+            # NumPy's dtypes of 64 bits equal Python's types, and are of no weak type.
+            kinds.append((_dtype("result_type", x), isinstance(x, type) and x in (int, float, complex)))
     dtype, weak = _dtypes.promote(kinds)
+    dtype = _dtypes.default_of_kind(dtype) if weak else dtype
     return (dtype, weak) if return_weak_type_flag else dtype
 
 

@@ -293,9 +293,9 @@ _SCALAR_DTYPES: dict[type, DType] = {
 
 
 @cache
-def _numpy_scalar(kind: type, _x64: bool) -> ShapedArray:
-    """The aval of NumPy scalars of one type: looked up for every number beside an array. `_x64` is part of the key."""
-    return ShapedArray((), dtypes.canonicalize(np.dtype(kind)))
+def _numpy_scalar(kind: type, _x64: bool, _explicit: str) -> ShapedArray:
+    """The aval of NumPy scalars of one type: looked up for every number beside an array. The options are part of the key."""
+    return ShapedArray((), dtypes.explicit(np.dtype(kind)))
 
 
 @lru_cache(maxsize=4096)
@@ -321,7 +321,8 @@ def aval_of(value: Any) -> ShapedArray:
             check_int_range(value)
         return ShapedArray((), dtypes.canonicalize(scalar), scalar is not dtypes.bool_)
     if isinstance(value, np.number | np.bool_):
-        return _numpy_scalar(cast("Any", value).__class__, config.options.enable_x64)
+        options = config.options
+        return _numpy_scalar(cast("Any", value).__class__, options.enable_x64, options.explicit_x64_dtypes)
     if isinstance(value, np.ndarray | np.generic):
         refuse_masked(value)
         array = cast("np.ndarray[Any, Any]", value)

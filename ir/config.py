@@ -1,11 +1,14 @@
 """The options of a process: one immutable object, overridable for a block of code.
 
 Environment variables set the defaults once, at import; `config.update` replaces the process's options; a context
-manager overrides them for the current context only (contextvars: safe for threads and tasks).
+manager overrides them for the current context only (contextvars: safe for threads and tasks). What a block does not set is
+the process's, whenever that changes.
 """
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,6 +33,8 @@ class Options:
     check_static_indices: bool = field(default=False, metadata={"traced": True})
     default_matmul_precision: str | None = field(default=None, metadata={"traced": True})
     default_prng_impl: str = field(default="threefry2x32", metadata={"traced": True})
+    # Whether Gumbel numbers of no named mode resolve the upper tail (mode "high").
+    high_dynamic_range_gumbel: bool = field(default=False, metadata={"traced": True})
     default_device: Any = field(default=None, metadata={"traced": True})
     # The mesh in force (`set_mesh`): with devices, or without.
     mesh: Any = field(default=None, metadata={"traced": True})
@@ -38,6 +43,11 @@ class Options:
     debug_nans: bool = field(default=False, metadata={"traced": True})
     debug_infs: bool = field(default=False, metadata={"traced": True})
     disable_jit: bool = field(default=False, metadata={"traced": True})
+    # The shapes of cotangents that rules of `custom_vjp` return are not compared with those of the arguments.
+    disable_bwd_checks: bool = field(default=False, metadata={"traced": True})
+    # Compiled functions raise where they would be traced, or would run.
+    no_tracing: bool = False
+    no_execution: bool = False
     debug_key_reuse: bool = field(default=False, metadata={"traced": True})
     # Values of `make_user_context` that differ from their defaults.
     user_context: tuple[Any, ...] = field(default=(), metadata={"traced": True})
@@ -92,12 +102,23 @@ def _from_environment() -> Options:
     )
 
 
-_override: ContextVar[Options | None] = ContextVar("quire_options", default=None)
+class Block:
+    """What the `with` blocks around set, and the options that hold there: those of the process but for that."""
+
+    __slots__ = ("__weakref__", "changes", "options")
+
+    def __init__(self, base: Options, changes: Mapping[str, Any]) -> None:
+        self.changes = changes
+        self.options = replace(base, **changes)
+
+
+_block: ContextVar[Block | None] = ContextVar("quire_options", default=None)
+_lock = threading.RLock()
 
 _CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "numpy_rank_promotion": ("allow", "warn", "raise"),
     "numpy_dtype_promotion": ("standard", "strict"),
-    "explicit_x64_dtypes": ("warn", "error"),
+    "explicit_x64_dtypes": ("warn", "error", "allow"),
     "default_prng_impl": ("threefry2x32", "rbg", "unsafe_rbg"),
     "default_matmul_precision": (
         None,
@@ -113,8 +134,8 @@ _CHOICES: Mapping[str, tuple[str | None, ...]] = {
 }
 
 
-# The options that a `with` block put in force here, or None: read on every call of a compiled function.
-current_override = _override.get
+# The `with` blocks around, or None: read on every call of a compiled function.
+current_block = _block.get
 
 
 def _option_name(name: str) -> str:
@@ -140,18 +161,21 @@ class Config:
     """
 
     _base: Options
+    # Those of all threads, which `update` tells of the process's new options.
+    _blocks: weakref.WeakSet[Block]
     # Whether debug_nans or debug_infs was on at any time: an eager operation looks at the options only then.
     checks_values: bool
 
     def __init__(self, base: Options) -> None:
         object.__setattr__(self, "_base", base)
         object.__setattr__(self, "checks_values", base.debug_nans or base.debug_infs)
+        object.__setattr__(self, "_blocks", weakref.WeakSet())
 
     @property
     def options(self) -> Options:
         """The options in force in this context."""
-        override = _override.get()
-        return self._base if override is None else override
+        block = _block.get()
+        return self._base if block is None else block.options
 
     def __getattr__(self, name: str) -> Any:
         if options_of_jax.is_option_of_jax(name):
@@ -178,7 +202,8 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"quire.config: write config.update({name!r}, {value!r})")
 
-    def _changed(self, options: Options, changes: Mapping[str, Any]) -> Options:
+    def _checked(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Options by their own names, with values that they may have."""
         clean: dict[str, Any] = {}
         for name, value in changes.items():
             if options_of_jax.is_option_of_jax(name):  # it changes nothing, here neither
@@ -191,13 +216,24 @@ class Config:
             if allowed is not None and value not in allowed:
                 raise ValueError(f"quire.config.{short}: got {value!r}, expected one of {', '.join(map(str, allowed))}")
             clean[short] = value
-        changed = replace(options, **clean)
-        if changed.debug_nans or changed.debug_infs:
+        if clean.get("debug_nans") or clean.get("debug_infs"):
             object.__setattr__(self, "checks_values", True)
-        return changed
+        return clean
+
+    def _set_base(self, changes: Mapping[str, Any]) -> None:
+        with _lock:
+            object.__setattr__(self, "_base", replace(self._base, **changes))
+            for block in self._blocks:
+                block.options = replace(self._base, **block.changes)
+
+    def _set_block(self, changes: Mapping[str, Any]) -> Any:
+        with _lock:
+            block = Block(self._base, changes)
+            self._blocks.add(block)
+        return _block.set(block)
 
     def update(self, name: str, value: Any) -> None:
-        """Set an option for the whole process (and for the block, inside an override).
+        """Set an option for the whole process, but for blocks that set it themselves.
 
         Options of JAX that quire does not have are taken where they change nothing of what is computed.
 
@@ -208,26 +244,38 @@ class Config:
         if options_of_jax.is_option_of_jax(name):
             options_of_jax.set_value(name, value)
             return
-        object.__setattr__(self, "_base", self._changed(self._base, {name: value}))
-        override = _override.get()
-        if override is not None:
-            _override.set(self._changed(override, {name: value}))
+        self._set_base(self._checked({name: value}))
 
-    def restore(self, name: str, base: Any, block: Any) -> None:
-        """Set an option to one value for the process and, inside an override, to another one for the block."""
-        object.__setattr__(self, "_base", self._changed(self._base, {name: base}))
-        override = _override.get()
-        if override is not None:
-            _override.set(self._changed(override, {name: block}))
+    def of_process(self, name: str) -> Any:
+        """The value that an option has outside all blocks."""
+        return getattr(self._base, _option_name(name))
+
+    def of_block(self, name: str, default: Any = None) -> Any:
+        """The value that the blocks around gave an option, or the default where they gave none."""
+        block = _block.get()
+        return default if block is None else block.changes.get(_option_name(name), default)
+
+    def set_here(self, **changes: Any) -> None:
+        """Set options for this context alone, until the innermost `with` block around ends."""
+        block = _block.get()
+        self._set_block({**({} if block is None else block.changes), **self._checked(changes)})
+
+    def unset_here(self, name: str) -> None:
+        """Let an option be the process's again in this context, until the innermost `with` block around ends."""
+        block = _block.get()
+        if block is not None:
+            rest = {n: v for n, v in block.changes.items() if n != _option_name(name)}
+            _ = self._set_block(rest) if rest else _block.set(None)
 
     @contextmanager
     def override(self, **changes: Any) -> Generator[None]:
         """Options for a `with` block, in this context (thread, task) only."""
-        token = _override.set(self._changed(self.options, changes))
+        block = _block.get()
+        token = self._set_block({**({} if block is None else block.changes), **self._checked(changes)})
         try:
             yield
         finally:
-            _override.reset(token)
+            _block.reset(token)
 
 
 config = Config(_from_environment())

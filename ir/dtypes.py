@@ -104,6 +104,15 @@ def canonicalize(d: Any) -> DType:
     return dtype if config.options.enable_x64 else _TO_32.get(dtype, dtype)
 
 
+def explicit(d: Any) -> DType:
+    """The dtype that was asked for: as `canonicalize`, but 64 bits stay where `explicit_x64_dtypes` is "allow".
+
+    Raises TypeError for dtypes that quire does not have.
+    """
+    narrow = canonicalize(d)
+    return as_dtype(d) if config.options.explicit_x64_dtypes == "allow" else narrow
+
+
 _CODES = frozenset(("i8", "u8"))
 """Short names that are codes of other dtypes in NumPy."""
 _PYTHON_TYPES: dict[Any, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
@@ -164,6 +173,12 @@ def _node(d: DType, weak: bool) -> Any:
 _WEAK_DEFAULT = {"i*": int64, "f*": float64, "c*": complex128}
 
 
+def default_of_kind(d: DType) -> DType:
+    """The default dtype of the kind of a dtype: what weak types of any width come to where nothing else prevails."""
+    kind = uint64 if is_unsigned(d) else int64 if is_integer(d) else complex128 if is_complex(d) else float64
+    return canonicalize(kind)
+
+
 def promote_types(a: DType, b: DType) -> DType:
     """The least upper bound of two dtypes in the lattice. 64-bit operands stay so without `enable_x64`."""
     node = _join(frozenset((a, b)))
@@ -181,8 +196,9 @@ def promote(kinds: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
     pairs = frozenset(kinds)
     if len(pairs) == 1:
         ((d, weak),) = pairs
-        return canonicalize(d), weak and d != bool_
-    return _promote(pairs, config.options.enable_x64, config.options.numpy_dtype_promotion)
+        return explicit(d), weak and d != bool_
+    options = config.options
+    return _promote(pairs, options.enable_x64, options.explicit_x64_dtypes, options.numpy_dtype_promotion)
 
 
 def _mixes_kinds(pairs: frozenset[tuple[DType, bool]]) -> bool:
@@ -193,8 +209,8 @@ def _mixes_kinds(pairs: frozenset[tuple[DType, bool]]) -> bool:
 
 
 @cache
-def _promote(pairs: frozenset[tuple[DType, bool]], x64: bool, mode: str) -> tuple[DType, bool]:
-    pairs = frozenset((canonicalize(d), weak) for d, weak in pairs)
+def _promote(pairs: frozenset[tuple[DType, bool]], x64: bool, wide: str, mode: str) -> tuple[DType, bool]:
+    pairs = frozenset((explicit(d), weak) for d, weak in pairs)
     strong = {d for d, weak in pairs if not weak}
     if mode == "strict" and (len(strong) > 1 or _mixes_kinds(pairs)):
         names = ", ".join(sorted(f"{d} of a Python number" if weak else str(d) for d, weak in pairs))
@@ -209,4 +225,4 @@ def _promote(pairs: frozenset[tuple[DType, bool]], x64: bool, mode: str) -> tupl
     if isinstance(node, str):
         # Strong integers with weak floats (or complex): the default dtype of that kind, and it stays weak.
         return canonicalize(_WEAK_DEFAULT[node]), True
-    return canonicalize(node), not strong and node != bool_
+    return explicit(node), not strong and node != bool_

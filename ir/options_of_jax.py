@@ -52,12 +52,12 @@ WITHOUT_EFFECT: dict[str, Any] = {
 
 FIXED: dict[str, tuple[Any, ...]] = {
     "check_vma": (False,), "eager_constant_folding": (False,), "jax_allow_f16_reductions": (True, False),
-    "jax_auto_pcast": (True,), "jax_disable_bwd_checks": (False,),
+    "jax_auto_pcast": (True,), 
     "jax_disallow_mesh_context_manager": (False,), "jax_enable_custom_prng": (False, True),
     "jax_error_checking_behavior_divide": ("ignore",), "jax_error_checking_behavior_nan": ("ignore",),
     "jax_error_checking_behavior_oob": ("ignore",),
-    "jax_high_dynamic_range_gumbel": (False,), "jax_legacy_prng_key": ("allow",),
-    "jax_mutable_array_checks": (True, False), "jax_no_execution": (False,), "jax_no_tracing": (False,),
+    "jax_legacy_prng_key": ("allow",),
+    "jax_mutable_array_checks": (True, False),
     "jax_random_seed_offset": (0,), "jax_remove_size_one_mesh_axis_from_type": (False,),
     "jax_softmax_custom_jvp": (False, True), "jax_transfer_guard": (None, "allow", "log"),
     "jax_transfer_guard_device_to_device": (None, "allow", "log"),
@@ -69,6 +69,14 @@ FIXED: dict[str, tuple[Any, ...]] = {
 OTHER_NAMES = {"jax_dump_ir_to": "dump_to", "jax_platforms": "platform", "jax_platform_name": "platform",
                "jax_enable_checks": "verify_each"}  # fmt: skip
 """JAX's options that quire has under another name."""
+
+_JAXS_NAMES = {own: jaxs for jaxs, own in reversed(OTHER_NAMES.items())}
+
+
+def name_in_jax(option: str) -> str:
+    """JAX's name of one of quire's options."""
+    return _JAXS_NAMES.get(option, f"jax_{option}")
+
 
 _values: dict[str, Any] = {}
 

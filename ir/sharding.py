@@ -66,7 +66,8 @@ class PartitionSpec:
         unreduced: axes over which a sum is still to be taken.
         reduced: axes over which it has been taken, so that the cotangent is unreduced.
 
-    Raises ValueError where an entry holds a tuple of tuples; TypeError where it is subclassed.
+    Raises ValueError where an entry holds a tuple of tuples, or an axis is in two of these places; TypeError where it is
+    subclassed.
 
     >>> PartitionSpec("x", None, ("y", "z"))
     P('x', None, ('y', 'z'))
@@ -85,6 +86,22 @@ class PartitionSpec:
         set_(self, "partitions", tuple(_entry(p) for p in partitions))
         set_(self, "unreduced", frozenset(unreduced))
         set_(self, "reduced", frozenset(reduced))
+        if self.unreduced or self.reduced:
+            self._check_apart()
+
+    def _check_apart(self) -> None:
+        """Raise ValueError where an axis divides a dimension and is one of a sum, or a sum is due and taken."""
+        dividing: frozenset[Any] = frozenset(a for p in self.partitions for a in axes_of(p))
+        pairs: tuple[tuple[str, str, frozenset[Any]], ...] = (
+            ("partitions", "unreduced", dividing & self.unreduced), ("partitions", "reduced", dividing & self.reduced),
+            ("unreduced", "reduced", self.unreduced & self.reduced),
+        )  # fmt: skip
+        for one, other, names in pairs:
+            if names:
+                raise ValueError(
+                    f"{one} cannot overlap with {other} axes passed to PartitionSpec, got {', '.join(sorted(map(repr, names)))} "
+                    f"in both: partitions {self.partitions}, unreduced {set(self.unreduced)}, reduced {set(self.reduced)}"
+                )
 
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError(f"Subclassing `quire.P` is prohibited: {cls.__name__} is to hold one instead")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -49,7 +49,6 @@ class Array(HasAval):
 
     # -- facts ----------------------------------------------------------------------------------------------------
 
-    @property
     def on_device_size_in_bytes(self) -> int:
         """The bytes that the elements take in memory."""
         return self.aval.nbytes
@@ -175,11 +174,8 @@ class Array(HasAval):
             raise TypeError(f"Only integer scalar arrays can be converted to a scalar index, got {self.aval.short()}")
         return int(host_value(self)[()])
 
-    def __hash__(self) -> NoReturn:
-        raise TypeError(
-            "unhashable type: 'quire.Array' (used as a dictionary key or a static argument): an array is compared "
-            "element by element; use a tuple (x.tolist()) or an identity (id(x))"
-        )
+    # Python then says that arrays are not `collections.abc.Hashable`, by which libraries tell static values from arrays.
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
         if not self.aval.shape:
@@ -190,6 +186,9 @@ class Array(HasAval):
         aval = self.aval
         if not aval.shape:
             raise TypeError("iteration over a 0-d array")
+        if type(self._device) is Placement and self.is_fully_replicated:  # each row is where the array is
+            whole: Any = self
+            return iter([whole[i] for i in range(aval.shape[0])])
         value = host_value(self)
         row = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
         place = None if type(self._device) is Placement else self._device

@@ -247,8 +247,10 @@ def _unwrap(keys: PRNGKeyArray) -> tuple[tuple[Any, ...], str]:
 
 def _wrap(impl: str, children: Sequence[Any]) -> Any:
     (base,) = children
+    if hasattr(base, "made_keys"):  # it stands for the words
+        return base.made_keys(impl)
     if getattr(base, "dtype", None) == dtypes.float0:  # a cotangent: it carries nothing
-        return np.asarray(base)[..., 0]
+        return np.zeros(base.shape[:-1], dtypes.float0)
     return PRNGKeyArray(base, impl)
 
 

@@ -44,6 +44,9 @@ def get_abstract_mesh() -> AbstractMesh:
     return EMPTY_MESH if mesh is None else mesh.abstract_mesh
 
 
+_NOT_SET: Any = object()
+
+
 class set_mesh(AbstractContextManager[Mesh]):  # noqa: N801 - JAX's name
     """Put a mesh in force: for a block, or, called alone, from now on (`jax.set_mesh`).
 
@@ -61,12 +64,17 @@ class set_mesh(AbstractContextManager[Mesh]):  # noqa: N801 - JAX's name
                 "`set_mesh` can only be used outside of `quire.jit`. Maybe you want `quire.sharding.use_abstract_mesh`?"
             )
         self.mesh: Any = mesh
-        self._before = config._base.mesh, config.options.mesh  # that of the process, and of a block around
+        self._before = config.of_process("mesh"), config.of_block("mesh", _NOT_SET)
         self._block: Any = None
         config.update("mesh", mesh)
+        if self._before[1] is not _NOT_SET:
+            config.set_here(mesh=mesh)
 
     def __enter__(self) -> Mesh:
-        config.restore("mesh", *self._before)  # the process has it no more: the block has, in this context only
+        base, around = self._before  # the process has it no more: the block has, in this context only
+        config.update("mesh", base)
+        if around is not _NOT_SET:
+            config.set_here(mesh=around)
         self._block = config.override(mesh=self.mesh)
         self._block.__enter__()
         return self.mesh

@@ -161,15 +161,26 @@ def user_dtype(name: str, dtype: Any) -> DType:
     """A dtype argument as quire stores it: a warning where a 64-bit one becomes 32-bit, TypeError for unknown ones."""
     try:
         wanted = dtypes.as_dtype(dtype)
-        result = dtypes.canonicalize(wanted)
+        pythons = _is_pythons(dtype)
+        result = dtypes.canonicalize(wanted) if pythons else dtypes.explicit(wanted)
     except TypeError as error:
         raise TypeError(
             f"{full_name(name)}: {dtype!r} is not a dtype that quire has: bool, int8..int64, uint8..uint64, float16, "
             "bfloat16, float32, float64, complex64, complex128"
         ) from error
-    if result != wanted and dtype not in SCALARS:
+    if result != wanted and not pythons:
         _narrowed(full_name(name), wanted, result)
     return result
+
+
+def lax_dtype(name: str, dtype: Any) -> DType | None:
+    """`user_dtype` of an argument of a function of `quire.lax`; None stays None."""
+    return None if dtype is None else user_dtype(f"quire.lax.{name}", dtype)
+
+
+def _is_pythons(dtype: Any) -> bool:
+    """Whether it is one of Python's types, which have no width. (NumPy's dtype of 64 bits equals it.)"""
+    return isinstance(dtype, type) and dtype in SCALARS
 
 
 def _narrowed(name: str, wanted: DType, result: DType) -> None:
@@ -228,9 +239,11 @@ def _cast_scalar(x: Any, dtype: DType, weak: bool) -> Any:
     if weak:
         if dtypes.is_complex(dtype):
             return complex(x)
-        if dtype in INEXACT:
-            return float(x)
-        return x if dtypes.is_bool(dtype) else int(x)  # True among integers of weak type is 1
+        # True among integers of weak type is 1.
+        value = float(x) if dtype in INEXACT else x if dtypes.is_bool(dtype) else int(x)
+        if aval_of(value).dtype != dtype:
+            return ew.convert_element_type_p.bind(value, new_dtype=dtype, weak_type=True)
+        return value
     if type(x) is int and dtypes.is_integer(dtype):
         try:
             return dtype.type(x)
@@ -298,13 +311,13 @@ def float_dtype(name: str, dtype: Any, *, complex_too: bool = True) -> DType:
     wanted = dtypes.float64 if dtype is None else None
     try:
         wanted = wanted or dtypes.as_dtype(dtype)
-        result = dtypes.canonicalize(wanted)
+        result = dtypes.canonicalize(wanted) if dtype is None or _is_pythons(dtype) else dtypes.explicit(wanted)
     except TypeError:
         raise TypeError(f"{name}: {dtype!r} is not a dtype that quire has") from None
     if not (dtypes.is_inexact(result) and (complex_too or not dtypes.is_complex(result))):
         kinds = "a float or complex dtype" if complex_too else "a float dtype"
         raise TypeError(f"{name}: dtype must be {kinds}, got {result}")
-    if dtype is not None and dtype not in (float, complex) and result != wanted:
+    if dtype is not None and not _is_pythons(dtype) and result != wanted:
         _narrowed(name, wanted, result)
     return result
 

@@ -56,7 +56,7 @@ def as_device(device: Device | str | None) -> Device:
 
 @reports_memory
 def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: bool | None = None) -> Any:
-    """Copy a pytree of arrays to a device (the default one when None).
+    """Copy a pytree of arrays to a device (when None, to the default one what was not put anywhere yet).
 
     `device` is a `Device`, the name of a platform, a sharding, a `PartitionSpec` on the mesh in force, or a pytree of these,
     whose structure is a prefix of that of x. An array that is there already is returned as it is, unless `may_alias` is
@@ -64,8 +64,13 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: b
 
     Raises:
         IndivisibleError: a dimension is no multiple of the number of parts into which a sharding divides it.
-        ValueError: an array has fewer dimensions than its spec entries, or a spec is given and no mesh is in force.
+        ValueError: an array has fewer dimensions than its spec entries, a spec is given and no mesh is in force, or `may_alias`
+            and `donate` are both True.
     """
+    if donate and may_alias:
+        raise ValueError(
+            "may_alias and donate cannot be True at the same time: the array would be given away, and be that of the result"
+        )
     leaves, tree = tree_util.flatten_arrays(x)
     wheres = [device] * len(leaves) if is_sharding(device) else sharding_leaves(device, x, "device_put")
     out = list(map(_put, leaves, wheres))
@@ -98,7 +103,7 @@ def _put(leaf: Any, where: Any) -> Any:
     # One CPU device is where arrays are anyway; among several the user has chosen one.
     place = target if where is not None and len(devices("cpu")) > 1 else own_device(target)
     if type(leaf) is Array:
-        if leaf._device is place or where is None and type(leaf._device) is Placement:
+        if leaf._device is place or where is None and leaf._device is not None:  # where the user put it
             return leaf
         if memory_of(leaf) is target.base:
             return placed(leaf, place)
@@ -234,11 +239,24 @@ def sharding_leaves(prefix: Any, x: Any, what: str) -> list[Any]:
 
 
 def device_get(x: Any) -> Any:
-    """Copy a pytree of arrays to host memory, as NumPy arrays."""
+    """Copy a pytree of arrays to host memory, as NumPy arrays. Python's numbers stay what they are."""
     leaves, tree = tree_util.flatten_arrays(x)
-    return tree_util.tree_unflatten(
-        tree, [host_value(leaf) if type(leaf) is Array else np.asarray(leaf) for leaf in leaves]
-    )
+    return tree_util.tree_unflatten(tree, list(map(_fetched, leaves)))
+
+
+def _fetched(leaf: Any) -> Any:
+    if type(leaf) is Array:
+        return host_value(leaf)
+    return leaf if type(leaf) in (bool, int, float, complex) else np.asarray(leaf)
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """Start the copies of a pytree's arrays to the host; returns it. What else it holds is left alone."""
+    for leaf in tree_util.flatten_arrays(x)[0]:
+        start = getattr(leaf, "copy_to_host_async", None)
+        if start is not None:
+            start()
+    return x
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import HasAval, ShapedArray, aval_of
 from quire.ir.sharding import PartitionSpec, Sharding
+from quire.runtime.array import Array
 
 from .key_array import KeyDType, PRNGKeyArray
 from .meshes import as_sharding
@@ -18,7 +19,7 @@ from .meshes import as_sharding
 class ShapeDtypeStruct(HasAval):
     """A shape and a dtype without values: an argument of `eval_shape`, `trace` and `lower`, and their results.
 
-    `sharding` says how the array that it stands for is divided over devices; ValueError for anything else.
+    `sharding` says how the array that it stands for is divided over devices; ValueError for anything else, and without a dtype.
     """
 
     __slots__ = ("aval", "sharding")
@@ -29,6 +30,8 @@ class ShapeDtypeStruct(HasAval):
         return super().__new__(cls)
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         if sharding is not None and not isinstance(sharding, Sharding | PartitionSpec):
             raise ValueError(
                 "ShapeDtypeStruct: sharding should be a quire.sharding.Sharding or a PartitionSpec. Got "
@@ -36,16 +39,19 @@ class ShapeDtypeStruct(HasAval):
             )
         self.sharding = None if sharding is None else as_sharding(sharding, "ShapeDtypeStruct", TypeError)
         self.aval = ShapedArray(
-            tuple(int(n) for n in shape), dtypes.canonicalize(dtypes.as_dtype(dtype)), weak_type, sharding=self.sharding
+            tuple(int(n) for n in shape), dtypes.explicit(dtypes.as_dtype(dtype)), weak_type, sharding=self.sharding
         )
 
     @staticmethod
     def like(value: Any) -> Any:
-        """The shape, dtype and weak type of an array or number, without its values."""
+        """The shape, dtype and weak type of an array or number, without its values; with the sharding if it was put somewhere."""
         if isinstance(value, PRNGKeyArray):
             return ShapeDtypeStruct(value.shape, value.dtype)
         aval = aval_of(value)
-        return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        sharding = aval.division
+        if type(value) is Array and value.committed:
+            sharding = value.sharding
+        return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
     @property
     def vma(self) -> frozenset[Any]:

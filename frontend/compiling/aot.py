@@ -16,6 +16,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.errors import UnexpectedTracerError
 from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.sharding import Sharding
 from quire.ir.source import current_source, where
 from quire.passes.cost import estimate
 from quire.runtime.array import own_device
@@ -23,10 +24,13 @@ from quire.runtime.devices import Device, device_of
 from quire.runtime.placements import sharding_of
 
 from .. import tree_util
+from ..arrays.layouts import Format
+from ..arrays.layouts import Layout as MemoryLayout
 from ..arrays.shape_struct import ArgInfo, shape_struct
 from ..watching.spans import span
 from ..watching.transformations import Transformation
 from .compiler import compile_program
+from .compiler_options import checked_options
 from .donation import report_donation
 from .loading import Program
 from .lowering import LoweredProgram, lower
@@ -60,6 +64,7 @@ class Traced:
         names: the path of each leaf.
         lower_values: lowers a function with references, as one of values.
         wishes: the target and the passes that the function was given.
+        asked: the sharding that is asked for of each result, or None.
     """
 
     traced: TracedFunction
@@ -73,6 +78,7 @@ class Traced:
     names: tuple[str, ...]
     lower_values: Callable[[Traced, str | None], Lowered] | None = None
     wishes: Wishes = NO_WISHES
+    asked: tuple[Sharding | None, ...] = ()
 
     @property
     def device(self) -> Device:
@@ -101,8 +107,28 @@ class Traced:
 
     @property
     def out_info(self) -> Any:
+        """The types of the results, in their tree; with the shardings that are asked for, or that types tell."""
+        avals = self.traced.jaxpr.out_avals
+        structs = [
+            shape_struct(a) if s is None else shape_struct(a).update(sharding=s)
+            for a, s in zip(avals, self.asked or (None,) * len(avals), strict=True)
+        ]
+        return tree_util.tree_unflatten(self.out_tree, structs)
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, in their tree."""
+        return tree_util.tree_unflatten(self.in_tree, self.traced.jaxpr.in_avals[len(self.traced.captured) :])
+
+    @property
+    def out_avals(self) -> Any:
         """The types of the results, in their tree."""
-        return tree_util.tree_unflatten(self.out_tree, [shape_struct(a) for a in self.traced.jaxpr.out_avals])
+        return tree_util.tree_unflatten(self.out_tree, self.traced.jaxpr.out_avals)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The positions, among the arguments' leaves, of those that are donated."""
+        return self.donated
 
     @property
     def args_info(self) -> Any:
@@ -169,6 +195,16 @@ class Lowered:
         return self.traced.args_info
 
     @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, in their tree."""
+        return self.traced.in_avals
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The positions, among the arguments' leaves, of those that are donated."""
+        return self.traced.donated
+
+    @property
     def stages(self) -> Stages:
         """The texts of the program; its module is the one that is compiled."""
         with self._lock:
@@ -214,12 +250,17 @@ class Lowered:
         cost = estimate(self.request.program.jaxpr)
         return {"flops": cost.flops, "bytes accessed": cost.bytes}
 
-    def compile(self) -> Compiled:
+    def compile(self, compiler_options: Any = None) -> Compiled:
         """Compile for the device, or for the first one of the target it was lowered for: a callable `Compiled`.
 
+        Args:
+            compiler_options: XLA's options, by name; none of them changes what IREE compiles.
+
         Raises:
-            RuntimeError: there is no device of the target here.
+            RuntimeError: there is no device of the target here, or no such option.
+            TypeError: the options are no mapping, or a value is neither a bool, a number nor a text.
         """
+        checked_options(compiler_options, "Lowered.compile")
         request = self.request
         self.report_donation()
         avals = request.program.in_avals if self.ranked is None else self.ranked.in_avals
@@ -288,9 +329,19 @@ class Compiled:
         return self.lowered.out_tree
 
     @property
-    def in_avals(self) -> tuple[ShapedArray, ...]:
-        """The types of the arguments' leaves, which a call's must be."""
+    def in_avals(self) -> Any:
+        """The types of the arguments, which a call's must be, in their tree."""
+        return tree_util.tree_unflatten(self.in_tree, self.leaf_types)
+
+    @property
+    def leaf_types(self) -> tuple[ShapedArray, ...]:
+        """The types of the arguments' leaves."""
         return self.variant.info.signature.avals
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The positions, among the arguments' leaves, of those that are donated."""
+        return self.lowered.donate_argnums
 
     @property
     def input_shardings(self) -> tuple[Any, ...]:
@@ -301,12 +352,26 @@ class Compiled:
     @property
     def output_shardings(self) -> Any:
         """The shardings of the results, in their tree."""
-        shardings = self.variant.layout.result_shardings(self.out_tree.num_leaves)
-        return tree_util.tree_unflatten(self.out_tree, shardings)
+        return tree_util.tree_unflatten(self.out_tree, self._output_shardings())
+
+    def _output_shardings(self) -> list[Sharding]:
+        return self.variant.layout.result_shardings(self.out_tree.num_leaves)
+
+    @property
+    def input_formats(self) -> Any:
+        """The layouts and shardings of the arguments, in their tree: positional ones, and those by keyword."""
+        formats = [_format(a, sharding_of(p)) for a, p in zip(self.leaf_types, self.variant.info.signature.devices)]
+        return tree_util.tree_unflatten(self.in_tree, formats)
+
+    @property
+    def output_formats(self) -> Any:
+        """The layouts and shardings of the results, in their tree."""
+        avals = self.lowered.traced.traced.jaxpr.out_avals
+        return tree_util.tree_unflatten(self.out_tree, list(map(_format, avals, self._output_shardings())))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_util.flatten_arrays((args, kwargs))
-        name, want = self.lowered.traced.fun_name, self.in_avals
+        name, want = self.lowered.traced.fun_name, self.leaf_types
         if tree != self.in_tree:
             raise TypeError(
                 f"{name} was compiled for arguments of structure {self.in_tree}, got {tree}{where(current_source(2))}; "
@@ -336,8 +401,10 @@ class Compiled:
 
     @property
     def out_info(self) -> Any:
-        """The types of the results, in their tree."""
-        return self.lowered.out_info
+        """The types of the results and where they lie, in their tree."""
+        avals = self.lowered.traced.traced.jaxpr.out_avals
+        structs = [shape_struct(a).update(sharding=s) for a, s in zip(avals, self._output_shardings(), strict=True)]
+        return tree_util.tree_unflatten(self.out_tree, structs)
 
     def as_text(self, stage: str | None = None, *, dialect: str | None = None) -> str:
         """The program's text at a stage, or in a dialect; see `Lowered.as_text`."""
@@ -371,6 +438,10 @@ class Compiled:
             sum(in_avals[i].nbytes for i in artifact.kept), sum(made.values()) + forwarded,
             forwarded + planned.reused_bytes, planned.temporaries, len(artifact.vmfb),
         )  # fmt: skip
+
+
+def _format(aval: ShapedArray, sharding: Sharding) -> Format:
+    return Format(MemoryLayout(tuple(range(aval.ndim))), sharding)
 
 
 def _stage_of(stage: str | None, dialect: str | None) -> str:

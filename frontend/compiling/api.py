@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
+from quire.ir.axes import named_axis
 from quire.ir.jaxpr import ClosedJaxpr
 
 from .compiled_function import CompiledFunction
@@ -48,6 +50,7 @@ def compile(f: Callable[..., Any] = _LATER, /, **options: Any) -> Any:
         passes: what runs before lowering: a pipeline's text, in which ``default`` stands for the target's own passes
             (``"default,my-pass{n=3}"``), a `quire.plugins.PassManager`, or a sequence of passes. Both count where the function
             is called outside of other compiled functions; within one, the outer one's count. See docs/extending.md.
+        compiler_options: options of XLA by name, as JAX's programs give them; none of them changes what IREE compiles.
         tiered: answer the first calls of each signature by the reference backend (NumPy) while the program compiles in
             the background; results may differ by rounding between the two. CPU only; elsewhere calls wait as usual.
 
@@ -82,11 +85,13 @@ jit = compile
 
 
 def make_jaxpr(
-    f: Callable[..., Any], static_argnums: Any = (), return_shape: bool = False, *, static_argnames: Any = None
-) -> Callable[..., Any]:
+    f: Callable[..., Any], static_argnums: Any = (), axis_env: Sequence[tuple[Any, int]] | None = None,
+    return_shape: bool = False, *, static_argnames: Any = None,
+) -> Callable[..., Any]:  # fmt: skip
     """A function that returns the jaxpr of `f` for the arguments' types, instead of running it.
 
-    With `return_shape` it returns also the tree of the results' `ShapeDtypeStruct`s.
+    With `return_shape` it returns also the tree of the results' `ShapeDtypeStruct`s. `axis_env` has the names and sizes of
+    mapped axes over which `f` has collectives.
 
     Example:
         >>> import quire
@@ -101,10 +106,15 @@ def make_jaxpr(
     )
 
     def traced(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:
-        result = traced_function.trace(*args, **kwargs)
+        with contextlib.ExitStack() as axes:
+            for name, size in axis_env or ():
+                axes.enter_context(named_axis(name, size))
+            result = traced_function.trace(*args, **kwargs)
         return (result.jaxpr, result.out_info) if return_shape else result.jaxpr
 
     traced.__name__ = f"make_jaxpr({getattr(f, '__name__', f)})"
+    traced.__qualname__ = f"make_jaxpr({getattr(f, '__qualname__', f)})"
+    traced.__module__ = "quire"
     return traced
 
 
@@ -113,7 +123,8 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     Arguments may be arrays or `ShapeDtypeStruct`s; the result is a tree of `ShapeDtypeStruct`s.
     """
-    return CompiledFunction(lambda *a, **k: f(*a, **k)).eval_shape(*args, **kwargs)
+    function = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
+    return function.eval_shape(*args, **kwargs)
 
 
 __all__ = ["compile", "eval_shape", "jit", "make_jaxpr"]

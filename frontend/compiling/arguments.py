@@ -39,6 +39,11 @@ def resolve(f: Callable[..., Any], what: str, nums: Any, names: Any) -> tuple[fr
     numbers, named = _as_tuple(nums), _as_tuple(names)
     signature = signature_of(f)
     if signature is None:
+        if named and what == "donate":  # by position they would not be found
+            raise ValueError(
+                f"donate_argnames={names!r}: the signature of {getattr(f, '__name__', f)!r} is not known: give positions in "
+                "donate_argnums"
+            )
         return frozenset(int(n) for n in numbers), frozenset(named)
     parameters = list(signature.parameters.values())
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -69,9 +74,9 @@ def resolve(f: Callable[..., Any], what: str, nums: Any, names: Any) -> tuple[fr
                 f"{what}_argnames={names!r}: {name!r} of {getattr(f, '__name__', f)} cannot be given by name: give its "
                 f"position in {what}_argnums"
             )
-    if numbers and not named:
+    if numbers and not named and names is None:
         named = tuple(positional[n] for n in found_numbers if 0 <= n < len(positional))
-    elif named and not numbers:
+    elif named and not numbers and nums is None:
         found_numbers = {positional.index(n) for n in named if n in positional}
     return frozenset(found_numbers), frozenset(named)
 

@@ -8,6 +8,7 @@ records one `jit` equation with the function's jaxpr.
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import threading
 import warnings
@@ -20,11 +21,11 @@ from typing import Any
 from quire.ir import errors
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import axes_key
-from quire.ir.config import config, current_override
+from quire.ir.config import config, current_block
 from quire.ir.primitives.calls import jit_p
 from quire.ir.references import AbstractRef, ConcreteRef, Ref
 from quire.ir.source import current_source, where
-from quire.ir.tracing import Tracer, current_trace, eval_jaxpr
+from quire.ir.tracing import Tracer, check_alive, current_trace, eval_jaxpr
 from quire.runtime.array import Array
 from quire.runtime.devices import Device
 from quire.runtime.placements import Place
@@ -43,6 +44,7 @@ from ..watching.transformations import note_transformations
 from ..watching.value_checks import checked_call
 from .aot import Lowered, Traced
 from .arguments import Static, check_hashable, check_leaves, leaf_names, resolve
+from .compiler_options import checked_options
 from .interim import InterimVariant
 from .loading import Program
 from .recognition import MISMATCH, Recogniser, recogniser
@@ -145,9 +147,19 @@ class CompiledFunction:
         tiered: bool = False,
         target: Any = None,
         passes: Any = None,
+        compiler_options: Any = None,
     ) -> None:
         if not callable(f):
             raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
+        if isinstance(f, staticmethod):
+            raise TypeError(
+                f"quire.compile: got the staticmethod {f!r}: compile the function below it (@staticmethod above @quire.compile)"
+            )
+        if inspect.isgeneratorfunction(f):
+            raise TypeError(
+                f"quire.compile: expected a function, got the generator function {f!r}: yield is not traced, return arrays or "
+                "containers of them"
+            )
         functools.update_wrapper(self, f)
         self.__name__: str = str(getattr(f, "__name__", None) or type(f).__name__)
         self._f = f
@@ -159,6 +171,7 @@ class CompiledFunction:
             raise ValueError(f"quire.compile: arguments {sorted(map(str, both))} are both static and donated")
         self._keep_unused = keep_unused
         self._inline = inline
+        self._compiler_options = checked_options(compiler_options, "quire.compile")
         if device is not None and backend is not None:
             raise ValueError("quire.compile: give a device or a backend, not both")
         self._wishes = wishes(target, passes)
@@ -198,9 +211,9 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if current_trace() is None:
-            options = current_override()
+            block = current_block()
             valid_for, known = self._fast
-            if (config._base if options is None else options) is valid_for:
+            if (config._base if block is None else block.options) is valid_for:
                 for recognise, calls in known:
                     try:
                         leaves, key = recognise(args, kwargs)
@@ -223,6 +236,10 @@ class CompiledFunction:
             check_leaves(leaves, lambda: self._names(args, kwargs), self._name)
             raise
         trace = current_trace()
+        if trace is None:
+            for x in leaves:
+                if isinstance(x, Tracer):
+                    check_alive(x)
         # Named axes are in scope within a trace only.
         key = (tree, signatures, static, options.trace_key, None if trace is None else axes_key())
         if trace is not None and (trace.staging or any(isinstance(x, Tracer | ConcreteRef) for x in leaves)):
@@ -233,13 +250,19 @@ class CompiledFunction:
             if isinstance(found, TracedFunction):  # closes over an outer trace's values
                 return self._bind(found, leaves)
             variant = found
-        elif trace is None and type(variant) in _SETTLED and not (options.profiling or options.debug_key_reuse):
+        elif (
+            trace is None
+            and type(variant) in _SETTLED
+            and not (options.profiling or options.debug_key_reuse or options.no_execution)
+        ):
             self._remember(args, kwargs, options, leaves, tree, variant.call)
         if trace is not None and type(variant) is ReferenceVariant:  # in order with what the trace writes
             return self._bind(variant.traced, leaves)
         if options.debug_key_reuse:
             traced = self._known.traces[_trace_key(key, [aval_of(x) for x in leaves], mesh_of_leaves(leaves))]
             key_reuse.check_call(traced.jaxpr, [*traced.captured, *leaves])
+        if options.no_execution:
+            raise RuntimeError(f"{self._name} would run{where(current_source())}, in a block of no_execution")
         with span(self._name, "run"):
             return variant.call(leaves)
 
@@ -328,6 +351,11 @@ class CompiledFunction:
         self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[Any, ...],
         dynamic: tuple[tuple[Any, ...], dict[str, Any]], leaves: Sequence[Any], tree: Any,
     ) -> Any:  # fmt: skip
+        if self._compiler_options:
+            raise ValueError(
+                f"`compiler_options` can only be passed to top-level `quire.jit`. Got {self._compiler_options} for {self._name}, "
+                f"which another compiled function calls{where(current_source())}"
+            )
         if self._shardings is not NOTHING_ASKED:
             leaves = constrained(leaves, self._shardings.of_arguments(*dynamic, len(leaves)))
         avals = [aval_of(x) for x in leaves]
@@ -467,6 +495,7 @@ class CompiledFunction:
             self._keep_unused,
             tuple(names),
             wishes=self._wishes,
+            asked=tuple(self._shardings.of_results(traced.out_tree)),
         )
 
     def _finish(self, key: Any, interim: InterimVariant, variant: Variant | None) -> None:

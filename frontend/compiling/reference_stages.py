@@ -20,9 +20,9 @@ class ReferenceLowered(Lowered):
         self._variant = variant
         self._values = values
 
-    def compile(self) -> Compiled:
+    def compile(self, compiler_options: Any = None) -> Compiled:
         """Compile for the device; what it returns is called with the references."""
-        return ReferenceCompiled(self._variant, self._values.compile(), self)
+        return ReferenceCompiled(self._variant, self._values.compile(compiler_options), self)
 
 
 class ReferenceCompiled(Compiled):
@@ -45,8 +45,8 @@ class ReferenceCompiled(Compiled):
         return self._outer.out_tree
 
     @property
-    def in_avals(self) -> tuple[Any, ...]:
-        """The types of the arguments' leaves, which a call's must be."""
+    def leaf_types(self) -> tuple[Any, ...]:
+        """The types of the arguments' leaves."""
         traced = self._variant.traced
         return tuple(traced.jaxpr.in_avals[len(traced.captured) :])
 
@@ -57,7 +57,7 @@ class ReferenceCompiled(Compiled):
             raise TypeError(
                 f"{name} was compiled for arguments of structure {self.in_tree}, got {tree}{where(current_source(2))}"
             )
-        for x, aval in zip(leaves, self.in_avals):
+        for x, aval in zip(leaves, self.leaf_types):
             got: Any = aval_of(x)
             if type(got) is not type(aval) or got.shape != aval.shape or got.dtype != aval.dtype:
                 raise TypeError(f"{name} was compiled for {aval.short()}, got {got.short()}{where(current_source(2))}")

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from quire.ir.sharding import AbstractMesh
+from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, close_captured, trace_flat
 
 from .. import tree_util
@@ -81,8 +83,14 @@ def trace_function(
         mesh: that with explicit axes which the arguments lie on, where none is in force.
 
     Raises:
+        RuntimeError: in a block of `no_tracing`.
         TypeError: a result is no array.
     """
+    if config.options.no_tracing:
+        raise RuntimeError(
+            f"{name} would be traced{where(current_source())}, in a block of no_tracing: its arguments' types, a static argument or "
+            "an option are new"
+        )
     start = time.perf_counter()
     out_tree: Any = None
 

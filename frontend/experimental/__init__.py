@@ -8,6 +8,7 @@ from ..watching.option_contexts import enable_x64 as enable_x64
 _LAZY = (
     "array_serialization",
     "checkify",
+    "jet",
     "layout",
     "mesh_utils",
     "multihost_utils",

@@ -22,6 +22,7 @@ from . import (
     solves,
     sorting,
     structural,
+    tokens,
 )
 from . import fft as _fft  # its function has the same name
 from .composites import *
@@ -41,6 +42,7 @@ from .sharding import *
 from .solves import *
 from .sorting import *
 from .structural import *
+from .tokens import *
 
 # Each module lists its public names.
 __all__ = ["linalg"]
@@ -61,6 +63,7 @@ __all__ += sharding.__all__
 __all__ += solves.__all__
 __all__ += sorting.__all__
 __all__ += structural.__all__
+__all__ += tokens.__all__
 
 # Functions that only move elements take typed keys too; the numbers are the arguments whose elements are moved.
 take_keys(

@@ -13,6 +13,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 from ..arrays.explicit import takes_out_sharding
+from ..arrays.operands import lax_dtype
 
 Array = Any
 ConvDimensionNumbers = ct.ConvDimensionNumbers
@@ -39,7 +40,8 @@ def dot_general(
 
     Example: ``lax.dot_general(x, w, (((1,), (0,)), ((), ())))`` is ``x @ w``.
     """
-    return ct.dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+    dtype = lax_dtype("dot_general", preferred_element_type)
+    return ct.dot_general(lhs, rhs, dimension_numbers, precision, dtype)
 
 
 @takes_out_sharding
@@ -55,13 +57,14 @@ def dot(
     """
     if dimension_numbers is not None:
         return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
+    dtype = lax_dtype("dot", preferred_element_type)
     x, y = aval_of(lhs), aval_of(rhs)
     if x.ndim not in (1, 2) or y.ndim not in (1, 2) or x.shape[-1] != y.shape[0]:
         raise TypeError(
             f"dot: incompatible shapes, got {x.short()} and {y.short()}, expected 1 or 2 dimensions with the last of lhs "
             "as long as the first of rhs"
         )
-    return ct.dot_general(lhs, rhs, (((x.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
+    return ct.dot_general(lhs, rhs, (((x.ndim - 1,), (0,)), ((), ())), precision, dtype)
 
 
 def batch_matmul(lhs: Array, rhs: Array, precision: Any = None) -> Array:
@@ -110,7 +113,7 @@ def conv_general_dilated(
     """
     return ct.conv_general_dilated(
         lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, feature_group_count,
-        batch_group_count, precision, preferred_element_type,
+        batch_group_count, precision, lax_dtype("conv_general_dilated", preferred_element_type),
     )  # fmt: skip
 
 
@@ -123,7 +126,12 @@ def conv(
     Example: ``lax.conv(images, kernel, (1, 1), "SAME")``
     """
     return ct.conv_general_dilated(
-        lhs, rhs, window_strides, padding, precision=precision, preferred_element_type=preferred_element_type
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        precision=precision,
+        preferred_element_type=lax_dtype("conv", preferred_element_type),
     )
 
 
@@ -134,7 +142,7 @@ def conv_with_general_padding(
     """Convolution of NCHW inputs with OIHW kernels, with explicit padding and dilations."""
     return ct.conv_general_dilated(
         lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=precision,
-        preferred_element_type=preferred_element_type,
+        preferred_element_type=lax_dtype("conv_with_general_padding", preferred_element_type),
     )  # fmt: skip
 
 
@@ -198,7 +206,7 @@ def conv_transpose(
         rhs = st.transpose(rhs, order)
     return ct.conv_general_dilated(
         lhs, rhs, (1,) * n, pads, strides, dilation, spec, precision=precision,
-        preferred_element_type=preferred_element_type,
+        preferred_element_type=lax_dtype("conv_with_general_padding", preferred_element_type),
     )  # fmt: skip
 
 

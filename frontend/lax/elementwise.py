@@ -19,6 +19,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.primitives.common import COMPLEX, NUMBER, check_dtype, match_scalars
 
 from .. import tree_util
+from ..arrays.operands import SCALARS, as_array, cast, user_dtype
 
 Value = Any
 
@@ -207,7 +208,12 @@ def select_n(which: Value, *cases: Value) -> Value:
 
 def convert_element_type(operand: Value, new_dtype: Any) -> Value:
     """`operand` with another dtype; floats beyond an integer dtype's range saturate, NaN becomes 0."""
-    dtype = dtypes.canonicalize(dtypes.as_dtype(new_dtype))
+    dtype = user_dtype("quire.lax.convert_element_type", new_dtype)
+    if type(operand) in SCALARS:
+        return as_array(cast(operand, dtype))
+    aval = aval_of(operand)
+    if aval.dtype == dtype and not aval.weak_type:
+        return as_array(operand)
     if dtypes.is_bool(dtype):
         operand = ew.real(operand)  # as in JAX; quire.numpy's astype compares both parts with zero
     return ew.convert_element_type(operand, dtype)
@@ -223,7 +229,7 @@ def made_inexact(x: Value) -> Value:
 
 def bitcast_convert_type(operand: Value, new_dtype: Any) -> Value:
     """`operand` with its bits read as another dtype; a change of width adds or takes the last dimension."""
-    dtype = dtypes.canonicalize(dtypes.as_dtype(new_dtype))
+    dtype = user_dtype("quire.lax.bitcast_convert_type", new_dtype)
     if dtype == aval_of(operand).dtype:
         return ew.convert_element_type(operand, dtype)  # any dtype has its own bits
     return ew.bitcast_convert_type(operand, dtype)

@@ -13,6 +13,7 @@ from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
 from ..arrays.explicit import takes_out_sharding
+from ..arrays.operands import user_dtype
 from .contraction import dot
 from .control_flow import scan
 
@@ -70,7 +71,7 @@ def ragged_dot(
 
     dtype = dtypes.promote([(a.dtype, False), (b.dtype, False)])[0]
     if preferred_element_type is not None:
-        dtype = dtypes.canonicalize(dtypes.as_dtype(preferred_element_type))
+        dtype = user_dtype("quire.lax.ragged_dot", preferred_element_type)
     zero = st.full((m, b.shape[2]), 0, dtype)
     return scan(add_group, zero, (rhs, ew.sub(ends, sizes), ends))[0]
 

@@ -10,6 +10,7 @@ import numpy as np
 from quire.ir.primitives import random as rn
 
 from ..arrays.explicit import placed_as
+from ..arrays.operands import lax_dtype
 
 RandomAlgorithm = rn.RandomAlgorithm
 
@@ -29,7 +30,7 @@ def rng_bit_generator(
 
     Example: ``key, bits = lax.rng_bit_generator(np.zeros(4, np.uint32), (8,))``
     """
-    new, bits = rn.rng_bit_generator(key, shape, dtype, algorithm)
+    new, bits = rn.rng_bit_generator(key, shape, lax_dtype("rng_bit_generator", dtype), algorithm)
     return new, placed_as(bits, out_sharding, "rng_bit_generator")
 
 

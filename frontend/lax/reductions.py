@@ -11,6 +11,7 @@ from quire.ir.primitives import windows as wd
 
 from .. import tree_util
 from ..arrays.explicit import takes_out_sharding
+from ..arrays.operands import lax_dtype
 
 Value = Any
 
@@ -95,12 +96,12 @@ def reduce_xor(operand: Value, axes: Sequence[int], *, out_sharding: Any = None)
 
 def argmax(operand: Value, axis: int, index_dtype: Any = dtypes.int32) -> Value:
     """Index of the maximum along an axis; the first of equal ones; NaN counts as the maximum."""
-    return rd.argmax(operand, axis, index_dtype)
+    return rd.argmax(operand, axis, lax_dtype("argmax", index_dtype))
 
 
 def argmin(operand: Value, axis: int, index_dtype: Any = dtypes.int32) -> Value:
     """Index of the minimum along an axis; the first of equal ones; NaN counts as the minimum."""
-    return rd.argmin(operand, axis, index_dtype)
+    return rd.argmin(operand, axis, lax_dtype("argmin", index_dtype))
 
 
 def cumsum(operand: Value, axis: int = 0, reverse: bool = False) -> Value:

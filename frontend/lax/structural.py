@@ -15,6 +15,7 @@ from quire.ir.tracing import current_trace
 
 from .. import tree_util
 from ..arrays.explicit import beside, placed_as, takes_out_sharding
+from ..arrays.operands import as_array, lax_dtype
 
 Value = Any
 
@@ -22,7 +23,7 @@ Value = Any
 @takes_out_sharding
 def broadcast(operand: Value, sizes: Sequence[int], *, out_sharding: Any = None) -> Value:
     """`operand` repeated along new leading dimensions of these sizes."""
-    return st.broadcast(operand, sizes)
+    return st.broadcast(operand, sizes) if len(sizes) else as_array(operand)
 
 
 @takes_out_sharding
@@ -119,13 +120,13 @@ def pad(operand: Value, padding_value: Value, padding_config: Sequence[tuple[int
 
 def iota(dtype: Any, size: int) -> Value:
     """The vector 0, 1, ..., size - 1."""
-    return st.iota(dtype, size)
+    return st.iota(lax_dtype("iota", dtype), size)
 
 
 @takes_out_sharding
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None) -> Value:
     """An array of that shape whose value is the index along `dimension`."""
-    return st.broadcasted_iota(dtype, shape, dimension)
+    return st.broadcasted_iota(lax_dtype("broadcasted_iota", dtype), shape, dimension)
 
 
 def split(operand: Value, sizes: Sequence[int], axis: int = 0) -> Sequence[Value]:
@@ -140,7 +141,7 @@ def tile(operand: Value, reps: Sequence[int]) -> Value:
 
 def full(shape: Sequence[int], fill_value: Value, dtype: Any = None, *, sharding: Any = None) -> Value:
     """An array with all elements equal to a scalar; divided as `sharding` says."""
-    return placed_as(st.full(shape, fill_value, dtype), sharding, "full")
+    return placed_as(st.full(shape, fill_value, lax_dtype("full", dtype)), sharding, "full")
 
 
 def full_like(
@@ -151,7 +152,8 @@ def full_like(
     In a `shard_map` it varies as x does.
     """
     aval = aval_of(x)
-    out = st.full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+    dtype = aval.dtype if dtype is None else lax_dtype("full_like", dtype)
+    out = st.full(aval.shape if shape is None else shape, fill_value, dtype)
     out = pvary(out, sorted(aval.vma, key=str)) if aval.vma else out
     return beside(out, aval) if sharding is None else placed_as(out, sharding, "full_like")
 
@@ -164,7 +166,7 @@ def zeros_like_array(x: Value) -> Value:
 @takes_out_sharding
 def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Value:
     """An array whose elements do not matter."""
-    return st.empty(shape, dtype)
+    return st.empty(shape, lax_dtype("empty", dtype))
 
 
 def optimization_barrier(operand: Any, /) -> Any:

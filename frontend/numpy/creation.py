@@ -133,7 +133,7 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) ->
     if not hasattr(a, "shape") or not hasattr(a, "dtype"):
         a = ensure(name, a)
     weak = dtype is None and getattr(a, "weak_type", False)
-    d = dtypes.canonicalize(a.dtype) if dtype is None else user_dtype(name, dtype)
+    d = dtypes.explicit(a.dtype) if dtype is None else user_dtype(name, dtype)
     sizes = tuple(a.shape) if shape is None else as_shape(name, shape)
     if device is None and type(a) is Array and a._device is not None and sizes == a.aval.shape:
         device = a.sharding  # as JAX does: beside the array

@@ -9,6 +9,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
+from quire.ir.config import config
 
 from ..arrays.key_array import KeyDType, extended, key_dtype_of, prng_key
 from ..arrays.operands import Value, is_arraylike
@@ -71,7 +72,8 @@ uint32, uint64 = _scalar_type("uint32", np.uint32), _scalar_type("uint64", np.ui
 float16, bfloat16 = _scalar_type("float16", np.float16), _scalar_type("bfloat16", ml_dtypes.bfloat16)
 float32, float64 = _scalar_type("float32", np.float32), _scalar_type("float64", np.float64)
 complex64, complex128 = _scalar_type("complex64", np.complex64), _scalar_type("complex128", np.complex128)
-# Narrow dtypes have names, with which libraries compare; arrays of them are refused, and the error lists the dtypes of quire.
+# Narrow dtypes have names, kinds and limits, by which libraries compare; arrays of them are refused, and the error lists the
+# dtypes of quire.
 float8_e3m4 = _scalar_type("float8_e3m4", ml_dtypes.float8_e3m4)
 float8_e4m3 = _scalar_type("float8_e4m3", ml_dtypes.float8_e4m3)
 float8_e4m3b11fnuz = _scalar_type("float8_e4m3b11fnuz", ml_dtypes.float8_e4m3b11fnuz)
@@ -85,6 +87,17 @@ int2 = _scalar_type("int2", ml_dtypes.int2)
 int4 = _scalar_type("int4", ml_dtypes.int4)
 uint2 = _scalar_type("uint2", ml_dtypes.uint2)
 uint4 = _scalar_type("uint4", ml_dtypes.uint4)
+_NARROW_FLOATS: tuple[Any, ...] = tuple(
+    t.dtype
+    for t in (
+        float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu,
+        float4_e2m1fn,
+    )
+)  # fmt: skip
+_FLOATS: tuple[Any, ...] = (*dtypes.FLOATS, *_NARROW_FLOATS)
+_SIGNED: tuple[Any, ...] = (*dtypes.SIGNED, int2.dtype, int4.dtype)
+_UNSIGNED: tuple[Any, ...] = (*dtypes.UNSIGNED, uint2.dtype, uint4.dtype)
+_NUMBERS: tuple[Any, ...] = (*_SIGNED, *_UNSIGNED, *_FLOATS, *dtypes.COMPLEX)
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_: Any = int64
 uint: Any = uint64
@@ -93,28 +106,34 @@ complex_: Any = complex128
 
 
 def finfo(dtype: Any) -> Any:
-    """The limits of a float or complex dtype: eps, max, min, tiny, bits, ... Follows `numpy.finfo`.
+    """The limits of a float or complex dtype, also of one that arrays have under `enable_x64` alone: eps, max, ...
+
+    Follows `numpy.finfo`.
 
     Raises ValueError for a dtype that is neither float nor complex.
 
     >>> float(quire.numpy.finfo("float32").eps) == 2**-23
     True
     """
-    d = dtypes.canonicalize(dtypes.as_dtype(dtype))
+    d = dtypes.as_dtype(dtype)
+    if d in _NARROW_FLOATS:
+        return ml_dtypes.finfo(d)
     if not dtypes.is_inexact(d):
         raise ValueError(f"quire.numpy.finfo: dtype {d} is not inexact: use iinfo for integers")
     return ml_dtypes.finfo(dtypes.real_dtype(d))
 
 
 def iinfo(int_type: Any) -> Any:
-    """The limits of an integer dtype: bits, max, min. Follows `numpy.iinfo`.
+    """The limits of an integer dtype, also of one that arrays have under `enable_x64` alone: bits, max, min. Follows `numpy.iinfo`.
 
     Raises ValueError for a dtype that is no integer one.
 
     >>> quire.numpy.iinfo("int8").max
     127
     """
-    d = dtypes.canonicalize(dtypes.as_dtype(int_type))
+    d = dtypes.as_dtype(int_type)
+    if d in (int2.dtype, int4.dtype, uint2.dtype, uint4.dtype):
+        return ml_dtypes.iinfo(d)
     if not dtypes.is_integer(d):
         raise ValueError(f"quire.numpy.iinfo: dtype {d} is not an integer dtype: use finfo for floats")
     return np.iinfo(d)
@@ -137,31 +156,34 @@ def result_type(*args: Any) -> Any:
         if a in (float, int, complex) if isinstance(a, type) else False:
             kinds.append((dtypes.canonicalize(dtypes.as_dtype(a)), True))
         elif is_arraylike(a):
-            aval = aval_of(a)
+            aval = aval_of(a.__jax_array__() if hasattr(a, "__jax_array__") else a)
             kinds.append((aval.dtype, aval.weak_type))
         else:
-            kinds.append((dtypes.canonicalize(dtypes.as_dtype(a)), False))
-    return dtypes.promote(kinds)[0]
+            kinds.append((dtypes.explicit(dtypes.as_dtype(a)), False))
+    dtype, weak = dtypes.promote(kinds)
+    # Of weak ones alone the default dtype of their kind, as JAX has it, whatever width they have.
+    return dtypes.default_of_kind(dtype) if weak else dtype
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
-    """The dtype to which two dtypes promote. Follows `numpy.promote_types`.
+    """The dtype to which two dtypes promote, those of 64 bits as such. Follows `numpy.promote_types`.
 
     >>> quire.numpy.promote_types("int8", "bfloat16").name
     'bfloat16'
     """
     kinds = [(dtypes.as_dtype(d), d in (int, float, complex) if isinstance(d, type) else False) for d in (a, b)]
-    return dtypes.promote(kinds)[0]
+    with config.override(enable_x64=True):
+        return dtypes.promote(kinds)[0]
 
 
 _KINDS: dict[Any, tuple[Any, ...]] = {
-    np.generic: dtypes.ALL,
-    np.number: (*dtypes.SIGNED, *dtypes.UNSIGNED, *dtypes.FLOATS, *dtypes.COMPLEX),
-    np.integer: (*dtypes.SIGNED, *dtypes.UNSIGNED),
-    np.signedinteger: dtypes.SIGNED,
-    np.unsignedinteger: dtypes.UNSIGNED,
-    np.inexact: (*dtypes.FLOATS, *dtypes.COMPLEX),
-    np.floating: dtypes.FLOATS,
+    np.generic: (*dtypes.ALL, *_NUMBERS),
+    np.number: _NUMBERS,
+    np.integer: (*_SIGNED, *_UNSIGNED),
+    np.signedinteger: _SIGNED,
+    np.unsignedinteger: _UNSIGNED,
+    np.inexact: (*_FLOATS, *dtypes.COMPLEX),
+    np.floating: _FLOATS,
     np.complexfloating: dtypes.COMPLEX,
 }
 
@@ -188,10 +210,8 @@ def issubdtype(arg1: Any, arg2: Any) -> Any:
 
 
 _NAMED_KINDS = {
-    "bool": (dtypes.bool_,), "signed integer": dtypes.SIGNED, "unsigned integer": dtypes.UNSIGNED,
-    "integral": (*dtypes.SIGNED, *dtypes.UNSIGNED), "real floating": dtypes.FLOATS,
-    "complex floating": dtypes.COMPLEX,
-    "numeric": (*dtypes.SIGNED, *dtypes.UNSIGNED, *dtypes.FLOATS, *dtypes.COMPLEX),
+    "bool": (dtypes.bool_,), "signed integer": _SIGNED, "unsigned integer": _UNSIGNED,
+    "integral": (*_SIGNED, *_UNSIGNED), "real floating": _FLOATS, "complex floating": dtypes.COMPLEX, "numeric": _NUMBERS,
 }  # fmt: skip
 
 
@@ -257,6 +277,8 @@ def isscalar(element: Any) -> Any:
     """
     if isinstance(element, np.ndarray):
         return False
+    if hasattr(element, "__jax_array__"):
+        element = element.__jax_array__()
     return is_arraylike(element) and aval_of(element).ndim == 0 or np.isscalar(element)
 
 

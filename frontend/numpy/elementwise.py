@@ -15,7 +15,6 @@ from quire.runtime.array import Array
 
 from ..arrays.operands import (
     INEXACT,
-    SCALARS,
     Value,
     _cast_scalar,
     cast,
@@ -28,7 +27,10 @@ from ..arrays.operands import (
 from ..eager.programs import eager_program
 
 _KIND = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}  # ml_dtypes' floats have kind V
-_SCALAR_KIND = {bool: 0, int: 1, float: 2, complex: 3}
+# A bool is no number without a width: it takes part in promotion (`numpy_dtype_promotion="strict"` refuses it).
+_SCALAR_KIND = {int: 1, float: 2, complex: 3}
+# The dtypes of numbers without a width. Others of weak type are rare: of arrays that were converted to them.
+_WEAK = frozenset((dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128))
 
 
 def operands(name: str, x: Any, y: Any) -> list[Value] | tuple[Value, Value]:
@@ -42,10 +44,16 @@ def operands(name: str, x: Any, y: Any) -> list[Value] | tuple[Value, Value]:
                 return x, y
             if a.dtype == b.dtype:
                 return promote_shapes(name, x, y)
-        elif ky in SCALARS and _SCALAR_KIND[ky] <= _KIND[a.dtype.kind]:
+        elif (
+            ky in _SCALAR_KIND
+            and _SCALAR_KIND[ky] <= _KIND[a.dtype.kind]
+            and not (a.weak_type and a.dtype not in _WEAK)
+        ):
             return x, _cast_scalar(y, a.dtype, a.weak_type)
-    elif (ky is Array or ky is Tracer) and kx in SCALARS and _SCALAR_KIND[kx] <= _KIND[y.aval.dtype.kind]:
-        return _cast_scalar(x, y.aval.dtype, y.aval.weak_type), y
+    elif (ky is Array or ky is Tracer) and kx in _SCALAR_KIND:
+        b = y.aval
+        if _SCALAR_KIND[kx] <= _KIND[b.dtype.kind] and not (b.weak_type and b.dtype not in _WEAK):
+            return _cast_scalar(x, b.dtype, b.weak_type), y
     x, y = unwrap(x), unwrap(y)
     check_arraylike(name, x, y)
     return promote_shapes(name, *promote_dtypes(x, y))

@@ -8,11 +8,12 @@ import ml_dtypes
 import numpy as np
 
 from quire.ir import dtypes
+from quire.ir.config import config
 from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 
 from .. import numpy as qnp
-from .bits import pair_of_uniforms, rademacher, uniform
+from .bits import bits, pair_of_uniforms, rademacher, uniform
 from .keys import dtype_of, float_dtype, parameters, sampler, shape_of, split_raw
 
 Array = Any
@@ -125,7 +126,8 @@ def gumbel(
     """Numbers of the Gumbel distribution. Follows `jax.random.gumbel`.
 
     Args:
-        mode: "low" (None), or "high", which resolves the tail better, at twice the cost.
+        mode: "low", "high", which resolves the upper tail better, at twice the cost, or "highest", which for float32 resolves
+            both tails, down to uniform numbers of 2**-65. None: "high" if `config.high_dynamic_range_gumbel`, else "low".
 
     Raises ValueError for another mode or dtype.
 
@@ -134,15 +136,40 @@ def gumbel(
     """
     dt = float_dtype("gumbel", dtype)
     shape = shape_of("gumbel", shape)
-    if mode not in (None, "low", "high"):
-        raise ValueError(f"quire.random.gumbel: unknown mode {mode!r}, expected 'low', 'high' or None")
+    check_gumbel_mode("gumbel", mode)
+    if mode is None:
+        mode = "high" if config.options.high_dynamic_range_gumbel else "low"
+    if mode == "highest" and dt == dtypes.float32:
+        return _gumbel_of_64_bits(key, shape)
     info = ml_dtypes.finfo(dt)
-    if mode != "high":
+    if mode == "low":
         return -qnp.log(-qnp.log(uniform(key, shape, dt, float(info.tiny), 1.0)))
     high, low = pair_of_uniforms(key, shape, dt)
     # Below 1/2 the second number fills the bits that the first has none for.
     finer = high + number(2.0 ** -int(info.nmant), dt) * low + number(float(info.tiny), dt)
     return -qnp.log(-qnp.log1p(-qnp.where(high >= 0.5, high, finer)))
+
+
+def check_gumbel_mode(name: str, mode: Any) -> None:
+    """Raise ValueError for what is no mode of `gumbel`."""
+    if mode not in (None, "low", "high", "highest"):
+        raise ValueError(f"quire.random.{name}: unknown mode {mode!r}, expected 'low', 'high', 'highest' or None")
+
+
+def _gumbel_of_64_bits(key: Any, shape: tuple[int, ...]) -> Array:
+    """Gumbel numbers of uniform ones u of 64 bits, of which the smaller of u and 1 - u is a float32 with all its bits."""
+    one, half, width = np.uint32(1), np.uint32(1 << 31), np.uint32(32)
+    high, low = bits(key, (2, *shape), "uint32")
+    below = high < half
+    carry = ew.convert_element_type(low == np.uint32(0), dtypes.uint32)
+    high, low = qnp.where(below, high, ~high + carry), qnp.where(below, low, ~low + one)
+    zeros, more_zeros = ew.clz(high), ew.clz(low)
+    no_high = zeros == width
+    leading = qnp.where(no_high, low << more_zeros, (high << zeros) | (low >> (width - zeros)))
+    exponent = np.uint32(126) - qnp.where(no_high, width + more_zeros, zeros)
+    mantissa = (leading >> np.uint32(8)) & np.uint32((1 << 23) - 1)
+    u = ew.bitcast_convert_type((exponent << np.uint32(23)) | mantissa, dtypes.float32)
+    return -qnp.log(qnp.where(below, -qnp.log1p(-u), -qnp.log(u)))
 
 
 @sampler

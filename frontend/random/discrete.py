@@ -34,7 +34,7 @@ def categorical(
         shape: of the result; it ends with the shape of logits without the axis (or broadcasts with it), which it is
             if None. What comes before counts samples.
         replace: with False the samples are different indices (by the Gumbel top-k trick).
-        mode: how Gumbel numbers are made: "low", "high" or None.
+        mode: how Gumbel numbers are made: "low", "high", "highest" or None.
 
     Raises ValueError for shapes that do not fit, or more samples without replacement than categories.
 

@@ -26,7 +26,7 @@ from quire.ir.sharding import says_nothing
 from .. import numpy as qnp
 from ..arrays.explicit import placed_as, told
 from ..arrays.key_array import GENERATORS, THREEFRY, KeyDType, PRNGKeyArray, is_keys
-from ..arrays.operands import usual_promotion
+from ..arrays.operands import user_dtype, usual_promotion
 from ..watching import key_reuse
 
 Array = Any
@@ -448,7 +448,7 @@ def dtype_of(name: str, dtype: Any, default: DType, kinds: Sequence[DType], expe
 
     Raises ValueError for another one.
     """
-    out = dtypes.canonicalize(default if dtype is None else dtypes.as_dtype(dtype))
+    out = dtypes.canonicalize(default) if dtype is None else user_dtype(f"quire.random.{name}", dtype)
     if out not in kinds:
         raise ValueError(f"quire.random.{name}: dtype {out} must be {expected} dtype")
     return out

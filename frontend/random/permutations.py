@@ -15,7 +15,7 @@ from .. import lax
 from .. import numpy as qnp
 from ..arrays.key_array import is_keys
 from .bits import randint, uniform
-from .continuous import gumbel
+from .continuous import check_gumbel_mode, gumbel
 from .keys import random_bits, sampler, shape_of, split_raw
 
 Array = Any
@@ -92,7 +92,7 @@ def choice(
         shape: of the choices; it takes the place of the axis in the result's shape.
         replace: whether a slice may be chosen more than once.
         p: the probability of each slice, 1-dimensional; all equal if None.
-        mode: how the Gumbel numbers of weighted choices without replacement are made: "low", "high" or None.
+        mode: how the Gumbel numbers of weighted choices without replacement are made: "low", "high", "highest" or None.
 
     Raises ValueError for an empty a, more choices than slices without replacement, a p of another length or another
     mode, TypeError for a 0-dimensional a that is no integer.
@@ -101,8 +101,7 @@ def choice(
     (4,)
     """
     shape = shape_of("choice", shape)
-    if mode not in (None, "low", "high"):
-        raise ValueError(f"quire.random.choice: unknown mode {mode!r}, expected 'low', 'high' or None")
+    check_gumbel_mode("choice", mode)
     if _is_number("choice", a):
         a, n, axis = int(a), int(a), 0
     else:

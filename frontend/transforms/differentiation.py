@@ -28,7 +28,7 @@ from quire.passes.ad.calls import no_forward_mode
 from quire.passes.ad.jvp import jvp_eval
 from quire.passes.ad.linearize import Linear, linearize_eval
 from quire.passes.ad.rules import Linear as LinearInput
-from quire.passes.ad.rules import Zero, instantiate
+from quire.passes.ad.rules import Zero, instantiate, zeros
 from quire.passes.ad.transpose import NotLinearError, backward, pullback
 
 from .. import tree_util
@@ -36,6 +36,7 @@ from ..arrays import references as ref_ops
 from ..arrays.operands import as_array
 from ..arrays.references import refuse_refs
 from ..arrays.shape_struct import as_typed
+from ..arrays.tangents import flatten_tangents
 from ..watching import key_reuse
 from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
@@ -217,7 +218,7 @@ def _differentiated(
 
     @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        positions = partial_positions(argnums, len(args), what)
+        positions = partial_positions(argnums, len(args), what, TypeError)
         rest = functools.partial(_call_with, fun, args, kwargs, positions)
         leaves, tree = tree_util.flatten_arrays(tuple(args[i] for i in positions))
         for x in leaves:
@@ -337,19 +338,21 @@ def grad(
 
 
 def _check_tangents(
-    what: str, primals: Sequence[Any], tangents: Sequence[Any], primal_tree: Any, tangent_tree: Any
-) -> None:
+    what: str, primals: Sequence[Any], tangents: Sequence[Any], primal_tree: Any, tangent_tree: Any,
+    error: type[Exception] = TypeError,
+) -> None:  # fmt: skip
     if primal_tree != tangent_tree:
         raise TypeError(
             f"{what}: primal and tangent arguments must have the same tree structure, got {primal_tree} and {tangent_tree}"
         )
     for p, t in zip(primals, tangents):
-        want, got = aval_of(p), aval_of(t)
+        want, got = p if isinstance(p, ShapedArray) else aval_of(p), aval_of(t)
         if isinstance(p, Ref) and isinstance(t, Ref):
             want, got = p.aval.inner_aval, t.aval.inner_aval
         expected = want.tangent()
         if got.dtype != expected.dtype or got.shape != want.shape:
-            raise TypeError(
+            kind = error if got.shape == want.shape else ValueError
+            raise kind(
                 f"{what}: primal and tangent must have the same shape and corresponding dtypes: the tangent of "
                 f"{want.short()} is {expected.short()}, got {got.short()}{where(current_source())}"
             )
@@ -377,7 +380,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
     leaves, tree = tree_util.flatten_arrays(tuple(primals))
-    tangent_leaves, tangent_tree = tree_util.flatten_arrays(tuple(tangents))
+    tangent_leaves, tangent_tree = flatten_tangents(tuple(tangents), tree, [aval_of(x) for x in leaves])
     what = f"jvp of {name_of(fun)}"
     _check_tangents("jvp", leaves, tangent_leaves, tree, tangent_tree)
     traced = _trace(fun, leaves, tree, what, has_aux)
@@ -446,9 +449,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     )  # what the pullback keeps holds no arrays
 
     def transposed(residuals: Sequence[Any], cotangent: Any) -> list[Any]:
-        cts, ct_tree = tree_util.flatten_arrays(cotangent)
+        cts, ct_tree = flatten_tangents(cotangent, out_tree, out_avals)
         if ct_tree != out_tree:
-            raise TypeError(f"{what}: the cotangent must have the output's tree structure {out_tree}, got {ct_tree}")
+            raise ValueError(f"{what}: the cotangent must have the output's tree structure {out_tree}, got {ct_tree}")
         for i, (ct, aval) in enumerate(zip(cts, out_avals)):
             got, want = aval_of(ct), aval.tangent()
             # A result without derivatives (integers) takes anything of its shape, which is not looked at.
@@ -463,7 +466,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             keep(found)
         return [ct if d else float0_zeros(a.shape) for ct, d, a in zip(found, differentiable, avals)]
 
-    pullback = Pullback(transposed, linear.residuals, avals, tree, out_tree, what)
+    pullback = Pullback(transposed, linear.residuals, avals, tree, out_tree, what, leaves)
     out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     return (out, pullback, _with_aux(traced, outs[n:])) if has_aux else (out, pullback)
 
@@ -471,7 +474,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `fun` at `primals`, and its derivative there as a function of tangents.
 
-    The linear function holds what the derivative needs, so applying it many times costs no more primal work.
+    The linear function holds what the derivative needs, so applying it many times costs no more primal work. It is a pytree,
+    whose leaves are these values: a compiled function may return it and take it. It raises TypeError for tangents of another
+    structure than the arguments', ValueError for one of another shape or dtype.
     """
     leaves, tree = tree_util.flatten_arrays(primals)
     what = f"linearize of {name_of(fun)}"
@@ -482,15 +487,26 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         outs, linear = _linearized(traced, leaves, differentiable)
         keep([*outs, *linear.residuals])
 
-    def f_jvp(*tangents: Any) -> Any:
-        ts, tangent_tree = tree_util.flatten_arrays(tangents)
-        _check_tangents("linearize", leaves, ts, tree, tangent_tree)
-        given = [t for t, d in zip(ts, differentiable) if d]
-        found = _apply_linear(linear, given)
-        return tree_util.tree_unflatten(traced.out_tree, [_tangent_value(t) for t in found[:n]])
-
+    without_residuals, avals = replace(linear, residuals=()), tuple(aval_of(x) for x in leaves)
+    push = functools.partial(_push, linear.closed, without_residuals, avals, tree, traced.out_tree, n)
+    f_jvp = tree_util.Partial(push, linear.residuals)
     out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     return (out, f_jvp, _with_aux(traced, outs[n:])) if has_aux else (out, f_jvp)
+
+
+def _push(
+    jaxpr: Any, linear: Linear, avals: Sequence[ShapedArray], in_tree: Any, out_tree: Any, n: int,
+    residuals: Sequence[Any], *tangents: Any,
+) -> Any:  # fmt: skip
+    """The function that `linearize` returns: the first `n` results' tangents, from those of the arguments.
+
+    The jaxpr comes first, where libraries that print it look (``f_jvp.func.args[0]``).
+    """
+    ts, tangent_tree = flatten_tangents(tangents, in_tree, avals)
+    _check_tangents("linearize", avals, ts, in_tree, tangent_tree, ValueError)
+    given = [t for t, a in zip(ts, avals) if dtypes.is_inexact(a.dtype)]
+    found = _apply_linear(replace(linear, residuals=tuple(residuals)), given)
+    return tree_util.tree_unflatten(out_tree, [_tangent_value(t) for t in found[:n]])
 
 
 def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[ShapedArray, str]]:
@@ -542,8 +558,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     Raises:
         NotImplementedError: `reduce_axes` is not empty.
-        TypeError: an argument or result of `fun` is neither float nor complex. The returned function raises it for a
-            cotangent unlike the output, and where `fun` is not linear.
+        TypeError: the arguments and results of `fun` are neither all float or complex nor all integers. The returned
+            function raises it for a cotangent unlike the output, and where `fun` is not linear.
         ValueError: `fun` writes to a reference from outside.
     """
     check_callable(fun, "linear_transpose")
@@ -568,27 +584,39 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
             "is not linear: make the reference within the function"
         )
     jaxpr, captured = opened.jaxpr, opened.captured
-    for a in (*avals, *jaxpr.out_avals):
-        if not dtypes.is_inexact(a.dtype):
-            raise TypeError(f"linear_transpose only supports float and complex inputs and outputs, got {a.short()}")
+    types = (*avals, *jaxpr.out_avals)
+    if not (all(dtypes.is_inexact(a.dtype) for a in types) or all(dtypes.is_integer(a.dtype) for a in types)):
+        given, made = (", ".join(a.short() for a in group) for group in (avals, jaxpr.out_avals))
+        raise TypeError(
+            "linear_transpose only supports float and complex inputs and outputs, or integer ones, got "
+            f"{given} -> {made}"
+        )
+    return tree_util.Partial(
+        functools.partial(_transposed, jaxpr, tuple(avals), tree, out_tree, name_of(fun)), captured
+    )
 
-    def transposed(cotangent: Any) -> tuple[Any, ...]:
-        cts, ct_tree = tree_util.flatten_arrays(cotangent)
-        if ct_tree != out_tree:
-            raise TypeError(f"{what}: the cotangent must have the tree structure {out_tree}, got {ct_tree}")
-        for ct, want in zip(cts, jaxpr.out_avals, strict=True):
-            got = aval_of(ct)
-            if (got.shape, got.dtype) != (want.shape, want.dtype):
-                raise TypeError(f"{what}: the cotangent of an output {want.short()} must be like it, got {got.short()}")
-        with appended(what, jaxpr) as keep:
-            try:
-                found = backward(jaxpr, [*captured, *(LinearInput(a) for a in avals)], cts)
-            except NotLinearError as error:
-                raise TypeError(f"{what}: {name_of(fun)} is not linear in its arguments: {error}") from None
-            keep(found)
-        return tree_util.tree_unflatten(tree, [as_array(instantiate(ct)) for ct in found[len(captured) :]])
 
-    return transposed
+def _transposed(
+    jaxpr: Jaxpr, avals: Sequence[ShapedArray], in_tree: Any, out_tree: Any, name: str, captured: Sequence[Any],
+    cotangent: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The function that `linear_transpose` returns."""
+    what = f"linear_transpose of {name}"
+    cts, ct_tree = tree_util.flatten_arrays(cotangent)
+    if ct_tree != out_tree:
+        raise TypeError(f"{what}: the cotangent must have the tree structure {out_tree}, got {ct_tree}")
+    for ct, want in zip(cts, jaxpr.out_avals, strict=True):
+        got = aval_of(ct)
+        if (got.shape, got.dtype) != (want.shape, want.dtype):
+            raise TypeError(f"{what}: the cotangent of an output {want.short()} must be like it, got {got.short()}")
+    with appended(what, jaxpr) as keep:
+        try:
+            found = backward(jaxpr, [*captured, *(LinearInput(a) for a in avals)], cts)
+        except NotLinearError as error:
+            raise TypeError(f"{what}: {name} is not linear in its arguments: {error}") from None
+        keep(found)
+    values = [zeros(a) if type(ct) is Zero else ct for a, ct in zip(avals, found[len(captured) :])]
+    return tree_util.tree_unflatten(in_tree, [as_array(ct) for ct in values])
 
 
 # -- Jacobians ----------------------------------------------------------------------------------------------------------
@@ -603,7 +631,8 @@ def _basis(leaves: Sequence[Any]) -> list[list[Any]]:
     for a in avals:
         block = np.zeros((total, a.size), a.dtype)
         block[start + np.arange(a.size), np.arange(a.size)] = 1
-        rows.append(st.reshape(block, (total, *a.shape)))
+        row = st.reshape(block, (total, *a.shape))
+        rows.append(convert_element_type(row, a.dtype, weak_type=True) if a.weak_type else row)
         start += a.size
     return rows
 

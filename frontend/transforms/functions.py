@@ -17,14 +17,16 @@ def check_callable(f: Any, what: str) -> None:
         raise TypeError(f"{what}: expected a function, got {f!r} of type {type(f).__name__}")
 
 
-def partial_positions(argnums: int | Sequence[int], n: int, what: str) -> tuple[int, ...]:
-    """The positions of the chosen arguments, non-negative. Raises ValueError where there are fewer arguments."""
+def partial_positions(
+    argnums: int | Sequence[int], n: int, what: str, too_few: type[Exception] = ValueError
+) -> tuple[int, ...]:
+    """The positions of the chosen arguments, non-negative. Raises ValueError, or `too_few`, where there are fewer arguments."""
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     out: list[int] = []
     for a in chosen:
         a = int(a)
         if not -n <= a < n:
-            raise ValueError(
+            raise too_few(
                 f"{what}: argnums={argnums} needs at least {a + 1 if a >= 0 else -a} positional arguments, got {n}"
             )
         out.append(a % n)

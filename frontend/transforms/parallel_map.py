@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quire.ir.avals import aval_of
+from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import mesh_axes
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import shard_map as sm
@@ -17,11 +17,13 @@ from quire.ir.source import current_source, where
 from quire.ir.tracing import current_trace, trace_flat
 from quire.runtime.array import Array, from_numpy, local_value
 from quire.runtime.devices import devices as all_devices
+from quire.runtime.placements import Place, Placement
 from quire.runtime.processes.current import process
 
 from .. import tree_util
 from ..arrays.assembly import make_array_from_process_local_data
-from ..compiling.api import compile as compile_function
+from ..arrays.placement import put_sharded
+from ..compiling.compiled_function import CompiledFunction
 from ..watching.tracebacks import wraps
 from .functions import check_callable, name_of
 
@@ -60,7 +62,8 @@ def pmap(
     Of several processes each gives slices for its own devices, and gets the results of these; collectives are over
     the devices of all.
 
-    Raises ValueError where sizes differ, a dimension does not exist or there are not as many devices as slices.
+    Raises ValueError where sizes differ, a dimension does not exist or there are not as many devices as slices;
+    TypeError for axes that are no ints.
 
     Example:
         >>> import quire, quire.numpy as qnp
@@ -75,11 +78,19 @@ def pmap(
     )
     axis: Any = _ANONYMOUS if axis_name is None else axis_name
     name = name_of(fun)
+    for given, said in ((in_axes, "in_axes"), (out_axes, "out_axes")):
+        for leaf in tree_util.tree_leaves(given):
+            if not isinstance(leaf, int) or isinstance(leaf, bool):
+                raise TypeError(
+                    f"pmap {said}: each axis must be an int or None, got {leaf!r} of type {type(leaf).__name__}"
+                )
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
-    @wraps(fun)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped_axes(
+        args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[set[int], list[Any], Any, list[int | None], int]:
+        """The static arguments, the others' leaves and tree, the mapped dimension of each leaf, and their size."""
         chosen = {i % len(args) for i in static}
         dynamic = tuple(a for i, a in enumerate(args) if i not in chosen)
         axes_of_args: Any = in_axes
@@ -98,6 +109,12 @@ def pmap(
         size = _size([v.shape[d] for v, d in zip(avals, dims) if d is not None], axis_size or global_axis_size, name)
         if devices is not None and len(devices) != size:
             raise ValueError(f"pmap of {name}: {len(devices)} devices were given, for an axis of size {size}")
+        return chosen, leaves, tree, dims, size
+
+    @wraps(fun)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        chosen, leaves, tree, dims, size = mapped_axes(args, kwargs)
+        avals = [aval_of(x) for x in leaves]
         mesh = AbstractMesh((size,), (axis,))
         out_tree: Any = None
         out_specs: list[PartitionSpec] = []
@@ -131,8 +148,27 @@ def pmap(
         )  # fmt: skip
         return tree_util.tree_unflatten(out_tree, out)
 
-    compiled = compile_function(
-        mapped, static_argnums=static or None, donate_argnums=donate_argnums or None, backend=backend
+    def place_results(out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The results where their devices' slices lie; where there are fewer devices than slices, as they are."""
+        here = all_devices(backend) if devices is None else list(devices)
+        size = mapped_axes(args, kwargs)[-1]
+        if len(here) < size:
+            return out
+        mesh = Mesh(np.array(here[:size], object), (axis,))
+        leaves, tree = tree_util.flatten_arrays(out)
+        dims = [
+            _dimension(w, aval_of(x).ndim, f"out_axes of {name}", "")
+            for x, w in zip(leaves, _prefix(out_axes, out, "out_axes", name))
+        ]
+        placed = [put_sharded(x, NamedSharding(mesh, _spec(d, axis)), "pmap") for x, d in zip(leaves, dims)]
+        return tree_util.tree_unflatten(tree, placed)
+
+    compiled = _Pmapped(
+        mapped,
+        place_results,
+        static_argnums=static or None,
+        donate_argnums=None if donate_argnums == () else donate_argnums,
+        backend=backend,
     )
     if process().size == 1 or devices is not None:
         return compiled
@@ -155,6 +191,29 @@ def pmap(
         )
 
     return across
+
+
+class _Pmapped(CompiledFunction):
+    """A compiled function whose results are divided over devices, where there are several."""
+
+    def __init__(self, f: Callable[..., Any], place_results: Callable[..., Any], **options: Any) -> None:
+        super().__init__(f, **options)
+        self._place_results = place_results
+        self._backend = options.get("backend")
+
+    def _argument_places(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Any], avals: Sequence[ShapedArray],
+        names: Sequence[str],
+    ) -> tuple[Place, ...]:  # fmt: skip
+        """Arrays over several devices of this process are taken as they are: each device gets its own slice of them."""
+        places = super()._argument_places(args, kwargs, leaves, avals, names)
+        return places if process().size > 1 else tuple(None if type(p) is Placement else p for p in places)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        out = super().__call__(*args, **kwargs)
+        if len(all_devices(self._backend)) == 1 or current_trace() is not None or process().size > 1:
+            return out
+        return self._place_results(out, args, kwargs)
 
 
 def _global_leaves(leaves: Sequence[Any], axes: Sequence[int | None], axis: Any, backend: str | None, name: str) -> Any:

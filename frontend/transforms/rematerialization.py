@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
-from quire.ir.avals import aval_of
+from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.axes import axes_key
+from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives.calls import checkpoint_p
 from quire.ir.primitives.calls import name as _name
-from quire.ir.tracing import trace_flat
+from quire.ir.sharding import AbstractMesh
+from quire.ir.tracing import Tracer, current_trace, trace_flat
 
 from .. import tree_util
+from ..arrays.explicit import arguments_on, mesh_of_leaves
 from ..arrays.references import refuse_refs
+from ..compiling.arguments import Static
 from ..watching.tracebacks import wraps
 from .functions import check_callable, name_of, partial_positions
 
@@ -119,6 +126,8 @@ def checkpoint(
 ) -> Any:
     """`fun`, whose intermediate values are computed again when it is differentiated in reverse, instead of kept.
 
+    It is traced once for the types of its arguments, whose values it does not see: Python does not branch on them.
+
     Args:
         fun: a function of arrays and pytrees.
         prevent_cse: keep the second computation apart from the first; False is fine inside `scan`.
@@ -137,31 +146,68 @@ def checkpoint(
 
     @wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        if config.options.disable_jit and current_trace() is None:
+            return fun(*args, **kwargs)
         static = set(partial_positions(static_argnums, len(args), what)) if static_argnums != () else set()
         dynamic = tuple(a for i, a in enumerate(args) if i not in static)
         leaves, tree = tree_util.flatten_arrays((dynamic, kwargs))
-        out_tree: Any = None
-
-        def flat(*xs: Any) -> list[Any]:
-            nonlocal out_tree
-            given, keywords = tree_util.tree_unflatten(tree, xs)
-            full = list(given)
-            for i in sorted(static):
-                full.insert(i, args[i])
-            out, out_tree = tree_util.flatten_arrays(fun(*full, **keywords))
-            refuse_refs(out, what)
-            return out
-
-        jaxpr, captured, _ = trace_flat(
-            flat, [aval_of(x) for x in leaves], name=what, staging=False, values=list(leaves)
+        avals = [aval_of(x) for x in leaves]
+        fixed = {i: args[i] for i in sorted(static)}
+        mesh = mesh_of_leaves(leaves)
+        key = (
+            tree,
+            tuple(avals),
+            mesh,
+            *((i, Static(x)) for i, x in fixed.items()),
+            config.options.trace_key,
+            axes_key(),
         )
+        known = _known(fun, fixed.values())
+        traced = known.get(key)
+        if traced is None:
+            traced = _trace(fun, what, fixed, tree, avals, mesh)
+            if not any(isinstance(c, Tracer) for c in traced[1]):
+                known[key] = traced
+        closed, captured, out_tree = traced
         outs = checkpoint_p.bind(
-            *captured, *leaves, jaxpr=ClosedJaxpr(jaxpr, ()), prevent_cse=prevent_cse, differentiated=False,
-            policy=policy,
-        )  # fmt: skip
+            *captured, *leaves, jaxpr=closed, prevent_cse=prevent_cse, differentiated=False, policy=policy
+        )
         return tree_util.tree_unflatten(out_tree, outs)
 
     return checkpointed
+
+
+# By the function, as long as it lives: `checkpoint(f)` twice traces once, as in JAX.
+_traces: weakref.WeakKeyDictionary[FunctionType, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def _known(fun: Callable[..., Any], static: Iterable[Any]) -> dict[Any, Any]:
+    """The traces of a plain function; those of other callables, which may change, are not kept."""
+    if type(fun) is not FunctionType or not all(isinstance(x, Hashable) for x in static):
+        return {}
+    return _traces.setdefault(fun, {})
+
+
+def _trace(
+    fun: Callable[..., Any], what: str, fixed: Mapping[int, Any], tree: Any, avals: Sequence[ShapedArray],
+    mesh: AbstractMesh | None,
+) -> tuple[ClosedJaxpr, list[Any], Any]:  # fmt: skip
+    """The function as a jaxpr, what it captured, and the tree of its results."""
+    out_tree: Any = None
+
+    def flat(*xs: Any) -> list[Any]:
+        nonlocal out_tree
+        given, keywords = tree_util.tree_unflatten(tree, xs)
+        full = list(given)
+        for i, x in fixed.items():
+            full.insert(i, x)
+        out, out_tree = tree_util.flatten_arrays(fun(*full, **keywords))
+        refuse_refs(out, what)
+        return out
+
+    with arguments_on(mesh):
+        jaxpr, captured, _ = trace_flat(flat, avals, name=what)
+    return ClosedJaxpr(jaxpr, ()), captured, out_tree
 
 
 remat = checkpoint

@@ -192,6 +192,9 @@ def vmap(
         placed = [_place(x, d, w, axis, name, k) for x, d, w, k in zip(outs, out_dims, wanted, keys_out)]
         return tree_util.tree_unflatten(out_tree, placed)
 
+    batched.__doc__ = f"Vectorized version of {name}, of which the mapped arguments have a dimension more."
+    if doc := getattr(fun, "__doc__", None):
+        batched.__doc__ += f"\n\nOriginal documentation:\n\n{doc}"
     return batched
 
 

@@ -180,6 +180,7 @@ class _OpaquePartial:
 
     def __init__(self, func: functools.partial[Any]) -> None:
         self.func = func
+        self.args, self.keywords = func.args, func.keywords
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
         return self.func(*args, **kw)

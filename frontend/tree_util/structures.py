@@ -172,12 +172,14 @@ def is_single_leaf(treedef: Any) -> bool:
     return treedef.is_leaf()
 
 
-def broadcast_prefix(prefix: Any, tree: Any, flatten: Callable[[Any], Any] = tree_flatten) -> list[Any]:
+def broadcast_prefix(
+    prefix: Any, tree: Any, flatten: Callable[[Any], Any] = tree_flatten, is_leaf: IsLeaf = None
+) -> list[Any]:
     """A tree prefix of `tree` as one value for each of its leaves, as `flatten` finds them; None in the prefix is a value.
 
     Raises ValueError where it is not a prefix.
     """
-    values, treedef = optree.tree_flatten(prefix, none_is_leaf=True, namespace=NAMESPACE)
+    values, treedef = optree.tree_flatten(prefix, is_leaf, none_is_leaf=True, namespace=NAMESPACE)
     out: list[Any] = []
     for value, part in zip(values, treedef.flatten_up_to(tree)):
         out.extend([value] * len(flatten(part)[0]))

@@ -6,16 +6,27 @@ import contextlib
 from collections.abc import Generator
 from typing import Any
 
+from quire.ir import options_of_jax
 from quire.ir.config import config
 from quire.ir.tracing import compile_time
 
 _MISSING: Any = object()
 
 
+class _Unset:
+    def __repr__(self) -> str:
+        return "unset"
+
+
+unset = _Unset()
+"""What `get_local` gives of an option that nothing in this context sets."""
+
+
 class OptionContext:
     """Changes one option of `quire.config` for a block, in this thread or task only; also a decorator of functions.
 
-    Called with the new value; for an option that is on or off the value may be left out and is True.
+    Called with the new value; for an option that is on or off the value may be left out and is True. It is `jax`'s `State`
+    too: the option's value in force, the process's and the one set here can be read and set.
 
     Example:
         >>> import quire, quire.numpy as qnp
@@ -33,6 +44,47 @@ class OptionContext:
 
     def __repr__(self) -> str:
         return f"<context manager of quire.config.{self.option}>"
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"quire.{self.option} is no value but a context manager: read quire.config.{self.option}")
+
+    @property
+    def name(self) -> str:
+        """The option's name in JAX."""
+        return options_of_jax.name_in_jax(self.option)
+
+    @property
+    def value(self) -> Any:
+        """The value in force."""
+        return getattr(config, self.option)
+
+    def get_global(self) -> Any:
+        """The value outside all blocks."""
+        return config.of_process(self.option)
+
+    def set_global(self, value: Any) -> None:
+        """Set the option for the process, as `quire.config.update`. Raises ValueError for a value that it does not have."""
+        config.update(self.option, value)
+
+    def get_local(self) -> Any:
+        """The value that was set in this context, by a block or `set_local`; `unset` where none was."""
+        return config.of_block(self.option, unset)
+
+    def set_local(self, value: Any) -> None:
+        """Set the option in this context alone until the block around ends; `unset`: it is the process's again.
+
+        Raises ValueError for a value that it does not have.
+        """
+        if value is unset:
+            config.unset_here(self.option)
+        else:
+            config.set_here(**{self.option: value})
+
+    def swap_local(self, value: Any) -> Any:
+        """As `set_local`, and returns what `get_local` gave before. Raises ValueError for a value that it does not have."""
+        before = self.get_local()
+        self.set_local(value)
+        return before
 
     def __call__(self, new_val: Any = _MISSING) -> contextlib.AbstractContextManager[None]:
         if new_val is _MISSING:
@@ -102,6 +154,14 @@ debug_nans = OptionContext(
 debug_infs = OptionContext(
     "debug_infs",
     """For a block, raise FloatingPointError where an infinity appears (`jax.debug_infs`), as `debug_nans` for NaN.""",
+)
+no_tracing = OptionContext(
+    "no_tracing",
+    """For a block, raise RuntimeError where a compiled function would be traced (`jax.no_tracing`): all is to be warm.""",
+)
+no_execution = OptionContext(
+    "no_execution",
+    """For a block, raise RuntimeError where a compiled function would run (`jax.no_execution`).""",
 )
 debug_key_reuse = OptionContext(
     "debug_key_reuse",
@@ -206,13 +266,25 @@ class UserContext:
         """The value in force."""
         return dict(config.options.user_context).get(self, self.default)
 
-    def __call__(self, value: Any) -> contextlib.AbstractContextManager[None]:
+    def get_global(self) -> Any:
+        """The value outside all blocks."""
+        return dict(config.of_process("user_context")).get(self, self.default)
+
+    def set_global(self, value: Any) -> None:
+        """Set the value outside all blocks. Raises TypeError where it is not hashable."""
+        others = tuple((c, v) for c, v in config.of_process("user_context") if c is not self)
+        config.update("user_context", (*others, (self, self._hashable(value))))
+
+    def _hashable(self, value: Any) -> Any:
         try:
             hash(value)
         except TypeError:
             raise TypeError(f"quire.make_user_context: the value must be hashable, got {value!r}") from None
+        return value
+
+    def __call__(self, value: Any) -> contextlib.AbstractContextManager[None]:
         others = tuple((c, v) for c, v in config.options.user_context if c is not self)
-        return config.override(user_context=(*others, (self, value)))
+        return config.override(user_context=(*others, (self, self._hashable(value))))
 
 
 def make_user_context(default_value: Any = None) -> UserContext:

@@ -177,7 +177,7 @@ def _ints(values: Any) -> tuple[int, ...]:
 
 
 def _preferred(dtype: Any) -> DType | None:
-    return None if dtype is None else dtypes.canonicalize(dtypes.as_dtype(dtype))
+    return None if dtype is None else dtypes.explicit(dtypes.as_dtype(dtype))
 
 
 def dot_general(

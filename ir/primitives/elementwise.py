@@ -531,7 +531,7 @@ def clamp(low: Value, x: Value, high: Value) -> Value:
 def convert_element_type(x: Value, new_dtype: Any = None, weak_type: bool = False) -> Value:
     """x with another dtype; x itself when nothing changes."""
     aval = aval_of(x)
-    dtype = aval.dtype if new_dtype is None else dtypes.canonicalize(dtypes.as_dtype(new_dtype))
+    dtype = aval.dtype if new_dtype is None else dtypes.explicit(dtypes.as_dtype(new_dtype))
     if dtypes.is_bool(dtype):
         weak_type = False
     if dtype == aval.dtype and weak_type == aval.weak_type and hasattr(x, "aval"):
@@ -541,7 +541,7 @@ def convert_element_type(x: Value, new_dtype: Any = None, weak_type: bool = Fals
 
 def bitcast_convert_type(x: Value, new_dtype: Any) -> Value:
     """x with its bits reinterpreted as another dtype."""
-    return bitcast_convert_type_p.bind(x, new_dtype=dtypes.canonicalize(dtypes.as_dtype(new_dtype)))
+    return bitcast_convert_type_p.bind(x, new_dtype=dtypes.explicit(dtypes.as_dtype(new_dtype)))
 
 
 def reduce_precision(x: Value, exponent_bits: int, mantissa_bits: int) -> Value:

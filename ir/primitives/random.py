@@ -131,7 +131,7 @@ def rng_bit_generator(
     if isinstance(algorithm, str):
         algorithm = RandomAlgorithm[algorithm.upper()]
     new_key, bits = rng_bit_generator_p.bind(
-        key, shape=tuple(int(n) for n in shape), dtype=dtypes.canonicalize(dtypes.as_dtype(dtype)),
+        key, shape=tuple(int(n) for n in shape), dtype=dtypes.explicit(dtypes.as_dtype(dtype)),
         algorithm=RandomAlgorithm(int(algorithm)),
     )  # fmt: skip
     return new_key, bits

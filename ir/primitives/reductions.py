@@ -219,13 +219,13 @@ reduce_and, reduce_or, reduce_xor = map(_reduction, (reduce_and_p, reduce_or_p, 
 def argmax(x: Value, axis: int, index_dtype: Any = dtypes.int32) -> Value:
     """Index of the maximum along `axis`; the first of equal ones; NaN counts as the maximum."""
     axes = canonical_axes("argmax", (axis,), aval_of(x).ndim)
-    return argmax_p.bind(x, axes=axes, index_dtype=dtypes.canonicalize(dtypes.as_dtype(index_dtype)))
+    return argmax_p.bind(x, axes=axes, index_dtype=dtypes.explicit(dtypes.as_dtype(index_dtype)))
 
 
 def argmin(x: Value, axis: int, index_dtype: Any = dtypes.int32) -> Value:
     """Index of the minimum along `axis`; the first of equal ones; NaN counts as the minimum."""
     axes = canonical_axes("argmin", (axis,), aval_of(x).ndim)
-    return argmin_p.bind(x, axes=axes, index_dtype=dtypes.canonicalize(dtypes.as_dtype(index_dtype)))
+    return argmin_p.bind(x, axes=axes, index_dtype=dtypes.explicit(dtypes.as_dtype(index_dtype)))
 
 
 def _cumulative(p: Primitive) -> Callable[..., Value]:

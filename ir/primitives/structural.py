@@ -342,7 +342,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Value:
     """An array whose value is the index along `dimension`."""
     sizes = tuple(map(int, shape))
     (d,) = canonical_axes("iota", (dimension,), len(sizes))
-    return iota_p.bind(dtype=dtypes.canonicalize(dtypes.as_dtype(dtype)), shape=sizes, dimension=d)
+    return iota_p.bind(dtype=dtypes.explicit(dtypes.as_dtype(dtype)), shape=sizes, dimension=d)
 
 
 def split(x: Value, sizes: Sequence[int], axis: int = 0) -> list[Value]:
@@ -387,7 +387,7 @@ def full(shape: Sequence[int], fill_value: Value, dtype: Any = None) -> Value:
     if any(n < 0 for n in sizes):
         raise ValueError(f"full: shape {sizes} must not be negative")
     if isinstance(fill_value, bool | int | float | complex | np.generic):
-        wanted = aval_of(fill_value).dtype if dtype is None else dtypes.canonicalize(dtypes.as_dtype(dtype))
+        wanted = aval_of(fill_value).dtype if dtype is None else dtypes.explicit(dtypes.as_dtype(dtype))
         weak = dtype is None and aval_of(fill_value).weak_type
         with np.errstate(all="ignore"):
             scalar: Value = np.asarray(fill_value).astype(wanted)[()]

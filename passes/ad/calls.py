@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Var
+from quire.ir.errors import UnexpectedTracerError
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls
 from quire.ir.primitives import elementwise as ew
 from quire.ir.tracing import Tracer, eval_jaxpr
 
 from ..cache import cached_transform
-from ..rebuild import needed, select, split, with_io
+from ..dce import dce_eqns
+from ..rebuild import select, split, with_io
 from .jvp import jvp_eval, jvp_jaxpr
 from .linearize import PartialTrace, Split, partial_eval, partial_eval_jaxpr
 from .rules import Linear, Zero, instantiate, is_zero, jvp, transpose
+from .saving import Exposed, exposed, inline_calls, without_effects
 from .transpose import backward, transpose_jaxpr
 
 Value = Any
@@ -167,59 +170,26 @@ def _checkpoint_partial_eval(
 @cached_transform()
 def rematerialised(jaxpr: ClosedJaxpr, unknowns: tuple[bool, ...], policy: Any) -> Split:
     """A split whose unknown part computes its residuals again from the inputs and from what the policy keeps."""
-    s = partial_eval_jaxpr(inline_calls(jaxpr) if policy is not None else jaxpr, unknowns)
+    s = partial_eval_jaxpr(jaxpr if policy is None else inline_calls(jaxpr), unknowns)
     known, unknown = s.known.jaxpr, s.unknown.jaxpr
     residuals = known.outvars[s.num_known_out :]
-    saveable: list[Var] = []
-    if policy is not None:
-        for eqn in known.eqns:
-            avals = [a.aval for a in eqn.inputs]
-            if policy(eqn.primitive, *avals, **eqn.params):
-                saveable.extend(eqn.outputs)
-    pure = [eqn for eqn in known.eqns if not eqn.effects]  # effects belong to the forward pass alone
-    again, read = needed(pure, residuals, [*known.invars, *saveable])
-    given = [v for v in (*known.invars, *saveable) if v in read]
+    parts = Exposed(list(known.eqns), list(known.eqns), []) if policy is None else exposed(known.eqns, policy)
+    again, only_once = without_effects(parts.again)  # effects belong to the forward pass alone
     names = dict(zip(unknown.invars, residuals))  # the residuals under their names in the known part
 
     def rename(a: Any) -> Any:
         return names.get(a, a) if isinstance(a, Var) else a
 
     eqns = [*again, *(e.replace(inputs=[rename(a) for a in e.inputs]) for e in unknown.eqns)]
-    again_and_unknown = Jaxpr((), (*given, *unknown.invars[s.num_res :]), [rename(a) for a in unknown.outvars], eqns)
-    outs = [*known.outvars[: s.num_known_out], *given]
-    kept, _ = needed(known.eqns, outs)
+    possible, linear = [*known.invars, *parts.kept, *only_once], unknown.invars[s.num_res :]
+    second = dce_eqns(Jaxpr((), (*possible, *linear), [rename(a) for a in unknown.outvars], eqns))
+    read = {a for e in second.eqns for a in e.inputs} | set(second.outvars)
+    given = [v for v in dict.fromkeys(possible) if v in read]
+    first = dce_eqns(Jaxpr((), known.invars, [*known.outvars[: s.num_known_out], *given], parts.forward))
     return Split(
-        ClosedJaxpr(Jaxpr((), known.invars, outs, kept)), ClosedJaxpr(again_and_unknown),
+        ClosedJaxpr(first), ClosedJaxpr(Jaxpr((), (*given, *linear), second.outvars, second.eqns)),
         s.out_unknowns, len(given), s.captured,
     )  # fmt: skip
-
-
-def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The jaxpr with its jit equations replaced by their bodies, so that a policy sees every operation."""
-    if not any(e.primitive is calls.jit_p for e in closed.eqns):
-        return closed
-    eqns: list[Eqn] = []
-    names: dict[Var, Any] = {}
-
-    def rename(a: Any) -> Any:
-        return names.get(a, a) if isinstance(a, Var) else a
-
-    for eqn in closed.eqns:
-        inputs = [rename(a) for a in eqn.inputs]
-        if eqn.primitive is not calls.jit_p:
-            eqns.append(eqn.replace(inputs=inputs))
-            continue
-        inner = inline_calls(eqn.params["jaxpr"]).jaxpr
-        local: dict[Var, Any] = dict(zip(inner.invars, inputs, strict=True))
-        for e in inner.eqns:
-            outputs = [Var(v.aval) for v in e.outputs]
-            eqns.append(
-                e.replace(inputs=[local.get(a, a) if isinstance(a, Var) else a for a in e.inputs], outputs=outputs)
-            )
-            local.update(zip(e.outputs, outputs))
-        for v, a in zip(eqn.outputs, inner.outvars, strict=True):
-            names[v] = local.get(a, a) if isinstance(a, Var) else a
-    return ClosedJaxpr(Jaxpr((), closed.jaxpr.invars, [rename(a) for a in closed.jaxpr.outvars], eqns))
 
 
 @transpose(calls.checkpoint_p)
@@ -247,7 +217,7 @@ def _name_transpose(ct: Any, x: Any, *, name: str) -> Sequence[Any]:
 
 def _check_consts(what: str, name: str, tangents: Sequence[Any]) -> None:
     if any(type(t) is not Zero for t in tangents):
-        raise TypeError(
+        raise UnexpectedTracerError(
             f"{what} {name}: it is differentiated with respect to a value it closes over. Pass the value as an "
             "argument of the function, so that its rule can return a derivative for it"
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.axes import named_axis
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import calls
@@ -18,8 +19,8 @@ from ..ad.calls import RuleJvp
 from ..ad.jvp import jvp_jaxpr
 from ..ad.rules import Zero, is_zero
 from ..rebuild import split
-from .batch import batch_eval, batch_jaxpr, batched_aval, force_dim, lane_aval, one_by_one
-from .rules import Axis, Dim, batching, move_dim
+from .batch import Batched, batch_eval, batch_jaxpr, batched_aval, force_dim, lane_aval, one_by_one
+from .rules import Axis, Dim, batching, move_dim, sum_of_equal
 
 Value = Any
 
@@ -56,19 +57,21 @@ def _name(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: s
 def _apply_batched(
     f: Callable[..., Sequence[Any]], args: Sequence[Any], dims: Sequence[Dim], axis: Axis, what: str
 ) -> tuple[list[Any], list[Dim]]:
-    """A function of one lane, traced, applied to all."""
+    """A function of one lane, traced, applied to all. It may be called after vmap has ended, and has collectives over its axis."""
     avals = [lane_aval(x, d) for x, d in zip(args, dims)]
-    jaxpr, captured, _ = trace_flat(f, avals, name=what)
+    with named_axis(axis.name, axis.size):
+        jaxpr, captured, _ = trace_flat(f, avals, name=what)
     return batch_eval(jaxpr, [*captured, *args], [*([None] * len(captured)), *dims], axis)
 
 
 @dataclass(frozen=True)
 class BatchedJvp:
-    """The derivative rule of a `custom_jvp_call` for all lanes; results are batched in dimension 0."""
+    """The derivative rule of a `custom_jvp_call` for all lanes; results are batched in dimension 0 if `mapped`."""
 
     rule: Callable[..., Any]
     axis: Axis
     dims: tuple[Dim, ...]
+    mapped: bool = True
 
     @property
     def __name__(self) -> str:
@@ -89,10 +92,31 @@ class BatchedJvp:
         args = [*primals, *(t for t in tangents if not is_zero(t))]
         dims = [*self.dims, *(d for d, g in zip(self.dims, given) if g)]
         out, out_dims = _apply_batched(lane, args, dims, self.axis, "custom_jvp")
-        out = [force_dim(x, d, self.axis.size) for x, d in zip(out, out_dims)]
+        out = _placed(out, out_dims, self.axis, self.mapped, "custom_jvp")
         outs, ts = split(out, len(mask))
         values = iter(ts)
         return outs, [next(values) if m else Zero(aval_of(x).tangent()) for m, x in zip(mask, outs)]
+
+
+def _placed(values: Sequence[Any], dims: Sequence[Dim], axis: Axis, mapped: bool, what: str) -> list[Any]:
+    """Results of a rule where the function's are: batched in dimension 0, or the same for all lanes."""
+    if not mapped and any(d is not None for d in dims):
+        raise TypeError(
+            f"{what}: the function's results are the same for all lanes, those of its rule are not{where(current_source())}"
+        )
+    return [force_dim(x, d, axis.size) for x, d in zip(values, dims)] if mapped else list(values)
+
+
+def _batched_function(call_jaxpr: ClosedJaxpr, axis: Axis, dims: Sequence[Dim]) -> tuple[Batched, bool]:
+    """A function for all lanes, and whether its results are batched; not so where nothing that it reads or gives is.
+
+    Then it has collectives over the axis.
+    """
+    if all(d is None for d in dims):
+        b = batch_jaxpr(call_jaxpr, axis, tuple(dims))
+        if not any(b.out_batched):
+            return b, False
+    return batch_jaxpr(call_jaxpr, axis, tuple(dims), (True,) * len(call_jaxpr.out_avals)), True
 
 
 @batching(calls.custom_jvp_call_p)
@@ -100,10 +124,10 @@ def _custom_jvp(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: str, call_jaxpr: ClosedJaxpr,
     jvp_jaxpr_fun: Any, num_consts: int, symbolic_zeros: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
-    b = batch_jaxpr(call_jaxpr, axis, tuple(dims), (True,) * len(call_jaxpr.out_avals))
+    b, mapped = _batched_function(call_jaxpr, axis, dims)
     out = calls.custom_jvp_call_p.bind(
         *b.captured, *operands, name=name, call_jaxpr=b.closed,
-        jvp_jaxpr_fun=BatchedJvp(jvp_jaxpr_fun, axis, tuple(dims[num_consts:])),
+        jvp_jaxpr_fun=BatchedJvp(jvp_jaxpr_fun, axis, tuple(dims[num_consts:]), mapped),
         num_consts=len(b.captured) + num_consts, symbolic_zeros=symbolic_zeros,
     )  # fmt: skip
     return out, b.out_dims
@@ -111,17 +135,18 @@ def _custom_jvp(
 
 @dataclass(frozen=True)
 class BatchedVjp:
-    """The rules of a `custom_vjp_call` for all lanes; results and their cotangents are batched in dimension 0."""
+    """The rules of a `custom_vjp_call` for all lanes; results and their cotangents are batched in dimension 0 if `mapped`."""
 
     fwd_rule: Callable[..., Any]
     bwd_rule: Callable[..., Any]
     axis: Axis
     dims: tuple[Dim, ...]
+    mapped: bool = True
     # The batch dimensions of the residuals by the avals of the residuals, filled by the forward rule.
     residual_dims: dict[Any, list[Dim]] = field(default_factory=lambda: {}, compare=False, repr=False)
 
     def fwd(self, args: list[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], list[Any]]:
-        """The results for all lanes, batched in dimension 0, and the residuals, batched as `residual_dims` notes."""
+        """The results for all lanes and the residuals, batched as `residual_dims` notes."""
         n_out = 0
 
         def lane(*xs: Any) -> list[Any]:
@@ -131,13 +156,13 @@ class BatchedVjp:
             return [*outs, *residuals]
 
         out, dims = _apply_batched(lane, args, self.dims, self.axis, "custom_vjp")
-        outs = [force_dim(x, d, self.axis.size) for x, d in zip(out[:n_out], dims)]
+        outs = _placed(out[:n_out], dims[:n_out], self.axis, self.mapped, "custom_vjp")
         residuals = out[n_out:]
         self.residual_dims[tuple(map(aval_of, residuals))] = dims[n_out:]
         return outs, residuals
 
     def bwd(self, residuals: list[Any], cts: list[Any]) -> list[Any]:
-        """The cotangents of the arguments for all lanes, from cotangents that are batched in dimension 0."""
+        """The cotangents of the arguments for all lanes, from those of the results."""
         dims = self.residual_dims[tuple(map(aval_of, residuals))]
         given = [not is_zero(c) for c in cts]
         n = len(residuals)
@@ -145,13 +170,14 @@ class BatchedVjp:
 
         def lane(*xs: Any) -> list[Any]:
             values = iter(xs[n:])
-            full = [next(values) if g else Zero(c.aval.update(shape=c.aval.shape[1:])) for g, c in zip(given, cts)]
+            full = [next(values) if g else Zero(self._lane(c.aval)) for g, c in zip(given, cts)]
             out = self.bwd_rule(list(xs[:n]), full)
             mask[:] = [c is not None and not is_zero(c) for c in out]
             return [c for c, m in zip(out, mask) if m]
 
         args = [*residuals, *(c for c in cts if not is_zero(c))]
-        out, out_dims = _apply_batched(lane, args, [*dims, *([0] * sum(given))], self.axis, "custom_vjp")
+        ct_dims: list[Dim] = [0 if self.mapped else None] * sum(given)
+        out, out_dims = _apply_batched(lane, args, [*dims, *ct_dims], self.axis, "custom_vjp")
         values = iter(zip(out, out_dims, strict=True))
         result: list[Any] = []
         for m, want in zip(mask, self.dims, strict=True):
@@ -163,12 +189,13 @@ class BatchedVjp:
                 c = force_dim(c, d, self.axis.size, want)
             elif d is not None:  # the argument is the same for all lanes: its cotangent is their sum
                 c = rd.reduce_sum(c, (d,))
-            else:
-                from quire.ir.primitives import elementwise as ew
-
-                c = ew.mul(c, self.axis.size)
+            elif self.mapped:
+                c = sum_of_equal(c, self.axis.size)
             result.append(c)
         return result
+
+    def _lane(self, aval: ShapedArray) -> ShapedArray:
+        return aval.update(shape=aval.shape[1:]) if self.mapped else aval
 
 
 @dataclass(frozen=True)
@@ -191,8 +218,8 @@ def _custom_vjp(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, name: str, call_jaxpr: ClosedJaxpr,
     fwd_jaxpr_thunk: Any, bwd: Any, num_consts: int, symbolic_zeros: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
-    b = batch_jaxpr(call_jaxpr, axis, tuple(dims), (True,) * len(call_jaxpr.out_avals))
-    rules = BatchedVjp(fwd_jaxpr_thunk, bwd, axis, tuple(dims[num_consts:]))
+    b, mapped = _batched_function(call_jaxpr, axis, dims)
+    rules = BatchedVjp(fwd_jaxpr_thunk, bwd, axis, tuple(dims[num_consts:]), mapped)
     out = calls.custom_vjp_call_p.bind(
         *b.captured, *operands, name=name, call_jaxpr=b.closed, fwd_jaxpr_thunk=_Bound(rules, "fwd"),
         bwd=_Bound(rules, "bwd"), num_consts=len(b.captured) + num_consts, symbolic_zeros=symbolic_zeros,

@@ -24,7 +24,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.tracing import trace_flat
 
 from .batch import batch_eval, lane_aval
-from .rules import Axis, Dim, batching, broadcast_batch, move_dim, to_front
+from .rules import Axis, Dim, batching, broadcast_batch, move_dim, sum_of_equal, to_front
 
 Value = Any
 
@@ -127,7 +127,7 @@ def _reduction(
     batching.add(p, rule)
 
 
-_reduction(co.psum_p, rd.reduce_sum, lambda x, n: ew.mul(x, n))
+_reduction(co.psum_p, rd.reduce_sum, sum_of_equal)
 _reduction(co.pmax_p, rd.reduce_max, lambda x, n: x)
 _reduction(co.pmin_p, rd.reduce_min, lambda x, n: x)
 
@@ -356,7 +356,7 @@ def reduce_scatter(
             return y
 
         return _batched(axis, x, d, several)
-    total = ew.mul(x, axis.size) if d is None else rd.reduce_sum(x, (d,))
+    total = sum_of_equal(x, axis.size) if d is None else rd.reduce_sum(x, (d,))
     if tiled:
         shape = aval_of(total).shape
         total = st.reshape(total, (*shape[:k], axis_size, shape[k] // axis_size, *shape[k + 1 :]))

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from quire.ir.avals import aval_of
 from quire.ir.primitive import Primitive, RuleTable
+from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 Value: TypeAlias = Any
@@ -36,6 +37,12 @@ class Axis:
 # where it is not batched; at least one is. One result: a value and a dim; multiple_results: a list of each.
 BatchRule: TypeAlias = Callable[..., tuple[Any, Any]]
 batching: RuleTable[BatchRule] = RuleTable("batching", "vectorisation over a mapped axis")
+
+
+def sum_of_equal(x: Value, size: int) -> Value:
+    """The sum over `size` lanes of what is the same in each, which may be a Python number."""
+    aval = aval_of(x)
+    return ew.mul(x, ew.convert_element_type(size, aval.dtype, weak_type=aval.weak_type))
 
 
 def move_dim(x: Value, source: int, destination: int) -> Value:

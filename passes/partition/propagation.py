@@ -316,6 +316,8 @@ def _call(self: Body, eqn: Eqn) -> None:
 
 def _shard_map(self: Body, eqn: Eqn) -> None:
     p = eqn.params
+    if any(self.sizes.get(a) != p["mesh"].shape[a] for a in p["manual_axes"]):
+        return  # over another mesh of the same devices, of which this one's axes say nothing
     free = {a: n for a, n in self.sizes.items() if a not in p["manual_axes"]}
     places = [*zip(eqn.inputs, p["in_specs"], strict=True), *zip(eqn.outputs, p["out_specs"], strict=True)]
     specs = [from_partition_spec(s, a.aval.ndim) for a, s in places]

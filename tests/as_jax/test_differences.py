@@ -1,7 +1,5 @@
 """docs/differences.md: what stays different from JAX, held as it is."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -85,8 +83,8 @@ def test_64_bits_may_be_errors():
         with pytest.raises(ValueError, match="Explicitly requested dtype int64 of quire.numpy.zeros is not available"):
             qnp.zeros(2, "int64")
         assert qnp.zeros(2, int).dtype == np.int32
-    with pytest.raises(ValueError, match="explicit_x64_dtypes: got 'allow', expected one of warn, error"):
-        quire.config.update("jax_explicit_x64_dtypes", "allow")
+    with pytest.raises(ValueError, match="explicit_x64_dtypes: got 'never', expected one of warn, error, allow"):
+        quire.config.update("jax_explicit_x64_dtypes", "never")
 
 
 def test_what_rules_of_vmap_return_is_checked():
@@ -157,5 +155,7 @@ def test_left_eigenvectors_have_no_derivative():
         )
 
 
-def test_jet_is_absent():
-    assert importlib.util.find_spec("quire.experimental.jet") is None
+def test_numbers_of_numpy_keep_their_64_bits_where_these_are_allowed():
+    with quire.config.override(explicit_x64_dtypes="allow"):
+        assert (qnp.ones(2) * np.float64(2)).dtype == np.float64
+        assert (qnp.ones(2) * 2.0).dtype == np.float32

@@ -139,7 +139,7 @@ def test_places_and_life():
     x = qnp.arange(3)
     assert x.devices() == {x.device} and x.device.platform == "cpu"
     assert x.addressable_data(0) is x and x.block_until_ready() is x and x.is_ready() and not x.is_deleted()
-    assert x.nbytes == 12 and x.itemsize == 4 and x.on_device_size_in_bytes == 12
+    assert x.nbytes == 12 and x.itemsize == 4 and x.on_device_size_in_bytes() == 12
     with pytest.raises(IndexError, match="index 1 is out of range"):
         x.addressable_data(1)
     x.delete()

@@ -121,3 +121,17 @@ def test_bad_input(f, error, text):
 def test_codes_of_dtypes_are_numpys(code):
     with config.override(enable_x64=True):
         assert qnp.zeros(2, code).dtype == np.dtype(code)
+
+
+def test_dtypes_of_64_bits_are_not_the_weak_types_of_python():
+    pairs = [
+        (np.dtype("float64"), "float32"),
+        (float, "float32"),
+        (np.dtype("int64"), "int8"),
+        (int, "int8"),
+        (np.dtype("complex128"), "float32"),
+    ]
+    with quire.enable_x64(True), jax.enable_x64(True):
+        for pair in pairs:
+            assert str(quire.dtypes.result_type(*pair)) == str(jax.dtypes.result_type(*pair)), pair
+            assert str(quire.numpy.result_type(*pair)) == str(jax.numpy.result_type(*pair)), pair

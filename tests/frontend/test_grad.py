@@ -157,7 +157,7 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
         "requires inputs with complex dtype, got float32",
     ),
     "aux": (lambda: quire.grad(lambda x: x, has_aux=True)(2.0), TypeError, "must return a pair"),
-    "argnums": (lambda: quire.grad(lambda x: x, argnums=1)(2.0), ValueError, "argnums=1 needs at least 2 positional arguments, got 1"),
+    "argnums": (lambda: quire.grad(lambda x: x, argnums=1)(2.0), TypeError, "argnums=1 needs at least 2 positional arguments, got 1"),
     "argnums twice": (lambda: quire.grad(lambda x: x, argnums=(0, -1))(2.0), ValueError, "names an argument twice"),
     "argnums type": (
         lambda: quire.grad(lambda x: x, argnums="x")(2.0), TypeError,

@@ -62,15 +62,63 @@ def reverse_only(x: Any) -> Any:
 
 reverse_only.defvjp(lambda x: (x, None), lambda r, g: (g,))
 
+
+def pull_without_arguments() -> Any:
+    pull = quire.vjp(lambda x, y: x * y, X, X)[1]
+    pull.args_res = [None, None]
+    return pull(X)
+
+
+def generator(x: Any) -> Any:
+    yield x
+
+
+def without_tracing() -> Any:
+    with quire.no_tracing():
+        return quire.jit(lambda x: x)(X)
+
+
+def without_execution() -> Any:
+    f = quire.jit(lambda x: x)
+    f(X)
+    with quire.no_execution():
+        return f(X)
+
+
+def nested_options() -> Any:
+    inner = quire.jit(lambda x: x, compiler_options={"xla_x": 1})
+    return quire.jit(lambda x: inner(x))(X)
+
+
 ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
     "jvp dtype": (lambda: quire.jvp(lambda x: x, (2.0,), (1,)), TypeError, r"the tangent of f32\[\] is f32\[\], got i32\[\].*test_jvp_vjp.py:\d+"),
     "jvp int tangent": (lambda: quire.jvp(lambda x: x, (2,), (1,)), TypeError, "float0"),
-    "jvp shape": (lambda: quire.jvp(lambda x: x, (X,), (W,)), TypeError, r"f32\[3\], got f32\[3,2\]"),
+    "jvp shape": (lambda: quire.jvp(lambda x: x, (X,), (W,)), ValueError, r"f32\[3\], got f32\[3,2\]"),
     "jvp tree": (lambda: quire.jvp(lambda x, y: x, (X, X), (X,)), TypeError, "must have the same tree structure"),
     "jvp not tuples": (lambda: quire.jvp(lambda x: x, X, X), TypeError, "must be tuples or lists, got ndarray"),
     "vjp shape": (lambda: quire.vjp(lambda x: x, X)[1](W), ValueError, r"the cotangent of output 0 must be f32\[3\], got f32\[3,2\].*test_jvp_vjp.py"),
-    "vjp tree": (lambda: quire.vjp(lambda x: (x, x), X)[1](X), TypeError, "must have the output's tree structure"),
-    "linear_transpose int": (lambda: quire.linear_transpose(lambda x: x, 1), TypeError, "only supports float and complex"),
+    "vjp tree": (lambda: quire.vjp(lambda x: (x, x), X)[1](X), ValueError, "must have the output's tree structure"),
+    "linear_transpose int": (
+        lambda: quire.linear_transpose(lambda x: x * 1.5, 1), TypeError, r"float and complex .*, or integer ones, got i32\[\] -> f32\[\]"
+    ),
+    "pullback without arguments": (pull_without_arguments, ValueError, r"vjp of .*: args_res has not the arguments .* got"),
+    "pmap axes": (lambda: quire.pmap(lambda x: x, in_axes="a")(X), TypeError, "pmap in_axes: each axis must be an int or None, got 'a' of type str"),
+    "staticmethod": (lambda: quire.jit(staticmethod(len)), TypeError, "got the staticmethod .*: compile the function below it"),
+    "generator": (lambda: quire.jit(generator), TypeError, "got the generator function .*: yield is not traced"),
+    "donated name": (lambda: quire.jit(max, donate_argnames="x"), ValueError, "donate_argnames='x': the signature of 'max' is not known"),
+    "XLA's options": (
+        lambda: quire.jit(len, compiler_options={"fast": 1}), RuntimeError, "No such compile option: 'fast': .*none changes what IREE"
+    ),
+    "no options": (lambda: quire.jit(len, compiler_options=3), TypeError, "compiler_options must be a mapping .*, got 3"),
+    "option's value": (
+        lambda: quire.jit(qnp.sin).lower(X).compile({"xla_x": None}),
+        TypeError, "Lowered.compile: the compile option xla_x must be a bool, a number or a text, got None of type NoneType"
+    ),
+    "nested options": (nested_options, ValueError, "can only be passed to top-level `quire.jit`. Got {'xla_x': 1} for .*test_jvp_vjp.py"),
+    "token": (lambda: quire.lax.after_all(1), TypeError, "after_all: arguments must be tokens, got 1 of type int"),
+    "no tracing": (without_tracing, RuntimeError, "would be traced .*test_jvp_vjp.py.*, in a block of no_tracing"),
+    "no execution": (without_execution, RuntimeError, "would run .*test_jvp_vjp.py.*, in a block of no_execution"),
+    "primal values": (lambda: quire.custom_derivatives.custom_vjp_primal_tree_values([1]), TypeError, "expected CustomVJPPrimal leaves, got 1"),
     "not linear": (lambda: quire.linear_transpose(qnp.sin, X)(X), Exception, "sin.*not linear"),
     "jvp of custom_vjp": (lambda: quire.jvp(reverse_only, (1.0,), (1.0,)), TypeError, "forward-mode differentiation"),
     "compiled jvp of custom_vjp": (

@@ -337,7 +337,7 @@ def test_names_and_signatures_are_those_of_jax() -> None:
         (lambda: qr.exponential(KEY, dtype=int), "exponential: dtype int32 must be a float dtype"),
         (lambda: qr.poisson(KEY, 3.0, dtype=float), "poisson: dtype float32 must be an integer dtype"),
         (lambda: qr.binomial(KEY, 3, 0.5, dtype=int), "binomial: dtype int32 must be a float dtype"),
-        (lambda: qr.gumbel(KEY, mode="x"), "gumbel: unknown mode 'x', expected 'low', 'high' or None"),
+        (lambda: qr.gumbel(KEY, mode="x"), "gumbel: unknown mode 'x', expected 'low', 'high', 'highest' or None"),
         (lambda: qr.dirichlet(KEY, 1.0), r"dirichlet: alpha must be at least 1-dimensional, got f32\[\]"),
         (lambda: qr.categorical(KEY, LOGITS, axis=2), r"categorical: axis 2 is out of bounds for logits f32\[3,4\]"),
         (lambda: qr.categorical(KEY, LOGITS, shape=(2,)), r"categorical: the shape \(2,\) must end with \(3,\)"),

@@ -239,7 +239,7 @@ def test_make_jaxpr_shows_what_jax_shows(jax: Any) -> None:
 
     got = quire.make_jaxpr(functools.partial(f, quire))(quire.new_ref(qnp.arange(4.0)), 1)
     want = jax.make_jaxpr(functools.partial(f, jax))(jax.new_ref(jax.numpy.arange(4.0)), 1)
-    assert str(got).replace("*", "") == str(want)
+    assert str(got).replace("*", "") == str(want).replace("*", "")
 
 
 def test_threads_with_references_of_their_own() -> None:

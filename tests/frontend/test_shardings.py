@@ -38,7 +38,7 @@ in_mesh(lambda: jax.device_put(x, P('x')).sharding)
 (xs + 1).sharding, (xs + x).sharding, jnp.sin(ms).sharding, ms.sum().sharding, ms.sum(0).sharding, ms.sum(1).sharding
 ms.T.sharding, (ms @ jnp.ones((4, 3))).sharding, ms[0].sharding, ms[:, 0].sharding, ms.reshape(-1).sharding
 (xs > 1).sharding, xs.astype('int32').sharding, jnp.where(xs > 1, xs, 0).sharding, jnp.zeros_like(xs).sharding
-[r.sharding for r in xs][:1], xs.tolist(), np.asarray(xs + xs).tolist(), float(xs.sum()), xs
+[r.sharding for r in xs][:1], [r.sharding for r in put(x)][:1], [r.devices() for r in jax.device_put(x, NamedSharding(jax.make_mesh((1,), ('q',), axis_types=(AxisType.Auto,), devices=devices[1:2]), P('q')))][:1], xs.tolist(), np.asarray(xs + xs).tolist(), float(xs.sum()), xs
 jax.jit(lambda a: a * 2, in_shardings=S('x'))(x).sharding, jax.jit(lambda a: a * 2, in_shardings=S('x'))(np.arange(8.)).sharding
 jax.jit(lambda a: a * 2, in_shardings=None)(xs).sharding, jax.jit(lambda a: a * 2)(xs).sharding
 jax.jit(lambda a, b: a * 2, in_shardings=(S('x'), {'q': S('x')}))(x, {'q': x}).sharding
@@ -52,6 +52,10 @@ jax.lax.with_sharding_constraint(x, S('y')).sharding, jax.vmap(lambda a: jax.lax
 jax.grad(lambda a: jax.lax.with_sharding_constraint(a * a, S('x')).sum())(xs), jax.jit(jax.grad(lambda a: (a * a).sum()))(xs).sharding
 jax.jit(lambda f, a: jax.jit(lambda b: b * 2, out_shardings=S('y'))(a), static_argnums=0)('f', x).sharding
 [r.sharding for r in jax.jit(lambda a, b: (a @ b, a.T, a.sum(0), a.reshape(-1), a[0], jnp.zeros(3)))(ms, jnp.ones((4, 6)))]
+jax.pmap(lambda a: a * 2, axis_name='i')(x).sharding, len(jax.pmap(lambda a: a + 1, axis_name='i')(x + 1)[2].sharding.device_set)
+jax.pmap(lambda a: jax.lax.psum(a, 'i'), axis_name='i', out_axes=None)(x).sharding, jax.pmap(lambda a: {'b': a, 'c': a}, 'i', in_axes=1, out_axes={'b': 1, 'c': 0})(jnp.ones((2, 4)))['b'].sharding
+jax.pmap(lambda a, b: a + b, axis_name='i', devices=devices[2:4])(jax.pmap(lambda a: a, axis_name='i', devices=devices[:2])(x[:2]), x[:2]).sharding.device_set == set(devices[2:4])
+jax.ShapeDtypeStruct.like(xs).sharding, jax.ShapeDtypeStruct.like(x).sharding, (lambda y: (jax.device_put(y) is y, jax.device_put(y, may_alias=False).devices()))(jax.device_put(x, devices[2]))
 jax.jit(lambda a: a + ms)(m).sharding, jax.jit(lambda a: a * 2, donate_argnums=0)(put(x, 'x')).sharding
 jax.jit(lambda a: a * 2, device=devices[1])(x).sharding, jnp.zeros(8, device=S('x')).sharding, jnp.arange(8, device=S('x')).sharding
 jax.sharding.reshard(xs, NamedSharding(explicit, P('y'))).sharding, in_mesh(lambda: jax.sharding.reshard(x, P('y')).sharding, explicit)
@@ -267,3 +271,12 @@ def test_options_put_meshes_in_force(names):
 def test_more_devices_than_there_are_is_an_error_that_says_how_to_get_them():
     with config.override(num_cpu_devices=1), pytest.raises(ValueError, match="set QUIRE_NUM_CPU_DEVICES=2"):
         quire.make_mesh((2,), ("x",))
+
+
+def test_shard_map_over_another_mesh_than_the_arguments_lie_on():
+    with config.override(num_cpu_devices=8):
+        devices = np.array(quire.devices()[:4])
+        on = sharding.NamedSharding(sharding.Mesh(devices, ("i",)), sharding.PartitionSpec("i"))
+        other, spec = sharding.Mesh(devices, ("j",)), sharding.PartitionSpec("j")
+        f = quire.jit(lambda x: quire.shard_map(lambda x: x * 2, mesh=other, in_specs=spec, out_specs=spec)(x) + x)
+        assert f(quire.device_put(jnp.arange(4.0), on)).tolist() == [0, 3, 6, 9]

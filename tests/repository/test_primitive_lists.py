@@ -19,6 +19,7 @@ LISTS = {
     "passes/checkify.py: _MOVING": "JAX reports a NaN of other exact primitives where they are, of these it does not",
     "passes/checkify.py: _STARTS": RULES,
     "passes/checkify.py: _NESTED": RULES,
+    "passes/ad/saving.py: _rules": RULES,
     "passes/cost.py: _SPECIAL": RULES,
     "passes/foreign.py: _NESTED": RULES,
     "passes/fusion/broadcasts.py: _SPREAD": "what is dearer to read than to make again, within fusions",

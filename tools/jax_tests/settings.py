@@ -57,7 +57,16 @@ class Setting:
     @property
     def value(self) -> Any:
         """The value in force."""
-        return _own.get(self._name) if not _is_quires(self._name) else _read(self._name)
+        value: Any = _own.get(self._name) if not _is_quires(self._name) else _read(self._name)
+        return ExplicitX64Mode[value.upper()] if self._name == "explicit_x64_dtypes" else value
+
+    def get_global(self) -> Any:
+        """The value outside all blocks."""
+        return quire_config.of_process(self._name) if _is_quires(self._name) else _own.get(self._name)
+
+    def set_global(self, value: Any) -> None:
+        """Set the option for the process."""
+        update(self._name, value)
 
     def __call__(self, new: Any = True) -> contextlib.AbstractContextManager[None]:
         if _is_quires(self._name):
@@ -147,6 +156,16 @@ class ExplicitX64Mode(enum.Enum):
     WARN = 1
     ERROR = 2
     ALLOW = 3
+
+
+class EffortLevel(enum.Enum):
+    """How much XLA optimises."""
+
+    UNKNOWN = 0
+    O0 = 9
+    O1 = 19
+    O2 = 29
+    O3 = 39
 
 
 def __getattr__(name: str) -> Any:

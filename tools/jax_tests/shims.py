@@ -23,7 +23,7 @@ import numpy as np
 
 import quire
 from quire.as_jax.modules import JAX_VERSION, sources
-from quire.ir.errors import ShardingTypeError
+from quire.ir.errors import ShardingTypeError, UnexpectedTracerError
 from quire.ir.primitives.elementwise import convert_element_type_p
 
 from . import settings
@@ -45,7 +45,7 @@ _READ_LAST = {"dtypes", "lax_reference", "util", "frozen_dict", "lazy_loader"}
 
 # Private modules whose names are in a public module of another path.
 _PUBLIC = {
-    "api": ("quire",),
+    "api": ("quire", "quire.transforms.pullbacks"),
     "lax.lax": ("quire.lax",),
     "lax.slicing": ("quire.lax",),
     "lax.convolution": ("quire.lax",),
@@ -83,7 +83,7 @@ _PUBLIC = {
     "mesh": ("quire.sharding",),
     "partition_spec": ("quire.sharding",),
     "named_sharding": ("quire.sharding",),
-    "sharding": ("quire.sharding",),
+    "sharding": ("quire.sharding", "quire.ir.errors"),
     "sharding_impls": ("quire.sharding", "quire"),
     "scipy.sparse.linalg": ("quire.scipy.sparse.linalg",),
     "scipy.special": ("quire.scipy.special",),
@@ -209,13 +209,18 @@ def _to_inexact_dtype(dtype: Any) -> Any:
 
 
 _DEFINED: dict[str, dict[str, Any]] = {
+    "interpreters.mlir": {"_platforms_with_donation": ("cpu",)},
     "compilation_cache": {"_cache": None, "reset_cache": lambda: None},
     "deprecations": {
         "is_accelerated": lambda name: True,
         "warn": lambda *args, **kwargs: None,
     },
     "dispatch": {"xla_primitive_callable": _Counted()},
-    "core": {"reset_trace_state": lambda: True, "ShardingTypeError": ShardingTypeError},
+    "core": {
+        "UnexpectedTracerError": UnexpectedTracerError,
+        "reset_trace_state": lambda: True,
+        "ShardingTypeError": ShardingTypeError,
+    },
     "lax.control_flow.common": {"_dedup_consts": _Counted(), "_pad_constvars": _Counted()},
     "lib": {
         "version": tuple(map(int, JAX_VERSION.split("."))),
@@ -409,3 +414,21 @@ def install(checkout: Path) -> None:
 
     jax.config = settings.config
     setattr(jax, "_src", importlib.import_module(_PREFIX))  # noqa: B010
+    quire.monitoring.register_event_duration_secs_listener(_count_step)
+
+
+# What the tests count by events of JAX's own, and the step of a compilation of which quire tells its listeners.
+_COUNTED_STEPS = {
+    "/jax/core/compile/jaxpr_trace_duration": "trace_to_jaxpr",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower_jaxpr_to_module",
+    "/jax/core/compile/backend_compile_duration": "pxla_cached_compilation",
+}
+
+
+def _count_step(event: str, seconds: float, **metadata: Any) -> None:
+    counted, listener = (
+        _COUNTED_STEPS.get(event),
+        getattr(sys.modules.get("jax._src.util"), "test_event_listener", None),
+    )
+    if counted is not None and listener is not None:
+        listener(counted)

@@ -89,14 +89,36 @@ _PRIVATE_ATTRIBUTE = re.compile(
 )
 
 
-def kind_of(error: BaseException) -> str:
-    """internals, texts, absent (a public name is not there) or behaviour."""
+# Lines of tests that compare a text: of an error, a printed form, an XLA program, a name of JAX's in a traceback.
+_TEXT_LINE = re.compile(
+    r"check_raises\(|assertEqual\(repr\(|assertMultiLineStrippedEqual\(|assertIn\(.*, (hlo|str\(x\.sharding\))\)|"
+    r"assertRegex\(txt, r.optimization_barrier|assertEqual\(actual, expected\)$|s\.count\('rematted_computation'\)"
+)
+# XLA's programs and executables, which no other compiler has.
+_XLA = re.compile(r"no stage is named 'hlo'|Unknown dialect: hlo|.*there is no executable of XLA")
+# The depth of tracebacks, members of jitted functions' pickled state, XLA's client, JAX's classes of Python literals.
+_INTERNAL_LINE = re.compile(
+    r"self\.cur_depth\(\)|__getstate__\(\)|live_executables\(\)|literals\.Typed|count_primitive_compiles"
+)
+
+_FEWER = re.compile(r"(\d+) != (\d+)$|Expected exactly (\d+) XLA compilations, but executed (\d+)")
+
+
+def kind_of(error: BaseException, line: str = "") -> str:
+    """internals, texts, absent (a public name is not there) or behaviour, also by the line of the test at which it was raised."""
     message = str(error)
+    if _INTERNAL_LINE.search(line):
+        return "internals"
+    if isinstance(error, AssertionError) and message and _TEXT_LINE.search(line):
+        return "texts"
+    if (counted := _FEWER.match(message)) and int(counted[1] or counted[4]) < int(counted[2] or counted[3]):
+        if "count" in line or "compilations" in line:  # JAX's events, of which quire has fewer: it compiles less
+            return "internals"
     if isinstance(error, missing.InternalsError):
         return "internals"
     if ": not in quire>" in message or message.startswith("quire.Array is not made by calling it"):  # `ArrayImpl(...)`
         return "internals"
-    if message.startswith("no stage is named 'hlo'"):  # XLA's text
+    if _XLA.match(message):
         return "texts"
     if isinstance(error, missing.AbsentError):
         return "absent"
@@ -172,7 +194,7 @@ def run(module: Any, name: str, limit: float, tests: Path) -> dict[str, Any]:
         own, quires = _places(error, tests)
         result |= {
             "outcome": "fail",
-            "kind": kind_of(error),
+            "kind": kind_of(error, own),
             "type": type(error).__name__,
             "message": str(error)[:1500],
             "test_line": own,

@@ -27,6 +27,7 @@ from quire.ir.verifier import verify
 from quire.runtime.array import Array
 
 from ...absent_names import module_getattr
+from ...arrays.tokens import Token
 from ..linear_util import WrappedFun
 
 no_effects = NO_EFFECTS
@@ -62,17 +63,6 @@ class EffectTypeSet:
     def filter_not_in(self, effects: Iterable[Any]) -> list[Any]:
         """The effects whose types were not added."""
         return [e for e in effects if not self.contains(e)]
-
-
-class Token:
-    """A value that stands for the order of effects. quire keeps that order itself, so a token holds nothing."""
-
-    def __init__(self, buf: Any = None) -> None:
-        self._buf = buf
-
-    def block_until_ready(self) -> Token:
-        """Returns at once."""
-        return self
 
 
 class DropVar(Var):
