@@ -50,9 +50,34 @@ def _origins(x: Value, moving: frozenset[str] = frozenset()) -> Iterator[Value |
         moves = not isinstance(owner, mlir.Block) and owner.name in moving
         if moves and owner.name in _CONTROL:
             pending.extend(_given(x))
+        elif not moves and not _is_stored(owner) and _forgets(owner):
+            pending.extend(list(owner.operands)[1:2] if owner.name == "stablehlo.select" else ())
         elif moves or not _is_stored(owner):
             operands = list(owner.operands)[: 1 if moves or owner.name in _OF_FIRST else None]
             pending.extend(v for v in operands if 0 not in mlir.RankedTensorType(v.type).shape)
+
+
+def _forgets(owner: Any) -> bool:
+    """Whether the elements of a result may be equal whatever those of the operands are: IREE may know the result.
+
+    Integers compared with themselves, or with the least or largest of their type; those that take on such a number; what either of
+    two equal values is selected from, which is then what counts.
+    """
+    name = owner.name.removeprefix("stablehlo.")
+    operands = list(owner.operands)
+    if name == "select":
+        return operands[1] == operands[2] or (_splat_value(operands[1]) or 0) == (_splat_value(operands[2]) or 1)
+    if name not in _OF_ITSELF | _OF_EXTREMES or not operands:
+        return False
+    if not isinstance(mlir.RankedTensorType(operands[0].type).element_type, mlir.IntegerType):
+        return False
+    if name in _OF_ITSELF and operands[0] == operands[1]:
+        return True
+    return name in _OF_EXTREMES and any(_splat_value(v) is not None for v in operands)
+
+
+_OF_ITSELF = frozenset(("compare", "subtract", "xor", "divide", "remainder"))
+_OF_EXTREMES = frozenset(("compare", "or", "and", "maximum", "minimum", "clamp", "multiply", "power"))
 
 
 _CONTROL = frozenset("stablehlo." + n for n in ("if", "case", "while"))

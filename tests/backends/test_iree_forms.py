@@ -244,6 +244,25 @@ def test_sums_of_what_is_taken_of_equal_elements(dtype):
         check([Case("taken", f, [i])])
 
 
+FORGETTING: dict[str, Any] = {
+    "itself": lambda c: qnp.sum(c == c, -1, keepdims=True),
+    "not another": lambda c: qnp.sum(~(c != c), 1),
+    "at least the least": lambda c: qnp.sum(c >= qnp.zeros((), c.dtype), 0),
+    "or the largest": lambda c: qnp.sum(qnp.maximum(c, qnp.ones((), c.dtype) if c.dtype == bool else 255), 1),
+    "neither and both": lambda c: qnp.sum(((c != c) & (c == c)) == False, 1),  # noqa: E712
+    "one of two equal": lambda c: qnp.prod(qnp.where(c > 0, 2, 2), 1),
+    "itself divided": lambda c: qnp.sum((c.astype("int32") + 7) // (c.astype("int32") + 7), 0),
+}
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32"])
+def test_sums_of_what_forgets_its_operands(dtype):
+    """Seed 45013412 of the fuzz: ``sum(c == c)`` of bools was 1 for each row."""
+    c = (np.arange(12).reshape(4, 3) % 5).astype(dtype)
+    for f in FORGETTING.values():
+        np.testing.assert_array_equal(np.asarray(quire.compile(f)(c)), np.asarray(f(qnp.asarray(c))))
+
+
 def test_sums_of_equal_elements_that_branches_and_loops_give():
     """Seed 7001158 of the fuzz: both branches give the same array of equal elements, and IREE takes the branch away."""
 
