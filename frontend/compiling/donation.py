@@ -215,7 +215,11 @@ class _Facts:
         writes = [m for m in self.lives.moments if self.touches(m, buffer, written=True)]
         if not reads or not writes:
             return f"{result} is not computed from it"
-        last, first = reads[-1], writes[0]
+        # Parts of it that are brought to the same places of the result read it at once.
+        later = [m for m in reads if not self.brings(m, own, buffer)]
+        last, first = later[-1] if later else reads[0], writes[0]
+        if not later:
+            first = last
         if last.number > first.number:
             return f"{_named(last)} reads it after {_named(first)} has written to {result}"
         if last.number == first.number:
@@ -227,6 +231,13 @@ class _Facts:
             small = f", and what is smaller than {LEAST_BYTES} bytes is not updated in place"
             return f"{_named(first)} reads it while it writes {result}" + small * (own.size < LEAST_BYTES)
         return f"{_named(first)}, which makes {result}, is no update of it"
+
+    def brings(self, moment: Moment, own: Buffer, buffer: Buffer) -> bool:
+        """Whether a step copies a part of an argument to the same place of a result."""
+        if moment.step.kind != "copy" or moment.step.op is not None:
+            return False
+        to, of = moment.step.ranges
+        return of.buffer is own and to.buffer is buffer and of.offset == to.offset
 
     def touches(self, moment: Moment, buffer: Buffer, *, written: bool) -> bool:
         return any(place.buffer is buffer and (writes == written) for place, writes in moment.step.touched())

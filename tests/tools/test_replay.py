@@ -217,7 +217,7 @@ NOT_IN_TABLE = re.compile(
     "[gs]et_printoptions|printoptions|is(complexobj|dtype|realobj|scalar|subdtype)|iterable|load|savez?|ndim|promote_types|"
     "result_type|trim_zeros|ufunc|shape|size|axis_size|(conv|Dot).*(umbers|tuple|permutations)|padtype_to_pads|"
     "reduce_window_shape_tuple|shape_as_value|stage|zeros_like_array|dtype|empty|module_getattr|take_keys|"
-    "pbroadcast|pcast|pvary|with_sharding_constraint"
+    "after_all|create_token|pbroadcast|pcast|pvary|with_sharding_constraint"
 )  # fmt: skip
 
 
