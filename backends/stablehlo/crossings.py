@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from quire.ir import dtypes
@@ -45,9 +46,18 @@ class Mixed(NamedTuple):
 Map = Dims | Mixed
 
 
-def crossings(jaxpr: Jaxpr) -> frozenset[int]:
-    """The numbers of the equations whose operand needs a barrier."""
-    if all(e.primitive.family in FREE_FAMILIES for e in jaxpr.eqns):
+def is_modelled(e: Eqn) -> bool:
+    """Whether `crossings` knows how the elements of an equation's results come from its operands.
+
+    What all other equations give has to be a value of its own, that is stored.
+    """
+    known = e.primitive.family == "elementwise" or (e.primitive.family == "reductions" and "axes" in e.params)
+    return known or e.primitive is ct.dot_general_p or bool(_maps_of(e))
+
+
+def crossings(jaxpr: Jaxpr, reduced: Sequence[Var] = ()) -> frozenset[int]:
+    """The numbers of the equations whose operand needs a barrier. `reduced`: the inputs that are computed by reductions."""
+    if not reduced and all(e.primitive.family in FREE_FAMILIES for e in jaxpr.eqns):
         return frozenset()
     components = _Components()
     for e in jaxpr.eqns:
@@ -55,7 +65,7 @@ def crossings(jaxpr: Jaxpr) -> frozenset[int]:
             components.connect(e)
     hot = {
         components.of(v) for e in jaxpr.eqns if e.primitive.family not in FREE_FAMILIES for v in e.outputs
-    }  # fmt: skip
+    } | {components.of(v) for v in reduced}  # fmt: skip
     stored = _stored_reductions(jaxpr, components)
     # For each component, the hot ones that it is made of, and how.
     made_of: dict[Var, dict[Var, Map]] = {}
@@ -223,13 +233,13 @@ def _map_of(e: Eqn) -> Map | None:
     if e.primitive in _OTHERWISE:
         return Mixed(e.primitive.name, tuple(sorted(e.params.items())))
     axes = e.params.get("axes") if e.primitive.family == "reductions" else None
-    if axes and all(shape[d] == 1 for d in axes):  # a reduction of nothing
+    if axes is not None and all(shape[d] == 1 for d in axes):  # a reduction of nothing
         kept = [d for d in range(len(shape)) if d not in axes]
         return tuple(None if n == 1 else kept.index(d) for d, n in enumerate(shape))
     return None
 
 
-_OTHERWISE = frozenset((st.slice_p, st.rev_p, st.tile_p, ix.gather_p, ix.dynamic_slice_p))
+_OTHERWISE = frozenset((st.slice_p, st.rev_p, st.tile_p, st.pad_p, ix.gather_p, ix.dynamic_slice_p))
 """What IREE computes with its reader as it does a broadcast, beside what only places dimensions."""
 
 

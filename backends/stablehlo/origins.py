@@ -100,6 +100,19 @@ def _is_stored(owner: Any) -> bool:
     return not (owner.name.startswith("stablehlo.") or owner.name == "func.call")
 
 
+def is_stored(x: Value) -> bool:
+    """Whether a value is an operation's, or a block's, that IREE computes for itself: not one of single elements."""
+    return _is_stored(x.owner)
+
+
+def is_reduced(x: Value) -> bool:
+    """Whether x is computed of a reduction, or may be, such that IREE might compute both in one dispatch."""
+    return any(v is None or (not isinstance(v.owner, mlir.Block) and v.owner.name in _REDUCING) for v in _origins(x))
+
+
+_REDUCING = frozenset("stablehlo." + n for n in ("reduce", "reduce_window", "dot_general", "convolution"))
+
+
 def is_uniform(x: Value) -> bool:
     """Whether x is computed from constants of equal elements alone, or may be, and is not itself such a constant.
 

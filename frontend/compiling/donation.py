@@ -215,17 +215,14 @@ class _Facts:
         writes = [m for m in self.lives.moments if self.touches(m, buffer, written=True)]
         if not reads or not writes:
             return f"{result} is not computed from it"
-        # Parts of it that are brought to the same places of the result read it at once.
-        later = [m for m in reads if not self.brings(m, own, buffer)]
-        last, first = later[-1] if later else reads[0], writes[0]
-        if not later:
-            first = last
+        reads_else = [m for m in reads if not self.brings(m, own, buffer)]
+        if not reads_else:
+            lines = shown_lines(lines_of(reads[0].step))
+            return f"{result} begins as a copy of it{f' ({lines})' if lines else ''}: it must stay as it is"
+        last, first = reads_else[-1], writes[0]
         if last.number > first.number:
             return f"{_named(last)} reads it after {_named(first)} has written to {result}"
         if last.number == first.number:
-            if first.step.kind == "copy":
-                lines = shown_lines(lines_of(first.step))
-                return f"{result} begins as a copy of it{f' ({lines})' if lines else ''}: it must stay as it is"
             from quire.passes.fusion.updates import LEAST_BYTES
 
             small = f", and what is smaller than {LEAST_BYTES} bytes is not updated in place"
