@@ -331,15 +331,17 @@ def lower_jaxpr(
 def _own_values(eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """The results of an equation of which `crossings` takes it that they are stored: behind a barrier where they are not.
 
-    A rule may give an operand back (a sum along a dimension of one element), or formulas of single elements.
+    A rule may give an operand back (a sum along a dimension of one element), or formulas of it, or of sums within. Only what
+    reductions are part of matters: nothing else is computed with its readers and stored.
     """
     moves = eqn.primitive.family in FREE_FAMILIES
-    return [
-        hlo.optimization_barrier(x)[0]
-        if x is not None and (x in operands or not (moves or origins.is_stored(x)))
-        else x
-        for x in results
-    ]
+
+    def is_own(x: Any) -> bool:
+        return x is None or not (
+            x in operands and origins.is_reduced(x) or not moves and origins.is_reduced(x, stored=False)
+        )
+
+    return [x if is_own(x) else hlo.optimization_barrier(x)[0] for x in results]
 
 
 def lower_eqn(

@@ -25,6 +25,12 @@ def not_equal_pairs(xp, x):
     return d + (d == 0).astype(s.dtype)
 
 
+def hidden(xp, x, same):
+    """Sums, and the same sums by way of an operation that changes none of them, read along two dimensions."""
+    s = x.sum(1)
+    return s[:, None] * same(s)[None, :]
+
+
 def tiled(xp, m):
     """m times its sums along the other dimension, by way of arrays of one dimension."""
     return (m.reshape(-1) * xp.tile(m.sum(1), len(m))).reshape(m.shape)
@@ -56,6 +62,13 @@ CROSSED = {
     "gathered": lambda xp, x, y: (
         x[:7] * x[:7].sum(1)[:, None] * xp.take(x[:7].sum(1), xp.asarray([3, 2, 1, 0, 6, 5, 4]))
     ),
+    "summed alone": lambda xp, x, y: hidden(xp, x, lambda v: xp.cumsum(v[:, None], 1)[:, 0]),
+    "sorted alone": lambda xp, x, y: hidden(xp, x, lambda v: xp.sort(v[:, None], 1)[:, 0]),
+    "taken in its order": lambda xp, x, y: hidden(
+        xp, x, lambda v: xp.take_along_axis(v[:, None], xp.argsort(v[:, None], 1), 1)[:, 0]
+    ),
+    "transformed alone": lambda xp, x, y: hidden(xp, x, lambda v: xp.fft.fft(v[:, None], axis=1).real[:, 0]),
+    "padded and cut": lambda xp, x, y: hidden(xp, x, lambda v: xp.pad(v, (1, 0))[1:]),
     "complex": lambda xp, x, y: not_equal_pairs(xp, x),
 }
 STRAIGHT = {

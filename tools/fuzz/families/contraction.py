@@ -37,18 +37,27 @@ def einsum(b: Builder) -> object:
 
 
 def factors(b: Builder) -> object:
-    """A square matrix times sums of it, along either dimension and several times, without a broadcast in sight."""
+    """A square matrix times sums of it, along either dimension and several times, without a broadcast in sight.
+
+    Some of them by way of an operation that changes no element.
+    """
     x = b.pick("fc", ndim=2, nonempty=True)
     k = min(x.shape)
     out = "m"
     for _ in range(b.rng.randint(1, 3)):
         spec = b.one("ab,a->ab", "ab,b->ab", "ab,a->ba", "ab,b->ba")
+        factor = b.one("s", "s", "t")
         out = b.one(
-            f"np.einsum('{spec}', {out}, s) * 0.3", f"np.einsum('{spec}', {out}, s) * 0.3",
-            f"np.reshape(np.reshape({out}, -1) * np.tile(s, {k}), ({k}, {k}))", f"{out} * np.take(s, np.arange({k})[::-1])",
+            f"np.einsum('{spec}', {out}, {factor}) * 0.3", f"np.einsum('{spec}', {out}, {factor}) * 0.3",
+            f"np.reshape(np.reshape({out}, -1) * np.tile({factor}, {k}), ({k}, {k}))",
+            f"{out} * np.take({factor}, np.arange({k})[::-1])",
         )  # fmt: skip
     s = b.one("np.sum(m, 0)", "np.sum(m, 1)", "np.max(m, 1)" if x.kind == "f" else "np.sum(m, 1)")
-    return b.emit(f"(lambda m: (lambda s: {out})({s}))({{0}}[:{k}, :{k}])", x)
+    t = b.one(
+        "s", "np.cumsum(s[:, None], 1)[:, 0]", "np.sort(s[None], 0)[0]" if x.kind == "f" else "s * 2", "np.pad(s, (1, 0))[1:]",
+        "np.zeros_like(s).at[:].set(s)", "np.prod(s[:, None], 1)",
+    )  # fmt: skip
+    return b.emit(f"(lambda m: (lambda s: (lambda t: {out})({t}))({s}))({{0}}[:{k}, :{k}])", x)
 
 
 def tensordot(b: Builder) -> object:
