@@ -6,6 +6,10 @@ A dispatch that stores a reduction, or what is computed of it, and reduces in it
 (``s = prod(x, 0)``, ``y = x * s - t``, ``sum(y, 0)``, of which s is stored). What the last reduction reads is computed
 within its loop, for a step at a time; so is s, whole each time, in memory that the turn before has left something in.
 
+A dispatch that stores a result of an operation, of which something else in it reads another one that begins as the same
+uninitialised array as a third (complex numbers in their parts: ``x * c`` beside a sum of what is spread of x). Where the last tile
+is shorter than the others, both are written to one place.
+
 Where IREE has formed dispatches as regions of the host's functions, the stored value and what it is computed from leave such
 a region (`take_apart`), and another one is formed of them. What comes of the regions is looked at once more (`fault`).
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:  # `typing` takes longer to import than all else here
 
 STORED_SOFTMAX = "a softmax of a value that is stored too is restricted to workgroup distributed contexts"
 STORED_REDUCTION = "a reduction is stored by the dispatch that reduces what it is part of"
+STORED_PARTS = "two results that begin as one array are read by a dispatch that stores a third"
 """What is wrong with a module's dispatches (`fault`), in words that `service.RETRIES` knows."""
 
 _STORE = b"iree_tensor_ext.dispatch.tensor.store"
@@ -87,7 +92,30 @@ def _wrong(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> tuple[int, s
             return x, STORED_SOFTMAX
     if len(stored) > 1 and (value := _reduced_again(mlir, body, stored)):
         return value, STORED_REDUCTION
+    if len(stored) > 1 and (value := _parts_of_one(mlir, body, stored)):
+        return value, STORED_PARTS
     return None
+
+
+def _parts_of_one(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> int | None:
+    """A stored result of an operation of which another result is read here, which is written from one array on with a third."""
+    several = [op for op in body if mlir.name(op) == b"linalg.generic" and len(mlir.results(op)) > 1]
+    if not any(x in stored for op in several for x in mlir.results(op)):
+        return None
+    read = {x for op in body if mlir.name(op).startswith(b"linalg.") for x in mlir.operands(op)}
+    begins: list[int] = []
+    of_stored = dict[int, int]()
+    for op in body:
+        if mlir.name(op) != b"linalg.generic":
+            continue
+        results = mlir.results(op)
+        value = next((x for x in results if x in stored), None)
+        for x, begin in zip(results, mlir.operands(op)[-len(results) :], strict=True):
+            if x in read and x not in stored:
+                begins.append(begin)
+                if value is not None:
+                    of_stored[begin] = value
+    return next((value for begin, value in of_stored.items() if begins.count(begin) > 1), None)
 
 
 def _reduced_again(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> int | None:

@@ -771,3 +771,28 @@ def test_pads_of_what_branches_and_loops_pass_on():
         return qnp.pad(lax.cond(qnp.sum(x) > 1, lambda v: spread(v), lambda v: spread(v * 2), x), 2)
 
     check([Case(f.__name__, leaves(f), [x]) for f in (branch, loop, both, either)])
+
+
+# -- complex numbers in their parts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [150, 1000])
+def test_sums_of_what_is_spread_beside_its_parts(n):
+    """Seed 45019710 of the fuzz: imaginary parts were real parts where the last tile is shorter than the others."""
+    z = (np.random.default_rng(n).standard_normal((2, n)) * np.array([[1], [1j]])).sum(0)
+
+    def spread(z: Any) -> Any:
+        return qnp.broadcast_to(z, (3, n))
+
+    functions = [
+        lambda z: (z * (1 + 2j), qnp.sum(spread(z) * (2 - 1j), 0)),
+        lambda z: (qnp.abs(z), qnp.sum(0.5 - 0.25 * spread(z), 0)),
+        lambda z: (z.real * 2, z.imag * 3, qnp.sum(spread(z) * (2 - 1j), 0)),
+        lambda z: (z * 1j, qnp.prod(spread(z), 0)),
+    ]
+    with config.override(enable_x64=True):
+        for dtype in ("complex128", "complex64"):
+            x = z.astype(dtype)
+            for f in functions:
+                for got, want in zip(quire.compile(f)(x), f(qnp.asarray(x)), strict=True):
+                    np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-4)
