@@ -448,6 +448,12 @@ def reduce_window(
     if cut is not None:
         operands = [fit_window(x, i, *cut) for x, i in zip(operands, inits)]
         padding = [p if n else (0, 0) for n, p in zip(*cut)]
+    sizes = zip(shape_of(operands[0]), window_dimensions, padding, base_dilation)
+    apart = [dilated == 1 and _looks_cumulative(n, w, p) for n, w, p, dilated in sizes]
+    if any(apart):
+        low, high = zip(*(p if a else (0, 0) for a, p in zip(apart, padding)))
+        operands = [pad(x, i, low, high, [0] * len(apart)) for x, i in zip(operands, inits)]
+        padding = [(0, 0) if a else p for a, p in zip(apart, padding)]
     operands = [to_be_padded(no_fill(x), inside=any(n != 1 for n in base_dilation)) for x in operands]
     # Each operand is stored, with its initial value. Equal initial values would become one array of them, and where another
     # operation has it too (as padding, or as initial value) IREE has no code for the windows. Where it computes the operand
@@ -464,6 +470,11 @@ def reduce_window(
     add_block(operation.regions[0], [*scalars, *scalars], body)
     # IREE takes equal pairs of operand and initial value for one, and has no code then for windows that write into a larger array.
     return optimization_barrier(*operation.results)
+
+
+def _looks_cumulative(n: int, window: int, padding: tuple[int, int]) -> bool:
+    """Whether IREE 3.13 takes windows for a cumulative sum by the padding on one side, and fails on that of the other."""
+    return window == n > 1 and n - 1 in padding and any(p not in (0, n - 1) for p in padding)
 
 
 def while_(

@@ -796,3 +796,16 @@ def test_sums_of_what_is_spread_beside_its_parts(n):
             for f in functions:
                 for got, want in zip(quire.compile(f)(x), f(qnp.asarray(x)), strict=True):
                     np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-4)
+
+
+def test_windows_as_long_as_what_they_slide_over():
+    """Seed 45017846 of the fuzz: by the padding on one side IREE takes them for cumulative sums."""
+    c, x = np.arange(1, 4, dtype=np.int32), np.random.default_rng(0).standard_normal((3, 3)).astype(np.float32)
+
+    def f(c: Any, x: Any) -> Any:
+        pads = ((1, 2), (2, 1), (2, 3), (4, 2), (2, 2), (0, 2))
+        sums = [lax.reduce_window(c, np.int32(0), lax.add, (3,), (1,), (p,)) for p in pads]
+        largest = [lax.reduce_window(x, -np.inf, lax.max, (3, 3), (1, 1), (p, p)) for p in pads]
+        return sums, largest, lax.reduce_window(x, 0.0, lax.add, (3, 3), (1, 1), ((1, 2), (1, 2)), base_dilation=(1, 2))
+
+    check([Case("windows", f, [c, x])])
