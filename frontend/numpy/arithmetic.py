@@ -471,7 +471,8 @@ def _euclid(a: Value, b: Value) -> Value:
         done = eq_(b, 0)
         return select(done, a, b), select(done, b, rem_(a, select(done, 1, b)))
 
-    return lax.while_loop(lambda pair: any_(ne_(pair[1], 0)), step, (a, b))[0]
+    # Of the least integer, whose magnitude its dtype does not hold, remainders are negative.
+    return absolute(lax.while_loop(lambda pair: any_(ne_(pair[1], 0)), step, (a, b))[0])
 
 
 def lcm(x1: Any, x2: Any) -> Value:

@@ -91,7 +91,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
         raise ValueError(f"quire.numpy.digitize: bins must be 1-dimensional, got {edges.aval.short()}")
     side = "left" if right else "right"
     if edges.aval.shape[0] == 0:
-        return filled(v.aval.shape, 0, dtypes.canonicalize(dtypes.int64))
+        return filled(v.aval.shape, 0, dtypes.int32)
     rising = searchsorted(edges, v, side=side)
     falling = sub_(edges.aval.shape[0], searchsorted(st.rev(edges, (0,)), v, side=side))
     return where(ge_(edges[-1], edges[0]), rising, falling)

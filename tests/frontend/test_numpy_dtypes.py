@@ -42,7 +42,7 @@ ORDERED: dict[str, Any] = {
         np.median(x), np.percentile(x, 30), np.percentile(x, 30.0), np.percentile(x, np.float32(30)),
         np.quantile(x, np.array([0.1, 0.5])), np.nanpercentile(m, 20.0, axis=0), np.quantile(x, 0.3, method="lower"),
     ],
-    "bins": lambda np, x, m: [np.digitize(x, x), np.histogram(x, 3), np.linspace(x, x, 3)],
+    "bins": lambda np, x, m: [np.digitize(x, x), np.digitize(x, x[:0]), np.histogram(x, 3), np.linspace(x, x, 3)],
 }  # fmt: skip
 
 # Functions of two arrays by name: of dtypes that promote in each way there is, and of an array and a Python number.

@@ -123,6 +123,9 @@ def test_gcd_and_lcm():
     check("lcm", x, y)
     got = quire.jit(qnp.gcd)(x, y)
     np.testing.assert_array_equal(got, np.gcd(x, y))
+    # The least integer has no magnitude in its dtype: remainders by it are negative. (JAX does not end.)
+    least = np.array([-(2**31), -(2**31), 6], np.int32), np.array([6, 8, -(2**31)], np.int32)
+    np.testing.assert_array_equal(quire.jit(qnp.gcd)(*least), [2, 8, 2])
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 3, -1])
