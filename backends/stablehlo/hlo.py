@@ -198,6 +198,8 @@ def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interio
     if not (any(low) or any(high) or any(interior)):
         return x
     shape = [lo + hi + k + max(k - 1, 0) * i for k, lo, hi, i in zip(n, low, high, interior, strict=True)]
+    if 0 in n:  # nothing but padding
+        return broadcast(value, shape, ())
     x = to_be_padded(x, inside=any(interior))
     return origins.put_into_splat(
         op1(

@@ -798,6 +798,18 @@ def test_sums_of_what_is_spread_beside_its_parts(n):
                     np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-4)
 
 
+def test_pads_of_nothing_beside_what_is_added_to_them():
+    """Seed 53000126 of the fuzz: no code was found for a slice of such a pad that is stored, and added to."""
+
+    def f(x: Any) -> Any:
+        part = lax.pad(x, np.zeros((), x.dtype), ((0, 2, 0), (1, 2, 0)))[:, 2:]
+        return part + 3, part, part.at[:, 0].set(1)
+
+    for dtype in ("float16", "float32", "complex64", "int8"):
+        for got, want in zip(quire.compile(f)(np.zeros((15, 0), dtype)), (3, 0, 1), strict=True):
+            np.testing.assert_array_equal(np.asarray(got), np.full((17, 1), want, dtype))
+
+
 def test_windows_as_long_as_what_they_slide_over():
     """Seed 45017846 of the fuzz: by the padding on one side IREE takes them for cumulative sums."""
     c, x = np.arange(1, 4, dtype=np.int32), np.random.default_rng(0).standard_normal((3, 3)).astype(np.float32)
