@@ -5,8 +5,8 @@ dimensions (``s[None, :] - s[:, None]``), the numbers are wrong, at every optimi
 barrier in all ways but the first keeps the reduction apart.
 
 Arrays of one shape that elementwise equations connect are read alike and form a component; an equation that moves
-elements (a broadcast, a transpose) leads from one component to another. Two paths that lead from the component of a
-reduction to the same component and place its dimensions differently are a crossing.
+elements (a broadcast, a transpose) or reduces them leads from one component to another. Two paths that lead from the
+component of a reduction to the same component and place its dimensions differently are a crossing.
 
 So is a path to an array that is reduced in its turn, along dimensions of the first one's result: ``s = sum(x, 0)``,
 ``sum(x - s)``. Where s is stored too, it would be added up several times. And so is one to a reduction of the same kind along
@@ -136,12 +136,6 @@ def _stored_reductions(jaxpr: Jaxpr, components: _Components) -> dict[Var, set[P
     return found
 
 
-def _is_outer(e: Eqn) -> bool:
-    """Whether a product of arrays sums nothing: IREE computes its operands with it, each along dimensions of its own."""
-    (contracted, _), _ = e.params["dimension_numbers"]
-    return math.prod(e.inputs[0].aval.shape[d] for d in contracted) == 1
-
-
 def _reduced_again(way: Map, axes: tuple[int, ...]) -> bool:
     """Whether a reduction along these axes goes over dimensions of the source."""
     return isinstance(way, Mixed) or any(i in axes for i in way)
@@ -185,8 +179,8 @@ def _maps_of(e: Eqn) -> list[tuple[Var, Var, Map]]:
     out = e.outputs[0] if e.outputs else None
     if out is None or not e.inputs:
         return []
-    if e.primitive is ct.dot_general_p and _is_outer(e):
-        return [(a, out, m) for a, m in zip(e.inputs, _maps_of_outer(e)) if isinstance(a, Var)]
+    if e.primitive is ct.dot_general_p:
+        return [(a, out, m) for a, m in zip(e.inputs, _maps_of_product(e)) if isinstance(a, Var)]
     if not isinstance(x := e.inputs[0], Var):
         return []
     if e.primitive is st.split_p:
@@ -195,8 +189,8 @@ def _maps_of(e: Eqn) -> list[tuple[Var, Var, Map]]:
     return [] if step is None else [(x, out, step)]
 
 
-def _maps_of_outer(e: Eqn) -> list[Dims]:
-    """Of a product that sums nothing: the result's dimensions are those of the batch, then the others of either operand."""
+def _maps_of_product(e: Eqn) -> list[Dims]:
+    """The result's dimensions are those of the batch, then the others of either operand."""
     contracted, batch = e.params["dimension_numbers"]
     out: list[Dims] = []
     at = len(batch[0])
@@ -232,10 +226,9 @@ def _map_of(e: Eqn) -> Map | None:
         return tuple(None if n == 1 else next(positions) for n in shape)
     if e.primitive in _OTHERWISE:
         return Mixed(e.primitive.name, tuple(sorted(e.params.items())))
-    axes = e.params.get("axes") if e.primitive.family == "reductions" else None
-    if axes is not None and all(shape[d] == 1 for d in axes):  # a reduction of nothing
-        kept = [d for d in range(len(shape)) if d not in axes]
-        return tuple(None if n == 1 else kept.index(d) for d, n in enumerate(shape))
+    if e.primitive.family == "reductions" and "axes" in e.params:
+        kept = [d for d in range(len(shape)) if d not in e.params["axes"]]
+        return tuple(kept.index(d) if d in kept and n > 1 else None for d, n in enumerate(shape))
     return None
 
 

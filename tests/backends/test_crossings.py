@@ -44,6 +44,12 @@ def factors(xp, x, specs):
     return m
 
 
+def of_its_parts(xp, x, f):
+    """Of a matrix that sums along one dimension are part of: what is reduced of it is read along the other one."""
+    m = x[:7]
+    return f(m * m.sum(0)[None, :])
+
+
 CROSSED = {
     "differences": lambda xp, x, y: x.sum(1)[None, :] - x.sum(1)[:, None],
     "outer product": lambda xp, x, y: xp.outer(x.max(1), x.max(1)),
@@ -59,6 +65,10 @@ CROSSED = {
     "factors before and after": lambda xp, x, y: factors(xp, x, ("ab,b->ab", "ab,a->ab")),
     "factors one by one": lambda xp, x, y: factors(xp, x, ("ab,a->ba", "ab,a->ba", "ab,b->ba")),
     "tiled": lambda xp, x, y: tiled(xp, x[:7]) * x[:7].sum(1)[:, None],
+    "part of what it multiplies": lambda xp, x, y: of_its_parts(xp, x, lambda m: m.max(0)[:, None] * m),
+    "part of what it is multiplied with": lambda xp, x, y: of_its_parts(
+        xp, x, lambda m: m * xp.einsum("ab,ab->b", m, m)[:, None]
+    ),
     "gathered": lambda xp, x, y: (
         x[:7] * x[:7].sum(1)[:, None] * xp.take(x[:7].sum(1), xp.asarray([3, 2, 1, 0, 6, 5, 4]))
     ),

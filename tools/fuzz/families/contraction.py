@@ -52,12 +52,15 @@ def factors(b: Builder) -> object:
             f"np.reshape(np.reshape({out}, -1) * np.tile({factor}, {k}), ({k}, {k}))",
             f"{out} * np.take({factor}, np.arange({k})[::-1])",
         )  # fmt: skip
+    m = b.one("{0}", "{0}", "({0} * np.sum({0}, 0))", "({0} - np.sum({0}, 1)[:, None])").replace(
+        "{0}", f"{{0}}[:{k}, :{k}]"
+    )
     s = b.one("np.sum(m, 0)", "np.sum(m, 1)", "np.max(m, 1)" if x.kind == "f" else "np.sum(m, 1)")
     t = b.one(
         "s", "np.cumsum(s[:, None], 1)[:, 0]", "np.sort(s[None], 0)[0]" if x.kind == "f" else "s * 2", "np.pad(s, (1, 0))[1:]",
         "np.zeros_like(s).at[:].set(s)", "np.prod(s[:, None], 1)",
     )  # fmt: skip
-    return b.emit(f"(lambda m: (lambda s: (lambda t: {out})({t}))({s}))({{0}}[:{k}, :{k}])", x)
+    return b.emit(f"(lambda m: (lambda s: (lambda t: {out})({t}))({s}))({m})", x)
 
 
 def tensordot(b: Builder) -> object:
