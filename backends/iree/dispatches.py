@@ -1,4 +1,7 @@
-"""Dispatches of which IREE 3.13 makes wrong code for the CPU, or none: found, and taken apart.
+"""Dispatches of which IREE 3.13 makes wrong code, or none: found, and taken apart.
+
+One in which an operation reads what another one computes along two of its loops (iteration_spaces.py), for any target. The others
+for the CPU:
 
 A dispatch that stores what its softmax reads: no code is found for it, but only after half of a compile.
 
@@ -18,15 +21,13 @@ Imported by the worker, beside which it lies.
 
 from __future__ import annotations
 
+import iteration_spaces
 import mlir_c
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # `typing` takes longer to import than all else here
-    from collections.abc import Iterator
 
 STORED_SOFTMAX = "a softmax of a value that is stored too is restricted to workgroup distributed contexts"
 STORED_REDUCTION = "a reduction is stored by the dispatch that reduces what it is part of"
 STORED_PARTS = "two results that begin as one array are read by a dispatch that stores a third"
+READ_ALONG_TWO = "an operation reads what its dispatch computes along two loops"
 """What is wrong with a module's dispatches (`fault`), in words that `service.RETRIES` knows."""
 
 _STORE = b"iree_tensor_ext.dispatch.tensor.store"
@@ -36,6 +37,7 @@ MANY = 1000
 """More than the dimensions of any array."""
 MOST_ARRAYS = 60
 """A dispatch on the CPU can be given 64 arrays."""
+_BEGINS = frozenset((b"arith.constant", b"tensor.empty", b"linalg.fill"))
 _NOT_REDUCING = frozenset(b"linalg." + name for name in (b"fill", b"transpose", b"broadcast", b"copy", b"map"))
 
 
@@ -48,7 +50,7 @@ def dissolve_wide(mlir: mlir_c.Mlir, module: int) -> None:
     for region in mlir.in_hosts(module, frozenset((_REGION,))):
         *body, end = mlir.operations(mlir.first_block(region))
         own = {x for op in body for x in mlir.results(op)}
-        given = {x for op in body for x in _read_by(mlir, op)} - own
+        given = {x for op in body for x in mlir.read_by(op)} - own
         if len(given) + len(mlir.results(region)) <= MOST_ARRAYS:
             continue
         for op in body:
@@ -58,42 +60,45 @@ def dissolve_wide(mlir: mlir_c.Mlir, module: int) -> None:
         mlir.mlirOperationDestroy(region)
 
 
-def take_apart(mlir: mlir_c.Mlir, module: int) -> bool:
-    """Move out of each region that would be wrong a value which it stores; whether there was one.
+def take_apart(mlir: mlir_c.Mlir, module: int, for_cpu: bool) -> bool:
+    """Move out of each region that would be wrong a value which it computes; whether there was one.
 
     The value and what it is computed from come before the region, where dispatches are to be formed again.
     """
     changed = False
     for region in mlir.in_hosts(module, frozenset((_REGION,))):
         *body, end = mlir.operations(mlir.first_block(region))
-        found = _wrong(mlir, body, set(mlir.operands(end)))
+        found = _wrong(mlir, body, set(mlir.operands(end)), for_cpu)
         if found:
             _move_out(mlir, region, body, end, found[0])
             changed = True
     return changed
 
 
-def fault(mlir: mlir_c.Mlir, module: int) -> str | None:
+def fault(mlir: mlir_c.Mlir, module: int, for_cpu: bool) -> str | None:
     """What is wrong with one of the dispatches that have been formed, if anything is."""
     for executable in mlir.named(mlir.first_block(module), b"flow.executable"):
         for inner in mlir.named(mlir.first_block(executable), b"builtin.module"):
             for function in mlir.named(mlir.first_block(inner), b"func.func"):
                 body = list(mlir.operations(mlir.first_block(function)))
                 stored = {mlir.mlirOperationGetOperand(op, 0) for op in body if mlir.name(op) == _STORE}
-                if found := _wrong(mlir, body, stored):
+                if found := _wrong(mlir, body, stored, for_cpu):
                     return found[1]
     return None
 
 
-def _wrong(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> tuple[int, str] | None:
-    """A value that must not be stored where the operations of a body are one dispatch, and why."""
-    for op in body:
-        if mlir.name(op) == b"linalg.softmax" and (x := mlir.mlirOperationGetOperand(op, 0)) in stored:
-            return x, STORED_SOFTMAX
-    if len(stored) > 1 and (value := _reduced_again(mlir, body, stored)):
-        return value, STORED_REDUCTION
-    if len(stored) > 1 and (value := _parts_of_one(mlir, body, stored)):
-        return value, STORED_PARTS
+def _wrong(mlir: mlir_c.Mlir, body: list[int], stored: set[int], for_cpu: bool) -> tuple[int, str] | None:
+    """A value that must not be computed where the operations of a body are one dispatch, and why."""
+    if for_cpu:
+        for op in body:
+            if mlir.name(op) == b"linalg.softmax" and (x := mlir.mlirOperationGetOperand(op, 0)) in stored:
+                return x, STORED_SOFTMAX
+        if len(stored) > 1 and (value := _reduced_again(mlir, body, stored)):
+            return value, STORED_REDUCTION
+        if len(stored) > 1 and (value := _parts_of_one(mlir, body, stored)):
+            return value, STORED_PARTS
+    if value := iteration_spaces.read_along_two(mlir, body):
+        return value, READ_ALONG_TWO
     return None
 
 
@@ -152,8 +157,8 @@ def _reducing_loops(mlir: mlir_c.Mlir, op: int, reduction: int) -> int:
 
 
 def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: int) -> None:
-    """Put a value and what it is computed from before a region, which no longer gives what has left it."""
-    leaving = set[int]()
+    """Put a value and what it is computed from before a region; what stays behind becomes regions of what belongs together."""
+    leaving = {op for op in body if mlir.name(op) in _BEGINS}
     asked = [value]
     inside = set(body)
     while asked:
@@ -161,40 +166,42 @@ def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: 
         op = 0 if mlir.mlirValueIsABlockArgument(x) else mlir.mlirOpResultGetOwner(x)
         if op in inside and op not in leaving:
             leaving.add(op)
-            asked.extend(_read_by(mlir, op))
-    outside = set[int]()
+            asked.extend(mlir.read_by(op))
     for op in body:
         if op in leaving:
             mlir.mlirOperationMoveBefore(op, region)
-            outside.update(mlir.results(op))
     given = list(zip(mlir.operands(end), mlir.results(region), strict=True))
-    for x, result in given:
-        if x in outside:
-            mlir.mlirValueReplaceAllUsesOfWith(result, x)
-    kept = [(x, result) for x, result in given if x not in outside]
-    block = mlir.first_block(region)
-    mlir.create(
-        b"flow.return", [x for x, _ in kept], [], {}, last_in=block, location=mlir.mlirOperationGetLocation(end)
+    location, attributes = (
+        mlir.mlirOperationGetLocation(end),
+        {b"operandSegmentSizes": mlir.attribute(region, b"operandSegmentSizes")},
     )
-    mlir.mlirOperationDestroy(end)
-    regions = [mlir.mlirRegionCreate() for _ in mlir.regions(region)]
-    for new, old in zip(regions, mlir.regions(region), strict=True):
-        mlir.mlirRegionTakeBody(new, old)
-    types = [mlir.mlirValueGetType(result) for _, result in kept]
-    attributes = {name: mlir.attribute(region, name) for name in (b"operandSegmentSizes",)}
-    made = mlir.create(_REGION, mlir.operands(region), types, attributes, before=region, regions=regions)
-    for (_, result), new in zip(kept, mlir.results(made), strict=True):
-        mlir.mlirValueReplaceAllUsesOfWith(result, new)
+    for group in _connected(mlir, [op for op in body if op not in leaving]):
+        own = {x for op in group for x in mlir.results(op)}
+        kept = [(x, result) for x, result in given if x in own]
+        block = mlir.mlirBlockCreate(0, None, None)
+        for op in group:
+            mlir.mlirOperationRemoveFromParent(op)
+            mlir.mlirBlockAppendOwnedOperation(block, op)
+        mlir.create(b"flow.return", [x for x, _ in kept], [], {}, last_in=block, location=location)
+        regions = [mlir.mlirRegionCreate() for _ in mlir.regions(region)]
+        mlir.mlirRegionAppendOwnedBlock(regions[0], block)
+        types = [mlir.mlirValueGetType(result) for _, result in kept]
+        made = mlir.create(_REGION, mlir.operands(region), types, attributes, before=region, regions=regions)
+        for (_, result), new in zip(kept, mlir.results(made), strict=True):
+            mlir.mlirValueReplaceAllUsesOfWith(result, new)
+        given = [(x, result) for x, result in given if x not in own]
+    for x, result in given:
+        mlir.mlirValueReplaceAllUsesOfWith(result, x)
     mlir.mlirOperationDestroy(region)
 
 
-def _read_by(mlir: mlir_c.Mlir, op: int) -> Iterator[int]:
-    """The values that an operation reads, those that are read in its regions among them."""
-    read: list[int] = []
-
-    def visit(inner: int, _: int | None) -> int:
-        read.extend(mlir.operands(inner))
-        return 0  # go on
-
-    mlir.mlirOperationWalk(op, mlir_c.VISIT(visit), None, mlir_c.PRE_ORDER)
-    return iter(read)
+def _connected(mlir: mlir_c.Mlir, ops: list[int]) -> list[list[int]]:
+    """Operations in groups of those that read what others of them compute, each in order."""
+    groups: list[list[int]] = []
+    for op in ops:
+        read = set(mlir.read_by(op))
+        with_it = [g for g in groups if any(x in read for other in g for x in mlir.results(other))]
+        groups = [g for g in groups if g not in with_it] + [
+            sorted((x for g in with_it for x in g), key=ops.index) + [op]
+        ]
+    return groups

@@ -58,6 +58,10 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ireeCompilerInvocationExportStealModule": (_p, [_p]),
     "ireeCompilerInvocationImportStealModule": (ctypes.c_bool, [_p, _p]),
     "mlirArrayAttrGetElement": (_p, [_p, ctypes.c_ssize_t]),
+    "mlirAffineDimExprGetPosition": (ctypes.c_ssize_t, [_p]),
+    "mlirAffineExprIsADim": (ctypes.c_bool, [_p]),
+    "mlirAffineMapAttrGetValue": (_p, [_p]),
+    "mlirAffineMapGetResult": (_p, [_p, ctypes.c_ssize_t]),
     "mlirAttributeGetType": (_p, [_p]),
     "mlirAttributeIsAInteger": (ctypes.c_bool, [_p]),
     "mlirAttributeParseGet": (_p, [_p, Text]),
@@ -92,6 +96,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirIntegerAttrGet": (_p, [_p, ctypes.c_int64]),
     "mlirIntegerAttrGetValueInt": (ctypes.c_int64, [_p]),
     "mlirIntegerTypeGetWidth": (ctypes.c_uint, [_p]),
+    "mlirLinalgGetIndexingMapsAttribute": (_p, [_p]),
     "mlirLocationGetContext": (_p, [_p]),
     "mlirModuleCreateEmpty": (_p, [_p]),
     "mlirModuleCreateParse": (_p, [_p, Text]),
@@ -291,6 +296,17 @@ class Mlir:
     def results(self, op: int) -> list[int]:
         """All of an operation's."""
         return [self.mlirOperationGetResult(op, i) for i in range(self.mlirOperationGetNumResults(op))]
+
+    def read_by(self, op: int) -> list[int]:
+        """The values that an operation reads, those that are read in its regions among them."""
+        read: list[int] = []
+
+        def visit(inner: int, _: int | None) -> int:
+            read.extend(self.operands(inner))
+            return 0  # go on
+
+        self.mlirOperationWalk(op, VISIT(visit), None, PRE_ORDER)
+        return read
 
     def arguments(self, block: int) -> list[int]:
         """All of a block's."""

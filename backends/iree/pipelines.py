@@ -116,17 +116,30 @@ GLOBALLY = ",".join(
             "iree-util-optimize-int-arithmetic",
             *_SIMPLER,
             "iree-global-opt-raise-special-ops",
-            "iree-dispatch-creation-tensor-pad-to-tensor-insert-slice",
         ),
     )
 )
 """The global-optimization phase, but for quantized arithmetic and globals."""
 
 _ELEMENTWISE = "iree-dispatch-creation-elementwise-op-fusion"
+_MULTI_USE = "iree-dispatch-creation-fuse-multi-use-elementwise-producer"
 
-FUSED = ",".join(
-    (
+
+Forming = tuple[str, str, str]
+"""The lists of the dispatch-creation phase.
+
+The first part, but for split reductions; the next pass, by which each dispatch becomes a region of the function (twice is the
+same as once); the rest, but for encodings, by which regions become dispatches.
+"""
+
+
+def forming(multi_use: bool = True, aggressive: bool = True) -> Forming:
+    """By two of IREE's options: whether what several read is fused with one of them, and whether aggressively."""
+    several = (f"{_MULTI_USE}{{num-iterations=2}}", *_SIMPLER) if multi_use else ()
+    whether = {False: "false", True: "true"}
+    return (
         _functions(
+            "iree-dispatch-creation-tensor-pad-to-tensor-insert-slice",
             "iree-dispatch-creation-fusion-preprocessing",
             *_SIMPLER,
             f"{_ELEMENTWISE}{{fuse-multi-reduction=true}}",
@@ -138,27 +151,19 @@ FUSED = ",".join(
             *_SIMPLER,
             "iree-dispatch-creation-sink-reshapes",
             *_SIMPLER,
-            "iree-dispatch-creation-fuse-multi-use-elementwise-producer{num-iterations=2}",
-            *_SIMPLER,
+            *several,
             "iree-dispatch-creation-transpose-generic-ops",
             *_SIMPLER,
             "iree-dispatch-creation-form-scalar-dispatches",
         ),
-    )
-)
-"""The first part of the dispatch-creation phase, but for split reductions."""
-
-REGIONS = _functions(
-    "iree-dispatch-creation-form-dispatch-regions{aggressive-fusion=true fuse-multi-use-producers=true}"
-)
-"""The next pass: each dispatch becomes a region of the function. Twice is the same as once."""
-
-WORKGROUPS = ",".join(
-    (
+        _functions(
+            "iree-dispatch-creation-form-dispatch-regions"
+            f"{{aggressive-fusion={whether[aggressive]} fuse-multi-use-producers={whether[multi_use]}}}"
+        ),
         _functions(
             f"{_ELEMENTWISE}{{fuse-broadcast-ops=true fuse-truncate-ops=true intra-dispatch=true}}",
-            "iree-dispatch-creation-fuse-multi-use-elementwise-producer{intra-dispatch=true num-iterations=32}",
-            "iree-dispatch-creation-clone-producers-into-dispatch-regions{aggressive=true}",
+            f"{_MULTI_USE}{{intra-dispatch=true num-iterations=32}}",
+            f"iree-dispatch-creation-clone-producers-into-dispatch-regions{{aggressive={whether[aggressive]}}}",
             "iree-dispatch-creation-collapse-dimensions",
             "iree-dispatch-creation-hoist-uniform-scalar-compute",
             "iree-dispatch-creation-convert-encoding-to-flow",
@@ -172,8 +177,7 @@ WORKGROUPS = ",".join(
             *_SIMPLER,
         ),
     )
-)
-"""The rest of the dispatch-creation phase, but for encodings: regions become dispatches."""
+
 
 OUTLINED = ",".join(
     (
@@ -192,8 +196,30 @@ OUTLINED = ",".join(
 )
 """The flow phase."""
 
-FORMED_FLAGS = ("--iree-hal-", "--iree-llvmcpu-", "--iree-input-", "--iree-opt-const-", "--iree-opt-level=O3")
-"""How the options begin for which the lists above are what IREE does; those of the other phases are IREE's passes' own."""
+_NO_MULTI_USE = "--iree-dispatch-creation-fuse-multi-use=false"
+_NOT_AGGRESSIVE = "--iree-dispatch-creation-enable-aggressive-fusion=false"
+_ELSEWHERE = ("--iree-hal-", "--iree-llvmcpu-", "--iree-vulkan-", "--iree-cuda-", "--iree-input-", "--iree-opt-const-")
+"""How the options begin that change nothing about the lists above; those of the other phases are IREE's passes' own."""
+_LEVEL = "--iree-opt-level=O"
+
+
+def forming_by(flags: tuple[str, ...]) -> Forming | None:
+    """The lists by which dispatches are formed as by IREE's pipelines with these options; None where no lists do."""
+    others = [f for f in flags if not f.startswith((*_ELSEWHERE, _LEVEL))]
+    if not set(others) <= {_NO_MULTI_USE, _NOT_AGGRESSIVE}:
+        return None
+    return forming(_NO_MULTI_USE not in others, _NOT_AGGRESSIVE not in others and _level(flags) >= 2)
+
+
+def optimizes_as_listed(flags: tuple[str, ...]) -> bool:
+    """Whether GLOBALLY and OUTLINED are what IREE does with options for which dispatches are formed by lists."""
+    return _level(flags) == 3
+
+
+def _level(flags: tuple[str, ...]) -> int:
+    """The last counts."""
+    return int(next((f[len(_LEVEL) :] for f in reversed(flags) if f.startswith(_LEVEL)), "0"))
+
 
 FLOW = ",".join(
     (

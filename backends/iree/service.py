@@ -82,7 +82,8 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
         (
             re.compile(
                 r"failed to run translation of source executable|restricted to workgroup distributed contexts"
-                r"|stored by the dispatch that reduces|two results that begin as one array|'vector\.\w+' op invalid"
+                r"|stored by the dispatch that reduces|two results that begin as one array|computes along two loops"
+                r"|'vector\.\w+' op invalid"
             ),
             flag,
         )

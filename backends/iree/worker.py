@@ -146,7 +146,8 @@ class Invocation:
         self.since = time.perf_counter()
         self.source_text = module  # the compiler reads it where it is
         self.for_cpu = CPU in flags
-        self.forms_as_told = "--iree-opt-level=O3" in flags and all(f.startswith(pipelines.FORMED_FLAGS) for f in flags)
+        self.forming = pipelines.forming_by(flags)
+        self.optimizes_as_listed = pipelines.optimizes_as_listed(flags)
         self.one_cpu = self.for_cpu and sum(f.startswith(DEVICE_FLAGS) for f in flags) == 1
         self.invocation = self.source = None
         compiler.mlir.new_context()
@@ -294,17 +295,17 @@ class Invocation:
 
         Raises CompilerError for a dispatch of which IREE would make wrong code, or none.
         """
-        if not self.forms_as_told:
+        if self.forming is None:
             yield self.run(to_phase, "abi")
         else:
             yield self.run("preprocessing", "abi") if stages_to or to_phase == "preprocessing" else self.preprocess()
-            for phase, steps in () if to_phase == "preprocessing" else self.dispatch_phases(module):
+            for phase, steps in () if to_phase == "preprocessing" else self.dispatch_phases(module, self.forming):
                 yield from steps
                 if stages_to:
                     self.write(stages_to, phase + ".mlir", self.text())
                 if phase.endswith(to_phase):
                     break
-        if to_phase == "flow" and self.for_cpu and (wrong := dispatches.fault(self.compiler.mlir, module)):
+        if to_phase == "flow" and (wrong := dispatches.fault(self.compiler.mlir, module, self.for_cpu)):
             raise CompilerError(wrong)
 
     def preprocess(self) -> bool:
@@ -328,21 +329,30 @@ class Invocation:
             yield self.run_passes(pipelines.LINKED)
             yield self.run("executable-targets", "executable-sources")
 
-    def dispatch_phases(self, module: int) -> Iterator[tuple[str, Iterator[bool]]]:
+    def dispatch_phases(self, module: int, forming: pipelines.Forming) -> Iterator[tuple[str, Iterator[bool]]]:
         """The phases after preprocessing up to flow by quire's lists, with IREE's numbers and names, and their steps."""
-        yield "4.global-optimization", iter((self.run_passes(pipelines.GLOBALLY),))
-        yield "5.dispatch-creation", self.form_dispatches(module)
-        yield "6.flow", iter((self.run_passes(pipelines.OUTLINED),))
+        listed = self.optimizes_as_listed
+        yield (
+            "4.global-optimization",
+            self.phase("global-optimization", "preprocessing", pipelines.GLOBALLY if listed else ""),
+        )
+        yield "5.dispatch-creation", self.form_dispatches(module, forming)
+        yield "6.flow", self.phase("flow", "dispatch-creation", pipelines.OUTLINED if listed else "")
 
-    def form_dispatches(self, module: int) -> Iterator[bool]:
-        """The dispatch-creation phase; on the CPU without dispatches that its code would be wrong for. Step by step."""
-        yield self.run_passes(pipelines.FUSED)
+    def phase(self, to_phase: str, after: str, listed: str) -> Iterator[bool]:
+        """One of IREE's phases, by a list of passes where there is one."""
+        yield self.run_passes(listed) if listed else self.run(to_phase, after)
+
+    def form_dispatches(self, module: int, forming: pipelines.Forming) -> Iterator[bool]:
+        """The dispatch-creation phase, without dispatches that the target's code would be wrong for. Step by step."""
+        fused, regions, workgroups = forming
+        yield self.run_passes(fused)
         if self.for_cpu:
             dispatches.dissolve_wide(self.compiler.mlir, module)
-        yield self.run_passes(pipelines.REGIONS)
-        while self.for_cpu and dispatches.take_apart(self.compiler.mlir, module):
-            yield self.run_passes(pipelines.REGIONS)
-        yield self.run_passes(pipelines.WORKGROUPS)
+        yield self.run_passes(regions)
+        while dispatches.take_apart(self.compiler.mlir, module, self.for_cpu):
+            yield self.run_passes(regions)
+        yield self.run_passes(workgroups)
 
     def to_commands(self, module: int, *, shown: bool, then: str = pipelines.COMMANDS) -> Iterator[bool]:
         """The stream phase up to the commands on buffers, by a plan of memory and order. Step by step.

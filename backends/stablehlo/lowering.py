@@ -36,7 +36,6 @@ from ..kernels import SERIAL
 from ..targets import Target
 from . import hlo, origins, types
 from .choices import Choice, KernelUse
-from .crossings import FREE_FAMILIES, crossings, is_modelled, stored_softmaxes
 from .result_storage import store_results
 
 LoweringRule = Callable[..., Any]
@@ -306,15 +305,11 @@ def lower_jaxpr(
 
     reads = Counter(a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var))
     reads.update(a for a in jaxpr.outvars if isinstance(a, Var))
-    given = [v for v, x in zip(jaxpr.invars, args) if x is not None and origins.is_reduced(x)]
-    crossed, softmaxes = crossings(jaxpr, given), stored_softmaxes(jaxpr)
-    for i, eqn in enumerate(jaxpr.eqns):
+    for eqn in jaxpr.eqns:
         if eqn.outputs and all(v.aval.dtype == dtypes.float0 for v in eqn.outputs):
             continue
         at = eqn.source or source
         operands = [read(a) for a in eqn.inputs]
-        if i in crossed:
-            operands = list(hlo.optimization_barrier(*operands))
         shared = [x for a, x in zip(eqn.inputs, operands) if isinstance(a, Var) and reads[a] > 1]
         if at is None:
             out = lower_eqn(module, eqn, operands, shared=shared)
@@ -322,26 +317,8 @@ def lower_jaxpr(
             fused = eqn.primitive is calls.fusion_p
             with module.location_of(eqn, at) if fused else module.location(at):
                 out = lower_eqn(module, eqn, operands, at, shared)
-        out = out if is_modelled(eqn) else _own_values(eqn, operands, out)
-        for v, x in zip(eqn.outputs, out, strict=True):
-            env[v] = x if v not in softmaxes else hlo.optimization_barrier(x)[0]
+        env.update(zip(eqn.outputs, out, strict=True))
     return [read(a) for a in jaxpr.outvars]
-
-
-def _own_values(eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """The results of an equation of which `crossings` takes it that they are stored: behind a barrier where they are not.
-
-    A rule may give an operand back (a sum along a dimension of one element), or formulas of it, or of sums within. Only what
-    reductions are part of matters: nothing else is computed with its readers and stored.
-    """
-    moves = eqn.primitive.family in FREE_FAMILIES
-
-    def is_own(x: Any) -> bool:
-        return x is None or not (
-            x in operands and origins.is_reduced(x) or not moves and origins.is_reduced(x, stored=False)
-        )
-
-    return [x if is_own(x) else hlo.optimization_barrier(x)[0] for x in results]
 
 
 def lower_eqn(

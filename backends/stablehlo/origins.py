@@ -100,23 +100,6 @@ def _is_stored(owner: Any) -> bool:
     return not (owner.name.startswith("stablehlo.") or owner.name == "func.call")
 
 
-def is_reduced(x: Value, stored: bool = True) -> bool:
-    """Whether x is computed of a reduction, or may be, such that IREE might compute both in one dispatch.
-
-    With `stored` False what a reduction gives itself does not count.
-    """
-    if not stored and _is_stored(x.owner):
-        return False
-    names = (
-        None if v is None else "" if isinstance(v.owner, mlir.Block) else v.owner.name for v in _origins(x, _GATHER)
-    )
-    return any(name is None or name in _REDUCING for name in names)
-
-
-_GATHER = frozenset(("stablehlo.gather",))
-_REDUCING = frozenset("stablehlo." + n for n in ("reduce", "reduce_window", "dot_general", "convolution"))
-
-
 def is_uniform(x: Value) -> bool:
     """Whether x is computed from constants of equal elements alone, or may be, and is not itself such a constant.
 

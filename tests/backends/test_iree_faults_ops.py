@@ -139,9 +139,29 @@ SUM_OF_SUM = """func.func @main(%x: tensor<15x17x17xf32>) -> (tensor<15x17xf32>,
 def test_iree_adds_two_sums_up_in_one_place(service):
     x = np.ones((15, 17, 17), np.float32)
     s, _ = by_iree_alone(SUM_OF_SUM, x)
-    assert (s != 17).any(), GONE.format("crossings._stored_reductions")
+    assert (s != 17).any(), GONE.format("dispatches.STORED_REDUCTION")
     s, t = by_iree(service, SUM_OF_SUM, x)
     assert (s == 17).all() and (t == 17 * 18).all()
+
+
+DIFFERENCES = """func.func @main(%x: tensor<12x7xf32>) -> tensor<12x12xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<12x7xf32>, tensor<f32>) -> tensor<12xf32>
+  %a = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<12xf32>) -> tensor<12x12xf32>
+  %b = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<12xf32>) -> tensor<12x12xf32>
+  %d = stablehlo.subtract %a, %b : tensor<12x12xf32>
+  return %d : tensor<12x12xf32>
+}"""
+
+
+def test_iree_takes_two_loops_that_read_one_sum_for_one(service):
+    x = np.arange(84, dtype=np.float32).reshape(12, 7)
+    s = x.sum(1)
+    (d,) = by_iree_alone(DIFFERENCES, x)
+    assert (d != s - s[:, None]).any(), GONE.format("iteration_spaces")
+    for flags in ((), ("--iree-dispatch-creation-fuse-multi-use=false",)):
+        (d,) = by_iree(service, DIFFERENCES, x, flags=(*get_target("cpu").flags, *flags))
+        assert (d == s - s[:, None]).all()
 
 
 PRODUCT_IN_SUM = """func.func @main(%x: tensor<3x561xf32>) -> (tensor<561xf32>, tensor<3x561xf32>, tensor<561xf32>) {
@@ -164,7 +184,7 @@ PRODUCT_IN_SUM = """func.func @main(%x: tensor<3x561xf32>) -> (tensor<561xf32>, 
 def test_iree_reduces_again_what_it_stores(service):
     x = np.full((3, 561), 2, np.float32)
     p, _, _ = by_iree_alone(PRODUCT_IN_SUM, x)
-    assert (p != 8).any(), GONE.format("dispatches.take_apart")
+    assert (p != 8).any(), GONE.format("dispatches.STORED_REDUCTION")
     less = "--iree-dispatch-creation-enable-aggressive-fusion=false"
     for flags in ((), (less,)):  # quire's list, which takes it apart; IREE's, compiled again with less in a dispatch
         p, z, u = by_iree(service, PRODUCT_IN_SUM, x, flags=(*get_target("cpu").flags, *flags))

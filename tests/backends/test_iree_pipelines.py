@@ -78,7 +78,7 @@ def by_iree(compiler: worker.Compiler, module: bytes, flags: tuple[str, ...] = F
     invocation = worker.Invocation(compiler, module, flags)
     run = invocation.run_passes
     invocation.to_linalg = lambda _: iter((invocation.run("input"),))
-    invocation.forms_as_told = False
+    invocation.forming = None
     invocation.run_passes = lambda p: invocation.run("abi", "input") if p == worker.pipelines.ABI else run(p)
     assert invocation.parse() and all(invocation.compile_shown("vm", None)), invocation.diagnostics
     found = lines(compiler, invocation)
@@ -91,6 +91,8 @@ def by_quire(
 ) -> tuple[Counter[str], list[str]]:
     """Those of the worker, and the names of the pipelines of its own that it ran."""
     names = {text: name for name, text in vars(worker.pipelines).items() if isinstance(text, str)}
+    for lists in (worker.pipelines.forming(a, b) for a in (False, True) for b in (False, True)):
+        names.update(zip(lists, ("FUSED", "REGIONS", "WORKGROUPS"), strict=True))
     invocation, steps = worker.Invocation(compiler, module, flags), list[str]()
     run = invocation.run_passes
     invocation.run_passes = lambda text: (steps.append(names[text]), run(text))[1]
@@ -116,16 +118,49 @@ def test_the_module_is_that_of_irees_pipelines(compiler, name):
     assert not theirs - ours and not ours - theirs
 
 
-def test_options_of_irees_pipelines_have_irees_pipelines(compiler):
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--iree-dispatch-creation-fuse-multi-use=false",),
+        ("--iree-dispatch-creation-enable-aggressive-fusion=false",),
+        ("--iree-dispatch-creation-fuse-multi-use=false", "--iree-dispatch-creation-enable-aggressive-fusion=false"),
+        ("--iree-opt-level=O2",),
+        ("--iree-opt-level=O1",),
+    ],
+    ids=lambda options: " ".join(option.split("-", 4)[-1] for option in options),
+)
+def test_options_that_put_less_into_a_dispatch_have_lists_too(compiler, options):
+    """Those with which a module is compiled again; the last level counts."""
+    module = quire.jit(quire.grad(lambda x: qnp.sum(qnp.tanh(x) * qnp.sum(x, 1)))).lower(X).as_text().encode() + b"\0"
+    ours, steps = by_quire(compiler, module, flags=(*FLAGS, *options))
+    assert steps.count("REGIONS") == 1
+    assert ours == by_iree(compiler, module, flags=(*FLAGS, *options))
+
+
+@pytest.mark.parametrize("target", ["vulkan", "cuda"])
+def test_dispatches_for_gpus_are_formed_by_lists(compiler, target):
+    module = quire.jit(lambda x: qnp.tanh(x) / qnp.sum(x, 1, keepdims=True)).lower(X).as_text().encode() + b"\0"
+    texts = []
+    for forms in (True, False):
+        invocation, steps = worker.Invocation(compiler, module, get_target(target).flags), list[str]()
+        run = invocation.run_passes
+        invocation.run_passes = lambda text, steps=steps, run=run: (steps.append(text), run(text))[1]
+        if not forms:
+            invocation.forming = None
+        assert invocation.parse() and all(invocation.compile_shown("flow", None)), invocation.diagnostics
+        assert any("form-dispatch-regions" in text for text in steps) == forms
+        texts.append(lines(compiler, invocation))
+        invocation.close()
+    assert texts[0] == texts[1]
+
+
+def test_other_options_have_irees_pipelines(compiler):
     """Passes that are named in a list take none of the compiler's options."""
     module = quire.jit(lambda x: qnp.sum(qnp.sin(x), 0)).lower(X).as_text().encode() + b"\0"
     _, told = by_quire(compiler, module)
     assert "REGIONS" in told
-    for option in ("--iree-dispatch-creation-fuse-multi-use=false", "--iree-opt-level=O1"):
-        _, steps = by_quire(
-            compiler, module, flags=(*(f for f in FLAGS if "opt-level" not in f or "level" not in option), option)
-        )
-        assert "REGIONS" not in steps
+    _, steps = by_quire(compiler, module, flags=(*FLAGS, "--iree-dispatch-creation-enable-split-reduction=true"))
+    assert "REGIONS" not in steps
 
 
 @pytest.mark.parametrize("name", ["elementwise", "product"])

@@ -148,6 +148,18 @@ def test_reductions_of_several_subgroups() -> None:
         )
 
 
+def test_reductions_read_along_two_loops() -> None:
+    """In one dispatch with what reads them so they are wrong on GPUs too."""
+    x = np.random.default_rng(0).standard_normal((12, 7)).astype(np.float32)
+
+    def f(x: Any) -> list[Any]:
+        s, m = qnp.sum(x, 1), x[:7] * qnp.sum(x[:7], 0)
+        return [s - s[:, None], qnp.outer(s, s), m * qnp.max(m, 0)[:, None], s[:, None] * qnp.pad(s, (1, 0))[1:]]
+
+    for got, want in zip(qr.compile(f, backend="vulkan")(x), f(qnp.asarray(x)), strict=True):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), 1e-5, 1e-5)
+
+
 def test_a_family_with_subgroups_of_another_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     device = _device()
     assert device is not None

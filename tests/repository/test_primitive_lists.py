@@ -51,7 +51,6 @@ LISTS = {
     "backends/reference/ranks.py: COLLECTIVES": RULES,
     "backends/reference/ranks.py: NESTED": RULES,
     "backends/reference/rounding.py: _OF_TERMS": "how the model of rounding measures the functions that cancel",
-    "backends/stablehlo/crossings.py: _OTHERWISE": "what IREE computes with its reader",
     "backends/stablehlo/elementwise_complex.py: COMPLEX_RULES": RULES,
     "backends/stablehlo/elementwise_math.py: _REAL": RULES,
     "backends/stablehlo/elementwise_special.py: _IGAMMA": RULES,
