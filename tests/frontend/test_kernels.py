@@ -151,7 +151,7 @@ def many(k, x, n, columns, top, flag, whole, shifted, least):
     rows = k.max(tile, axis=-1)
     top[:] = rows
     flag[()] = k.any(tile > 2.0)
-    whole[:, :] = k.cast(k.where((k.span(0, x.shape[1]) % 3).same(0), tile, n[()]), "int32")
+    whole[:, :] = k.cast(k.where(k.span(0, x.shape[1]) % 3 == 0, tile, n[()]), "int32")
     shifted[...] = tile - rows[:, None]
     least[()] = 1e9
     for i in k.loop(0, x.shape[0]):
@@ -169,6 +169,8 @@ def masked(k, x, out, moved):
     moved.store(at, value=x.load(at - 1, mask=at > 0, other=9), inside=True)
     with k.when(k.program_id() >= 1000):
         moved[0] = 0
+    with k.when(k.program_id() == 1000):
+        moved[1] = 0
 
 
 @quire.kernel(grid=lambda x: x.shape[0], reference=lambda x: qnp.cumsum(x, 1))

@@ -119,7 +119,7 @@ class Load(Tile):
         self.kept: Tile | None = None  # what was read, where the array was about to be written
         self.stale = False
         if access.array.written:
-            access.array.pending.add(self)
+            access.array.pending[id(self)] = self
 
     def element(self, place: Place) -> Element:
         """Read from memory, or the other value outside of the array or the mask."""
@@ -190,7 +190,7 @@ class Ref:
         self.offset = offset
         self.written = written  # whether it may be written
         self.stored = False
-        self.pending: weakref.WeakSet[Load] = weakref.WeakSet()
+        self.pending: weakref.WeakValueDictionary[int, Load] = weakref.WeakValueDictionary()
         strides = [1]
         for n in shape[:0:-1]:
             strides.append(strides[-1] * n)
@@ -243,10 +243,10 @@ class Ref:
     def prepare_store(self, value: Tile, access: Access) -> list[Load]:
         """Keep what was read and is not yet used; returns the loads that the store itself may read in passing."""
         own = {id(t) for t in reads_of(value, Load) if t.access.like(access) and t.shape == value.shape}
-        for load in list(self.pending):
+        for load in list(self.pending.values()):
             if id(load) not in own:
-                load.kept = load.kept or self.block.keep(load)
-        return [t for t in self.pending if id(t) in own]
+                load.kept = self.block.keep(load) if load.kept is None else load.kept
+        return [t for t in self.pending.values() if id(t) in own]
 
     def _access(self, places: Sequence[Any], mask: Any, guarded: bool, does: str) -> Access:
         block = self.block
@@ -278,7 +278,9 @@ class Ref:
         if isinstance(p, Index | Span):
             return p
         if isinstance(p, slice):
-            if p.step not in (None, 1) or not all(v is None or isinstance(v, int) for v in (p.start, p.stop)):
+            if not (p.step is None or (isinstance(p.step, int) and p.step == 1)) or not all(
+                v is None or isinstance(v, int) for v in (p.start, p.stop)
+            ):
                 raise block.error(
                     f"{self.name} is indexed by {p}: a slice has Python numbers and no step; use k.span(start, size)"
                 )

@@ -77,6 +77,14 @@ class Index:
     def __ge__(self, other: Any) -> Any:
         return self.tile() >= other
 
+    def __eq__(self, other: object) -> Any:
+        return self.tile() == other
+
+    def __ne__(self, other: object) -> Any:
+        return self.tile() != other
+
+    __hash__ = object.__hash__
+
     def __bool__(self) -> bool:
         raise self.block.error("an index is known when the kernel runs, not while it is written: use k.when or k.where")
 
@@ -138,9 +146,16 @@ class Span:
     def __ge__(self, other: Any) -> Any:
         return self.tile() >= other
 
-    def same(self, other: Any) -> Any:
-        """Where the places equal those of another span or a number, as a tile of bools."""
-        return self.tile().same(other)
+    def __eq__(self, other: object) -> Any:
+        return self.tile() == other
+
+    def __ne__(self, other: object) -> Any:
+        return self.tile() != other
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise self.block.error("places are known when the kernel runs, not while it is written: use k.when or k.where")
 
 
 __all__ = ["Index", "Span"]

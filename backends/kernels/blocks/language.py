@@ -89,8 +89,8 @@ class Block:
     def _scoped(self) -> Iterator[None]:
         # What was read before is kept now: the loop may write it.
         for ref in self.refs:
-            for load in list(ref.pending):
-                load.kept = load.kept or self.keep(load)
+            for load in list(ref.pending.values()):
+                load.kept = self.keep(load) if load.kept is None else load.kept
         self._made += 1
         self._scopes.append(self._made)
         yield
@@ -202,8 +202,9 @@ class Block:
             (x.dtype if isinstance(x, Tile) else dtypes.int32 for x in beside if isinstance(x, Tile | Index | Span)),
             None,
         )
-        tiles = [self.as_tile(x, like if x in beside or p is not ew.select_n_p else dtypes.bool_)
-                 if not isinstance(x, Tile) else x for x in operands]  # fmt: skip
+        tiles = [
+            self.as_tile(x, dtypes.bool_ if p is ew.select_n_p and i == 0 else like) for i, x in enumerate(operands)
+        ]
         shape: tuple[int, ...] = ()
         for t in tiles:
             n = max(len(shape), t.ndim)
@@ -471,7 +472,7 @@ class Block:
         self.each(access.shape, lambda place: self._write(access, tile, place))
         for load in in_passing:
             load.stale = True
-            array.pending.discard(load)
+            array.pending.pop(id(load), None)
         self._barrier()
 
     def _write(self, access: Access, tile: Tile, place: Place) -> None:

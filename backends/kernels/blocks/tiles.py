@@ -108,9 +108,13 @@ class Tile:
     def __ge__(self, other: Any) -> Tile:
         return self._binary(ew.ge_p, other)
 
-    def same(self, other: Any) -> Tile:
-        """Where elements are equal, as bools (``==`` is Python's: the same object)."""
+    def __eq__(self, other: object) -> Tile:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self._binary(ew.eq_p, other)
+
+    def __ne__(self, other: object) -> Tile:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._binary(ew.ne_p, other)
+
+    __hash__ = object.__hash__  # a tile is a key by what it is, not by its elements
 
     def __and__(self, other: Any) -> Tile:
         return self._binary(ew.and_p, other)
@@ -123,7 +127,10 @@ class Tile:
 
     def __getitem__(self, key: Any) -> Tile:
         keys = key if isinstance(key, tuple) else (key,)
-        if any(k is not None and k != slice(None) for k in keys) or sum(k is not None for k in keys) > self.ndim:
+        if (
+            any(k is not None and not (isinstance(k, slice) and k == slice(None)) for k in keys)
+            or sum(k is not None for k in keys) > self.ndim
+        ):
             raise self.block.error(
                 f"a tile of shape {self.shape} is indexed by {key!r}: within a kernel only ':' and None are; other elements "
                 "are those of a load with other indices"
