@@ -63,6 +63,28 @@ def factors(b: Builder) -> object:
     return b.emit(f"(lambda m: (lambda s: (lambda t: {out})({t}))({s}))({m})", x)
 
 
+def spread(b: Builder) -> object:
+    """Cubes with reductions of them along one dimension, read along another one: what IREE must not put into one dispatch."""
+    x = b.pick("fc", ndim=3, nonempty=True, most=4000)
+    k = min(x.shape[1:])
+    body = "m"
+    for _ in range(b.rng.randint(1, 3)):
+        axis = b.rng.randint(0, 2)
+        of = b.one(
+            "np.sum({0}, {1}, keepdims=True)",
+            "np.mean({0}, {1}, keepdims=True)",
+            "np.max(np.abs({0}), {1}, keepdims=True)",
+        )
+        r = of.format(b.one("m", body), axis)
+        body = b.one(
+            f"({body} - 0.5 * {r})", f"(m * 0.3 * np.swapaxes({r}, 1, 2))", f"({body} * 0.3 * {r})",
+            f"({body} + 0.3 * np.matmul(m, np.swapaxes(m, 1, 2)))",
+        )  # fmt: skip
+        if len(body) > 400:
+            break
+    return b.emit(f"(lambda m: {body})({{0}}[:, :{k}, :{k}])", x)
+
+
 def tensordot(b: Builder) -> object:
     x = b.pick("f", least_ndim=1, most=600)
     y = b.pick("f", lambda v: v.ndim >= 1 and v.size < 600 and v.dtype == x.dtype and v.shape[0] == x.shape[-1])
@@ -96,4 +118,4 @@ def convolve(b: Builder) -> object:
     return b.emit(f"np.{b.one('convolve', 'correlate')}({{0}}, {{1}}, mode={b.one('full', 'same', 'valid')!r})", x, y)
 
 
-FAMILY = (matmul, matmul, einsum, factors, tensordot, convolution, convolve)
+FAMILY = (matmul, matmul, einsum, factors, spread, tensordot, convolution, convolve)
