@@ -13,6 +13,9 @@ A dispatch that stores a result of an operation, of which something else in it r
 uninitialised array as a third (complex numbers in their parts: ``x * c`` beside a sum of what is spread of x). Where the last tile
 is shorter than the others, both are written to one place.
 
+A slice with strides of what its dispatch computes (``x.astype("float32")[::2]``): of an array that is no longer than a tile, the
+first elements are taken. IREE clones what only widens elements into the dispatches that read it, after these have been formed.
+
 Where IREE has formed dispatches as regions of the host's functions, the stored value and what it is computed from leave such
 a region (`take_apart`), and another one is formed of them. What comes of the regions is looked at once more (`fault`).
 
@@ -27,6 +30,7 @@ import mlir_c
 STORED_SOFTMAX = "a softmax of a value that is stored too is restricted to workgroup distributed contexts"
 STORED_REDUCTION = "a reduction is stored by the dispatch that reduces what it is part of"
 STORED_PARTS = "two results that begin as one array are read by a dispatch that stores a third"
+STRIDED = "a slice with strides is of what its dispatch computes"
 READ_ALONG_TWO = "an operation reads what its dispatch computes along two loops"
 """What is wrong with a module's dispatches (`fault`), in words that `service.RETRIES` knows."""
 
@@ -58,6 +62,54 @@ def dissolve_wide(mlir: mlir_c.Mlir, module: int) -> None:
         for x, result in zip(mlir.operands(end), mlir.results(region), strict=True):
             mlir.mlirValueReplaceAllUsesOfWith(result, x)
         mlir.mlirOperationDestroy(region)
+
+
+def store_before_strides(mlir: mlir_c.Mlir, module: int) -> None:
+    """Make a region of each operation outside of the regions of which a slice with strides is taken.
+
+    It would be cloned into the dispatches that read the slice.
+    """
+    for op in mlir.in_hosts(module, frozenset((b"tensor.extract_slice",))):
+        if not mlir.takes_strides(op) or _in_region(mlir, op):
+            continue
+        made = _made_by(mlir, mlir.mlirOperationGetOperand(op, 0))
+        if made and not _in_region(mlir, made):
+            _make_region(mlir, made)
+
+
+def _made_by(mlir: mlir_c.Mlir, value: int) -> int:
+    """The operation that computes the elements of a value, which others may only move; 0 where it is not of this function."""
+    while not mlir.mlirValueIsABlockArgument(value):
+        op = mlir.mlirOpResultGetOwner(value)
+        if not mlir.name(op).startswith(b"tensor."):
+            return op if mlir.name(op).startswith(b"linalg.") else 0
+        if not mlir.mlirOperationGetNumOperands(op):
+            return 0
+        value = mlir.mlirOperationGetOperand(op, 0)
+    return 0
+
+
+def _in_region(mlir: mlir_c.Mlir, op: int) -> bool:
+    return mlir.name(mlir.mlirOperationGetParentOperation(op)) == _REGION
+
+
+def _make_region(mlir: mlir_c.Mlir, op: int) -> None:
+    """Put an operation into a region of its own."""
+    results, after = mlir.results(op), mlir.mlirOperationGetNextInBlock(op)
+    block = mlir.mlirBlockCreate(0, None, None)
+    regions = [mlir.mlirRegionCreate(), mlir.mlirRegionCreate()]
+    mlir.mlirRegionAppendOwnedBlock(regions[0], block)
+    uses = [(x, mlir.uses(x)) for x in results]
+    location = mlir.mlirOperationGetLocation(op)
+    mlir.mlirOperationRemoveFromParent(op)
+    mlir.mlirBlockAppendOwnedOperation(block, op)
+    mlir.create(b"flow.return", results, [], {}, last_in=block, location=location)
+    sizes = mlir.mlirAttributeParseGet(mlir.mlirOperationGetContext(op), mlir_c.text(b"array<i32: 0, 0>"))
+    types = [mlir.mlirValueGetType(x) for x in results]
+    made = mlir.create(_REGION, [], types, {b"operandSegmentSizes": sizes}, before=after, regions=regions)
+    for (_, users), new in zip(uses, mlir.results(made), strict=True):
+        for user, number in users:
+            mlir.mlirOperationSetOperand(user, number, new)
 
 
 def take_apart(mlir: mlir_c.Mlir, module: int, for_cpu: bool) -> bool:
@@ -97,8 +149,19 @@ def _wrong(mlir: mlir_c.Mlir, body: list[int], stored: set[int], for_cpu: bool) 
             return value, STORED_REDUCTION
         if len(stored) > 1 and (value := _parts_of_one(mlir, body, stored)):
             return value, STORED_PARTS
+    if value := _sliced_with_strides(mlir, body):
+        return value, STRIDED
     if value := iteration_spaces.read_along_two(mlir, body):
         return value, READ_ALONG_TWO
+    return None
+
+
+def _sliced_with_strides(mlir: mlir_c.Mlir, body: list[int]) -> int | None:
+    """What is computed here and sliced with strides."""
+    inside = set(body)
+    for op in body:
+        if mlir.takes_strides(op) and (made := _made_by(mlir, mlir.mlirOperationGetOperand(op, 0))) in inside:
+            return mlir.mlirOperationGetResult(made, 0)
     return None
 
 

@@ -87,9 +87,11 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirBlockGetParentOperation": (_p, [_p]),
     "mlirBlockGetTerminator": (_p, [_p]),
     "mlirBlockInsertOwnedOperationBefore": (None, [_p, _p, _p]),
+    "mlirDenseArrayGetNumElements": (ctypes.c_ssize_t, [_p]),
     "mlirDenseElementsAttrRawBufferGet": (_p, [_p, ctypes.c_size_t, _p]),
     "mlirDenseI32ArrayGet": (_p, [_p, ctypes.c_ssize_t, _p]),
     "mlirDenseI32ArrayGetElement": (ctypes.c_int32, [_p, ctypes.c_ssize_t]),
+    "mlirDenseI64ArrayGetElement": (ctypes.c_int64, [_p, ctypes.c_ssize_t]),
     "mlirIdentifierGet": (_p, [_p, Text]),
     "mlirIdentifierStr": (Text, [_p]),
     "mlirIndexTypeGet": (_p, [_p]),
@@ -324,6 +326,15 @@ class Mlir:
             found.append((self.mlirOpOperandGetOwner(use), self.mlirOpOperandGetOperandNumber(use)))
             use = self.mlirOpOperandGetNextUse(use)
         return found
+
+    def takes_strides(self, op: int) -> bool:
+        """Whether an operation is a slice whose elements have others between them."""
+        if self.name(op) != b"tensor.extract_slice":
+            return False
+        strides = self.attribute(op, b"static_strides")
+        return any(
+            self.mlirDenseI64ArrayGetElement(strides, i) != 1 for i in range(self.mlirDenseArrayGetNumElements(strides))
+        )
 
     def keep_apart(self, module: int) -> None:
         """Put a barrier behind each result of the host's dispatches that have several and take no tensor.

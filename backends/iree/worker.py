@@ -352,6 +352,7 @@ class Invocation:
         yield self.run_passes(regions)
         while dispatches.take_apart(self.compiler.mlir, module, self.for_cpu):
             yield self.run_passes(regions)
+        dispatches.store_before_strides(self.compiler.mlir, module)
         yield self.run_passes(workgroups)
 
     def to_commands(self, module: int, *, shown: bool, then: str = pipelines.COMMANDS) -> Iterator[bool]:

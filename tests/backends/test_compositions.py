@@ -57,6 +57,42 @@ def test_pairs(first):
     check([Case(second, one_after_the_other((first, second)), [x, i]) for second in MOVES])
 
 
+WIDENED: dict[str, Callable[[Any, Any], Any]] = {
+    "float32": lambda xp, x: x.astype("float32"),
+    "scaled": lambda xp, x: x.astype("float32") * 2 + 1,
+    "bools": lambda xp, x: (x > 3).astype("int32"),
+    "squared": lambda xp, x: x.astype("int16") * x.astype("int16"),
+    "of halves": lambda xp, x: (x * 0.5).astype("float32") - 1,
+}
+MOVED: dict[str, Callable[[Any, Any], Any]] = {
+    "every second": lambda xp, x: x[::2],
+    "of columns": lambda xp, x: x[..., ::2],
+    "of both": lambda xp, x: x[::2, ..., ::3] if x.ndim > 1 else x[1::3],
+    "of the transpose": lambda xp, x: x.T[::2],
+    "of an inner part": lambda xp, x: x[..., 1:][::2],
+    "backwards": lambda xp, x: x[::-2],
+    "rows": lambda xp, x: x[onp.array([0, 2, 1])],
+    "joined": lambda xp, x: xp.concatenate([x[1:], x[:1]]),
+    "padded": lambda xp, x: xp.pad(x, [(1, 2)] + [(0, 0)] * (x.ndim - 1)),
+    "flat": lambda xp, x: x.reshape(-1)[::2],
+}
+
+
+@pytest.mark.parametrize("shape", [(4,), (7,), (16,), (4, 6), (3, 3), (5, 4, 6)], ids=str)
+def test_what_is_widened_and_then_moved(shape):
+    """IREE clones what widens elements into the dispatches that read it: also those that read every second one."""
+    x = (onp.arange(onp.prod(shape)).reshape(shape) % 11).astype("int8")
+
+    def every(xp: Any, x: Any) -> list[Any]:
+        y = xp.asarray(x).astype("float16")
+        pairs = itertools.product(WIDENED.items(), MOVED.values())
+        moved = [move(xp, widen(xp, y if name == "of halves" else x)) for (name, widen), move in pairs]
+        return [*(v + 1 for v in moved), *(xp.sum(v, 0) for v in moved), *(xp.max(v) for v in moved)]
+
+    for k, (got, want) in enumerate(zip(quire.jit(lambda x: every(np, x))(x), every(onp, x), strict=True)):
+        onp.testing.assert_array_equal(got, want, err_msg=str(k))
+
+
 def test_gradients_of_pairs():
     x, i = onp.random.default_rng(0).standard_normal((4, 3)).astype("float32"), onp.int32(1)
 

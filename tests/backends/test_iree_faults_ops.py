@@ -164,6 +164,22 @@ def test_iree_takes_two_loops_that_read_one_sum_for_one(service):
         assert (d == s - s[:, None]).all()
 
 
+STRIDED = """func.func @main(%x: tensor<7xi8>) -> tensor<4xf32> {
+  %c = stablehlo.convert %x : (tensor<7xi8>) -> tensor<7xf32>
+  %s = stablehlo.slice %c [0:7:2] : (tensor<7xf32>) -> tensor<4xf32>
+  %r = stablehlo.add %s, %s : tensor<4xf32>
+  return %r : tensor<4xf32>
+}"""
+
+
+def test_iree_takes_the_first_elements_for_every_second_one(service):
+    x = np.arange(7, dtype=np.int8)
+    (r,) = by_iree_alone(STRIDED, x)
+    assert list(r) != [0, 4, 8, 12], GONE.format("dispatches.store_before_strides")
+    (r,) = by_iree(service, STRIDED, x)
+    assert list(r) == [0, 4, 8, 12]
+
+
 PRODUCT_IN_SUM = """func.func @main(%x: tensor<3x561xf32>) -> (tensor<561xf32>, tensor<3x561xf32>, tensor<561xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %one = stablehlo.constant dense<1.0> : tensor<f32>

@@ -57,6 +57,16 @@ def index_text(b: Builder, shape: tuple[int, ...], most: int = 3) -> str:
     return ", ".join(["...", *parts] if last else parts)
 
 
+def widened(b: Builder) -> object:
+    """Elements converted and computed with, of which a part is read at once: IREE computes all of that in one dispatch."""
+    x = b.pick("fiub", least_ndim=1, nonempty=True)
+    floats = tuple(d for d in b.setting.floats if not d.startswith("complex"))
+    dtype = b.one(*(floats or (x.dtype,)), *(b.setting.ints if x.kind in "ib" else ()))
+    y = f"{{0}}.astype({dtype!r})"
+    y = b.one(y, y, f"({y} * 2 + 1)", f"({y} * {y})")
+    return b.emit(b.one("({0}[{1}] + 1)", "np.sum({0}[{1}], 0)", "{0}[{1}] * 2").format(y, index_text(b, x.shape)), x)
+
+
 def basic_slice(b: Builder) -> object:
     x = b.pick(least_ndim=1)
     text = f"{{0}}[{index_text(b, x.shape)}]"
@@ -124,4 +134,4 @@ def triangle(b: Builder) -> object:
     return b.emit(b.one("np.tril({0})", "np.triu({0}, 1)", "np.diagonal({0})", "np.rot90({0})", "np.trace({0})"), x)
 
 
-FAMILY = (reshape, transpose, basic_slice, basic_slice, flip, concatenate, pad, broadcast, split, triangle)
+FAMILY = (reshape, transpose, basic_slice, basic_slice, widened, flip, concatenate, pad, broadcast, split, triangle)
