@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr
@@ -67,13 +68,16 @@ class Fuse(Pass):
         jaxpr = self._fused(program.jaxpr, context)
         return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
 
-    def _fused(self, jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
+    def _fused(self, jaxpr: Jaxpr, context: PassContext, in_loop: bool = False) -> Jaxpr:
         eqns = list(jaxpr.eqns)
         for i, eqn in enumerate(eqns):
             parts = _NESTED.get(eqn.primitive.name, ())
             if parts and not (self.whole_loops and _is_kernel(eqn, context.target)):
                 before = {name: eqn.params[name] for name in parts}
-                inner = transform_nested(before, context, self, lambda j: self._fused(j, context))
+                within = in_loop or eqn.primitive.name in _LOOPS
+                inner = transform_nested(
+                    before, context, (self, within), partial(self._fused, context=context, in_loop=within)
+                )
                 if inner is not before:
                     eqns[i] = with_params(eqn, {**eqn.params, **inner})
         if any(a is not b for a, b in zip(eqns, jaxpr.eqns)):
@@ -89,7 +93,7 @@ class Fuse(Pass):
         if clusters:
             parted = replaced(parted, clusters)
         parted, stencils = with_stencils(parted, has_form, self.least_moved)
-        more = _formed(elementwise_clusters(parted, has_form, self.least_gathered), parted, context)
+        more = _formed(elementwise_clusters(parted, has_form, self.least_gathered, in_loop), parted, context)
         if joined:
             context.counters["indexing"] += joined
         if count:

@@ -153,6 +153,26 @@ def test_a_loop_that_is_one_kernel_keeps_its_body():
     assert large == ["dot_general", "fusion"]
 
 
+def test_light_equations_in_a_loop_are_a_kernel_where_they_are_dispatches_of_their_own():
+    """Nine sums: at the top of a program they are one kernel; in a loop they must not read slices, nor be of few numbers."""
+
+    def sums(x):
+        for k in range(9):
+            x = x * 0.5 + k
+        return x
+
+    def f(x, few):
+        x, parts, few = quire.lax.fori_loop(
+            0, 3, lambda i, c: (sums(c[0]), qnp.pad(sums(c[1][:, :-1]), ((0, 0), (0, 1))), sums(c[2])), (x, x, few)
+        )
+        return x, parts, sums(few)
+
+    jaxpr = fuse(f, X, V[:8], least=1 << 30)
+    (body,) = bodies(jaxpr)
+    assert body.count("fusion") == 1 and body.count("mul") == 18
+    assert "fusion" in names(jaxpr)
+
+
 # -- contractions and their epilogues ---------------------------------------------------------------------------------
 
 W = np.random.default_rng(1).normal(size=(24, 12)).astype(np.float32)
