@@ -108,7 +108,7 @@ def scatter(
     if updates.size == 0 or operand.size == 0:
         return Kernel.nothing(f"scatter_{op}", operands, [operand], [0], "no updates")
     axes = _axes(operand, updates, dims)
-    if unique and mode == "drop" and _are_elements(operand, updates, dims):
+    if unique and mode == "drop" and updates.size >= 2 * GROUP_UPDATES and _are_elements(operand, updates, dims):
         axes = _freed(axes, target.workgroups)
     free = next((i for i, a in enumerate(axes) if a.role != "free"), len(axes))
     share = _share(operand, updates, dims, axes, target, keep)

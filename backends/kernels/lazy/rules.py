@@ -290,7 +290,9 @@ def scatter(program: Program, eqn: Eqn, x: Node, indices: Node, updates: Node) -
     def fill(to: Array, reads: Sequence[Node]) -> None:
         *places, new = reads
         shape = [updates.shape[k] for k in batch]
-        with program.nests.loops(shape, range(len(shape))) as at:
+        # What all processors could share counts as work: windows that do not meet.
+        times = math.prod(shape) if p["unique_indices"] else 1
+        with program.nests.loops(shape, range(len(shape))) as at, program.nests.repeated(times):
             offset: list[Ix] = [ZERO] * len(x.shape)
             inside: Value | None = None
             for place, target in zip(places, d.scatter_dims_to_operand_dims, strict=True):
