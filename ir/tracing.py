@@ -53,6 +53,8 @@ class Hooks:
         self.reference: ReferenceEvaluator | None = None
         # A program, NumPy arrays and its results for them: how far rounding may take each element.
         self.spread: Callable[[ClosedJaxpr, Sequence[Any], Sequence[Any]], list[Any]] | None = None
+        # Whether a loop becomes one kernel for a target (`quire.backends.targets.Target`): passes leave its body as it is.
+        self.whole_loop: Callable[[Eqn, Any], bool] | None = None
         # A tracer whose truth is asked for in a frame: what an assertion needs it to be, once it is a check; None elsewhere.
         self.asserted: Callable[[Tracer, Any], bool | None] | None = None
         # A variable of a concrete trace that depends on references: its value, None where it is not known.

@@ -17,6 +17,7 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from quire.ir.primitives import control_flow as cf
+from quire.ir.primitives.calls import fusion_p
 
 from ..kernels import NoKernel
 from . import hlo
@@ -91,14 +92,21 @@ def _hidden_from_iree(body_jaxpr: Jaxpr, body_nconsts: int) -> set[int]:
     Where the body does not read a carried value IREE's compiler drops it from one of the loop's two regions and crashes.
     What the body reads for other values alone is among them: IREE may find that it does not need these either.
     """
-    # Of each variable, the carried values it depends on, as bits.
-    depends = {v: 1 << k for k, v in enumerate(body_jaxpr.invars[body_nconsts:])}
-    for eqn in body_jaxpr.eqns:
-        bits = reduce(or_, (depends.get(a, 0) for a in eqn.inputs if isinstance(a, Var)), 0)
-        if bits:
-            depends.update(dict.fromkeys(eqn.outputs, bits))
-    new = [depends.get(a, 0) if isinstance(a, Var) else 0 for a in body_jaxpr.outvars]
+    carried = len(body_jaxpr.invars) - body_nconsts
+    new = _dependences(body_jaxpr, [*[0] * body_nconsts, *(1 << k for k in range(carried))])
     return {k for k, bits in enumerate(new) if not bits >> k & 1}
+
+
+def _dependences(jaxpr: Jaxpr, given: Sequence[int]) -> list[int]:
+    """What each result depends on, as bits, from the same of the inputs. A fusion may be lowered as what is in it."""
+    depends = dict(zip(jaxpr.invars, given, strict=True))
+    for eqn in jaxpr.eqns:
+        bits = [depends.get(a, 0) if isinstance(a, Var) else 0 for a in eqn.inputs]
+        if eqn.primitive is fusion_p:
+            depends.update(zip(eqn.outputs, _dependences(eqn.params["jaxpr"].jaxpr, bits), strict=True))
+        elif (together := reduce(or_, bits, 0)) != 0:
+            depends.update(dict.fromkeys(eqn.outputs, together))
+    return [depends.get(a, 0) if isinstance(a, Var) else 0 for a in jaxpr.outvars]
 
 
 @lowering(cf.while_p)

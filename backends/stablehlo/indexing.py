@@ -255,7 +255,9 @@ def _scatter_as_kernel(
     dims: ScatterDimensionNumbers = p["dimension_numbers"]
     operand, new = spec(ctx.avals_in[0]), spec(ctx.avals_in[2])
     mode = "clip" if p["mode"] is GatherScatterMode.CLIP else "drop"
-    kernel = scatter_kernel(op, operand, indices, new, dims, target, mode=mode, keep=ctx.is_kept(x))
+    kernel = scatter_kernel(
+        op, operand, indices, new, dims, target, mode=mode, keep=ctx.is_kept(x), unique=p["unique_indices"]
+    )
     return call(ctx, kernel, [x, *made_of, updates])[0]
 
 

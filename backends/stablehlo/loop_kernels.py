@@ -12,16 +12,18 @@ import iree.compiler.ir as mlir
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.dtypes import DType
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, all_eqns, nested_jaxprs
 from quire.ir.primitive import Primitive
+from quire.ir.primitives.calls import fusion_p
 from quire.ir.primitives.control_flow import scan_p
+from quire.ir.tracing import hooks
 
 from ..kernels import REASON, KernelTarget, NoKernel
 from ..kernels.elements.operations import Expand
 from ..kernels.loops.whole_loops import loop_kernel
 from ..targets import Target
 from . import hlo
-from .kernel_calls import attempt, call
+from .kernel_calls import attempt, call, kernel_target, made_for
 from .lowering import Ctx, formula_of
 
 
@@ -93,8 +95,28 @@ def straight_as_kernel(ctx: Ctx, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[
 def _as_kernel(ctx: Ctx, eqn: Eqn, operands: Sequence[Any], target: KernelTarget) -> list[Any]:
     free = frozenset(a for a, x in zip(eqn.inputs, operands) if isinstance(a, Var) and a.aval.shape and ctx.is_spent(x))
     kernel = loop_kernel(eqn, target, expander(ctx.target), free)
+    if _has_fusions(eqn):
+        raise NoKernel("what is computed in a turn was to be kernels of its own")
     given: dict[Any, Any] = {}
     for a, x in zip(eqn.inputs, operands):
         if not isinstance(a, Literal):
             given.setdefault(a, x)
     return call(ctx, kernel, list(given.values()))
+
+
+def _has_fusions(eqn: Eqn) -> bool:
+    """Whether the fuse pass went into a loop: it does so where there is no kernel of what it was before."""
+    bodies = (b.jaxpr if isinstance(b, ClosedJaxpr) else b for b in nested_jaxprs(eqn.params))
+    return any(e.primitive is fusion_p for body in bodies for e in all_eqns(body))
+
+
+def is_whole_kernel(eqn: Eqn, target: Target) -> bool:
+    """Whether a loop equation becomes one kernel for a target.
+
+    Of such a loop the fuse pass leaves the body as it is, so that the kernel, which is kept, is the one that lowering asks for.
+    """
+    made = made_for(kernel_target, target, lambda t: loop_kernel(eqn, t, expander(target)))
+    return not isinstance(made, NoKernel)
+
+
+hooks.whole_loop = is_whole_kernel

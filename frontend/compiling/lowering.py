@@ -7,7 +7,7 @@ import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Eqn
 from quire.ir.tracing import hooks
 from quire.passes.arguments import without_unused_arguments
 from quire.passes.base import Pass
@@ -59,8 +59,17 @@ def _load_reference(*what: Any) -> list[Any]:
     return hooks.reference(*what)
 
 
+def _load_whole_loop(eqn: Eqn, target: Any) -> bool:
+    """Ask the lowering whether a loop becomes one kernel. It is loaded (and replaces this hook) by then, but for passes alone."""
+    load_lowering()
+    assert hooks.whole_loop is not None
+    return hooks.whole_loop(eqn, target)
+
+
 if hooks.reference is None:
     hooks.reference = _load_reference
+if hooks.whole_loop is None:
+    hooks.whole_loop = _load_whole_loop
 
 
 @functools.cache

@@ -8,6 +8,7 @@ writing, unless a mode says otherwise.
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Callable, Sequence
@@ -738,8 +739,7 @@ def _scatter(
             columns.append(_placed(values, array_axes, len(batch)))
             inserted.append(e.dim)
         elif e in strided:
-            line = np.arange(e.start, e.start + e.count * e.step, e.step, dtype=np.int32)
-            columns.append(line.reshape([-1 if i == slice_axis[e.dim] else 1 for i in range(len(batch))]))
+            columns.append(_line(e, slice_axis[e.dim], batch))
             inserted.append(e.dim)
         else:
             low = e.start if e.step > 0 else e.start + (e.count - 1) * e.step
@@ -761,6 +761,20 @@ def _scatter(
     if apply is not None:
         return ix.scatter_apply(x, vectors, apply, numbers, update_shape=y.aval.shape, **options)
     return UPDATES[how][0](x, vectors, y, numbers, **options)
+
+
+#: So many index vectors are a constant of the program; more are computed where they are read, which takes no memory.
+_FEW_POSITIONS = 1024
+
+
+def _line(part: Slice, axis: int, batch: Sequence[int]) -> Value:
+    """The positions of a slice with gaps, along an axis of the index vectors."""
+    shape = [part.count if i == axis else 1 for i in range(len(batch))]
+    if math.prod(batch) <= _FEW_POSITIONS or eager_here():
+        line = np.arange(part.start, part.start + part.count * part.step, part.step, dtype=np.int32)
+        return line.reshape(shape)
+    counted = st.broadcasted_iota(np.int32, shape, axis)
+    return ew.add(ew.mul(counted, np.int32(part.step)), np.int32(part.start))
 
 
 def _placed(values: Value, axes: Sequence[int], rank: int) -> Value:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from quire.ir.jaxpr import ClosedJaxpr, Jaxpr
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr
+from quire.ir.tracing import hooks
 
 from ..base import Pass, PassContext, register_pass
 from ..rewriting import transform_nested, with_params
@@ -26,6 +29,13 @@ from .order import replaced
 from .stencils import with_stencils
 from .updates import UpdatesInPlace
 
+_LOOPS = ("scan", "while", "bounded_while")
+#: The parameters whose programs are fused too. What a loop's condition computes is few numbers.
+_NESTED = {
+    "jit": ("jaxpr",), "checkpoint": ("jaxpr",), "cond": ("branches",),
+    "scan": ("jaxpr",), "while": ("body_jaxpr",), "bounded_while": ("body_jaxpr",),
+}  # fmt: skip
+
 
 @register_pass
 @dataclass(frozen=True)
@@ -41,7 +51,8 @@ class Fuse(Pass):
     elements, `least_gathered` of them, counts as an elementwise equation. What is computed of shifted, padded or joined
     parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left, elementwise
     equations of one number of elements are clusters if they are heavy together, or many, or gather, or are several small
-    updates that are alike (see `merge-alike`). Loops' bodies are left alone: a whole loop is one kernel where possible.
+    updates that are alike (see `merge-alike`). Branches and loops' bodies are fused as programs of their own. A loop that
+    becomes one kernel stays as it is; with `whole_loops` false it is none where its body has fusions.
     """
 
     name = "fuse"
@@ -49,6 +60,7 @@ class Fuse(Pass):
     least_operations: int = 131072
     least_moved: int = 16384
     least_gathered: int = 1024
+    whole_loops: bool = True
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
         if context.target is not None and not getattr(context.target, "kernels", False):
@@ -56,12 +68,18 @@ class Fuse(Pass):
         jaxpr = self._fused(program.jaxpr, context)
         return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
 
-    def _fused(self, jaxpr: Jaxpr, context: PassContext) -> Jaxpr:
+    def _fused(self, jaxpr: Jaxpr, context: PassContext, in_loop: bool = False) -> Jaxpr:
         eqns = list(jaxpr.eqns)
         for i, eqn in enumerate(eqns):
-            if eqn.primitive.name in ("jit", "cond", "checkpoint"):
-                params = transform_nested(eqn.params, context, self, lambda j: self._fused(j, context))
-                eqns[i] = with_params(eqn, params)
+            parts = _NESTED.get(eqn.primitive.name, ())
+            if parts and not (self.whole_loops and _is_kernel(eqn, context.target)):
+                before = {name: eqn.params[name] for name in parts}
+                within = in_loop or eqn.primitive.name in _LOOPS
+                inner = transform_nested(
+                    before, context, (self, within), partial(self._fused, context=context, in_loop=within)
+                )
+                if inner is not before:
+                    eqns[i] = with_params(eqn, {**eqn.params, **inner})
         if any(a is not b for a, b in zip(eqns, jaxpr.eqns)):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
         has_form = forms_of(context.target)
@@ -75,7 +93,7 @@ class Fuse(Pass):
         if clusters:
             parted = replaced(parted, clusters)
         parted, stencils = with_stencils(parted, has_form, self.least_moved)
-        more = _formed(elementwise_clusters(parted, has_form, self.least_gathered), parted, context)
+        more = _formed(elementwise_clusters(parted, has_form, self.least_gathered, in_loop), parted, context)
         if joined:
             context.counters["indexing"] += joined
         if count:
@@ -85,6 +103,14 @@ class Fuse(Pass):
         if more:
             parted = replaced(parted, more)
         return merge(parted) if clusters or more or count or stencils else indexed
+
+
+def _is_kernel(eqn: Eqn, target: Any) -> bool:
+    """Whether an equation is a loop that becomes one kernel; without a target none does."""
+    if eqn.primitive.name not in _LOOPS or target is None:
+        return False
+    assert hooks.whole_loop is not None
+    return hooks.whole_loop(eqn, target)
 
 
 def _formed(clusters: Sequence[Cluster], jaxpr: Jaxpr, context: PassContext) -> list[Cluster]:

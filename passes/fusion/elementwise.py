@@ -29,12 +29,17 @@ MOST_ARRAYS = 28
 LEAST_WEIGHT = 50
 #: So many equations of small arrays are a kernel too, also if they are several updates that are alike (see `alike`).
 LEAST_EQNS, SMALL = 8, 1 << 16
+#: In a loop a kernel is paid for in each turn. There those equations stay with IREE where arrays have fewer elements than
+#: this, or where they read such parts of others, from which IREE reads in place.
+LEAST_IN_LOOPS = 16
+_READ_IN_PLACE = (st.slice_p, st.transpose_p, st.rev_p, ix.dynamic_slice_p)
 
 
-def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int) -> list[Cluster]:
+def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int, in_loop: bool = False) -> list[Cluster]:
     """Disjoint clusters of what has a form in kernels; no two wait for each other.
 
-    Gathers of fewer elements than the least are left to IREE, which fuses them with what reads them.
+    Gathers of fewer elements than the least are left to IREE, which fuses them with what reads them; `in_loop`, light
+    equations that it can compute without memory of their own.
     """
 
     def gathers(e: Eqn) -> bool:
@@ -64,9 +69,12 @@ def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int) -
                 heaviest = max(part, key=lambda i: weight(eqns[i]) if eqns[i].primitive is not st.concatenate_p else -1)
                 shape = eqns[heaviest].outputs[0].aval.shape
                 cluster = Cluster("elementwise", frozenset(part), heaviest, shape, ())
-                if _worthwhile([eqns[i] for i in part], eqns[heaviest].outputs[0].aval.size):
-                    found.append(cluster)
-                elif (key := _light(eqns, part, maker, readers, returned)) is not None:
+                members, size = [eqns[i] for i in part], eqns[heaviest].outputs[0].aval.size
+                if _worthwhile(members, size):
+                    if not in_loop or _is_heavy(members) or _stands_alone(eqns, part, maker, size):
+                        found.append(cluster)
+                # What is alike is merged in the program itself, not in its loops.
+                elif not in_loop and (key := _light(eqns, part, maker, readers, returned)) is not None:
                     light.setdefault(key, []).append(cluster)
     # Several that are alike become one kernel (`alike`).
     for alike in light.values():
@@ -222,11 +230,19 @@ def _is_constant(eqns: Sequence[Eqn], group: list[int]) -> bool:
 
 def _worthwhile(eqns: Sequence[Eqn], size: int) -> bool:
     """Whether a kernel of equations on so many elements is better than the dispatches that IREE would form."""
-    return (
-        any(e.primitive is ix.gather_p for e in eqns)
-        or sum(map(weight, eqns)) >= LEAST_WEIGHT
-        or (_counted(eqns) >= LEAST_EQNS and size <= SMALL)
-    )
+    return _is_heavy(eqns) or (_counted(eqns) >= LEAST_EQNS and size <= SMALL)
+
+
+def _is_heavy(eqns: Sequence[Eqn]) -> bool:
+    """Whether a kernel of equations is better wherever they are."""
+    return any(e.primitive is ix.gather_p for e in eqns) or sum(map(weight, eqns)) >= LEAST_WEIGHT
+
+
+def _stands_alone(eqns: Sequence[Eqn], group: list[int], maker: dict[Var, int], size: int) -> bool:
+    """Whether light equations on so many elements are dispatches of their own in each turn of a loop."""
+    inside = set(group)
+    makers = {maker[a] for i in group for a in eqns[i].inputs if isinstance(a, Var) and a in maker}
+    return size >= LEAST_IN_LOOPS and not any(eqns[i].primitive in _READ_IN_PLACE for i in makers - inside)
 
 
 def reason_against(

@@ -264,3 +264,41 @@ def test_compiled():
     want = f.__wrapped__(*map(jnp.asarray, args))
     for a, b in zip(f(*map(qnp.asarray, args)), want, strict=True):
         np.testing.assert_allclose(a, b)
+
+
+def strided(np, lax, x, y, i):
+    """Updates at slices with gaps, of many places: alone, beside indices and in loops; a gradient and a batch."""
+
+    def red_black(k, u):
+        for a, b in ((0, 0), (1, 1)):
+            u = u.at[a::2, b::2].set(0.25 * u[a::2, b::2] + 0.5 * u[1 - a :: 2, b::2])
+        return u
+
+    return (
+        x.at[::2, ::2].set(y), x.at[1::2, ::-2].add(y), x.at[-1::-2, 1::2].min(y), x.at[::2].multiply(y[:, :1]),
+        x.at[::2, i].set(y[:, :3]), x.at[3:70:2, 1:65:3].max(1.0), x[None].at[0, ::2, ::2].set(y), x.at[::2, 1:65].add(1.0),
+        lax.fori_loop(0, 3, red_black, x),
+        lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, np.sort(red_black(0, c[1]), 0)), (0, x))[1],
+    )  # fmt: skip
+
+
+def test_many_places_with_gaps_are_computed_and_no_constant():
+    x = np.random.default_rng(0).normal(size=(80, 66)).astype(np.float32)
+    y, i = np.random.default_rng(1).normal(size=(40, 33)).astype(np.float32), np.array([5, 0, 70], np.int32)
+
+    def program(quire):
+        def f(x, y, i):
+            given = functools.partial(strided, quire.numpy, quire.lax)
+            batch = quire.vmap(lambda y: x.at[::2, ::2].add(y))(quire.numpy.stack([y, 2 * y]))
+            of = quire.grad(lambda x, y: quire.numpy.sum(quire.numpy.sin(x.at[::2, ::2].multiply(y))), (0, 1))(x, y)
+            return given(x, y, i), batch, of
+
+        return f
+
+    got = quire.compile(program(quire))(x, y, i)
+    for a, b in zip(quire.tree.leaves(got), jax.tree.leaves(jax.jit(program(jax))(x, y, i)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    closed = quire.make_jaxpr(lambda x, y: x.at[::2, ::2].set(y))(x, y)
+    assert not closed.consts and "iota" in primitives(closed)
+    few = quire.make_jaxpr(lambda x: x.at[::2].set(0.0))(x[:20, 0])
+    assert any(c.shape == (10, 1) for c in few.consts)

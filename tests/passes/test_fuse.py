@@ -8,7 +8,7 @@ import quire
 import quire.nn
 import quire.numpy as qnp
 from quire.backends.targets import TARGETS
-from quire.ir.jaxpr import Jaxpr
+from quire.ir.jaxpr import Jaxpr, nested_jaxprs
 from quire.ir.verifier import verify
 from quire.passes.fusion import attention as attention_pass
 from quire.passes.fusion import elementwise, graph
@@ -115,17 +115,62 @@ def test_small_reductions_and_targets_without_kernels_are_left_alone():
     assert "fusion" not in names(fuse(softmax, X, target=TARGETS["metal"]))
 
 
-def test_the_inside_of_branches_is_fused_and_that_of_loops_is_not():
+def bodies(jaxpr: Jaxpr) -> list[list[str]]:
+    """The equations within each loop and branch."""
+    return [names(b.jaxpr) for e in jaxpr.eqns if e.primitive.name != "fusion" for b in nested_jaxprs(e.params)]
+
+
+def test_branches_and_bodies_of_loops_are_fused():
+    lax = quire.lax
+
+    def step(c, _):
+        return lax.fori_loop(0, 2, lambda i, c: softmax(c), c), qnp.sum(c)
+
     def f(x):
-        y = quire.lax.cond(x[0, 0] > 0, softmax, lambda x: x, x)
-        return quire.lax.fori_loop(0, 3, lambda i, c: softmax(c), y)
+        x = lax.cond(x[0, 0] > 0, softmax, lambda x: x, x)
+        x = lax.while_loop(lambda c: qnp.max(c) > 2, softmax, x)
+        return lax.scan(step, x, None, length=3)
 
     jaxpr = fuse(f, X)
-    by_name = {e.primitive.name: e for e in jaxpr.eqns}
-    assert any("fusion" in names(b.jaxpr) for b in by_name["cond"].params["branches"])
-    loop = by_name.get("scan") or by_name["while"]
-    body = loop.params.get("jaxpr") or loop.params["body_jaxpr"]
-    assert "fusion" not in names(body.jaxpr)
+    assert bodies(jaxpr) == [[], ["fusion"], ["reduce_max", "gt"], ["fusion"], ["scan", "fusion"]]
+    (scan,) = [e for e in jaxpr.eqns if e.primitive.name == "scan"]
+    assert bodies(scan.params["jaxpr"].jaxpr) == [["fusion"]]
+
+
+def test_a_loop_that_is_one_kernel_keeps_its_body():
+    """Kernels are planned by what they compute; with a product for all processors the loop is none."""
+
+    def f(x, w):
+        small = quire.lax.fori_loop(0, 3, lambda i, c: softmax(c), x)
+        large = quire.lax.fori_loop(0, 3, lambda i, c: softmax(c @ w), w)
+        return small, large
+
+    w = np.eye(700, dtype=np.float32)
+    closed = PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(f)(X, w))
+    jaxpr = PassManager("fuse{least-elements=1}", target=TARGETS["cpu"], verify_each=True).run(closed).jaxpr
+    small, large = bodies(jaxpr)
+    assert "fusion" not in small and "reduce_max" in small
+    assert large == ["dot_general", "fusion"]
+
+
+def test_light_equations_in_a_loop_are_a_kernel_where_they_are_dispatches_of_their_own():
+    """Nine sums: at the top of a program they are one kernel; in a loop they must not read slices, nor be of few numbers."""
+
+    def sums(x):
+        for k in range(9):
+            x = x * 0.5 + k
+        return x
+
+    def f(x, few):
+        x, parts, few = quire.lax.fori_loop(
+            0, 3, lambda i, c: (sums(c[0]), qnp.pad(sums(c[1][:, :-1]), ((0, 0), (0, 1))), sums(c[2])), (x, x, few)
+        )
+        return x, parts, sums(few)
+
+    jaxpr = fuse(f, X, V[:8], least=1 << 30)
+    (body,) = bodies(jaxpr)
+    assert body.count("fusion") == 1 and body.count("mul") == 18
+    assert "fusion" in names(jaxpr)
 
 
 # -- contractions and their epilogues ---------------------------------------------------------------------------------

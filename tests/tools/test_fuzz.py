@@ -34,6 +34,13 @@ def test_fixed_programs(first: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 0, capsys.readouterr().out[-8000:]
 
 
+def test_loops_whose_bodies_are_fused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUIRE_CPU_PIPELINE", "")  # what --host-loops sets is taken back
+    options = ["--host-loops", "--small-kernels", "--family", "control_flow"]
+    status = cli.main([*options, "--seed", "92000000", "--count", "32", "--no-reduce", "--jobs", "2"])
+    assert status == 0, capsys.readouterr().out[-8000:]
+
+
 def chain(
     *lines: tuple[str, str, tuple[str, ...]], results: tuple[str, ...], shape: tuple[int, ...] = (17,)
 ) -> Program:

@@ -52,6 +52,8 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument("--special", action="store_true", help="NaN, infinities and zeros of both signs among the numbers")
     p.add_argument("--small-kernels", action="store_true",
                    help="kernels for arrays of any size, which the compiler forms for large ones only")  # fmt: skip
+    p.add_argument("--host-loops", action="store_true",
+                   help="loops are no kernels as a whole, but have such in each turn (best with --small-kernels)")  # fmt: skip
     p.add_argument("--no-jax", action="store_true", help="do not compare with JAX (default where it is not installed)")
     p.add_argument("--no-compile", action="store_true", help="only passes (evaluated by the reference) and lowering: "
                    "some hundred times as many programs")  # fmt: skip
@@ -247,8 +249,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.family is not None and options.family not in family_names():
         parser.error(f"--family {options.family} is none of: {', '.join(family_names())}")
-    if options.small_kernels:  # the workers are processes of their own, and begin with it
-        os.environ[CPU_PIPELINE.name] = CPU_PASSES.replace("fuse", SMALL)
+    if options.small_kernels or options.host_loops:  # the workers are processes of their own, and begin with it
+        fuse = SMALL if options.small_kernels else "fuse{}"
+        if options.host_loops:
+            fuse = fuse.replace("{", "{whole-loops=false,").replace(",}", "}")
+        os.environ[CPU_PIPELINE.name] = CPU_PASSES.replace("fuse", fuse)
     if options.show:
         from .generate import generate
         from .script import script

@@ -6,10 +6,11 @@ moved inside (``clip``); no index value of any type makes the kernel touch other
 dimensions of the updates in their order; neighbouring window dimensions that are contiguous in both arrays
 become one, and the innermost run is vectorised.
 
-The work is spread over workgroups in one of two ways. Dimensions in which updates cannot meet (batching, and leading
-window dimensions that no index moves) are shared out. Else, each workgroup has a range of an indexed dimension of the
-operand: it goes through all index vectors, and applies the windows that begin there. Where that range is one piece of
-memory, it can copy it before: an operand that has to keep its elements is then copied by all workgroups.
+The work is spread over workgroups in one of two ways. Dimensions in which updates cannot meet are shared out: batching,
+leading window dimensions that no index moves, and scatter dimensions where the program promises that indices are unique.
+Else, each workgroup has a range of an indexed dimension of the operand: it goes through all index vectors, and applies
+the windows that begin there. Where that range is one piece of memory, it can copy it before: an operand that has to keep
+its elements is then copied by all workgroups.
 """
 
 from __future__ import annotations
@@ -92,12 +93,13 @@ def scatter(
     *,
     mode: Mode = "drop",
     keep: bool = False,
+    unique: bool = False,
 ) -> Kernel:
     """The kernel with operands (operand, what the indices are made of, updates); its one result is the operand, updated.
 
     It is updated in place, and ``tied`` says so: an operand that must keep its value (``keep``) has to be copied by
-    whoever calls. Where ``keep`` is given and ``tied`` is empty, the kernel makes the copy. Raises
-    :class:`NoKernel`, also where the indices cannot be computed.
+    whoever calls. Where ``keep`` is given and ``tied`` is empty, the kernel makes the copy. ``unique``: no two index vectors
+    are equal. Raises :class:`NoKernel`, also where the indices cannot be computed.
     """
     if isinstance(indices, Spec):
         indices = StoredVectors(indices)
@@ -106,6 +108,8 @@ def scatter(
     if updates.size == 0 or operand.size == 0:
         return Kernel.nothing(f"scatter_{op}", operands, [operand], [0], "no updates")
     axes = _axes(operand, updates, dims)
+    if unique and mode == "drop" and updates.size >= 2 * GROUP_UPDATES and _are_elements(operand, updates, dims):
+        axes = _freed(axes, target.workgroups)
     free = next((i for i, a in enumerate(axes) if a.role != "free"), len(axes))
     share = _share(operand, updates, dims, axes, target, keep)
     copies = keep and share is not None and share.whole
@@ -186,6 +190,23 @@ def _axes(operand: Spec, updates: Spec, dims: ScatterDimensionNumbers) -> list[A
     window = [replace(a, role="window") for a in window]
     keep = [a for a in (*leading, *scatter_axes) if a.size > 1]
     return keep + _merged([a for a in window if a.size > 1])
+
+
+def _are_elements(operand: Spec, updates: Spec, dims: ScatterDimensionNumbers) -> bool:
+    """Whether windows have one place along each dimension that is indexed: different ones have no element in common."""
+    sizes = window_sizes(operand, updates, dims)
+    return all(sizes[d] == 1 for d in dims.scatter_dims_to_operand_dims)
+
+
+def _freed(axes: Sequence[Axis], enough: int) -> list[Axis]:
+    """The axes with leading scatter positions free, as no two of them write one element: enough for all workgroups."""
+    out: list[Axis] = []
+    pieces = 1
+    for axis in axes:
+        free = axis.role == "scatter" and pieces < enough
+        out.append(replace(axis, role="free") if free else axis)
+        pieces *= axis.size
+    return out
 
 
 def _merged(axes: Sequence[Axis]) -> list[Axis]:

@@ -65,6 +65,13 @@ class Nests:
                     index[d] = Ix.of(stack.enter_context(self.b.for_(0, shape[d])).index)
             yield index
 
+    @contextmanager
+    def repeated(self, times: int) -> Iterator[None]:
+        """What is emitted within is done so often: its work counts so."""
+        before, self.trips = self.trips, self.trips * times
+        yield
+        self.trips = before
+
     def pieces(self, size: int, lanes: int, unroll: int, emit: Callable[[Piece], None]) -> None:
         """Call `emit` for all of a dimension: in a loop of `unroll` vectors, then for the rest of it."""
         if size == 1:

@@ -45,13 +45,15 @@ class Built(Node):
     """An array that is written region by region: a copy of `source` (or nothing), then what `fill` writes.
 
     ``reads`` are the nodes that ``fill(to, reads)`` reads. ``region`` is the part that it writes, where that is one
-    rectangle (first places, sizes) at places known now: the rest is all that needs a copy of the source.
+    rectangle (first places, sizes) at places known now: the rest is all that needs a copy of the source. ``joined``: the
+    nodes that it puts side by side along the last dimension, where each has one element there: components of vectors.
     """
 
     source: Node | None
     reads: tuple[Node, ...]
     fill: Callable[[Array, Sequence[Node]], None]
     region: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    joined: tuple[Node, ...] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -76,7 +76,8 @@ def concatenate(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
             at += x.shape[d]
 
     aval = eqn.outputs[0].aval
-    return [Built(aval.shape, aval.dtype, None, tuple(xs), fill)]
+    joined = xs if d == aval.ndim - 1 and all(x.shape[d] == 1 for x in xs) else ()
+    return [Built(aval.shape, aval.dtype, None, tuple(xs), fill, joined=joined)]
 
 
 @rule(st.pad_p)
@@ -272,7 +273,10 @@ def scatter(program: Program, eqn: Eqn, x: Node, indices: Node, updates: Node) -
     if p.get("update_jaxpr") is not None:
         raise NoKernel("a scatter with a function of its own")
     combine, d = eqn.primitive.combine, p["dimension_numbers"]
-    indices, updates = program.lazy(indices), program.lazy(updates)
+    # Each index vector is read once: its components need no memory.
+    vectors = [c for x in indices.joined for c in components(program.lazy(x))] if isinstance(indices, Built) else []
+    vectors = vectors or components(program.lazy(indices))
+    updates = program.lazy(updates)
     if updates.size == 0:
         return [x]
     if dtypes.is_unsigned(indices.dtype) and indices.dtype.itemsize == 8:
@@ -284,13 +288,15 @@ def scatter(program: Program, eqn: Eqn, x: Node, indices: Node, updates: Node) -
     e, b = program.elements, program.b
 
     def fill(to: Array, reads: Sequence[Node]) -> None:
-        places, new = reads
+        *places, new = reads
         shape = [updates.shape[k] for k in batch]
-        with program.nests.loops(shape, range(len(shape))) as at:
+        # What all processors could share counts as work: windows that do not meet.
+        times = math.prod(shape) if p["unique_indices"] else 1
+        with program.nests.loops(shape, range(len(shape))) as at, program.nests.repeated(times):
             offset: list[Ix] = [ZERO] * len(x.shape)
             inside: Value | None = None
-            for k, target in enumerate(d.scatter_dims_to_operand_dims):
-                number = e.lift(Reader(e)(places, (*at, Ix((), k)), None), indices.dtype)
+            for place, target in zip(places, d.scatter_dims_to_operand_dims, strict=True):
+                number = e.lift(Reader(e)(place, tuple(at), None), indices.dtype)
                 assert isinstance(number, Value)
                 wide = b.cast(number, "i64", signed=not dtypes.is_unsigned(indices.dtype))
                 limit = x.shape[target] - sizes[target]
@@ -320,7 +326,7 @@ def scatter(program: Program, eqn: Eqn, x: Node, indices: Node, updates: Node) -
                 with b.if_(inside):
                     program.nests.store([(item, part)])
 
-    return [Built(x.shape, x.dtype, x, (indices, updates), fill)]
+    return [Built(x.shape, x.dtype, x, (*vectors, updates), fill)]
 
 
 KEEPS_BUILT.update(_SCATTERS)

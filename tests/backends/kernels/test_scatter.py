@@ -219,6 +219,25 @@ def test_large_scatters(bundle):
     np.testing.assert_array_equal(module.run(last, x, i, u)[0], expected)
 
 
+def test_unique_elements_are_shared_among_workgroups(bundle):
+    """Also from outside; windows of several places along an indexed dimension may overlap, and are not shared."""
+    rng = np.random.default_rng(0)
+    points, rows = ScatterDimensionNumbers((), (0, 1), (0, 1)), ScatterDimensionNumbers((1,), (0,), (0, 1))
+    specs = Spec.of((160, 150), "f32"), Spec.of((80, 75, 2), "i32"), Spec.of((80, 75), "f32")
+    parts = Spec.of((160, 150), "f32"), Spec.of((160, 2), "i32"), Spec.of((160, 75), "f32")
+    module = bundle()
+    numbers = {op: module.add(scatter(op, *specs, points, CPU_AVX2, unique=True)) for op in ("set", "add")}
+    assert all("%x = arith.constant 2 : index" in module.kernels[k].text for k in numbers.values())  # the grid
+    assert scatter("add", *parts, rows, CPU_AVX2, unique=True).text == scatter("add", *parts, rows, CPU_AVX2).text
+    clipped = scatter("add", *specs, points, CPU_AVX2, mode="clip", unique=True)  # clamped, two may be equal
+    assert clipped.text == scatter("add", *specs, points, CPU_AVX2, mode="clip").text
+    module.compile()
+    x, u = draw("f32", (160, 150), rng), draw("f32", (80, 75), rng)
+    places = np.stack(np.meshgrid(np.arange(-3, 157, 2), np.arange(151, 1, -2), indexing="ij"), -1).astype(np.int32)
+    for op, number in numbers.items():
+        np.testing.assert_array_equal(module.run(number, x, places, u)[0], reference(op, "drop", x, places, u, points))
+
+
 def test_zero_sizes_forward_the_operand(bundle):
     module = bundle()
     none = module.add(
