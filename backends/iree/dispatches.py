@@ -82,7 +82,7 @@ def _made_by(mlir: mlir_c.Mlir, value: int) -> int:
     while not mlir.mlirValueIsABlockArgument(value):
         op = mlir.mlirOpResultGetOwner(value)
         if not mlir.name(op).startswith(b"tensor."):
-            return op if mlir.name(op).startswith(b"linalg.") else 0
+            return op if mlir.name(op).startswith(b"linalg.") and mlir.name(op) not in _BEGINS else 0
         if not mlir.mlirOperationGetNumOperands(op):
             return 0
         value = mlir.mlirOperationGetOperand(op, 0)
