@@ -93,6 +93,13 @@ def test_what_is_widened_and_then_moved(shape):
         onp.testing.assert_array_equal(got, want, err_msg=str(k))
 
 
+def test_every_second_pixel_of_an_image():
+    """Within a dispatch the whole converted image was to lie on the stack, and no options helped."""
+    x = (onp.arange(256 * 256).reshape(256, 256) % 251).astype("uint8")
+    got = quire.jit(lambda x: x.astype("float32")[::2, ::2] * 2 + 1)(x)
+    onp.testing.assert_array_equal(got, x[::2, ::2].astype("float32") * 2 + 1)
+
+
 def test_gradients_of_pairs():
     x, i = onp.random.default_rng(0).standard_normal((4, 3)).astype("float32"), onp.int32(1)
 
