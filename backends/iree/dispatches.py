@@ -1,7 +1,10 @@
 """Dispatches of which IREE 3.13 makes wrong code, or none: found, and taken apart.
 
-One in which an operation reads what another one computes along two of its loops (iteration_spaces.py), for any target. The others
-for the CPU:
+For any target: one in which an operation reads what another one computes along two of its loops (iteration_spaces.py); and a slice
+with strides of what its dispatch computes (``x.astype("float32")[::2]``): of an array that is no longer than a tile, the first
+elements are taken. IREE clones what only widens elements into the dispatches that read it, after these have been formed.
+
+For the CPU:
 
 A dispatch that stores what its softmax reads: no code is found for it, but only after half of a compile.
 
@@ -12,9 +15,6 @@ within its loop, for a step at a time; so is s, whole each time, in memory that 
 A dispatch that stores a result of an operation, of which something else in it reads another one that begins as the same
 uninitialised array as a third (complex numbers in their parts: ``x * c`` beside a sum of what is spread of x). Where the last tile
 is shorter than the others, both are written to one place.
-
-A slice with strides of what its dispatch computes (``x.astype("float32")[::2]``): of an array that is no longer than a tile, the
-first elements are taken. IREE clones what only widens elements into the dispatches that read it, after these have been formed.
 
 Where IREE has formed dispatches as regions of the host's functions, the stored value and what it is computed from leave such
 a region (`take_apart`), and another one is formed of them. What comes of the regions is looked at once more (`fault`).
@@ -36,13 +36,9 @@ READ_ALONG_TWO = "an operation reads what its dispatch computes along two loops"
 
 _STORE = b"iree_tensor_ext.dispatch.tensor.store"
 _REGION = b"flow.dispatch.region"
-_REDUCTION = b"#linalg.iterator_type<reduction>"
-MANY = 1000
-"""More than the dimensions of any array."""
 MOST_ARRAYS = 60
 """A dispatch on the CPU can be given 64 arrays."""
 _BEGINS = frozenset((b"arith.constant", b"tensor.empty", b"linalg.fill"))
-_NOT_REDUCING = frozenset(b"linalg." + name for name in (b"fill", b"transpose", b"broadcast", b"copy", b"map"))
 
 
 def dissolve_wide(mlir: mlir_c.Mlir, module: int) -> None:
@@ -74,7 +70,7 @@ def store_before_strides(mlir: mlir_c.Mlir, module: int) -> None:
             continue
         made = _made_by(mlir, mlir.mlirOperationGetOperand(op, 0))
         if made and not _in_region(mlir, made):
-            _make_region(mlir, made)
+            _make_region(mlir, [made], before=mlir.mlirOperationGetNextInBlock(made))
 
 
 def _made_by(mlir: mlir_c.Mlir, value: int) -> int:
@@ -93,22 +89,24 @@ def _in_region(mlir: mlir_c.Mlir, op: int) -> bool:
     return mlir.name(mlir.mlirOperationGetParentOperation(op)) == _REGION
 
 
-def _make_region(mlir: mlir_c.Mlir, op: int) -> None:
-    """Put an operation into a region of its own."""
-    results, after = mlir.results(op), mlir.mlirOperationGetNextInBlock(op)
+def _make_region(mlir: mlir_c.Mlir, ops: list[int], before: int) -> None:
+    """Put operations into a region of their own, before another one, which gives all that is used elsewhere."""
+    location, context = mlir.mlirOperationGetLocation(ops[0]), mlir.mlirOperationGetContext(ops[0])
     block = mlir.mlirBlockCreate(0, None, None)
+    for op in ops:
+        mlir.mlirOperationRemoveFromParent(op)
+        mlir.mlirBlockAppendOwnedOperation(block, op)
+    inside = set(ops)
+    users = {x: [(user, k) for user, k in mlir.uses(x) if user not in inside] for op in ops for x in mlir.results(op)}
+    given = [x for x, outside in users.items() if outside]
+    mlir.create(b"flow.return", given, [], {}, last_in=block, location=location)
     regions = [mlir.mlirRegionCreate(), mlir.mlirRegionCreate()]
     mlir.mlirRegionAppendOwnedBlock(regions[0], block)
-    uses = [(x, mlir.uses(x)) for x in results]
-    location = mlir.mlirOperationGetLocation(op)
-    mlir.mlirOperationRemoveFromParent(op)
-    mlir.mlirBlockAppendOwnedOperation(block, op)
-    mlir.create(b"flow.return", results, [], {}, last_in=block, location=location)
-    sizes = mlir.mlirAttributeParseGet(mlir.mlirOperationGetContext(op), mlir_c.text(b"array<i32: 0, 0>"))
-    types = [mlir.mlirValueGetType(x) for x in results]
-    made = mlir.create(_REGION, [], types, {b"operandSegmentSizes": sizes}, before=after, regions=regions)
-    for (_, users), new in zip(uses, mlir.results(made), strict=True):
-        for user, number in users:
+    sizes = mlir.mlirAttributeParseGet(context, mlir_c.text(b"array<i32: 0, 0>"))
+    types = [mlir.mlirValueGetType(x) for x in given]
+    made = mlir.create(_REGION, [], types, {b"operandSegmentSizes": sizes}, before=before, regions=regions)
+    for x, new in zip(given, mlir.results(made), strict=True):
+        for user, number in users[x]:
             mlir.mlirOperationSetOperand(user, number, new)
 
 
@@ -188,15 +186,14 @@ def _parts_of_one(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> int |
 
 def _reduced_again(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> int | None:
     """What is stored of a reduction, where another reduction reads what is computed of it along more dimensions."""
-    reduction = mlir.mlirAttributeParseGet(mlir.mlirOperationGetContext(body[0]), mlir_c.text(_REDUCTION))
-    nothing = (MANY, 0)
+    nothing = (iteration_spaces.MANY, 0)
     of_reduction = set[int]()  # what is computed of a reduction
     of_stored = dict[
         int, tuple[int, int]
     ]()  # what is computed of a stored one: that of fewest dimensions, and how many
     for op in body:
         results, operands = mlir.results(op), mlir.operands(op)
-        loops = _reducing_loops(mlir, op, reduction)
+        loops = iteration_spaces.reducing_loops(mlir, op)
         fewest = min((of_stored[x] for x in operands if x in of_stored), default=nothing)
         if fewest[0] < loops:
             return fewest[1]
@@ -207,16 +204,6 @@ def _reduced_again(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> int 
                 if min(fewest, own) < nothing:
                     of_stored[x] = min(fewest, own)
     return None
-
-
-def _reducing_loops(mlir: mlir_c.Mlir, op: int, reduction: int) -> int:
-    """The number of a reduction's loops; 0 for all other operations."""
-    name = mlir.name(op)
-    if name != b"linalg.generic":
-        return MANY if name.startswith(b"linalg.") and name not in _NOT_REDUCING else 0
-    kinds = mlir.attribute(op, b"iterator_types")
-    loops = mlir.mlirArrayAttrGetNumElements(kinds)
-    return loops if any(mlir.mlirArrayAttrGetElement(kinds, i) == reduction for i in range(loops)) else 0
 
 
 def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: int) -> None:
@@ -233,28 +220,11 @@ def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: 
     for op in body:
         if op in leaving:
             mlir.mlirOperationMoveBefore(op, region)
-    given = list(zip(mlir.operands(end), mlir.results(region), strict=True))
-    location, attributes = (
-        mlir.mlirOperationGetLocation(end),
-        {b"operandSegmentSizes": mlir.attribute(region, b"operandSegmentSizes")},
-    )
-    for group in _connected(mlir, [op for op in body if op not in leaving]):
-        own = {x for op in group for x in mlir.results(op)}
-        kept = [(x, result) for x, result in given if x in own]
-        block = mlir.mlirBlockCreate(0, None, None)
-        for op in group:
-            mlir.mlirOperationRemoveFromParent(op)
-            mlir.mlirBlockAppendOwnedOperation(block, op)
-        mlir.create(b"flow.return", [x for x, _ in kept], [], {}, last_in=block, location=location)
-        regions = [mlir.mlirRegionCreate() for _ in mlir.regions(region)]
-        mlir.mlirRegionAppendOwnedBlock(regions[0], block)
-        types = [mlir.mlirValueGetType(result) for _, result in kept]
-        made = mlir.create(_REGION, mlir.operands(region), types, attributes, before=region, regions=regions)
-        for (_, result), new in zip(kept, mlir.results(made), strict=True):
-            mlir.mlirValueReplaceAllUsesOfWith(result, new)
-        given = [(x, result) for x, result in given if x not in own]
-    for x, result in given:
+    for x, result in zip(mlir.operands(end), mlir.results(region), strict=True):
         mlir.mlirValueReplaceAllUsesOfWith(result, x)
+    mlir.mlirOperationDestroy(end)
+    for group in _connected(mlir, [op for op in body if op not in leaving]):
+        _make_region(mlir, group, before=region)
     mlir.mlirOperationDestroy(region)
 
 

@@ -26,7 +26,9 @@ _TILED = (b"linalg.", b"iree_linalg_ext.")
 _MOVING = (b"tensor.",)
 """And of those that only move elements."""
 _FILL = b"linalg.fill"
-_NOT_REDUCING = frozenset(b"linalg." + name for name in (b"transpose", b"broadcast", b"copy", b"map"))
+_NOT_REDUCING = frozenset(b"linalg." + name for name in (b"fill", b"transpose", b"broadcast", b"copy", b"map"))
+MANY = 1000
+"""More than the dimensions of any array."""
 _REDUCTION = b"#linalg.iterator_type<reduction>"
 
 
@@ -34,7 +36,6 @@ def read_along_two(mlir: mlir_c.Mlir, body: Sequence[int]) -> int | None:
     """What is computed of a reduction, and an operation of a body must not read where all of them are one dispatch."""
     spaces = _Spaces()
     reduced = set[int]()  # what is computed of a reduction
-    reduction = 0
     for op in body:
         name = mlir.name(op)
         if name == _FILL or not name.startswith((*_TILED, *_MOVING)):
@@ -64,19 +65,20 @@ def read_along_two(mlir: mlir_c.Mlir, body: Sequence[int]) -> int | None:
                 return x if x in reduced else of_reduced
         for x, written in zip(results, places[len(places) - len(results) :], strict=True):
             spaces.add(x, _at(written or [], loops, op, spaces))
-        reduction = reduction or mlir.mlirAttributeParseGet(mlir.mlirOperationGetContext(op), mlir_c.text(_REDUCTION))
-        if of_reduced or not _is_elementwise(mlir, op, name, reduction):
+        if of_reduced or reducing_loops(mlir, op):
             reduced.update(results)
     return None
 
 
-def _is_elementwise(mlir: mlir_c.Mlir, op: int, name: bytes, reduction: int) -> bool:
+def reducing_loops(mlir: mlir_c.Mlir, op: int) -> int:
+    """The number of a reduction's loops; 0 for all other operations."""
+    name = mlir.name(op)
     if name != b"linalg.generic":
-        return name in _NOT_REDUCING or name.startswith(_MOVING)
+        return MANY if name.startswith(b"linalg.") and name not in _NOT_REDUCING else 0
     kinds = mlir.attribute(op, b"iterator_types")
-    return all(
-        mlir.mlirArrayAttrGetElement(kinds, i) != reduction for i in range(mlir.mlirArrayAttrGetNumElements(kinds))
-    )
+    reduction = mlir.mlirAttributeParseGet(mlir.mlirOperationGetContext(op), mlir_c.text(_REDUCTION))
+    loops = mlir.mlirArrayAttrGetNumElements(kinds)
+    return loops if any(mlir.mlirArrayAttrGetElement(kinds, i) == reduction for i in range(loops)) else 0
 
 
 def _at(places: Places, loops: dict[int, int], op: int, spaces: _Spaces) -> Places:

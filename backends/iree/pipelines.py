@@ -136,7 +136,6 @@ same as once); the rest, but for encodings, by which regions become dispatches.
 def forming(multi_use: bool = True, aggressive: bool = True) -> Forming:
     """By two of IREE's options: whether what several read is fused with one of them, and whether aggressively."""
     several = (f"{_MULTI_USE}{{num-iterations=2}}", *_SIMPLER) if multi_use else ()
-    whether = {False: "false", True: "true"}
     return (
         _functions(
             "iree-dispatch-creation-tensor-pad-to-tensor-insert-slice",
@@ -158,12 +157,12 @@ def forming(multi_use: bool = True, aggressive: bool = True) -> Forming:
         ),
         _functions(
             "iree-dispatch-creation-form-dispatch-regions"
-            f"{{aggressive-fusion={whether[aggressive]} fuse-multi-use-producers={whether[multi_use]}}}"
+            f"{{aggressive-fusion={str(aggressive).lower()} fuse-multi-use-producers={str(multi_use).lower()}}}"
         ),
         _functions(
             f"{_ELEMENTWISE}{{fuse-broadcast-ops=true fuse-truncate-ops=true intra-dispatch=true}}",
             f"{_MULTI_USE}{{intra-dispatch=true num-iterations=32}}",
-            f"iree-dispatch-creation-clone-producers-into-dispatch-regions{{aggressive={whether[aggressive]}}}",
+            f"iree-dispatch-creation-clone-producers-into-dispatch-regions{{aggressive={str(aggressive).lower()}}}",
             "iree-dispatch-creation-collapse-dimensions",
             "iree-dispatch-creation-hoist-uniform-scalar-compute",
             "iree-dispatch-creation-convert-encoding-to-flow",

@@ -93,6 +93,28 @@ def test_what_is_widened_and_then_moved(shape):
         onp.testing.assert_array_equal(got, want, err_msg=str(k))
 
 
+def test_parts_of_what_is_widened_in_loops_branches_and_derivatives():
+    def half(x: Any) -> Any:
+        return x.astype("float32")[::2]
+
+    def grow(c: Any) -> Any:
+        return c[0] + 1, c[1] + half(c[0])
+
+    def every(x: Any) -> list[Any]:
+        y = x.astype("float32") * 2 + 1
+        return [
+            *lax.scan(lambda c, k: (c + half(x) * k, np.sum(half(x) * c)), np.zeros(4, "float32"), np.arange(3.0)),
+            *lax.while_loop(lambda c: np.sum(c[1]) < 40, grow, (x, np.zeros(4, "float32"))),
+            lax.cond(x[0] > 2, lambda x: half(x) + 1, lambda x: half(x) * 2, x),
+            quire.grad(lambda y: np.sum(np.sin(half(y)) * half(x)))(x.astype("float16")),
+            quire.vmap(lambda v: half(v) * 2 + np.sum(v[::2]))(np.stack([x, x * 2])),
+            *(y[::2] + y[:4], y[1::2], np.cumsum(y), y),
+            np.zeros(7, "float32").at[::2].set(half(x)).at[1::2].add(x.astype("float32")[1::2]),
+        ]
+
+    check([Case("every", every, [onp.arange(1, 8, dtype="int8")], rtol=2e-3)])
+
+
 def test_every_second_pixel_of_an_image():
     """Within a dispatch the whole converted image was to lie on the stack, and no options helped."""
     x = (onp.arange(256 * 256).reshape(256, 256) % 251).astype("uint8")

@@ -9,8 +9,43 @@ from typing import Any
 from ..core.values import Value
 
 
+class _Compared:
+    """What is compared as the values of its places, and known when the kernel runs."""
+
+    block: Any
+
+    def tile(self) -> Any:
+        """The places as a tile of int32."""
+        raise NotImplementedError
+
+    def __lt__(self, other: Any) -> Any:
+        return self.tile() < other
+
+    def __le__(self, other: Any) -> Any:
+        return self.tile() <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self.tile() > other
+
+    def __ge__(self, other: Any) -> Any:
+        return self.tile() >= other
+
+    def __eq__(self, other: object) -> Any:
+        return self.tile() == other
+
+    def __ne__(self, other: object) -> Any:
+        return self.tile() != other
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise self.block.error(
+            "an index or a span is known when the kernel runs, not while it is written: use k.when or k.where"
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class Index:
+class Index(_Compared):
     """A number of which one knows between what numbers it lies, both included.
 
     ``+``, ``-`` and ``*`` take numbers and other indices, ``//`` and ``%`` a positive number (of an index that is not negative).
@@ -65,32 +100,9 @@ class Index:
         """The index as a tile of one element, an int32."""
         return self.block.tile_of_index(self)
 
-    def __lt__(self, other: Any) -> Any:
-        return self.tile() < other
-
-    def __le__(self, other: Any) -> Any:
-        return self.tile() <= other
-
-    def __gt__(self, other: Any) -> Any:
-        return self.tile() > other
-
-    def __ge__(self, other: Any) -> Any:
-        return self.tile() >= other
-
-    def __eq__(self, other: object) -> Any:
-        return self.tile() == other
-
-    def __ne__(self, other: object) -> Any:
-        return self.tile() != other
-
-    __hash__ = object.__hash__
-
-    def __bool__(self) -> bool:
-        raise self.block.error("an index is known when the kernel runs, not while it is written: use k.when or k.where")
-
 
 @dataclass(frozen=True, eq=False)
-class Span:
+class Span(_Compared):
     """So many neighbouring places, from a start on: a dimension of a tile. As a value it is a tile of int32."""
 
     block: Any
@@ -133,29 +145,6 @@ class Span:
 
     def __getitem__(self, key: Any) -> Any:
         return self.tile()[key]
-
-    def __lt__(self, other: Any) -> Any:
-        return self.tile() < other
-
-    def __le__(self, other: Any) -> Any:
-        return self.tile() <= other
-
-    def __gt__(self, other: Any) -> Any:
-        return self.tile() > other
-
-    def __ge__(self, other: Any) -> Any:
-        return self.tile() >= other
-
-    def __eq__(self, other: object) -> Any:
-        return self.tile() == other
-
-    def __ne__(self, other: object) -> Any:
-        return self.tile() != other
-
-    __hash__ = object.__hash__
-
-    def __bool__(self) -> bool:
-        raise self.block.error("places are known when the kernel runs, not while it is written: use k.when or k.where")
 
 
 __all__ = ["Index", "Span"]
