@@ -22,7 +22,7 @@ from quire.ir.primitives import contraction as ct
 
 from .. import kernels
 from ..kernels import Kernel, KernelChain, KernelTarget, NoKernel, Spec
-from . import hlo, types
+from . import hlo, padding, types
 from .kernel_calls import call, chosen
 from .lowering import Ctx, lowering
 from .single_windows import single_windows
@@ -534,8 +534,8 @@ def _conv_kernel(
             low, high, holes = ([0] * (n + 2) for _ in range(3))
             for d, (lo, hi), i in zip(layout.lhs_spec[2:], pads, interior):
                 low[d], high[d], holes[d] = lo, hi, i - 1
-            zero = hlo.constant(0, np.dtype(kernels.dtype_of(elements[0]).numpy()))
-            padded = hlo.pad(padded, zero, low, high, holes)
+            dtype = np.dtype(kernels.dtype_of(elements[0]).numpy())
+            padded = padding.pad(ctx, padded, dtype, np.zeros((), dtype), low, high, holes)
         return _called(ctx, made, [padded, packed, *(() if following is None else following.operands)])
 
     results = _by_kernel(ctx, make, following)

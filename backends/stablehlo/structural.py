@@ -9,9 +9,10 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
+from quire.ir.jaxpr import Literal
 from quire.ir.primitives import structural as st
 
-from . import hlo
+from . import hlo, padding
 from .lowering import Ctx, lowering
 
 
@@ -81,7 +82,9 @@ def pad(ctx: Ctx, x: Any, padding_value: Any, *, padding_config: tuple[tuple[int
             hlo.pad(hlo.real(x), hlo.real(padding_value), low, high, interior),
             hlo.pad(hlo.imag(x), hlo.imag(padding_value), low, high, interior),
         )
-    return hlo.pad(x, padding_value, low, high, interior)
+    fill = ctx.eqn.inputs[1]
+    value = fill.value if isinstance(fill, Literal) else padding_value
+    return padding.pad(ctx, x, ctx.avals_in[0].dtype, value, low, high, interior)
 
 
 @lowering(st.slice_p)

@@ -76,12 +76,6 @@ class _Stencil:
         return Eqn(body.invars, root.outputs, fusion_p, params, fusion_p.effects(params), root.source)
 
 
-def _shifted(body: Jaxpr) -> int:
-    """How many arrays that were moved to other places a stencil reads."""
-    read = {a for e in body.eqns for a in (*e.inputs, *body.outvars)}
-    return sum(v in read for e in body.eqns if e.primitive in SHIFTS for v in e.outputs)
-
-
 class _Finding:
     """The program, and which of its values only stencils read."""
 
@@ -100,7 +94,11 @@ class _Finding:
 
     def may_be_root(self, e: Eqn) -> bool:
         """Whether an equation computes an array that is large enough, with rows that are long enough."""
-        if e.effects or len(e.outputs) != 1 or not (self._computes(e) or e.primitive is st.concatenate_p):
+        if (
+            e.effects
+            or len(e.outputs) != 1
+            or not (self._computes(e) or e.primitive in (st.concatenate_p, st.pad_p) and moves(e))
+        ):
             return False
         aval = e.outputs[0].aval
         return bool(aval.shape) and aval.size >= self.least and aval.shape[-1] >= min(LEAST_ROW, self.least)
@@ -117,7 +115,7 @@ class _Finding:
         for _ in range(8):
             found = self._grown(root, apart)
             body = found.body
-            if _shifted(body) < 2:
+            if not self._worth(root, found):
                 return None
             parts = regions(body, MOST_REGIONS) if len(body.invars) <= MOST_ARRAYS else None
             if parts is None or sum(len(p) for read in parts for p in read.values()) > MOST_CODE:
@@ -136,6 +134,13 @@ class _Finding:
                 return found
             apart.add(max(again, key=lambda i: again[i]))
         return None
+
+    def _worth(self, root: int, found: _Stencil) -> bool:
+        """Whether one pass is better than several: it reads two moved arrays, or pads what it computes."""
+        if self.eqns[root].primitive is st.pad_p:
+            return any(self._computes(e) for e in found.eqns)
+        read = {a for e in found.eqns for a in (*e.inputs, *found.eqns[-1].outputs)}
+        return sum(v in read for e in found.eqns if e.primitive in SHIFTS for v in e.outputs) > 1
 
     def _numbers(self, found: _Stencil) -> Sequence[int]:
         return [self.maker[e.outputs[0]] for e in found.eqns]

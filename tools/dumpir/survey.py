@@ -91,14 +91,18 @@ class Survey:
         ]
 
     def work_by_symbol(self) -> dict[str, Cost]:
-        """The estimated work of one call of each of quire's kernels; a kernel of several launches counts at its first."""
+        """The estimated work of one call of each of quire's kernels; of several for one equation the last counts.
+
+        Those before it lay operands out.
+        """
+        last = {id(self.computed_by(k)): k for k in self.kernels}
         found: dict[str, Cost] = {}
-        seen: set[int] = set()
         for k in self.kernels:
             eqn = self.computed_by(k)
-            cost = Cost(0, 0) if id(eqn) in seen else work_of(eqn)
-            seen.add(id(eqn))
-            found.setdefault(k.symbol, cost)
+            if last[id(eqn)] is k:
+                found[k.symbol] = work_of(eqn)
+            else:
+                found.setdefault(k.symbol, Cost(0, 0))
         return found
 
     @staticmethod

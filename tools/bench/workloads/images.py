@@ -25,6 +25,11 @@ def _five_points(lib: Library) -> Any:
     return f
 
 
+def _padded(lib: Library) -> Any:
+    return lambda x: lib.np.pad(x, ((0, 0), (3, 3), (3, 3), (0, 0)))
+
+
+program("image", "pad of 16x224x224x3", _padded, _image(16, 224, 224, 3))
 program("image", "five-point stencil 2048x2048", _five_points, _image(2048, 2048))
 program("image", "five-point stencil 1023x777", _five_points, _image(1023, 777))
 
