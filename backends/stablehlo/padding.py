@@ -33,16 +33,17 @@ def pad(
     ctx: Ctx, x: Any, dtype: DType, value: Any, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> Any:
     """`hlo.pad` of x, of a dtype, with `value`, a number or a scalar: by a kernel if that is worth it."""
-    kernel = None if any(interior) or not _is_stored(x) else _by_kernel(ctx, x, dtype, value, low, high)
-    if kernel is not None:
-        return kernel
+    plain = not any(interior) and min((*low, *high, 0)) == 0 and (any(low) or any(high))
+    # IREE writes short rows one element after another: what is computed is stored first.
+    apart = plain and (_is_stored(x) or hlo.shape_of(x)[-1] < LEAST_ROW)
+    padded = _by_kernel(ctx, x, dtype, value, low, high) if apart else None
+    if padded is not None:
+        return padded
     return hlo.pad(x, hlo.constant(value, dtype) if isinstance(value, np.ndarray) else value, low, high, interior)
 
 
 def _by_kernel(ctx: Ctx, x: Any, dtype: DType, value: Any, low: Sequence[int], high: Sequence[int]) -> Any:
     """x padded by a kernel; None where there is none, or it is not worth it."""
-    if min(*low, *high, 0) < 0 or not (any(low) or any(high)):
-        return None
     shape = hlo.shape_of(x)
     rows, low_rows, high_rows = _in_rows(shape, low, high)
     out = [lo + n + hi for n, lo, hi in zip(rows, low_rows, high_rows)]

@@ -49,11 +49,16 @@ COMPUTED: dict[str, tuple[Any, list[Any]]] = {
         [normal(140, 129), normal(129)],
     ),
 }
+SHORT: dict[str, tuple[Any, list[Any]]] = {  # computed, with rows that IREE writes one element after another
+    "channels": (lambda x: qnp.pad(qnp.maximum(x, 0) * 2, ((0, 0), (1, 2), (3, 0), (0, 0))), [normal(2, 60, 71, 3)]),
+    "channels of a sum": (lambda x: qnp.pad(x.sum(0), ((1, 1), (1, 1), (0, 0))), [normal(5, 70, 90, 3)]),
+}
 BESIDE: dict[str, tuple[Any, list[Any]]] = {  # by no kernel of padding
     "between": (lambda x: lax.pad(x, F32(1), [(1, 2, 1), (0, 1, 2)]), [normal(140, 129)]),
     "cropped": (lambda x: lax.pad(x, F32(1), [(-1, 2, 0), (2, -3, 0)]), [normal(140, 129)]),
     "short rows": (lambda x: qnp.pad(x, ((0, 0), (1, 1))), [normal(9000, 3)]),
     "small": (lambda x: qnp.pad(x, 1), [normal(30, 31)]),
+    "a scalar": (lambda x: lax.pad(x[0, 0], F32(0), []), [normal(2, 2)]),
     "empty": (lambda x: qnp.pad(x, ((80, 80), (100, 60))), [normal(0, 129)]),
     "complex": (lambda x: qnp.pad(x, 1), [normal(140, 129).astype(np.complex64)]),
     "of a sum": (lambda x: qnp.pad(x.sum(0), ((1, 1), (1, 1))), [normal(5, 140, 129)]),
@@ -66,12 +71,12 @@ BESIDE: dict[str, tuple[Any, list[Any]]] = {  # by no kernel of padding
 
 
 def test_padded_arrays_equal_reference() -> None:
-    programs = {**ALONE, **COMPUTED, **BESIDE}
+    programs = {**ALONE, **COMPUTED, **SHORT, **BESIDE}
     check([Case(name, f, args, rtol=1e-5, atol=1e-4) for name, (f, args) in programs.items()])
 
 
 def test_what_is_in_memory_is_padded_by_one_kernel() -> None:
-    assert [name for name, (f, args) in ALONE.items() if not kernels(f, *args)] == []
+    assert [name for name, (f, args) in {**ALONE, **SHORT}.items() if not kernels(f, *args)] == []
 
 
 def test_what_is_computed_is_padded_by_the_same_kernel() -> None:
