@@ -1,12 +1,12 @@
 """IREE as a compiler: the service that runs it in worker processes, and its paths."""
 
 from quire.backends.iree.paths import cache_folder, compiler_folder, compiler_library, system_link_flags
+from quire.backends.iree.retries import retry_flags
 from quire.backends.iree.service import (
     PHASES,
     CompileOutput,
     CompileService,
     compile_service,
-    retry_flags,
 )
 
 __all__ = [

@@ -14,25 +14,20 @@ from __future__ import annotations
 import atexit
 import collections
 import dataclasses
-import marshal
 import os
 import re
-import selectors
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from quire.backends.iree.bytecode import without_branch_moves
-from quire.backends.iree.paths import compiler_library
 from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
+from quire.backends.iree.retries import retry_flags
 from quire.backends.iree.temporary import problem
+from quire.backends.iree.worker_process import WorkerDied, WorkerProcess
 from quire.ir import environment
 from quire.ir.errors import CompileError, ExportError
 
@@ -54,59 +49,8 @@ PHASES = (
 """IREE's phases, in order, and the plan of memory and order between them: `phase` of `compile` is one of these."""
 
 DEFAULT_TIMEOUT = 120.0
-OUTPUT_TAIL = 64 * 1024
-"""So much of the compiler's own output is kept, in bytes."""
 RETIRE_KB = 2 * 1024 * 1024
 """A worker that holds more memory than this, in kB, is replaced after its job."""
-
-RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(
-            r"circular dependency: input operation uses partition output|operand #\d+ does not dominate this use"
-        ),
-        "--iree-dispatch-creation-fuse-multi-use=false",
-    ),
-    (
-        re.compile(r"binding count \d+ > \d+|declares \d+ storage buffers|requiring \d+ bindings exceeds"),
-        "--iree-dispatch-creation-fuse-multi-use=false",
-    ),
-    (
-        # Seen with the derivatives of several loops in one module.
-        re.compile(r"circular dependency: input operation uses partition output"),
-        "--iree-dispatch-creation-enable-aggressive-fusion=false",
-    ),
-    (re.compile(r"exceeded stack allocation limit"), "--iree-dispatch-creation-enable-aggressive-fusion=false"),
-    *(
-        # No code is found for a dispatch: seen of a softmax with several users, of sums over what is computed from positions,
-        # of windows in padded arrays. With less in a dispatch there is.
-        (
-            re.compile(
-                r"failed to run translation of source executable|restricted to workgroup distributed contexts"
-                r"|stored by the dispatch that reduces|two results that begin as one array|computes along two loops"
-                r"|with strides is of what"
-                r"|'vector\.\w+' op invalid"
-            ),
-            flag,
-        )
-        for flag in (
-            "--iree-dispatch-creation-fuse-multi-use=false",
-            "--iree-dispatch-creation-enable-aggressive-fusion=false",
-            "--iree-opt-level=O1",
-        )
-    ),
-)
-"""Known diagnostics, and the flag with which the same module compiles."""
-
-
-def retry_flags(message: str, flags: Sequence[str]) -> tuple[str, ...] | None:
-    """The flags to compile with once more after `message`, or None where nothing is known to help.
-
-    Also for errors that show when the module is loaded ("binding count 41 > 32").
-    """
-    for pattern, flag in RETRIES:
-        if pattern.search(message) and flag not in flags:
-            return (*flags, flag)
-    return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,121 +97,6 @@ class _Job:
     located: bool = False
 
 
-class _WorkerDied(Exception):
-    """The worker ended: `reason` in words, `said` the end of its output, `begun`: whether it had taken the job.
-
-    `late`: it was ended at its time limit. `killed`: the system ended it (SIGKILL), most often for its memory.
-    """
-
-    def __init__(self, reason: str, said: str, begun: bool, late: bool = False, killed: bool = False) -> None:
-        super().__init__(reason)
-        self.reason, self.said, self.begun, self.late, self.killed = reason, said, begun, late, killed
-
-
-class _Worker:
-    """One compiler process and its pipes. Used by one thread at a time."""
-
-    def __init__(self, warm_up_flags: Sequence[str] = ()) -> None:
-        script = Path(__file__).with_name("worker.py")
-        self.process = subprocess.Popen(
-            [sys.executable or "python3", "-I", "-S", str(script), str(compiler_library()), *warm_up_flags],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-        )
-        assert self.process.stdin and self.process.stdout and self.process.stderr
-        self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
-        self.stderr = self.process.stderr.fileno()
-        self.said = b""
-        self.begun = False
-        self.rss_kb = 0
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.stdout, selectors.EVENT_READ)
-        self.selector.register(self.stderr, selectors.EVENT_READ)
-
-    @property
-    def alive(self) -> bool:
-        return self.process.poll() is None
-
-    def run(self, job: Mapping[str, Any], timeout: float) -> dict[str, Any]:
-        """Sends the job and waits for the answer; raises _WorkerDied (also after killing it at the time limit)."""
-        deadline = time.monotonic() + timeout
-        self.said = b""
-        self.begun = False
-        data = marshal.dumps(dict(job))
-        try:
-            view = memoryview(len(data).to_bytes(8, "little") + data)
-            while view:
-                view = view[os.write(self.stdin, view) :]
-        except OSError:
-            raise self._death() from None
-        self._receive(deadline, timeout)
-        self.begun = True
-        return marshal.loads(self._receive(deadline, timeout))
-
-    def _receive(self, deadline: float, timeout: float) -> bytes:
-        """The next frame; meanwhile keeps the end of what the compiler says."""
-        received = bytearray()
-        missing = 8
-        while missing:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                self.kill()
-                raise _WorkerDied(f"did not finish within {timeout:g} s", self._tail(), True, late=True)
-            for key, _ in self.selector.select(left):
-                if key.fd == self.stdout:
-                    part = os.read(key.fd, min(missing, 1 << 20))
-                    if not part:
-                        raise self._death()
-                    received += part
-                    missing -= len(part)
-                    if not missing and len(received) == 8:
-                        missing = int.from_bytes(received, "little")
-                elif part := os.read(key.fd, 1 << 16):
-                    self.said = (self.said + part)[-OUTPUT_TAIL:]
-                else:
-                    self.selector.unregister(self.stderr)
-        return bytes(received[8:])
-
-    def _death(self) -> _WorkerDied:
-        """After the end of the pipe: how the process ended."""
-        try:
-            code = self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            code = self.process.wait()
-        os.set_blocking(self.stderr, False)
-        try:
-            while part := os.read(self.stderr, 1 << 16):
-                self.said = (self.said + part)[-OUTPUT_TAIL:]
-        except OSError:  # nothing more, but a grandchild holds the pipe
-            pass
-        self.kill()
-        if code >= 0:
-            reason = f"ended its process (exit status {code})"
-        else:
-            known = {member.value: member.name for member in signal.Signals}
-            reason = f"crashed ({known.get(-code, f'signal {-code}')})"
-        return _WorkerDied(reason, self._tail(), self.begun, killed=code == -signal.SIGKILL)
-
-    def _tail(self) -> str:
-        return self.said.decode("utf-8", "replace")
-
-    def kill(self) -> None:
-        """Ends the process and closes the pipes. May be called twice."""
-        self.process.kill()
-        self.process.wait()
-        self.close()
-
-    def close(self) -> None:
-        """Closes the pipes, upon which the worker ends by itself."""
-        self.selector.close()
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
-
-
 def default_workers() -> int:
     """How many modules are compiled at once: min(4, processors), or QUIRE_COMPILE_WORKERS."""
     named = environment.COMPILE_WORKERS.text()
@@ -293,8 +122,8 @@ class CompileService:
         self._jobs: collections.deque[_Job | None] = collections.deque()
         self._threads: list[threading.Thread] = []
         self._idle = 0
-        self._workers: set[_Worker] = set()
-        self._running: dict[Future[CompileOutput], _Worker] = {}
+        self._workers: set[WorkerProcess] = set()
+        self._running: dict[Future[CompileOutput], WorkerProcess] = {}
         self._abandoned: set[Future[CompileOutput]] = set()
         self._closed = False
 
@@ -486,7 +315,7 @@ class CompileService:
             with self._lock:
                 self._idle += 1
 
-    def _complete(self, worker: _Worker | None, job: _Job) -> _Worker:
+    def _complete(self, worker: WorkerProcess | None, job: _Job) -> WorkerProcess:
         """Runs the job, with another worker where one dies. Returns the worker last used.
 
         IR that somebody looks at is verified after each pass. Other jobs are where they fail, for the diagnostic. A job
@@ -500,7 +329,7 @@ class CompileService:
             try:
                 job.future.set_result(self._run(worker, job, verify, kills > 0))
                 return worker
-            except _WorkerDied as death:
+            except WorkerDied as death:
                 if death.begun and death.killed and not self._closed:
                     kills += 1
                     continue
@@ -513,9 +342,9 @@ class CompileService:
                     ) from None
                 verify = verify or death.begun
 
-    def _new_worker(self, warm_up_flags: Sequence[str] = ()) -> _Worker:
+    def _new_worker(self, warm_up_flags: Sequence[str] = ()) -> WorkerProcess:
         try:
-            worker = _Worker(warm_up_flags)
+            worker = WorkerProcess(warm_up_flags)
         except OSError as error:
             raise CompileError(f"the compiler's process could not be started: {error}") from error
         with self._lock:
@@ -525,7 +354,7 @@ class CompileService:
         worker.kill()
         raise CompileError("the compile service is closed")
 
-    def _prepared_worker(self) -> _Worker | None:
+    def _prepared_worker(self) -> WorkerProcess | None:
         """A worker ahead of its first job; None where that cannot be: the job will tell why."""
         if self._closed:
             return None
@@ -534,16 +363,16 @@ class CompileService:
         except CompileError:
             return None
 
-    def _drop(self, worker: _Worker | None) -> None:
+    def _drop(self, worker: WorkerProcess | None) -> None:
         if worker is not None:
             with self._lock:
                 self._workers.discard(worker)
             worker.kill()
 
-    def _run(self, worker: _Worker, job: _Job, verify: bool, again_killed: bool = False) -> CompileOutput:
+    def _run(self, worker: WorkerProcess, job: _Job, verify: bool, again_killed: bool = False) -> CompileOutput:
         """Runs the job, with the retries of RETRIES; `again_killed`: a worker was killed during it already.
 
-        Raises CompileError, or _WorkerDied if it did not begin, was killed for the first time, or crashed without having
+        Raises CompileError, or WorkerDied if it did not begin, was killed for the first time, or crashed without having
         been verified.
         """
         flags = job.flags
@@ -565,7 +394,7 @@ class CompileService:
                 self._running[job.future] = worker
             try:
                 answer = worker.run(request, job.timeout)
-            except _WorkerDied as death:
+            except WorkerDied as death:
                 if job.future in self._abandoned:
                     raise CompileError(f"the compile of {job.name!r} was interrupted") from None
                 if self._closed or not death.begun:
@@ -647,10 +476,10 @@ class CompileService:
         """Bytecode as text, by a process of its own, because this thread's worker may be gone."""
         worker = None
         try:
-            worker = _Worker()
+            worker = WorkerProcess()
             answer = worker.run({"op": "text", "module": module, "flags": ()}, 10.0)
             return answer["text"] if answer["ok"] else None
-        except (_WorkerDied, OSError):
+        except (WorkerDied, OSError):
             return None
         finally:
             if worker is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from quire.backends.iree.service import retry_flags
+from quire.backends.iree.retries import retry_flags
 from quire.ir.avals import ShapedArray
 from quire.runtime.devices import Device, Mode
 from quire.runtime.executable import Executable, ExecutionError, Length

@@ -11,7 +11,7 @@ import pytest
 
 from quire.backends.iree import CompileService, retry_flags, system_link_flags
 from quire.backends.iree.reproducer import KEEP, first_diagnostic, split_location, write_reproducer
-from quire.backends.iree.service import _Worker
+from quire.backends.iree.worker_process import WorkerProcess
 from quire.backends.targets import get_target
 from quire.ir.errors import CompileError, QuireError
 
@@ -84,13 +84,13 @@ def test_output_is_a_module_and_tells_the_time(service):
 def test_a_compile_is_one_job(service, monkeypatch):
     """The second half, which is verified, starts where the first one ended: a failure there would repeat all of it."""
     answers = []
-    run = _Worker.run
+    run = WorkerProcess.run
 
     def recorded(worker, job, timeout):
         answers.append(run(worker, job, timeout))
         return answers[-1]
 
-    monkeypatch.setattr(_Worker, "run", recorded)
+    monkeypatch.setattr(WorkerProcess, "run", recorded)
     assert service.compile(ADD, FLAGS).vmfb
     assert [a["ok"] for a in answers] == [True]
 
@@ -215,7 +215,7 @@ def test_a_worker_that_the_system_kills_is_replaced_once(alone, reproducers):
 
 
 def test_a_compile_succeeds_after_its_worker_was_killed(alone, monkeypatch):
-    run, killed = _Worker.run, []
+    run, killed = WorkerProcess.run, []
 
     def killing(worker, job, timeout):
         if not killed:
@@ -225,7 +225,7 @@ def test_a_compile_succeeds_after_its_worker_was_killed(alone, monkeypatch):
             timer.start()
         return run(worker, job, timeout)
 
-    monkeypatch.setattr(_Worker, "run", killing)
+    monkeypatch.setattr(WorkerProcess, "run", killing)
     assert alone.compile(ADD, FLAGS).vmfb and killed
 
 
@@ -294,7 +294,7 @@ def test_a_worker_that_dies_while_idle_is_no_error(alone):
 
 
 def test_a_worker_that_cannot_start_is_an_error(monkeypatch):
-    monkeypatch.setattr("quire.backends.iree.service.compiler_library", lambda: "/nowhere/libIREECompiler.so")
+    monkeypatch.setattr("quire.backends.iree.worker_process.compiler_library", lambda: "/nowhere/libIREECompiler.so")
     service = CompileService(workers=1)
     with pytest.raises(CompileError, match=r"ended its process \(exit status 1\) before it could compile 'f'"):
         service.compile(ADD, FLAGS, name="f")

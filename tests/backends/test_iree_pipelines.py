@@ -13,7 +13,7 @@ import pytest
 
 import quire
 import quire.numpy as qnp
-from quire.backends.iree import worker
+from quire.backends.iree import pipelines, worker
 from quire.backends.iree.paths import compiler_library
 from quire.backends.targets import get_target
 
@@ -79,7 +79,7 @@ def by_iree(compiler: worker.Compiler, module: bytes, flags: tuple[str, ...] = F
     run = invocation.run_passes
     invocation.to_linalg = lambda _: iter((invocation.run("input"),))
     invocation.forming = None
-    invocation.run_passes = lambda p: invocation.run("abi", "input") if p == worker.pipelines.ABI else run(p)
+    invocation.run_passes = lambda p: invocation.run("abi", "input") if p == pipelines.ABI else run(p)
     assert invocation.parse() and all(invocation.compile_shown("vm", None)), invocation.diagnostics
     found = lines(compiler, invocation)
     invocation.close()
@@ -90,8 +90,8 @@ def by_quire(
     compiler: worker.Compiler, module: bytes, trusted: bool = False, flags: tuple[str, ...] = FLAGS
 ) -> tuple[Counter[str], list[str]]:
     """Those of the worker, and the names of the pipelines of its own that it ran."""
-    names = {text: name for name, text in vars(worker.pipelines).items() if isinstance(text, str)}
-    for lists in (worker.pipelines.forming(a, b) for a in (False, True) for b in (False, True)):
+    names = {text: name for name, text in vars(pipelines).items() if isinstance(text, str)}
+    for lists in (pipelines.forming(a, b) for a in (False, True) for b in (False, True)):
         names.update(zip(lists, ("FUSED", "REGIONS", "WORKGROUPS"), strict=True))
     invocation, steps = worker.Invocation(compiler, module, flags), list[str]()
     run = invocation.run_passes
