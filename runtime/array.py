@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar, NoReturn
 
@@ -226,6 +227,15 @@ class Array(HasAval):
                 raise ValueError(f"cannot convert {self.aval.short()} to {np.dtype(dtype)} without a copy")
             return value.astype(dtype)
         return value.copy() if copy else _read_only(value)
+
+    @property
+    def __numpy_dtype__(self) -> Any:  # what np.dtype(x) asks for, from NumPy 2.4 on
+        text = (
+            "Implicit conversion of an array to a dtype is deprecated; rather than dtype=arr use dtype=arr.dtype, here "
+            f"dtype={self.aval.dtype.name!r}"
+        )
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return self.aval.dtype
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

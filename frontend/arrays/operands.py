@@ -158,7 +158,15 @@ INEXACT = frozenset((*dtypes.FLOATS, *dtypes.COMPLEX))
 
 
 def user_dtype(name: str, dtype: Any) -> DType:
-    """A dtype argument as quire stores it: a warning where a 64-bit one becomes 32-bit, TypeError for unknown ones."""
+    """A dtype argument as quire stores it: a warning where a 64-bit one becomes 32-bit, TypeError for unknown ones.
+
+    ValueError for an array, which JAX took once and does not any more.
+    """
+    if isinstance(dtype, Array | Tracer):
+        raise ValueError(
+            f"{full_name(name)}: Passing an array as a dtype argument is no longer supported, got {dtype.aval.short()}; "
+            "instead of dtype=arr use dtype=arr.dtype"
+        )
     try:
         wanted = dtypes.as_dtype(dtype)
         pythons = _is_pythons(dtype)

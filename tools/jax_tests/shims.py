@@ -212,7 +212,7 @@ _DEFINED: dict[str, dict[str, Any]] = {
     "interpreters.mlir": {"_platforms_with_donation": ("cpu",)},
     "compilation_cache": {"_cache": None, "reset_cache": lambda: None},
     "deprecations": {
-        "is_accelerated": lambda name: True,
+        "is_accelerated": lambda name: name != "jax-array-numpy-dtype",  # which warns, as in JAX
         "warn": lambda *args, **kwargs: None,
     },
     "dispatch": {"xla_primitive_callable": _Counted()},
