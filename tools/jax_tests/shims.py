@@ -215,7 +215,10 @@ _DEFINED: dict[str, dict[str, Any]] = {
         "is_accelerated": lambda name: name != "jax-array-numpy-dtype",  # which warns, as in JAX
         "warn": lambda *args, **kwargs: None,
     },
-    "dispatch": {"xla_primitive_callable": _Counted()},
+    "dispatch": {
+        "xla_primitive_callable": _Counted(),
+        "runtime_tokens": types.SimpleNamespace(clear=lambda: None),  # effects have no tokens that a test could leave
+    },
     "core": {
         "UnexpectedTracerError": UnexpectedTracerError,
         "reset_trace_state": lambda: True,

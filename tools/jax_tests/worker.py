@@ -235,7 +235,7 @@ def main(arguments: list[str]) -> int:
         traceback.print_exc()
         return 1
     for line in sys.stdin:
-        say(run(module, line.strip(), limit, tests))
+        say(run(module, json.loads(line), limit, tests))
     return 0
 
 
