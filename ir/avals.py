@@ -53,6 +53,8 @@ class ShapedArray(AbstractValue):
     any_varies: ClassVar[bool] = False
     # Whether there has been one that is divided, likewise.
     any_divided: ClassVar[bool] = False
+    # Whether there has been one of 64-bit numbers, likewise.
+    any_wide: ClassVar[bool] = False
 
     shape: tuple[int, ...]
     dtype: DType
@@ -91,6 +93,7 @@ class ShapedArray(AbstractValue):
             self.nbytes = self.size * dtype.itemsize
             self.vma = vma
             self.division = division
+            ShapedArray.any_wide |= dtype in dtypes.WIDE
             if division is not None:
                 ShapedArray.any_divided = True
                 ShapedArray.any_varies |= bool(vma)

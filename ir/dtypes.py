@@ -93,6 +93,10 @@ def complex_dtype(d: DType) -> DType:
 _TO_32: dict[DType, DType] = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
 
+WIDE = frozenset(_TO_32)
+"""The dtypes of 64-bit numbers, which there are with `enable_x64` alone."""
+
+
 def canonicalize(d: Any) -> DType:
     """The dtype as quire stores it: 64-bit types become 32-bit ones unless `enable_x64` is on.
 

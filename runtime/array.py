@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from quire.ir import dtypes
 from quire.ir.avals import HasAval, ShapedArray
 from quire.ir.sharding import Sharding
 
@@ -503,7 +504,8 @@ def _scalar(x: Array, real: str = "") -> Any:
 
 
 def _unpickle(value: Host, weak_type: bool) -> Array:
-    return from_numpy(value, ShapedArray(value.shape, value.dtype, weak_type))
+    dtype = dtypes.explicit(value.dtype)  # of 32 bits where those of 64 are off now
+    return from_numpy(value.astype(dtype, copy=False), ShapedArray(value.shape, dtype, weak_type))
 
 
 def _read_only(value: Host) -> Host:

@@ -126,3 +126,38 @@ def test_lowering_for_a_platform_by_jaxs_name() -> None:
     assert traced.lower(lowering_platforms=("cpu",)).as_text() == traced.lower(backend="cpu").as_text()
     with pytest.raises(NotImplementedError, match="expected one"):
         traced.lower(lowering_platforms=("cpu", "cuda"))
+
+
+def test_traced_values_are_not_pickled() -> None:
+    for api in (quire, jax):
+        with pytest.raises(api.errors.ConcretizationTypeError):
+            api.jit(pickle.dumps)(0)
+
+
+def test_arrays_of_64_bits_are_narrowed_where_those_are_off() -> None:
+    for api in (quire, jax):
+        with api.enable_x64(True):
+            stored = pickle.dumps(api.numpy.array(4.25, "float64"))
+            assert pickle.loads(stored).dtype == np.float64
+        restored = pickle.loads(stored)
+        assert restored.dtype == restored.aval.dtype == np.float32 and float(restored) == 4.25
+
+
+def test_options_of_debug_functions_in_a_call_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    for api in (quire, jax):
+        seen: list[float] = []
+        api.debug.print(ordered=True)("x: {x}, {n}", x=3, n=4)
+        api.jit(
+            lambda x, d=api.debug, s=seen: d.callback(ordered=True)(
+                lambda callback: s.append(float(callback)), callback=x
+            )
+        )(2.0)
+        api.effects_barrier()
+        assert seen == [2.0] and capsys.readouterr().out == "x: 3, 4\n"
+        for wrong in (
+            lambda d=api.debug: d.print(ordered=True, a=42)("{a}"),
+            lambda d=api.debug: d.callback(None, 42)(print),
+            lambda d=api.debug: d.callback(a=42)(print),
+        ):
+            with pytest.raises(TypeError, match="received unexpected arguments in the two-call form"):
+                wrong()

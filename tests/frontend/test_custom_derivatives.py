@@ -250,6 +250,6 @@ def test_rules_have_the_width_of_numbers_of_the_call():
                 return f(qnp.array(x, qnp.float64))
 
         assert g(5.0).dtype == np.float64
-        for derivative in (quire.grad(g), quire.jit(quire.grad(g))):
+        for derivative in (quire.grad(g), quire.grad(quire.grad(g)), quire.jit(quire.grad(g))):
             assert derivative(5.0).dtype == np.float32
-    assert len(seen) >= 4 and all(seen)
+    assert len(seen) >= 6 and all(seen)
