@@ -147,17 +147,23 @@ def test_options_of_debug_functions_in_a_call_of_their_own(capsys: pytest.Captur
     for api in (quire, jax):
         seen: list[float] = []
         api.debug.print(ordered=True)("x: {x}, {n}", x=3, n=4)
-        api.jit(
-            lambda x, d=api.debug, s=seen: d.callback(ordered=True)(
-                lambda callback: s.append(float(callback)), callback=x
-            )
-        )(2.0)
+        api.jit(lambda x, d=api.debug, s=seen: d.callback(ordered=True)(lambda v: s.append(float(v)), x))(2.0)
         api.effects_barrier()
         assert seen == [2.0] and capsys.readouterr().out == "x: 3, 4\n"
         for wrong in (
             lambda d=api.debug: d.print(ordered=True, a=42)("{a}"),
-            lambda d=api.debug: d.callback(None, 42)(print),
             lambda d=api.debug: d.callback(a=42)(print),
         ):
             with pytest.raises(TypeError, match="received unexpected arguments in the two-call form"):
                 wrong()
+
+
+def test_types_for_annotations_have_traced_values_as_members() -> None:
+    typing = quire.typing
+    assert typing.Array is quire.Array
+    assert quire.jit(lambda x: isinstance(x, typing.Array) and isinstance(x, typing.ArrayLike))(1.0)
+    assert (
+        isinstance(quire.numpy.ones(2), typing.Array)
+        and not isinstance(1.0, typing.Array)
+        and isinstance(1.0, typing.ArrayLike)
+    )
