@@ -29,7 +29,7 @@ from ..arrays.operands import (
     ensure,
     user_dtype,
 )
-from ..arrays.placement import device_put
+from ..arrays.placement import device_put, place_beside
 
 
 @reports_memory

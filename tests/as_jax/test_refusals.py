@@ -91,6 +91,11 @@ def test_equal_meshes_and_specs_are_one_object() -> None:
     assert PartitionSpec("x", unreduced={"y"}) is not PartitionSpec("x")
 
 
+def test_a_mesh_whose_one_axis_is_named_by_a_text() -> None:
+    for api in (quire, jax):
+        assert api.make_mesh((1,), "data").axis_names == ("data",)
+
+
 def test_arguments_that_a_program_does_not_take_stay() -> None:
     """Donated or not: nothing has written into their memory."""
     for api in (quire, jax):
