@@ -55,6 +55,8 @@ class ShapedArray(AbstractValue):
     any_divided: ClassVar[bool] = False
     # Whether there has been one of 64-bit numbers, likewise.
     any_wide: ClassVar[bool] = False
+    # And of numbers of 8 bits and fewer that are no bytes.
+    any_narrow: ClassVar[bool] = False
 
     shape: tuple[int, ...]
     dtype: DType
@@ -94,6 +96,7 @@ class ShapedArray(AbstractValue):
             self.vma = vma
             self.division = division
             ShapedArray.any_wide |= dtype in dtypes.WIDE
+            ShapedArray.any_narrow |= dtype in dtypes.NARROW
             if division is not None:
                 ShapedArray.any_divided = True
                 ShapedArray.any_varies |= bool(vma)

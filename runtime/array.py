@@ -241,7 +241,7 @@ class Array(HasAval):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         # An AttributeError makes NumPy take __array__: other platforms' dtypes have no code in this protocol.
-        if self.aval.dtype.kind not in "biufc":
+        if self.aval.dtype.kind not in "biufc" or self.aval.dtype in dtypes.NARROW:
             raise AttributeError(f"dtype {self.aval.dtype} has no __array_interface__")
         value = host_value(self)
         if not value.flags.c_contiguous:
@@ -251,7 +251,7 @@ class Array(HasAval):
         return {**value.__array_interface__, "data": _read_only(value)}
 
     def __buffer__(self, flags: int) -> memoryview:  # Python 3.12 and later (PEP 688)
-        if self.aval.dtype.kind not in "biufc":
+        if self.aval.dtype.kind not in "biufc" or self.aval.dtype in dtypes.NARROW:
             raise BufferError(f"dtype {self.aval.dtype} has no code in the buffer protocol")
         if flags & 1:
             raise BufferError("quire.Array is immutable: a writable buffer of it cannot be had")
@@ -273,7 +273,7 @@ class Array(HasAval):
     ) -> Any:
         """The array as a DLPack capsule: the same memory, which the consumer must not write."""
         self.__dlpack_device__()
-        if self.aval.dtype.kind not in "biufc":
+        if self.aval.dtype.kind not in "biufc" or self.aval.dtype in dtypes.NARROW:
             raise BufferError(f"dtype {self.aval.dtype} has no DLPack form here: convert it to float32 first")
         value = host_value(self)
         if copy:

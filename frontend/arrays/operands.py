@@ -154,7 +154,8 @@ def array_of(name: str, x: Any, what: str = "x") -> Value:
 
 # -- dtypes -----------------------------------------------------------------------------------------------------------
 
-INEXACT = frozenset((*dtypes.FLOATS, *dtypes.COMPLEX))
+# Of the narrow ones too, which no primitive computes with: what is asked of them says so.
+INEXACT = frozenset((*dtypes.FLOATS, *dtypes.NARROW_FLOATS, *dtypes.COMPLEX))
 
 
 def user_dtype(name: str, dtype: Any) -> DType:
