@@ -453,7 +453,7 @@ def as_shape(name: str, shape: Any, what: str = "shape") -> tuple[int, ...]:
     sizes: Iterable[Any]
     if isinstance(shape, Array | np.ndarray):
         sizes = [shape] if shape.ndim == 0 else list(shape)
-    elif isinstance(shape, Tracer) or not (isinstance(shape, Iterable) or hasattr(shape, "__getitem__")):
+    elif isinstance(shape, Tracer | np.generic) or not (isinstance(shape, Iterable) or hasattr(shape, "__getitem__")):
         sizes = [shape]
     else:
         sizes = shape

@@ -82,6 +82,33 @@ def test_an_array_as_a_numpy_dtype_is_deprecated() -> None:
             assert np.dtype(api.numpy.arange(4)) == np.int32
 
 
+SIZES: dict[str, Callable[[Any], Any]] = {
+    "zeros": lambda api: api.numpy.zeros(np.int64(3)),
+    "full": lambda api: api.numpy.full(np.int32(3), 1.0),
+    "like": lambda api: api.numpy.ones_like(X, shape=np.max(np.array([0, 2])) + 1),
+    "broadcast_to": lambda api: api.numpy.broadcast_to(1, np.int64(3)),
+    "tile": lambda api: api.numpy.tile(api.numpy.ones(2), np.int64(3)),
+    "resize": lambda api: api.numpy.resize(api.numpy.ones(2), np.int64(3)),
+    "weights without axes": lambda api: api.nn.initializers.variance_scaling(1.0, "fan_in", "normal", (), ())(
+        api.random.key(0), ()
+    ),
+    "weights of one axis": lambda api: api.nn.initializers.variance_scaling(1.0, "fan_avg", "uniform", (), -1)(
+        api.random.key(0), (4,)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_are_numbers_of_numpy(name: str) -> None:
+    np.testing.assert_allclose(SIZES[name](quire), SIZES[name](jax), rtol=1e-6)
+
+
+def test_keys_of_paths_hash_apart() -> None:
+    for api in (quire, jax):
+        index, place = api.tree_util.FlattenedIndexKey(1), api.tree_util.SequenceKey(1)
+        assert hash(index) != hash(place) and hash(index) == hash(api.tree_util.FlattenedIndexKey(1))
+
+
 def test_equal_meshes_and_specs_are_one_object() -> None:
     devices = quire.devices()[:1]
     mesh, spec = Mesh(devices, "x"), PartitionSpec(None, "x", ("y", "z"))
