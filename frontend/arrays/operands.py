@@ -475,7 +475,7 @@ def as_axes(name: str, axis: Any, ndim: int, what: str = "axis") -> tuple[int, .
     """Axes as a sorted tuple: of None (all), an integer, or a sequence; duplicates raise ValueError."""
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, Sequence | np.ndarray) and not isinstance(axis, str):
+    if isinstance(axis, Sequence | np.ndarray) and not isinstance(axis, str) and np.ndim(axis):
         axes = tuple([as_axis(name, a, ndim, what) for a in axis])
         if len(set(axes)) != len(axes):
             raise ValueError(f"{full_name(name)}: duplicate value in {what} {tuple(axis)}")

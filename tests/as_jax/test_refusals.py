@@ -98,6 +98,26 @@ SIZES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+AXES: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda api, n: api.numpy.sum(X, axis=n(0)),
+    "split": lambda api, n: api.numpy.split(X, n(3))[1],
+    "moveaxis": lambda api, n: api.numpy.moveaxis(W, n(0), n(1)),
+    "expand_dims": lambda api, n: api.numpy.expand_dims(X, n(1)),
+    "squeeze": lambda api, n: api.numpy.squeeze(X[None], n(0)),
+    "flip": lambda api, n: api.numpy.flip(X, n(0)),
+    "softmax": lambda api, n: api.nn.softmax(X, axis=n(0)),
+    "static": lambda api, n: api.jit(lambda x, y: x * y, static_argnums=n(1))(X, 2),
+    "random.split": lambda api, n: api.random.key_data(api.random.split(api.random.key(0), n(3))),
+}
+W = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_axes_that_are_numbers_of_numpy(name: str) -> None:
+    for number in (np.int64, np.int32, np.array):
+        np.testing.assert_allclose(AXES[name](quire, number), AXES[name](jax, int), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_that_are_numbers_of_numpy(name: str) -> None:
     np.testing.assert_allclose(SIZES[name](quire), SIZES[name](jax), rtol=1e-6)
