@@ -337,7 +337,7 @@ def aval_of(value: Any) -> ShapedArray:
     for base, dtype in _SCALAR_DTYPES.items():  # subclasses of Python scalars, for example IntEnum
         if isinstance(value, base):
             return ShapedArray((), dtypes.canonicalize(dtype), base is not bool)
-    if hasattr(type(value), "__jax_array__"):
+    if hasattr(cast("Any", type(value)), "__jax_array__"):
         raise ValueError(
             f"Triggering __jax_array__() during abstractification is no longer supported, got {value!r} of type "
             f"{type(value).__name__}: convert it with quire.numpy.array(...), or register its class as a pytree"

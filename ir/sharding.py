@@ -374,12 +374,16 @@ class Mesh(_Axes):
     1
     """
 
+    devices: Devices
+    _key: tuple[Any, ...]
+    _hash: int
+
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
         self = object.__new__(cls)
         array = np.empty(np.shape(devices), object)
         array[...] = devices
         array.flags.writeable = False
-        self.devices: Devices = array
+        self.devices = array
         self.axis_names = _names(axis_names)
         if array.ndim != len(self.axis_names):
             raise ValueError(

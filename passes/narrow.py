@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -111,7 +111,7 @@ def _of_bytes(eqn: Eqn, params: Any) -> Eqn:
 def _names_narrow(value: Any) -> bool:
     if isinstance(value, np.dtype):
         return value in dtypes.NARROW
-    return isinstance(value, tuple) and any(is_narrow(a) for a in value)
+    return isinstance(value, tuple) and any(map(is_narrow, cast("tuple[Any, ...]", value)))
 
 
 def _call(eqn: Eqn, body: ClosedJaxpr) -> Eqn:
@@ -169,7 +169,7 @@ def _format(dtype: Any) -> _Format:
         with np.errstate(all="ignore"):
             return int(np.asarray(x, np.float32).astype(dtype).view(np.uint8))
 
-    info: Any = ml_dtypes.finfo(dtype)
+    info = cast("Any", ml_dtypes.finfo)(dtype)
     bits = 4 if dtype == dtypes.float4_e2m1fn else 8
     sign = 0 if dtype == dtypes.float8_e8m0fnu else 1 << (bits - 1)
     codes = np.arange(1 << bits, dtype=np.uint8)
