@@ -256,7 +256,7 @@ _DEFINED: dict[str, dict[str, Any]] = {
         "promote_dtypes_complex": _promote_dtypes_complex,
     },
     "array": {"ArrayImpl": quire.Array},
-    "sharding_impls": {"make_single_device_sharding": lambda device: quire.sharding.SingleDeviceSharding(device)},
+    "sharding_impls": {"make_single_device_sharding": quire.sharding.SingleDeviceSharding},
     "lax.utils": {
         "int_dtype_for_shape": lambda shape, signed=True: np.dtype(np.int32 if signed else np.uint32),
         "int_dtype_for_dim": lambda dim, signed=True: np.dtype(np.int32 if signed else np.uint32),
