@@ -20,13 +20,34 @@ from .watching.callbacks import _check, bind_debug  # pyright: ignore[reportPriv
 from .watching.sharding_pictures import picture
 
 
+def _options_first(
+    name: str, f: Callable[..., None], args: Any, kwargs: dict[str, Any], **options: Any
+) -> Callable[..., None]:
+    """The function of the second call of ``print(ordered=True)("x: {}", x)``; TypeError for arguments in the first."""
+    if args or kwargs:
+        raise TypeError(
+            f"{name} received unexpected arguments in the two-call form, {args or ''}{kwargs or ''}: its first call takes options "
+            f"alone, ordered= and partitioned=, and its second call what is shown: {name}(ordered=True)(...)"
+        )
+
+    def second(first: Any, *rest: Any, **named: Any) -> None:
+        f(first, *rest, keywords=named, **options)
+
+    return second
+
+
 def callback(
-    callback: Callable[..., Any], *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
-) -> None:
+    callback: Callable[..., Any] | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> Callable[..., None] | None:
     """Call a Python function for its side effect, with the values that the program computes.
 
     Args:
-        callback: takes the arguments as NumPy arrays; what it returns is ignored.
+        callback: takes the arguments as NumPy arrays; what it returns is ignored. Without it the result is a function that takes
+            it and its arguments, under these options: ``callback(ordered=True)(f, x)``, where `x` may have any name.
         args, kwargs: pytrees of arrays; other leaves are passed as they are.
         ordered: keep the order of the program (here calls always do).
         partitioned: must be False.
@@ -41,10 +62,18 @@ def callback(
 
     Example: ``quire.debug.callback(history.append, loss)``.
     """
+    if callback is None:
+        return _options_first("debug.callback", _callback, args, kwargs, ordered=ordered, partitioned=partitioned)
+    return _callback(callback, *args, keywords=kwargs, ordered=ordered, partitioned=partitioned)
+
+
+def _callback(
+    callback: Callable[..., Any], *args: Any, keywords: dict[str, Any], ordered: bool, partitioned: bool
+) -> None:
     _check("debug.callback", callback)
     if partitioned:
         raise NotImplementedError("debug.callback: partitioned=True is not possible: programs are not partitioned")
-    bind_debug(callback, args, kwargs, ordered)
+    bind_debug(callback, args, keywords, ordered)
 
 
 class _Formatter(string.Formatter):
@@ -99,18 +128,19 @@ class _Log(_Print):
 
 
 def print(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Callable[..., None] | None:
     """Print values of a compiled program while it runs.
 
     Args:
         fmt: a format string as of `str.format`: ``"x = {}"``, ``"x = {x:.3f}"`` (not an f-string, which would be
-            formatted while tracing).
+            formatted while tracing). Without it the result is a function that takes it and the values, under these options:
+            ``print(ordered=True)("x = {}", x)``.
         args, kwargs: the values: pytrees of arrays, or anything that can be formatted.
         ordered: keep the order of the program (here prints always do).
         partitioned: must be False.
@@ -127,8 +157,17 @@ def print(
         >>> _ = f(2.0)
         x is 2.0
     """
-    _check_format("debug.print", fmt, args, kwargs, partitioned, skip_format_check)
-    bind_debug(_Print(fmt), args, kwargs, ordered)
+    options = {"ordered": ordered, "partitioned": partitioned, "skip_format_check": skip_format_check}
+    if fmt is None:
+        return _options_first("debug.print", _print, args, kwargs, **options)
+    return _print(fmt, *args, keywords=kwargs, **options)
+
+
+def _print(
+    fmt: str, *args: Any, keywords: dict[str, Any], ordered: bool, partitioned: bool, skip_format_check: bool
+) -> None:
+    _check_format("debug.print", fmt, args, keywords, partitioned, skip_format_check)
+    bind_debug(_Print(fmt), args, keywords, ordered)
 
 
 def log(

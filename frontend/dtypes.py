@@ -124,10 +124,17 @@ def scalar_type_of(x: Any) -> type:
 def itemsize_bits(dtype: Any) -> int:
     """The number of bits of an element. Follows `jax.dtypes.itemsize_bits`.
 
+    Raises TypeError for a dtype that quire does not have, ValueError for None.
+
     >>> quire.dtypes.itemsize_bits("bfloat16")
     16
     """
-    return 8 * _dtype("itemsize_bits", dtype).itemsize
+    if dtype is None:
+        raise ValueError("quire.dtypes.itemsize_bits: dtype cannot be None")
+    d = _dtype("itemsize_bits", dtype)
+    if d in _dtypes.NARROW_INTEGERS:
+        return ml_dtypes.iinfo(d).bits
+    return 4 if d == _dtypes.float4_e2m1fn else 8 * d.itemsize
 
 
 __all__ = [

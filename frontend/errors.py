@@ -1,6 +1,7 @@
 """The errors a user can cause, one class a mistake; each class's docstring shows the wrong and the right program."""
 
 from quire.ir.errors import (
+    CallbackResultError,
     CheckError,
     CompileError,
     ConcretizationTypeError,
@@ -41,6 +42,7 @@ JaxprTypeError = VerificationError
 JaxRuntimeError = RuntimeError
 
 __all__ = [
+    "CallbackResultError",
     "CheckError",
     "CompileError",
     "ConcretizationTypeError",

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from quire.runtime.array import Array
+from .arrays.array_type import Array
 
 
 class SupportsDType(Protocol):

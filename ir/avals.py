@@ -53,6 +53,10 @@ class ShapedArray(AbstractValue):
     any_varies: ClassVar[bool] = False
     # Whether there has been one that is divided, likewise.
     any_divided: ClassVar[bool] = False
+    # Whether there has been one of 64-bit numbers, likewise.
+    any_wide: ClassVar[bool] = False
+    # And of numbers of 8 bits and fewer that are no bytes.
+    any_narrow: ClassVar[bool] = False
 
     shape: tuple[int, ...]
     dtype: DType
@@ -91,6 +95,8 @@ class ShapedArray(AbstractValue):
             self.nbytes = self.size * dtype.itemsize
             self.vma = vma
             self.division = division
+            ShapedArray.any_wide |= dtype in dtypes.WIDE
+            ShapedArray.any_narrow |= dtype in dtypes.NARROW
             if division is not None:
                 ShapedArray.any_divided = True
                 ShapedArray.any_varies |= bool(vma)
@@ -307,7 +313,8 @@ def _array_aval(shape: tuple[int, ...], dtype: np.dtype[Any], _x64: bool) -> Sha
 def aval_of(value: Any) -> ShapedArray:
     """The aval of a concrete or traced value: arrays, tracers, NumPy arrays and scalars, Python scalars (weak).
 
-    Raises TypeError for anything else.
+    Raises TypeError for anything else, ValueError for an object that `__jax_array__` makes an array of: where this function
+    is asked, the object itself would be lost.
     """
     if type(value) is np.ndarray:
         array = cast("np.ndarray[Any, Any]", value)
@@ -330,6 +337,11 @@ def aval_of(value: Any) -> ShapedArray:
     for base, dtype in _SCALAR_DTYPES.items():  # subclasses of Python scalars, for example IntEnum
         if isinstance(value, base):
             return ShapedArray((), dtypes.canonicalize(dtype), base is not bool)
+    if hasattr(cast("Any", type(value)), "__jax_array__"):
+        raise ValueError(
+            f"Triggering __jax_array__() during abstractification is no longer supported, got {value!r} of type "
+            f"{type(value).__name__}: convert it with quire.numpy.array(...), or register its class as a pytree"
+        )
     why = getattr(value, "why_no_array", "expected a quire or NumPy array or a number")
     raise TypeError(f"{value!r} of type {type(value).__name__} is not an array: {why}")
 

@@ -193,6 +193,11 @@ class Config:
         names = (*options_of_jax.WITHOUT_EFFECT, *options_of_jax.FIXED)
         return {**own, **{n: options_of_jax.value(n) for n in names}}
 
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether 64-bit dtypes are enabled here: the option `enable_x64`, by JAX's other name."""
+        return self.options.enable_x64
+
     def config_with_absl(self) -> None:
         """Nothing: options are not flags of absl. Programs written for JAX call it."""
 

@@ -32,12 +32,22 @@ FLOATS = (float16, bfloat16, float32, float64)
 COMPLEX = (complex64, complex128)
 ALL = (bool_, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX)
 
+# Numbers of 8 bits and fewer that are no bytes: arrays of them can be kept, moved and converted, and not computed with.
+float8_e8m0fnu, float4_e2m1fn = np.dtype(ml_dtypes.float8_e8m0fnu), np.dtype(ml_dtypes.float4_e2m1fn)
+NARROW_FLOATS: tuple[DType, ...] = (
+    *(np.dtype(getattr(ml_dtypes, f"float8_{name}")) for name in "e3m4 e4m3 e4m3b11fnuz e4m3fn e4m3fnuz e5m2 e5m2fnuz".split()),
+    float8_e8m0fnu, float4_e2m1fn,
+)  # fmt: skip
+NARROW_SIGNED: tuple[DType, ...] = (np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.int4))
+NARROW_INTEGERS: tuple[DType, ...] = (*NARROW_SIGNED, np.dtype(ml_dtypes.uint2), np.dtype(ml_dtypes.uint4))
+NARROW = frozenset((*NARROW_FLOATS, *NARROW_INTEGERS))
+
 # Short names, as printed in jaxprs and accepted by the parser and by dumpir's --args.
 SHORT: dict[DType, str] = {
     bool_: "bool", int8: "i8", int16: "i16", int32: "i32", int64: "i64",
     uint8: "u8", uint16: "u16", uint32: "u32", uint64: "u64",
     float16: "f16", bfloat16: "bf16", float32: "f32", float64: "f64",
-    complex64: "c64", complex128: "c128", float0: "float0",
+    complex64: "c64", complex128: "c128", float0: "float0", **{d: d.name for d in (*NARROW_FLOATS, *NARROW_INTEGERS)},
 }  # fmt: skip
 FROM_SHORT: dict[str, DType] = {name: dtype for dtype, name in SHORT.items()}
 
@@ -93,6 +103,10 @@ def complex_dtype(d: DType) -> DType:
 _TO_32: dict[DType, DType] = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
 
+WIDE = frozenset(_TO_32)
+"""The dtypes of 64-bit numbers, which there are with `enable_x64` alone."""
+
+
 def canonicalize(d: Any) -> DType:
     """The dtype as quire stores it: 64-bit types become 32-bit ones unless `enable_x64` is on.
 
@@ -135,11 +149,19 @@ def as_dtype(d: Any) -> DType:
 
 # The lattice: each node and the nodes directly above it.
 _ABOVE: dict[Any, tuple[Any, ...]] = {
-    bool_: ("i*",), "i*": (uint8, int8), uint8: (int16, uint16), uint16: (int32, uint32),
+    bool_: ("i*",), "i*": (uint8, int8, *NARROW_INTEGERS), uint8: (int16, uint16), uint16: (int32, uint32),
     uint32: (int64, uint64), uint64: ("f*",), int8: (int16,), int16: (int32,), int32: (int64,), int64: ("f*",),
-    "f*": ("c*", bfloat16, float16), bfloat16: (float32,), float16: (float32,), float32: (float64, complex64),
+    "f*": ("c*", bfloat16, float16, *NARROW_FLOATS), bfloat16: (float32,), float16: (float32,), float32: (float64, complex64),
     float64: (complex128,), "c*": (complex64,), complex64: (complex128,), complex128: (),
+    **dict.fromkeys((*NARROW_FLOATS, *NARROW_INTEGERS), ()),
 }  # fmt: skip
+
+
+_WITHOUT_PROMOTION = (
+    ("8-bit floats", frozenset(NARROW_FLOATS) - {float4_e2m1fn}),
+    ("4-bit floats", frozenset((float4_e2m1fn,))),
+    ("1-bit, 2-bit and 4-bit integers", frozenset(NARROW_INTEGERS)),
+)
 
 
 @cache
@@ -156,8 +178,13 @@ def _join(nodes: frozenset[Any]) -> Any:
     common = uppers[0].intersection(*uppers[1:])
     least = [n for n in common if common <= _upper(n)]
     if len(least) != 1:
+        of_bits = "".join(
+            f". {bits} do not support implicit promotion"
+            for bits, kinds in _WITHOUT_PROMOTION
+            if not nodes.isdisjoint(kinds)
+        )
         raise TypePromotionError(
-            f"no implicit promotion for dtypes {', '.join(map(str, nodes))}: convert one explicitly"
+            f"no implicit promotion for dtypes {', '.join(map(str, nodes))}: convert one explicitly{of_bits}"
         )
     return least[0]
 
@@ -165,7 +192,7 @@ def _join(nodes: frozenset[Any]) -> Any:
 def _node(d: DType, weak: bool) -> Any:
     if not weak or d == bool_:
         return d
-    if is_integer(d):
+    if is_integer(d) or d in NARROW_INTEGERS:
         return "i*"
     return "c*" if is_complex(d) else "f*"
 
@@ -175,7 +202,9 @@ _WEAK_DEFAULT = {"i*": int64, "f*": float64, "c*": complex128}
 
 def default_of_kind(d: DType) -> DType:
     """The default dtype of the kind of a dtype: what weak types of any width come to where nothing else prevails."""
-    kind = uint64 if is_unsigned(d) else int64 if is_integer(d) else complex128 if is_complex(d) else float64
+    if is_unsigned(d) or d in NARROW_INTEGERS and d not in NARROW_SIGNED:
+        return canonicalize(uint64)
+    kind = int64 if is_integer(d) or d in NARROW_SIGNED else complex128 if is_complex(d) else float64
     return canonicalize(kind)
 
 
@@ -203,7 +232,10 @@ def promote(kinds: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
 
 def _mixes_kinds(pairs: frozenset[tuple[DType, bool]]) -> bool:
     """Whether a weak operand (a Python number) is of a higher kind than a strong one, or a bool is among others."""
-    kinds = [(0 if is_bool(d) else 1 if is_integer(d) else 2 if is_float(d) else 3, weak) for d, weak in pairs]
+    kinds = [
+        (0 if is_bool(d) else 1 if is_integer(d) or d in NARROW_INTEGERS else 3 if is_complex(d) else 2, weak)
+        for d, weak in pairs
+    ]
     lowest = min((kind for kind, weak in kinds if not weak), default=3)
     return lowest == 0 and len(kinds) > 1 or any(weak and kind > lowest for kind, weak in kinds)
 

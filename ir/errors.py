@@ -64,6 +64,14 @@ class UnsupportedError(QuireError, NotImplementedError):
     """An operation or dtype that a target cannot do; the message names the user's line and an alternative."""
 
 
+class CallbackResultError(QuireError, RuntimeError, TypeError):
+    """A Python function that a program calls returned something else than was declared.
+
+    Wrong: ``quire.pure_callback(lambda x: np.zeros(3), quire.ShapeDtypeStruct((4,), "float32"), x)``. Right: a function that
+    returns an array of the declared shape and dtype. It is a RuntimeError as in JAX, and a TypeError too.
+    """
+
+
 class ExportError(UnsupportedError):
     """A function that cannot be written as a program without Python.
 

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from .avals import NO_AXES, ShapedArray
 from .extensions import note
 from .jaxpr import NO_EFFECTS, Effects, has_nested
+from .narrow import check_moves
 from .references import AbstractRef, refuse_refs
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -183,6 +184,8 @@ class Primitive:
             self.family == "refs" or self.name == "custom_lin" or has_nested(params)
         ):
             refuse_refs(self.name, avals)
+        if ShapedArray.any_narrow:
+            check_moves(self.name, self.family, avals)
         if ShapedArray.any_varies and self.joins_varying(params):
             # What is computed of values varies along all axes along which one of them does.
             vma = NO_AXES.union(*(a.vma for a in avals))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
+import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -73,21 +74,23 @@ class PartitionSpec:
     P('x', None, ('y', 'z'))
     """
 
-    __slots__ = ("partitions", "reduced", "unreduced")
+    __slots__ = ("__weakref__", "partitions", "reduced", "unreduced")
     UNCONSTRAINED = UNCONSTRAINED
     partitions: tuple[Entry, ...]
     unreduced: frozenset[AxisName]
     reduced: frozenset[AxisName]
 
-    def __init__(
-        self, *partitions: Entry, unreduced: Collection[AxisName] = (), reduced: Collection[AxisName] = ()
-    ) -> None:
+    def __new__(
+        cls, *partitions: Entry, unreduced: Collection[AxisName] = (), reduced: Collection[AxisName] = ()
+    ) -> PartitionSpec:
+        self = object.__new__(cls)
         set_ = object.__setattr__
         set_(self, "partitions", tuple(_entry(p) for p in partitions))
         set_(self, "unreduced", frozenset(unreduced))
         set_(self, "reduced", frozenset(reduced))
         if self.unreduced or self.reduced:
             self._check_apart()
+        return _specs.setdefault(self, self)
 
     def _check_apart(self) -> None:
         """Raise ValueError where an axis divides a dimension and is one of a sum, or a sum is due and taken."""
@@ -179,6 +182,9 @@ class PartitionSpec:
 
 
 P = PartitionSpec
+
+# Equal specs are one object, and so are equal meshes, as in JAX: code that compares them with `is` may.
+_specs: weakref.WeakValueDictionary[PartitionSpec, PartitionSpec] = weakref.WeakValueDictionary()
 
 
 def _spec(partitions: tuple[Entry, ...], unreduced: frozenset[AxisName], reduced: frozenset[AxisName]) -> PartitionSpec:
@@ -368,11 +374,16 @@ class Mesh(_Axes):
     1
     """
 
-    def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
+    devices: Devices
+    _key: tuple[Any, ...]
+    _hash: int
+
+    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
+        self = object.__new__(cls)
         array = np.empty(np.shape(devices), object)
         array[...] = devices
         array.flags.writeable = False
-        self.devices: Devices = array
+        self.devices = array
         self.axis_names = _names(axis_names)
         if array.ndim != len(self.axis_names):
             raise ValueError(
@@ -383,6 +394,7 @@ class Mesh(_Axes):
         self.axis_types = _axis_types(self.axis_names, axis_types)
         self._key = (tuple(array.flat), self.axis_sizes, self.axis_names, self.axis_types)
         self._hash = hash(self._key)
+        return _meshes.setdefault(self, self)
 
     def __eq__(self, other: object) -> bool:
         return self is other or isinstance(other, Mesh) and self._hash == other._hash and self._key == other._key
@@ -451,6 +463,9 @@ class Mesh(_Axes):
             self.axis_names if axis_names is None else axis_names,
             self.axis_types if axis_types is None else axis_types,
         )
+
+
+_meshes: weakref.WeakValueDictionary[Mesh, Mesh] = weakref.WeakValueDictionary()
 
 
 class Sharding:

@@ -130,6 +130,12 @@ class Tracer(HasAval):
     def __repr__(self) -> str:
         return f"Traced<{self.aval.short()}>"
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise errors.ConcretizationTypeError(
+            f"a traced value {self.aval.short()} of {self.owner.name} cannot be pickled{where(current_source())}: it has no "
+            "elements before the program runs. Return it, or hand it to quire.io_callback"
+        )
+
     def __hash__(self) -> NoReturn:
         raise TypeError(
             f"a traced value {self.aval.short()} cannot be hashed (used as a dictionary key or a static argument)"

@@ -7,6 +7,7 @@ reads values and changes none, so the results are those of the program itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from quire.ir import dtypes
-from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.avals import NO_AXES, AxisNames, ShapedArray, aval_of
+from quire.ir.axes import mesh_axes
 from quire.ir.checks import Site
 from quire.ir.errors import CheckError, DivisionByZeroError, NaNError, OOBError
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, nested_jaxprs
@@ -23,7 +25,9 @@ from quire.ir.primitives import control_flow as cf
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
+from quire.ir.primitives import shard_map as sm
 from quire.ir.primitives import structural as st
+from quire.ir.sharding import PartitionSpec
 from quire.ir.source import Source, SourceSetter, where
 from quire.ir.tracing import eval_jaxpr, merge_captured, rebind, trace_flat
 
@@ -128,7 +132,8 @@ class _Run:
         self._of_eqn: dict[int, list[int]] = {}
         self._starts: list[int] = []  # of each site's arrays
         self._has: dict[int, bool] = {}
-        self._checked: dict[int, tuple[ClosedJaxpr, list[Value]]] = {}
+        self._checked: dict[tuple[int, AxisNames], tuple[ClosedJaxpr, list[Value]]] = {}
+        self.vma = NO_AXES  # the axes along which the state varies, within a shard_map
         self._alive: list[Any] = []
 
     # -- the sites
@@ -156,7 +161,7 @@ class _Run:
             self._starts.append(len(self.payload_avals))
             self.payload_avals.extend(a.strong() for a in avals)
         self._of_eqn[id(eqn)] = own
-        return bool(own)
+        return bool(own) or eqn.primitive is calls.check_p  # one of another kind, which is left out
 
     def _sites_of(self, eqn: Eqn) -> list[tuple[Site, list[ShapedArray]]]:
         p, source = eqn.primitive, eqn.source
@@ -210,7 +215,8 @@ class _Run:
 
     def nested(self, closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Value]]:
         """The jaxpr that takes the state before its inputs and returns it before its results, and what it captured."""
-        found = self._checked.get(id(closed.jaxpr))
+        key = (id(closed.jaxpr), self.vma)
+        found = self._checked.get(key)
         if found is None:
             n = 1 + len(self.payload_avals)
 
@@ -219,12 +225,12 @@ class _Run:
                 return [*state, *outs]
 
             jaxpr, captured, _ = trace_flat(flat, [*self.state_avals, *closed.in_avals], name="checkify")
-            found = self._checked[id(closed.jaxpr)] = (ClosedJaxpr(jaxpr), captured)
+            found = self._checked[key] = (ClosedJaxpr(jaxpr), captured)
         return found
 
     @property
     def state_avals(self) -> list[ShapedArray]:
-        return [ShapedArray((), np.dtype(np.int32)), *self.payload_avals]
+        return [a.update(vma=self.vma) for a in (ShapedArray((), np.dtype(np.int32)), *self.payload_avals)]
 
     def _fail(self, site: int, failed: Value, payload: Sequence[Value], state: list[Value]) -> list[Value]:
         """The state after a site found `failed` (a bool scalar), if no error was found before."""
@@ -245,18 +251,15 @@ class _Run:
         return new
 
     def _check(self, eqn: Eqn, values: Sequence[Value], state: list[Value]) -> list[Value]:
-        """A `check` equation: its kinds that are asked for set the state, the others stay a check."""
+        """A `check` equation: its kinds that are asked for set the state, the others are not checked (as in JAX)."""
         sites: tuple[Site, ...] = eqn.params["sites"]
         code, *payload = values
         ours = [issubclass(s.kind, tuple(self.kinds)) for s in sites]
         if not any(ours):
-            rebind(eqn, values)
             return state
         if not all(ours):
             mine: Value = _is_one_of(code, [i + 1 for i, m in enumerate(ours) if m])
-            zero = _blank(aval_of(code))
-            rebind(eqn, [ew.select_n(mine, code, zero), *payload])
-            code = ew.select_n(mine, zero, code)
+            code = ew.select_n(mine, _blank(aval_of(code)), code)
         lanes = aval_of(code).shape
         extra: list[Value] = []
         if lanes:
@@ -495,6 +498,49 @@ def _scan(run: _Run, values: Sequence[Value], state: list[Value], eqn: Eqn) -> _
     return out[n:], out[:n]
 
 
+def _linear_solve(run: _Run, values: Sequence[Value], state: list[Value], eqn: Eqn) -> _Result:
+    """Called as it is; what solves is computed beside it for the checks, as a function with its own derivative is."""
+    out = rebind(eqn, values)
+    matvec, vecmat, solve, _ = eqn.params["const_lengths"]
+    own = [*values[matvec + vecmat :][:solve], *values[sum(eqn.params["const_lengths"]) :]]
+    closed, captured = run.nested(eqn.params["jaxprs"][2])
+    still = [ew.stop_gradient(x) if dtypes.is_inexact(aval_of(x).dtype) else x for x in own]
+    return out, eval_jaxpr(closed.jaxpr, (), [*captured, *state, *still])[: len(state)]
+
+
+def _shard_map(run: _Run, values: Sequence[Value], state: list[Value], eqn: Eqn) -> _Result:
+    """Each device has a state of its own, and goes on from that before; the first that has an error gives the state after."""
+    params = eqn.params
+    mesh, closed, manual, n = params["mesh"], params["jaxpr"], params["manual_axes"], len(state)
+    names = tuple(a for a in mesh.axis_names if a in manual)
+    count = math.prod(mesh.shape[a] for a in names)
+
+    def body(*xs: Value) -> list[Value]:
+        before = [st.reshape(x, aval_of(x).shape[1:]) for x in xs[:n]]
+        outs, after = run.eval(closed.jaxpr, xs[n:], before)
+        return [*(st.reshape(x, (1, *aval_of(x).shape)) for x in after), *outs]
+
+    def apart(x: Value) -> Value:
+        shape = aval_of(x).shape
+        return st.broadcast_in_dim(x, (count, *shape), tuple(range(1, len(shape) + 1)))
+
+    outside, run.vma = run.vma, frozenset(names) if params["check_vma"] else run.vma
+    try:
+        parts = [a.update(shape=(1, *a.shape)) for a in run.state_avals]
+        with mesh_axes({a: mesh.shape[a] for a in names}, params["check_vma"]):
+            jaxpr, captured, _ = trace_flat(body, [*parts, *closed.in_avals], name="checkify")
+    finally:
+        run.vma = outside
+    divided, whole = PartitionSpec(names), PartitionSpec()
+    out = sm.shard_map(
+        [*captured, *map(apart, state), *values], mesh=mesh, jaxpr=ClosedJaxpr(jaxpr),
+        in_specs=[*[whole] * len(captured), *[divided] * n, *params["in_specs"]],
+        out_specs=[*[divided] * n, *params["out_specs"]], check_vma=params["check_vma"], manual_axes=manual,
+    )  # fmt: skip
+    first = rd.argmax(ew.convert_element_type(ew.ne(out[0], np.int32(0)), np.int32), 0)
+    return out[n:], [_row(x, first) for x in out[:n]]
+
+
 _NESTED: dict[Any, Callable[[_Run, Sequence[Value], list[Value], Eqn], _Result]] = {
     calls.jit_p: _call,
     calls.checkpoint_p: _call,
@@ -505,4 +551,6 @@ _NESTED: dict[Any, Callable[[_Run, Sequence[Value], list[Value], Eqn], _Result]]
     cf.while_p: _while,
     cf.bounded_while_p: _while,
     cf.scan_p: _scan,
+    calls.custom_linear_solve_p: _linear_solve,
+    sm.shard_map_p: _shard_map,
 }

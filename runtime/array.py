@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from quire.ir import dtypes
 from quire.ir.avals import HasAval, ShapedArray
 from quire.ir.sharding import Sharding
 
@@ -228,9 +230,18 @@ class Array(HasAval):
         return value.copy() if copy else _read_only(value)
 
     @property
+    def __numpy_dtype__(self) -> Any:  # what np.dtype(x) asks for, from NumPy 2.4 on
+        text = (
+            "Implicit conversion of an array to a dtype is deprecated; rather than dtype=arr use dtype=arr.dtype, here "
+            f"dtype={self.aval.dtype.name!r}"
+        )
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return self.aval.dtype
+
+    @property
     def __array_interface__(self) -> dict[str, Any]:
         # An AttributeError makes NumPy take __array__: other platforms' dtypes have no code in this protocol.
-        if self.aval.dtype.kind not in "biufc":
+        if self.aval.dtype.kind not in "biufc" or self.aval.dtype in dtypes.NARROW:
             raise AttributeError(f"dtype {self.aval.dtype} has no __array_interface__")
         value = host_value(self)
         if not value.flags.c_contiguous:
@@ -240,7 +251,7 @@ class Array(HasAval):
         return {**value.__array_interface__, "data": _read_only(value)}
 
     def __buffer__(self, flags: int) -> memoryview:  # Python 3.12 and later (PEP 688)
-        if self.aval.dtype.kind not in "biufc":
+        if self.aval.dtype.kind not in "biufc" or self.aval.dtype in dtypes.NARROW:
             raise BufferError(f"dtype {self.aval.dtype} has no code in the buffer protocol")
         if flags & 1:
             raise BufferError("quire.Array is immutable: a writable buffer of it cannot be had")
@@ -262,7 +273,7 @@ class Array(HasAval):
     ) -> Any:
         """The array as a DLPack capsule: the same memory, which the consumer must not write."""
         self.__dlpack_device__()
-        if self.aval.dtype.kind not in "biufc":
+        if self.aval.dtype.kind not in "biufc" or self.aval.dtype in dtypes.NARROW:
             raise BufferError(f"dtype {self.aval.dtype} has no DLPack form here: convert it to float32 first")
         value = host_value(self)
         if copy:
@@ -493,7 +504,8 @@ def _scalar(x: Array, real: str = "") -> Any:
 
 
 def _unpickle(value: Host, weak_type: bool) -> Array:
-    return from_numpy(value, ShapedArray(value.shape, value.dtype, weak_type))
+    dtype = dtypes.explicit(value.dtype)  # of 32 bits where those of 64 are off now
+    return from_numpy(value.astype(dtype, copy=False), ShapedArray(value.shape, dtype, weak_type))
 
 
 def _read_only(value: Host) -> Host:

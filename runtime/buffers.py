@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import ml_dtypes
 import numpy as np
 
+from quire.ir import dtypes
 from quire.ir.errors import OutOfMemoryError, size_text
 from quire.ir.source import current_source, where
 from quire.runtime.devices import Device, binding, first_cpu, free_memory, vm_instance
@@ -41,6 +42,10 @@ ELEMENT_TYPES: dict[np.dtype[Any], int] = {
     np.dtype(np.complex128): int(_E.COMPLEX_128),
 }
 """NumPy dtype to IREE's element type."""
+
+_BYTE = int(_E.UINT_8)
+NARROW = dict.fromkeys(dtypes.NARROW, _BYTE)
+"""Dtypes of which a device has the bytes alone."""
 
 DTYPES: dict[int, np.dtype[Any]] = {
     **{code: dtype for dtype, code in ELEMENT_TYPES.items()},
@@ -168,6 +173,8 @@ def from_numpy(array: Any, device: Device, *, copy: bool | None = None, borrow: 
     """
     if type(array) is not np.ndarray:
         array = np.asarray(array)
+    if array.dtype in NARROW:
+        array = np.ascontiguousarray(array).view(np.uint8).reshape(array.shape)
     dtype = array.dtype
     code = ELEMENT_TYPES.get(dtype)
     if code is None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from quire.ir.errors import CallbackResultError
 from quire.runtime.buffers import DTYPES, allocate, from_numpy, to_numpy
 from quire.runtime.devices import Device, binding, first_cpu
 from quire.runtime.interruption import caller, is_waited_for, on_caller
@@ -194,7 +195,7 @@ def _results(host: HostFunction, value: Any, types: list[ResultType] | None) -> 
         value = (value,)
     if not isinstance(value, (tuple, list)) or len(value) != n:
         found = f"{len(value)} values" if isinstance(value, (tuple, list)) else f"a {type(value).__name__}"
-        raise TypeError(f"host function {host.name} returned {found}; {n} results were declared")
+        raise CallbackResultError(f"host function {host.name} returned {found}; {n} results were declared")
     arrays = [np.asarray(item) for item in value]
     for i, (array, expected) in enumerate(zip(arrays, types or ())):
         shape, dtype = expected
@@ -206,7 +207,7 @@ def _results(host: HostFunction, value: Any, types: list[ResultType] | None) -> 
             ):
                 arrays[i] = array.astype(dtype)  # a Python number has the dtype NumPy happens to give it
                 continue
-            raise TypeError(
+            raise CallbackResultError(
                 f"host function {host.name} returned {array.dtype}{list(array.shape)} as result {i}; "
                 f"{dtype}{list(shape)} was declared"
             )

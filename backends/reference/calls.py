@@ -9,6 +9,7 @@ import numpy as np
 
 from quire.ir.avals import ShapedArray
 from quire.ir.checks import Site, exception_of
+from quire.ir.errors import CallbackResultError
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import calls
 
@@ -60,7 +61,7 @@ def _call_python(callback: Callable[..., Any], operands: Sequence[Any], result_a
         return []
     for i, (x, want) in enumerate(zip(out, result_avals)):
         if np.shape(x) != want.shape:
-            raise TypeError(
+            raise CallbackResultError(
                 f"host function {getattr(callback, '__name__', callback)} returned an array of shape {list(np.shape(x))} as "
                 f"result {i}; {want.short()} was declared (dimensions of vmap included)"
             )

@@ -227,6 +227,11 @@ def select_n(which: Array, *cases: Array) -> Array:
 
 @reference(ew.convert_element_type_p)
 def convert_element_type(x: Array, *, new_dtype: Any, weak_type: bool = False) -> Array:
+    if x.dtype in dtypes.NARROW:
+        x = x.astype(np.int32 if x.dtype in dtypes.NARROW_INTEGERS else np.float32)
+    if new_dtype in dtypes.NARROW:
+        middle = dtypes.int32 if new_dtype in dtypes.NARROW_INTEGERS else dtypes.float32
+        return convert_element_type(x, new_dtype=middle).astype(new_dtype)
     if dtypes.is_bool(new_dtype):
         return x != x.dtype.type(0)
     if dtypes.is_complex(x.dtype) and not dtypes.is_complex(new_dtype):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_NARROW = "quire has no integers of fewer than 8 bits and no floats of fewer than 16"
+_NARROW = "numbers of 8 bits and fewer can be kept, moved and converted, and not computed with; those of 6 bits and of 1 are not there"
 _EXTEND = "quire's own extension points are quire.ir (primitives), quire.passes and quire.backends"
 
 #: Why a name of a JAX module is absent from the module of quire with the same name: (module, patterns, reason).

@@ -11,7 +11,9 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.errors import UnexpectedTracerError
 from quire.ir.sharding import Sharding, axes_of
+from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_box, from_numpy, host_value
 from quire.runtime.placements import Placement, devices_of, placement_of
 
@@ -35,6 +37,7 @@ def make_array_from_callback(
     Raises:
         IndivisibleError: a dimension does not divide evenly.
         ValueError: a part has another shape than the sharding says, or another dtype than is given.
+        UnexpectedTracerError: a part is a traced value, since arrays are made outside of transformed functions.
     """
     whole = tuple(int(n) for n in shape)
     wanted = as_sharding(sharding, "make_array_from_callback")
@@ -43,7 +46,13 @@ def make_array_from_callback(
     for index in wanted.addressable_devices_indices_map(whole).values():
         key = tuple((s.start, s.stop) for s in index)
         if key not in parts:
-            parts[key] = data_callback(index)
+            part = data_callback(index)
+            if isinstance(part, Tracer):
+                raise UnexpectedTracerError(
+                    "jax.make_array_from_callback cannot be called within a traced context: expected the part's elements of "
+                    f"data_callback, got the traced value {part.aval.short()}. Use quire.lax.with_sharding_constraint there"
+                )
+            parts[key] = part
         found.append(parts[key])
     return _assembled(whole, wanted, found, dtype)
 
@@ -62,7 +71,7 @@ def make_array_from_single_device_arrays(
     Raises:
         IndivisibleError: a dimension does not divide evenly.
         ValueError: there is not one array on each device, or one has another shape than the
-            sharding says, or another dtype than is given.
+            sharding says, or another dtype than is given, or is a traced value.
         TypeError: `arrays` is no sequence.
     """
     whole = tuple(int(n) for n in shape)
@@ -74,6 +83,12 @@ def make_array_from_single_device_arrays(
         raise ValueError(
             f"Expected {len(order)} per-device arrays (this is how many devices are addressable by the sharding), but got "
             f"{len(arrays)}"
+        )
+    traced = [a.aval.short() for a in arrays if isinstance(a, Tracer)]
+    if traced:
+        raise ValueError(
+            f"jax.make_array_from_single_device_arrays requires a list of concrete arrays, got traced values {', '.join(traced)}: "
+            "inside of a transformed function use quire.lax.with_sharding_constraint"
         )
     by_device = {a.device: a for a in arrays if len(a.devices()) == 1}
     if len(by_device) != len(arrays):

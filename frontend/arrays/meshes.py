@@ -96,13 +96,13 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Generator[None]:
 
 
 def make_mesh(
-    axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None, *, devices: Any = None
+    axis_shapes: Sequence[int], axis_names: str | Sequence[str], axis_types: Any = None, *, devices: Any = None
 ) -> Mesh:
     """A mesh of the first devices, of these sizes (`jax.make_mesh`).
 
     Args:
         axis_shapes: the number of devices along each axis.
-        axis_names: a name for each axis.
+        axis_names: a name for each axis; a text is one name.
         axis_types: None: Explicit.
         devices: those to take; default: all of the default platform.
 
@@ -110,9 +110,10 @@ def make_mesh(
         ValueError: there are fewer devices than the sizes ask for, or another number of names than of sizes.
     """
     shape = tuple(int(n) for n in axis_shapes)
-    if len(shape) != len(tuple(axis_names)):
+    axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+    if len(shape) != len(axis_names):
         raise ValueError(
-            f"make_mesh: expected a name for each axis, got axis_shapes={shape} and axis_names={tuple(axis_names)}"
+            f"make_mesh: expected a name for each axis, got axis_shapes={shape} and axis_names={axis_names}"
         )
     if axis_types is None:
         axis_types = (AxisType.Explicit,) * len(shape)

@@ -154,11 +154,20 @@ def array_of(name: str, x: Any, what: str = "x") -> Value:
 
 # -- dtypes -----------------------------------------------------------------------------------------------------------
 
-INEXACT = frozenset((*dtypes.FLOATS, *dtypes.COMPLEX))
+# Of the narrow ones too, which no primitive computes with: what is asked of them says so.
+INEXACT = frozenset((*dtypes.FLOATS, *dtypes.NARROW_FLOATS, *dtypes.COMPLEX))
 
 
 def user_dtype(name: str, dtype: Any) -> DType:
-    """A dtype argument as quire stores it: a warning where a 64-bit one becomes 32-bit, TypeError for unknown ones."""
+    """A dtype argument as quire stores it: a warning where a 64-bit one becomes 32-bit, TypeError for unknown ones.
+
+    ValueError for an array, which JAX took once and does not any more.
+    """
+    if isinstance(dtype, Array | Tracer):
+        raise ValueError(
+            f"{full_name(name)}: Passing an array as a dtype argument is no longer supported, got {dtype.aval.short()}; "
+            "instead of dtype=arr use dtype=arr.dtype"
+        )
     try:
         wanted = dtypes.as_dtype(dtype)
         pythons = _is_pythons(dtype)
@@ -444,7 +453,7 @@ def as_shape(name: str, shape: Any, what: str = "shape") -> tuple[int, ...]:
     sizes: Iterable[Any]
     if isinstance(shape, Array | np.ndarray):
         sizes = [shape] if shape.ndim == 0 else list(shape)
-    elif isinstance(shape, Tracer) or not (isinstance(shape, Iterable) or hasattr(shape, "__getitem__")):
+    elif isinstance(shape, Tracer | np.generic) or not (isinstance(shape, Iterable) or hasattr(shape, "__getitem__")):
         sizes = [shape]
     else:
         sizes = shape
@@ -466,7 +475,7 @@ def as_axes(name: str, axis: Any, ndim: int, what: str = "axis") -> tuple[int, .
     """Axes as a sorted tuple: of None (all), an integer, or a sequence; duplicates raise ValueError."""
     if axis is None:
         return tuple(range(ndim))
-    if isinstance(axis, Sequence | np.ndarray) and not isinstance(axis, str):
+    if isinstance(axis, Sequence | np.ndarray) and not isinstance(axis, str) and np.ndim(axis):
         axes = tuple([as_axis(name, a, ndim, what) for a in axis])
         if len(set(axes)) != len(axes):
             raise ValueError(f"{full_name(name)}: duplicate value in {what} {tuple(axis)}")

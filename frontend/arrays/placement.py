@@ -54,6 +54,16 @@ def as_device(device: Device | str | None) -> Device:
     raise TypeError(f"expected a quire.Device or the name of a platform (cpu, vulkan, cuda), got {device!r}")
 
 
+def place_beside(x: Any, shape: tuple[int, ...]) -> Sharding | None:
+    """Where an array of a shape lies that is made like x: as x if that was put somewhere; None for anywhere.
+
+    One of another shape lies on x's device, and is not divided as x is.
+    """
+    if type(x) is not Array or x._device is None or (type(x._device) is Placement and shape != x.aval.shape):
+        return None
+    return x.sharding
+
+
 @reports_memory
 def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: bool | None = None) -> Any:
     """Copy a pytree of arrays to a device (when None, to the default one what was not put anywhere yet).

@@ -19,10 +19,11 @@ from .meshes import as_sharding
 class ShapeDtypeStruct(HasAval):
     """A shape and a dtype without values: an argument of `eval_shape`, `trace` and `lower`, and their results.
 
+    `dtype` is what was asked for, also where functions take it for one of 32 bits (without `enable_x64`).
     `sharding` says how the array that it stands for is divided over devices; ValueError for anything else, and without a dtype.
     """
 
-    __slots__ = ("aval", "sharding")
+    __slots__ = ("aval", "sharding", "_dtype")
 
     def __new__(cls, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False) -> Any:
         if isinstance(dtype, KeyDType):
@@ -38,9 +39,15 @@ class ShapeDtypeStruct(HasAval):
                 f"{sharding!r} of type {type(sharding)}."
             )
         self.sharding = None if sharding is None else as_sharding(sharding, "ShapeDtypeStruct", TypeError)
+        self._dtype = dtypes.as_dtype(dtype)
         self.aval = ShapedArray(
-            tuple(int(n) for n in shape), dtypes.explicit(dtypes.as_dtype(dtype)), weak_type, sharding=self.sharding
+            tuple(int(n) for n in shape), dtypes.explicit(self._dtype), weak_type, sharding=self.sharding
         )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype, as it was asked for."""
+        return self._dtype
 
     @staticmethod
     def like(value: Any) -> Any:
@@ -84,10 +91,12 @@ class ShapeDtypeStruct(HasAval):
         return True
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval and self.sharding == other.sharding
+        if not isinstance(other, ShapeDtypeStruct):
+            return False
+        return self.aval is other.aval and self._dtype == other._dtype and self.sharding == other.sharding
 
     def __hash__(self) -> int:
-        return hash((self.aval, self.sharding))
+        return hash((self.aval, self._dtype, self.sharding))
 
 
 class ArgInfo(ShapeDtypeStruct):

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from quire.backends.targets import Target, get_target
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
-from quire.ir.errors import UnexpectedTracerError
+from quire.ir.errors import UnexpectedTracerError, UnsupportedError
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.sharding import Sharding
 from quire.ir.source import current_source, where
@@ -136,12 +136,22 @@ class Traced:
         infos = [ArgInfo(a, i in self.donated) for i, a in enumerate(self.jaxpr.in_avals)]
         return tree_util.tree_unflatten(self.in_tree, infos)
 
-    def lower(self, *, backend: str | None = None) -> Lowered:
+    def lower(self, *, backend: str | None = None, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """Optimise and lower to StableHLO, for this process's device or another target by name.
 
+        `lowering_platforms` is JAX's name for `backend`: a sequence of one.
+
         Raises:
+            ValueError: there is no such target.
+            UnsupportedError: several platforms are asked for, of which each needs a module of its own.
             UnexpectedTracerError: the function reads a value from outside that is being traced by another function.
         """
+        if lowering_platforms is not None:
+            if len(lowering_platforms) != 1:
+                raise UnsupportedError(
+                    f"{self.full_name}.lower: lowering_platforms={tuple(lowering_platforms)}, expected one: lower for each apart"
+                )
+            backend = lowering_platforms[0]
         if self.traced.closes_over_tracers:
             raise UnexpectedTracerError(f"{self.full_name}.lower: the function closes over a traced value")
         if self.lower_values is not None:

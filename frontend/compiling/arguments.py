@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
         return ()
     if isinstance(value, int | str):
         return (value,)
+    if hasattr(value, "__index__") and not getattr(value, "ndim", 0):  # a number of NumPy's
+        return (operator.index(value),)
     if isinstance(value, Iterable):
         return tuple(value)
     raise TypeError(f"expected an int, a str or a sequence of them, got {value!r}")

@@ -11,7 +11,6 @@ import functools
 import inspect
 import logging
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +54,7 @@ from .running import Call, Variant
 from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout, tell_inspected, typed_at
 from .stage_texts import Stages
 from .tracing import TracedFunction, result_paths, trace_function
-from .variants import CacheInfo, Signature, VariantInfo, explain
+from .variants import CacheInfo, Signature, VariantInfo, explain, explain_miss
 from .wishes import wishes
 
 logger = logging.getLogger("quire")
@@ -421,8 +420,9 @@ class CompiledFunction:
             ))  # fmt: skip
             if config.options.log_compiles:
                 logger.warning("compiling %s for %s: %s", self._name, signature, info.reason)
-            if config.options.explain_cache_misses and known:
-                warnings.warn(f"{self._name} is compiled anew: {info.reason}", stacklevel=3)
+            if config.options.explain_cache_misses:
+                why = explain_miss(self._name, defined_at(self._f), info.reason, known)
+                logger.warning("TRACING CACHE MISS%s: %s", where(current_source()), why)
             lowered = self._staged(traced, where_to, args, kwargs, tree, names).lower()
             lowered.report_donation()
             checks = (

@@ -50,15 +50,20 @@ def not_usable(
         return []
     jaxpr = closed.jaxpr
     if not keep_unused:
-        from quire.passes.dce import dce_eqns
-
-        needed = _read(dce_eqns(jaxpr))
-        donated = [i for i in donated if jaxpr.invars[i] in needed]
+        donated = needed(jaxpr, donated)
     found = _unmatched(jaxpr, donated)
     if not found:
         return []
     fitting = sorted(set(donated) - set(found))
     return [NotUsable(names[i], jaxpr.invars[i].aval, _reason(jaxpr, i, fitting, names)) for i in found]
+
+
+def needed(jaxpr: Jaxpr, donated: Sequence[int]) -> list[int]:
+    """Those of the arguments that the results depend on: the others are no arguments of the program."""
+    from quire.passes.dce import dce_eqns
+
+    read = _read(dce_eqns(jaxpr))
+    return [i for i in donated if jaxpr.invars[i] in read]
 
 
 def _reason(jaxpr: Jaxpr, i: int, fitting: Sequence[int], names: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.runtime.array import Array, from_numpy, host_value
 
 from ..arrays.results import own
+from .donation import needed
 from .variants import VariantInfo
 
 
@@ -32,7 +33,7 @@ class InterimVariant:
         self._closed = closed
         self._consts = [host_value(c) if type(c) is Array else c for c in closed.consts]
         self._out_tree = out_tree
-        self._donated = tuple(donated)
+        self._donated = tuple(needed(closed.jaxpr, donated))
         self._device = device
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None

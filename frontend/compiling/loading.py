@@ -41,7 +41,7 @@ class Program:
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]:
         """The types of the function's results."""
-        return tuple(self.request.program.out_avals)
+        return self.request.out_avals
 
 
 def load(artifact: Artifact, device: Device, name: str, lowered: LoweredProgram | None = None) -> Executable:

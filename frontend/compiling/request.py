@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from quire.backends.targets import COMMON_PASSES, CPU_PASSES, Target
+from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.extensions import noted_fingerprint
 from quire.ir.identity import identity
 from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.narrow import is_narrow
 from quire.passes.base import Pass, parse_pipeline, passes_key
 from quire.passes.foreign import expand
+from quire.passes.narrow import as_bytes
 from quire.passes.undivided import without_divisions
 from quire.runtime.compile_cache import cache_key
 
@@ -53,7 +56,13 @@ class Request:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traced", self.program)
-        object.__setattr__(self, "program", without_divisions(expand(self.program, self.target.runs_on)))
+        object.__setattr__(self, "program", as_bytes(without_divisions(expand(self.program, self.target.runs_on))))
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        """The types of the function's results, which `program` may give as bytes."""
+        pairs = zip(self.traced.out_avals, self.program.out_avals, strict=True)
+        return tuple(of_user.undivided() if is_narrow(of_user) else aval for of_user, aval in pairs)
 
     def key(self) -> str:
         """The program's name in the persistent cache: of the traced jaxpr, so that a hit runs no pass."""

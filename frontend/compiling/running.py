@@ -101,7 +101,9 @@ def _make_call(variant: Variant) -> Call:
     makers = [
         (kind, i, aval, aval if plain else (aval, own)) for (kind, i), aval in zip(program.artifact.results, out_avals)
     ]
-    donated = frozenset(program.request.donated)
+    # An argument that the program does not take keeps its memory, which nothing writes to (as in JAX).
+    taken = {*kept, *(i for kind, i, _, _ in makers if kind == "argument")}
+    donated = frozenset(program.request.donated) & taken
 
     first = len(variant.traced.captured)
     dtypes_in = [(i, variant.traced.jaxpr.invars[first + i].aval.dtype) for i in kept]

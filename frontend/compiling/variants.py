@@ -128,3 +128,20 @@ def explain(new: Signature, known: Sequence[VariantInfo]) -> str:
         return "the first call"
     nearest = min(known, key=lambda v: new.distance(v.signature))
     return new.difference(nearest.signature)
+
+
+# Where the functions are defined whose first calls have been explained.
+_explained: set[str] = set()
+
+
+def explain_miss(name: str, place: str, reason: str, known: Sequence[VariantInfo]) -> str:
+    """Why a call is traced, for a log; of functions that are made anew for each call, which no cache can know, it says that."""
+    if known:
+        return f"{name} is compiled anew: {reason}"
+    text = f"never seen function {name}{place}"
+    if place and place in _explained:
+        text += (
+            ", but seen another function defined on the same line: one that is made for each call is traced for each"
+        )
+    _explained.add(place)
+    return text

@@ -15,7 +15,8 @@ from quire.ir.tracing import current_trace
 
 from .. import tree_util
 from ..arrays.explicit import beside, placed_as, takes_out_sharding
-from ..arrays.operands import as_array, lax_dtype
+from ..arrays.operands import as_array, eager_here, lax_dtype
+from ..arrays.placement import device_put, place_beside
 
 Value = Any
 
@@ -153,7 +154,10 @@ def full_like(
     """
     aval = aval_of(x)
     dtype = aval.dtype if dtype is None else lax_dtype("full_like", dtype)
-    out = st.full(aval.shape if shape is None else shape, fill_value, dtype)
+    sizes = aval.shape if shape is None else tuple(shape)
+    out = st.full(sizes, fill_value, dtype)
+    if sharding is None and (beside_x := place_beside(x, sizes)) is not None and eager_here():
+        return device_put(out, beside_x)
     out = pvary(out, sorted(aval.vma, key=str)) if aval.vma else out
     return beside(out, aval) if sharding is None else placed_as(out, sharding, "full_like")
 

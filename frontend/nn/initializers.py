@@ -165,17 +165,17 @@ def _axes_size(name: str, shape: tuple[int, ...], axes: Axes) -> int:
     chosen = (axes,) if isinstance(axes, int | np.integer) else tuple(axes)
     for a in chosen:
         if not -len(shape) <= a < len(shape):
+            if len(shape) <= 1:
+                raise ValueError(
+                    f"{_MODULE}.{name}: the numbers of inputs and outputs of weights of shape {shape} are not known: it needs at "
+                    "least 2 dimensions, or other axes (in_axis=(), out_axis=-1)"
+                )
             raise ValueError(f"{_MODULE}.{name}: axis {a} is out of bounds for weights of shape {shape}")
     return math.prod(shape[a] for a in chosen)
 
 
 def _fans(name: str, shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
     """How many inputs each output has, and how many outputs each input."""
-    if len(shape) <= 1:
-        raise ValueError(
-            f"{_MODULE}.{name}: the numbers of inputs and outputs of weights of shape {shape} are not known: it needs at "
-            "least 2 dimensions"
-        )
     inputs, outputs, batch = (_axes_size(name, shape, a) for a in (in_axis, out_axis, batch_axis))
     receptive = math.prod(shape) / inputs / outputs / batch
     return inputs * receptive, outputs * receptive

@@ -37,6 +37,8 @@ def _softmax_value(axis: Axis, x: Value, where: Value | None) -> Value:
 
 
 def _tuple(axis: Any) -> Axis:
+    if isinstance(axis, np.ndarray) and not axis.ndim:
+        return int(axis)
     return axis if axis is None or not isinstance(axis, Sequence | np.ndarray) else tuple(axis)
 
 

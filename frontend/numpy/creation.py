@@ -29,7 +29,7 @@ from ..arrays.operands import (
     ensure,
     user_dtype,
 )
-from ..arrays.placement import device_put
+from ..arrays.placement import device_put, place_beside
 
 
 @reports_memory
@@ -135,8 +135,8 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) ->
     weak = dtype is None and getattr(a, "weak_type", False)
     d = dtypes.explicit(a.dtype) if dtype is None else user_dtype(name, dtype)
     sizes = tuple(a.shape) if shape is None else as_shape(name, shape)
-    if device is None and type(a) is Array and a._device is not None and sizes == a.aval.shape:
-        device = a.sharding  # as JAX does: beside the array
+    if device is None:
+        device = place_beside(a, sizes)
     x = filled(sizes, value, d, weak) if type(value) in SCALARS else _full(name, sizes, value, d, device)
     if type(a) is Tracer and device is None:
         x = pvary(x, sorted(a.aval.vma, key=str)) if a.aval.vma else x

@@ -72,8 +72,7 @@ uint32, uint64 = _scalar_type("uint32", np.uint32), _scalar_type("uint64", np.ui
 float16, bfloat16 = _scalar_type("float16", np.float16), _scalar_type("bfloat16", ml_dtypes.bfloat16)
 float32, float64 = _scalar_type("float32", np.float32), _scalar_type("float64", np.float64)
 complex64, complex128 = _scalar_type("complex64", np.complex64), _scalar_type("complex128", np.complex128)
-# Narrow dtypes have names, kinds and limits, by which libraries compare; arrays of them are refused, and the error lists the
-# dtypes of quire.
+# Arrays of narrow dtypes can be kept, moved and converted, and not computed with.
 float8_e3m4 = _scalar_type("float8_e3m4", ml_dtypes.float8_e3m4)
 float8_e4m3 = _scalar_type("float8_e4m3", ml_dtypes.float8_e4m3)
 float8_e4m3b11fnuz = _scalar_type("float8_e4m3b11fnuz", ml_dtypes.float8_e4m3b11fnuz)

@@ -234,7 +234,7 @@ def _split(name: str, ary: Any, sections: Any, axis: int, equal: bool) -> list[V
     x = ensure(name, ary)
     d = as_axis(name, axis, x.ndim)
     n = _shape(x)[d]
-    if isinstance(sections, Sequence | np.ndarray) or (isinstance(sections, Array) and sections.ndim):
+    if isinstance(sections, Sequence) or (isinstance(sections, np.ndarray | Array) and sections.ndim):
         cuts = [_clipped(as_int(name, i, "each index"), n) for i in sections]
         bounds = [0, *cuts, n]
     else:

@@ -429,7 +429,8 @@ def shape_of(name: str, shape: Any) -> tuple[int, ...]:
     Raises TypeError for anything else, ValueError for a negative length.
     """
     try:
-        found = (operator.index(shape),) if _is_int(shape) else tuple(operator.index(n) for n in shape)
+        one = _is_int(shape) or isinstance(shape, np.ndarray) and not shape.ndim
+        found = (operator.index(shape),) if one else tuple(operator.index(n) for n in shape)
     except TypeError as error:
         if hasattr(error, "__notes__") or "traced" in str(error):
             raise

@@ -228,6 +228,27 @@ def _recording(leaves: Sequence[Any]) -> bool:
 # -- custom_jvp -----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _AsCalled:
+    """A rule of the user's, under the width of numbers that was in force where its function was called.
+
+    A rule is asked for later, when a block with ``enable_x64`` may be over, and its results are to fit the function's.
+    """
+
+    rule: Callable[..., Any]
+    enable_x64: bool
+
+    def __call__(self, *args: Any) -> Any:
+        if config.options.enable_x64 == self.enable_x64:
+            return self.rule(*args)
+        with config.override(enable_x64=self.enable_x64):
+            return self.rule(*args)
+
+
+def _as_called(rule: Callable[..., Any]) -> _AsCalled:
+    return _AsCalled(rule, config.options.enable_x64)
+
+
 def _check_like(rule: str, name: str, outs: Sequence[Any], want: Sequence[ShapedArray]) -> None:
     """Raise TypeError unless a rule's outputs have the types of the function's."""
     for i, (x, aval) in enumerate(zip(outs, want, strict=True)):
@@ -371,7 +392,13 @@ class custom_jvp(_Custom):
             return call.f(*tree_util.tree_unflatten(call.tree, call.leaves))
         jaxpr, captured, out_tree = self._traced(call)
         rule = _JvpRule(
-            self.jvp, call.fixed, call.tree, out_tree, self._name, self._symbolic_zeros, tuple(jaxpr.out_avals)
+            _as_called(self.jvp),
+            call.fixed,
+            call.tree,
+            out_tree,
+            self._name,
+            self._symbolic_zeros,
+            tuple(jaxpr.out_avals),
         )
         outs = custom_jvp_call_p.bind(
             *captured, *call.leaves, name=self._name, call_jaxpr=_closed(jaxpr), jvp_jaxpr_fun=rule,
@@ -567,11 +594,11 @@ class custom_vjp(_Custom):
         jaxpr, captured, out_tree = self._traced(call)
         residuals = _Residuals()
         fwd = _Forward(
-            self.fwd, self._nondiff, call.fixed, call.tree, out_tree, self._name, self._symbolic_zeros, residuals,
+            _as_called(self.fwd), self._nondiff, call.fixed, call.tree, out_tree, self._name, self._symbolic_zeros, residuals,
             tuple(jaxpr.out_avals),
         )  # fmt: skip
         avals = tuple(aval_of(x) for x in call.leaves)
-        bwd = _Backward(self.bwd, call.fixed, call.tree, avals, out_tree, self._name, residuals)
+        bwd = _Backward(_as_called(self.bwd), call.fixed, call.tree, avals, out_tree, self._name, residuals)
         outs = custom_vjp_call_p.bind(
             *captured, *call.leaves, name=self._name, call_jaxpr=_closed(jaxpr), fwd_jaxpr_thunk=fwd, bwd=bwd,
             num_consts=len(captured), symbolic_zeros=self._symbolic_zeros,

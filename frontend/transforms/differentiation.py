@@ -30,6 +30,7 @@ from quire.passes.ad.linearize import Linear, linearize_eval
 from quire.passes.ad.rules import Linear as LinearInput
 from quire.passes.ad.rules import Zero, instantiate, zeros
 from quire.passes.ad.transpose import NotLinearError, backward, pullback
+from quire.runtime.array import from_numpy
 
 from .. import tree_util
 from ..arrays import references as ref_ops
@@ -631,7 +632,9 @@ def _basis(leaves: Sequence[Any]) -> list[list[Any]]:
     for a in avals:
         block = np.zeros((total, a.size), a.dtype)
         block[start + np.arange(a.size), np.arange(a.size)] = 1
-        row = st.reshape(block, (total, *a.shape))
+        row: Any = block.reshape(total, *a.shape)
+        if aval_of(row).dtype != a.dtype:  # of 64 bits, of a function that enables them within
+            row = from_numpy(row, ShapedArray(row.shape, a.dtype))
         rows.append(convert_element_type(row, a.dtype, weak_type=True) if a.weak_type else row)
         start += a.size
     return rows

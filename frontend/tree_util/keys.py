@@ -51,6 +51,9 @@ class FlattenedIndexKey(Key):
     def __str__(self) -> str:
         return f"[<flat index {self.key}>]"
 
+    def __hash__(self) -> int:
+        return hash((FlattenedIndexKey, self.key))  # another than that of a sequence's index
+
 
 KeyEntry = Any
 KeyPath = tuple[Any, ...]

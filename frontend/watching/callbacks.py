@@ -10,6 +10,7 @@ import numpy as np
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
+from quire.ir.errors import CallbackResultError
 from quire.ir.primitives import calls
 from quire.ir.tracing import no_trace
 
@@ -54,15 +55,20 @@ class FlatCallback:
             return []
         return self._checked(out)
 
-    def _checked(self, out: Any) -> list[Any]:
-        """The results as NumPy arrays of the declared types."""
-        assert self.result_avals is not None
+    def _leaves(self, out: Any) -> list[Any]:
+        """The results in order; their structure is the declared one where it has as many leaves (a list for a tuple)."""
         leaves, tree = flatten_arrays(out)
-        if tree != self.out_tree:
-            raise TypeError(
+        if tree.num_leaves != self.out_tree.num_leaves:
+            raise CallbackResultError(
                 f"{self.api}: function {self.__name__} returned the structure {_show(tree)}, "
                 f"{_show(self.out_tree)} was declared"
             )
+        return leaves
+
+    def _checked(self, out: Any) -> list[Any]:
+        """The results as NumPy arrays of the declared types."""
+        assert self.result_avals is not None
+        leaves = self._leaves(out)
         results: list[Any] = []
         for i, (leaf, want) in enumerate(zip(leaves, self.result_avals, strict=True)):
             array = np.asarray(leaf)
@@ -74,7 +80,7 @@ class FlatCallback:
             scalar = not isinstance(leaf, np.ndarray | np.generic)
             if array.shape != want.shape or not (array.dtype == want.dtype or _converts(array, want, scalar)):
                 given = f"{array.dtype}{list(array.shape)}"
-                raise TypeError(
+                raise CallbackResultError(
                     f"{self.api}: function {self.__name__} returned {given} as result {i}, "
                     f"{want.dtype}{list(want.shape)} was declared: convert the result (astype, reshape) or declare "
                     "what it returns"
@@ -105,7 +111,12 @@ def _result_avals(api: str, shapes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
                 f"{api}: result_shape_dtypes must hold objects with shape and dtype (quire.ShapeDtypeStruct), "
                 f"got {leaf!r}"
             )
-        avals.append(ShapedArray(tuple(shape), dtypes.canonicalize(np.dtype(dtype))))
+        wanted = dtypes.as_dtype(dtype)
+        if (narrow := dtypes.explicit(wanted)) != wanted:
+            raise ValueError(
+                f"{api}: result_shape_dtypes cannot specify 64-bit types without enable_x64, got {wanted}: declare {narrow}"
+            )
+        avals.append(ShapedArray(tuple(shape), wanted))
     return tuple(avals), tree
 
 
@@ -134,8 +145,9 @@ def pure_callback(
     Returns the results in the declared structure. It has no derivative: wrap it in `custom_jvp`.
 
     Raises:
-        TypeError: `callback` is not a function, or returns another structure, shape or dtype than declared.
-        ValueError: `vmap_method` is none of the names that JAX takes.
+        TypeError: `callback` is not a function.
+        CallbackResultError: it returns another number of arrays, shape or dtype than declared.
+        ValueError: `vmap_method` is none of the names that JAX takes, or 64-bit types are declared without `enable_x64`.
 
     The function's own exceptions reach the caller with their type.
 
@@ -160,13 +172,7 @@ class _Vectorized(FlatCallback):
         args, kwargs = tree_unflatten(self.in_tree, list(arrays))
         with no_trace():
             out = self.function(*args, **kwargs)
-        leaves, tree = flatten_arrays(out)
-        if tree != self.out_tree:
-            raise TypeError(
-                f"{self.api}: function {self.__name__} returned the structure {_show(tree)}, "
-                f"{_show(self.out_tree)} was declared"
-            )
-        return [_narrow(np.asarray(x)) for x in leaves]
+        return [_narrow(np.asarray(x)) for x in self._leaves(out)]
 
 
 def _narrow(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

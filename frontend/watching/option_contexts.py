@@ -188,7 +188,7 @@ log_compiles = OptionContext(
 )
 explain_cache_misses = OptionContext(
     "explain_cache_misses",
-    """For a block, warn when a compiled function is compiled again, and say what differs (`jax.explain_cache_misses`).""",
+    """For a block, log as a warning of the logger ``quire`` when a function is traced, and why (`jax.explain_cache_misses`).""",
 )
 numpy_rank_promotion = OptionContext(
     "numpy_rank_promotion",

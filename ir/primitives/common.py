@@ -134,8 +134,8 @@ def _kind(d: DType) -> int:
 def match_scalars(*args: Any) -> list[Any]:
     """Give Python scalars the dtype of the array operands, where that loses nothing of their kind.
 
-    ``mul(x, 2)`` works for any number dtype of x; ``mul(x_i32, 2.5)`` leaves the scalar alone, and the type rule
-    then reports the dtypes. Beside an operand of weak type a number of its dtype stays as weak as it is.
+    ``mul(x, 2)`` works for any number dtype of x; ``mul(x_i32, 2.5)`` and ``mul(x, True)`` leave the scalar alone, and the
+    type rule then reports the dtypes. Beside an operand of weak type a number of its dtype stays as weak as it is.
     """
     aval: ShapedArray | None = None
     for a in args:
@@ -148,7 +148,8 @@ def match_scalars(*args: Any) -> list[Any]:
     kind = _kind(dtype)
     out: list[Any] = []
     for a in args:
-        if type(a) in _SCALARS and _KINDS[type(a)] <= kind and not (aval.weak_type and aval_of(a).dtype == dtype):
+        fits = type(a) in _SCALARS and (kind == 0 if type(a) is bool else _KINDS[type(a)] <= kind)
+        if fits and not (aval.weak_type and aval_of(a).dtype == dtype):
             scalar: Any = np.asarray(a).astype(dtype) if type(a) is not int else _int_scalar(a, dtype)
             out.append(scalar[()])
         else:

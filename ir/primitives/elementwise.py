@@ -391,11 +391,11 @@ def bitcast_convert_type_p(x: ShapedArray, *, new_dtype: DType) -> ShapedArray:
     """Reinterpret the bits. A narrower dtype adds a trailing dimension, a wider one takes the trailing dimension away.
 
     Raises:
-        TypeError: one of the two dtypes is bool or complex.
+        TypeError: one of the two dtypes is bool or complex, or of fewer than 8 bits.
         ValueError: the dtype becomes wider and the last dimension is not the ratio of the widths.
     """
     for what, d in (("operand", x.dtype), ("new_dtype", new_dtype)):
-        if dtypes.is_bool(d) or dtypes.is_complex(d):
+        if dtypes.is_bool(d) or dtypes.is_complex(d) or d in dtypes.NARROW_INTEGERS or d == dtypes.float4_e2m1fn:
             raise TypeError(
                 f"bitcast_convert_type: {what} dtype {d} has no defined bits, expected an integer or float dtype"
             )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .. import dtypes
@@ -115,8 +116,10 @@ def default_fill(dtype: DType) -> Any:
         return np.asarray(np.nan, dtypes.real_dtype(dtype)).astype(dtype)[()]
     if dtypes.is_bool(dtype):
         return np.bool_(True)
-    info = np.iinfo(dtype)
-    return np.asarray(info.min if dtypes.is_signed(dtype) else info.max, dtype)[()]
+    if dtype in dtypes.NARROW_FLOATS:
+        return np.asarray(np.nan, np.float32).astype(dtype)[()]
+    info: Any = ml_dtypes.iinfo(dtype)
+    return np.asarray(info.min if info.min < 0 else info.max, dtype)[()]
 
 
 def fill_scalar(fill_value: Any, dtype: DType) -> Any:
@@ -421,8 +424,8 @@ def _fill_param(fill_value: Any, dtype: DType) -> Any:
         return None
     if dtypes.is_complex(dtype):
         return complex(scalar)
-    if dtypes.is_float(dtype):
-        return float(scalar)
+    if dtypes.is_float(dtype) or dtype in dtypes.NARROW_FLOATS:
+        return None if scalar != scalar else float(scalar)
     return bool(scalar) if dtypes.is_bool(dtype) else int(scalar)
 
 

@@ -393,7 +393,7 @@ def _solve_transpose(
 
 def _no_derivative(p: Primitive) -> None:
     def rule(primals: Sequence[Value], tangents: Sequence[Any], **params: Any) -> Any:
-        raise TypeError(
+        raise ValueError(
             f"{p.name} has no derivative: wrap it in custom_jvp or custom_vjp, or stop the gradient of its arguments "
             "(lax.stop_gradient)"
         )

@@ -18,6 +18,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
+from quire.ir.source import current_source, where
 
 from .rules import Linear, Zero, define_jvp, define_linear, define_zero_jvp, jvp, transpose, unbroadcast, zeros
 
@@ -149,6 +150,11 @@ def _convert_jvp(
     primals: Sequence[Value], tangents: Sequence[Any], *, new_dtype: Any, weak_type: bool
 ) -> tuple[Value, Any]:
     (x,), (t,) = primals, tangents
+    if new_dtype in dtypes.NARROW_FLOATS:
+        raise NotImplementedError(
+            f"convert_element_type: derivatives do not pass through numbers of dtype {new_dtype}{where(current_source())}: give the "
+            "function that rounds a rule of its own (custom_vjp), or stop the gradient before it (lax.stop_gradient)"
+        )
     out = ew.convert_element_type_p.bind(x, new_dtype=new_dtype, weak_type=weak_type)
     if not dtypes.is_inexact(new_dtype):
         return out, Zero(aval_of(out).tangent())

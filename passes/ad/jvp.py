@@ -15,12 +15,14 @@ from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from quire.ir.source import SourceSetter
 from quire.ir.tracing import rebind, trace_flat
+from quire.ir.wide import keeps_wide
 
 from ..cache import cached_transform
 from ..dce import dce_eqns
 from .rules import Zero, instantiate, jvp
 
 
+@keeps_wide
 def jvp_eval(jaxpr: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Evaluate a jaxpr without constants and its derivative.
 

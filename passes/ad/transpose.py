@@ -16,6 +16,7 @@ from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from quire.ir.source import SourceSetter, where
 from quire.ir.tracing import rebind, trace_flat
+from quire.ir.wide import keeps_wide
 
 from ..cache import cached_transform
 from ..dce import dce_eqns
@@ -44,6 +45,7 @@ def _check_linear(eqn: Eqn, operands: Sequence[Any]) -> None:
         raise NotLinearError(f"{eqn.primitive.name}{where(eqn.source)} divides by a value that depends on them")
 
 
+@keeps_wide
 def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
     """The cotangents of the linear inputs of a jaxpr without constants.
 

@@ -17,6 +17,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, nested_jaxprs
 from quire.ir.primitives import control_flow as cf
 from quire.ir.source import SourceSetter, where
 from quire.ir.tracing import rebind, trace_flat
+from quire.ir.wide import keeps_wide
 
 from ..cache import cached_transform
 from ..dce import dce_eqns
@@ -39,6 +40,7 @@ def names_axis(eqn: Eqn, name: Any) -> bool:
     return False
 
 
+@keeps_wide
 def batch_eval(jaxpr: Jaxpr, args: Sequence[Any], dims: Sequence[Dim], axis: Axis) -> tuple[list[Any], list[Dim]]:
     """Evaluate a jaxpr without constants for all lanes at once, in the current context.
 

@@ -159,3 +159,79 @@ def test_numbers_of_numpy_keep_their_64_bits_where_these_are_allowed():
     with quire.config.override(explicit_x64_dtypes="allow"):
         assert (qnp.ones(2) * np.float64(2)).dtype == np.float64
         assert (qnp.ones(2) * 2.0).dtype == np.float32
+
+
+def test_numbers_of_python_take_an_arrays_dtype_in_lax():
+    assert lax.mul(qnp.ones(2, "float16"), 2).dtype == np.float16 and lax.add(qnp.ones(2, "int8"), 1).dtype == np.int8
+    for wrong in (2.5, True):
+        with pytest.raises(TypeError):
+            lax.mul(qnp.ones(2, "int8"), wrong)
+
+
+def test_objects_that_convert_are_operands_of_numpys_functions():
+    class Convertible:
+        def __jax_array__(self):
+            return qnp.arange(3.0)
+
+    np.testing.assert_allclose(qnp.sin(Convertible()), np.sin(np.arange(3.0)), rtol=1e-6)
+
+
+def test_callbacks_are_given_numpy_arrays_and_their_errors_are_their_own():
+    seen = []
+    shape = quire.ShapeDtypeStruct((), "float32")
+    quire.jit(lambda x: quire.pure_callback(lambda a: seen.append(type(a)) or a, shape, x))(
+        np.float32(1)
+    ).block_until_ready()
+    assert set(seen) == {np.ndarray}
+    with pytest.raises(ZeroDivisionError):
+        quire.jit(lambda: quire.pure_callback(lambda: 1 // 0, shape))().block_until_ready()
+
+
+def test_donated_arguments_that_no_result_can_use_are_deleted():
+    x = qnp.arange(3.0)
+    with pytest.warns(UserWarning, match="donated buffers were not usable"):
+        quire.jit(lambda x: x.sum(), donate_argnums=0)(x)
+    assert x.is_deleted() and repr(x) == "Array(<deleted>, shape=(3,), dtype=float32)"
+
+
+def test_an_array_that_is_given_twice_is_copied_before_it_is_donated():
+    x = qnp.arange(3.0)
+    np.testing.assert_array_equal(quire.jit(lambda a, b: a + b, donate_argnums=0)(x, x), [0, 2, 4])
+
+
+def test_rules_close_over_traced_values():
+    def f(x):
+        @quire.custom_vjp
+        def g(y):
+            return x * y
+
+        g.defvjp(lambda y: (g(y), None), lambda _, ct: (ct * x,))
+        return quire.grad(g)(3.0)
+
+    assert float(quire.jit(f)(2.0)) == 2.0
+    np.testing.assert_array_equal(
+        quire.vmap(lambda x: quire.custom_jvp(lambda y: x * y).fun(2.0))(np.arange(3.0)), [0, 2, 4]
+    )
+
+
+def test_dictionaries_with_keys_that_have_no_order():
+    assert sorted(quire.tree_util.tree_leaves({"b": 1, 1: 2})) == [1, 2]
+    assert float(quire.jit(lambda d: d["b"] - d[1])({"b": 5.0, 1: 2.0})) == 3.0
+
+
+def test_views_of_references_are_no_arguments():
+    with pytest.raises(TypeError):
+        quire.jit(lambda r: r[...])(quire.new_ref(qnp.arange(3.0)).at[1])
+
+
+def test_names_that_are_not_there_yet():
+    for module, name in ((qnp, "float6_e2m3fn"), (lax, "scaled_dot"), (quire.experimental.sparse, "nm_spmm")):
+        with pytest.raises(AttributeError):
+            getattr(module, name)
+
+
+def test_slices_of_divided_arrays_are_divided_still():
+    with quire.config.override(num_cpu_devices=4):
+        mesh = quire.make_mesh((4,), "x", (quire.sharding.AxisType.Auto,))
+        x = quire.device_put(qnp.arange(16.0), quire.NamedSharding(mesh, quire.P("x")))
+        assert x[::2].sharding.spec == x[:8].sharding.spec == quire.P("x") and x[:6].sharding.spec == quire.P()

@@ -170,7 +170,7 @@ def test_mistakes(library: Any):
         quire.ffi.register_ffi_target("test_other", "scale")
     with pytest.raises(TypeError, match="attribute by must be a number, a text or a NumPy array"):
         scale(X, by=object())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="ffi_call has no derivative: wrap it in custom_jvp or custom_vjp"):
+    with pytest.raises(ValueError, match="ffi_call has no derivative: wrap it in custom_jvp or custom_vjp"):
         quire.grad(lambda x: scale(x).sum())(X)
     with pytest.raises(NotImplementedError, match="vmap of ffi_call: give vmap_method="):
         quire.vmap(scale)(X)

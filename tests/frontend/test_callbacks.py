@@ -161,8 +161,30 @@ def test_vmap_methods():
         qr.vmap(lambda x: qr.io_callback(np.sin, like(x), x, ordered=True))(xs)
 
 
+def test_results_in_another_structure_of_as_many():
+    """As in JAX: a list for a tuple; numbers of Python; 64-bit results where 64-bit types are off."""
+    f32, i32 = qr.ShapeDtypeStruct((), "float32"), qr.ShapeDtypeStruct((), "int32")
+    for call in (qr.pure_callback, qr.io_callback):
+        for wrap in (qr.jit, lambda f: f):
+            a, b = wrap(lambda: call(lambda: [np.float64(1), 2], (f32, i32)))()  # noqa: B023
+            assert (a.dtype, b.dtype, float(a), int(b)) == ("float32", "int32", 1.0, 2)
+            assert float(wrap(lambda: call(lambda: {"a": [[2.5]]}, {"a": [f32]}))()["a"][0]) == 2.5  # noqa: B023
+            for wrong in (lambda: np.float32(1), lambda: [1.0], lambda: [1.0, 2, 3], lambda: [1.0, 2.5], lambda: None):
+                with pytest.raises(qr.errors.CallbackResultError):
+                    wrap(lambda: call(wrong, (f32, i32)))()  # noqa: B023
+            with pytest.raises(ValueError, match="cannot specify 64-bit types"):
+                wrap(lambda: call(lambda: 1.0, qr.ShapeDtypeStruct((), "float64")))()  # noqa: B023
+    with qr.enable_x64(True):
+        assert qr.pure_callback(lambda: 1.0, qr.ShapeDtypeStruct((), "float64")).dtype == "float64"
+
+
+def test_results_that_are_wrong_are_runtime_errors_as_in_jax():
+    with pytest.raises(RuntimeError):
+        qr.jit(lambda: qr.pure_callback(lambda: np.float32(1), qr.ShapeDtypeStruct((1,), "float32")))()
+
+
 def test_derivatives(capsys):
-    with pytest.raises(TypeError, match="pure_callback has no derivative: wrap it in custom_jvp"):
+    with pytest.raises(ValueError, match="pure_callback has no derivative: wrap it in custom_jvp"):
         qr.grad(lambda x: qr.pure_callback(np.sin, like(x), x))(X)
 
     @qr.custom_jvp

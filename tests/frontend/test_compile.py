@@ -306,12 +306,19 @@ def test_as_text_of_the_last_variant():
     assert "stablehlo.multiply" in f.as_text("stablehlo")
 
 
-def test_recompilation_can_be_explained():
+def test_recompilation_can_be_explained(caplog):
+    """In a log, as JAX does: also of the first call, and of functions that are made anew in a loop."""
     f = quire.compile(lambda x: x * 2)
     with quire.config.override(explain_cache_misses=True):
         f(qnp.ones(3))
-        with pytest.warns(UserWarning, match=r"compiled anew: shape of x: \(3,\) -> \(4,\)"):
+        f(qnp.ones(4))
+        for _ in range(2):
             f(qnp.ones(4))
+            quire.compile(lambda x: x * 3)(qnp.ones(3))
+    first, shape, once, again = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert first.startswith("TRACING CACHE MISS") and "never seen function" in first
+    assert "compiled anew: shape of x: (3,) -> (4,)" in shape
+    assert "same line" not in once and "another function defined on the same line" in again
 
 
 def test_no_warning_on_an_ordinary_program():

@@ -225,3 +225,31 @@ def test_a_function_is_used_under_its_own_rule_in_compiled_programs() -> None:
     both = quire.jit(lambda x: (f(x, 2.0), quire.grad(f)(x, 2.0)))(1.0)
     np.testing.assert_allclose(both[0], np.sin(1.0) * 2, rtol=1e-6)
     np.testing.assert_allclose(both[1], 4 * np.cos(1.0), rtol=1e-6)
+
+
+def test_rules_have_the_width_of_numbers_of_the_call():
+    """A rule is asked for when the block around the call is over; its results fit the function's nevertheless."""
+    squared, cubed = quire.custom_vjp(lambda x: x**2.0), quire.custom_jvp(lambda x: x**3.0)
+    seen = []
+
+    def forward(x):
+        seen.append(quire.config.x64_enabled)
+        return squared(x), qnp.sin(x)
+
+    squared.defvjp(forward, lambda r, t: (r * t,))
+
+    @cubed.defjvp
+    def _(primals, tangents):
+        seen.append(quire.config.x64_enabled)
+        return cubed(*primals), tangents[0] * qnp.sin(primals[0])
+
+    for f in (squared, cubed):
+
+        def g(x, f=f):
+            with quire.enable_x64(True):
+                return f(qnp.array(x, qnp.float64))
+
+        assert g(5.0).dtype == np.float64
+        for derivative in (quire.grad(g), quire.grad(quire.grad(g)), quire.jit(quire.grad(g))):
+            assert derivative(5.0).dtype == np.float32
+    assert len(seen) >= 6 and all(seen)

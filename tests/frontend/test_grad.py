@@ -232,3 +232,35 @@ def test_reduce_axes_is_taken_where_it_is_empty():
     assert [float(v) for v in quire.value_and_grad(lambda x: x * x, reduce_axes=())(3.0)] == [9, 6]
     with pytest.raises(NotImplementedError, match="reduce_axes must be empty"):
         quire.grad(lambda x: x * x, reduce_axes=("i",))
+
+
+WIDE_WITHIN = {
+    "sin": qnp.sin, "pow": lambda x: x**2.0, "division": lambda x: 1 / x, "tanh": qnp.tanh, "log1p": qnp.log1p,
+    "softmax": lambda x: quire.nn.softmax(x * qnp.arange(3.0))[0], "cumprod": lambda x: qnp.cumprod(x * qnp.arange(1, 4.0))[2],
+    "norm": lambda x: qnp.linalg.norm(x * qnp.arange(1, 4.0)), "where": lambda x: qnp.where(x > 0, x * x * x, -x),
+    "scan": lambda x: quire.lax.scan(lambda c, _: (c * x, c), x, None, length=3)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WIDE_WITHIN)
+def test_derivatives_of_functions_that_enable_64_bits_within(name):
+    """Outside of the block their literals, and the constants of rules, are of 64 bits still."""
+
+    def f(x):
+        with quire.enable_x64(True):
+            return WIDE_WITHIN[name](qnp.asarray(x, qnp.float64))
+
+    with quire.enable_x64(True):
+        want = [float(d(WIDE_WITHIN[name])(0.5)) for d in (quire.grad, quire.hessian)]
+    first = (
+        quire.grad(f),
+        quire.jit(quire.grad(f)),
+        quire.jacrev(f),
+        lambda x: quire.vmap(quire.grad(f))(qnp.ones(1) * x)[0],
+    )
+    for d in first:
+        np.testing.assert_allclose(float(d(0.5)), want[0], rtol=1e-6)
+    assert quire.jacfwd(f)(0.5).dtype == np.float64 and quire.grad(f)(0.5).dtype == np.float32
+    np.testing.assert_allclose(float(quire.jacfwd(f)(0.5)), want[0], rtol=1e-14)
+    for d in (quire.grad(quire.grad(f)), quire.hessian(f), quire.jit(quire.hessian(f))):
+        np.testing.assert_allclose(float(d(0.5)), want[1], rtol=1e-6, atol=1e-7)

@@ -301,3 +301,14 @@ def test_compiled():
         Case("slope", quire.grad(lambda v: qnp.sum(S.norm.logcdf(v) + S.gumbel_r.logsf(v))), [x[:4]], rtol=1e-5),
     ]  # fmt: skip
     check_cases(cases)
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "float16"])
+def test_mode_counts_nans_as_one_value(axis, dtype):
+    x = np.array([[1, 2, np.nan, 2], [3, 3, np.nan, np.nan], [np.nan, np.nan, np.nan, 1], [1, 1, 2, 3]], dtype)
+    got, want = S.mode(x, axis=axis), st.mode(x.real if dtype == "complex64" else x, axis=axis)
+    if dtype != "complex64":  # SciPy takes no mode of these
+        np.testing.assert_array_equal(got.mode, want.mode)
+        np.testing.assert_array_equal(got.count, want.count)
+    assert np.isnan(np.atleast_1d(got.mode)[2 if axis is not None else 0])

@@ -65,6 +65,7 @@ jax.make_array_from_single_device_arrays((8,), S('x'), [s.data for s in xs.addre
 jax.ShapeDtypeStruct((8,), 'float32', sharding=S('x')), jax.ShapeDtypeStruct((8,), 'float32').sharding
 compiled(jax.ShapeDtypeStruct((8,), 'float32', sharding=S('x'))).input_shardings, compiled(xs).output_shardings, compiled(xs)(x).sharding
 [f(a).sharding for a in (xs, x) for g in (jax.shard_map(lambda a: a - jax.lax.pmean(a, 'x'), mesh=mesh, in_specs=P('x'), out_specs=P('x')),) for f in (g, jax.jit(g))]
+[f(a).sharding for a in (xs, jax.device_put(x, devices[2])) for f in (jnp.zeros_like, lambda a: jax.lax.full_like(a, 2), lambda a: jnp.full_like(a, 2, shape=(3,)), lambda a: jax.lax.full_like(a, 2, shape=()))]
 jax.process_index(), jax.process_count(), jax.process_indices(), jax.local_device_count(), jax.device_count(), devices[3].process_index
 mesh_utils.create_device_mesh((4, 2)).tolist(), mesh_utils.create_device_mesh((2,), devices[:2]).tolist()
 jax.random.normal(jax.random.key(0), (8,)).sharding, jax.device_put(jax.random.split(jax.random.key(0), 8), S('x')).sharding

@@ -48,7 +48,7 @@ class Worker:
         """One case; a process that died or hung says so, and must be replaced."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(case + "\n")
+            self._process.stdin.write(json.dumps(case) + "\n")  # names hold arrays, with new lines
             self._process.stdin.flush()
             answer = self._answer(self._limit + 30)
         except BrokenPipeError:

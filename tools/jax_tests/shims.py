@@ -212,10 +212,13 @@ _DEFINED: dict[str, dict[str, Any]] = {
     "interpreters.mlir": {"_platforms_with_donation": ("cpu",)},
     "compilation_cache": {"_cache": None, "reset_cache": lambda: None},
     "deprecations": {
-        "is_accelerated": lambda name: True,
+        "is_accelerated": lambda name: name != "jax-array-numpy-dtype",  # which warns, as in JAX
         "warn": lambda *args, **kwargs: None,
     },
-    "dispatch": {"xla_primitive_callable": _Counted()},
+    "dispatch": {
+        "xla_primitive_callable": _Counted(),
+        "runtime_tokens": types.SimpleNamespace(clear=lambda: None),  # effects have no tokens that a test could leave
+    },
     "core": {
         "UnexpectedTracerError": UnexpectedTracerError,
         "reset_trace_state": lambda: True,
@@ -253,7 +256,7 @@ _DEFINED: dict[str, dict[str, Any]] = {
         "promote_dtypes_complex": _promote_dtypes_complex,
     },
     "array": {"ArrayImpl": quire.Array},
-    "sharding_impls": {"make_single_device_sharding": lambda device: quire.sharding.SingleDeviceSharding(device)},
+    "sharding_impls": {"make_single_device_sharding": quire.sharding.SingleDeviceSharding},
     "lax.utils": {
         "int_dtype_for_shape": lambda shape, signed=True: np.dtype(np.int32 if signed else np.uint32),
         "int_dtype_for_dim": lambda dim, signed=True: np.dtype(np.int32 if signed else np.uint32),

@@ -44,11 +44,13 @@ def _along_last(name: str, a: Any, axis: Any) -> tuple[Value, int | None]:
     return qnp.moveaxis(x, d, -1), d
 
 
-def _runs(rows: Value) -> tuple[Value, Value, Value]:
+def _runs(rows: Value, equal_nan: bool = False) -> tuple[Value, Value, Value]:
     """Of sorted rows: where a new value begins, and the first and last position of each element's value."""
     n = aval_of(rows).shape[-1]
     position = qnp.broadcast_to(qnp.arange(n, dtype=np.int32), aval_of(rows).shape)
     changes = rows[..., 1:] != rows[..., :-1]
+    if equal_nan and aval_of(rows).dtype in INEXACT:
+        changes &= ~(qnp.isnan(rows[..., 1:]) & qnp.isnan(rows[..., :-1]))
     edge = qnp.ones((*aval_of(rows).shape[:-1], 1), dtype=bool)
     begins = qnp.concatenate([edge, changes], axis=-1)
     ends = qnp.concatenate([changes, edge], axis=-1)
@@ -63,7 +65,7 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
 
     Args:
         a: an array. axis: an axis, or None for all elements.
-        nan_policy: must be "propagate": NaN is a value that equals no other.
+        nan_policy: must be "propagate": NaN is a value as others, the greatest one.
         keepdims: whether the reduced dimension stays, with size 1.
 
     Returns:
@@ -82,7 +84,7 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
         value, count = qnp.full(shape[:-1], np.nan, dtype=float_), qnp.zeros(shape[:-1], dtype=float_)
     else:
         rows = qnp.sort(rows, axis=-1)
-        _, first, last = _runs(rows)
+        _, first, last = _runs(rows, equal_nan=True)
         size = last - first + 1
         best = qnp.argmax(size, axis=-1, keepdims=True)
         value = qnp.take_along_axis(rows, best, axis=-1)[..., 0]
