@@ -120,6 +120,10 @@ def _prepare(ctx: Ctx, lhs: Any, rhs: Any) -> tuple[Any, Any, DType]:
     x, y = (a.dtype for a in ctx.avals_in)
     ranks = ct.dtype_rank(x), ct.dtype_rank(y)
     operands, total = computing_dtype(x if ranks[0] >= ranks[1] else y, ctx.avals_out[0].dtype)
+    if x != y and not (
+        dtypes.is_signed(x) and dtypes.is_signed(y)
+    ):  # a half has no place for 257, int16 none for 40000
+        operands = total
     if operands == dtypes.bfloat16 and ctx.target.spirv:
         # IREE loads bfloat16 as vectors of float32, which it cannot write in SPIR-V where a product reads them.
         wide = dtypes.float32

@@ -365,21 +365,9 @@ def converted(x: Any, old: Any, new: Any) -> Any:
         return hlo.complex(re, hlo.full_like(re, 0, part))
     if dtypes.is_float(old) and dtypes.is_integer(new):
         return saturated(x, old, new)
-    if new == dtypes.bfloat16 and not dtypes.is_float(old):
-        return rounded_to_bfloat16(hlo.convert(x, dtypes.float32))
     if new == dtypes.float16 and not dtypes.is_float(old):
         return hlo.convert(hlo.convert(x, dtypes.float32), new)
     return hlo.convert(x, new)
-
-
-def rounded_to_bfloat16(x: Any) -> Any:
-    """A finite float32 as bfloat16, by its bits: LLVM joins integer -> f32 -> bf16 to a call that is not linked."""
-    word = dtypes.uint32
-    bits = hlo.bitcast(x, word)
-    high = hlo.shift_right_logical(bits, hlo.full_like(x, 16, word))
-    even = hlo.add(hlo.and_(high, hlo.full_like(x, 1, word)), hlo.full_like(x, 0x7FFF, word))
-    rounded = hlo.shift_right_logical(hlo.add(bits, even), hlo.full_like(x, 16, word))
-    return hlo.bitcast(hlo.convert(rounded, dtypes.uint16), dtypes.bfloat16)
 
 
 def saturated(x: Any, old: Any, new: Any) -> Any:

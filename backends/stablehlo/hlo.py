@@ -320,14 +320,28 @@ def convert(x: Value, dtype: DType) -> Value:
     """The plain conversion, which is wrong for floats outside an integer's range (see elementwise lowering).
 
     A bool becomes an inexact number by a selection: IREE makes another one of the product of a converted bool, in which
-    false times NaN or infinity is 0.
+    false times NaN or infinity is 0. What were integers becomes bfloat16 by its bits: IREE joins the conversions, integer to
+    float32 to bfloat16, to one for which its code calls a function that is not linked.
     """
     result = with_dtype(x, dtype)
     if result == x.type:
         return x
+    if dtype == dtypes.bfloat16 and origins.were_integers(x):
+        return _rounded_to_bfloat16(convert(x, dtypes.float32))
     if dtypes.is_inexact(dtype) and x.type == with_dtype(x, dtypes.bool_):
         return select(x, full(1, shape_of(x), dtype), full(0, shape_of(x), dtype))
     return op1("stablehlo.convert", [x], result)
+
+
+def _rounded_to_bfloat16(x: Value) -> Value:
+    """A float32 as bfloat16, by operations of integers; NaN stays NaN."""
+    word = dtypes.uint32
+    bits = bitcast(x, word)
+    high = shift_right_logical(bits, full_like(x, 16, word))
+    even = add(and_(high, full_like(x, 1, word)), full_like(x, 0x7FFF, word))
+    rounded = shift_right_logical(add(bits, even), full_like(x, 16, word))
+    rounded = select(compare(x, x, "NE"), or_(high, full_like(x, 0x40, word)), rounded)
+    return bitcast(convert(rounded, dtypes.uint16), dtypes.bfloat16)
 
 
 def bitcast(x: Value, dtype: DType) -> Value:
@@ -450,6 +464,9 @@ def reduce_window(
     if cut is not None:
         operands = [fit_window(x, i, *cut) for x, i in zip(operands, inits)]
         padding = [p if n else (0, 0) for n, p in zip(*cut)]
+        base_dilation = [
+            dilation if n else 1 for n, dilation in zip(cut[0], base_dilation)
+        ]  # padding alone has no gaps
     sizes = zip(shape_of(operands[0]), window_dimensions, padding, base_dilation)
     apart = [dilated == 1 and _looks_cumulative(n, w, p) for n, w, p, dilated in sizes]
     if any(apart):

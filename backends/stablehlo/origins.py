@@ -126,6 +126,41 @@ def _is_splat(owner: Any) -> bool:
     return mlir.DenseElementsAttr(owner.attributes["value"]).is_splat
 
 
+def were_integers(x: Value) -> bool:
+    """Whether elements of x are integers, or were converted from such and moved since; or may be."""
+    pending, seen = [x], set[Any]()
+    while pending:
+        x = pending.pop()
+        if x in seen:
+            continue
+        if len(seen) == _MOST:
+            return True
+        seen.add(x)
+        if isinstance(mlir.RankedTensorType(x.type).element_type, mlir.IntegerType):
+            return True
+        owner = x.owner
+        if isinstance(owner, mlir.Block):
+            continue
+        if owner.name in _CONTROL:
+            pending.extend(_given(x))
+        elif owner.name in _MOVED:
+            pending.extend(list(owner.operands)[slice(*_MOVED[owner.name])])
+    return False
+
+
+_MOVED: dict[str, tuple[int | None, ...]] = {
+    f"stablehlo.{name}": operands
+    for operands, names in {
+        (1,): ("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "convert", "dynamic_slice", "gather"),
+        (2,): ("pad", "dynamic_update_slice"),
+        (None,): ("concatenate",),
+        (1, None): ("select",),
+    }.items()
+    for name in names
+}
+"""Operations whose results have elements of operands, and the slice that takes these operands."""
+
+
 _SAME_ELEMENTS = frozenset(
     "stablehlo." + n for n in ("reshape", "bitcast_convert", "convert", "real", "imag", "complex")
 )

@@ -417,7 +417,10 @@ def angle(z: Any, deg: bool = False) -> Value:
     >>> round(quire.numpy.angle(1j).item(), 4)
     1.5708
     """
-    z = ensure("angle", inexact_operand("angle", z))
+    z = ensure("angle", z)
+    aval = aval_of(z)
+    if not dtypes.is_complex(aval.dtype) and (aval.ndim == 0 or not dtypes.is_float(aval.dtype)):
+        z = cast(z, dtypes.canonicalize(dtypes.float64))  # JAX's: the default float
     result = bind(ew.atan2_p, (imag(z), real(z)), {})
     return rad2deg(result) if deg else result
 

@@ -212,12 +212,14 @@ fix = trunc
 
 
 def rint(x: Any, /) -> Value:
-    """The nearest integer, ties to even, in an inexact dtype. Follows `numpy.rint`.
+    """The nearest integer, ties to even; integers and bool as the default float. Follows `numpy.rint`.
 
     >>> quire.numpy.rint(2.5).item()
     2.0
     """
-    x = inexact_operand("rint", x)
+    x = ensure("rint", x)
+    if aval_of(x).dtype not in INEXACT:
+        return cast(x, dtypes.canonicalize(dtypes.float64))
     if dtypes.is_complex(aval_of(x).dtype):
         return ew.complex_p.bind(rint(real(x)), rint(imag(x)))
     return ew.round_p.bind(x, rounding_method=1)

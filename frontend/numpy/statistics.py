@@ -502,8 +502,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
             f"quire.numpy.interp: xp {points.aval.short()} and fp {heights.aval.short()} must be vectors of one size"
         )
     v, points = promote_inexact(v, points)
-    (heights,) = promote_inexact(heights)
-    v, points = ensure("interp", v), ensure("interp", points)
+    heights = promote_inexact(v, *promote_inexact(heights))[1]  # the result has the dtype of both
+    v, points, heights = ensure("interp", v), ensure("interp", points), ensure("interp", heights)
     if period is not None:
         cycle = absolute_scalar(period, points)
         v, points = remainder(v, cycle), remainder(points, cycle)
@@ -530,7 +530,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
                 if given != "extrapolate":
                     raise ValueError(f"quire.numpy.interp: {name} must be a value or 'extrapolate', got {given!r}")
                 continue  # the formula of the first or last piece holds outside too
-            value = heights[end] if given is None else cast(ensure("interp", given, name), heights.aval.dtype)
+            value = heights[end] if given is None else ensure("interp", given, name)
             out = where(beyond(v, points[end]), value, out)
     return out
 

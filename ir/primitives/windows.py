@@ -251,12 +251,12 @@ def padding_of(
     shape: Sequence[int],
     dimensions: Sequence[int],
     strides: Sequence[int],
-    base_dilation: Sequence[int],
     window_dilation: Sequence[int],
 ) -> Padding:
     """(low, high) of each dimension from "SAME", "SAME_LOWER", "VALID" or such pairs.
 
-    SAME gives ceil(n / stride) windows, the odd padding at the end (SAME_LOWER: at the start).
+    SAME gives ceil(n / stride) windows of an array that is not dilated, the odd padding at the end (SAME_LOWER: at the
+    start); a dilated one is padded as much, as in JAX.
 
     Raises:
         ValueError: `padding` is another name.
@@ -269,9 +269,9 @@ def padding_of(
     if kind not in ("SAME", "SAME_LOWER"):
         raise ValueError(f"padding must be 'SAME', 'SAME_LOWER', 'VALID' or (low, high) pairs, got {padding!r}")
     out: list[tuple[int, int]] = []
-    for n, w, s, b, d in zip(shape, dimensions, strides, base_dilation, window_dilation):
-        dilated, reach = (0 if n == 0 else (n - 1) * b + 1), (w - 1) * d + 1
-        total = max((-(-dilated // s) - 1) * s + reach - dilated, 0)
+    for n, w, s, d in zip(shape, dimensions, strides, window_dilation):
+        reach = (w - 1) * d + 1
+        total = max((-(-n // s) - 1) * s + reach - n, 0)
         small = total // 2
         out.append((small, total - small) if kind == "SAME" else (total - small, small))
     return tuple(out)
@@ -291,7 +291,7 @@ def _window_params(
     strides = ones if window_strides is None else tuple(map(int, window_strides))
     base = ones if base_dilation is None else tuple(map(int, base_dilation))
     dilation = ones if window_dilation is None else tuple(map(int, window_dilation))
-    pads = padding_of(padding, shape, dims, strides, base, dilation)
+    pads = padding_of(padding, shape, dims, strides, dilation)
     return {
         "window_dimensions": dims, "window_strides": strides, "padding": pads,
         "base_dilation": base, "window_dilation": dilation,

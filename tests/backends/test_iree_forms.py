@@ -477,6 +477,23 @@ def test_bfloat16_is_rounded_where_it_is_compared_or_converted():
     check([Case("parts", parts, [np.float32(x) * np.float32(1.001)], exact=True)])
 
 
+def test_integers_become_bfloat16_by_way_of_float32():
+    """IREE joins the two conversions, also over what moves elements between them, to one that its code calls a function for."""
+
+    moved = [
+        lambda y: y, lambda y: y.T, lambda y: y[1:, ::2],
+        lambda y: qnp.broadcast_to(y[0], (3, *y.shape)), lambda y: y[qnp.array([2, 0])],
+        lambda y: qnp.concatenate([y, y * 0.5]), lambda y: qnp.pad(y, 1), lambda y: y.at[:1].set(0.1),
+        lambda y: lax.cond(y[0, 0] > 0, lambda y: y, lambda y: y[::-1], y), lambda y: lax.fori_loop(0, 2, lambda i, y: y[::-1], y),
+        lambda y: lax.dynamic_slice(y, (qnp.int32(1), qnp.int32(0)), (2, 2)), lambda y: qnp.where(y > 100, y, np.nan),
+    ]  # fmt: skip
+    integers = np.arange(15).reshape(3, 5) * 17
+    check([
+        Case(f"{d} {i}", lambda x, f=f: f(x.astype("float32")).astype("bfloat16"), [integers.astype(d)], exact=True)
+        for d in ("uint8", "int16", "int32", "uint32") for i, f in enumerate(moved)
+    ])  # fmt: skip
+
+
 # -- bools as numbers --------------------------------------------------------------------------------------------------
 
 

@@ -29,7 +29,7 @@ CALLS: dict[str, Any] = {
     ],
     "functions": lambda np, x, m: [
         np.exp(x), np.sqrt(x), np.sin(x), x / x, x / 2, x + 1.0, np.arctan(x), np.hypot(abs(x), 2.0), np.exp2(x),
-        np.square(x), np.where(x != 0, x, 1), np.add(x, x), np.true_divide(x, 3),
+        np.square(x), np.where(x != 0, x, 1), np.add(x, x), np.true_divide(x, 3), np.rint(x), np.angle(x),
     ],
     "positions": lambda np, x, m: [
         np.argmax(x), np.argsort(x), np.searchsorted(x, x), np.flatnonzero(x, size=3), np.nonzero(m, size=2),
@@ -76,6 +76,10 @@ def test_dtypes_of_functions_of_two_arrays_are_those_of_jax():
     for name in PAIRS:
         f = lambda np, x, y, name=name: getattr(np, name)(*((x != 0, x) if name == "where" else (x,)), y)  # noqa: E731
         calls += [(f"{name} of {a}, {b}", f, (a, b)) for a in SOME for b in SOME]
+    f = lambda np, x, y: [np.interp(x, x, y), np.interp(x, np.arange(3.0), y[:3], left=2.5)]  # noqa: E731
+    calls += [
+        (f"interp of {a}, {b}", f, (a, b)) for a in SOME for b in SOME if a != "bfloat16"
+    ]  # which JAX's spacing refuses
     for name, n in product(NUMBERS, (2, 2.5)):
         calls += [
             (

@@ -125,6 +125,31 @@ def test_dot_general_of_two_dtypes():
     check([dot_case("mixed", *FORMS["mm"], dtypes.as_dtype(a), dtypes.as_dtype(b)) for a, b in pairs])
 
 
+def test_operands_of_two_dtypes_keep_their_numbers():
+    """4099 is no float16 and 257 no bfloat16; converting integers to bfloat16 in a product called what is not linked."""
+    largest = {
+        "int32": 4099,
+        "int16": 4099,
+        "uint16": 40001,
+        "uint8": 251,
+        "int8": -127,
+        "float16": 1 + 2**-10,
+        "bfloat16": 1 + 2**-7,
+    }
+    pairs = [
+        ("int32", "float16", "float32"), ("bfloat16", "int32", "float32"), ("int16", "bfloat16", "float32"),
+        ("float16", "bfloat16", "float32"), ("uint16", "int16", "int32"), ("int8", "uint16", "int32"),
+        ("uint8", "int8", "int32"), ("int8", "int32", "int32"),
+    ]  # fmt: skip
+    cases = []
+    for a, b, p in pairs:
+        for form in ("mm", "outer", "batch"):
+            x_shape, y_shape, dn = FORMS[form]
+            x, y = (np.full(s, largest[d]).astype(dtypes.as_dtype(d)) for s, d in ((x_shape, a), (y_shape, b)))
+            cases.append(dot_case(f"{form} {b}", x_shape, y_shape, dn, x.dtype, preferred=dtypes.as_dtype(p), x=x, y=y))
+    check(cases)
+
+
 def test_a_conversion_from_unsigned_stays_unsigned():
     """IREE folds the conversion into the contraction and extends the sign: 200 would become -56."""
     from quire.ir.primitives import elementwise as ew

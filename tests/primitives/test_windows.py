@@ -95,6 +95,47 @@ def test_generic_windows():
     )
 
 
+def test_windows_of_dilated_arrays():
+    """What SAME adds is that of the array without gaps; one window may reach padding alone."""
+    settings = [
+        {
+            "window_dimensions": (4, 3),
+            "window_strides": (3, 2),
+            "padding": "SAME",
+            "base_dilation": (3, 2),
+            "window_dilation": (3, 1),
+        },
+        {
+            "window_dimensions": (4, 2),
+            "window_strides": (2, 1),
+            "padding": "SAME_LOWER",
+            "base_dilation": (2, 3),
+            "window_dilation": (1, 2),
+        },
+        {
+            "window_dimensions": (2, 2),
+            "window_strides": (2, 1),
+            "padding": ((2, 0), (0, 1)),
+            "base_dilation": (3, 2),
+            "window_dilation": (1, 1),
+        },
+    ]
+    cases = [c for d in (dtypes.float32, dtypes.uint8) for c in window_cases(d, settings)]
+    for i, p in enumerate(settings):
+        for size in (1, 6):
+            x = tame_array(np.float32, (size, 7))
+            cases.append(
+                Case(
+                    f"mul {i} {size}",
+                    lambda a, p=p: wd.reduce_window([a], [1.0], ew.mul, **p),
+                    (x,),
+                    under_jax(lambda a, p=p: jl.reduce_window(a, np.float32(1), jl.mul, **p)),
+                    rtol=1e-5,
+                )
+            )
+    check(cases)
+
+
 def _farther(a, b):
     import quire.numpy as qnp
 

@@ -85,6 +85,18 @@ def spread(b: Builder) -> object:
     return b.emit(f"(lambda m: {body})({{0}}[:, :{k}, :{k}])", x)
 
 
+def mixed(b: Builder) -> object:
+    """Operands of two dtypes, and a product of a dtype of its own."""
+    x = b.pick("fiu", least_ndim=1, most=600)
+    y = b.pick("fiu", lambda v: v.ndim >= 1 and v.size < 600 and v.dtype != x.dtype and v.shape[0] == x.shape[0])
+    batch = "([], []), ([0], [0])" if b.chance(0.4) else "([0], [0]), ([], [])"
+    if (x.size * y.size) // x.shape[0] > 20_000:
+        raise LookupError
+    wide = "float32" if "f" in x.kind + y.kind else "int32"
+    preferred = b.one("", f", preferred_element_type={wide!r}", f", preferred_element_type={wide!r}")
+    return b.emit(f"lax.dot_general({{0}}, {{1}}, ({batch}){preferred})", x, y)
+
+
 def tensordot(b: Builder) -> object:
     x = b.pick("f", least_ndim=1, most=600)
     y = b.pick("f", lambda v: v.ndim >= 1 and v.size < 600 and v.dtype == x.dtype and v.shape[0] == x.shape[-1])
@@ -118,4 +130,4 @@ def convolve(b: Builder) -> object:
     return b.emit(f"np.{b.one('convolve', 'correlate')}({{0}}, {{1}}, mode={b.one('full', 'same', 'valid')!r})", x, y)
 
 
-FAMILY = (matmul, matmul, einsum, factors, spread, tensordot, convolution, convolve)
+FAMILY = (matmul, matmul, einsum, factors, spread, mixed, tensordot, convolution, convolve)

@@ -125,6 +125,10 @@ def convert(b: Builder) -> object:
     dtype = b.one(*(choices or (x.dtype,)))
     if x.kind == "f" and kind_of(dtype) == "u":
         return b.emit(f"np.abs({{0}}).astype({dtype!r})", x)
+    if x.kind in "iub" and kind_of(dtype) == "f" and b.chance(0.3):  # by way of another dtype, moved between
+        way = b.one("float32", "float32", *ints)
+        moved = b.one("", ".T", "[::-1]", "[:1]", "[1:]") if x.ndim else ""
+        return b.emit(f"{{0}}.astype({way!r}){moved}.astype({b.one(dtype, 'bfloat16')!r})", x)
     return b.emit(f"{{0}}.astype({dtype!r})", x)
 
 

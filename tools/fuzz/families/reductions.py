@@ -128,7 +128,12 @@ def window(b: Builder) -> object:
         initial = f"np.array({b.rng.randint(1, 3)}, {x.dtype!r})"
         name = b.one("add", "max", "min", "mul") if x.kind == "f" else b.one("add", "max", "min", "bitwise_xor")
         padding = tuple((b.rng.randint(0, 2), b.rng.randint(0, 2)) for _ in x.shape)
-    return b.emit(f"lax.reduce_window({{0}}, {initial}, lax.{name}, {sizes}, {strides}, {padding!r})", x)
+    dilated = ""
+    if b.chance(0.25):
+        dilated = f", window_dilation={tuple(b.one(1, 2) for _ in x.shape)}"
+        if not b.setting.derived:  # JAX has no derivative of dilated arrays' windows
+            dilated += f", base_dilation={tuple(b.one(1, 1, 2, 3) for _ in x.shape)}"
+    return b.emit(f"lax.reduce_window({{0}}, {initial}, lax.{name}, {sizes}, {strides}, {padding!r}{dilated})", x)
 
 
 def windows_of_windows(b: Builder) -> object:
