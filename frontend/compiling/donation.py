@@ -60,6 +60,8 @@ def not_usable(
 
 def needed(jaxpr: Jaxpr, donated: Sequence[int]) -> list[int]:
     """Those of the arguments that the results depend on: the others are no arguments of the program."""
+    if not donated:
+        return []
     from quire.passes.dce import dce_eqns
 
     read = _read(dce_eqns(jaxpr))
