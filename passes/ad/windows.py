@@ -64,21 +64,28 @@ transpose.absent("not linear", wd.reduce_window_p, wd.select_and_scatter_p)
 def reduce_window(
     primals: Sequence[Value], tangents: Sequence[Any], *, jaxpr: ClosedJaxpr, **params: Any
 ) -> tuple[list[Value], list[Value]]:
-    """Values and tangents are reduced together, by the function and its derivative."""
+    """Values and tangents are reduced together, by the function and its derivative; integers have no tangents."""
     from .jvp import jvp_eval
 
     n = len(primals) // 2
+    none = [Zero(aval_of(x).tangent()) for x in primals]
+    moving = [i for i in range(n) if none[i].aval.dtype != dtypes.float0]
+
+    def tangents_of(given: Sequence[Value]) -> list[Any]:
+        return [given[moving.index(i)] if i in moving else none[n + i] for i in range(n)]
 
     def combine(*args: Value) -> list[Value]:
-        a, b = args[: 2 * n], args[2 * n :]
-        out, out_ts = jvp_eval(jaxpr.jaxpr, [*a[:n], *b[:n]], [*a[n:], *b[n:]])
-        return [*out, *map(instantiate, out_ts)]
+        half = n + len(moving)
+        a, b = args[:half], args[half:]
+        out, out_ts = jvp_eval(jaxpr.jaxpr, [*a[:n], *b[:n]], [*tangents_of(a[n:]), *tangents_of(b[n:])])
+        return [*out, *(instantiate(out_ts[i]) for i in moving)]
 
-    full = [instantiate(t) for t in tangents]
-    arrays, inits = [*primals[:n], *full[:n]], [*primals[n:], *full[n:]]
+    arrays = [*primals[:n], *(instantiate(tangents[i]) for i in moving)]
+    inits = [*primals[n:], *(instantiate(tangents[n + i]) for i in moving)]
     reducer = reducer_jaxpr("reduce_window", combine, [aval_of(x) for x in arrays])
     out = wd.reduce_window_p.bind(*arrays, *inits, jaxpr=reducer, **params)
-    return out[:n], out[n:]
+    found = dict(zip(moving, out[n:], strict=True))
+    return out[:n], [found[i] if i in moving else Zero(aval_of(x).tangent()) for i, x in enumerate(out[:n])]
 
 
 # -- selection: linear in the first operand, the selection itself has no derivative -------------------------

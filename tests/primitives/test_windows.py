@@ -148,6 +148,37 @@ def _farther_by_jax(a, b):
     return jnp.where(jnp.abs(a) < jnp.abs(b), b, a)
 
 
+def test_derivatives_leave_integers_that_are_reduced_beside_out():
+    """The derivative of a minimum over dilated windows reduces positions too: its own derivative failed to be lowered."""
+    import quire
+    from quire import lax
+    from quire import numpy as qnp
+
+    def least(x):
+        windows = lax.reduce_window(x, np.float32(np.inf), lax.min, (2,), (3,), "VALID", window_dilation=(2,))
+        return qnp.sum(windows * windows)
+
+    def first(x):
+        def smaller(a, b):
+            k = a[0] < b[0]
+            return qnp.where(k, a[0], b[0]), qnp.where(k, a[1], b[1])
+
+        inits = np.float32(np.inf), np.int32(0)
+        values, _ = lax.reduce_window((x, qnp.arange(x.size)), inits, smaller, (2,), (1,), "VALID")
+        return qnp.sum(values * values)
+
+    x, t = np.random.default_rng(0).standard_normal((2, 11)).astype(np.float32)
+    check(
+        [
+            Case("jvp of grad", lambda x, t: quire.jvp(quire.grad(least), (x,), (t,)), [x, t]),
+            Case("jvp", lambda x, t: quire.jvp(first, (x,), (t,)), [x, t]),
+        ]
+    )
+    h = 1e-2
+    slope = (least(x + h * t) - least(x - h * t)) / (2 * h)
+    assert np.allclose(quire.jvp(least, (x,), (t,))[1], slope, rtol=1e-2)
+
+
 def test_windows_hold_their_initial_values_once(x64):
     """Padding and gaps are no elements, whether the initial values are neutral or not."""
     cases = []
