@@ -16,13 +16,15 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.errors import UnsupportedError
-from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, map_nested
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Literal
 from quire.ir.narrow import is_narrow
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives.calls import jit_p
 from quire.ir.primitives.indexing import default_fill, gather_p
 from quire.ir.source import where
 from quire.ir.tracing import trace_flat
+
+from .retyping import retyped
 
 Value = Any
 _BYTE = dtypes.uint8
@@ -35,7 +37,7 @@ def as_bytes(closed: ClosedJaxpr) -> ClosedJaxpr:
     """
     if not ShapedArray.any_narrow:
         return closed
-    jaxpr = _rewritten(closed.jaxpr, {})
+    jaxpr = retyped(closed.jaxpr, _byte_type, _byte_equation, _byte_literal)
     if jaxpr is closed.jaxpr:
         return closed
     consts = [_byte_values(c) if is_narrow(aval_of(c)) else c for c in closed.consts]
@@ -51,43 +53,18 @@ def _byte_aval(aval: ShapedArray) -> ShapedArray:
     return aval.update(dtype=_BYTE, weak_type=False)
 
 
-def _rewritten(jaxpr: Jaxpr, done: dict[int, tuple[ClosedJaxpr, ClosedJaxpr]]) -> Jaxpr:
-    names: dict[Var, Var] = {}
+def _byte_type(aval: Any) -> ShapedArray | None:
+    return _byte_aval(aval) if is_narrow(aval) else None
 
-    def bound(v: Var) -> Var:
-        if not is_narrow(v.aval):
-            return v
-        names[v] = new = Var(_byte_aval(v.aval))
-        return new
 
-    def read(a: Atom) -> Atom:
-        if not isinstance(a, Literal):
-            return names.get(a, a)
-        return Literal(_byte_values(a.value), _byte_aval(a.aval)) if is_narrow(a.aval) else a
+def _byte_literal(a: Literal) -> Literal:
+    return Literal(_byte_values(a.value), _byte_aval(a.aval)) if is_narrow(a.aval) else a
 
-    def nested(inner: ClosedJaxpr) -> ClosedJaxpr:
-        found = done.get(id(inner))  # one program may occur often
-        if found is None:
-            made = _rewritten(inner.jaxpr, done)
-            found = done[id(inner)] = (inner, inner if made is inner.jaxpr else ClosedJaxpr(made, inner.consts))
-        return found[1]
 
-    constvars, invars = [bound(v) for v in jaxpr.constvars], [bound(v) for v in jaxpr.invars]
-    eqns: list[Eqn] = []
-    changed = bool(names)
-    for eqn in jaxpr.eqns:
-        old, avals = eqn, [a.aval for a in (*eqn.inputs, *eqn.outputs)]
-        params = map_nested(eqn.params, nested)
-        if any(map(is_narrow, avals)):
-            inputs, outputs = [read(a) for a in eqn.inputs], [bound(v) for v in eqn.outputs]
-            eqn = _of_bytes(eqn, params).replace(inputs=inputs, outputs=outputs)
-        elif params is not eqn.params:
-            eqn = eqn.replace(params=params)
-        changed |= eqn is not old
-        eqns.append(eqn)
-    outvars = [read(a) for a in jaxpr.outvars]
-    changed |= any(a is not b for a, b in zip(outvars, jaxpr.outvars, strict=True))
-    return Jaxpr(constvars, invars, outvars, eqns) if changed else jaxpr
+def _byte_equation(eqn: Eqn, params: Any) -> Eqn:
+    if any(is_narrow(a.aval) for a in (*eqn.inputs, *eqn.outputs)):
+        return _of_bytes(eqn, params)
+    return eqn if params is eqn.params else eqn.replace(params=params)
 
 
 def _of_bytes(eqn: Eqn, params: Any) -> Eqn:
