@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from quire import tree_util
 from quire.backends import reference
 from quire.compiling.compiler import compile_program
 from quire.compiling.request import Request
@@ -63,6 +64,17 @@ def thinned(cases: Sequence[Case], n: int) -> list[Case]:
 
 def as_list(out: Any) -> list[Any]:
     return list(out) if isinstance(out, list | tuple) else [out]
+
+
+def leaves(f: Any) -> Any:
+    """The function with its results as a flat list."""
+    return lambda *args: tree_util.tree_leaves(f(*args))
+
+
+def array(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
+    """Small numbers with repetitions, exact in every dtype."""
+    x = (np.arange(int(np.prod(shape))) * 5 % 7 - 3).reshape(shape)
+    return x > 0 if dtypes.is_bool(np.dtype(dtype)) else (np.abs(x) if np.dtype(dtype).kind == "u" else x).astype(dtype)
 
 
 def trace(f: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:

@@ -7,7 +7,7 @@ between the two.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -30,12 +30,8 @@ _MOST = 256
 """The most operations that are looked at for one question, so that lowering stays linear in the program."""
 
 
-def _origins(x: Value, moving: frozenset[str] = frozenset()) -> Iterator[Value | None]:
-    """x and what it is computed from, up to what is stored; None where there is more than is looked at.
-
-    `moving` are operations that are looked through, although their results are stored: of branches what each of them
-    gives counts, of loops the initial value and what a turn gives, of others the first operand.
-    """
+def _walk(x: Value, sources: Callable[[Value], Iterable[Value]]) -> Iterator[Value | None]:
+    """x and, step by step, what `sources` gives for a value; None, and the end, where there is more than is looked at."""
     pending, seen = [x], set[Any]()
     while pending:
         x = pending.pop()
@@ -46,15 +42,30 @@ def _origins(x: Value, moving: frozenset[str] = frozenset()) -> Iterator[Value |
             return
         seen.add(x)
         yield x
-        owner = x.owner
-        moves = not isinstance(owner, mlir.Block) and owner.name in moving
-        if moves and owner.name in _CONTROL:
-            pending.extend(_given(x))
-        elif not moves and not _is_stored(owner) and _forgets(owner):
-            pending.extend(list(owner.operands)[1:2] if owner.name == "stablehlo.select" else ())
-        elif moves or not _is_stored(owner):
-            operands = list(owner.operands)[: 1 if moves or owner.name in _OF_FIRST else None]
-            pending.extend(v for v in operands if 0 not in mlir.RankedTensorType(v.type).shape)
+        pending.extend(sources(x))
+
+
+def _origins(x: Value, moving: frozenset[str] = frozenset()) -> Iterator[Value | None]:
+    """x and what it is computed from, up to what is stored; None where there is more than is looked at.
+
+    `moving` are operations that are looked through, although their results are stored: of branches what each of them
+    gives counts, of loops the initial value and what a turn gives, of others the first operand.
+    """
+    return _walk(x, lambda v: _computed_from(v, moving))
+
+
+def _computed_from(x: Value, moving: frozenset[str]) -> list[Value]:
+    owner = x.owner
+    moves = not isinstance(owner, mlir.Block) and owner.name in moving
+    if moves and owner.name in _CONTROL:
+        return _given(x)
+    if not moves and _is_stored(owner):
+        return []
+    operands = list(owner.operands)
+    if not moves and _forgets(owner):
+        return operands[1:2] if owner.name == "stablehlo.select" else []
+    operands = operands[: 1 if moves or owner.name in _OF_FIRST else None]
+    return [v for v in operands if 0 not in mlir.RankedTensorType(v.type).shape]
 
 
 def _forgets(owner: Any) -> bool:
@@ -128,24 +139,20 @@ def _is_splat(owner: Any) -> bool:
 
 def were_integers(x: Value) -> bool:
     """Whether elements of x are integers, or were converted from such and moved since; or may be."""
-    pending, seen = [x], set[Any]()
-    while pending:
-        x = pending.pop()
-        if x in seen:
-            continue
-        if len(seen) == _MOST:
-            return True
-        seen.add(x)
-        if isinstance(mlir.RankedTensorType(x.type).element_type, mlir.IntegerType):
-            return True
-        owner = x.owner
-        if isinstance(owner, mlir.Block):
-            continue
-        if owner.name in _CONTROL:
-            pending.extend(_given(x))
-        elif owner.name in _MOVED:
-            pending.extend(list(owner.operands)[slice(*_MOVED[owner.name])])
-    return False
+    return any(
+        v is None or isinstance(mlir.RankedTensorType(v.type).element_type, mlir.IntegerType)
+        for v in _walk(x, _moved_from)
+    )
+
+
+def _moved_from(x: Value) -> list[Value]:
+    """The values whose elements, converted or not, are those of x, or may be."""
+    owner = x.owner
+    if isinstance(owner, mlir.Block):
+        return []
+    if owner.name in _CONTROL:
+        return _given(x)
+    return list(owner.operands)[slice(*_MOVED[owner.name])] if owner.name in _MOVED else []
 
 
 _MOVED: dict[str, tuple[int | None, ...]] = {
@@ -180,18 +187,17 @@ def is_padded(x: Value, inside: bool) -> bool:
 
 def _makers(x: Value) -> Iterator[Any]:
     """The operations that make the elements of x, or may: also in branches and loops, and where they are given to those."""
-    pending, seen = [x], set[Any]()
-    while pending and len(seen) < _MOST:
-        x = pending.pop()
-        if x in seen or isinstance(x.owner, mlir.Block):
-            continue
-        seen.add(x)
-        if x.owner.name in _SAME_ELEMENTS:
-            pending.extend(x.owner.operands)
-        elif x.owner.name in _CONTROL:
-            pending.extend(_given(x))
-        else:
-            yield x.owner
+    for v in _walk(x, _same_elements):
+        if v is not None and not isinstance(v.owner, mlir.Block) and v.owner.name not in _SAME_ELEMENTS | _CONTROL:
+            yield v.owner
+
+
+def _same_elements(x: Value) -> list[Value]:
+    if isinstance(x.owner, mlir.Block):
+        return []
+    if x.owner.name in _CONTROL:
+        return _given(x)
+    return list(x.owner.operands) if x.owner.name in _SAME_ELEMENTS else []
 
 
 def passed_on(x: Value) -> Value | None:
