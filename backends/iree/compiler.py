@@ -36,6 +36,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "InvocationPipeline": (ctypes.c_bool, [_p, ctypes.c_int]),
     "InvocationRunPassPipeline": (ctypes.c_bool, [_p, ctypes.c_char_p]),
     "InvocationOutputIR": (_p, [_p, _p]),
+    "InvocationOutputIRBytecode": (_p, [_p, _p, ctypes.c_int]),
     "InvocationOutputVMBytecode": (_p, [_p, _p]),
     "OutputDestroy": (None, [_p]),
     "OutputOpenMembuffer": (_p, [_p]),

@@ -1,4 +1,4 @@
-"""The CPU's executables on their way from LLVM's dialect to binaries, in a module of their own.
+"""The CPU's executables on their way from LLVM's dialect to binaries, in modules of their own.
 
 From translated executables to binaries IREE cleans up the host's part of the module five times, which in a module
 without a host's part takes next to nothing. Meanwhile the host's part is converted with what the executables are to
@@ -18,10 +18,21 @@ if TYPE_CHECKING:  # `typing` takes longer to import than all else here
 _VISIBILITY = mlir_c.text(b"sym_visibility")
 
 
-def split(mlir: mlir_c.Mlir, module: int) -> int:
-    """A new module with copies of the executables and the devices, all public, to which the executables' code moves."""
+def split(mlir: mlir_c.Mlir, module: int) -> list[int]:
+    """New modules with copies of the executables, one in each, all public, to which the executables' code moves.
+
+    The first has copies of the devices too. If there are no executables, it has nothing else.
+    """
+    devices, found = _devices(mlir, module), _executables(mlir, module)
+    return [
+        _beside(mlir, module, [*(devices if number == 0 else []), *found[number : number + 1]])
+        for number in range(max(1, len(found)))
+    ]
+
+
+def _beside(mlir: mlir_c.Mlir, module: int, moving: list[int]) -> int:
     beside = mlir.mlirModuleGetOperation(mlir.mlirModuleCreateEmpty(mlir.mlirOperationGetLocation(module)))
-    for op in _moving(mlir, module):
+    for op in moving:
         code = [code for variant in _variants(mlir, op) for code in _code(mlir, variant)]
         for its_code in code:
             mlir.mlirOperationRemoveFromParent(its_code)
@@ -33,21 +44,34 @@ def split(mlir: mlir_c.Mlir, module: int) -> int:
     return beside
 
 
-def join(mlir: mlir_c.Mlir, module: int, beside: int) -> None:
-    """What the other module holds, instead of what it was made from.
+def read(mlir: mlir_c.Mlir, module: int, bytecode: bytes) -> int:
+    """A module that another session has written, in the context of this one; whoever asked for it destroys it.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    context = mlir.mlirOperationGetContext(module)
+    made = mlir.mlirModuleCreateParse(context, mlir_c.text(bytecode))
+    if not made:
+        raise ValueError("the compiler cannot read what it has written")
+    return made
+
+
+def join(mlir: mlir_c.Mlir, module: int, besides: list[int]) -> None:
+    """What the other modules hold, instead of what they were made from.
 
     That are the executables, now binaries, and the devices with the code that finds them, which must come first;
     neither where the module has turned out not to need them.
     """
     private = mlir.mlirStringAttrGet(mlir.mlirOperationGetContext(module), mlir_c.text(b"private"))
     needed = set[bytes]()
-    for old in _moving(mlir, module):
+    for old in [*_devices(mlir, module), *_executables(mlir, module)]:
         needed.add(mlir.name(old))
         mlir.mlirOperationRemoveFromParent(old)
         mlir.mlirOperationDestroy(old)
     block = mlir.first_block(module)
     first = mlir.mlirBlockGetFirstOperation(block)
-    for op in list(mlir.operations(mlir.first_block(beside))):
+    for op in [op for beside in besides for op in mlir.operations(mlir.first_block(beside))]:
         name = mlir.name(op)
         if (b"util.global" if name == b"util.initializer" else name) not in needed:
             continue
@@ -57,11 +81,13 @@ def join(mlir: mlir_c.Mlir, module: int, beside: int) -> None:
         mlir.mlirBlockInsertOwnedOperationBefore(block, first, op)
 
 
-def _moving(mlir: mlir_c.Mlir, module: int) -> list[int]:
-    """The devices' globals, which are known by the names that IREE gives them, and the executables."""
-    block = mlir.first_block(module)
-    devices = [op for op in mlir.named(block, b"util.global") if _is_device(mlir.symbol(op))]
-    return [*devices, *mlir.named(block, b"hal.executable")]
+def _devices(mlir: mlir_c.Mlir, module: int) -> list[int]:
+    """The devices' globals, which are known by the names that IREE gives them."""
+    return [op for op in mlir.named(mlir.first_block(module), b"util.global") if _is_device(mlir.symbol(op))]
+
+
+def _executables(mlir: mlir_c.Mlir, module: int) -> list[int]:
+    return list(mlir.named(mlir.first_block(module), b"hal.executable"))
 
 
 def _is_device(name: bytes) -> bool:

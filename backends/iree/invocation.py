@@ -5,7 +5,6 @@ Imported by the worker, beside which it lies.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 
@@ -14,13 +13,15 @@ import dispatches
 import executables
 import host_steps
 import kernel_bodies
+import libraries
 import mlir_c
 import native_host
 import pipelines
 import planned
 import printing
 import shape_orders
-from compiler import DIAGNOSTIC, SEVERITIES, Compiler, CompilerError
+from compiler import Compiler, CompilerError
+from session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` takes longer to import than all else here
@@ -32,72 +33,48 @@ CPU = "--iree-hal-target-backends=llvm-cpu"
 DEVICE_FLAGS = ("--iree-hal-target-backends=", "--iree-hal-target-device=")
 """How the options begin that name devices."""
 
+MOST_LIBRARIES = 4
+"""The most libraries that the kernels of a program are divided among."""
+
 BEFORE_STREAM = frozenset(
     ("start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow")
 )
 """The phases before the stream phase, as IREE names them."""
 
 
-class Invocation:
-    """One module in a session of its own: a context that lives longer only grows."""
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    def __init__(self, compiler: Compiler, module: bytes, flags: tuple[str, ...]) -> None:
-        self.compiler, lib = compiler, compiler.lib
-        self.diagnostics: list[tuple[str, str]] = []
+
+class Invocation(Session):
+    """One module on its way to a program, or to a phase before.
+
+    Args:
+        several: whether kernels may be in several libraries of the program, which are made at once.
+    """
+
+    def __init__(self, compiler: Compiler, module: bytes, flags: tuple[str, ...], several: bool = False) -> None:
         self.plans: list[str] = []
         self.host: dict[str, Any] = {}
         self.located = False  # whether texts name the operations' locations
         self.phases: dict[str, float] = {}
         self.since = time.perf_counter()
-        self.source_text = module  # the compiler reads it where it is
+        self.flags = flags
         self.for_cpu = CPU in flags
         self.forming = pipelines.forming_by(flags)
         self.optimizes_as_listed = pipelines.optimizes_as_listed(flags)
         self.one_cpu = self.for_cpu and sum(f.startswith(DEVICE_FLAGS) for f in flags) == 1
-        self.invocation = self.source = None
+        self.most_libraries = min(MOST_LIBRARIES, processors()) if several else 1
         compiler.mlir.new_context()
-        self.session = lib.ireeCompilerSessionCreate()
-        try:
-            argv = (ctypes.c_char_p * len(flags))(*[flag.encode() for flag in flags])
-            compiler.check(lib.ireeCompilerSessionSetFlags(self.session, len(flags), argv))
-            self.invocation = lib.ireeCompilerInvocationCreate(self.session)
-            self.callback = DIAGNOSTIC(self.report)
-            lib.ireeCompilerInvocationEnableCallbackDiagnostics(self.invocation, 0, self.callback, None)
-            source = ctypes.c_void_p()
-            name = b"module.mlir"
-            compiler.check(
-                lib.ireeCompilerSourceWrapBuffer(self.session, name, module, len(module), False, ctypes.byref(source))
-            )
-            self.source = source
-        except BaseException:
-            self.close()
-            raise
-
-    def report(self, severity: int, message: Any, size: int, _: Any) -> None:
-        """Note a diagnostic of the compiler's; IREE calls it."""
-        text = ctypes.string_at(message, size).decode("utf-8", "replace")
-        self.diagnostics.append((SEVERITIES[severity] if 0 <= severity < 4 else "error", text))
-
-    def parse(self) -> bool:
-        """Read the module; whether that succeeded."""
-        return self.compiler.lib.ireeCompilerInvocationParseSource(self.invocation, self.source)
-
-    def run(self, to_phase: str | None = None, from_phase: str | None = None, invocation: int | None = None) -> bool:
-        """Run IREE's pipeline between two phases; whether that succeeded."""
-        lib = self.compiler.lib
-        invocation = invocation or self.invocation
-        if from_phase is not None:
-            lib.ireeCompilerInvocationSetCompileFromPhase(invocation, from_phase.encode())
-        if to_phase is not None:
-            lib.ireeCompilerInvocationSetCompileToPhase(invocation, to_phase.encode())
-        return lib.ireeCompilerInvocationPipeline(invocation, 0)
+        super().__init__(compiler, module, flags)
 
     def compile(self, trusted: bool = False, one_thread: bool = False) -> Iterator[bool]:
         """All phases, by quire's pipelines: step by step, each gives whether it succeeded; `self.phases` gets their times.
 
         The forming of dispatches is where IREE 3.13 has made modules that are no longer valid ("does not dominate");
-        not noticed, they keep it busy for ever. Verification after that is a tenth to a fifth of a compile: it is
-        done in the last phase only.
+        not noticed, they keep it busy for ever. There the module is verified after each pass that may do so, elsewhere at the
+        end of a phase: after each pass it would be a quarter of a compile.
 
         What concerns only the host runs with the kernels' bodies put aside.
 
@@ -109,18 +86,19 @@ class Invocation:
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
         bodies = kernel_bodies.Bodies(mlir, module)
         yield mlir.ireeCompilerInvocationImportStealModule(self.invocation, module)
-        self.verify(True)
+        self.verify(False)
         if bodies.nothing_else:
             yield self.run_passes(pipelines.CALLS)
             yield self.preprocess()
             yield self.run_passes(pipelines.FLOW)
         else:
             yield from self.to_linalg(module)
-            yield self.run_passes(pipelines.ABI)
+            yield from self.run_verified(module, pipelines.ABI)
             self.ended("input")
             yield from self.to_dispatches(module)
+            self.verify(False)
+        yield mlir.mlirOperationVerify(module)
         self.ended("dispatches")
-        self.verify(False)
         if planned.several_devices(mlir, module):
             bodies.put_back()
             yield self.run("stream", "flow")
@@ -148,8 +126,8 @@ class Invocation:
         else:
             yield self.run("hal", "stream")
             self.ended("kernels and machine code")
-        self.verify(True)
-        yield self.run_passes(pipelines.VM)
+        yield mlir.mlirOperationVerify(module)
+        yield from self.run_verified(module, pipelines.VM)
         self.ended("bytecode")
 
     def ended(self, phase: str) -> None:
@@ -176,7 +154,7 @@ class Invocation:
         yield from self.to_code(module)
         self.host = host_steps.host_of(mlir, module)
         if self.host["exports"]:
-            beside = executables.split(mlir, module)
+            (beside,) = executables.split(mlir, module)
             (linked,) = mlir.named(mlir.first_block(beside), b"hal.executable")
             context = mlir.mlirOperationGetContext(beside)
             symbol = mlir.mlirStringAttrGet(context, mlir_c.text(name.encode()))
@@ -201,6 +179,7 @@ class Invocation:
         Raises CompilerError for a dispatch of which IREE would make wrong code, or none.
         """
         if self.forming is None:
+            self.verify(True)
             yield self.run(to_phase, "abi")
         else:
             yield self.run("preprocessing", "abi") if stages_to or to_phase == "preprocessing" else self.preprocess()
@@ -221,18 +200,23 @@ class Invocation:
         return self.one_cpu or self.run("preprocessing", "abi")
 
     def to_code(self, module: int) -> Iterator[bool]:
-        """The CPU's executables from the end of the stream phase to one in LLVM's dialect. Step by step.
+        """The CPU's executables from the end of the stream phase to one, or a few, in LLVM's dialect. Step by step.
 
         Several are linked before they are code: each would have tables of patterns of its own in each of the passes to come.
+        What is left is as many as are worth working on at once, in this phase and where they become binaries.
         """
         mlir = self.compiler.mlir
         if len(list(mlir.named(mlir.first_block(module), b"stream.executable"))) < 2:
             yield self.run("executable-targets", "stream")
             yield self.run_passes(pipelines.LINKED)
-        else:
-            yield self.run("executable-sources", "stream")
+            return
+        yield self.run("executable-sources", "stream")
+        groups = libraries.groups(mlir, module, self.most_libraries)
+        if len(groups) < 2:
             yield self.run_passes(pipelines.LINKED)
-            yield self.run("executable-targets", "executable-sources")
+        else:
+            yield from libraries.link(mlir, module, groups, lambda: self.run_passes(pipelines.LINKED))
+        yield self.run("executable-targets", "executable-sources")
 
     def dispatch_phases(self, module: int, forming: pipelines.Forming) -> Iterator[tuple[str, Iterator[bool]]]:
         """The phases after preprocessing up to flow by quire's lists, with IREE's numbers and names, and their steps."""
@@ -251,14 +235,20 @@ class Invocation:
     def form_dispatches(self, module: int, forming: pipelines.Forming) -> Iterator[bool]:
         """The dispatch-creation phase, without dispatches that the target's code would be wrong for. Step by step."""
         fused, regions, workgroups = forming
-        yield self.run_passes(fused)
+        yield from self.run_verified(module, *fused)
         if self.for_cpu:
             dispatches.dissolve_wide(self.compiler.mlir, module)
-        yield self.run_passes(regions)
+        yield from self.run_verified(module, regions)
         while dispatches.take_apart(self.compiler.mlir, module, self.for_cpu):
-            yield self.run_passes(regions)
+            yield from self.run_verified(module, regions)
         dispatches.store_before_strides(self.compiler.mlir, module)
-        yield self.run_passes(workgroups)
+        yield from self.run_verified(module, *workgroups)
+
+    def run_verified(self, module: int, *lists: str) -> Iterator[bool]:
+        """Run lists of passes, and verify the module after each. Step by step."""
+        for passes in lists:
+            yield self.run_passes(passes)
+            yield self.compiler.mlir.mlirOperationVerify(module)
 
     def to_commands(self, module: int, *, shown: bool, then: str = pipelines.COMMANDS) -> Iterator[bool]:
         """The stream phase up to the commands on buffers, by a plan of memory and order. Step by step.
@@ -326,14 +316,38 @@ class Invocation:
         return self.compiler.output(self.compiler.lib.ireeCompilerInvocationOutputIR, self.invocation or 0)
 
     def to_binaries(self, module: int) -> Iterator[bool]:
-        """Makes the CPU's executables binaries, in a module of their own; finds the devices. Step by step."""
+        """Makes the CPU's executables binaries, in modules of their own; finds the devices. Step by step.
+
+        All but the first of these modules go to sessions of their own, on which other threads work meanwhile.
+        """
         lib, mlir = self.compiler.lib, self.compiler.mlir
-        beside = executables.split(mlir, module)
+        first, *others = executables.split(mlir, module)
+        elsewhere = [self.started(beside) for beside in others]
         invocation = lib.ireeCompilerInvocationCreate(self.session)
         try:
-            yield from self.binaries_of(beside, invocation)
+            yield from self.binaries_of(first, invocation)
             yield self.run_passes(pipelines.HAL_HOST)
-            executables.join(mlir, module, beside)
+            read = list[int]()
+            for work in elsewhere:
+                made = work.result()
+                self.diagnostics.extend(work.diagnostics)
+                yield made is not None
+                read.append(executables.read(mlir, module, made or b""))
+            executables.join(mlir, module, [first, *(mlir.mlirModuleGetOperation(other) for other in read)])
+            for other in read:
+                mlir.mlirModuleDestroy(other)
+        finally:
+            for work in elsewhere:
+                work.result()
+            lib.ireeCompilerInvocationDestroy(invocation)
+
+    def started(self, beside: int) -> libraries.Library:
+        """A thread that makes the executable of a module of its own a binary."""
+        lib = self.compiler.lib
+        invocation = lib.ireeCompilerInvocationCreate(self.session)
+        try:
+            self.compiler.mlir.ireeCompilerInvocationImportStealModule(invocation, beside)
+            return libraries.Library(self.compiler, self.bytecode_of(invocation), self.flags)
         finally:
             lib.ireeCompilerInvocationDestroy(invocation)
 
@@ -344,22 +358,3 @@ class Invocation:
         lib.ireeCompilerInvocationSetVerifyIR(invocation, False)
         yield self.compiler.mlir.ireeCompilerInvocationImportStealModule(invocation, beside)
         yield self.run("hal", "executable-targets", invocation)
-
-    def verify(self, on: bool) -> None:
-        """Whether the module is verified after each pass."""
-        self.compiler.lib.ireeCompilerInvocationSetVerifyIR(self.invocation, on)
-
-    def run_passes(self, pipeline: str) -> bool:
-        """Run a list of passes given as text; whether that succeeded."""
-        return self.compiler.lib.ireeCompilerInvocationRunPassPipeline(self.invocation, pipeline.encode())
-
-    def close(self) -> None:
-        """Free what IREE holds for the module; may be called again."""
-        lib = self.compiler.lib
-        if self.invocation:
-            lib.ireeCompilerInvocationDestroy(self.invocation)
-        if self.source:
-            lib.ireeCompilerSourceDestroy(self.source)
-        if self.session:
-            lib.ireeCompilerSessionDestroy(self.session)
-        self.invocation = self.source = self.session = None

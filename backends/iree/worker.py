@@ -90,7 +90,9 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
     if CPU in flags and not (job.get("verify") or job.get("files_to")):
         flags += ("--iree-llvmcpu-debug-symbols=false",)
     try:
-        invocation = Invocation(compiler, job["module"], flags)
+        # What shows executables shows one, and what runs in one thread calls its kernels, which are to be beside it.
+        several = job["op"] == "compile" and not (job.get("files_to") or job.get("one_thread"))
+        invocation = Invocation(compiler, job["module"], flags, several)
         invocation.located = bool(job.get("located"))
     except CompilerError as error:
         answer["error"] = str(error)
