@@ -29,7 +29,6 @@ _SIGNATURES = {
     "mlirDenseI64ArrayGetElement": (ctypes.c_int64, [_p, ctypes.c_ssize_t]),
     "mlirFloatAttrGetValueDouble": (ctypes.c_double, [_p]),
 }
-_PRINT = ctypes.CFUNCTYPE(None, mlir_c.Text, _p)
 
 ALIGNMENT = 64
 """Of buffers: what IREE's kernels for CPUs take their bindings to have."""
@@ -197,19 +196,13 @@ class _Walk:
                 out.append(ctypes.string_at(at, size))
                 continue
             kind = mlir.mlirShapedTypeGetElementType(mlir.mlirAttributeGetType(value))
-            text = self.printed(mlir.mlirTypePrint, kind)
+            text = mlir.printed(mlir.mlirTypePrint, kind).decode()
             bits = int("".join(c for c in text if c.isdigit())) * (2 if text.startswith("complex") else 1)
             one = ctypes.string_at(at, max(1, bits // 8))
             if bits == 1:
                 one = b"\1" if one[0] else b"\0"
             out.append(one * (size // len(one)))
         return out
-
-    def printed(self, show: Any, what: int) -> str:
-        """The text of an attribute or a type."""
-        parts: list[bytes] = []
-        show(what, _PRINT(lambda part, _: parts.append(mlir_c.content(part))), None)
-        return b"".join(parts).decode()
 
     def buffer(self, kind: str, of: int, size: int) -> int:
         """The number of a buffer; those of the arena begin at `of`."""
@@ -252,7 +245,7 @@ class _Walk:
         kind = self.mlir.mlirValueGetType(value)
         known = self.kinds.get(kind)
         if known is None:
-            known = self.kinds[kind] = self.printed(self.mlir.mlirTypePrint, kind)
+            known = self.kinds[kind] = self.mlir.printed(self.mlir.mlirTypePrint, kind).decode()
         return known
 
     def is_scalar(self, value: int) -> bool:

@@ -52,6 +52,7 @@ class OperationState(ctypes.Structure):
 
 
 VISIT = ctypes.CFUNCTYPE(ctypes.c_int, _p, _p)
+PRINT = ctypes.CFUNCTYPE(None, Text, _p)
 
 # name: (result, arguments), as declared in mlir-c/IR.h and iree/compiler/mlir_interop.h; handles are pointers
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -355,6 +356,12 @@ class Mlir:
                     barrier = self.create(b"util.optimization_barrier", [result], [kind], {}, before=after)
                     for owner, number in uses:
                         self.mlirOperationSetOperand(owner, number, self.mlirOperationGetResult(barrier, 0))
+
+    def printed(self, show: Callable[..., None], what: int | None) -> bytes:
+        """The text of an attribute or a type, by the function that prints such."""
+        parts: list[bytes] = []
+        show(what, PRINT(lambda part, _: parts.append(content(part))), None)
+        return b"".join(parts)
 
     def erase(self, module: int, name: bytes) -> None:
         """All operations of this name, which have no results, in the host's part."""

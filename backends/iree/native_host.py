@@ -396,7 +396,7 @@ class _Function(Scalars):
         lines += [*self.entry, *self.body, "}"]
         tables = native_launcher.tables(self.records, list(self.kernels), f"{self.symbol}_records")
         function = "\n".join([tables, native_launcher.TEXT, *lines])
-        target = self.printed(self.mlir.mlirAttributePrint, self.mlir.attribute(self.variant, b"target") or 0)
+        target = self.mlir.printed(self.mlir.mlirAttributePrint, self.mlir.attribute(self.variant, b"target")).decode()
         variant = self.mlir.symbol(self.variant).decode()
         head = target[target.index("<") :] if target.startswith("#hal.executable.target") else target
         return f"""

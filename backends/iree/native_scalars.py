@@ -5,14 +5,10 @@ Imported by the worker, beside which it lies.
 
 from __future__ import annotations
 
-import ctypes
-
 import mlir_c
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` takes longer to import than all else here
-    from collections.abc import Callable
-
     from host_programs import HostTypes
 
 _BINARY = {
@@ -31,8 +27,6 @@ _INDEX_CASTS = {b"arith.index_cast": "sext", b"arith.index_castui": "zext"}
 _ORDER = "eq ne slt sle sgt sge ult ule ugt uge".split()
 _FLOAT_ORDER = "_false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno _true".split()
 """Predicates by their numbers, which are the same in both dialects."""
-
-_PRINT = ctypes.CFUNCTYPE(None, mlir_c.Text, ctypes.c_void_p)
 
 
 class NotNative(Exception):
@@ -97,15 +91,9 @@ class Scalars:
         kind = self.mlir.mlirValueGetType(value)
         known = self.types.get(kind)
         if known is None:
-            known = self.printed(self.mlir.mlirTypePrint, kind)
+            known = self.mlir.printed(self.mlir.mlirTypePrint, kind).decode()
             known = self.types[kind] = "i64" if known == "index" else known
         return known
-
-    def printed(self, show: Callable[..., None], what: int) -> str:
-        """The text of an attribute or a type."""
-        parts: list[bytes] = []
-        show(what, _PRINT(lambda part, _: parts.append(mlir_c.content(part))), None)
-        return b"".join(parts).decode()
 
     def constant(self, number: int, kind: str) -> str:
         """A number, defined once."""
@@ -124,7 +112,7 @@ class Scalars:
             self.names[result] = self.constant(number, self.type(result))
         elif self.scalar(result):
             self.entry.append(
-                f"{self.name(result)} = llvm.mlir.constant({self.printed(mlir.mlirAttributePrint, attribute or 0)})"
+                f"{self.name(result)} = llvm.mlir.constant({mlir.printed(mlir.mlirAttributePrint, attribute or 0).decode()})"
                 f" : {self.type(result)}"
             )
 
@@ -178,7 +166,7 @@ class Scalars:
             self.body.append(f"llvm.cond_br {self.value(chosen[0])}, {ends[0]}, {ends[1]}")
         elif name == b"cf.switch":
             kind = self.type(chosen[0])
-            cases = self.printed(mlir.mlirAttributePrint, mlir.attribute(op, b"case_values") or 0)
+            cases = mlir.printed(mlir.mlirAttributePrint, mlir.attribute(op, b"case_values") or 0).decode()
             numbers = cases[cases.index("<") + 1 : cases.index(">")].strip("[]").split(",") if "<" in cases else []
             listed = ", ".join(f"{n.strip()}: {end}" for n, end in zip(numbers, ends[1:]))
             self.body.append(f"llvm.switch {self.value(chosen[0])} : {kind}, {ends[0]} [{listed}]")
