@@ -66,7 +66,7 @@ class Combiner:
         mask = None if count is None else b.mask(n * parts, count * parts)
         raw = b.vload(n * parts, memory, at * parts, mask=mask)
         loaded = [b.shuffle(raw, raw, range(p, 2 * n, 2)) for p in range(2)] if parts == 2 else [raw]
-        state = [self._lift(x) for x in loaded]
+        state = [self.lift(x) for x in loaded]
         if count is None:
             return state
         inside = b.mask(n, count)
@@ -75,18 +75,20 @@ class Combiner:
     def store(self, state: State, memory: Buffer, at: Value, count: int | None = None) -> None:
         """Write the states as elements from flat place ``at`` on, only the first ``count`` if given."""
         b, parts, n = self.b, self.dtype.parts, lanes(state[0].type)
-        lowered = [self._lower(x, memory) for x in state]
+        lowered = [self.lower(x) for x in state]
         mask = None if count is None else b.mask(n * parts, count * parts)
         value = b.interleave(*lowered) if parts == 2 else lowered[0]
         b.vstore(value, memory, at * parts, mask=mask)
 
-    def _lift(self, x: Value) -> Value:
+    def lift(self, x: Value) -> Value:
+        """What states hold, of numbers as memory does."""
         if self.ordering:
             return ordered(self.b, self.dtype, x, signed=True, zeros_equal=False, nan_low=self.op == "min")
         return self.b.cast(x, self.elem)
 
-    def _lower(self, x: Value, memory: Buffer) -> Value:
-        return from_ordered(self.b, self.dtype, x) if self.ordering else self.b.cast(x, memory.elem)
+    def lower(self, x: Value) -> Value:
+        """The opposite of `lift`."""
+        return from_ordered(self.b, self.dtype, x) if self.ordering else self.b.cast(x, self.memory)
 
     def combine(self, x: State, y: State) -> State:
         """The state of x's elements followed by y's."""

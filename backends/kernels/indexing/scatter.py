@@ -16,7 +16,7 @@ its elements is then copied by all workgroups.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -38,10 +38,12 @@ Mode = Literal["drop", "clip"]
 
 _OPS: dict[str, Op] = {"add": "sum", "mul": "prod", "min": "min", "max": "max"}
 
-#: Updates that are worth a workgroup of their own, and bytes that are read and written.
-GROUP_UPDATES, GROUP_BYTES = 2048, 1 << 16
-#: Passing over a window that begins in another workgroup's range takes as long as so many bytes.
-PASSED_BYTES = 32
+#: Updates that are worth a workgroup of their own, and bytes that are read and written: others must be woken for them.
+GROUP_UPDATES, GROUP_BYTES = 8192, 1 << 18
+#: Listing windows, and passing over those that begin in another workgroup's range, takes as long as so many bytes.
+PASSED_BYTES = 128
+#: Extremes of floats compare keys: the operand is made of keys first, and numbers again at the end, for so many elements an update.
+KEYS_WORTH = 4
 #: The windows of a range are listed before they are applied: so many index vectors at a time.
 LISTED = 512
 
@@ -113,13 +115,22 @@ def scatter(
     free = next((i for i, a in enumerate(axes) if a.role != "free"), len(axes))
     share = _share(operand, updates, dims, axes, target, keep)
     copies = keep and share is not None and share.whole
+    ordered_ = op in ("max", "min") and operand.dtype.kind == "float" and share is not None and share.whole
     b = KernelBuilder(f"scatter_{op}", operands, [operand], target, tied={} if copies else {0: 0})
-    writer = _Writer(b, op, operand, indices, updates, dims, mode)
-    if share is None or share.groups == 1 and not copies:
+    writer = _Writer(
+        b, op, operand, indices, updates, dims, mode, ordered_ and updates.size * KEYS_WORTH >= operand.size
+    )
+    if share is None:
         shared = math.prod(a.size for a in axes[:free])
         groups = target.groups(updates.size, GROUP_UPDATES, shared)
         with b.distributed(shared, groups) as number:
             writer.positions(axes[free:], writer.origin().at(axes[:free], number))
+        how = "in order of the updates"
+    elif share.groups == 1:
+        groups = 1
+        writer.begin(b.index(0), b.index(operand.size), copies)
+        writer.positions(axes, writer.origin())
+        writer.end(b.index(0), b.index(operand.size))
         how = "in order of the updates"
     else:
         groups = share.groups
@@ -259,6 +270,8 @@ class _Writer:
     updates: Spec
     dims: ScatterDimensionNumbers
     mode: Mode
+    in_keys: bool = False
+    """Whether the operand's elements are keys while updates are applied."""
 
     @cached_property
     def vectors(self) -> Components:
@@ -293,8 +306,8 @@ class _Writer:
         size = -(-share.size // share.groups)
         first = b.smin(b.workgroup_id() * size, b.index(share.size))
         last = b.smin(first + size, b.index(share.size))
-        if copies:
-            self._copy(first * share.row, last * share.row)
+        if share.whole:
+            self.begin(first * share.row, last * share.row, copies)
         scatters = [a for a in axes if a.role != "window"]
         window = [a for a in axes if a.role == "window"]
         count = math.prod(a.size for a in scatters)
@@ -314,21 +327,39 @@ class _Writer:
             with b.for_(0, loop.results[0]) as each:
                 update, at = (b.cast(b.load(x, each.index), "index") for x in (of, to))
                 self._window(window, _Place(update, at))
+        if share.whole:
+            self.end(first * share.row, last * share.row)
 
-    def _copy(self, first: Value, last: Value) -> None:
-        """Copy these elements of the operand to the result."""
+    # -- before and after the updates --------------------------------------------------------------------------
+
+    def begin(self, first: Value, last: Value, copies: bool) -> None:
+        """Make these elements of the result the operand's, if they are not yet, and keys if need be."""
+        if copies or self.in_keys:
+            self._pass_over(first, last, copies, self._combiner().lift if self.in_keys else lambda x: x)
+
+    def end(self, first: Value, last: Value) -> None:
+        """Make these elements numbers again."""
+        if self.in_keys:
+            self._pass_over(first, last, False, self._combiner().lower)
+
+    def _pass_over(self, first: Value, last: Value, copies: bool, change: Callable[[Value], Value]) -> None:
+        """Store what `change` makes of these elements of the operand, or of the result as it is."""
         b, words = self.b, self.operand.dtype.words
         size, word = self.operand.size * words, self.operand.dtype.word
-        source, result = b.operand(0, (size,), word), b.result(0, (size,), word)
+        result = b.result(0, (size,), word)
+        source = b.operand(0, (size,), word) if copies else result
         lanes = b.target.lanes(int(word[1:]))
         start, stop = first * words, last * words
         whole = start + b.udiv(stop - start, 4 * lanes) * (4 * lanes)
         with b.for_(start, whole, 4 * lanes) as loop:
             values = [b.vload(lanes, source, loop.index + k * lanes) for k in range(4)]
             for k, x in enumerate(values):
-                b.vstore(x, result, loop.index + k * lanes)
+                b.vstore(change(x), result, loop.index + k * lanes)
         with b.for_(whole, stop) as loop:
-            b.store(b.load(source, loop.index), result, loop.index)
+            b.vstore(change(b.vload(1, source, loop.index)), result, loop.index)
+
+    def _combiner(self) -> Combiner:
+        return Combiner(self.b, _OPS[self.op], self.operand.dtype)
 
     # -- one window ------------------------------------------------------------------------------------------
 
@@ -378,8 +409,11 @@ class _Writer:
             source = b.operand(new, (self.updates.size * words,), dtype.word)
             b.vstore(b.vload(n * words, source, at * words), target, to * words)
             return
-        combiner = Combiner(b, _OPS[self.op], dtype)
+        combiner = self._combiner()
         target = b.result(0, (self.operand.size * dtype.parts,), combiner.memory)
         source = b.operand(new, (self.updates.size * dtype.parts,), combiner.memory)
-        old, add = combiner.load(n, target, to), combiner.load(n, source, at)
-        combiner.store(combiner.combine(old, add), target, to)
+        add = combiner.load(n, source, at)
+        if self.in_keys:
+            b.vstore(*combiner.combine([b.vload(n, target, to)], add), target, to)
+        else:
+            combiner.store(combiner.combine(combiner.load(n, target, to), add), target, to)

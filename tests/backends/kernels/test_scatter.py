@@ -192,19 +192,41 @@ def test_special_values(bundle, tools):
         np.testing.assert_array_equal(np.signbit(got[zeros]), negative[zeros])
 
 
+def test_extremes_of_copies_and_of_ranges(bundle):
+    """Where there are many updates the operand holds keys meanwhile; where there are few, each update makes two."""
+    rng = np.random.default_rng(0)
+    values = np.array([0.0, -0.0, np.nan, 1, -2, np.inf, -np.inf, 3e-5])
+    module, runs = bundle(), []
+    for dtype, op, keep in itertools.product(("f16", "f32", "f64"), ("min", "max"), (False, True)):
+        many = Spec.of((600, 128), dtype), Spec.of((900, 1), "i32"), Spec.of((900, 128), dtype)
+        few = Spec.of((9, 3000), dtype), Spec.of((7, 1), "i32"), Spec.of((7, 3000), dtype)
+        alone = Spec.of((4000,), dtype), Spec.of((500, 1), "i32"), Spec.of((500,), dtype)
+        for specs, dims in ((many, ROWS), (few, ROWS), (alone, SCALARS)):
+            kernel = scatter(op, *specs, dims, CPU_AVX2, keep=keep)
+            runs.append((kernel, op, specs, dims, module.add(kernel)))
+    assert {kernel.groups for kernel, *_ in runs} >= {1, 2, 3, 5}
+    assert {kernel.tied for kernel, *_ in runs} == {(), ((0, 0),)}
+    module.compile()
+    for _, op, (operand, indices, updates), dims, number in runs:
+        x, u = (rng.choice(values, spec.shape).astype(operand.dtype.numpy()) for spec in (operand, updates))
+        i = rng.integers(-2, operand.shape[0] + 2, indices.shape).astype(np.int32)
+        (got,), want = module.run(number, x, i, u), reference(op, "drop", x, i, u, dims)
+        np.testing.assert_array_equal(got, want)
+
+
 def test_large_scatters(bundle):
     """Several workgroups; many duplicates in order."""
     rng = np.random.default_rng(0)
-    wide = Spec.of((64, 500), "f32"), Spec.of((300, 1), "i32"), Spec.of((64, 300), "f32")
+    wide = Spec.of((64, 2500), "f32"), Spec.of((1500, 1), "i32"), Spec.of((64, 1500), "f32")
     many = Spec.of((100,), "i32"), Spec.of((50_000, 1), "i32"), Spec.of((50_000,), "i32")
     module = bundle()
     columns = module.add(scatter("add", *wide, ScatterDimensionNumbers((0,), (1,), (1,)), CPU_AVX2))
     sums = module.add(scatter("add", *many, SCALARS, CPU_AVX2))
     last = module.add(scatter("set", *many, SCALARS, CPU_AVX2))
-    assert "%x = arith.constant 9 : index" in module.kernels[columns].text  # the grid: 64 * 300 updates
+    assert "%x = arith.constant 11 : index" in module.kernels[columns].text  # the grid: 64 * 1500 updates
     module.compile()
-    x, u = rng.integers(0, 9, (64, 500)).astype(np.float32), rng.integers(0, 9, (64, 300)).astype(np.float32)
-    i = rng.integers(0, 500, (300, 1)).astype(np.int32)
+    x, u = rng.integers(0, 9, (64, 2500)).astype(np.float32), rng.integers(0, 9, (64, 1500)).astype(np.float32)
+    i = rng.integers(0, 2500, (1500, 1)).astype(np.int32)
     expected = x.copy()
     np.add.at(expected, (slice(None), i[:, 0]), u)
     np.testing.assert_array_equal(module.run(columns, x, i, u)[0], expected)
@@ -223,17 +245,17 @@ def test_unique_elements_are_shared_among_workgroups(bundle):
     """Also from outside; windows of several places along an indexed dimension may overlap, and are not shared."""
     rng = np.random.default_rng(0)
     points, rows = ScatterDimensionNumbers((), (0, 1), (0, 1)), ScatterDimensionNumbers((1,), (0,), (0, 1))
-    specs = Spec.of((160, 150), "f32"), Spec.of((80, 75, 2), "i32"), Spec.of((80, 75), "f32")
-    parts = Spec.of((160, 150), "f32"), Spec.of((160, 2), "i32"), Spec.of((160, 75), "f32")
+    specs = Spec.of((400, 300), "f32"), Spec.of((200, 150, 2), "i32"), Spec.of((200, 150), "f32")
+    parts = Spec.of((400, 300), "f32"), Spec.of((400, 2), "i32"), Spec.of((400, 150), "f32")
     module = bundle()
     numbers = {op: module.add(scatter(op, *specs, points, CPU_AVX2, unique=True)) for op in ("set", "add")}
-    assert all("%x = arith.constant 2 : index" in module.kernels[k].text for k in numbers.values())  # the grid
+    assert all("%x = arith.constant 3 : index" in module.kernels[k].text for k in numbers.values())  # the grid
     assert scatter("add", *parts, rows, CPU_AVX2, unique=True).text == scatter("add", *parts, rows, CPU_AVX2).text
     clipped = scatter("add", *specs, points, CPU_AVX2, mode="clip", unique=True)  # clamped, two may be equal
     assert clipped.text == scatter("add", *specs, points, CPU_AVX2, mode="clip").text
     module.compile()
-    x, u = draw("f32", (160, 150), rng), draw("f32", (80, 75), rng)
-    places = np.stack(np.meshgrid(np.arange(-3, 157, 2), np.arange(151, 1, -2), indexing="ij"), -1).astype(np.int32)
+    x, u = draw("f32", (400, 300), rng), draw("f32", (200, 150), rng)
+    places = np.stack(np.meshgrid(np.arange(-3, 397, 2), np.arange(301, 1, -2), indexing="ij"), -1).astype(np.int32)
     for op, number in numbers.items():
         np.testing.assert_array_equal(module.run(number, x, places, u)[0], reference(op, "drop", x, places, u, points))
 
