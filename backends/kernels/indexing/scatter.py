@@ -10,7 +10,9 @@ The work is spread over workgroups in one of two ways. Dimensions in which updat
 leading window dimensions that no index moves, and scatter dimensions where the program promises that indices are unique.
 Else, each workgroup has a range of an indexed dimension of the operand: it goes through all index vectors, and applies
 the windows that begin there. Where that range is one piece of memory, it can copy it before: an operand that has to keep
-its elements is then copied by all workgroups.
+its elements is then copied by all workgroups. Small windows are cheaper to apply than to pass over: one workgroup then has all.
+
+Extremes of floats compare integers (`elements/keys.py`). With many updates the operand's elements are such keys meanwhile.
 """
 
 from __future__ import annotations
