@@ -416,6 +416,7 @@ class _Writer:
         source = b.operand(new, (self.updates.size * dtype.parts,), combiner.memory)
         add = combiner.load(n, source, at)
         if self.in_keys:
-            b.vstore(*combiner.combine([b.vload(n, target, to)], add), target, to)
+            (key,) = combiner.combine([b.vload(n, target, to)], add)
+            b.vstore(key, target, to)
         else:
             combiner.store(combiner.combine(combiner.load(n, target, to), add), target, to)
