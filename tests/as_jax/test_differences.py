@@ -214,6 +214,12 @@ def test_rules_close_over_traced_values():
     )
 
 
+def test_rules_that_return_numbers():
+    f = quire.custom_jvp(lambda x: x)
+    f.defjvp(lambda primals, tangents: (2.0, 3.0))
+    assert [type(x) for x in quire.jvp(f, (1.0,), (1.0,))] == [type(qnp.ones(()))] * 2
+
+
 def test_dictionaries_with_keys_that_have_no_order():
     assert sorted(quire.tree_util.tree_leaves({"b": 1, 1: 2})) == [1, 2]
     assert float(quire.jit(lambda d: d["b"] - d[1])({"b": 5.0, 1: 2.0})) == 3.0
