@@ -178,6 +178,10 @@ class Tracer(HasAval):
         """The value as nested lists of Python scalars, where it is known; ConcretizationTypeError elsewhere."""
         return self._known(errors.ConcretizationTypeError, ".tolist()").tolist()
 
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The value's memory, where it is known; ConcretizationTypeError elsewhere."""
+        return self._known(errors.ConcretizationTypeError, ".tobytes()").tobytes(order)
+
     def _known(self, error: type[errors.TracerError], use: str = "") -> Any:
         value = self.concrete()
         if value is None:

@@ -57,6 +57,16 @@ STRICT = {
 }
 
 USUAL = {
+    "gradient of interp at close points": lambda q, n, s: q.grad(lambda z: n.interp(z, z, n.ones_like(z)).sum())(
+        np.exp(np.linspace(-90, -20, 1000, dtype=np.float32))
+    ),
+    "interp at close points": lambda q, n, s: n.interp(
+        np.float32(1.5e-15), np.array([0, 1e-15, 2e-15, 1], np.float32), np.array([1, 2, 3, 4], np.float32)
+    ),
+    "a gather over no lanes": lambda q, n, s: q.vmap(lambda x, i: x[i])(n.ones((0, 4, 2)), n.ones((0, 3), int)),
+    "a slice over no lanes": lambda q, n, s: q.vmap(lambda x, i: q.lax.dynamic_slice(x, (i,), (2,)))(
+        n.ones((0, 4)), n.ones(0, int)
+    ),
     "spherical harmonics of negative angles": lambda q, n, s: s.special.sph_harm_y(
         n.array([1, 2, 3, 3]), n.array([1, -1, 3, -3]), n.asarray(ANGLES), n.asarray(ANGLES), n_max=3
     ),
