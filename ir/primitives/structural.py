@@ -23,18 +23,20 @@ def broadcast_in_dim_p(x: ShapedArray, *, shape: tuple[int, ...], broadcast_dime
     """Repeat x along new and size-1 dimensions: dimension i of x becomes ``broadcast_dimensions[i]`` of `shape`.
 
     Raises:
-        ValueError: `broadcast_dimensions` are not increasing, one for each dimension of x and within the rank of
+        TypeError: `broadcast_dimensions` are not increasing, one for each dimension of x and within the rank of
             `shape`, or a dimension of x has neither size 1 nor that of the result.
     """
-    check_axes("broadcast_in_dim", len(shape), broadcast_dimensions)
-    if len(broadcast_dimensions) != x.ndim or list(broadcast_dimensions) != sorted(broadcast_dimensions):
-        raise ValueError(
+    rank = len(shape)
+    if any(not 0 <= d < rank for d in broadcast_dimensions):
+        raise TypeError(f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} must be dimensions of {shape}")
+    if len(broadcast_dimensions) != x.ndim or list(broadcast_dimensions) != sorted(set(broadcast_dimensions)):
+        raise TypeError(
             f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} must be increasing and one for each "
             f"dimension of the operand {x.short()}"
         )
     for i, d in enumerate(broadcast_dimensions):
         if x.shape[i] not in (1, shape[d]):
-            raise ValueError(
+            raise TypeError(
                 f"broadcast_in_dim: dimension {i} of the operand {x.short()} must be 1 or {shape[d]} to become "
                 f"dimension {d} of shape {shape}"
             )

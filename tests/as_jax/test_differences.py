@@ -146,15 +146,6 @@ def test_bfgs_takes_real_numbers():
         so.minimize(lambda x: qnp.abs(x).sum(), qnp.ones(2, "complex64"), method="BFGS")
 
 
-def test_left_eigenvectors_have_no_derivative():
-    with pytest.raises(NotImplementedError, match="left eigenvectors"):
-        quire.jvp(
-            lambda a: lax.linalg.eig(a, compute_left_eigenvectors=True, enable_eigvec_derivs=True),
-            (np.eye(2, dtype=np.float32),),
-            (np.ones((2, 2), np.float32),),
-        )
-
-
 def test_numbers_of_numpy_keep_their_64_bits_where_these_are_allowed():
     with quire.config.override(explicit_x64_dtypes="allow"):
         assert (qnp.ones(2) * np.float64(2)).dtype == np.float64

@@ -3,6 +3,7 @@
 q is quire or jax, n its numpy, s its scipy. An expression that raises must raise in both, by the same builtin class.
 """
 
+import collections
 import importlib
 import warnings
 
@@ -45,6 +46,7 @@ STRICT = {
         for method in ("cg", "gmres", "bicgstab")
     },
     "pad by a ramp": lambda q, n, s: n.pad(n.asarray(C), 1, "linear_ramp"),
+    "funm": lambda q, n, s: s.linalg.funm(n.asarray(SPD), n.sqrt),
     "polyfit": lambda q, n, s: n.polyfit(n.arange(5.0), n.arange(5.0) ** 2, 2),
     "dct": lambda q, n, s: s.fft.dct(n.asarray(SPD)),
     "idctn": lambda q, n, s: s.fft.idctn(n.asarray(SPD)),
@@ -57,6 +59,58 @@ STRICT = {
 }
 
 USUAL = {
+    "steps of linspace that nothing spans": lambda q, n, s: [
+        n.linspace(n.ones(2), n.ones(2) * 3, num, endpoint=end, retstep=True) for num in (0, 1) for end in (True, False)
+    ],
+    "put of no values": lambda q, n, s: n.put(n.arange(4.0), n.array([1]), n.array([]), inplace=False),
+    "ravel_multi_index": lambda q, n, s: [
+        n.ravel_multi_index((n.array([0, 1], "int8"),) * 2, (2, 3), mode="ignore"),
+        n.ravel_multi_index((n.array([0, 1], "uint8"),) * 2, (2, 3), mode="clip", dtype="int16"),
+    ],
+    "ravel_multi_index of a narrow dtype": lambda q, n, s: n.ravel_multi_index((n.array([0], "int8"),) * 2, (20, 30)),
+    "ravel_multi_index of floats": lambda q, n, s: n.ravel_multi_index((n.array([0.0]),) * 2, (20, 30)),
+    "take_along_axis by one-hot rows": lambda q, n, s: [
+        n.take_along_axis(n.arange(4.0), n.array([1, -2, 5]), 0, mode="one_hot"),
+        n.take_along_axis(n.arange(6).reshape(2, 3), n.array([[1], [-1]]), 1, mode="one_hot"),
+    ],
+    "deletion at traced places": lambda q, n, s: [
+        q.jit(lambda x, i: n.delete(x, i, assume_unique_indices=True))(n.arange(6), n.array([[1, -1]])),
+        q.jit(lambda x, i: n.delete(x, i, axis=1, assume_unique_indices=True))(
+            n.arange(6).reshape(2, 3), n.array([2, 0])
+        ),
+    ],
+    "a solution of a singular tridiagonal system": lambda q, n, s: [
+        q.lax.linalg.tridiagonal_solve(
+            *(n.array(x, "float32") for x in ([0, 1], [1, 3], [3, 0], [[1], [4]])), perturb_singular=perturbed
+        )
+        for perturbed in (False, True)
+    ],
+    "the solution of a regular tridiagonal system": lambda q, n, s: q.lax.linalg.tridiagonal_solve(
+        *(n.array(x, "float32") for x in ([0, 1, 1], [4, 5, 6], [1, 2, 0], [[1], [4], [2]])), perturb_singular=True
+    ),
+    "products in another dtype": lambda q, n, s: q.lax.mul(
+        n.array([100, 50], "int8"), n.array([100, 3], "int8"), out_dtype="int32"
+    ),
+    "functions of an accuracy": lambda q, n, s: q.lax.tanh(n.ones(2), accuracy=q.lax.AccuracyMode.HIGHEST),
+    "a Fourier transform over no dimension": lambda q, n, s: q.lax.fft(n.ones((2, 3), "complex64"), "FFT", ()),
+    "shapes of negative sizes": lambda q, n, s: q.lax.broadcast_shapes((-1,)),
+    "shapes that are none": lambda q, n, s: q.lax.broadcast_shapes("hello"),
+    "a dimension that does not fit": lambda q, n, s: q.lax.broadcast_in_dim(n.ones(2), (3,), (0,)),
+    "a dimension that is not there": lambda q, n, s: q.lax.broadcast_in_dim(n.ones(2), (2, 3), (2,)),
+    "dimensions that occur twice": lambda q, n, s: q.lax.broadcast_in_dim(n.ones((2, 2)), (2, 2), (0, 0)),
+    "pads are numbers of Python": lambda q, n, s: [
+        type(x) is int
+        for pair in q.lax.padtype_to_pads(np.array([10]), np.array([5]), np.array([1]), "SAME")
+        for x in pair
+    ],
+    "a field that is no metadata": lambda q, n, s: dict(q.tree.static(metadata={"static": False}).metadata),
+    "the order of a defaultdict": lambda q, n, s: list(
+        q.tree_util.tree_unflatten(
+            q.tree_util.tree_flatten_with_path(collections.defaultdict(int, {"b": 2, "a": 1}))[1], [1, 2]
+        ).values()
+    ),
+    "new dimensions at no place": lambda q, n, s: n.expand_dims(n.ones(2), None),
+    "sem of all elements": lambda q, n, s: s.stats.sem(n.asarray(SPD), axis=None, keepdims=True),
     "gradient of interp at close points": lambda q, n, s: q.grad(lambda z: n.interp(z, z, n.ones_like(z)).sum())(
         np.exp(np.linspace(-90, -20, 1000, dtype=np.float32))
     ),
