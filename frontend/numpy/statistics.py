@@ -462,6 +462,9 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     """The integral along an axis by the trapezoidal rule. Follows `numpy.trapezoid`.
 
+    `x` holds the points, a vector or one for each value; without it `dx` is the distance of two of them, a number or an array
+    that broadcasts with the intervals.
+
     >>> quire.numpy.trapezoid(quire.numpy.array([1., 2., 3.])).item()
     4.0
     """
@@ -473,6 +476,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
         steps: Value = sub_(points[..., 1:], points[..., :-1])
     else:
         (values,), steps = promote_inexact(values), ensure("trapezoid", dx, "dx")
+        if steps.ndim:
+            steps = moveaxis(st.expand_dims(steps, range(values.aval.ndim - steps.ndim)), axis, -1)
     values = moveaxis(values, axis, -1)
 
     middle = mul_(add_(values[..., 1:], values[..., :-1]), 0.5)

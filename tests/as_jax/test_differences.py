@@ -216,11 +216,6 @@ def test_dictionaries_with_keys_that_have_no_order():
     assert float(quire.jit(lambda d: d["b"] - d[1])({"b": 5.0, 1: 2.0})) == 3.0
 
 
-def test_views_of_references_are_no_arguments():
-    with pytest.raises(TypeError):
-        quire.jit(lambda r: r[...])(quire.new_ref(qnp.arange(3.0)).at[1])
-
-
 def test_names_that_are_not_there_yet():
     for module, name in ((qnp, "float6_e2m3fn"), (lax, "scaled_dot"), (quire.experimental.sparse, "nm_spmm")):
         with pytest.raises(AttributeError):

@@ -47,6 +47,12 @@ STRICT = {
     },
     "pad by a ramp": lambda q, n, s: n.pad(n.asarray(C), 1, "linear_ramp"),
     "funm": lambda q, n, s: s.linalg.funm(n.asarray(SPD), n.sqrt),
+    "choices of several ranks": lambda q, n, s: n.choose(
+        n.array([[0, 1], [1, 0]]), [n.array(1), n.array([2, 3])], mode="clip"
+    ),
+    "a covariance for each polynomial": lambda q, n, s: n.polyfit(
+        n.arange(6.0), n.arange(12.0).reshape(6, 2) ** 2, 2, cov=True
+    )[1],
     "polyfit": lambda q, n, s: n.polyfit(n.arange(5.0), n.arange(5.0) ** 2, 2),
     "dct": lambda q, n, s: s.fft.dct(n.asarray(SPD)),
     "idctn": lambda q, n, s: s.fft.idctn(n.asarray(SPD)),
@@ -59,6 +65,22 @@ STRICT = {
 }
 
 USUAL = {
+    "the derivative of a mantissa": lambda q, n, s: [
+        q.jvp(lambda x: n.frexp(x)[0], (n.array([3.0, -0.1, 0.0, 7e20], d),), (n.ones(4, d),))
+        for d in ("float32", "bfloat16")
+    ],
+    "eye of a traced diagonal": lambda q, n, s: [q.jit(lambda k: n.eye(3, 4, k=k))(k) for k in (-1, 2)],
+    "scalars of NumPy": lambda q, n, s: [n.isscalar(np.array(16)), n.isscalar(np.array([0])), n.isscalar(n.array(1))],
+    "repetitions of nothing": lambda q, n, s: [
+        q.jit(lambda x, k: n.repeat(x, k, axis=1, total_repeat_length=0))(n.ones((2, 0)), 2),
+        n.repeat(n.ones(0), 2, total_repeat_length=0),
+    ],
+    "trapezoids of an array of widths": lambda q, n, s: [
+        n.trapezoid(n.arange(60.0).reshape(3, 4, 5), dx=n.arange(40.0).reshape(2, 4, 5), axis=0),
+        n.trapezoid(n.arange(60.0).reshape(3, 4, 5), dx=n.arange(4.0)),
+        n.trapezoid(n.arange(12.0).reshape(3, 4), dx=n.arange(3.0)),
+    ],
+    "numbers of more than 64 bits": lambda q, n, s: n.array([0, -(2**63) - 1]),
     "steps of linspace that nothing spans": lambda q, n, s: [
         n.linspace(n.ones(2), n.ones(2) * 3, num, endpoint=end, retstep=True) for num in (0, 1) for end in (True, False)
     ],

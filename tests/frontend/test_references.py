@@ -531,3 +531,58 @@ def test_references_on_several_devices(two_devices: None) -> None:
         NotImplementedError, match=r"shard_map: the function writes to a reference from outside \(at .*test_ref"
     ):
         writing(qnp.arange(4.0))
+
+
+def through(m: Any, transform: Any, x: Any) -> Any:
+    """A reference that is read and written by a function, of which the argument is a view of it."""
+    ref = m.new_ref(x)
+
+    def body(view: Any) -> Any:
+        view[...] += 2.0
+        view[1] = 7.0
+        return view[...]
+
+    out = transform(body)(ref.at[1:6])
+    return ref[...], out
+
+
+TRANSFORMS: dict[str, Any] = {
+    "jit": lambda m: m.jit,
+    "checkpoint": lambda m: m.checkpoint,
+    "cond": lambda m: lambda f: lambda v: m.lax.cond(m.numpy.array(True), f, lambda v: v[...] * 2, v),
+    "scan": lambda m: (
+        lambda f: lambda v: m.lax.scan(lambda c, _: (c + f(v), None), m.numpy.zeros(5), None, length=2)[0]
+    ),
+    "a view of a view": lambda m: lambda f: lambda v: m.jit(f)(v.at[1:4]),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_views_as_arguments(jax: Any, name: str) -> None:
+    def by(m: Any) -> Any:
+        return m.jit(lambda x: through(m, TRANSFORMS[name](m), x))(np.arange(8, dtype=np.float32))
+
+    outs = leaves(by(quire))
+    for got, want in zip(outs, by(jax), strict=True):
+        np.testing.assert_array_equal(got, want)
+    # What JAX does not have: outside of compiled functions, and derivatives.
+    x = np.arange(8, dtype=np.float32)
+    for got, want in zip(leaves(through(quire, TRANSFORMS[name](quire), x)), outs, strict=True):
+        np.testing.assert_array_equal(got, want)
+    written = through(quire, TRANSFORMS[name](quire), x * 0)[0] == through(quire, TRANSFORMS[name](quire), x * 0 + 1)[0]
+    gradient = quire.grad(lambda x: through(quire, TRANSFORMS[name](quire), x)[0].sum())(x)
+    np.testing.assert_array_equal(gradient, 1.0 - np.asarray(written))
+
+
+def test_views_at_places_that_are_not_known() -> None:
+    def write(x: Any, i: Any) -> Any:
+        ref = quire.new_ref(x)
+        quire.jit(lambda view: view.set(3.0))(ref.at[i])
+        return ref[...]
+
+    for f in (write, quire.jit(write)):
+        assert f(qnp.zeros(4), 2).tolist() == [0, 0, 3, 0]
+    assert quire.vmap(write)(qnp.zeros((2, 3)), qnp.array([1, 2])).tolist() == [[0, 3, 0], [0, 0, 3]]
+    ref = quire.new_ref(qnp.zeros(2))
+    with pytest.raises(ValueError, match=r"given twice, as v\[0\] and as w\[0\] \(at .*test_references.*only one name"):
+        quire.jit(lambda v, w: v.addupdate(w[...]))(ref.at[0], ref.at[1])
