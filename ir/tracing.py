@@ -33,7 +33,7 @@ from .jaxpr import (
     nested_jaxprs,
 )
 from .primitive import Primitive, find_primitive
-from .references import REF_EFFECTS, AbstractRef, ConcreteRef, Ref
+from .references import ADD_EFFECT, REF_EFFECTS, WRITE_EFFECT, AbstractRef, ConcreteRef, Ref
 from .source import Source, current_source, is_internal, where
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -378,6 +378,15 @@ class Trace:
         def alike(a: Atom) -> Atom:
             missing = vma - a.aval.vma
             if not missing or isinstance(a, Literal):  # a number has no derivative
+                return a
+            if type(a.aval) is AbstractRef:
+                if p.effects_rule is not None and not p.effects(params).isdisjoint((WRITE_EFFECT, ADD_EFFECT)):
+                    axes = ", ".join(sorted(map(str, missing)))
+                    raise TypeError(
+                        f"{p.name}: the reference {a.aval.short()} is the same along the mesh axes {axes}, along which what is "
+                        f"written, or its place, varies{where(source or current_source(2))}: combine it first (lax.psum), or "
+                        "divide the reference along them (in_specs)"
+                    )
                 return a
             return self.record(cast, [a], {"axes": tuple(sorted(missing, key=str))}, source)[0]
 

@@ -527,10 +527,54 @@ def test_references_on_several_devices(two_devices: None) -> None:
         seen[0] = 1.0
         return x
 
+    writing(qnp.arange(4.0))
+    assert seen[...].tolist() == [1, 1, 2]
+
+    @quire.shard_map(mesh=mesh, in_specs=quire.P("x"), out_specs=quire.P("x"))
+    def differing(x: Any) -> Any:
+        seen[0] = x[0]
+        return x
+
     with pytest.raises(
-        NotImplementedError, match=r"shard_map: the function writes to a reference from outside \(at .*test_ref"
+        TypeError, match=r"swap: the reference Ref\{f32\[3\]\} is the same along the mesh axes x.*test_refer.*psum"
     ):
-        writing(qnp.arange(4.0))
+        differing(qnp.arange(4.0))
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_references_as_arguments_of_shard_map(two_devices: None, check_vma: bool) -> None:
+    mesh = quire.make_mesh((2,), ("x",))
+
+    def mapped(x: Any, spec: Any, body: Any) -> Any:
+        ref = quire.new_ref(x)
+        out = quire.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=check_vma)(ref)
+        return ref[...], out
+
+    def add(ref: Any) -> Any:
+        ref[...] += 1.0
+        return ref[...] * 2
+
+    def parts(ref: Any) -> Any:
+        ref[...] = 3 * ref[...] ** 2 + lax.axis_index("x").astype("float32")
+        return ref[:1]
+
+    x = np.arange(4, dtype=np.float32)
+    for wrap in (lambda f: f, quire.jit):
+        whole = wrap(lambda x: mapped(x, quire.P(), add))(x)
+        np.testing.assert_array_equal(whole[0], x + 1)
+        np.testing.assert_array_equal(whole[1], 2 * x + 2)
+        divided = wrap(lambda x: mapped(x, quire.P("x"), parts))(x)
+        np.testing.assert_array_equal(divided[0], 3 * x**2 + [0, 0, 1, 1])
+        np.testing.assert_array_equal(divided[1], [0, 13])
+
+        def loss(x: Any) -> Any:
+            a, b = mapped(x, quire.P("x"), parts)
+            return a.sum() * 2 + b.sum()
+
+        np.testing.assert_array_equal(wrap(quire.grad(loss))(x), 12 * x + 6 * x * [1, 0, 1, 0])
+    kept = quire.new_ref(x)
+    quire.shard_map(add, mesh=mesh, in_specs=quire.P("x"), out_specs=quire.P("x"), check_vma=check_vma)(kept.at[...])
+    np.testing.assert_array_equal(kept[...], x + 1)
 
 
 def through(m: Any, transform: Any, x: Any) -> Any:
