@@ -126,13 +126,13 @@ def pad_p(
     (after its interior padding).
 
     Raises:
-        TypeError: the dtypes differ, or `padding_value` is no scalar.
-        ValueError: `padding_config` has not one triple for each dimension of x, has negative interior padding, or
-            removes more than there is.
+        TypeError: the dtypes differ.
+        ValueError: `padding_value` is no scalar, or `padding_config` has not one triple for each dimension of x, has
+            negative interior padding, or removes more than there is.
     """
     check_same_dtype("pad", x, padding_value)
     if padding_value.shape:
-        raise TypeError(f"pad: padding_value {padding_value.short()} must be a scalar")
+        raise ValueError(f"pad: padding_value {padding_value.short()} must be a scalar")
     if len(padding_config) != x.ndim or any(len(c) != 3 for c in padding_config):
         raise ValueError(
             f"pad: padding_config {padding_config} must hold (low, high, interior) for each dimension of {x.short()}"
@@ -306,7 +306,10 @@ def pad(x: Value, padding_value: Value, padding_config: Sequence[Sequence[int]])
     """x padded by (low, high, interior) copies of a scalar along each dimension; negative ones remove elements."""
     config = tuple((int(lo), int(hi), int(i)) for lo, hi, i in padding_config)
     x, padding_value = match_scalars(x, padding_value)
-    if hasattr(x, "aval") and all(c == (0, 0, 0) for c in config) and len(config) == aval_of(x).ndim:
+    nothing = (
+        len(config) == aval_of(x).ndim and all(c == (0, 0, 0) for c in config) and not aval_of(padding_value).shape
+    )
+    if nothing and hasattr(x, "aval"):
         return x
     return pad_p.bind(x, padding_value, padding_config=config)
 

@@ -65,6 +65,16 @@ STRICT = {
 }
 
 USUAL = {
+    "variances of a complex dtype": lambda q, n, s: [
+        f(n.arange(4.0), dtype="complex64") for f in (n.var, n.std, n.nanvar, n.nanstd)
+    ],
+    "a vector to pad by": lambda q, n, s: q.lax.pad(n.zeros(2), n.zeros(2), [(0, 0, 0)]),
+    "numbers of dimensions that a gather lacks": lambda q, n, s: q.lax.gather(
+        n.ones((2, 2)), n.zeros((2, 1), int), q.lax.GatherDimensionNumbers((5,), (0,), (0,)), (1, 2)
+    ),
+    "indices that a top_k cannot count": lambda q, n, s: q.eval_shape(
+        lambda x: q.lax.top_k(x, 3), q.ShapeDtypeStruct((2**31 + 1,), "float32")
+    ),
     "the derivative of a mantissa": lambda q, n, s: [
         q.jvp(lambda x: n.frexp(x)[0], (n.array([3.0, -0.1, 0.0, 7e20], d),), (n.ones(4, d),))
         for d in ("float32", "bfloat16")
