@@ -22,7 +22,7 @@ from .tree_util import tree_unflatten as unflatten
 
 def static(**kwargs: Any) -> Any:
     """A dataclass field that is metadata, not a child, for `register_dataclass`: takes `dataclasses.field`'s arguments."""
-    metadata = {**(kwargs.pop("metadata", None) or {}), "static": True}
+    metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
     return dataclasses.field(**kwargs, metadata=metadata)
 
 

@@ -33,7 +33,7 @@ from .jaxpr import (
     nested_jaxprs,
 )
 from .primitive import Primitive, find_primitive
-from .references import REF_EFFECTS, AbstractRef, ConcreteRef, Ref
+from .references import ADD_EFFECT, REF_EFFECTS, WRITE_EFFECT, AbstractRef, ConcreteRef, Ref
 from .source import Source, current_source, is_internal, where
 
 _PYTHON_SCALARS = (bool, int, float, complex)
@@ -177,6 +177,10 @@ class Tracer(HasAval):
     def tolist(self) -> Any:
         """The value as nested lists of Python scalars, where it is known; ConcretizationTypeError elsewhere."""
         return self._known(errors.ConcretizationTypeError, ".tolist()").tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The value's memory, where it is known; ConcretizationTypeError elsewhere."""
+        return self._known(errors.ConcretizationTypeError, ".tobytes()").tobytes(order)
 
     def _known(self, error: type[errors.TracerError], use: str = "") -> Any:
         value = self.concrete()
@@ -322,6 +326,10 @@ class Trace:
         if isinstance(value, Tracer):
             if value.owner is self:
                 return value.variable
+            if not value.owner.alive:
+                standing = stand_in(value)
+                if standing is not value:
+                    return self.atom(standing)
             return self.capture(value)
         if cast("Any", type(value)) in _PYTHON_SCALARS or isinstance(value, np.generic):
             return Literal(value, aval_of(value))
@@ -370,6 +378,15 @@ class Trace:
         def alike(a: Atom) -> Atom:
             missing = vma - a.aval.vma
             if not missing or isinstance(a, Literal):  # a number has no derivative
+                return a
+            if type(a.aval) is AbstractRef:
+                if p.effects_rule is not None and not p.effects(params).isdisjoint((WRITE_EFFECT, ADD_EFFECT)):
+                    axes = ", ".join(sorted(map(str, missing)))
+                    raise TypeError(
+                        f"{p.name}: the reference {a.aval.short()} is the same along the mesh axes {axes}, along which what is "
+                        f"written, or its place, varies{where(source or current_source(2))}: combine it first (lax.psum), or "
+                        "divide the reference along them (in_specs)"
+                    )
                 return a
             return self.record(cast, [a], {"axes": tuple(sorted(missing, key=str))}, source)[0]
 
@@ -538,8 +555,32 @@ class compile_time(no_trace):
         super().__exit__(*exc)
 
 
+# What stands for values of traces that have ended, by their ids, while a function that closes over them runs.
+_standing: ContextVar[dict[int, Any]] = ContextVar("quire_standing")
+
+
+class standing_for:
+    """Context manager: a function that closes over tracers runs, for which these values stand where their trace has ended."""
+
+    def __init__(self, tracers: Sequence[Tracer], values: Sequence[Any]) -> None:
+        self._values = dict(zip(map(id, tracers), values, strict=True))
+
+    def __enter__(self) -> None:
+        self._token = _standing.set({**_standing.get({}), **self._values})
+
+    def __exit__(self, *exc: object) -> None:
+        _standing.reset(self._token)
+
+
+def stand_in(x: Any) -> Any:
+    """The value that stands for a tracer whose trace has ended; the tracer itself, or any other value, where none does."""
+    return _standing.get({}).get(id(x), x) if isinstance(x, Tracer) and not x.owner.alive else x
+
+
 def check_alive(t: Tracer) -> None:
-    """Raise UnexpectedTracerError if the tracer outlived its trace."""
+    """Raise UnexpectedTracerError if the tracer outlived its trace, and no value stands for it."""
+    if stand_in(t) is not t:
+        return
     trace: Trace | None = _current.get()
     while trace is not None and trace is not t.owner:
         trace = trace.parent
@@ -579,6 +620,7 @@ def bind(p: Primitive, args: Sequence[Any], params: Params) -> Any:
             if trace is None and _compile_time.get() and a.owner.alive:
                 return _bind_in_owner(p, args, params)
             check_alive(a)
+            args = [stand_in(x) for x in args]
     if trace is None:
         out = hooks.eager(p, args, params)
     else:

@@ -493,13 +493,20 @@ def _while(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
 
 
 def _shard_map(self: _Discharge, eqn: Eqn) -> Sequence[Value]:
-    """References of each device's own become values; one from outside can be read, as what all devices hold."""
+    """References of each device's own become values; one from outside is divided as its operand is, also when it is put back.
+
+    Of one that several devices hold, what is written is equal on all of them, as of results.
+    """
     closed: ClosedJaxpr = eqn.params["jaxpr"]
-    if written_refs(closed):
-        raise NotImplementedError(
-            f"shard_map: the function writes to a reference from outside{where(eqn.source)}: return what is to be stored"
-        )
-    return eqn.primitive.bind(*self.held(eqn.inputs, eqn), **{**eqn.params, "jaxpr": self.inner(closed, (), ())})
+    written, in_specs = written_refs(closed), eqn.params["in_specs"]
+    out_specs = (*eqn.params["out_specs"], *(in_specs[i] for i in written))
+    body = self.inner(closed, written, ())
+    out = eqn.primitive.bind(
+        *self.held(eqn.inputs, eqn), **{**eqn.params, "jaxpr": body, "out_specs": out_specs}
+    )  # fmt: skip
+    n = len(eqn.outputs)
+    self.store([eqn.inputs[i] for i in written], out[n:])
+    return out[:n]
 
 
 _NESTED: dict[str, Callable[[_Discharge, Eqn], Sequence[Value]]] = {

@@ -400,9 +400,32 @@ def tridiagonal_solve(dl: Array, d: Array, du: Array, b: Array, *, perturb_singu
     def one(dl: Array, d: Array, du: Array, b: Array) -> tuple[Array]:
         if not b.size:
             return (b,)
+        if perturb_singular:
+            return (_solved_with_pivots(dl, d, du, b),)
         if len(d) == 1:
             return (b / d[0],)
         _, _, _, x, info = _function("gtsv", b)(dl[1:], d, du[:-1], b)
         return (x if info == 0 else np.full_like(x, np.nan),)
 
     return over_batch(one, [(b.shape[-2:], b.dtype)], [(dl, 1), (d, 1), (du, 1), (b, 2)])[0]
+
+
+def _solved_with_pivots(dl: Array, d: Array, du: Array, b: Array) -> Array:
+    """The solution by an LU decomposition whose smallest pivots are made as large as U's rounding errors: it is finite."""
+    n = len(d)
+    more = max(3 - n, 0)  # rows of the identity: SciPy's interface takes three at least
+    rows = np.pad(b, ((0, more), (0, 0)))
+    lower, upper = np.pad(dl[1:], (0, more)), np.pad(du[:-1], (0, more))
+    lower, pivots, upper, second, order, _ = _function("gttrf", b)(
+        lower, np.pad(d, (0, more), constant_values=1), upper
+    )
+    top = max(np.abs(u).max(initial=0) for u in (pivots[:n], upper[: n - 1], second[: max(n - 2, 0)]))
+    pivots[:n] = _pivots(pivots[:n], top)
+    return _function("gttrs", b)(lower, pivots, upper, second, order, rows)[0][:n]
+
+
+def _pivots(d: Array, top: Any) -> Array:
+    """Pivots of which none is smaller than an epsilon of U's largest element."""
+    least = np.asarray(np.finfo(d.dtype).eps * (top or 1), dtypes.real_dtype(d.dtype))
+    size = np.abs(d)
+    return np.where(size < least, np.where(size == 0, least, least * d / np.where(size == 0, 1, size)), d)

@@ -80,7 +80,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("custom_derivatives", "remat_opt_p", "internals of JAX"),
     ("lax.linalg", "ormqr_p symmetric_product_p cholesky_update_p", "it is made of other primitives"),
     ("random", "random_gamma_p", "gamma is made of other primitives"),
-    ("lax", "DotAlgorithm* AccuracyMode Tolerance", "IREE has one algorithm: give precision="),
+    ("lax", "DotAlgorithm* Tolerance", "IREE has one algorithm: give precision="),
     ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
     ("lax", "scaled_dot", _NARROW),
     ("lax", "dce_sink*", "use debug.callback, which is never removed"),

@@ -22,6 +22,7 @@ from quire.ir.tracing import RefTracer, Tracer, current_trace
 from quire.runtime.array import Array
 from quire.runtime.placements import sharding_of
 
+from .. import tree_util
 from .operands import as_array
 from .placement import put_sharded
 
@@ -379,6 +380,22 @@ class RefView(_Access):
 
     def __repr__(self) -> str:
         return f"<view {self.ref.aval.inner_aval.update(shape=self.shape).short()} of {self.ref!r}>"
+
+
+def _view_parts(view: RefView) -> tuple[tuple[Any, ...], Any]:
+    return (view.ref, *view.operands), (view.indexers, view.shape)
+
+
+def _view_of_parts(about: Any, parts: Sequence[Any]) -> RefView:
+    view = RefView.__new__(RefView)  # the parts need not be values: names, numbers of axes
+    view.ref, *operands = parts
+    view.operands = tuple(operands)
+    view.indexers, view.shape = about
+    return view
+
+
+# Within a traced function a view is one of the reference that the function is given.
+tree_util.register_boundary_node(RefView, _view_parts, _view_of_parts)
 
 
 class RefOfParts(Ref):

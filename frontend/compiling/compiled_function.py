@@ -24,7 +24,7 @@ from quire.ir.config import config, current_block
 from quire.ir.primitives.calls import jit_p
 from quire.ir.references import AbstractRef, ConcreteRef, Ref
 from quire.ir.source import current_source, where
-from quire.ir.tracing import Tracer, check_alive, current_trace, eval_jaxpr
+from quire.ir.tracing import Tracer, check_alive, current_trace, eval_jaxpr, stand_in
 from quire.runtime.array import Array
 from quire.runtime.devices import Device
 from quire.runtime.placements import Place
@@ -236,9 +236,13 @@ class CompiledFunction:
             raise
         trace = current_trace()
         if trace is None:
-            for x in leaves:
-                if isinstance(x, Tracer):
-                    check_alive(x)
+            tracers = [x for x in leaves if isinstance(x, Tracer)]
+            for x in tracers:
+                check_alive(x)
+            if tracers:  # of traces that have ended, with values that stand for them
+                every, whole = tree_util.flatten_arrays((args, kwargs))
+                args, kwargs = tree_util.tree_unflatten(whole, list(map(stand_in, every)))
+                return self._general(args, kwargs)
         # Named axes are in scope within a trace only.
         key = (tree, signatures, static, options.trace_key, None if trace is None else axes_key())
         if trace is not None and (trace.staging or any(isinstance(x, Tracer | ConcreteRef) for x in leaves)):

@@ -24,6 +24,13 @@ from ..arrays.operands import SCALARS, as_array, cast, user_dtype
 Value = Any
 
 
+class AccuracyMode(enum.Enum):
+    """The accuracy of functions that are approximated (`accuracy=` of `exp` and others): there is one, which is both."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+
 class RoundingMethod(enum.IntEnum):
     """Ties of `round`: away from zero, or to even."""
 
@@ -76,8 +83,10 @@ _TUNABLE = frozenset("cbrt cos exp exp2 expm1 log log1p logistic rsqrt sin sqrt 
 
 def _tunable(f: Callable[..., Value], name: str) -> Callable[..., Value]:
     def apply(x: Value, accuracy: Any = None) -> Value:
-        if accuracy is not None:
-            raise NotImplementedError(f"lax.{name}: the accuracy cannot be chosen, got {accuracy!r}: leave it None")
+        if accuracy is not None and not isinstance(accuracy, AccuracyMode):
+            raise NotImplementedError(
+                f"lax.{name}: the accuracy cannot be chosen, got {accuracy!r}: leave it None, or give a lax.AccuracyMode"
+            )
         return f(x)
 
     return apply
@@ -134,6 +143,21 @@ _BINARY = (
     max, min, mul, mulhi, ne, nextafter, polygamma, random_gamma_grad, rem, shift_left, shift_right_arithmetic,
     shift_right_logical, sub, zeta,
 ) = (_nary(getattr(ew, name), name, 2) for name in _BINARY)  # fmt: skip
+_mul = mul
+
+
+def mul(x: Value, y: Value, *, out_dtype: Any = None) -> Value:
+    """``x * y``, in the operands' dtype, or in `out_dtype`, to which they are converted first.
+
+    Elementwise; see `jax.lax.mul`. Raises TypeError for operands of several dtypes, or of one that is not numeric.
+    """
+    if out_dtype is None:
+        return _mul(x, y)
+    dtype = user_dtype("quire.lax.mul", out_dtype)
+    _check_narrower("mul", x, y)
+    return _mul(*(ew.convert_element_type(a, dtype) for a in _aligned(x, y)))
+
+
 betainc = _nary(ew.regularized_incomplete_beta, "betainc", 3)
 
 
@@ -247,7 +271,7 @@ def stop_gradient(x: Any) -> Any:
 
 
 __all__ = [
-    "RoundingMethod", "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e",
+    "AccuracyMode", "RoundingMethod", "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e",
     "bessel_i1", "bessel_i1e", "betainc", "bitcast_convert_type", "bitwise_and", "bitwise_not", "bitwise_or",
     "bitwise_xor", "cbrt", "ceil", "clamp", "clz", "complex", "conj", "convert_element_type", "cos", "cosh",
     "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "igamma",

@@ -16,7 +16,7 @@ FftType = ff.FftType
 
 
 def fft(x: Any, fft_type: Any, fft_lengths: Sequence[int]) -> Any:
-    """Discrete Fourier transform over the last ``len(fft_lengths)`` dimensions (1 to 3), of any length.
+    """Discrete Fourier transform over the last ``len(fft_lengths)`` dimensions (up to 3), of any length.
 
     Args:
         x: complex64 or complex128; float32 or float64 for RFFT. Integers and bools are made floats, and what is real is
@@ -32,6 +32,8 @@ def fft(x: Any, fft_type: Any, fft_lengths: Sequence[int]) -> Any:
     dtype = aval_of(x).dtype
     if kind is not ff.FftType.RFFT and not dtypes.is_complex(dtype):
         x = ew.convert_element_type(x, dtypes.complex_dtype(dtype))
+    if not len(fft_lengths) and kind in (ff.FftType.FFT, ff.FftType.IFFT):
+        return x  # over no dimension
     return ff.fft(x, kind, fft_lengths)
 
 

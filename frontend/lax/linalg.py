@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -217,41 +218,45 @@ def eig(
     """Eigendecomposition of general x (..., n, n): [w, left vectors, right vectors], those asked for; all complex.
 
     Args:
-        enable_eigvec_derivs: differentiate right eigenvectors v too, where the eigenvalues differ. An eigenvector is
+        enable_eigvec_derivs: differentiate eigenvectors v too, where the eigenvalues differ. An eigenvector is
             determined but for a phase; its derivative is the one of which v^H dv has no real part (its length stays 1)
             and is zero. It means something in losses that do not depend on the phase, which cannot be checked.
 
     The eigenvalues have derivatives in any case.
-
-    Raises NotImplementedError for enable_eigvec_derivs together with left eigenvectors.
     """
-    if enable_eigvec_derivs:
-        if compute_left_eigenvectors:
-            raise NotImplementedError(
-                "eig: derivatives of left eigenvectors are not implemented: pass compute_left_eigenvectors=False "
-                "(they are the right eigenvectors of x^H)"
-            )
-        if compute_right_eigenvectors:
-            return list(_eig_with_vectors(x))
+    if enable_eigvec_derivs and (compute_left_eigenvectors or compute_right_eigenvectors):
+        return list(_eig_with_vectors(x, bool(compute_left_eigenvectors), bool(compute_right_eigenvectors)))
     return la.eig(
         x, compute_left_eigenvectors=compute_left_eigenvectors, compute_right_eigenvectors=compute_right_eigenvectors
     )
 
 
-@custom_jvp
-def _eig_with_vectors(x: Array) -> tuple[Array, Array]:
-    w, v = la.eig(x, compute_left_eigenvectors=False)
-    return w, v
+@partial(custom_jvp, nondiff_argnums=(1, 2))
+def _eig_with_vectors(x: Array, left: bool, right: bool) -> tuple[Array, ...]:
+    return tuple(la.eig(x, compute_left_eigenvectors=left, compute_right_eigenvectors=right))
 
 
 @_eig_with_vectors.defjvp
-def _eig_with_vectors_jvp(primals: Any, tangents: Any) -> Any:
+def _eig_with_vectors_jvp(left: bool, right: bool, primals: Any, tangents: Any) -> Any:
+    w, *vectors = _eig_with_vectors(primals[0], left, right)
+    dx = ew.convert_element_type(tangents[0], aval_of(w).dtype)
+    derivatives: list[Array] = []
+    if left:  # right ones of x^H
+        dw, dv = _moved_vectors(ew.conj(w), vectors[0], la.transpose_last(dx, conjugate=True))
+        dw = ew.conj(dw)
+        derivatives.append(dv)
+    if right:
+        dw, dv = _moved_vectors(w, vectors[-1], dx)
+        derivatives.append(dv)
+    return (w, *vectors), (dw, *derivatives)  # pyright: ignore[reportPossiblyUnboundVariable] - one of them is asked for
+
+
+def _moved_vectors(w: Array, v: Array, dx: Array) -> tuple[Array, Array]:
     """Boeddeker et al. (2017): m = v^-1 dx v, dw = diag(m), dv = v (m / (w_j - w_i)) less its part along v."""
-    w, v = la.eig(primals[0], compute_left_eigenvectors=False)
-    m = rules.solve(v, ct.matmul(ew.convert_element_type(tangents[0], aval_of(v).dtype), v))
+    m = rules.solve(v, ct.matmul(dx, v))
     dv = ct.matmul(v, ew.mul(rules.reciprocal_differences(w), m))
     along = rd.reduce_sum(ew.mul(ew.conj(v), dv), (aval_of(v).ndim - 2,))
-    return (w, v), (la.diagonal(m), ew.sub(dv, la.scale_columns(v, along)))
+    return la.diagonal(m), ew.sub(dv, la.scale_columns(v, along))
 
 
 def svd(

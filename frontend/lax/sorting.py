@@ -42,11 +42,15 @@ def sort_key_val(keys: Value, values: Value, dimension: int = -1, is_stable: boo
 def top_k(operand: Value, k: int, *, axis: int = -1) -> list[Value]:
     """A list: the k largest elements along an axis, descending, and their int32 indices; NaN counts as largest.
 
-    Raises ValueError where k is negative or above the size.
+    Raises ValueError where k is negative or above the size, or the size is more than an int32 counts.
     """
     n = aval_of(operand).shape[axis] if aval_of(operand).ndim else 0
     if not 0 <= k <= n:
         raise ValueError(f"top_k: k={k} must be between 0 and the size {n} of the axis of {aval_of(operand).short()}")
+    if n > 2**31:
+        raise ValueError(
+            f"top_k: its indices are int32, which cannot count the {n} elements of {aval_of(operand).short()}"
+        )
     return [*sorting.top_k(operand, k, axis)]
 
 

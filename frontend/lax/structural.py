@@ -43,7 +43,18 @@ def broadcast_in_dim(
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that arrays of these shapes have together by NumPy's rule. Raises ValueError if there is none."""
+    """The shape that arrays of these shapes have together by NumPy's rule.
+
+    Raises:
+        ValueError: there is none.
+        TypeError: a shape is no sequence of integers, or a size is negative.
+    """
+    for s in shapes:
+        if isinstance(s, str) or not all(hasattr(n, "__index__") for n in s):
+            raise TypeError(f"broadcast_shapes: shapes must be sequences of integers, got {s!r}")
+        if any(n < 0 for n in s):
+            raise TypeError(f"broadcast_shapes: sizes must not be negative, got {tuple(s)}")
+    shapes = tuple(tuple(map(operator.index, s)) for s in shapes)
     ndim = max((len(s) for s in shapes), default=0)
     out = [1] * ndim
     for s in shapes:

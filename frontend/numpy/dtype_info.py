@@ -275,7 +275,7 @@ def isscalar(element: Any) -> Any:
     True
     """
     if isinstance(element, np.ndarray):
-        return False
+        return element.ndim == 0
     if hasattr(element, "__jax_array__"):
         element = element.__jax_array__()
     return is_arraylike(element) and aval_of(element).ndim == 0 or np.isscalar(element)

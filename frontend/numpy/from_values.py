@@ -148,6 +148,9 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None) -> Value:
         error.args = (f"quire.numpy.array: {error}", *error.args[1:])
         raise
     if host.dtype.kind in "OUSV" and host.dtype not in dtypes.SHORT:
+        large = [x for x in host.flat if type(x) is int and not -(2**63) <= x < 2**64]
+        if large and all(isinstance(x, int | float) for x in host.flat):
+            raise OverflowError(f"quire.numpy.array: Python int too large to convert: {large[0]} has more than 64 bits")
         raise TypeError(
             f"quire.numpy.array: {_not_number(value)!r} is not a number: expected nested sequences of numbers or arrays"
         )

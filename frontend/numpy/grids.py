@@ -33,8 +33,8 @@ from .ranges import iota
 
 
 @reports_memory
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Value:
-    """A matrix with ones on its k-th diagonal and zeros elsewhere. Follows `numpy.eye`.
+def eye(N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Value:
+    """A matrix with ones on its k-th diagonal and zeros elsewhere; k may be traced. Follows `numpy.eye`.
 
     Raises ValueError for a negative N or M.
 
@@ -47,12 +47,14 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     if n < 0 or m < 0:
         raise ValueError(f"quire.numpy.eye: negative dimensions are not allowed, got {n} and {m}")
     d = dtypes.canonicalize(dtypes.float64) if dtype is None else user_dtype("eye", dtype)
-    k = as_int("eye", k, "k")
-    if eager_here():
+    traced = isinstance(k, Tracer) and k.concrete() is None and dtypes.is_integer(k.aval.dtype) and not k.ndim
+    k = cast(k, dtypes.int32) if traced else as_int("eye", k, "k")
+    if eager_here() and not traced:
         x: Value = concrete_array(np.eye(n, m, k).astype(d))
     else:
         rows, columns = iota((n, m), 0, dtypes.int32), iota((n, m), 1, dtypes.int32)
-        x = cast(ew.eq_p.bind(ew.add_p.bind(rows, np.int32(k)), columns), d)
+        offset = broadcast_to(k, (n, m)) if traced else np.int32(k)
+        x = cast(ew.eq_p.bind(ew.add_p.bind(rows, offset), columns), d)
     return x if device is None else device_put(x, device)
 
 

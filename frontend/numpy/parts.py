@@ -27,6 +27,7 @@ from ..arrays.operands import (
     scalar_like,
     weak_where_all_are,
 )
+from ..transforms.custom_derivatives import custom_jvp
 from ._ops import add_, div_, eq_, ge_, gt_, lt_, mul_, ne_, no_complex, or_, select, sub_
 from .creation import filled
 from .elementwise import inexact_operand, inexact_operands, named
@@ -288,9 +289,14 @@ def frexp(x: Any, /) -> tuple[Value, Value]:
     x = ensure("frexp", inexact_operand("frexp", x))
     dtype = aval_of(x).dtype
     no_complex("frexp", dtype)
-    x = cast(x, dtype)
+    return _frexp(cast(x, dtype))
+
+
+@custom_jvp
+def _frexp(x: Value) -> tuple[Value, Value]:
+    dtype = aval_of(x).dtype
     if dtype in (dtypes.float16, dtypes.bfloat16):
-        mantissa, exponent = frexp(cast(x, dtypes.float32))
+        mantissa, exponent = _frexp(cast(x, dtypes.float32))
         return cast(mantissa, dtype), exponent
     bits_dtype, mantissa_bits, bias, mask = _layout(dtype)
     # Subnormal numbers are scaled into the normal range first.
@@ -309,6 +315,16 @@ def frexp(x: Any, /) -> tuple[Value, Value]:
     )
     special = or_(eq_(x, 0.0), or_(ne_(x, x), eq_(ew.abs_p.bind(x), math.inf)))
     return select(special, x, mantissa), cast(select(special, 0, exponent), dtypes.int32)
+
+
+@_frexp.defjvp
+def _frexp_jvp(primals: Any, tangents: Any) -> Any:
+    """The mantissa is x times a power of two that is the same around x."""
+    mantissa, exponent = _frexp(*primals)
+    return (mantissa, exponent), (
+        ldexp(tangents[0], ew.neg_p.bind(exponent)),
+        np.zeros(aval_of(exponent).shape, dtypes.float0),
+    )
 
 
 def _layout(dtype: DType) -> tuple[DType, int, int, int]:

@@ -374,7 +374,7 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
         factor = residuals / (n - order)
     if values.ndim == 1:
         return c, inverse * factor
-    return c, st.reshape(inverse, (order, order, 1)) * factor
+    return c, st.reshape(inverse, (order, order, 1)) * st.reshape(factor, (1, 1, factor.aval.size))
 
 
 def _least_squares(u: Value, s: Value, vh: Value, b: Value, rcond: float) -> tuple[Value, Value]:

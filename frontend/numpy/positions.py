@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..arrays.operands import (
     eager_here,
     ensure,
     known_shape_operand,
+    result_type,
     user_dtype,
 )
 from ._ops import add_, lt_, mul_
@@ -146,10 +148,11 @@ def ravel_multi_index(
 ) -> Value:
     """Indices of each dimension as positions in the flattened array.
 
-    `mode`: "clip", "wrap", or "raise" (which needs known values). Follows `numpy.ravel_multi_index`.
+    `mode`: "clip", "wrap", "ignore" (nothing is checked), or "raise" (which needs known values). `dtype`: by default that of
+    the indices. Follows `numpy.ravel_multi_index`.
 
-    Raises ValueError where there are not as many indices as dims, for another mode, and, with "raise", for an index
-    outside.
+    Raises ValueError where there are not as many indices as dims, for another mode, for a dtype that cannot hold the last
+    position, and, with "raise", for an index outside; TypeError for indices that are no integers.
 
     >>> int(quire.numpy.ravel_multi_index((1, 2), (2, 3)))
     5
@@ -158,7 +161,15 @@ def ravel_multi_index(
     indices = [ensure("ravel_multi_index", i, n) for n, i in enumerate(multi_index)]
     if len(indices) != len(sizes):
         raise ValueError(f"quire.numpy.ravel_multi_index: {len(indices)} indices for {len(sizes)} dimensions")
-    d = dtypes.canonicalize(dtypes.int64) if dtype is None else user_dtype("ravel_multi_index", dtype)
+    d = result_type(0, *indices)[0] if dtype is None else user_dtype("ravel_multi_index", dtype)
+    if not dtypes.is_integer(d) or math.prod(sizes) - 1 > np.iinfo(d).max:
+        raise ValueError(
+            f"quire.numpy.ravel_multi_index: dtype {d} must be of integers that hold the positions of {tuple(sizes)}: give "
+            "a wider one, dtype="
+        )
+    for i in indices:
+        if not dtypes.is_integer(i.aval.dtype):
+            raise TypeError(f"quire.numpy.ravel_multi_index: indices must be integers, got {i.aval.short()}")
     if mode == "raise":
         for i, k in zip(indices, sizes):
             known = known_shape_operand("ravel_multi_index", i, "give mode='clip' or mode='wrap'")
@@ -168,8 +179,10 @@ def ravel_multi_index(
         indices = [clip(i, 0, k - 1) for i, k in zip(indices, sizes)]
     elif mode == "wrap":
         indices = [remainder(i, k) for i, k in zip(indices, sizes)]
-    else:
-        raise ValueError(f"quire.numpy.ravel_multi_index: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
+    elif mode != "ignore":
+        raise ValueError(
+            f"quire.numpy.ravel_multi_index: mode must be 'raise', 'clip', 'wrap' or 'ignore', got {mode!r}"
+        )
     strides = np.cumprod([1, *(sizes[:0:-1] if order == "C" else sizes[:-1])])
     strides = strides[::-1] if order == "C" else strides
 

@@ -127,7 +127,7 @@ def linspace(
         start, stop: numbers or arrays that broadcast.
         num: how many values; an integer known while tracing.
         endpoint: whether stop is the last value.
-        retstep: also return the spacing.
+        retstep: also return the spacing, which is the number NaN where fewer than two values span it.
         dtype: the dtype; by default inexact.
         axis: where the new dimension goes.
 
@@ -162,10 +162,10 @@ def linspace(
         if endpoint:
             out = concatenate([out, expand_dims(stop, 0)], axis=0)
     elif num == 1:
-        delta = filled(shape, math.nan, compute) if endpoint else subtract(stop, start)
+        delta = filled((), math.nan, compute) if endpoint else subtract(stop, start)
         out = st.reshape(start, (1, *shape))
     else:
-        delta = filled(shape, math.nan, compute)
+        delta = filled((), math.nan, compute)
         out = filled((0, *shape), 0, compute)
     if dtypes.is_integer(d) and not dtypes.is_integer(compute):
         out = ew.floor(out)

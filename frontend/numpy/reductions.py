@@ -323,7 +323,7 @@ def var(
     Args:
         a: an array.
         axis: an axis, several, or None for all.
-        dtype: the dtype in which to compute; by default inexact (real for complex `a`).
+        dtype: the dtype in which to compute, and of the result; by default inexact (real for complex `a`).
         ddof, correction: what is subtracted from the number of elements in the divisor; not both.
         keepdims: whether the reduced dimensions stay, with size 1.
         where: a boolean array that broadcasts to `a`: which elements count.
@@ -360,7 +360,7 @@ def _variance(
         raise ValueError(f"quire.numpy.{name}: dtype {compute} has no imaginary part for that of {x.aval.short()}")
     if compute not in INEXACT:
         compute = dtypes.canonicalize(dtypes.float64)
-    result = dtypes.real_dtype(result)
+    result = dtypes.real_dtype(result) if dtype is None else result
     if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(compute):
         compute = dtypes.complex_dtype(compute)
     axes = _axes(name, axis, x.aval.ndim)

@@ -23,7 +23,6 @@ from ..arrays.operands import (
     known_shape_operand,
     members,
     no_out,
-    promote_all_shapes,
     promote_dtypes,
 )
 from .arithmetic import remainder
@@ -148,7 +147,8 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Value
     elif mode != "clip":
         raise ValueError(f"quire.numpy.choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     index = ew.clamp_p.bind(np.int32(0), cast(index, dtypes.int32), np.int32(n - 1))
-    index, *options = promote_all_shapes("choose", index, *options)
+    shape = broadcast_shapes("choose", *(aval_of(x).shape for x in (index, *options)))
+    index, *options = (broadcast_to(x, shape) for x in (index, *options))  # of any ranks, as in JAX
     out = bind(ew.select_n_p, (index, *options), {}) if n > 1 else options[0]
     return cast(out, aval_of(out).dtype)
 

@@ -249,10 +249,14 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Value:
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Value:
     """With new dimensions of size 1 at these positions of the result. Follows `numpy.expand_dims`.
 
+    Raises TypeError for axis None.
+
     >>> quire.numpy.expand_dims(quire.numpy.zeros(3), 0).shape
     (1, 3)
     """
     x = ensure("expand_dims", a)
+    if axis is None:
+        raise TypeError("quire.numpy.expand_dims: axis must be an integer or integers, got None")
     n = x.ndim + (len(axis) if isinstance(axis, Sequence) else 1)
     return st.expand_dims(x, as_axes("expand_dims", axis, n))
 

@@ -32,6 +32,7 @@ from ._ops import add_, div_, mul_, select, sub_
 from .arithmetic import remainder
 from .creation import filled
 from .diagonals import diag
+from .dtype_info import finfo
 from .elementwise import greater, less, multiply
 from .joining import concatenate
 from .linear import dot
@@ -461,6 +462,9 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     """The integral along an axis by the trapezoidal rule. Follows `numpy.trapezoid`.
 
+    `x` holds the points, a vector or one for each value; without it `dx` is the distance of two of them, a number or an array
+    that broadcasts with the intervals.
+
     >>> quire.numpy.trapezoid(quire.numpy.array([1., 2., 3.])).item()
     4.0
     """
@@ -472,6 +476,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
         steps: Value = sub_(points[..., 1:], points[..., :-1])
     else:
         (values,), steps = promote_inexact(values), ensure("trapezoid", dx, "dx")
+        if steps.ndim:
+            steps = moveaxis(st.expand_dims(steps, range(values.aval.ndim - steps.ndim)), axis, -1)
     values = moveaxis(values, axis, -1)
 
     middle = mul_(add_(values[..., 1:], values[..., :-1]), 0.5)
@@ -520,7 +526,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         low = sub_(i, 1)
         x0, x1, f0, f1 = points[low], points[i], heights[low], heights[i]
         width = sub_(x1, x0)
-        tiny = bind(ew.le_p, (ew.abs_p.bind(width), broadcast_to(width.aval.dtype.type(0), width.aval.shape)), {})
+        # As in JAX: points closer than this count as one, so that the gradient by them is finite.
+        least = np.spacing(finfo(width.aval.dtype).eps)
+        tiny = bind(ew.le_p, (ew.abs_p.bind(width), broadcast_to(width.aval.dtype.type(least), width.aval.shape)), {})
         ratio = div_(sub_(v, x0), select(tiny, 1.0, width))
         out = select(tiny, f0, add_(f0, mul_(cast(ratio, heights.aval.dtype), sub_(f1, f0))))
     if period is None:

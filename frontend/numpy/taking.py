@@ -38,6 +38,7 @@ from .rearranging import resize
 from .reductions import cumsum
 from .selection import where
 from .shapes import moveaxis, ravel, reshape
+from .sorting import argsort
 
 
 def take(
@@ -112,7 +113,8 @@ def take_along_axis(
     Args:
         arr: an array. indices: an integer array whose other dimensions broadcast with those of `arr`.
         axis: the axis; None for the flattened arrays.
-        mode: what an index outside gives: "fill" (the default: NaN, for integers the least value), "clip".
+        mode: what an index outside gives: "fill" (the default: NaN, for integers the least value), "clip", or "one_hot":
+            zero.
 
     Raises:
         TypeError: the indices are no integers.
@@ -150,6 +152,8 @@ def take_along_axis(
         return filled(index.aval.shape, 0, x.aval.dtype)
     if wrap_negative_indices is not False:
         index = _wrapped(index, n)
+    if mode == "one_hot":  # the sum of no element; JAX computes it as a product with rows of one 1
+        mode, fill_value = "fill", 0
     batch = tuple(i for i in range(x.aval.ndim) if i != d)
     numbers = ix.GatherDimensionNumbers((), (d,), (d,), batch, batch)
     return ix.gather(
@@ -241,8 +245,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 
     `inplace` must be False: arrays are immutable. `mode`: "clip" (the default) or "wrap" for indices outside.
 
-    Raises ValueError where `inplace` is not False, or there are indices but no values; NotImplementedError for mode
-    "raise".
+    Raises ValueError where `inplace` is not False; NotImplementedError for mode "raise".
 
     Follows `numpy.put`.
 
@@ -251,10 +254,8 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     """
     no_inplace("put", inplace)
     x, index, values = ensure("put", a), ravel(ensure("put", ind, "ind")), ravel(ensure("put", v, "v"))
-    if index.aval.size == 0:
+    if index.aval.size == 0 or values.aval.size == 0:
         return x
-    if values.aval.size == 0:
-        raise ValueError("quire.numpy.put: no values to put")
     if values.aval.size != index.aval.size:
         values = resize(values, (index.aval.size,))
     if mode == "wrap":
@@ -306,12 +307,14 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         obj: an integer, a slice, or an array of integers or bool; its values must be known while tracing, except for a
             single integer.
         axis: the axis; None for the flattened array.
+        assume_unique_indices: no index occurs twice, so that obj may be a traced array of integers. (If one does, the last
+            elements of the result are wrong.)
 
     Raises:
         IndexError: an index is out of bounds.
         TypeError: obj holds other numbers than integers and bool.
         ValueError: obj is of bool, and not a vector of the length of the axis.
-        ConcretizationTypeError: obj is traced, and not a single integer.
+        ConcretizationTypeError: obj is traced, and neither a single integer nor of integers that are assumed to be unique.
 
     Follows `numpy.delete`.
 
@@ -329,6 +332,15 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         position = _wrapped(obj, n)
         rows = iota((n - 1,), 0, dtypes.int32)
         return take(x, _choice(lt_(rows, position), rows, add_(rows, 1)), axis=d)
+    elif (
+        assume_unique_indices
+        and isinstance(obj, Tracer)
+        and obj.concrete() is None
+        and dtypes.is_integer(obj.aval.dtype)
+    ):
+        # What is kept, in order: sorting by whether a place is deleted keeps the order of the others.
+        deleted = filled((n,), False, dtypes.bool_).at[ravel(_wrapped(obj, n))].set(True)
+        return take(x, argsort(deleted, stable=True)[: n - obj.aval.size], axis=d, mode="promise_in_bounds")
     else:
         gone = known_shape_operand("delete", asarray(obj) if isinstance(obj, list) else obj, "give static indices")
     gone = np.asarray(gone)

@@ -17,7 +17,7 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives.calls import custom_jvp_call_p, custom_vjp_call_p
 from quire.ir.primitives.elementwise import convert_element_type
 from quire.ir.source import current_source, where
-from quire.ir.tracing import Tracer, current_trace, eval_jaxpr, trace_flat
+from quire.ir.tracing import Tracer, current_trace, eval_jaxpr, stand_in, trace_flat
 from quire.passes.ad.rules import Zero, instantiate
 
 from .. import tree_util
@@ -25,6 +25,7 @@ from ..arrays.key_array import PRNGKeyArray
 from ..arrays.operands import as_array
 from ..arrays.tangents import flatten_tangents
 from ..compiling.arguments import signature_of
+from .closures import ClosedOver, closed_over
 from .functions import check_callable, name_of
 
 FORWARDED = ("defjvp", "defjvps", "defvjp", "def_vmap")
@@ -131,6 +132,12 @@ class _Call:
     fixed: _Fixed
     leaves: list[Any]
     tree: Any
+    closed: ClosedOver
+
+    @property
+    def operands(self) -> list[Any]:
+        """What rules are given, flat: what they close over comes first, so that every transformation takes it along."""
+        return [*self.closed.tracers, *self.leaves]
 
 
 class _Custom:
@@ -181,7 +188,7 @@ class _Custom:
             )
         return bound.args
 
-    def _split(self, args: tuple[Any, ...]) -> _Call:
+    def _split(self, args: tuple[Any, ...], *rules: Callable[..., Any]) -> _Call:
         bad = [n for n in self._nondiff if not -len(args) <= n < len(args)]
         if bad:
             raise ValueError(f"{self._name}: nondiff_argnums {bad} but there are {len(args)} arguments")
@@ -204,7 +211,8 @@ class _Custom:
                     f"{self._name}: an argument holds {x!r} of type {type(x).__name__}, which is no array: list its "
                     f"position in nondiff_argnums{where(current_source())}"
                 ) from None
-        return _Call(f, _Fixed(fixed), leaves, tree)
+        closed = ClosedOver(()) if current_trace() is None else closed_over((*rules, *fixed, self.fun))
+        return _Call(f, _Fixed(fixed), leaves, tree, closed)
 
     def _traced(self, call: _Call) -> tuple[Any, list[Any], Any]:
         """The primal function as a jaxpr, what it captured, and its output's tree."""
@@ -212,17 +220,18 @@ class _Custom:
 
         def flat(*xs: Any) -> list[Any]:
             nonlocal out_tree
-            out, out_tree = tree_util.flatten_arrays(call.f(*tree_util.tree_unflatten(call.tree, xs)))
+            leaves = xs[len(call.closed) :]  # what the function itself closes over is captured
+            out, out_tree = tree_util.flatten_arrays(call.f(*tree_util.tree_unflatten(call.tree, leaves)))
             return out
 
-        avals = [aval_of(x) for x in call.leaves]
-        jaxpr, captured, _ = trace_flat(flat, avals, name=self._name, staging=False, values=call.leaves)
+        avals = [aval_of(x) for x in call.operands]
+        jaxpr, captured, _ = trace_flat(flat, avals, name=self._name, staging=False, values=call.operands)
         return jaxpr, captured, out_tree
 
 
-def _recording(leaves: Sequence[Any]) -> bool:
+def _recording(call: _Call) -> bool:
     trace = current_trace()
-    return trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in leaves))
+    return trace is not None and (trace.staging or any(isinstance(x, Tracer) for x in call.operands))
 
 
 # -- custom_jvp -----------------------------------------------------------------------------------------------------------
@@ -279,8 +288,13 @@ class _JvpRule:
     name: str
     symbolic_zeros: bool
     out_avals: tuple[ShapedArray, ...]
+    closed: ClosedOver
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        n = len(self.closed)  # the function does not read these operands: their tangents are nobody's
+        return self.closed.call(self._called, primals[:n], primals[n:], tangents[n:])
+
+    def _called(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         primals = [as_array(x) for x in primals]
         ts = [_tangent(t, self.symbolic_zeros) for t in tangents]
         out = self.rule(
@@ -317,7 +331,7 @@ class _JvpRule:
                     f"{aval_of(x).short()}, got {got.short()}"
                 )
             results.append(Zero(want) if want.dtype == dtypes.float0 else _as_dtype(t, want))
-        return outs, results
+        return list(map(stand_in, outs)), list(map(stand_in, results))
 
 
 def _as_dtype(x: Any, aval: ShapedArray) -> Any:
@@ -387,8 +401,8 @@ class custom_jvp(_Custom):
             raise AttributeError(
                 f"no jvp rule is defined for the custom_jvp function {self._name}: give one with {self._name}.defjvp"
             )
-        call = self._split(self._resolved(args, kwargs))
-        if not _recording(call.leaves):
+        call = self._split(self._resolved(args, kwargs), self.jvp)
+        if not _recording(call):
             return call.f(*tree_util.tree_unflatten(call.tree, call.leaves))
         jaxpr, captured, out_tree = self._traced(call)
         rule = _JvpRule(
@@ -399,9 +413,10 @@ class custom_jvp(_Custom):
             self._name,
             self._symbolic_zeros,
             tuple(jaxpr.out_avals),
+            call.closed,
         )
         outs = custom_jvp_call_p.bind(
-            *captured, *call.leaves, name=self._name, call_jaxpr=_closed(jaxpr), jvp_jaxpr_fun=rule,
+            *captured, *call.operands, name=self._name, call_jaxpr=_closed(jaxpr), jvp_jaxpr_fun=rule,
             num_consts=len(captured), symbolic_zeros=self._symbolic_zeros,
         )  # fmt: skip
         return tree_util.tree_unflatten(out_tree, outs)
@@ -455,8 +470,14 @@ class _Forward:
     symbolic_zeros: bool
     residuals: _Residuals = field(compare=False)
     out_avals: tuple[ShapedArray, ...]
+    closed: ClosedOver
 
     def __call__(self, args: Sequence[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], list[Any]]:
+        n = len(self.closed)
+        outs, residuals = self.closed.call(self._called, args[:n], args[n:], nonzeros[n:])
+        return outs, [*args[:n], *residuals]  # the backward rule may close over the same values
+
+    def _called(self, args: Sequence[Any], nonzeros: Sequence[bool]) -> tuple[list[Any], list[Any]]:
         args = [as_array(x) for x in args]
         if self.symbolic_zeros:
             args = [CustomVJPPrimal(x, bool(nz)) for x, nz in zip(args, nonzeros, strict=True)]
@@ -476,7 +497,7 @@ class _Forward:
                 f"{out_tree}"
             )
         _check_like(f"the forward rule of {self.name}", self.name, outs, self.out_avals)
-        return outs, self.residuals.split(out[1])
+        return list(map(stand_in, outs)), list(map(stand_in, self.residuals.split(out[1])))
 
 
 @dataclass(frozen=True)
@@ -490,8 +511,14 @@ class _Backward:
     out_tree: Any
     name: str
     residuals: _Residuals = field(compare=False)
+    closed: ClosedOver
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        n = len(self.closed)
+        found = self.closed.call(self._called, residuals[:n], residuals[n:], cotangents)
+        return [*([None] * n), *found]
+
+    def _called(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         cts = [_tangent(ct, True) for ct in cotangents]
         found = self.rule(
             *self.fixed.values,
@@ -522,7 +549,7 @@ class _Backward:
                 )
             for places, value in zip(leaves, given):
                 if value is not None:
-                    result[places[0]] = self._checked(value, self.in_avals[places[0]], position)
+                    result[places[0]] = stand_in(self._checked(value, self.in_avals[places[0]], position))
         return result
 
     def _checked(self, value: Any, aval: ShapedArray, position: int) -> Any:
@@ -588,19 +615,21 @@ class custom_vjp(_Custom):
             raise AttributeError(
                 f"no vjp rules are defined for the custom_vjp function {self._name}: give them with {self._name}.defvjp"
             )
-        call = self._split(self._resolved(args, kwargs))
-        if not _recording(call.leaves):
+        call = self._split(self._resolved(args, kwargs), self.fwd, self.bwd)
+        if not _recording(call):
             return call.f(*tree_util.tree_unflatten(call.tree, call.leaves))
         jaxpr, captured, out_tree = self._traced(call)
         residuals = _Residuals()
         fwd = _Forward(
             _as_called(self.fwd), self._nondiff, call.fixed, call.tree, out_tree, self._name, self._symbolic_zeros, residuals,
-            tuple(jaxpr.out_avals),
+            tuple(jaxpr.out_avals), call.closed,
         )  # fmt: skip
         avals = tuple(aval_of(x) for x in call.leaves)
-        bwd = _Backward(_as_called(self.bwd), call.fixed, call.tree, avals, out_tree, self._name, residuals)
+        bwd = _Backward(
+            _as_called(self.bwd), call.fixed, call.tree, avals, out_tree, self._name, residuals, call.closed
+        )
         outs = custom_vjp_call_p.bind(
-            *captured, *call.leaves, name=self._name, call_jaxpr=_closed(jaxpr), fwd_jaxpr_thunk=fwd, bwd=bwd,
+            *captured, *call.operands, name=self._name, call_jaxpr=_closed(jaxpr), fwd_jaxpr_thunk=fwd, bwd=bwd,
             num_consts=len(captured), symbolic_zeros=self._symbolic_zeros,
         )  # fmt: skip
         return tree_util.tree_unflatten(out_tree, outs)

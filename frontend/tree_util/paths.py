@@ -9,7 +9,7 @@ import optree
 
 from .keys import DictKey, FlattenedIndexKey, GetAttrKey, GivenKey, KeyPath, SequenceKey
 from .mapping import flatten_up_to
-from .structures import NAMESPACE, flatten_one_level, is_tree_leaf, tree_structure
+from .structures import NAMESPACE, flatten_one_level, is_tree_leaf, sorted_dicts, tree_structure
 
 
 def _key(entry: Any) -> Any:
@@ -44,7 +44,7 @@ def tree_flatten_with_path(
     accessors, leaves, treedef = optree.tree_flatten_with_accessor(
         tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE
     )
-    return [(tuple(map(_key, a)), leaf) for a, leaf in zip(accessors, leaves)], treedef
+    return [(tuple(map(_key, a)), leaf) for a, leaf in zip(accessors, leaves)], sorted_dicts(treedef)
 
 
 def _walk(path: KeyPath, tree: Any, is_leaf: Callable[..., bool], out: list[tuple[KeyPath, Any]]) -> None:

@@ -26,13 +26,13 @@ def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], Any]:
     [2, 1]
     """
     leaves, treedef = optree.tree_flatten(tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE)
-    return leaves, _sorted_dicts(treedef)
+    return leaves, sorted_dicts(treedef)
 
 
 def flatten_arrays(tree: Any, is_leaf: Any = None) -> tuple[list[Any], Any]:
     """The arrays and numbers of which a function's arguments or results are made, and how: for the transformations."""
     leaves, treedef = optree.tree_flatten(tree, is_leaf, none_is_leaf=False, namespace=BOUNDARY)
-    return leaves, _sorted_dicts(treedef)
+    return leaves, sorted_dicts(treedef)
 
 
 # What is known of structures: None where a tree has no dictionaries, so that there is nothing to sort; the structure to
@@ -43,7 +43,7 @@ _EACH: Any = object()
 _CONTAINERS = (tuple, list, dict, type(None), collections.defaultdict, collections.OrderedDict, collections.deque)
 
 
-def _sorted_dicts(treedef: Any) -> Any:
+def sorted_dicts(treedef: Any) -> Any:
     """The structure with the keys of its dictionaries sorted, as JAX gives them back; optree keeps each one's own order."""
     try:
         found = _ORDERED.get(treedef, _ORDERED)
@@ -102,7 +102,7 @@ def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> Any:
     >>> quire.tree_util.tree_structure((1, [2, 3])).num_leaves
     3
     """
-    return _sorted_dicts(optree.tree_structure(tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE))
+    return sorted_dicts(optree.tree_structure(tree, is_leaf, none_is_leaf=False, namespace=NAMESPACE))
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:

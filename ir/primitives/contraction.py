@@ -400,7 +400,7 @@ def padtype_to_pads(
         )
     pads: list[tuple[int, int]] = []
     for n, k, s in zip(in_shape, window_shape, window_strides):
-        total = max((-(-n // s) - 1) * s + k - n, 0)
+        total = int(max((-(-n // s) - 1) * s + k - n, 0))  # sizes may be NumPy's
         small, large = total // 2, total - total // 2
         pads.append((small, large) if kind == "SAME" else (large, small))
     return pads

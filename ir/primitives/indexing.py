@@ -132,12 +132,12 @@ def fill_scalar(fill_value: Any, dtype: DType) -> Any:
 
 def _check_increasing(name: str, what: str, dims: tuple[int, ...], rank: int) -> None:
     if list(dims) != sorted(set(dims)) or any(not 0 <= d < rank for d in dims):
-        raise ValueError(f"{name}: {what} {dims} must be increasing and within [0, {rank})")
+        raise TypeError(f"{name}: {what} {dims} must be increasing and within [0, {rank})")
 
 
 def _check_distinct(name: str, what: str, dims: tuple[int, ...], rank: int) -> None:
     if len(set(dims)) != len(dims) or any(not 0 <= d < rank for d in dims):
-        raise ValueError(f"{name}: {what} {dims} must be distinct and within [0, {rank})")
+        raise TypeError(f"{name}: {what} {dims} must be distinct and within [0, {rank})")
 
 
 def _check_indices(
@@ -156,7 +156,7 @@ def _check_indices(
     _check_increasing(name, *window, x.ndim)
     _check_increasing(name, "operand_batching_dims", operand_batch, x.ndim)
     if set(window[1]) & set(operand_batch):
-        raise ValueError(f"{name}: {window[0]} {window[1]} and operand_batching_dims {operand_batch} must not overlap")
+        raise TypeError(f"{name}: {window[0]} {window[1]} and operand_batching_dims {operand_batch} must not overlap")
     _check_distinct(name, *index_map, x.ndim)
     if len(index_map[1]) != indices.shape[-1]:
         raise TypeError(
@@ -164,12 +164,12 @@ def _check_indices(
             f"components of an index vector of {indices.short()}"
         )
     if set(index_map[1]) & set(operand_batch):
-        raise ValueError(
+        raise TypeError(
             f"{name}: {index_map[0]} {index_map[1]} and operand_batching_dims {operand_batch} must not overlap"
         )
     _check_distinct(name, *indices_batch, indices.ndim - 1)
     if len(indices_batch[1]) != len(operand_batch):
-        raise ValueError(
+        raise TypeError(
             f"{name}: operand_batching_dims {operand_batch} and {indices_batch[0]} {indices_batch[1]} must be as many"
         )
     for d, e in zip(operand_batch, indices_batch[1]):
@@ -198,10 +198,9 @@ def gather_p(
     what happens then. `fill_value` None is the dtype's default (`default_fill`).
 
     Raises:
-        TypeError: the indices are no integers, an index vector is not as long as `start_index_map`, or `slice_sizes`
-            does not hold a size within each dimension of x.
-        ValueError: `slice_sizes` is not 1 along a collapsed dimension or above 1 along a batching one, or the dimension
-            numbers do not fit x, the indices or each other.
+        TypeError: the indices are no integers, an index vector is not as long as `start_index_map`, `slice_sizes`
+            does not hold a size within each dimension of x, is not 1 along a collapsed dimension or above 1 along a
+            batching one, or the dimension numbers do not fit x, the indices or each other.
     """
     d = dimension_numbers
     _check_indices(
@@ -215,16 +214,16 @@ def gather_p(
         )
     for i in d.collapsed_slice_dims:
         if slice_sizes[i] != 1:
-            raise ValueError(f"gather: slice_sizes {slice_sizes} must be 1 along the collapsed dimension {i}")
+            raise TypeError(f"gather: slice_sizes {slice_sizes} must be 1 along the collapsed dimension {i}")
     for i in d.operand_batching_dims:
         if slice_sizes[i] > 1:
-            raise ValueError(f"gather: slice_sizes {slice_sizes} must be at most 1 along the batching dimension {i}")
+            raise TypeError(f"gather: slice_sizes {slice_sizes} must be at most 1 along the batching dimension {i}")
     gone = set(d.collapsed_slice_dims) | set(d.operand_batching_dims)
     offsets = [s for i, s in enumerate(slice_sizes) if i not in gone]
     rank = len(offsets) + indices.ndim - 1
     _check_increasing("gather", "offset_dims", d.offset_dims, rank)
     if len(offsets) != len(d.offset_dims):
-        raise ValueError(
+        raise TypeError(
             f"gather: offset_dims {d.offset_dims} must hold one dimension for each of the {len(offsets)} dimensions of "
             f"a slice of {x.short()} that are neither collapsed nor batching"
         )
@@ -252,7 +251,7 @@ def _scatter_rule(name: str, dtypes_allowed: tuple[DType, ...]) -> Callable[...,
         _check_increasing(name, "update_window_dims", d.update_window_dims, updates.ndim)
         window = window_dims(x.ndim, d)
         if len(window) != len(d.update_window_dims):
-            raise ValueError(
+            raise TypeError(
                 f"{name}: update_window_dims {d.update_window_dims} must hold one dimension for each of the "
                 f"{len(window)} dimensions of {x.short()} that are neither inserted nor batching"
             )
@@ -300,8 +299,8 @@ def scatter_p(
 
     Raises:
         TypeError: `update_jaxpr` does not take two scalars of x's dtype and return one, the indices are no integers, an
-            index vector is not as long as its map of dimensions, or the dtypes differ.
-        ValueError: the dimension numbers do not fit x, the indices, the updates or each other.
+            index vector is not as long as its map of dimensions, the dtypes differ, or the dimension numbers do not fit x,
+            the indices, the updates or each other.
     """
     if update_jaxpr is not None:
         want = ShapedArray((), x.dtype)

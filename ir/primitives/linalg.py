@@ -251,7 +251,8 @@ def tridiagonal_solve_p(
 ) -> ShapedArray:
     """Solve ``a @ x == b`` for tridiagonal a: diagonal d, dl[i] = a[i, i-1] and du[i] = a[i, i+1], all of length n.
 
-    dl[0] and du[n-1] are not read.
+    dl[0] and du[n-1] are not read. With `perturb_singular` pivots that are smaller than an epsilon of U's largest element are
+    made as large, so that the solution is finite; without it that of a singular matrix is NaN.
 
     Raises:
         ValueError: dl, d and du have not b's shape without its last dimension.

@@ -23,18 +23,20 @@ def broadcast_in_dim_p(x: ShapedArray, *, shape: tuple[int, ...], broadcast_dime
     """Repeat x along new and size-1 dimensions: dimension i of x becomes ``broadcast_dimensions[i]`` of `shape`.
 
     Raises:
-        ValueError: `broadcast_dimensions` are not increasing, one for each dimension of x and within the rank of
+        TypeError: `broadcast_dimensions` are not increasing, one for each dimension of x and within the rank of
             `shape`, or a dimension of x has neither size 1 nor that of the result.
     """
-    check_axes("broadcast_in_dim", len(shape), broadcast_dimensions)
-    if len(broadcast_dimensions) != x.ndim or list(broadcast_dimensions) != sorted(broadcast_dimensions):
-        raise ValueError(
+    rank = len(shape)
+    if any(not 0 <= d < rank for d in broadcast_dimensions):
+        raise TypeError(f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} must be dimensions of {shape}")
+    if len(broadcast_dimensions) != x.ndim or list(broadcast_dimensions) != sorted(set(broadcast_dimensions)):
+        raise TypeError(
             f"broadcast_in_dim: broadcast_dimensions {broadcast_dimensions} must be increasing and one for each "
             f"dimension of the operand {x.short()}"
         )
     for i, d in enumerate(broadcast_dimensions):
         if x.shape[i] not in (1, shape[d]):
-            raise ValueError(
+            raise TypeError(
                 f"broadcast_in_dim: dimension {i} of the operand {x.short()} must be 1 or {shape[d]} to become "
                 f"dimension {d} of shape {shape}"
             )
@@ -124,13 +126,13 @@ def pad_p(
     (after its interior padding).
 
     Raises:
-        TypeError: the dtypes differ, or `padding_value` is no scalar.
-        ValueError: `padding_config` has not one triple for each dimension of x, has negative interior padding, or
-            removes more than there is.
+        TypeError: the dtypes differ.
+        ValueError: `padding_value` is no scalar, or `padding_config` has not one triple for each dimension of x, has
+            negative interior padding, or removes more than there is.
     """
     check_same_dtype("pad", x, padding_value)
     if padding_value.shape:
-        raise TypeError(f"pad: padding_value {padding_value.short()} must be a scalar")
+        raise ValueError(f"pad: padding_value {padding_value.short()} must be a scalar")
     if len(padding_config) != x.ndim or any(len(c) != 3 for c in padding_config):
         raise ValueError(
             f"pad: padding_config {padding_config} must hold (low, high, interior) for each dimension of {x.short()}"
@@ -304,7 +306,10 @@ def pad(x: Value, padding_value: Value, padding_config: Sequence[Sequence[int]])
     """x padded by (low, high, interior) copies of a scalar along each dimension; negative ones remove elements."""
     config = tuple((int(lo), int(hi), int(i)) for lo, hi, i in padding_config)
     x, padding_value = match_scalars(x, padding_value)
-    if hasattr(x, "aval") and all(c == (0, 0, 0) for c in config) and len(config) == aval_of(x).ndim:
+    nothing = (
+        len(config) == aval_of(x).ndim and all(c == (0, 0, 0) for c in config) and not aval_of(padding_value).shape
+    )
+    if nothing and hasattr(x, "aval"):
         return x
     return pad_p.bind(x, padding_value, padding_config=config)
 

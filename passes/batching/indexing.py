@@ -50,7 +50,7 @@ def gather(
         d = replace(d, start_indices_batching_dims=_up(d.start_indices_batching_dims))
         sizes = slice_sizes
         if dx is not None:
-            sizes = (1, *slice_sizes)
+            sizes = (min(1, lanes.size), *slice_sizes)
             d = replace(
                 d, operand_batching_dims=(0, *d.operand_batching_dims),
                 start_indices_batching_dims=(0, *d.start_indices_batching_dims),

@@ -3,6 +3,7 @@
 q is quire or jax, n its numpy, s its scipy. An expression that raises must raise in both, by the same builtin class.
 """
 
+import collections
 import importlib
 import warnings
 
@@ -45,6 +46,13 @@ STRICT = {
         for method in ("cg", "gmres", "bicgstab")
     },
     "pad by a ramp": lambda q, n, s: n.pad(n.asarray(C), 1, "linear_ramp"),
+    "funm": lambda q, n, s: s.linalg.funm(n.asarray(SPD), n.sqrt),
+    "choices of several ranks": lambda q, n, s: n.choose(
+        n.array([[0, 1], [1, 0]]), [n.array(1), n.array([2, 3])], mode="clip"
+    ),
+    "a covariance for each polynomial": lambda q, n, s: n.polyfit(
+        n.arange(6.0), n.arange(12.0).reshape(6, 2) ** 2, 2, cov=True
+    )[1],
     "polyfit": lambda q, n, s: n.polyfit(n.arange(5.0), n.arange(5.0) ** 2, 2),
     "dct": lambda q, n, s: s.fft.dct(n.asarray(SPD)),
     "idctn": lambda q, n, s: s.fft.idctn(n.asarray(SPD)),
@@ -57,6 +65,94 @@ STRICT = {
 }
 
 USUAL = {
+    "variances of a complex dtype": lambda q, n, s: [
+        f(n.arange(4.0), dtype="complex64") for f in (n.var, n.std, n.nanvar, n.nanstd)
+    ],
+    "a vector to pad by": lambda q, n, s: q.lax.pad(n.zeros(2), n.zeros(2), [(0, 0, 0)]),
+    "numbers of dimensions that a gather lacks": lambda q, n, s: q.lax.gather(
+        n.ones((2, 2)), n.zeros((2, 1), int), q.lax.GatherDimensionNumbers((5,), (0,), (0,)), (1, 2)
+    ),
+    "indices that a top_k cannot count": lambda q, n, s: q.eval_shape(
+        lambda x: q.lax.top_k(x, 3), q.ShapeDtypeStruct((2**31 + 1,), "float32")
+    ),
+    "the derivative of a mantissa": lambda q, n, s: [
+        q.jvp(lambda x: n.frexp(x)[0], (n.array([3.0, -0.1, 0.0, 7e20], d),), (n.ones(4, d),))
+        for d in ("float32", "bfloat16")
+    ],
+    "eye of a traced diagonal": lambda q, n, s: [q.jit(lambda k: n.eye(3, 4, k=k))(k) for k in (-1, 2)],
+    "scalars of NumPy": lambda q, n, s: [n.isscalar(np.array(16)), n.isscalar(np.array([0])), n.isscalar(n.array(1))],
+    "repetitions of nothing": lambda q, n, s: [
+        q.jit(lambda x, k: n.repeat(x, k, axis=1, total_repeat_length=0))(n.ones((2, 0)), 2),
+        n.repeat(n.ones(0), 2, total_repeat_length=0),
+    ],
+    "trapezoids of an array of widths": lambda q, n, s: [
+        n.trapezoid(n.arange(60.0).reshape(3, 4, 5), dx=n.arange(40.0).reshape(2, 4, 5), axis=0),
+        n.trapezoid(n.arange(60.0).reshape(3, 4, 5), dx=n.arange(4.0)),
+        n.trapezoid(n.arange(12.0).reshape(3, 4), dx=n.arange(3.0)),
+    ],
+    "numbers of more than 64 bits": lambda q, n, s: n.array([0, -(2**63) - 1]),
+    "steps of linspace that nothing spans": lambda q, n, s: [
+        n.linspace(n.ones(2), n.ones(2) * 3, num, endpoint=end, retstep=True) for num in (0, 1) for end in (True, False)
+    ],
+    "put of no values": lambda q, n, s: n.put(n.arange(4.0), n.array([1]), n.array([]), inplace=False),
+    "ravel_multi_index": lambda q, n, s: [
+        n.ravel_multi_index((n.array([0, 1], "int8"),) * 2, (2, 3), mode="ignore"),
+        n.ravel_multi_index((n.array([0, 1], "uint8"),) * 2, (2, 3), mode="clip", dtype="int16"),
+    ],
+    "ravel_multi_index of a narrow dtype": lambda q, n, s: n.ravel_multi_index((n.array([0], "int8"),) * 2, (20, 30)),
+    "ravel_multi_index of floats": lambda q, n, s: n.ravel_multi_index((n.array([0.0]),) * 2, (20, 30)),
+    "take_along_axis by one-hot rows": lambda q, n, s: [
+        n.take_along_axis(n.arange(4.0), n.array([1, -2, 5]), 0, mode="one_hot"),
+        n.take_along_axis(n.arange(6).reshape(2, 3), n.array([[1], [-1]]), 1, mode="one_hot"),
+    ],
+    "deletion at traced places": lambda q, n, s: [
+        q.jit(lambda x, i: n.delete(x, i, assume_unique_indices=True))(n.arange(6), n.array([[1, -1]])),
+        q.jit(lambda x, i: n.delete(x, i, axis=1, assume_unique_indices=True))(
+            n.arange(6).reshape(2, 3), n.array([2, 0])
+        ),
+    ],
+    "a solution of a singular tridiagonal system": lambda q, n, s: [
+        q.lax.linalg.tridiagonal_solve(
+            *(n.array(x, "float32") for x in ([0, 1], [1, 3], [3, 0], [[1], [4]])), perturb_singular=perturbed
+        )
+        for perturbed in (False, True)
+    ],
+    "the solution of a regular tridiagonal system": lambda q, n, s: q.lax.linalg.tridiagonal_solve(
+        *(n.array(x, "float32") for x in ([0, 1, 1], [4, 5, 6], [1, 2, 0], [[1], [4], [2]])), perturb_singular=True
+    ),
+    "products in another dtype": lambda q, n, s: q.lax.mul(
+        n.array([100, 50], "int8"), n.array([100, 3], "int8"), out_dtype="int32"
+    ),
+    "functions of an accuracy": lambda q, n, s: q.lax.tanh(n.ones(2), accuracy=q.lax.AccuracyMode.HIGHEST),
+    "a Fourier transform over no dimension": lambda q, n, s: q.lax.fft(n.ones((2, 3), "complex64"), "FFT", ()),
+    "shapes of negative sizes": lambda q, n, s: q.lax.broadcast_shapes((-1,)),
+    "shapes that are none": lambda q, n, s: q.lax.broadcast_shapes("hello"),
+    "a dimension that does not fit": lambda q, n, s: q.lax.broadcast_in_dim(n.ones(2), (3,), (0,)),
+    "a dimension that is not there": lambda q, n, s: q.lax.broadcast_in_dim(n.ones(2), (2, 3), (2,)),
+    "dimensions that occur twice": lambda q, n, s: q.lax.broadcast_in_dim(n.ones((2, 2)), (2, 2), (0, 0)),
+    "pads are numbers of Python": lambda q, n, s: [
+        type(x) is int
+        for pair in q.lax.padtype_to_pads(np.array([10]), np.array([5]), np.array([1]), "SAME")
+        for x in pair
+    ],
+    "a field that is no metadata": lambda q, n, s: dict(q.tree.static(metadata={"static": False}).metadata),
+    "the order of a defaultdict": lambda q, n, s: list(
+        q.tree_util.tree_unflatten(
+            q.tree_util.tree_flatten_with_path(collections.defaultdict(int, {"b": 2, "a": 1}))[1], [1, 2]
+        ).values()
+    ),
+    "new dimensions at no place": lambda q, n, s: n.expand_dims(n.ones(2), None),
+    "sem of all elements": lambda q, n, s: s.stats.sem(n.asarray(SPD), axis=None, keepdims=True),
+    "gradient of interp at close points": lambda q, n, s: q.grad(lambda z: n.interp(z, z, n.ones_like(z)).sum())(
+        np.exp(np.linspace(-90, -20, 1000, dtype=np.float32))
+    ),
+    "interp at close points": lambda q, n, s: n.interp(
+        np.float32(1.5e-15), np.array([0, 1e-15, 2e-15, 1], np.float32), np.array([1, 2, 3, 4], np.float32)
+    ),
+    "a gather over no lanes": lambda q, n, s: q.vmap(lambda x, i: x[i])(n.ones((0, 4, 2)), n.ones((0, 3), int)),
+    "a slice over no lanes": lambda q, n, s: q.vmap(lambda x, i: q.lax.dynamic_slice(x, (i,), (2,)))(
+        n.ones((0, 4)), n.ones(0, int)
+    ),
     "spherical harmonics of negative angles": lambda q, n, s: s.special.sph_harm_y(
         n.array([1, 2, 3, 3]), n.array([1, -1, 3, -3]), n.asarray(ANGLES), n.asarray(ANGLES), n_max=3
     ),

@@ -26,6 +26,7 @@ def compiled(f):
         (lambda x: list(range(x.sum().astype(int))), errors.TracerIntegerConversionError, "fori_loop"),
         (lambda x: np.sin(x), errors.TracerArrayConversionError, "quire.numpy"),
         (lambda x: x.sum().item(), errors.ConcretizationTypeError, "item"),
+        (lambda x: x.tobytes(), errors.ConcretizationTypeError, "tobytes()"),
     ],
 )
 def test_concrete_uses(use, error, advice):

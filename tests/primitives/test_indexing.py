@@ -391,12 +391,12 @@ U = ShapedArray((6, 5), dtypes.float32)
         ),
         (
             lambda: infer_gather(G((1,), (2,), (0,))),
-            ValueError,
+            TypeError,
             "gather: collapsed_slice_dims (2,) must be increasing and within [0, 2)",
         ),
         (
             lambda: infer_gather(G((1,), (0,), (0,)), (2, 5)),
-            ValueError,
+            TypeError,
             "gather: slice_sizes (2, 5) must be 1 along the collapsed dimension 0",
         ),
         (
@@ -406,7 +406,7 @@ U = ShapedArray((6, 5), dtypes.float32)
         ),
         (
             lambda: infer_gather(G((), (0,), (0,))),
-            ValueError,
+            TypeError,
             "gather: offset_dims () must hold one dimension for each of the 1 dimensions of a slice",
         ),
         (
@@ -431,7 +431,7 @@ U = ShapedArray((6, 5), dtypes.float32)
         ),
         (
             lambda: infer_scatter(S((0, 1), (0,), (0,)), U),
-            ValueError,
+            TypeError,
             "scatter-add: update_window_dims (0, 1) must hold one dimension",
         ),
         (

@@ -139,7 +139,7 @@ SCALAR = ShapedArray((), dtypes.float32)
         ),
         (
             lambda: st.pad_p.type_rule(F32, F32, padding_config=((0, 0, 0),) * 2),
-            TypeError,
+            ValueError,
             "pad: padding_value f32[2,3] must be a scalar",
         ),
         (

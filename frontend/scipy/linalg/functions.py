@@ -152,7 +152,7 @@ def funm(A: Any, func: Callable[[Value], Value], disp: bool = True) -> Any:
         f, least = carry
         entries = (qnp.matmul(t, f) - qnp.matmul(f, t)) / divisor
         here = qnp.asarray(offset) == p
-        gap = qnp.min(qnp.where(here, qnp.abs(divisor * ~same), np.inf), axis=(-2, -1))
+        gap = qnp.min(qnp.where(here, qnp.where(same, 0, qnp.abs(divisor)), np.inf), axis=(-2, -1))
         return f + qnp.where(here, entries, 0), qnp.minimum(least, gap.astype(real))
 
     f = values[..., None, :] * la.eye(n, n, wide)

@@ -169,7 +169,8 @@ def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagat
     _policy("sem", nan_policy, ("propagate", "omit"))
     x = array("stats.sem", a)
     if axis is None:
-        x, axis = qnp.ravel(x), 0
+        found = sem(qnp.ravel(x), 0, ddof, nan_policy)
+        return qnp.reshape(found, (1,) * aval_of(x).ndim) if keepdims else found
     d = as_axis("quire.scipy.stats.sem", axis, aval_of(x).ndim)
     if nan_policy == "omit" and aval_of(x).dtype in INEXACT:
         count = rd.sum(~qnp.isnan(x), axis=d, keepdims=keepdims)
