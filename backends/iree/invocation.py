@@ -257,7 +257,7 @@ class Invocation(Session):
         """
         mlir = self.compiler.mlir
         mlir.keep_apart(module)
-        yield self.run_passes(pipelines.VALUES)
+        yield self.run_passes(pipelines.ENCODED_VALUES if self.forming is None else pipelines.VALUES)
         self.plans = planned.plan_all(mlir, module, 64 if self.for_cpu else 256, shown)
         yield mlir.mlirOperationVerify(module)
         yield self.run_passes(then)

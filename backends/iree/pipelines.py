@@ -251,7 +251,9 @@ Not iree-util-optimize-int-arithmetic: it takes what comes from a global for unr
 loop's first turn for that of the others.
 """
 
-VALUES = ",".join(
+_ENCODED = "iree-stream-specialize-encodings,"
+
+ENCODED_VALUES = ",".join(
     (
         "iree-stream-verify-input",
         "iree-stream-clone-to-consumers",
@@ -259,8 +261,7 @@ VALUES = ",".join(
         "iree-stream-verify-lowering-to-tensors",
         _VALUES_CLEAN_UP,
         # tensors to asynchronous operations
-        "iree-stream-specialize-encodings",
-        _hosts("iree-stream-encode-host-tensors"),
+        _ENCODED + _hosts("iree-stream-encode-host-tensors"),
         "stream.executable(iree-stream-encode-device-tensors)",
         "iree-stream-materialize-encodings",
         _hosts("iree-stream-layout-slices"),
@@ -271,7 +272,14 @@ VALUES = ",".join(
         "iree-stream-materialize-builtins",
     )
 )
-"""The stream phase's first part: host tensors to resources, which are values still."""
+"""The stream phase's first part, host tensors to resources, which are values still: where IREE's pipelines form dispatches."""
+
+VALUES = ENCODED_VALUES.replace(_ENCODED, "")
+"""The same where types have no encodings, as the lists above give none.
+
+The pass that resolves encodings finds each value's device first, in rounds that go a step further along a chain of updates
+each, and fails after some hundred: an array put together from 130 others, and 150 scatters into one, did not compile.
+"""
 
 COMMANDS = ",".join(
     (

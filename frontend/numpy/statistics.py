@@ -160,7 +160,8 @@ def _quantile(
     elif method == "higher":
         out = v_high
     elif method == "nearest":
-        out = _pick(values, cast(ew.round_p.bind(position, rounding_method=1), dtypes.int32), n)
+        # In the middle the lower one, as in JAX; NumPy rounds the place to an even number.
+        out = select(bind(ew.le_p, (weight, weight.aval.dtype.type(0.5)), {}), v_low, v_high)
     else:
         out = select(bind(ew.eq_p, (low, high), {}), v_low, mul_(add_(v_low, v_high), 0.5))
     if counts is None:

@@ -32,6 +32,27 @@ def case(*args: Any) -> Any:
     return enter
 
 
+# -- longer chains of updates than IREE follows in a hundred rounds ------------------------------------------------------
+
+
+@case(*(onp.full(1 + i % 3, i, onp.float32) for i in range(130)))
+def put_together_from_many(m, *xs):
+    return m.np.concatenate(xs), m.np.stack([x[0] for x in xs])
+
+
+@case(X)
+def put_together_from_many_parts(m, x):
+    return m.np.stack([m.np.sort(x[i % 8]) if i % 50 == 0 else x[i % 8] for i in range(150)])
+
+
+@case(V, onp.array([1, 3], onp.int32))
+def scattered_into_often(m, v, i):
+    for k in range(150):
+        v = v.at[i + k % 6].add(v[:2])
+        v = v * 0.5 if k % 10 == 9 else v
+    return v
+
+
 # -- an old value beside what is made from it --------------------------------------------------------------------------
 
 

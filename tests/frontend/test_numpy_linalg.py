@@ -46,6 +46,22 @@ def test_names_and_signatures_are_jax_s():
         assert [(p.name, p.kind) for p in ours] == [(p.name, p.kind) for p in theirs], name
 
 
+def test_products_of_many_matrices():
+    """Their order is found in cubic time, and is the best one; dtypes are joined before any product is computed."""
+    sizes = [3, 7, 2, 9, 4, 4, 1, 8, 5, 3, 6, 2, 7, 3, 5, 2, 4]
+    rng = np.random.default_rng(0)
+    xs = [rng.standard_normal(s).astype(np.float32) for s in zip(sizes, sizes[1:])]
+    want = np.linalg.multi_dot([x.astype(np.float64) for x in xs])
+    np.testing.assert_allclose(np.asarray(nl.multi_dot(xs)), want, rtol=1e-3, atol=1e-3)
+    traced = quire.make_jaxpr(lambda *xs: nl.multi_dot(xs))(
+        np.ones((9, 2), "f4"), np.ones((2, 9), "f4"), np.ones(9, "f4")
+    )
+    products = [e for e in traced.jaxpr.eqns if e.primitive.name == "dot_general"]
+    assert [tuple(e.outvars[0].aval.shape) for e in products] == [(2,), (9,)]
+    small, one = np.full((2, 2), 100, np.int8), np.eye(2, dtype=np.float32)
+    assert np.asarray(nl.multi_dot([small, small, one])).tolist() == [[20000.0] * 2] * 2
+
+
 # Name of the function, its operands' shapes, keywords.
 VALUES = [
     ("det", [(4, 4)], {}), ("det", [(5, 3, 3)], {}), ("det", [(2, 2)], {}), ("det", [(1, 1)], {}), ("slogdet", [(2, 4, 4)], {}),

@@ -8,7 +8,7 @@ from typing import Any
 import quire.numpy as qnp
 
 from ...arrays.explicit import takes_out_sharding
-from ...arrays.operands import Value, as_axis, plain
+from ...arrays.operands import Value, as_axis, plain, promote_dtypes
 
 
 def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
@@ -105,13 +105,35 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Value:
             raise ValueError(
                 f"quire.numpy.linalg.multi_dot: arrays {i} and {i + 1}, {x.aval.short()} and {y.aval.short()}, do not fit"
             )
-    operands: list[Any] = []
-    for i, x in enumerate(values):
-        start = i + 1 if i == 0 and x.aval.ndim == 1 else i
-        operands += [x, list(range(start, start + x.aval.ndim))]
-    first = [] if values[0].aval.ndim == 1 else [0]
-    end = [] if values[-1].aval.ndim == 1 else [last + 1]
-    return qnp.einsum(*operands, [*first, *end], optimize="optimal", precision=precision)
+    values = promote_dtypes(*values)  # before products of two, which would be of their dtype
+    row = [values[0].aval.shape[0] if values[0].aval.ndim == 2 else 1, *(x.aval.shape[0] for x in values[1:])]
+    column = values[-1].aval.shape[1] if values[-1].aval.ndim == 2 else 1
+    splits = _fewest_multiplications([*row, column])
+
+    def product(i: int, j: int) -> Value:
+        """That of the arrays i to j."""
+        if i == j:
+            return values[i]
+        k = splits[i, j]
+        return qnp.dot(product(i, k), product(k + 1, j), precision=precision)
+
+    return product(0, last)
+
+
+def _fewest_multiplications(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+    """After which matrix to part the product of the matrices i to j, of shapes (sizes[i], sizes[i + 1]).
+
+    In cubic time, where a search through all orders, as einsum's "optimal" is, would not end for a dozen matrices.
+    """
+    n = len(sizes) - 1
+    least = {(i, i): 0 for i in range(n)}
+    splits: dict[tuple[int, int], int] = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            costs = [(least[i, k] + least[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)]
+            least[i, j], splits[i, j] = min(costs)
+    return splits
 
 
 def matrix_transpose(x: Any, /) -> Value:

@@ -134,4 +134,31 @@ def triangle(b: Builder) -> object:
     return b.emit(b.one("np.tril({0})", "np.triu({0}, 1)", "np.diagonal({0})", "np.rot90({0})", "np.trace({0})"), x)
 
 
-FAMILY = (reshape, transpose, basic_slice, basic_slice, widened, flip, concatenate, pad, broadcast, split, triangle)
+def parts_together(b: Builder) -> object:
+    """One array of many parts, computed each in its way."""
+    x = b.pick("fciu", least_ndim=1, nonempty=True, most=400)
+    count = b.one(5, 40, 150) if b.chance(0.3) else b.rng.randint(3, 6)
+    part = b.one(
+        "{0}[i % {n}]", "np.sum({0}[i % {n}:])", "np.sort({0}, axis=0)[i % {n}]" if x.kind != "c" else "{0}[-1]"
+    )
+    made = part.replace("{n}", str(x.shape[0])) + b.one(
+        "", f".astype({x.dtype!r}) * i", f" + {{0}}[(i * 7) % {x.shape[0]}]"
+    )
+    rows = f"[{made} for i in range({count})]"
+    return b.emit(b.one(f"np.stack({rows})", f"np.concatenate([np.atleast_1d(p) for p in {rows}])"), x)
+
+
+FAMILY = (
+    reshape,
+    transpose,
+    basic_slice,
+    basic_slice,
+    widened,
+    flip,
+    concatenate,
+    parts_together,
+    pad,
+    broadcast,
+    split,
+    triangle,
+)
