@@ -125,65 +125,55 @@ _ELEMENTWISE = "iree-dispatch-creation-elementwise-op-fusion"
 _MULTI_USE = "iree-dispatch-creation-fuse-multi-use-elementwise-producer"
 
 
-Forming = tuple[tuple[str, ...], str, tuple[str, ...]]
-"""The lists of the dispatch-creation phase; the module is to be verified after each.
+Forming = tuple[str, str, str]
+"""The lists of the dispatch-creation phase.
 
 The first part, but for split reductions; the next pass, by which each dispatch becomes a region of the function (twice is the
-same as once); the rest, but for encodings, by which regions become dispatches. Parts end with a pass that moves operations past
-others: IREE 3.13 has made modules of that which are no longer valid ("does not dominate"), on which later passes run for ever.
+same as once); the rest, but for encodings, by which regions become dispatches.
 """
 
 
 def forming(multi_use: bool = True, aggressive: bool = True) -> Forming:
     """By two of IREE's options: whether what several read is fused with one of them, and whether aggressively."""
-    fused = (
-        "iree-dispatch-creation-tensor-pad-to-tensor-insert-slice",
-        "iree-dispatch-creation-fusion-preprocessing",
-        *_SIMPLER,
-        f"{_ELEMENTWISE}{{fuse-multi-reduction=true}}",
-        *_SIMPLER,
-        "iree-dispatch-creation-fold-reshapes-into-tensor-barriers",
-        "iree-dispatch-creation-bubble-up-expand-shapes",
-        *_SIMPLER,
-        f"{_ELEMENTWISE}{{fuse-multi-reduction=true}}",
-        *_SIMPLER,
-        "iree-dispatch-creation-sink-reshapes",
-        *_SIMPLER,
-    )
-    several = (f"{_MULTI_USE}{{num-iterations=2}}",) if multi_use else ()
-    then = (
-        *(_SIMPLER if multi_use else ()),
-        "iree-dispatch-creation-transpose-generic-ops",
-        *_SIMPLER,
-        "iree-dispatch-creation-form-scalar-dispatches",
-    )
+    several = (f"{_MULTI_USE}{{num-iterations=2}}", *_SIMPLER) if multi_use else ()
     return (
-        (_functions(*fused, *several), _functions(*then)),
+        _functions(
+            "iree-dispatch-creation-tensor-pad-to-tensor-insert-slice",
+            "iree-dispatch-creation-fusion-preprocessing",
+            *_SIMPLER,
+            f"{_ELEMENTWISE}{{fuse-multi-reduction=true}}",
+            *_SIMPLER,
+            "iree-dispatch-creation-fold-reshapes-into-tensor-barriers",
+            "iree-dispatch-creation-bubble-up-expand-shapes",
+            *_SIMPLER,
+            f"{_ELEMENTWISE}{{fuse-multi-reduction=true}}",
+            *_SIMPLER,
+            "iree-dispatch-creation-sink-reshapes",
+            *_SIMPLER,
+            *several,
+            "iree-dispatch-creation-transpose-generic-ops",
+            *_SIMPLER,
+            "iree-dispatch-creation-form-scalar-dispatches",
+        ),
         _functions(
             "iree-dispatch-creation-form-dispatch-regions"
             f"{{aggressive-fusion={str(aggressive).lower()} fuse-multi-use-producers={str(multi_use).lower()}}}"
         ),
-        (
-            _functions(
-                f"{_ELEMENTWISE}{{fuse-broadcast-ops=true fuse-truncate-ops=true intra-dispatch=true}}",
-                f"{_MULTI_USE}{{intra-dispatch=true num-iterations=32}}",
-            ),
-            _functions(
-                f"iree-dispatch-creation-clone-producers-into-dispatch-regions{{aggressive={str(aggressive).lower()}}}"
-            ),
-            _functions(
-                "iree-dispatch-creation-collapse-dimensions",
-                "iree-dispatch-creation-hoist-uniform-scalar-compute",
-                "iree-dispatch-creation-convert-encoding-to-flow",
-                "iree-dispatch-creation-remove-tensor-barriers",
-                "iree-dispatch-creation-convert-dispatch-regions-to-workgroups",
-                "iree-dispatch-creation-convert-tensor-to-flow",
-                "cse",
-                "iree-flow-canonicalize",
-                "iree-dispatch-creation-materialize-default-workgroup-count-region",
-                "iree-dispatch-creation-bitcast-unsupported-element-types",
-                *_SIMPLER,
-            ),
+        _functions(
+            f"{_ELEMENTWISE}{{fuse-broadcast-ops=true fuse-truncate-ops=true intra-dispatch=true}}",
+            f"{_MULTI_USE}{{intra-dispatch=true num-iterations=32}}",
+            f"iree-dispatch-creation-clone-producers-into-dispatch-regions{{aggressive={str(aggressive).lower()}}}",
+            "iree-dispatch-creation-collapse-dimensions",
+            "iree-dispatch-creation-hoist-uniform-scalar-compute",
+            "iree-dispatch-creation-convert-encoding-to-flow",
+            "iree-dispatch-creation-remove-tensor-barriers",
+            "iree-dispatch-creation-convert-dispatch-regions-to-workgroups",
+            "iree-dispatch-creation-convert-tensor-to-flow",
+            "cse",
+            "iree-flow-canonicalize",
+            "iree-dispatch-creation-materialize-default-workgroup-count-region",
+            "iree-dispatch-creation-bitcast-unsupported-element-types",
+            *_SIMPLER,
         ),
     )
 

@@ -107,8 +107,8 @@ def test_a_donated_operand_is_updated_in_place():
 
 def test_large_tables_are_shared_by_workgroups():
     rng = np.random.default_rng(1)
-    x = rng.integers(0, 9, (3000, 40)).astype(np.float32)
-    i, r = rng.integers(-3100, 3100, 4000).astype(np.int64), rng.integers(0, 9, (4000, 40)).astype(np.float32)
+    x = rng.integers(0, 9, (3000, 160)).astype(np.float32)
+    i, r = rng.integers(-3100, 3100, 4000).astype(np.int64), rng.integers(0, 9, (4000, 160)).astype(np.float32)
     f = lambda x, i, r: x.at[i].add(r)  # noqa: E731
     text = quire.jit(f).lower(x, i, r).as_text()
     assert "7 ranges of dimension 0" in text or "8 ranges of dimension 0" in text
