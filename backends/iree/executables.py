@@ -10,6 +10,7 @@ Imported by the worker, beside which it lies.
 from __future__ import annotations
 
 import mlir_c
+from compiler import CompilerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` takes longer to import than all else here
@@ -48,12 +49,12 @@ def read(mlir: mlir_c.Mlir, module: int, bytecode: bytes) -> int:
     """A module that another session has written, in the context of this one; whoever asked for it destroys it.
 
     Raises:
-        ValueError: it cannot be read.
+        CompilerError: it cannot be read.
     """
     context = mlir.mlirOperationGetContext(module)
     made = mlir.mlirModuleCreateParse(context, mlir_c.text(bytecode))
     if not made:
-        raise ValueError("the compiler cannot read what it has written")
+        raise CompilerError("the compiler cannot read what it has written")
     return made
 
 

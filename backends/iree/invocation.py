@@ -33,28 +33,20 @@ CPU = "--iree-hal-target-backends=llvm-cpu"
 DEVICE_FLAGS = ("--iree-hal-target-backends=", "--iree-hal-target-device=")
 """How the options begin that name devices."""
 
-MOST_LIBRARIES = 4
-"""The most libraries that the kernels of a program are divided among."""
-
 BEFORE_STREAM = frozenset(
     ("start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow")
 )
 """The phases before the stream phase, as IREE names them."""
 
 
-def processors() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Invocation(Session):
     """One module on its way to a program, or to a phase before.
 
     Args:
-        several: whether kernels may be in several libraries of the program, which are made at once.
+        most_libraries: among how many the kernels may be divided, which are made at once.
     """
 
-    def __init__(self, compiler: Compiler, module: bytes, flags: tuple[str, ...], several: bool = False) -> None:
+    def __init__(self, compiler: Compiler, module: bytes, flags: tuple[str, ...], most_libraries: int = 1) -> None:
         self.plans: list[str] = []
         self.host: dict[str, Any] = {}
         self.located = False  # whether texts name the operations' locations
@@ -65,7 +57,7 @@ class Invocation(Session):
         self.forming = pipelines.forming_by(flags)
         self.optimizes_as_listed = pipelines.optimizes_as_listed(flags)
         self.one_cpu = self.for_cpu and sum(f.startswith(DEVICE_FLAGS) for f in flags) == 1
-        self.most_libraries = min(MOST_LIBRARIES, processors()) if several else 1
+        self.most_libraries = most_libraries
         compiler.mlir.new_context()
         super().__init__(compiler, module, flags)
 

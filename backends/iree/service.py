@@ -28,6 +28,7 @@ from quire.backends.iree.reproducer import first_diagnostic, write_reproducer
 from quire.backends.iree.retries import retry_flags
 from quire.backends.iree.temporary import problem
 from quire.backends.iree.worker_process import WorkerDied, WorkerProcess
+from quire.backends.targets import available_cpus
 from quire.ir import environment
 from quire.ir.errors import CompileError, ExportError
 
@@ -97,13 +98,16 @@ class _Job:
     located: bool = False
 
 
+MOST_LIBRARIES = 4
+"""The most libraries that the kernels of a program are divided among, on which its worker works at once."""
+
+
 def default_workers() -> int:
     """How many modules are compiled at once: min(4, processors), or QUIRE_COMPILE_WORKERS."""
     named = environment.COMPILE_WORKERS.text()
     if named:
         return max(1, int(named))
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(4, available or 1)
+    return min(4, available_cpus())
 
 
 class CompileService:
@@ -385,6 +389,7 @@ class CompileService:
                 "verify": verify,
                 "trusted": job.trusted,
                 "one_thread": job.one_thread,
+                "libraries": min(MOST_LIBRARIES, available_cpus()),
                 "phase": job.phase,
                 "located": job.located,
                 "stages_to": tempfile.mkdtemp(prefix="quire-") if job.stages else None,

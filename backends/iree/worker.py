@@ -8,10 +8,10 @@ Protocol: a frame is an 8-byte little-endian length and a ``marshal`` value (bot
 compiler's own output on file descriptors 1 and 2 goes to standard error, never among the frames. A job is first
 acknowledged: a worker that dies before has not died of the job.
 
-Job: ``{"op": "compile", "export" or "text", "module", "name", "flags", "verify", "trusted", "one_thread", "phase", "located",
-"stages_to", "files_to"}``, the last two folders. With ``verify``, and up to a phase, IREE's own pipelines run, otherwise
-those of pipelines.py; the stream phase is that of pipelines.py in any case. Of an export, the kernels' object and its one
-function bear the name.
+Job: ``{"op": "compile", "export" or "text", "module", "name", "flags", "verify", "trusted", "one_thread", "libraries", "phase",
+"located", "stages_to", "files_to"}``, the last two folders; "libraries" is how many a program may have. With ``verify``, and
+up to a phase, IREE's own pipelines run, otherwise those of pipelines.py; the stream phase is that of pipelines.py in any case.
+Of an export, the kernels' object and its one function bear the name.
 Answer: ``{"ok", "error", "vmfb", "text", "stages", "files", "host", "diagnostics", "phases", "seconds", "rss_kb"}``; diagnostics
 are ``(severity, text)`` pairs, and ``host`` is what host_steps.py gives (of an export). With stages also ``"started"`` and
 ``"written"``, the times at which their files were.
@@ -91,8 +91,8 @@ def compile_job(compiler: Compiler, job: dict[str, Any]) -> dict[str, Any]:
         flags += ("--iree-llvmcpu-debug-symbols=false",)
     try:
         # What shows executables shows one, and what runs in one thread calls its kernels, which are to be beside it.
-        several = job["op"] == "compile" and not (job.get("files_to") or job.get("one_thread"))
-        invocation = Invocation(compiler, job["module"], flags, several)
+        one = job["op"] != "compile" or job.get("files_to") or job.get("one_thread")
+        invocation = Invocation(compiler, job["module"], flags, 1 if one else job.get("libraries", 1))
         invocation.located = bool(job.get("located"))
     except CompilerError as error:
         answer["error"] = str(error)

@@ -32,6 +32,20 @@ def case(*args: Any) -> Any:
     return enter
 
 
+# -- scatters whose operand holds keys meanwhile -------------------------------------------------------------------------
+
+MANY = onp.where(onp.arange(20_000) % 17 == 0, onp.nan, onp.sin(onp.arange(20_000)) * 9).astype(onp.float32)
+PLACES = (onp.arange(20_000) * 7919 % 40_001 - 20_000).astype(onp.int32)
+
+
+@case(MANY, PLACES)
+def extremes_of_what_is_read_too(m, x, i):
+    y = x * 1.5
+    loop = m.lax.fori_loop(0, 3, lambda k, c: c.at[m.np.roll(i, k)].max(c[::-1] - 1), x)
+    of_itself = m.np.nan_to_num(m.np.abs(x)).astype("int32")
+    return x.at[i].max(x[::-1]), x.at[i].min(x), y.at[i].max(-y), y[::-1] + 1, loop, x.at[of_itself].max(x)
+
+
 # -- longer chains of updates than IREE follows in a hundred rounds ------------------------------------------------------
 
 

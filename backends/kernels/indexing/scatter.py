@@ -117,11 +117,10 @@ def scatter(
     free = next((i for i, a in enumerate(axes) if a.role != "free"), len(axes))
     share = _share(operand, updates, dims, axes, target, keep)
     copies = keep and share is not None and share.whole
-    ordered_ = op in ("max", "min") and operand.dtype.kind == "float" and share is not None and share.whole
+    extremes = op in ("max", "min") and operand.dtype.kind == "float" and share is not None and share.whole
+    in_keys = extremes and updates.size * KEYS_WORTH >= operand.size
     b = KernelBuilder(f"scatter_{op}", operands, [operand], target, tied={} if copies else {0: 0})
-    writer = _Writer(
-        b, op, operand, indices, updates, dims, mode, ordered_ and updates.size * KEYS_WORTH >= operand.size
-    )
+    writer = _Writer(b, op, operand, indices, updates, dims, mode, in_keys)
     if share is None:
         shared = math.prod(a.size for a in axes[:free])
         groups = target.groups(updates.size, GROUP_UPDATES, shared)
