@@ -182,10 +182,8 @@ class Device:
             with self._lock:
                 found = self._hal.get(driver)
                 if found is None:
-                    # The GPU drivers pool memory themselves, and Vulkan's cannot allocate through IREE's pool.
-                    allocators = [_host_pool()] if self.is_host else None
                     with _without_launcher():
-                        found = _immortal(_driver(driver).create_device(self._hal_id, allocators=allocators))
+                        found = _immortal(_created(driver, self._hal_id))
                     self._hal[driver] = found
         return found
 
@@ -310,6 +308,20 @@ def free_memory(device: Device | None = None) -> str:
         found = None
     free = f"{size_text(int(found[1]) * 1024)} are free on this machine" if found else "too little is free"
     return f"{free}, {in_use}" if in_use else free
+
+
+def _created(driver: str, hal_id: int) -> Any:
+    """IREE's HalDevice of a driver's device.
+
+    The GPU drivers pool memory themselves, and Vulkan's cannot allocate through IREE's pool. Commands that are executed again
+    Vulkan's keeps as they were recorded, where all dispatches among them read the arrays' addresses from a table; copies and
+    fills of IREE 3.13 do not, and write into the arrays of an earlier call. With no room for them commands are recorded each time.
+    """
+    made = _driver(driver)
+    if driver != "vulkan":
+        return made.create_device(hal_id, allocators=[_host_pool()] if driver.startswith("local") else None)
+    path = next(d["path"] for d in made.query_available_devices() if d["device_id"] == hal_id)
+    return made.create_device_by_uri(f"vulkan://{path}?cached_bda_replay_instances=0")
 
 
 @functools.cache

@@ -4,6 +4,8 @@ For any target: one in which an operation reads what another one computes along 
 with strides of what its dispatch computes (``x.astype("float32")[::2]``): of an array that is no longer than a tile, the first
 elements are taken. IREE clones what only widens elements into the dispatches that read it, after these have been formed.
 
+For SPIR-V: one in which an operation reads by other loops than it is computed by what another one computes (iteration_spaces.py).
+
 For the CPU:
 
 A dispatch that stores what its softmax reads: no code is found for it, but only after half of a compile.
@@ -32,7 +34,11 @@ STORED_REDUCTION = "a reduction is stored by the dispatch that reduces what it i
 STORED_PARTS = "two results that begin as one array are read by a dispatch that stores a third"
 STRIDED = "a slice with strides is of what its dispatch computes"
 READ_ALONG_TWO = "an operation reads what its dispatch computes along two loops"
+OTHER_THREADS = "an operation reads what other threads of its dispatch compute"
 """What is wrong with a module's dispatches (`fault`), in words that `service.RETRIES` knows."""
+
+CPU, SPIRV = "llvm-cpu", "-spirv"
+"""IREE's backend for the CPU, and how the names of those end whose code is SPIR-V."""
 
 _STORE = b"iree_tensor_ext.dispatch.tensor.store"
 _REGION = b"flow.dispatch.region"
@@ -110,36 +116,37 @@ def _make_region(mlir: mlir_c.Mlir, ops: list[int], before: int) -> None:
             mlir.mlirOperationSetOperand(user, number, new)
 
 
-def take_apart(mlir: mlir_c.Mlir, module: int, for_cpu: bool) -> bool:
+def take_apart(mlir: mlir_c.Mlir, module: int, backend: str, filled: bool = False) -> bool:
     """Move out of each region that would be wrong a value which it computes; whether there was one.
 
-    The value and what it is computed from come before the region, where dispatches are to be formed again.
+    The value and what it is computed from come before the region, where dispatches are to be formed again; or as a region of their
+    own where the regions have been `filled` with what had been left between them, with which IREE would fill them again.
     """
     changed = False
     for region in mlir.in_hosts(module, frozenset((_REGION,))):
         *body, end = mlir.operations(mlir.first_block(region))
-        found = _wrong(mlir, body, set(mlir.operands(end)), for_cpu)
+        found = _wrong(mlir, body, set(mlir.operands(end)), backend)
         if found:
-            _move_out(mlir, region, body, end, found[0])
+            _move_out(mlir, region, body, end, found[0], filled)
             changed = True
     return changed
 
 
-def fault(mlir: mlir_c.Mlir, module: int, for_cpu: bool) -> str | None:
+def fault(mlir: mlir_c.Mlir, module: int, backend: str) -> str | None:
     """What is wrong with one of the dispatches that have been formed, if anything is."""
     for executable in mlir.named(mlir.first_block(module), b"flow.executable"):
         for inner in mlir.named(mlir.first_block(executable), b"builtin.module"):
             for function in mlir.named(mlir.first_block(inner), b"func.func"):
                 body = list(mlir.operations(mlir.first_block(function)))
                 stored = {mlir.mlirOperationGetOperand(op, 0) for op in body if mlir.name(op) == _STORE}
-                if found := _wrong(mlir, body, stored, for_cpu):
+                if found := _wrong(mlir, body, stored, backend):
                     return found[1]
     return None
 
 
-def _wrong(mlir: mlir_c.Mlir, body: list[int], stored: set[int], for_cpu: bool) -> tuple[int, str] | None:
+def _wrong(mlir: mlir_c.Mlir, body: list[int], stored: set[int], backend: str) -> tuple[int, str] | None:
     """A value that must not be computed where the operations of a body are one dispatch, and why."""
-    if for_cpu:
+    if backend == CPU:
         for op in body:
             if mlir.name(op) == b"linalg.softmax" and (x := mlir.mlirOperationGetOperand(op, 0)) in stored:
                 return x, STORED_SOFTMAX
@@ -151,6 +158,8 @@ def _wrong(mlir: mlir_c.Mlir, body: list[int], stored: set[int], for_cpu: bool) 
         return value, STRIDED
     if value := iteration_spaces.read_along_two(mlir, body):
         return value, READ_ALONG_TWO
+    if backend.endswith(SPIRV) and (value := iteration_spaces.read_by_other_threads(mlir, body)):
+        return value, OTHER_THREADS
     return None
 
 
@@ -206,8 +215,11 @@ def _reduced_again(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> int 
     return None
 
 
-def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: int) -> None:
-    """Put a value and what it is computed from before a region; what stays behind becomes regions of what belongs together."""
+def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: int, formed: bool) -> None:
+    """Put a value and what it is computed from before a region; what stays behind becomes regions of what belongs together.
+
+    What leaves becomes regions too if it is to be `formed`.
+    """
     leaving = {op for op in body if mlir.name(op) in _BEGINS}
     asked = [value]
     inside = set(body)
@@ -223,7 +235,8 @@ def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: 
     for x, result in zip(mlir.operands(end), mlir.results(region), strict=True):
         mlir.mlirValueReplaceAllUsesOfWith(result, x)
     mlir.mlirOperationDestroy(end)
-    for group in _connected(mlir, [op for op in body if op not in leaving]):
+    left = [op for op in body if op in leaving and mlir.name(op) not in _BEGINS] if formed else []
+    for group in (*_connected(mlir, left), *_connected(mlir, [op for op in body if op not in leaving])):
         _make_region(mlir, group, before=region)
     mlir.mlirOperationDestroy(region)
 

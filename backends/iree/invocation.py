@@ -28,9 +28,10 @@ if TYPE_CHECKING:  # `typing` takes longer to import than all else here
     from collections.abc import Iterator
     from typing import Any
 
-CPU = "--iree-hal-target-backends=llvm-cpu"
+BACKEND = "--iree-hal-target-backends="
+CPU = BACKEND + dispatches.CPU
 
-DEVICE_FLAGS = ("--iree-hal-target-backends=", "--iree-hal-target-device=")
+DEVICE_FLAGS = (BACKEND, "--iree-hal-target-device=")
 """How the options begin that name devices."""
 
 BEFORE_STREAM = frozenset(
@@ -53,7 +54,8 @@ class Invocation(Session):
         self.phases: dict[str, float] = {}
         self.since = time.perf_counter()
         self.flags = flags
-        self.for_cpu = CPU in flags
+        self.backend = next((f.removeprefix(BACKEND) for f in flags if f.startswith(BACKEND)), "")
+        self.for_cpu = self.backend == dispatches.CPU
         self.forming = pipelines.forming_by(flags)
         self.optimizes_as_listed = pipelines.optimizes_as_listed(flags)
         self.one_cpu = self.for_cpu and sum(f.startswith(DEVICE_FLAGS) for f in flags) == 1
@@ -180,7 +182,7 @@ class Invocation(Session):
                     self.write(stages_to, phase + ".mlir", self.text())
                 if phase.endswith(to_phase):
                     break
-        if to_phase == "flow" and (wrong := dispatches.fault(self.compiler.mlir, module, self.for_cpu)):
+        if to_phase == "flow" and (wrong := dispatches.fault(self.compiler.mlir, module, self.backend)):
             raise CompilerError(wrong)
 
     def preprocess(self) -> bool:
@@ -225,14 +227,17 @@ class Invocation(Session):
 
     def form_dispatches(self, module: int, forming: pipelines.Forming) -> Iterator[bool]:
         """The dispatch-creation phase, without dispatches that the target's code would be wrong for. Step by step."""
-        fused, regions, workgroups = forming
+        fused, regions, filled, workgroups = forming
         yield self.run_passes(fused)
         if self.for_cpu:
             dispatches.dissolve_wide(self.compiler.mlir, module)
         yield self.run_passes(regions)
-        while dispatches.take_apart(self.compiler.mlir, module, self.for_cpu):
+        while dispatches.take_apart(self.compiler.mlir, module, self.backend):
             yield self.run_passes(regions)
         dispatches.store_before_strides(self.compiler.mlir, module)
+        yield self.run_passes(filled)
+        while dispatches.take_apart(self.compiler.mlir, module, self.backend, filled=True):
+            yield self.run_passes(filled)
         yield self.run_passes(workgroups)
 
     def to_commands(self, module: int, *, shown: bool, then: str = pipelines.COMMANDS) -> Iterator[bool]:

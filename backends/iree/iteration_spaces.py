@@ -5,6 +5,10 @@ loop that this is computed by, and both get the same tiles (its class IterationD
 same operation, because a sum is read along both (``s[None, :] - s[:, None]``) or what it is part of is read along one and it along
 the other, the numbers are wrong, at every optimisation level and without a word. Without a reduction they are right.
 
+For SPIR-V, where it has no better way, IREE gives the first loops of each operation to the threads of a workgroup, in their order,
+and what one operation leaves for the next is in memory that they share: without a barrier between them. That is right where a
+thread reads what it has written itself (`read_by_other_threads`).
+
 Imported by the worker, beside which it lies.
 """
 
@@ -68,6 +72,48 @@ def read_along_two(mlir: mlir_c.Mlir, body: Sequence[int]) -> int | None:
         if of_reduced or reducing_loops(mlir, op):
             reduced.update(results)
     return None
+
+
+def read_by_other_threads(mlir: mlir_c.Mlir, body: Sequence[int]) -> int | None:
+    """What an operation of a body reads by other loops than it is computed by, or by loops that are not known."""
+    written: dict[int, Places] = {}
+    for op in body:
+        name = mlir.name(op)
+        if name == _FILL or not name.startswith((*_TILED, *_MOVING)):
+            continue
+        operands, results = mlir.operands(op), mlir.results(op)
+        places = _places(mlir, op, name, operands, results)
+        for x in mlir.read_by(op):
+            if x not in written:
+                continue
+            if places is None and name.startswith(_MOVING):
+                if any(mlir.name(user) not in _ENDS for y in results for user, _ in mlir.uses(y)):
+                    return x  # other elements of it are read than the threads have computed
+            elif places is None or x not in operands:
+                return x
+            elif name in _RESHAPES:  # the same elements in the same order: by the loops that they are computed by
+                written[results[0]] = _moved(written[x], places[0] or [], places[1] or [])
+            elif any(
+                by is None or any(a != b for a, b in zip(written[x], by, strict=True) if a is not None and b is not None)
+                for y, by in zip(operands, places, strict=False)
+                if y == x
+            ):
+                return x
+        if name.startswith(_MOVING):
+            continue
+        for i, x in enumerate(results):
+            own = places[len(places) - len(results) + i] if places else None
+            if own is None:
+                own = [None if n == 1 else MANY + d for d, n in enumerate(_shape(mlir, x))]  # none that another one has
+            if any(loop is not None for loop in own):
+                written[x] = own
+    return None
+
+
+def _moved(computed: Places, before: Places, after: Places) -> Places:
+    """The loops of an array as a reshape gives it that only adds and takes away dimensions of one element."""
+    loops = {at: loop for at, loop in zip(before, computed, strict=True) if at is not None}
+    return [None if at is None else loops[at] for at in after]
 
 
 def reducing_loops(mlir: mlir_c.Mlir, op: int) -> int:

@@ -125,11 +125,12 @@ _ELEMENTWISE = "iree-dispatch-creation-elementwise-op-fusion"
 _MULTI_USE = "iree-dispatch-creation-fuse-multi-use-elementwise-producer"
 
 
-Forming = tuple[str, str, str]
+Forming = tuple[str, str, str, str]
 """The lists of the dispatch-creation phase.
 
 The first part, but for split reductions; the next pass, by which each dispatch becomes a region of the function (twice is the
-same as once); the rest, but for encodings, by which regions become dispatches.
+same as once); what fuses within the regions, and clones into them what is cheap to compute again (twice too); the rest, but for
+encodings, by which regions become dispatches.
 """
 
 
@@ -163,6 +164,8 @@ def forming(multi_use: bool = True, aggressive: bool = True) -> Forming:
             f"{_ELEMENTWISE}{{fuse-broadcast-ops=true fuse-truncate-ops=true intra-dispatch=true}}",
             f"{_MULTI_USE}{{intra-dispatch=true num-iterations=32}}",
             f"iree-dispatch-creation-clone-producers-into-dispatch-regions{{aggressive={str(aggressive).lower()}}}",
+        ),
+        _functions(
             "iree-dispatch-creation-collapse-dimensions",
             "iree-dispatch-creation-hoist-uniform-scalar-compute",
             "iree-dispatch-creation-convert-encoding-to-flow",

@@ -92,7 +92,7 @@ def by_quire(
     """Those of the worker, and the names of the pipelines of its own that it ran."""
     names = {text: name for name, text in vars(pipelines).items() if isinstance(text, str)}
     for lists in (pipelines.forming(a, b) for a in (False, True) for b in (False, True)):
-        names.update(zip(lists, ("FUSED", "REGIONS", "WORKGROUPS"), strict=True))
+        names.update(zip(lists, ("FUSED", "REGIONS", "FILLED", "WORKGROUPS"), strict=True))
     invocation, steps = worker.Invocation(compiler, module, flags), list[str]()
     run = invocation.run_passes
     invocation.run_passes = lambda text: (steps.append(names[text]), run(text))[1]

@@ -160,6 +160,41 @@ def test_reductions_read_along_two_loops() -> None:
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), 1e-5, 1e-5)
 
 
+@pytest.mark.parametrize("shape", [(5, 33), (64, 65), (5, 33, 7)], ids=str)
+def test_what_other_threads_compute_is_not_read(shape: tuple[int, ...]) -> None:
+    """Threads that share a dispatch do not wait for each other: what one reads it has written itself."""
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+    def along(x: Any, axis: int) -> list[Any]:
+        y = qnp.exp(x / 4)
+        s = qnp.sum(x, axis, keepdims=True)
+        return [qnp.max(x, axis, keepdims=True) * 0.5 + x * x, s + x, y / (1 + qnp.sum(y, axis, keepdims=True)) - s]
+
+    def f(x: Any) -> list[Any]:
+        square = qnp.exp(x @ qnp.swapaxes(x, -1, -2) / 8)
+        return [*(y for axis in range(x.ndim) for y in along(x, axis)), square + qnp.swapaxes(square, -1, -2)]
+
+    compiled = qr.compile(f, backend="vulkan")
+    for _ in range(2):
+        for got, want in zip(compiled(x), f(qnp.asarray(x)), strict=True):
+            np.testing.assert_allclose(np.asarray(got), np.asarray(want), 1e-5, 1e-5)
+
+
+def test_copies_write_into_the_arrays_of_their_own_call() -> None:
+    """Recorded commands that were executed again copied between the arrays of the first call."""
+
+    def f(x: Any, y: Any) -> list[Any]:
+        return [qnp.concatenate([x, y, x]), qnp.zeros(7).at[2:5].set(y), qnp.tile(x, 2)]
+
+    compiled, kept = qr.compile(f, backend="vulkan"), list[tuple[list[Any], list[Any]]]()
+    for k in range(4):
+        x, y = (np.arange(3, dtype=np.float32) + 10 * k + i for i in range(2))
+        kept.append((compiled(x, y), f(qnp.asarray(x), qnp.asarray(y))))
+    for got, want in kept:
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
 def test_a_family_with_subgroups_of_another_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     device = _device()
     assert device is not None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quire.backends.targets import CPU_PASSES
-from quire.ir.environment import COMPILE_PROGRESS, CPU_PIPELINE
+from quire.ir.environment import COMPILE_PROGRESS, CPU_PIPELINE, PLATFORM
 
 from .program import Program
 from .workers import SECONDS, Pool, Result, Task, together
@@ -54,6 +54,8 @@ def make_parser() -> argparse.ArgumentParser:
                    help="kernels for arrays of any size, which the compiler forms for large ones only")  # fmt: skip
     p.add_argument("--host-loops", action="store_true",
                    help="loops are no kernels as a whole, but have such in each turn (best with --small-kernels)")  # fmt: skip
+    p.add_argument("--platform", metavar="NAME", help="run on a device of this platform, such as vulkan; what it cannot "
+                   "compute is counted (best with --batch 1)")  # fmt: skip
     p.add_argument("--no-jax", action="store_true", help="do not compare with JAX (default where it is not installed)")
     p.add_argument("--no-compile", action="store_true", help="only passes (evaluated by the reference) and lowering: "
                    "some hundred times as many programs")  # fmt: skip
@@ -223,6 +225,7 @@ class Fuzz:
             f"\nfuzz: {o.programs} programs in {seconds:.0f} s (seed {self.options.seed}, JAX {'yes' if self.jax else 'no'}); "
             f"findings: {parts}" + (f" of {len(self.found)} causes" if total else "") + f"; explained by rounding: "
             f"{o.explained}; refused by both: {o.both_refuse}; only quire accepts: {o.accepted}"
+            + (f"; not for this platform: {o.unsupported}" if o.unsupported else "")
             + (f"; JAX's compiler wrong: {o.oracle}" if o.oracle else "")
             + (f"; faults of the fuzz: {len(self.faults)}" if self.faults else "")
         )
@@ -249,6 +252,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.family is not None and options.family not in family_names():
         parser.error(f"--family {options.family} is none of: {', '.join(family_names())}")
+    if options.platform is not None:
+        os.environ[PLATFORM.name] = options.platform
     if options.small_kernels or options.host_loops:  # the workers are processes of their own, and begin with it
         fuse = SMALL if options.small_kernels else "fuse{}"
         if options.host_loops:

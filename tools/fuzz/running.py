@@ -19,9 +19,11 @@ from quire.backends import reference
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.config import config
+from quire.ir.errors import UnsupportedError
 from quire.ir.jaxpr import ClosedJaxpr, Literal, nested_jaxprs
 from quire.ir.tracing import close_captured, trace_flat
 from quire.passes.compare import Difference, first_difference, rounding_of
+from quire.runtime.devices import default_platform
 
 from .program import Program, library_names
 
@@ -56,6 +58,7 @@ class Outcome:
     Attributes:
         explained: differences that rounding explains.
         both_refuse, accepted: programs that neither library computes, that quire alone computes.
+        unsupported: programs of which quire says that the device cannot compute them, other devices than the CPU.
         oracle: results that JAX compiled differ from JAX's own without its compiler, which quire's equal; and programs
             with which JAX ends the process.
     """
@@ -64,6 +67,7 @@ class Outcome:
     explained: int = 0
     both_refuse: int = 0
     accepted: int = 0
+    unsupported: int = 0
     oracle: int = 0
     findings: list[Finding] = field(default_factory=list)
     digest: str = ""
@@ -73,6 +77,7 @@ class Outcome:
         self.explained += other.explained
         self.both_refuse += other.both_refuse
         self.accepted += other.accepted
+        self.unsupported += other.unsupported
         self.oracle += other.oracle
         self.findings += other.findings
 
@@ -199,7 +204,10 @@ def _compiled(runs: Sequence[_Run], outcome: Outcome, twice: bool) -> Iterator[b
         first, second, changed = _execute(runs, twice)
     except Exception as error:
         if len(runs) == 1:
-            outcome.findings.append(Finding("failed", described(error), (runs[0].program,)))
+            if isinstance(error, UnsupportedError) and default_platform() != "cpu":
+                outcome.unsupported += 1
+            else:
+                outcome.findings.append(Finding("failed", described(error), (runs[0].program,)))
         else:
             before = len(outcome.findings)
             half = len(runs) // 2
