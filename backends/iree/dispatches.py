@@ -42,22 +42,23 @@ CPU, SPIRV = "llvm-cpu", "-spirv"
 
 _STORE = b"iree_tensor_ext.dispatch.tensor.store"
 _REGION = b"flow.dispatch.region"
-MOST_ARRAYS = 60
-"""A dispatch on the CPU can be given 64 arrays."""
+MOST_ARRAYS, MOST_BUFFERS = 60, 28
+"""A dispatch can be given 64 arrays; as SPIR-V as many as the device has storage buffers for, which are 31 and more."""
 _BEGINS = frozenset((b"arith.constant", b"tensor.empty", b"linalg.fill"))
 
 
-def dissolve_wide(mlir: mlir_c.Mlir, module: int) -> None:
+def dissolve_wide(mlir: mlir_c.Mlir, module: int, backend: str) -> None:
     """Put what regions of more arrays than a dispatch can be given hold back into the function.
 
     IREE joins all scalar operations next to each other, however many; a program with such a dispatch is compiled, and then
     not loaded.
     """
+    most = MOST_BUFFERS if backend.endswith(SPIRV) else MOST_ARRAYS
     for region in mlir.in_hosts(module, frozenset((_REGION,))):
         *body, end = mlir.operations(mlir.first_block(region))
         own = {x for op in body for x in mlir.results(op)}
         given = {x for op in body for x in mlir.read_by(op)} - own
-        if len(given) + len(mlir.results(region)) <= MOST_ARRAYS:
+        if len(given) + len(mlir.results(region)) <= most:
             continue
         for op in body:
             mlir.mlirOperationMoveBefore(op, region)

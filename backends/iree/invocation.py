@@ -229,8 +229,7 @@ class Invocation(Session):
         """The dispatch-creation phase, without dispatches that the target's code would be wrong for. Step by step."""
         fused, regions, filled, workgroups = forming
         yield self.run_passes(fused)
-        if self.for_cpu:
-            dispatches.dissolve_wide(self.compiler.mlir, module)
+        dispatches.dissolve_wide(self.compiler.mlir, module, self.backend)
         yield self.run_passes(regions)
         while dispatches.take_apart(self.compiler.mlir, module, self.backend):
             yield self.run_passes(regions)

@@ -94,7 +94,8 @@ def read_by_other_threads(mlir: mlir_c.Mlir, body: Sequence[int]) -> int | None:
             elif name in _RESHAPES:  # the same elements in the same order: by the loops that they are computed by
                 written[results[0]] = _moved(written[x], places[0] or [], places[1] or [])
             elif any(
-                by is None or any(a != b for a, b in zip(written[x], by, strict=True) if a is not None and b is not None)
+                by is None
+                or any(a != b for a, b in zip(written[x], by, strict=True) if a is not None and b is not None)
                 for y, by in zip(operands, places, strict=False)
                 if y == x
             ):

@@ -15,6 +15,7 @@ import quire as qr
 import quire.numpy as qnp
 from quire.ir import dtypes
 from quire.ir.errors import UnsupportedError
+from quire.tools.fuzz import cli
 
 
 def _device() -> Any | None:
@@ -266,3 +267,16 @@ def test_what_the_target_cannot_do_names_the_users_line() -> None:
         assert text.startswith("exp: target vulkan cannot do it on float64") and f"test_vulkan.py:{line}" in text
         with pytest.raises(UnsupportedError, match=r"cannot do dtype complex128 .*test_vulkan.py:\d+.*128-bit"):
             qr.compile(lambda x: x + x, backend="vulkan")(np.ones(3, np.complex128))
+
+
+def test_random_programs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUIRE_PLATFORM", "")  # what --platform sets is taken back
+    options = ["--platform", "vulkan", "--no-jax", "--batch", "1", "--no-reduce", "--jobs", "2"]
+    status = cli.main([*options, "--seed", "41000000", "--count", "24"])
+    assert status == 0, capsys.readouterr().out[-8000:]
+
+
+def test_more_scalars_than_the_device_has_storage_buffers_for() -> None:
+    x = np.arange(3, dtype=np.float32)
+    got = qr.compile(lambda x: qnp.stack([x[i % 2] * i for i in range(70)]), backend="vulkan")(x)
+    np.testing.assert_array_equal(np.asarray(got), [x[i % 2] * i for i in range(70)])
