@@ -28,9 +28,9 @@ def _is_small(p: Primitive, avals: Sequence[ShapedArray]) -> bool:
     return p is la.eig_p and max(avals[0].shape[-2:]) <= linalg_forms.EIG_UP_TO and avals[0].size > 0
 
 
-def _has_signs(p: Primitive, params: Mapping[str, Any]) -> bool:
+def _has_signs(ctx: Ctx, p: Primitive, params: Mapping[str, Any]) -> bool:
     """Whether kernels and LAPACK may choose other signs, which users see: in samples of a normal distribution, say."""
-    return p is la.eigh_p or p is la.svd_p and params["compute_uv"]
+    return p is la.eigh_p and 0 not in ctx.unread or p is la.svd_p and params["compute_uv"]
 
 
 _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
@@ -39,7 +39,7 @@ _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
 def _rule(p: Primitive) -> Callable[..., Any]:
     def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
         def make(target: KernelTarget) -> Kernel:
-            if ctx.target.host_functions and _has_signs(p, params):
+            if ctx.target.host_functions and _has_signs(ctx, p, params):
                 raise NoKernel("outside of loops the signs of its vectors are LAPACK's")
             return linalg_kernel(p, params, ctx.avals_in, ctx.avals_out, target, expander(ctx.target))
 

@@ -104,6 +104,7 @@ class Ctx:
     avals_out: list[ShapedArray]
     source: Source | None = None  # the equation's, or that of the equation which it is a part of
     shared: Sequence[Any] = ()  # the operands that something else reads too
+    unread: Sequence[int] = ()  # the numbers of the results that nothing reads
 
     def is_shared(self, x: Any) -> bool:
         """Whether x is, or is a view of, an operand that something else reads too."""
@@ -311,20 +312,27 @@ def lower_jaxpr(
         at = eqn.source or source
         operands = [read(a) for a in eqn.inputs]
         shared = [x for a, x in zip(eqn.inputs, operands) if isinstance(a, Var) and reads[a] > 1]
+        unread = [i for i, v in enumerate(eqn.outputs) if not reads[v]]
         if at is None:
-            out = lower_eqn(module, eqn, operands, shared=shared)
+            out = lower_eqn(module, eqn, operands, shared=shared, unread=unread)
         else:
             fused = eqn.primitive is calls.fusion_p
             with module.location_of(eqn, at) if fused else module.location(at):
-                out = lower_eqn(module, eqn, operands, at, shared)
+                out = lower_eqn(module, eqn, operands, at, shared, unread)
         env.update(zip(eqn.outputs, out, strict=True))
     return [read(a) for a in jaxpr.outvars]
 
 
 def lower_eqn(
-    module: ModuleLowering, eqn: Eqn, operands: Sequence[Any], source: Source | None = None, shared: Sequence[Any] = ()
+    module: ModuleLowering,
+    eqn: Eqn,
+    operands: Sequence[Any],
+    source: Source | None = None,
+    shared: Sequence[Any] = (),
+    unread: Sequence[int] = (),
 ) -> Sequence[Any]:
-    """Emit one equation. `shared` are the operands that another equation, or the caller, reads too.
+    """Emit one equation. `shared` are the operands that another equation, or the caller, reads too; `unread` the numbers of the
+    results that nothing reads.
 
     Raises UnsupportedError, with the user's line, where its primitive has no lowering rule, or where the target has no
     operations of its dtypes.
@@ -333,7 +341,7 @@ def lower_eqn(
     if rule is None:
         why = lowering.reasons.get(eqn.primitive, "it has no lowering rule")
         raise errors.UnsupportedError(f"primitive {eqn.primitive.name} cannot be compiled{where(source)}: {why}")
-    ctx = Ctx(module, eqn, [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs], source, shared)
+    ctx = Ctx(module, eqn, [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs], source, shared, unread)
     if module.target.unsupported:
         for aval in (*ctx.avals_in, *ctx.avals_out):
             reason = module.target.unsupported.get(aval.dtype.name)

@@ -423,6 +423,18 @@ def test_the_choice_and_its_reason_are_printed() -> None:
     assert "no kernel: kernels are for matrices of up to 64" in text and "@host." in text
 
 
+def test_eigenvalues_without_vectors_have_no_signs_to_keep() -> None:
+    x = np.random.default_rng(3).standard_normal((200, 6, 6)).astype("f")
+    x = x + x.swapaxes(-1, -2)
+    (line,) = choices(quire.numpy.linalg.eigvalsh, x)
+    assert "kernel: eigh of 200 matrices" in line
+    both = choices(lambda x: quire.numpy.linalg.eigh(x)[:2], x)
+    assert "LAPACK: outside of loops" in both[0]
+    for many in (x, x[0], x[0] + 1j * (x[1] - x[1].T)):
+        got = np.asarray(quire.jit(quire.numpy.linalg.eigvalsh)(many))
+        assert np.allclose(got, np.linalg.eigvalsh(many), rtol=1e-4, atol=2e-5)
+
+
 def test_empty_matrices() -> None:
     def f(x: Any, y: Any) -> Any:
         la = quire.lax.linalg
