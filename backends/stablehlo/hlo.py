@@ -201,6 +201,8 @@ def pad(x: Value, value: Value, low: Sequence[int], high: Sequence[int], interio
     if 0 in n:  # nothing but padding
         return broadcast(value, shape, ())
     x = to_be_padded(x, inside=any(interior))
+    if origins.is_padded_with_other(x, value):  # IREE fills, computes and fills in one dispatch, and refuses it
+        x = optimization_barrier(x)[0]
     return origins.put_into_splat(
         op1(
             "stablehlo.pad", [x, value], with_shape(x, shape),

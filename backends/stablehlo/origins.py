@@ -185,6 +185,16 @@ def is_padded(x: Value, inside: bool) -> bool:
     return False
 
 
+def is_padded_with_other(x: Value, value: Value) -> bool:
+    """Whether x is what was computed element by element, padded with another value than `value`."""
+    return any(
+        made.name == "stablehlo.pad"
+        and not _is_stored(made.operands[0].owner)
+        and (_splat_value(made.operands[1]) or made.operands[1]) != (_splat_value(value) or value)
+        for made in _makers(x)
+    )
+
+
 def _makers(x: Value) -> Iterator[Any]:
     """The operations that make the elements of x, or may: also in branches and loops, and where they are given to those."""
     for v in _walk(x, _same_elements):

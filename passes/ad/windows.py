@@ -140,4 +140,5 @@ def _selected(x: Value, select_prim: str, **params: Any) -> Value:
         take = ew.bitwise_or(beats(b, a), ew.bitwise_and(ew.eq(a, b), ew.lt(j, i)))
         return ew.select_n(take, a, b), ew.select_n(take, i, j)
 
-    return wd.reduce_window([x, positions], [worst, np.int32(aval.size)], pick, **params)[1]
+    # Which element is selected has no derivative: without this, the reduction would carry tangents that nothing reads.
+    return wd.reduce_window([ew.stop_gradient(x), positions], [worst, np.int32(aval.size)], pick, **params)[1]

@@ -9,7 +9,7 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import windows as wd
 
-from .reductions import reducer_operands
+from .reductions import reducer_operands, results_in_lanes
 from .rules import Axis, Dim, Value, batching
 from .structural import together, with_entry
 
@@ -38,9 +38,10 @@ for _p in (
 @batching(wd.reduce_window_p)
 def reduce_window(
     lanes: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, jaxpr: ClosedJaxpr, **params: Any
-) -> tuple[list[Value], list[int]]:
+) -> tuple[list[Value], list[Dim]]:
     arrays, inits, d = reducer_operands("reduce_window", operands, dims, lanes.size)
-    return wd.reduce_window_p.bind(*arrays, *inits, jaxpr=jaxpr, **_beside(params, d)), [d] * len(arrays)
+    out = wd.reduce_window_p.bind(*arrays, *inits, jaxpr=jaxpr, **_beside(params, d))
+    return results_in_lanes(wd.reduce_window_p, operands, dims, jaxpr, out, d, **params)
 
 
 @batching(wd.select_and_scatter_p)

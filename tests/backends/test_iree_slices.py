@@ -95,6 +95,28 @@ def test_padding_what_is_padded(dtype):
         check([Case("padded", padded, [array(dtype, 5)])])
 
 
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bool_, dtypes.int8, dtypes.complex128], ids=str)
+def test_padding_with_one_value_what_is_padded_with_another(dtype):
+    """IREE fills, computes and fills in one dispatch, and refuses it."""
+    one, two = np.ones((), dtype), np.zeros((), dtype)
+
+    def computed(x: Any) -> list[Any]:
+        made = [x + x, qnp.broadcast_to(x[0], (5,)), x]
+        return [lax.pad(lax.pad(y, one, first), two, then) for y in made for first in PADS for then in PADS]
+
+    def of_scalars(x: Any) -> list[Any]:
+        spread = qnp.broadcast_to(x[0], (1, 3))
+        rows = lax.pad(spread, x[1], ((0, 2, 0), (0, 0, 0)))
+        return [lax.pad(rows, x[2], ((0, 0, 0), (0, 1, 0))), lax.pad(rows.T, x[2], ((0, 0, 0), (0, 1, 0)))]
+
+    def of_nothing(x: Any) -> Any:
+        return qnp.pad(x[:0, None] + x[0], ((1, 2), (0, 1)), constant_values=((0, 1), (1, 0)))
+
+    with config.override(enable_x64=dtype == dtypes.complex128):
+        x = array(dtype, 5)
+        check([Case(f.__name__, leaves(f), [x]) for f in (computed, of_scalars, of_nothing)])
+
+
 def test_derivatives_of_slices_with_strides_of_what_is_padded():
     def pulled(f: Any) -> Any:
         def g(x: Any) -> Any:

@@ -264,3 +264,51 @@ def test_derivatives_of_functions_that_enable_64_bits_within(name):
     np.testing.assert_allclose(float(quire.jacfwd(f)(0.5)), want[0], rtol=1e-14)
     for d in (quire.grad(quire.grad(f)), quire.hessian(f), quire.jit(quire.hessian(f))):
         np.testing.assert_allclose(float(d(0.5)), want[1], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("of", ["max", "min"])
+def test_second_derivatives_of_windows_with_gaps(of):
+    """Against JAX, and where JAX has none (dilated windows) against differences of gradients."""
+    jax = pytest.importorskip("jax")
+    x = np.random.default_rng(3).standard_normal((5, 4))
+    params = dict(window_dimensions=(2, 3), window_strides=(1, 2), padding=((0, 1), (1, 1)))
+
+    def f(l: Any, n: Any, **dilation: Any) -> Any:
+        init = {"max": -np.inf, "min": np.inf}[of]
+        return lambda x: n.sum(l.reduce_window(n.sin(x), init, getattr(l, of), **params, **dilation) ** 3)
+
+    with quire.enable_x64(True), jax.enable_x64(True):
+        base = {"base_dilation": (2, 1)}
+        want = jax.hessian(f(jax.lax, jax.numpy, **base))(x)
+        for compiled in (quire.hessian(f(lax, qnp, **base)), quire.jit(quire.hessian(f(lax, qnp, **base)))):
+            np.testing.assert_allclose(np.asarray(compiled(x)), np.asarray(want), rtol=1e-12, atol=1e-14)
+        g = quire.jit(quire.grad(f(lax, qnp, window_dilation=(2, 1), **base)))
+        got = np.asarray(quire.jit(quire.jacfwd(g))(x)).reshape(20, 20)
+        steps = 1e-6 * np.eye(20).reshape(20, 5, 4)
+        want = [(np.asarray(g(x + s)) - np.asarray(g(x - s))).reshape(-1) / 2e-6 for s in steps]
+        np.testing.assert_allclose(got, np.stack(want, 1), atol=1e-7)
+
+
+def test_reductions_of_several_arrays_of_which_one_is_batched():
+    x, y = np.random.default_rng(4).standard_normal((2, 3, 6)).astype(np.float32)
+
+    def pick(a: Any, b: Any) -> Any:
+        take = b[0] > a[0]
+        return lax.select(take, b[0], a[0]), lax.select(take, b[1], a[1]), a[2] + b[2]
+
+    def windows(x: Any) -> Any:
+        inits = (np.float32(-np.inf), np.float32(0), np.float32(0))
+        return lax.reduce_window((x, y[0], y[1]), inits, pick, (3,), (1,), "VALID")
+
+    def whole(x: Any) -> Any:
+        return lax.reduce((x, y[0], y[1]), (np.float32(-np.inf), np.float32(0), np.float32(0)), pick, (0,))
+
+    for f in (windows, whole):
+        rows = [[np.asarray(r) for r in f(row)] for row in x]
+        got = quire.jit(quire.vmap(f, out_axes=(0, 0, None)))(x)
+        for i, g in enumerate(got[:2]):
+            np.testing.assert_allclose(np.asarray(g), np.stack([r[i] for r in rows]), rtol=1e-6)
+        np.testing.assert_allclose(np.asarray(got[2]), rows[0][2], rtol=1e-5)  # read from arrays that are not batched
+        jacobian = quire.jit(quire.jacfwd(lambda v, f=f: f(v)[0]))(x[0])
+        values = rows[0][0]
+        np.testing.assert_array_equal(np.asarray(jacobian), (values[..., None] == x[0]).astype(np.float32))

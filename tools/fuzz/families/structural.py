@@ -101,13 +101,17 @@ def pad(b: Builder) -> object:
     if b.chance(0.4) and x.kind != "b":
         config = tuple((b.rng.randint(-1, 2), b.rng.randint(-1, 2), b.one(0, 0, 1, 2)) for _ in x.shape)
         if all(n + lo + hi >= 0 for n, (lo, hi, _) in zip(x.shape, config)):
-            return b.emit(f"lax.pad({{0}}, np.zeros((), {x.dtype!r}), {config})", x)
+            return b.emit(f"lax.pad({{0}}, np.{b.one('zeros', 'ones')}((), {x.dtype!r}), {config})", x)
     modes = (
         ["constant"]
         if 0 in x.shape
         else ["constant", "edge", "wrap"] + (["reflect", "symmetric"] if min(x.shape) > 2 else [])
     )
-    return b.emit(f"np.pad({{0}}, {widths}, mode={b.one(*modes)!r})", x)
+    mode = b.one(*modes)
+    if mode == "constant" and x.kind != "b" and b.chance(0.5):
+        values = tuple((b.rng.randint(0, 3), b.rng.randint(0, 3)) for _ in x.shape)
+        return b.emit(f"np.pad({{0}}, {widths}, constant_values={b.one(values, values[0][0])})", x)
+    return b.emit(f"np.pad({{0}}, {widths}, mode={mode!r})", x)
 
 
 def broadcast(b: Builder) -> object:
