@@ -51,7 +51,8 @@ class Fuse(Pass):
     elements, `least_gathered` of them, counts as an elementwise equation. What is computed of shifted, padded or joined
     parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left, elementwise
     equations of one number of elements are clusters if they are heavy together, or many, or gather, or are several small
-    updates that are alike (see `merge-alike`). Branches and loops' bodies are fused as programs of their own. A loop that
+    updates that are alike (see `merge-alike`); on CPUs also if they have `least_light` elements and are no part of a
+    dispatch. Branches and loops' bodies are fused as programs of their own. A loop that
     becomes one kernel stays as it is; with `whole_loops` false it is none where its body has fusions.
     """
 
@@ -60,6 +61,7 @@ class Fuse(Pass):
     least_operations: int = 131072
     least_moved: int = 16384
     least_gathered: int = 1024
+    least_light: int = 32768
     whole_loops: bool = True
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
@@ -67,6 +69,10 @@ class Fuse(Pass):
             return program
         jaxpr = self._fused(program.jaxpr, context)
         return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
+
+    def least_light_on(self, target: Any) -> int | None:
+        """Of how many elements light equations are a cluster on a target; None where they are none."""
+        return self.least_light if getattr(target, "vector_bytes", 0) else None
 
     def _fused(self, jaxpr: Jaxpr, context: PassContext, in_loop: bool = False) -> Jaxpr:
         eqns = list(jaxpr.eqns)
@@ -93,7 +99,8 @@ class Fuse(Pass):
         if clusters:
             parted = replaced(parted, clusters)
         parted, stencils = with_stencils(parted, has_form, self.least_moved)
-        more = _formed(elementwise_clusters(parted, has_form, self.least_gathered, in_loop), parted, context)
+        more = elementwise_clusters(parted, has_form, self.least_gathered, in_loop, self.least_light_on(context.target))
+        more = _formed(more, parted, context)
         if joined:
             context.counters["indexing"] += joined
         if count:

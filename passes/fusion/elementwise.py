@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 from quire.ir import dtypes
 from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from quire.ir.primitives import indexing as ix
+from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import fusion_p
 from quire.ir.weights import weight
@@ -32,11 +34,21 @@ LEAST_EQNS, SMALL = 8, 1 << 16
 #: In a loop a kernel is paid for in each turn. There those equations stay with IREE where arrays have fewer elements than
 #: this, or where they read such parts of others, from which IREE reads in place.
 LEAST_IN_LOOPS = 16
+#: Operands with so many times fewer elements may be dispatches of their own.
+MUCH_SMALLER = 16
+#: Broadcast operands with fewer neighbours than this in a row are gathered, which IREE does not need to.
+LEAST_RUN = 16
 _READ_IN_PLACE = (st.slice_p, st.transpose_p, st.rev_p, ix.dynamic_slice_p)
 
 
-def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int, in_loop: bool = False) -> list[Cluster]:
+def elementwise_clusters(
+    jaxpr: Jaxpr, has_form: HasForm, least_gathered: int, in_loop: bool = False, large: int | None = None
+) -> list[Cluster]:
     """Disjoint clusters of what has a form in kernels; no two wait for each other.
+
+    Light equations of at least `large` elements (None: of no number) are clusters too, if IREE would compute them in a
+    dispatch of their own: it divides two dimensions of odd lengths badly, and takes twice the time for 1000x1000 elements
+    that it takes for as many in a row.
 
     Gathers of fewer elements than the least are left to IREE, which fuses them with what reads them; `in_loop`, light
     equations that it can compute without memory of their own.
@@ -60,8 +72,10 @@ def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int, i
     groups = _groups(eqns, spaces, stage)
     found: list[Cluster] = []
     light: dict[Hashable, list[Cluster]] = {}
+    program = _Program(eqns, maker, readers, returned)
     for group in groups:
-        if len(group) > 1 or gathers(eqns[group[0]]) or weight(eqns[group[0]]) >= LEAST_WEIGHT:
+        is_large = large is not None and _size_of(eqns[group[0]]) >= large
+        if is_large or len(group) > 1 or gathers(eqns[group[0]]) or weight(eqns[group[0]]) >= LEAST_WEIGHT:
             for part in _parts(eqns, group, readers, returned):
                 part = _without_loose(eqns, part, readers)
                 if not part or _is_constant(eqns, part):
@@ -73,6 +87,8 @@ def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int, i
                 if _worthwhile(members, size):
                     if not in_loop or _is_heavy(members) or _stands_alone(eqns, part, maker, size):
                         found.append(cluster)
+                elif is_large and program.is_dispatch(part):
+                    found.append(cluster)
                 # What is alike is merged in the program itself, not in its loops.
                 elif not in_loop and (key := _light(eqns, part, maker, readers, returned)) is not None:
                     light.setdefault(key, []).append(cluster)
@@ -81,6 +97,64 @@ def elementwise_clusters(jaxpr: Jaxpr, has_form: HasForm, least_gathered: int, i
         if len(alike) > 1 and len(alike) * _counted(eqns[i] for i in alike[0].eqns) >= LEAST_EQNS:
             found += alike
     return found
+
+
+@dataclass(frozen=True)
+class _Program:
+    """Equations, by their numbers, and who makes, reads and returns their values."""
+
+    eqns: Sequence[Eqn]
+    maker: dict[Var, int]
+    readers: dict[Var, list[int]]
+    returned: set[Var]
+
+    def is_dispatch(self, group: Sequence[int]) -> bool:
+        """Whether IREE would compute light equations in a dispatch with nothing else, and a kernel can read their operands.
+
+        What they read is stored, or is small beside what they make; that is stored too, by what its readers are.
+        """
+        inside, eqns, size = set(group), self.eqns, _size_of(self.eqns[group[0]])
+        for i in group:
+            for a in eqns[i].inputs:
+                maker = self.maker.get(a) if isinstance(a, Var) else None
+                if maker is None or maker in inside or _stores(eqns[maker]) or a.aval.size * MUCH_SMALLER <= size:
+                    continue
+                return False
+            if any(j not in inside and not _stores(eqns[j]) for v in eqns[i].outputs for j in self.readers.get(v, ())):
+                return False
+        computes = any(weight(eqns[i]) for i in group)
+        return computes and all(_run(eqns[i]) >= LEAST_RUN for i in group if eqns[i].primitive is st.broadcast_in_dim_p)
+
+
+#: Equations of these families are dispatches or calls of their own: what they read and make is stored.
+_STORED = frozenset(("contraction", "control_flow", "calls", "sorting", "linalg", "fft", "random", "collectives"))
+#: So are these, of other families.
+_STORED_TOO = (
+    rd.cumsum_p, rd.cumprod_p, rd.cummax_p, rd.cummin_p, rd.cumlogsumexp_p, st.optimization_barrier_p, ix.gather_p,
+)  # fmt: skip
+
+
+def _stores(e: Eqn) -> bool:
+    return e.primitive.family in _STORED or e.primitive in _STORED_TOO or e.primitive.name.startswith("scatter")
+
+
+def _size_of(e: Eqn) -> int:
+    return e.outputs[0].aval.size
+
+
+def _run(e: Eqn) -> int:
+    """Neighbours of a broadcast's result that are neighbours of the operand, or all one number."""
+    x, out = e.inputs[0].aval, e.outputs[0].aval
+    given: dict[int, int] = dict(zip(e.params["broadcast_dimensions"], x.shape))
+    run, along = 1, None
+    for d in reversed(range(out.ndim)):
+        spread = given.get(d, 1) == 1
+        if out.shape[d] > 1 and along is None:
+            along = spread
+        if out.shape[d] > 1 and spread != along:
+            break
+        run *= out.shape[d]
+    return run
 
 
 def _light(
@@ -246,8 +320,9 @@ def _stands_alone(eqns: Sequence[Eqn], group: list[int], maker: dict[Var, int], 
 
 
 def reason_against(
-    jaxpr: Jaxpr, readers: dict[Var, list[int]], i: int, j: int, has_form: HasForm, least_gathered: int
-) -> str | None:
+    jaxpr: Jaxpr, readers: dict[Var, list[int]], i: int, j: int, has_form: HasForm, least_gathered: int,
+    large: int | None = None,
+) -> str | None:  # fmt: skip
     """Why two equations are not in one elementwise cluster; None where they are in one."""
     eqns = jaxpr.eqns
     spaces = _spaces(jaxpr, readers, has_form, lambda e: is_gather_of_elements(e, least_gathered))
@@ -274,6 +349,11 @@ def reason_against(
         what = f"kernels of more than {MOST_WEIGHT} spill registers"
         return f"together with what joins them they are {total} operations an element; {what}"
     if not _worthwhile([eqns[k] for k in group], size):
+        if large is not None and size >= large:
+            return (
+                f"what they read or what reads them is no kernel: IREE computes it in one dispatch with {counted} light "
+                "equations, without memory between them"
+            )
         return (
             f"IREE fuses them as well: {counted} equations of {total} operations an element are fewer than the {LEAST_WEIGHT} "
             f"operations from which a kernel is made (or {LEAST_EQNS} equations of at most {SMALL} elements)"

@@ -23,6 +23,7 @@ def why_apart(
     least_elements: int,
     least_operations: int,
     least_gathered: int,
+    least_light: int | None,
 ) -> list[str]:
     """Why the i-th and the j-th equation of a program, as `fuse` is given it, are not one cluster; from what weighs most."""
     graph = Graph(jaxpr)
@@ -42,7 +43,7 @@ def why_apart(
         ):
             if reason is not None and reason not in found:
                 found.append(reason)
-    reason = elementwise.reason_against(jaxpr, graph.readers, i, j, has_form, least_gathered)
+    reason = elementwise.reason_against(jaxpr, graph.readers, i, j, has_form, least_gathered, least_light)
     if reason is not None:
         found.append(f"one kernel of elementwise equations: {reason}")
     path = way(graph, i, j) or way(graph, j, i)

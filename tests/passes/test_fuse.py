@@ -411,6 +411,31 @@ def test_heavy_functions_are_a_cluster_of_any_size():
     assert kinds(fuse(lambda x: qnp.sin(x) + qnp.cos(x), np.zeros((600, 400), np.float32))) == ["elementwise"]
 
 
+def test_light_equations_of_large_arrays_are_a_cluster_where_they_are_a_dispatch():
+    """IREE divides two dimensions of odd lengths badly. What it computes in one dispatch with other things stays with it."""
+    x, v = np.ones((600, 400), np.float32), np.linspace(-1, 1, 400, dtype=np.float32)
+    narrow = np.ones((48000, 5), np.float32)
+    cpu = TARGETS["cpu"]
+    for f, args in (
+        (lambda x: x * 2 + 1, (x,)),
+        (lambda x: x + 1, (x,)),
+        (lambda x, v: qnp.maximum(x + v, 0), (x, v)),
+        (lambda x, v: (x - v) / qnp.sqrt(v + 2), (x, v)),
+        (lambda x: qnp.sort(x * 2, 1), (x,)),
+    ):
+        assert kinds(fuse(f, *args, least=1 << 30, target=cpu))[:1] == ["elementwise"]
+        assert not kinds(fuse(f, *args, least=1 << 30))  # no target: nothing says that its dispatches are worse
+    for f, args in (
+        (lambda x: x * 2 + 1, (x[:8],)),
+        (lambda x: (x * 2)[::7], (x,)),
+        (lambda x: x.T * 2, (x,)),
+        (lambda x: qnp.max(x * 2, 0), (x,)),
+        (lambda x, v: x + v[:5], (narrow, v)),
+        (lambda x: qnp.concatenate([x + 1, x]), (x,)),
+    ):
+        assert not kinds(fuse(f, *args, least=1 << 30, target=cpu))
+
+
 def test_broadcasts_that_several_clusters_read_are_in_each():
     """The bias is spread in both kernels and never as an array of its own."""
 

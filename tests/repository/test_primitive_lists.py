@@ -27,6 +27,7 @@ LISTS = {
     "passes/fusion/contractions.py: SEEDS": "whose kernels take epilogues",
     "passes/fusion/elementwise.py: _MOVES": "what elementwise kernels read by another index",
     "passes/fusion/elementwise.py: _READ_IN_PLACE": "the moves that IREE makes a part of what reads them",
+    "passes/fusion/elementwise.py: _STORED_TOO": "whose operands and results IREE or a kernel has in memory",
     "passes/fusion/forms.py: _MOVES": "what forms of alike clusters hold beside elementwise equations",
     "passes/fusion/indexing.py: SEEDS": "whose kernels take what makes the indices",
     "passes/fusion/stencils.py: SHIFTS": "the moves that an elementwise kernel would copy for, and a stencil reads in place",

@@ -83,7 +83,14 @@ def why_not_fused(stages: Stages, a: str, b: str) -> Answer:
         ]  # fmt: skip
         return Answer(lines, {"fused": True, "fusion": eqn_text(together, 400), "kernels": [k.symbol for k in uses]})
     reasons = why_apart(
-        before.jaxpr, i, j, forms_of(stages.target), p.least_elements, p.least_operations, p.least_gathered
+        before.jaxpr,
+        i,
+        j,
+        forms_of(stages.target),
+        p.least_elements,
+        p.least_operations,
+        p.least_gathered,
+        p.least_light_on(stages.target),
     )
     where = [_where(program, e, survey) for e in (first, second)]
     lines = [

@@ -14,21 +14,22 @@ Where several workgroups share a reduction, its result is of partial values, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from quire.ir import dtypes
 from quire.ir.jaxpr import Jaxpr, Var
 from quire.ir.primitive import Primitive
 
-from ..core.builder import KernelBuilder
+from ..core.builder import STACK_BYTES, KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
 from ..core.target import KernelTarget, workgroups
-from ..core.values import Value
+from ..core.values import Operand, Value, element
 from ..elements.operations import HALF, Expand
-from .passes import folded, keep, keep_columns, over_a_row, passes_over, store_rows, unrolled
+from .passes import States, added, folded, keep, keep_columns, over_a_row, passes_over, store_rows, unrolled
 from .reduction_cluster import ARG, ReductionCluster, Space
 from .reduction_values import Accumulator, Frame, ReductionEmitter
 
@@ -179,8 +180,12 @@ def _long_row(
 
 # -- columns ------------------------------------------------------------------------------------------------------------
 
-#: Vectors side by side in a strip of columns.
+#: Vectors side by side in a strip of columns whose accumulators are registers.
 STRIP = 8
+#: Bytes of a row from which strips are wide: narrow ones would read a few cache lines of each page.
+FAR = 4096
+#: Bytes of the operands' rows in a wide strip, and of the stack that its accumulators may take.
+WIDE, WIDE_STACK = 16384, STACK_BYTES // 2
 
 
 def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> ReductionKernel:
@@ -193,12 +198,13 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
     numbers = sum(
         2 if e.primitive in ARG or dtypes.is_complex(e.inputs[0].aval.dtype) else 1 for e in cluster.reductions
     )
-    vectors = max(1, min(STRIP // numbers, space.inner // width))
-    strip = vectors * width
+    wanted = target.groups(space.outer * space.reduced * space.inner, WORK)
+    wide = _wide_strip(cluster, width, numbers, wanted)
+    strip = wide or max(1, min(STRIP // numbers, space.inner // width)) * width
     strips = -(-space.inner // strip)
     pieces = space.outer * strips
-    wanted = target.groups(space.outer * space.reduced * space.inner, WORK)
-    shares = max(1, min(wanted // pieces, space.reduced // 32)) if _may_share(cluster) else 1
+    shares = wanted // math.gcd(pieces, wanted) if wide and pieces < 4 * wanted else wanted // pieces
+    shares = max(1, min(shares, space.reduced // 32)) if _may_share(cluster) else 1
     rows = -(-space.reduced // shares)
     shares = -(-space.reduced // rows)
     partial = _partials(cluster, (space.outer, shares, space.inner)) if shares > 1 else (None,) * len(cluster.outvars)
@@ -217,17 +223,87 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
         end = b.smin(begin + rows, b.index(space.reduced))
         accumulators = [Accumulator(emitter, e) for e in cluster.reductions]
 
-        def frames(i: Value) -> Iterator[Frame]:
-            for k in range(vectors):
-                emitter.rows = {}
-                yield Frame(outer, i, first + k * width, width, 0)
-
-        starts = [[a.start(width) for a in accumulators] for _ in range(vectors)]
-        for k, state in enumerate(folded(emitter, accumulators, (begin, end, 1), starts, frames)):
-            place = (outer * shares + share) * space.inner + (first + k * width)
+        def store(states: States, column: Operand) -> None:
+            place = (outer * shares + share) * space.inner + (first + column)
             for v, memory in zip(cluster.outvars, emitter.outputs):
-                for a, s in zip(accumulators, state):
+                for a, s in zip(accumulators, states):
                     if a.e.outputs[0] is v:
                         memory.store(a.result(s), place, width)
-    where = f"strips of {strip} columns" + (f", {shares} shares of the rows" if shares > 1 else "")
+
+        down = _down_wide if wide else _down_narrow
+        down(emitter, accumulators, (begin, end), strip, lambda i, k: Frame(outer, i, first + k, width, 0), store)
+    turn = f", {2 * unrolled(cluster)} rows a turn" if wide else ""
+    where = f"strips of {strip} columns{turn}" + (f", {shares} shares of the rows" if shares > 1 else "")
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {where}"), partial)
+
+
+def _wide_strip(cluster: ReductionCluster, width: int, numbers: int, groups: int) -> int:
+    """Columns of a strip whose accumulators are kept on the stack; 0 where they are better kept in registers."""
+    space, rows = cluster.space, 2 * unrolled(cluster)
+    sizes = [v.aval.dtype.itemsize for v in cluster.jaxpr.invars if cluster.full(v)]
+    masks = any(dtypes.is_bool(e.inputs[0].aval.dtype) for e in cluster.reductions)  # these are not stored
+    if masks or rows < 4 or not sizes or space.inner * min(sizes) < FAR or space.reduced < 4 * rows:
+        return 0
+    most = min(WIDE // max(sizes), WIDE_STACK // (8 * numbers))
+    strips = -(-space.inner // most)
+    if space.outer * strips < 4 * groups and not _may_share(cluster):
+        # As many for each workgroup, unless they become narrow.
+        even = math.lcm(groups, space.outer) // space.outer
+        even *= -(-strips // even)
+        strips = even if space.inner // even * max(sizes) >= FAR // 4 else strips
+    return min(-(-space.inner // (strips * width)), space.inner // width) * width
+
+
+def _down_narrow(
+    emitter: ReductionEmitter, todo: Sequence[Accumulator], rows: tuple[Value, Value], strip: int,
+    frame: Callable[[Value, Operand], Frame], store: Callable[[States, Operand], None],
+) -> None:  # fmt: skip
+    """Down the rows of a strip, its accumulators in registers."""
+    width = frame(rows[0], 0).width
+    places = range(0, strip, width)
+
+    def frames(i: Value) -> Iterator[Frame]:
+        for k in places:
+            emitter.rows = {}
+            yield frame(i, k)
+
+    starts = [[a.start(width) for a in todo] for _ in places]
+    for k, states in zip(places, folded(emitter, todo, (*rows, 1), starts, frames)):
+        store(states, k)
+
+
+def _down_wide(
+    emitter: ReductionEmitter, todo: Sequence[Accumulator], rows: tuple[Value, Value], strip: int,
+    frame: Callable[[Value, Operand], Frame], store: Callable[[States, Operand], None],
+) -> None:  # fmt: skip
+    """Down the rows of a strip, its accumulators on the stack: some rows a turn, vector by vector along them."""
+    b, width, some = emitter.b, frame(rows[0], 0).width, 2 * unrolled(emitter.cluster)
+    starts = [a.start(width) for a in todo]
+    kept = [[b.stack((strip,), element(x.type)) for x in start] for start in starts]
+
+    def write(states: States, k: Value) -> None:
+        for buffers, state in zip(kept, states):
+            for buffer, x in zip(buffers, state):
+                b.vstore(x, buffer, k)
+
+    def read(k: Value) -> States:
+        return [[b.vload(width, buffer, k) for buffer in buffers] for buffers in kept]
+
+    def add(i: Value, count: int) -> None:
+        with b.for_(0, strip, width) as loop:
+            states = read(loop.index)
+            for row in range(count):
+                emitter.rows = {}
+                states = added(emitter, todo, states, frame(i + row, loop.index))
+            write(states, loop.index)
+
+    with b.for_(0, strip, width) as loop:
+        write(starts, loop.index)
+    begin, end = rows
+    whole = begin + b.udiv(end - begin, some) * some
+    with b.for_(begin, whole, some) as loop:
+        add(loop.index, some)
+    with b.for_(whole, end) as loop:
+        add(loop.index, 1)
+    with b.for_(0, strip, width) as loop:
+        store(read(loop.index), loop.index)

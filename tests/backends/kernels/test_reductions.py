@@ -98,6 +98,21 @@ CASES = [
     Case("columns of a middle axis", lambda x: qnp.sum(x, 1), [THREE], rtol=1e-4, atol=1e-4),
     Case("columns with a bias", lambda x, b: qnp.sum(qnp.tanh(x + b), 0), [COLUMNS, array(139)], rtol=1e-4, atol=1e-4),
     Case("column argmax", lambda x: (qnp.argmax(x, 0), qnp.argmin(x, 0)), [COLUMNS]),
+    *[
+        Case(f"far columns, {k}", f, [array(*shape, dtype=d)], rtol=1e-3, atol=1e-2)
+        for k, f, shape, d in (
+            ("sums", lambda x: (qnp.sum(x, 0), qnp.min(x * 2, 0)), (67, 1285), "float32"),
+            ("a result that is full", lambda x: (qnp.exp(x), qnp.sum(qnp.exp(x), 0)), (45, 1031), "float32"),
+            ("positions", lambda x: (qnp.argmax(x, 0), qnp.argmin(x, 0)), (39, 2571), "float32"),
+            ("positions among equal", lambda x: qnp.argmax(x, 0), (70, 4099), "int8"),
+            ("complex", lambda x: qnp.sum(x, 0), (33, 777), "complex64"),
+            ("half", lambda x: qnp.sum(x * x, 0), (41, 2051), "bfloat16"),
+            ("a middle axis", lambda x: (qnp.sum(x, 1), qnp.prod(1 + x / 100, 1)), (3, 35, 1027), "float32"),
+            ("two widths", lambda x: qnp.sum(x.astype("float32") * 0.5, 0), (64, 4111), "uint8"),
+            ("masks", lambda x: (qnp.any(x > 3, 0), qnp.sum(x, 0)), (37, 1100), "float32"),
+            ("shares of rows", lambda x: qnp.sum(x, 0), (5003, 1024), "float32"),
+        )
+    ],
     Case("row argmax", lambda x: (qnp.argmax(x, 1), qnp.argmin(x, 1)), [with_nans(ROWS)]),
     Case("first of equal ones", lambda x: (qnp.argmax(x, 1), qnp.argmin(x, 1)), [array(37, 461, dtype="int8")]),
     Case("all and any", lambda x: (qnp.all(x, 1), qnp.any(~x, 1)), [array(37, 461, dtype="bool")]),

@@ -15,6 +15,20 @@ def _normal(*shapes: tuple[int, ...]) -> Any:
 
 program("elementwise", "add of 16M", lambda lib: lambda x, y: x + y, _normal((1 << 24,), (1 << 24,)))
 program("elementwise", "chain of 16M", lambda lib: lambda x: ((x * 2 + 1) * x - 3) * x + 0.5, _normal((1 << 24,)))
+program(
+    "elementwise",
+    "bias and relu, 1000x1000",
+    lambda lib: lambda x, b: lib.np.maximum(x + b, 0),
+    _normal((1000, 1000), (1000,)),
+)
+program(
+    "elementwise", "tanh of a shifted field, 512x33x65", lambda lib: lambda x, b: lib.np.tanh(x + b),
+    _normal((512, 33, 65), (33, 65)), libraries=("quire", "jax"),
+)  # fmt: skip
+program(
+    "elementwise", "Gaussian kernel matrix, 700x900", lambda lib: lambda x, y: lib.np.exp(-((x[:, None] - y) ** 2)),
+    _normal((700,), (900,)), libraries=("quire", "jax"),
+)  # fmt: skip
 program("elementwise", "tanh-exp of 1M", lambda lib: lambda x: lib.np.tanh(x) * lib.np.exp(-x * x), _normal((1 << 20,)))
 program("elementwise", "sin of 1M", lambda lib: lambda x: lib.np.sin(x) + lib.np.cos(x), _normal((1 << 20,)))
 

@@ -15,6 +15,12 @@ def _normal(*shape: int) -> Any:
 
 program("reduction", "sum of 16M", lambda lib: lambda x: lib.np.sum(x), _normal(1 << 24), tolerance=1e-3)
 program("reduction", "sum of axis 0, 4096x4096", lambda lib: lambda x: lib.np.sum(x, axis=0), _normal(4096, 4096))
+program(
+    "reduction", "standardised columns, 5000x300", lambda lib: lambda x: (x - lib.np.mean(x, 0)) / lib.np.std(x, 0),
+    _normal(5000, 300), libraries=("quire", "jax"),
+)  # fmt: skip
+program("reduction", "softmax of axis 0, 1000x1000", lambda lib: lambda x: lib.nn.softmax(x, 0), _normal(1000, 1000),
+        libraries=("quire", "jax"))  # fmt: skip
 program("reduction", "sum of axis 1, 4096x4096", lambda lib: lambda x: lib.np.sum(x, axis=1), _normal(4096, 4096))
 program("reduction", "argmax of axis 1, 1024x1000", lambda lib: lambda x: lib.np.argmax(x, axis=1), _normal(1024, 1000))
 program(
