@@ -258,43 +258,111 @@ def exp2_32(x: Num) -> Num:
     return polynomial(clean - n, _EXP2) * _power_of_two(part) * _power_of_two(bits - part)
 
 
-def exp2_of(x: Num) -> Num:
-    """2^n e^(f log 2) for the nearest integer n; the scale by the exponent's bits, in two factors."""
-    wide = x.dtype == dtypes.float64
-    bits, mantissa, bias, limit = (dtypes.int64, 52, 1023, 2100.0) if wide else (dtypes.int32, 23, 127, 300.0)
-    clean = where(x > limit, const(limit, x), where(x < -limit, const(-limit, x), x))
-    n = round_(clean)
-    half = floor(0.5 * n)
-
-    def scale(k: Num) -> Num:
-        k = where(k < -bias + 1.0, const(-bias + 1, k), where(k > float(bias), const(bias, k), k))
-        word = (k.astype(bits) + bits.type(bias)) << bits.type(mantissa)
-        return Num(ew.bitcast_convert_type(word.value, x.dtype))
-
-    y = exp((clean - n) * math.log(2))
-    return where(is_nan(x), x, y * scale(half) * scale(n - half))
+# Added to a float64 below 2^51 it leaves no bits for a fraction; as bits its own low ones are zero.
+_SHIFTER64 = 1.5 * 2.0**52
+# (e^r - 1 - r) / r^2 by r, the highest power first: Taylor's series, to 4e-18 of e^r up to log(2) / 2.
+_EXPM1_64 = tuple(1 / math.factorial(k) for k in range(14, 1, -1))
+# log(2) in two parts, of which the first one's product with an integer below 2^20 is exact.
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
-exp2 = formula(exp2_of)
+def _scale64(n: Num) -> Num:
+    """2^n by the exponent's bits, for a whole float64 n of a normal number."""
+    word = (n + (_SHIFTER64 + 1023.0)).bits() << np.int64(52)
+    return Num(ew.bitcast_convert_type(word.value, dtypes.float64))
+
+
+def _reduced64(x: Num) -> tuple[Num, Num]:
+    """(n, r) with x = n log(2) + r for the nearest integer n."""
+    n = (x * (1 / math.log(2)) + _SHIFTER64) - _SHIFTER64
+    return n, (x - n * _LN2_HIGH) - n * _LN2_LOW
+
+
+def _scaled64(y: Num, n: Num) -> Num:
+    """2^n y, by two factors, which reach the subnormal numbers and infinity."""
+    half = (0.5 * n + _SHIFTER64) - _SHIFTER64
+    return y * _scale64(half) * _scale64(n - half)
+
+
+@formula
+def exp_64(x: Num) -> Num:
+    """2^n e^r for x = n log(2) + r."""
+    n, r = _reduced64(_between(-746.0, x, 710.0))
+    return _scaled64(1.0 + (r + r * r * polynomial(r, _EXPM1_64)), n)
+
+
+@formula
+def exp2_64(x: Num) -> Num:
+    """2^n e^(f log 2) for the nearest integer n."""
+    clean = _between(-1076.0, x, 1025.0)
+    n = (clean + _SHIFTER64) - _SHIFTER64
+    r = (clean - n) * math.log(2)
+    return _scaled64(1.0 + (r + r * r * polynomial(r, _EXPM1_64)), n)
 
 
 @formula
 def expm1_64(x: Num) -> Num:
-    """Kahan: (u - 1) x / log(u) for u = e^x, in which the errors of both functions cancel."""
-    u = exp(x)
-    near = u.eq(1.0)
-    gone = (u - 1.0).eq(-1.0)
-    corrected = (u - 1.0) * (x / where(near | gone, const(1, x), log(u)))
-    return where(near, x, where(gone, const(-1, x), where(x > 40.0, u, corrected)))
+    """2^n (e^r - 1) + (2^n - 1) for x = n log(2) + r; half of both, so that 2^n does not overflow before the result."""
+    n, r = _reduced64(_between(-60.0, x, 709.9))
+    half = _scale64(n - 1.0)
+    y = 2.0 * (half * (r + r * r * polynomial(r, _EXPM1_64)) + (half - 0.5))
+    return where(abs(x) < 1e-16, x, y)  # -0 too, and what would be subnormal on the way
+
+
+# 2 / 3, 2 / 5, ..., the highest power first: log(m) = 2 atanh(s) for s = (m - 1) / (m + 1), to |s| <= 0.172.
+_LOG_64 = tuple(2 / (2 * k + 1) for k in range(10, 0, -1))
+
+
+def _log64(x: Num, lost: Num | None = None) -> Num:
+    """log of x >= 0, or of x + lost: e log(2) + log(m) for x = 2^e m, m between sqrt(1/2) and sqrt(2).
+
+    The sum is FDLIBM's (Sun Microsystems): f - (f^2 / 2 - s (f^2 / 2 + R)) for f = m - 1.
+    """
+    small = x < 2.0**-1022
+    word = where(small, x * 2.0**54, x).bits()
+    mantissa = (word & np.int64((1 << 52) - 1)) | np.int64(1023 << 52)
+    m = Num(ew.bitcast_convert_type(mantissa.value, dtypes.float64))
+    # As the low bits of 2^52 the exponent is a number that needs no conversion, which AVX2 has not.
+    biased = (word >> np.int64(52)) | np.int64(1075 << 52)
+    e = Num(ew.bitcast_convert_type(biased.value, dtypes.float64)) - (2.0**52 + 1023.0)
+    high = m > math.sqrt(2)
+    m, e = where(high, 0.5 * m, m), where(high, e + 1.0, e) - where(small, const(54, x), const(0, x))
+    f = m - 1.0
+    s = f / (2.0 + f)
+    z, square = s * s, 0.5 * f * f
+    series = s * (square + z * polynomial(z, _LOG_64)) + e * _LN2_LOW
+    correction = series if lost is None else series + lost
+    return e * _LN2_HIGH - ((square - correction) - f)
+
+
+@formula
+def log_64(x: Num) -> Num:
+    """As `_log64`; of 0 and infinity, and NaN of what is below 0."""
+    y = where(x.eq(0), const(-np.inf, x), where(x < 0, const(np.nan, x), _log64(x)))
+    return where(x < np.inf, y, x)
 
 
 @formula
 def log1p_64(x: Num) -> Num:
-    """log(u) x / (u - 1) for u = 1 + x."""
+    """log(u) for u = 1 + x, and what the sum has lost, over u."""
     u = 1.0 + x
-    near = u.eq(1.0)
-    corrected = log(u) * (x / where(near, const(1, x), u - 1.0))
-    return where(near, x, where(x > 1e16, log(x), corrected))
+    lost = where(x > 1.0, 1.0 - (u - x), x - (u - 1.0)) / u
+    y = where(u.eq(0), const(-np.inf, x), where(u < 0, const(np.nan, x), _log64(u, lost)))
+    return where(abs(x) < 1e-17, x, where(x < np.inf, y, x))
+
+
+# Of the Cephes library: tanh(x) = x + x^3 P(x^2) / Q(x^2), to |x| <= 0.625.
+_TANH_P = (-9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3)
+_TANH_Q = (1.0, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3)
+
+
+def tanh_positive(a: Num) -> Num:
+    """tanh for a >= 0 in float64."""
+    z, near = a * a, a < 0.625
+    # One quotient for both: that of the series, and that of 1 - 2 / (e^2a + 1).
+    over = where(near, a * z * polynomial(z, _TANH_P), const(-2, a))
+    under = where(near, polynomial(z, _TANH_Q), exp(2.0 * where(a > 22.0, const(22, a), a)) + 1.0)
+    return where(near, a, const(1, a)) + over / under
 
 
 # 1 / 3, 1 / 5, ..., the highest power first: log(1 + x) = 2 atanh(s) for s = x / (2 + x), to |s| <= 1/5.
@@ -383,13 +451,32 @@ def powers(x: Num, y: Num, absolute: Callable[[Num, Num], Num]) -> Num:
     return where(y.eq(0) | x.eq(1.0), one, value)
 
 
+# 2^f by f, and log2(m) / s by s^2 for s = (m - 1) / (m + 1), the highest power first: to 1e-11 and 4e-14 of the truth.
+_EXP2_WIDE = tuple(math.log(2) ** k / math.factorial(k) for k in range(9, -1, -1))
+_LOG2_WIDE = tuple(2 / math.log(2) / (2 * k + 1) for k in range(7, -1, -1))
+
+
+def _log2_wide(a: Num) -> Num:
+    """log2 of a float32 a >= 0 in float64. The exponent is found in 32 bits: AVX2 has no shifts with signs of 64."""
+    small = a < 2.0**-126
+    word = where(small, a * 2.0**24, a).bits()
+    above = word - np.int32(0x3F3504F3)  # the bits of sqrt(1/2)
+    e = Num(ew.shift_right_arithmetic(above.value, np.int32(23)))
+    m = Num(ew.bitcast_convert_type((word - (e << np.int32(23))).value, dtypes.float32)).astype(dtypes.float64)
+    e = e.astype(dtypes.float64) - where(small, const(24, m), const(0, m))
+    s = (m - 1.0) / (m + 1.0)
+    y = e + s * polynomial(s * s, _LOG2_WIDE)
+    return where(a.eq(0), const(-np.inf, m), where(a < np.inf, y, a.astype(dtypes.float64)))
+
+
 @formula
 def pow_in_double(x: Num, y: Num) -> Num:
-    """float32 through float64, which leaves the rounding of the result only."""
+    """float32 through float64, which leaves the rounding of the result only: 2^(y log2(x))."""
 
     def absolute(a: Num, b: Num) -> Num:
-        wide = dtypes.float64
-        return exp(b.astype(wide) * log(a.astype(wide))).astype(a.dtype)
+        t = _between(-300.0, b.astype(dtypes.float64) * _log2_wide(a), 300.0)
+        n = (t + _SHIFTER64) - _SHIFTER64
+        return (polynomial(t - n, _EXP2_WIDE) * _scale64(n)).astype(a.dtype)
 
     return powers(x, y.astype(x.dtype), absolute)
 
@@ -420,13 +507,25 @@ def _f64(build: Callable[..., Any]) -> LoweringRule:
     return libm(build)
 
 
+def _arithmetic(rule: LoweringRule) -> LoweringRule:
+    """A formula of float64 that is arithmetic alone, where the target has float64 functions at all."""
+
+    def checked(ctx: Ctx, *operands: Any) -> Any:
+        if not has_libm(ctx):
+            raise ctx.unsupported("it on float64", "convert the operand to float32")
+        return rule(ctx, *operands)
+
+    FORMULAS[checked] = FORMULAS[rule]
+    return checked
+
+
 # primitive: float32 rule, float64 rule
 _REAL: dict[Any, tuple[LoweringRule, LoweringRule]] = {
-    ew.exp_p: (direct(hlo.exponential), _f64(hlo.exponential)),
-    ew.exp2_p: (exp2_32, exp2),
-    ew.expm1_p: (expm1_32, expm1_64),
-    ew.log_p: (direct(hlo.log), _f64(hlo.log)),
-    ew.log1p_p: (log1p_32, log1p_64),
+    ew.exp_p: (direct(hlo.exponential), _arithmetic(exp_64)),
+    ew.exp2_p: (exp2_32, _arithmetic(exp2_64)),
+    ew.expm1_p: (expm1_32, _arithmetic(expm1_64)),
+    ew.log_p: (direct(hlo.log), _arithmetic(log_64)),
+    ew.log1p_p: (log1p_32, _arithmetic(log1p_64)),
     ew.logistic_p: (logistic, logistic),
     ew.sin_p: (sin32, _f64(hlo.same_type("sine"))),
     ew.cos_p: (cos32, _f64(hlo.same_type("cosine"))),
@@ -436,7 +535,7 @@ _REAL: dict[Any, tuple[LoweringRule, LoweringRule]] = {
     ew.atan_p: (atan32, _f64(chlo("atan"))),
     ew.sinh_p: (odd(sinh_positive), odd(sinh_positive)),
     ew.cosh_p: (cosh, cosh),
-    ew.tanh_p: (direct(hlo.same_type("tanh")), _f64(hlo.same_type("tanh"))),
+    ew.tanh_p: (direct(hlo.same_type("tanh")), odd(tanh_positive)),
     ew.asinh_p: (odd(asinh_positive), odd(asinh_positive)),
     ew.acosh_p: (acosh, acosh),
     ew.atanh_p: (odd(atanh_positive), odd(atanh_positive)),

@@ -167,6 +167,13 @@ def concatenate_of_one(r: Rewriter, e: Eqn) -> Rewrite:
     return r.emit(e.primitive, kept, **e.params) if 1 < len(kept) < len(e.inputs) else None
 
 
+def pad_of_nothing(r: Rewriter, e: Eqn) -> Rewrite:
+    """An array without elements, padded, is the padding value everywhere."""
+    x, value = e.inputs
+    shape = e.outputs[0].aval.shape
+    return None if x.aval.size else r.emit(st.broadcast_in_dim_p, [value], shape=shape, broadcast_dimensions=())
+
+
 rule_of("reshape", "transpose", "rev", "slice", "squeeze", "expand_dims", "dynamic_slice", when=(SPREAD,))(
     moving_of_scalar_broadcast
 )
@@ -176,6 +183,7 @@ rule_of("rev", "squeeze", "expand_dims", "reduce_sum", "reduce_max", "reduce_min
 rule_of("slice", when=(st.slice_p,))(slice_of_slice)
 rule_of("rev", when=(st.rev_p,))(reverse_of_reverse)
 rule_of("concatenate")(concatenate_of_one)
+rule_of("pad")(pad_of_nothing)
 
 
 # -- scalars beside arrays --------------------------------------------------------------------------------------------

@@ -95,6 +95,32 @@ def small_power(r: Rewriter, e: Eqn) -> Rewrite:
     return r.emit(ew.square_p, [x]) if y == 2 else None
 
 
+@rule(ew.pow_p, when=(NUMBER,))
+def power_of_a_number(r: Rewriter, e: Eqn) -> Rewrite:
+    """x^0.5 is sqrt(x); x^3.0 and x^-0.5 are x * x * x and 1 / sqrt(x), as in XLA, rounded once more than a power.
+
+    The root of -0 is 0 here, that of -inf infinity.
+    """
+    x, y = e.inputs
+    number = r.splat(y)
+    if number is None or not dtypes.is_float(x.aval.dtype):
+        return None
+    exponent = float(number.value)
+    if exponent == 3.0:
+        return r.emit(ew.integer_pow_p, [x], y=3)
+    if abs(exponent) != 0.5:
+        return None
+
+    def full(value: float) -> Atom:
+        return r.full(value, e.outputs[0].aval)
+
+    root = r.emit(ew.sqrt_p, [r.emit(ew.add_p, [x, full(0.0)])])
+    is_infinite = r.emit(ew.eq_p, [x, full(-np.inf)])
+    if exponent == 0.5:
+        return r.emit(ew.select_n_p, [is_infinite, root, full(np.inf)])
+    return r.emit(ew.select_n_p, [is_infinite, r.emit(ew.div_p, [full(1.0), root]), full(0.0)])
+
+
 @rule(ew.div_p, when=(NUMBER,))
 def divide_by_a_power_of_two(r: Rewriter, e: Eqn) -> Rewrite:
     """x / 2^k is x * 2^-k exactly, where both are normal numbers."""

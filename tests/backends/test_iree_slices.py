@@ -365,3 +365,15 @@ def test_windows_as_long_as_what_they_slide_over():
     got, want = quire.compile(f)(c, x), f(qnp.asarray(c), qnp.asarray(x))
     for a, b in zip(tree_util.tree_leaves(got), tree_util.tree_leaves(want), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6)
+
+
+def test_gradients_of_differences_along_one_element():
+    """Seed 74000265 of the fuzz: the cotangent has no elements, and its pads were a stencil of more than 16384."""
+    x = np.ones((150, 1, 150), np.float32)
+
+    def f(x: Any) -> Any:
+        return quire.grad(lambda x: qnp.sum(qnp.diff(x, axis=1) ** 2) + qnp.sum(x))(x), qnp.pad(x[:, :0] * 2, 1) + x[
+            0, 0, 0
+        ]
+
+    check([Case("differences", leaves(f), [x])])

@@ -131,6 +131,24 @@ def test_identities_are_exact(domain, pattern, replacement):
     assert tried
 
 
+@pytest.mark.parametrize(("exponent", "ulps"), [(0.5, 1), (-0.5, 2), (3.0, 2)])
+def test_powers_of_numbers(exponent, ulps):
+    """A product and a quotient are rounded once more than a power. Zeros, infinities and NaN are the power's."""
+    with config.override(enable_x64=True), np.errstate(all="ignore"):
+        for d in (dtypes.float32, dtypes.float64):
+            x = np.concatenate([edges(d), np.linspace(0.01, 9, 500, dtype=d)])
+            program = program_of(("pow", "x", exponent), d, x.shape, False)
+            after = PassManager("simplify,dce", verify_each=True).run(program)
+            assert "pow" not in [e.primitive.name for e in after.jaxpr.eqns]
+            (got,), want = evaluate(after, [x]), np.power(x, np.full_like(x, exponent))
+            near = np.abs(got - want) <= ulps * np.spacing(np.abs(want))
+            assert np.all(
+                near | (np.isnan(got) & np.isnan(want)) | ((got == want) & (np.signbit(got) == np.signbit(want)))
+            )
+            zero = want == 0
+            assert np.array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
+
+
 INT_AND_FLOAT = tuple(d for d in dtypes.ALL if d != dtypes.float0)
 
 

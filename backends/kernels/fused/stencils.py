@@ -42,6 +42,8 @@ def stencil_kernel(jaxpr: Jaxpr, target: KernelTarget, expand: Expand, work: int
     (out,) = jaxpr.outvars
     if not isinstance(out, Var) or out in jaxpr.invars or out.aval.size == 0:
         raise NoKernel("no result that is computed")
+    if any(v.aval.size == 0 for v in jaxpr.invars):
+        raise NoKernel("an operand without elements")
     if any(v.aval.dtype not in dtypes.SHORT for v in (*jaxpr.invars, out)):
         raise NoKernel("a dtype without a kernel form")
     found = regions(jaxpr, MOST_REGIONS)

@@ -33,6 +33,15 @@ program("elementwise", "tanh-exp of 1M", lambda lib: lambda x: lib.np.tanh(x) * 
 program("elementwise", "sin of 1M", lambda lib: lambda x: lib.np.sin(x) + lib.np.cos(x), _normal((1 << 20,)))
 
 
+program(
+    "elementwise",
+    "powers of 1M",
+    lambda lib: lambda x, y: lib.np.abs(x) ** y,
+    _normal((1 << 20,), (1 << 20,)),
+    tolerance=1e-5,
+)
+
+
 def _black_scholes(lib: Any) -> Any:
     np_ = lib.np
 
