@@ -32,6 +32,7 @@ from .formulas import (
     libm,
     log,
     log1p,
+    of_float64,
     polynomial,
     round_,
     signbit,
@@ -507,25 +508,13 @@ def _f64(build: Callable[..., Any]) -> LoweringRule:
     return libm(build)
 
 
-def _arithmetic(rule: LoweringRule) -> LoweringRule:
-    """A formula of float64 that is arithmetic alone, where the target has float64 functions at all."""
-
-    def checked(ctx: Ctx, *operands: Any) -> Any:
-        if not has_libm(ctx):
-            raise ctx.unsupported("it on float64", "convert the operand to float32")
-        return rule(ctx, *operands)
-
-    FORMULAS[checked] = FORMULAS[rule]
-    return checked
-
-
 # primitive: float32 rule, float64 rule
 _REAL: dict[Any, tuple[LoweringRule, LoweringRule]] = {
-    ew.exp_p: (direct(hlo.exponential), _arithmetic(exp_64)),
-    ew.exp2_p: (exp2_32, _arithmetic(exp2_64)),
-    ew.expm1_p: (expm1_32, _arithmetic(expm1_64)),
-    ew.log_p: (direct(hlo.log), _arithmetic(log_64)),
-    ew.log1p_p: (log1p_32, _arithmetic(log1p_64)),
+    ew.exp_p: (direct(hlo.exponential), of_float64(exp_64)),
+    ew.exp2_p: (exp2_32, of_float64(exp2_64)),
+    ew.expm1_p: (expm1_32, of_float64(expm1_64)),
+    ew.log_p: (direct(hlo.log), of_float64(log_64)),
+    ew.log1p_p: (log1p_32, of_float64(log1p_64)),
     ew.logistic_p: (logistic, logistic),
     ew.sin_p: (sin32, _f64(hlo.same_type("sine"))),
     ew.cos_p: (cos32, _f64(hlo.same_type("cosine"))),

@@ -231,15 +231,22 @@ def target_has_libm(target: Target) -> bool:
     return not target.spirv
 
 
-def libm(build: Callable[..., Any]) -> LoweringRule:
-    """The rule of a float64 function that IREE leaves to the system's math library."""
+def of_float64(rule: LoweringRule) -> LoweringRule:
+    """The rule, where the target has functions of float64 at all; a formula stays one."""
 
-    def rule(ctx: Ctx, *operands: Any) -> Any:
+    def checked(ctx: Ctx, *operands: Any) -> Any:
         if not has_libm(ctx):
             raise ctx.unsupported("it on float64", "convert the operand to float32")
-        return build(*spread(ctx, *operands))
+        return rule(ctx, *operands)
 
-    return rule
+    if rule in FORMULAS:
+        FORMULAS[checked] = FORMULAS[rule]
+    return checked
+
+
+def libm(build: Callable[..., Any]) -> LoweringRule:
+    """The rule of a float64 function that IREE leaves to the system's math library."""
+    return of_float64(direct(build))
 
 
 def by_dtype(

@@ -34,11 +34,11 @@ LEAST_EQNS, SMALL = 8, 1 << 16
 #: In a loop a kernel is paid for in each turn. There those equations stay with IREE where arrays have fewer elements than
 #: this, or where they read such parts of others, from which IREE reads in place.
 LEAST_IN_LOOPS = 16
+_READ_IN_PLACE = (st.slice_p, st.transpose_p, st.rev_p, ix.dynamic_slice_p)
 #: Operands with so many times fewer elements may be dispatches of their own.
 MUCH_SMALLER = 16
 #: Broadcast operands with fewer neighbours than this in a row are gathered, which IREE does not need to.
 LEAST_RUN = 16
-_READ_IN_PLACE = (st.slice_p, st.transpose_p, st.rev_p, ix.dynamic_slice_p)
 
 
 def elementwise_clusters(
@@ -72,7 +72,7 @@ def elementwise_clusters(
     groups = _groups(eqns, spaces, stage)
     found: list[Cluster] = []
     light: dict[Hashable, list[Cluster]] = {}
-    program = _Program(eqns, maker, readers, returned)
+    program = _Program(eqns, maker, readers)
     for group in groups:
         is_large = large is not None and _size_of(eqns[group[0]]) >= large
         if is_large or len(group) > 1 or gathers(eqns[group[0]]) or weight(eqns[group[0]]) >= LEAST_WEIGHT:
@@ -87,7 +87,7 @@ def elementwise_clusters(
                 if _worthwhile(members, size):
                     if not in_loop or _is_heavy(members) or _stands_alone(eqns, part, maker, size):
                         found.append(cluster)
-                elif is_large and program.is_dispatch(part):
+                elif is_large and program.reason_against(part) is None:
                     found.append(cluster)
                 # What is alike is merged in the program itself, not in its loops.
                 elif not in_loop and (key := _light(eqns, part, maker, readers, returned)) is not None:
@@ -101,17 +101,16 @@ def elementwise_clusters(
 
 @dataclass(frozen=True)
 class _Program:
-    """Equations, by their numbers, and who makes, reads and returns their values."""
+    """Equations, by their numbers, and who makes and reads their values."""
 
     eqns: Sequence[Eqn]
     maker: dict[Var, int]
     readers: dict[Var, list[int]]
-    returned: set[Var]
 
-    def is_dispatch(self, group: Sequence[int]) -> bool:
-        """Whether IREE would compute light equations in a dispatch with nothing else, and a kernel can read their operands.
+    def reason_against(self, group: Sequence[int]) -> str | None:
+        """Why light equations are better left to IREE; None where it would compute them in a dispatch with nothing else.
 
-        What they read is stored, or is small beside what they make; that is stored too, by what its readers are.
+        What they read is then stored, or is small beside what they make; that is stored too, by what its readers are.
         """
         inside, eqns, size = set(group), self.eqns, _size_of(self.eqns[group[0]])
         for i in group:
@@ -119,11 +118,15 @@ class _Program:
                 maker = self.maker.get(a) if isinstance(a, Var) else None
                 if maker is None or maker in inside or _stores(eqns[maker]) or a.aval.size * MUCH_SMALLER <= size:
                     continue
-                return False
-            if any(j not in inside and not _stores(eqns[j]) for v in eqns[i].outputs for j in self.readers.get(v, ())):
-                return False
-        computes = any(weight(eqns[i]) for i in group)
-        return computes and all(_run(eqns[i]) >= LEAST_RUN for i in group if eqns[i].primitive is st.broadcast_in_dim_p)
+                return f"IREE computes them in one dispatch with {eqns[maker].primitive.name}, whose result they read"
+            for j in (j for v in eqns[i].outputs for j in self.readers.get(v, ())):
+                if j not in inside and not _stores(eqns[j]):
+                    return f"IREE computes them in one dispatch with {eqns[j].primitive.name}, which reads their result"
+        if not any(weight(eqns[i]) for i in group):
+            return "they compute nothing"
+        if any(_run(eqns[i]) < LEAST_RUN for i in group if eqns[i].primitive is st.broadcast_in_dim_p):
+            return f"an operand is spread over rows of fewer than {LEAST_RUN} elements, which a kernel would gather one by one"
+        return None
 
 
 #: Equations of these families are dispatches or calls of their own: what they read and make is stored.
@@ -350,10 +353,10 @@ def reason_against(
         return f"together with what joins them they are {total} operations an element; {what}"
     if not _worthwhile([eqns[k] for k in group], size):
         if large is not None and size >= large:
-            return (
-                f"what they read or what reads them is no kernel: IREE computes it in one dispatch with {counted} light "
-                "equations, without memory between them"
-            )
+            maker = {v: k for k, e in enumerate(eqns) for v in e.outputs}
+            against = _Program(eqns, maker, readers).reason_against(_without_loose(eqns, group, readers))
+            if against is not None:
+                return f"they are light, and {against}"
         return (
             f"IREE fuses them as well: {counted} equations of {total} operations an element are fewer than the {LEAST_WEIGHT} "
             f"operations from which a kernel is made (or {LEAST_EQNS} equations of at most {SMALL} elements)"

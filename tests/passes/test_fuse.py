@@ -8,10 +8,11 @@ import quire
 import quire.nn
 import quire.numpy as qnp
 from quire.backends.targets import TARGETS
-from quire.ir.jaxpr import Jaxpr, nested_jaxprs
+from quire.ir.jaxpr import Jaxpr, Var, nested_jaxprs
 from quire.ir.verifier import verify
 from quire.passes.fusion import attention as attention_pass
 from quire.passes.fusion import elementwise, graph
+from quire.passes.fusion.forms import forms_of
 from quire.passes.manager import PassManager
 from tests.programs import inputs, programs
 
@@ -434,6 +435,29 @@ def test_light_equations_of_large_arrays_are_a_cluster_where_they_are_a_dispatch
         (lambda x: qnp.concatenate([x + 1, x]), (x,)),
     ):
         assert not kinds(fuse(f, *args, least=1 << 30, target=cpu))
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "why"),
+    [
+        (lambda x: (x * 2 + 1).T + 1, [(600, 400)], "one dispatch with transpose, which reads their result"),
+        (lambda x: x[::2] * 2 + 1, [(600, 400)], "one dispatch with slice, whose result they read"),
+        (lambda x, v: (x + v) * 2, [(48000, 5), (5,)], "rows of fewer than 16 elements"),
+    ],
+)
+def test_the_reason_why_light_equations_are_no_kernel(f, shapes, why):
+    jaxpr = (
+        PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(f)(*(np.ones(s, np.float32) for s in shapes))).jaxpr
+    )
+    readers = {
+        a: [i for i, r in enumerate(jaxpr.eqns) if a in r.inputs]
+        for e in jaxpr.eqns
+        for a in e.inputs
+        if isinstance(a, Var)
+    }
+    i = next(i for i in range(len(jaxpr.eqns)) if set(names(jaxpr)[i : i + 2]) == {"mul", "add"})
+    reason = elementwise.reason_against(jaxpr, readers, i, i + 1, forms_of(TARGETS["cpu"]), 1024, 32768)
+    assert reason is not None and why in reason
 
 
 def test_broadcasts_that_several_clusters_read_are_in_each():

@@ -232,14 +232,19 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
 
         down = _down_wide if wide else _down_narrow
         down(emitter, accumulators, (begin, end), strip, lambda i, k: Frame(outer, i, first + k, width, 0), store)
-    turn = f", {2 * unrolled(cluster)} rows a turn" if wide else ""
+    turn = f", {_rows_a_turn(cluster)} rows a turn" if wide else ""
     where = f"strips of {strip} columns{turn}" + (f", {shares} shares of the rows" if shares > 1 else "")
     return ReductionKernel(b.build((groups,), f"{_name(cluster)} with its neighbours: {where}"), partial)
 
 
+def _rows_a_turn(cluster: ReductionCluster) -> int:
+    """Rows that are added to the accumulators of a wide strip between reading and writing them."""
+    return 2 * unrolled(cluster)
+
+
 def _wide_strip(cluster: ReductionCluster, width: int, numbers: int, groups: int) -> int:
     """Columns of a strip whose accumulators are kept on the stack; 0 where they are better kept in registers."""
-    space, rows = cluster.space, 2 * unrolled(cluster)
+    space, rows = cluster.space, _rows_a_turn(cluster)
     sizes = [v.aval.dtype.itemsize for v in cluster.jaxpr.invars if cluster.full(v)]
     masks = any(dtypes.is_bool(e.inputs[0].aval.dtype) for e in cluster.reductions)  # these are not stored
     if masks or rows < 4 or not sizes or space.inner * min(sizes) < FAR or space.reduced < 4 * rows:
@@ -277,7 +282,7 @@ def _down_wide(
     frame: Callable[[Value, Operand], Frame], store: Callable[[States, Operand], None],
 ) -> None:  # fmt: skip
     """Down the rows of a strip, its accumulators on the stack: some rows a turn, vector by vector along them."""
-    b, width, some = emitter.b, frame(rows[0], 0).width, 2 * unrolled(emitter.cluster)
+    b, width, some = emitter.b, frame(rows[0], 0).width, _rows_a_turn(emitter.cluster)
     starts = [a.start(width) for a in todo]
     kept = [[b.stack((strip,), element(x.type)) for x in start] for start in starts]
 
