@@ -20,6 +20,7 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Params, Var
 from quire.ir.primitive import Primitive
+from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 from quire.ir.weights import weight
@@ -67,7 +68,7 @@ def elementwise_kernel(
         return _by_threads(cluster, target, expand)
     width = vector_lanes(cluster, target, expand, work, cluster.size)
     row = math.gcd(cluster.size, *(x.run for x in cluster.broadcasts.values()))
-    groups = target.groups(cluster.size * work, WORK)
+    groups = target.groups(cluster.size * work * min(element_bits(cluster), 32) // 32, WORK)
     if row < cluster.size and row >= LEAST_VECTORS * width:
         return _by_rows(cluster, target, expand, width, row, groups)
     return _flat(cluster, target, expand, width, groups)
@@ -173,14 +174,27 @@ def _broadcast(shape: Sequence[int], dims: Sequence[int], out: Var) -> _Broadcas
     return _Broadcast(full, tuple(strides), run, bool(contiguous))
 
 
+def element_bits(cluster: ElementwiseCluster) -> int:
+    """Bits of an element by which vectors are divided: of the widest dtype that is read or written, at least 32.
+
+    Fewer where all that is computed are narrower integers, none of them divided: integer division is one by one.
+    """
+    jaxpr = cluster.jaxpr
+    avals = [v.aval for v in (*jaxpr.invars, *cluster.outvars)]
+    made = [*avals, *(v.aval for e in jaxpr.eqns for v in e.outputs)]
+    if all(dtypes.is_integer(a.dtype) or dtypes.is_bool(a.dtype) for a in made):
+        widest = max(8 * a.dtype.itemsize for a in made)
+        if widest < 32 and not any(e.primitive in (ew.div_p, ew.rem_p) for e in jaxpr.eqns):
+            return widest
+    return max(32, *(8 * dtypes.real_dtype(a.dtype).itemsize for a in avals))
+
+
 def vector_lanes(cluster: ElementwiseCluster, target: KernelTarget, expand: Expand, work: int, size: int) -> int:
-    """Elements of a vector, of the widest dtype that is read or written; 0 for scalars."""
-    bits, pairs = 32, False
-    for v in (*cluster.jaxpr.invars, *cluster.outvars):
-        bits = max(bits, 8 * dtypes.real_dtype(v.aval.dtype).itemsize)
-        pairs = pairs or dtypes.is_complex(v.aval.dtype)
+    """Elements of a vector; 0 for scalars."""
+    bits = element_bits(cluster)
+    pairs = any(dtypes.is_complex(v.aval.dtype) for v in (*cluster.jaxpr.invars, *cluster.outvars))
     width = target.lanes(bits)
-    moderate = bits == 32 and not pairs and work <= MODERATE_WORK
+    moderate = bits <= 32 and not pairs and work <= MODERATE_WORK
     if size >= LARGE and moderate and not any(_in_double(e, expand) for e in cluster.jaxpr.eqns):
         width *= 2  # two registers a value: polynomials are chains of operations that wait for each other
     while width > size:

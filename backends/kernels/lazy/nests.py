@@ -51,9 +51,10 @@ class Nests:
         self.trips = 1.0
 
     def lanes(self, nodes: Sequence[Node]) -> int:
-        """Elements of a vector for some results."""
+        """Elements of a vector for some results: no more than of 32 bits, but of 16 where all are integers or masks."""
         widest = max((n.dtype.itemsize // (2 if dtypes.is_complex(n.dtype) else 1) for n in nodes), default=4)
-        return self.b.target.lanes(8 * max(4, widest))
+        whole = bool(nodes) and all(dtypes.is_integer(n.dtype) or dtypes.is_bool(n.dtype) for n in nodes)
+        return self.b.target.lanes(8 * max(2 if whole else 4, widest))
 
     @contextmanager
     def loops(self, shape: Sequence[int], order: Sequence[int]) -> Iterator[list[Ix]]:

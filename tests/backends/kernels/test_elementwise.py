@@ -71,6 +71,18 @@ def spread(x, row, column, one):
 
 NAN = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 1e30, 1e-30] * 3, np.float32)
 
+
+def bytes_only(x, y):
+    """Nothing that is computed is wider than a byte, or two: vectors have so many elements."""
+    for k in range(4):
+        x = qnp.where(x > y + k, qnp.maximum(x, y) - (y ^ k), (x * 3) | (y >> 1))
+    return x, x > y
+
+
+def blended(x, y):
+    return ((x.astype("uint16") * 3 + y.astype("uint16") + 1) >> 2).astype("uint8"), x == y
+
+
 CASES = [
     *[Case(f"{n} elements", chain, [array(n), array(n)], rtol=1e-5) for n in (1, 2, 3, 5, 8, 16, 17, 31, 100, 4099)],
     Case("a scalar", lambda x, y: chain(x, y), [np.float32(0.7), np.float32(-0.2)], rtol=1e-5),
@@ -93,6 +105,12 @@ CASES = [
     Case("bfloat16", chain, [array(41, dtype="bfloat16")], rtol=6e-2, atol=6e-2),
     Case("float16", chain, [array(41, dtype="float16")], rtol=2e-2, atol=2e-2),
     Case("complex", lambda z, w: qnp.exp(z * w) / (w + 3) + qnp.sqrt(z), [array(29, dtype="complex64"), array(29, dtype="complex64")], rtol=1e-4, atol=1e-4),
+    *[
+        Case(f"{f.__name__} of {n} {d}", f, [array(n, dtype=d), array(n, dtype=d)])
+        for f in (bytes_only, blended) for n in (7, 63, 4099, 40009) for d in ("uint8", "int8")
+    ],
+    Case("bytes and a row of them", lambda x, y: bytes_only(x, y), [array(150, 301, dtype="uint8"), array(301, dtype="uint8")]),
+    Case("masks", lambda x, y: ((x & ~y) ^ (x | y), x == y), [array(70001, dtype="bool"), array(70001, dtype="bool")]),
 ]  # fmt: skip
 
 
