@@ -94,6 +94,20 @@ def chain(b: Builder) -> object:
     )  # fmt: skip
 
 
+def narrow(b: Builder) -> object:
+    """A chain of integers of 8 or 16 bits: vectors have more elements where nothing wider is computed."""
+    dtype = b.one("int8", "uint8", "int16", "uint16")
+    x = b.emit(f"{{0}}.astype({dtype!r})", b.pick("iub"))
+    first, steps = x, b.one(2, 3, 5)
+    for _ in range(steps):
+        two = b.chance(0.5)
+        text = b.one(*BINARY_INTEGER, "np.where({0} > {1}, {0}, {1} ^ 1)") if two else b.one(*INTEGER)
+        if text == "-{0}" and x.kind == "u":
+            text = "~{0}"
+        x = b.emit(text, x, first) if two else b.emit(text, x)
+    return b.emit(b.one(*COMPARE), x, first) if b.chance(0.3) else x
+
+
 def compare(b: Builder) -> object:
     x = b.pick("fiub")
     return b.emit(b.one(*COMPARE), x, _other(b, x))
@@ -148,4 +162,4 @@ def constant(b: Builder) -> object:
     return b.emit(b.one(*options))
 
 
-FAMILY = (unary, unary, binary, binary, chain, scalar, compare, select, convert, constant)
+FAMILY = (unary, unary, binary, binary, chain, narrow, scalar, compare, select, convert, constant)
