@@ -46,7 +46,10 @@ COMPARE = ("{0} < {1}", "{0} >= {1}", "{0} == {1}", "{0} != {1}", "{0} <= {1}", 
 
 
 def unary(b: Builder) -> object:
-    x = b.pick()
+    return _of_one(b, b.pick())
+
+
+def _of_one(b: Builder, x: Value) -> Value:
     table = {"f": UNARY, "c": COMPLEX, "i": INTEGER, "u": INTEGER, "b": BOOLEAN}[x.kind]
     text = b.one(*table)
     if x.kind == "u" and text == "-{0}":
@@ -100,11 +103,10 @@ def narrow(b: Builder) -> object:
     x = b.emit(f"{{0}}.astype({dtype!r})", b.pick("iub"))
     first, steps = x, b.one(2, 3, 5)
     for _ in range(steps):
-        two = b.chance(0.5)
-        text = b.one(*BINARY_INTEGER, "np.where({0} > {1}, {0}, {1} ^ 1)") if two else b.one(*INTEGER)
-        if text == "-{0}" and x.kind == "u":
-            text = "~{0}"
-        x = b.emit(text, x, first) if two else b.emit(text, x)
+        if b.chance(0.5):
+            x = b.emit(b.one(*BINARY_INTEGER, "np.where({0} > {1}, {0}, {1} ^ 1)"), x, first)
+        else:
+            x = _of_one(b, x)
     return b.emit(b.one(*COMPARE), x, first) if b.chance(0.3) else x
 
 
