@@ -97,14 +97,17 @@ def _in_region(mlir: mlir_c.Mlir, op: int) -> bool:
 
 
 def _make_region(mlir: mlir_c.Mlir, ops: list[int], before: int) -> None:
-    """Put operations into a region of their own, before another one, which gives all that is used elsewhere."""
+    """Put operations into a region of their own, before another one, which gives all arrays that are used elsewhere.
+
+    Numbers that are (elements that were read, what is computed of them) are computed again there: a region gives none.
+    """
     location, context = mlir.mlirOperationGetLocation(ops[0]), mlir.mlirOperationGetContext(ops[0])
+    before = _repeat_numbers(mlir, ops, before)
     block = mlir.mlirBlockCreate(0, None, None)
     for op in ops:
         mlir.mlirOperationRemoveFromParent(op)
         mlir.mlirBlockAppendOwnedOperation(block, op)
-    inside = set(ops)
-    users = {x: [(user, k) for user, k in mlir.uses(x) if user not in inside] for op in ops for x in mlir.results(op)}
+    users = {x: _used_outside(mlir, x, set(ops)) for op in ops for x in mlir.results(op)}
     given = [x for x, outside in users.items() if outside]
     mlir.create(b"flow.return", given, [], {}, last_in=block, location=location)
     regions = [mlir.mlirRegionCreate(), mlir.mlirRegionCreate()]
@@ -115,6 +118,33 @@ def _make_region(mlir: mlir_c.Mlir, ops: list[int], before: int) -> None:
     for x, new in zip(given, mlir.results(made), strict=True):
         for user, number in users[x]:
             mlir.mlirOperationSetOperand(user, number, new)
+
+
+def _used_outside(mlir: mlir_c.Mlir, value: int, ops: set[int]) -> list[tuple[int, int]]:
+    """The uses of a value but for those by some operations, and within them."""
+
+    def among(user: int) -> bool:
+        while user and user not in ops:
+            user = mlir.mlirOperationGetParentOperation(user)
+        return bool(user)
+
+    return [(user, k) for user, k in mlir.uses(value) if not among(user)]
+
+
+def _repeat_numbers(mlir: mlir_c.Mlir, ops: list[int], before: int) -> int:
+    """Compute what is no array once more before an operation for its users outside of `ops`; the first operation that does."""
+    first = before
+    for op in reversed(ops):
+        users = [(x, k, u) for k, x in enumerate(mlir.results(op)) for u in _used_outside(mlir, x, set(ops))]
+        if not users or all(mlir.mlirTypeIsATensor(mlir.mlirValueGetType(x)) for x, _, _ in users):
+            continue
+        copy = mlir.mlirOperationClone(op)
+        mlir.mlirBlockInsertOwnedOperationBefore(mlir.mlirOperationGetBlock(first), first, copy)
+        made = list(mlir.results(copy))
+        for _, k, (user, number) in users:
+            mlir.mlirOperationSetOperand(user, number, made[k])
+        first = copy
+    return first
 
 
 def take_apart(mlir: mlir_c.Mlir, module: int, backend: str, filled: bool = False) -> bool:
@@ -221,7 +251,8 @@ def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: 
 
     What leaves becomes regions too if it is to be `formed`.
     """
-    leaving = {op for op in body if mlir.name(op) in _BEGINS}
+    given = _given(mlir, body)
+    leaving = set(given)
     asked = [value]
     inside = set(body)
     while asked:
@@ -236,10 +267,26 @@ def _move_out(mlir: mlir_c.Mlir, region: int, body: list[int], end: int, value: 
     for x, result in zip(mlir.operands(end), mlir.results(region), strict=True):
         mlir.mlirValueReplaceAllUsesOfWith(result, x)
     mlir.mlirOperationDestroy(end)
-    left = [op for op in body if op in leaving and mlir.name(op) not in _BEGINS] if formed else []
+    left = [op for op in body if op in leaving and op not in given] if formed else []
     for group in (*_connected(mlir, left), *_connected(mlir, [op for op in body if op not in leaving])):
         _make_region(mlir, group, before=region)
     mlir.mlirOperationDestroy(region)
+
+
+def _given(mlir: mlir_c.Mlir, body: list[int]) -> set[int]:
+    """Of a region's operations what arrays begin as, and numbers of which none is of what the region computes.
+
+    They are cloned into the regions that read them when these are filled.
+    """
+    given: set[int] = set()
+    for op in body:
+        whole = all(mlir.mlirTypeIsATensor(mlir.mlirValueGetType(x)) for x in mlir.results(op))
+        if whole and mlir.name(op) not in _BEGINS:
+            continue
+        made = {x for other in body if other not in given for x in mlir.results(other)}
+        if not made & set(mlir.read_by(op)):
+            given.add(op)
+    return given
 
 
 def _connected(mlir: mlir_c.Mlir, ops: list[int]) -> list[list[int]]:

@@ -323,11 +323,17 @@ def key_data(keys: Any) -> Array:
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> PRNGKeyArray:
     """Typed keys from their words, uint32[..., 2]: the inverse of `key_data`. Follows `jax.random.wrap_key_data`.
 
-    Raises TypeError for another dtype or last dimension.
+    Raises:
+        ValueError: both `impl` and `dtype` are given.
+        TypeError: another dtype or last dimension.
 
     >>> quire.random.wrap_key_data(quire.random.PRNGKey(0)).dtype
     key<fry>
     """
+    if impl is not None and dtype is not None:
+        raise ValueError(
+            f"quire.random.wrap_key_data: give impl or dtype, not both: got impl={impl!r} and dtype={dtype!r}"
+        )
     name = generator("wrap_key_data", dtype if impl is None else impl)
     if is_keys(key_bits_array):
         raise TypeError("quire.random.wrap_key_data: expected the words of keys (uint32), got keys")

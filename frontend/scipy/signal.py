@@ -143,6 +143,9 @@ def correlate2d(
     if mode == "same":
         # The middle of the reversed result: it differs from the middle of the result where the sizes are even.
         return jnp.flip(_direct(name, jnp.flip(x), jnp.conj(y), mode, precision))
+    if mode == "valid" and any(n < m for n, m in zip(x.shape, y.shape)):
+        # SciPy exchanges the two and reverses the result: the conjugate one is then the smaller.
+        return _direct(name, jnp.conj(x), jnp.flip(y), mode, precision)
     return _direct(name, x, jnp.flip(jnp.conj(y)), mode, precision)
 
 

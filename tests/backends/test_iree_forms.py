@@ -496,3 +496,25 @@ def test_sums_of_what_is_spread_beside_its_parts(n):
             for f in functions:
                 for got, want in zip(quire.compile(f)(x), f(qnp.asarray(x)), strict=True):
                     np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-4)
+
+
+def test_numbers_that_several_dispatches_read_are_computed_in_each():
+    """A dispatch is taken apart (a sum of complex numbers is stored beside what is computed of it): the number that both parts
+    divide by is no result of either. Beside other dispatches only (fuzz seeds 79000406 and 79000884)."""
+
+    def pooled(x: Any) -> Any:
+        def f(x: Any) -> Any:
+            y = lax.reduce_window(x, -np.inf, lax.max, (1, 3), (1, 1), "SAME")
+            return lax.reduce_window(y, -np.inf, lax.max, (1, 2), (1, 1), "SAME")
+
+        return quire.jvp(f, (x,), (x * 0.5 + 0.25,))
+
+    def centred(z: Any, s: Any) -> Any:
+        m = qnp.sum(z, axis=2, keepdims=True) / s
+        return m.at[np.array([-4, -9, 0, -3], np.int8)].get(mode="clip"), z + m
+
+    z, x = array(np.complex64, 7, 7, 9), array(np.float32, 2, 2)
+    check([
+        Case("a constant", leaves(lambda x, z: (pooled(x), centred(z, 9.0))), (x, z)),
+        Case("an argument", leaves(lambda x, z, s: (pooled(x), centred(z, s))), (x, z, np.complex64(2 + 1j))),
+    ])  # fmt: skip

@@ -216,6 +216,8 @@ K = qr.key(0)
          r"wrap_key_data: expected keys, or their words: uint32 with a last dimension of 2, got u32\[3,3\]"),
         (lambda: qr.wrap_key_data(np.zeros((3, 2), np.int32)), TypeError, r"got i32\[3,2\]"),
         (lambda: qr.wrap_key_data(K), TypeError, "expected the words of keys"),
+        (lambda: qr.wrap_key_data(qr.key_data(K), impl="threefry2x32", dtype=K.dtype), ValueError,
+         "wrap_key_data: give impl or dtype, not both"),
         (lambda: qr.key_data(np.zeros(2)), TypeError, r"key_data: expected keys, .* got f32\[2\]"),
         (lambda: quire.grad(lambda k: 1.0)(K), TypeError, "grad requires real"),
     ],

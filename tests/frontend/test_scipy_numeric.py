@@ -348,6 +348,11 @@ def test_rotation_operations():
     near((MINE * MINE[0]).as_matrix(), (THEIRS * THEIRS[0]).as_matrix())
     near((MINE * MINE.inv()).magnitude(), np.zeros(6))
     near(MINE.mean().as_matrix(), THEIRS.mean().as_matrix())
+    with config.override(numpy_rank_promotion="raise"):
+        near(
+            MINE.mean(np.arange(1.0, len(QUATS) + 1)).as_matrix(),
+            THEIRS.mean(np.arange(1.0, len(QUATS) + 1)).as_matrix(),
+        )
     weights = np.arange(1.0, 7)
     near(MINE.mean(q(weights)).as_matrix(), THEIRS.mean(weights).as_matrix())
     assert len(MINE) == 6 and len(Rotation.concatenate([MINE, MINE[0], MINE[:2]])) == 9 and MINE[1].single

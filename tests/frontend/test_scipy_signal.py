@@ -42,7 +42,8 @@ def test_convolutions(mode):
         close(signal.fftconvolve(x, y, mode), scipy.signal.fftconvolve(x, y, mode))
         if x.ndim == 2:
             for name in ("convolve2d", "correlate2d"):
-                close(getattr(signal, name)(x, y, mode), getattr(scipy.signal, name)(x, y, mode))
+                for c, d in ((1, 1), (1, 1 - 0.5j), (2j, 1), (1 + 1j, 3j)):
+                    close(getattr(signal, name)(x * c, y * d, mode), getattr(scipy.signal, name)(x * c, y * d, mode))
     close(signal.fftconvolve(X, Y[:, :7], mode, axes=1), scipy.signal.fftconvolve(X, Y[:, :7], mode, axes=1))
     close(signal.fftconvolve(A[:1], B[:, :1], "full"), scipy.signal.fftconvolve(A[:1], B[:, :1], "full"))
     integers = signal.convolve(np.arange(4), np.arange(3), mode)

@@ -153,6 +153,9 @@ def test_dirichlet_and_multinomial():
     np.testing.assert_allclose(
         S.multinomial.pmf(qnp.asarray([1, 2]), 3, qnp.asarray([0.25, 0.75])), 0.421875, rtol=1e-5
     )
+    with config.override(numpy_dtype_promotion="strict"):  # counts and trials of their own dtypes
+        got = S.multinomial.pmf(np.array([1, 2], np.int8), np.array(3, np.int32), np.array([0.25, 0.75], np.float32))
+    np.testing.assert_allclose(got, 0.421875, rtol=1e-5)
 
 
 def test_multivariate_normal():

@@ -23,6 +23,7 @@ import numpy as np
 
 import quire
 from quire.as_jax.modules import JAX_VERSION, sources
+from quire.as_jax.private.dtypes import to_inexact_dtype
 from quire.ir.errors import ShardingTypeError, UnexpectedTracerError
 from quire.ir.primitives.elementwise import convert_element_type_p
 
@@ -178,15 +179,8 @@ def _promote_dtypes(*args: Any) -> list[Any]:
     return [quire.numpy.asarray(x, to) for x in args]
 
 
-def _inexact(dtype: Any) -> Any:
-    return quire.numpy.promote_types(dtype, np.float32) if not quire.dtypes.issubdtype(dtype, np.inexact) else dtype
-
-
 def _promote_dtypes_inexact(*args: Any) -> list[Any]:
-    dtype, weak = quire.dtypes.result_type(*args, return_weak_type_flag=True)
-    del weak
-    if not quire.dtypes.issubdtype(dtype, np.inexact):
-        dtype = quire.dtypes.canonicalize_dtype(float)
+    dtype = to_inexact_dtype(quire.dtypes.result_type(*args))
     return [quire.numpy.asarray(x, dtype) for x in args]
 
 
@@ -197,15 +191,6 @@ def _promote_dtypes_complex(*args: Any) -> list[Any]:
 
 def _is_weakly_typed(x: Any) -> bool:
     return type(x) in (bool, int, float, complex) or bool(getattr(x, "weak_type", False))
-
-
-def _to_inexact_dtype(dtype: Any) -> Any:
-    kinds = {"b": "f", "i": "f", "u": "f"}
-    dtype = np.dtype(dtype)
-    if dtype.kind not in kinds:
-        return dtype
-    wide = dtype.itemsize == 8
-    return np.dtype(np.float64 if wide else np.float32) if dtype.kind != "b" else np.dtype(np.float32)
 
 
 _DEFINED: dict[str, dict[str, Any]] = {

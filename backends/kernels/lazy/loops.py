@@ -19,6 +19,7 @@ from ..core.values import Value
 from ..elements.memory import Memory
 from . import cumulative as cumulative  # imported for its rules, as are
 from . import rules as rules
+from . import windows as windows
 from .nodes import ZERO, Array, Ix, Node, Number, leaves, row
 from .programs import Built, Program, carries, rule
 from .schedule import branches, chosen

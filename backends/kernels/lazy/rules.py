@@ -84,8 +84,12 @@ def concatenate(program: Program, eqn: Eqn, *xs: Node) -> list[Node]:
 def pad(program: Program, eqn: Eqn, x: Node, value: Node) -> list[Node]:
     """Memory that is filled with the value and then written; the operand may be cut (negative padding). Raises NoKernel for
     negative padding with gaps."""
-    config = eqn.params["padding_config"]
-    aval = eqn.outputs[0].aval
+    return [padded(program, x, value, eqn.params["padding_config"])]
+
+
+def padded(program: Program, x: Node, value: Node, config: Sequence[tuple[int, int, int]]) -> Built:
+    """A node with elements before, after and (in gaps) between its own along each dimension, in memory."""
+    shape = tuple(max(0, low + high + n + gap * max(0, n - 1)) for n, (low, high, gap) in zip(x.shape, config))
     if any(low < 0 or high < 0 for low, high, _ in config):
         starts = [max(0, -(low // (gap + 1))) if low < 0 else 0 for low, _, gap in config]
         if any(gap for _, _, gap in config):
@@ -93,7 +97,7 @@ def pad(program: Program, eqn: Eqn, x: Node, value: Node) -> list[Node]:
         sizes = [n + min(low, 0) + min(high, 0) for n, (low, high, _) in zip(x.shape, config)]
         x = view(x, tuple(sizes), range(len(sizes)), None, [Ix((), s) for s in starts])
         config = tuple((max(low, 0), max(high, 0), 0) for low, high, _ in config)
-    filler = View(aval.shape, aval.dtype, value, (), (), ())
+    filler = View(shape, x.dtype, value, (), (), ())
     dense = all(gap == 0 or n == 1 for n, (_, _, gap) in zip(x.shape, config))
     first = tuple(low for low, _, _ in config)
 
@@ -103,7 +107,7 @@ def pad(program: Program, eqn: Eqn, x: Node, value: Node) -> list[Node]:
         part = Array(x.shape, x.dtype, to.memory, strides, part.base, to.owner)
         program.nests.store([(reads[0], part)])
 
-    return [Built(aval.shape, aval.dtype, filler, (x,), fill, (first, x.shape) if dense else None)]
+    return Built(shape, x.dtype, filler, (x,), fill, (first, x.shape) if dense else None)
 
 
 # -- reductions -------------------------------------------------------------------------------------------------------

@@ -320,7 +320,7 @@ class Rotation(NamedTuple):
                     f"quire.scipy.{_NAME}.mean: weights must be a vector of {aval_of(quat).shape[0]} numbers, got "
                     f"{aval_of(w).short()}"
                 )
-        vectors, _ = lax.linalg.eigh(qnp.matmul(quat.T * w, quat))
+        vectors, _ = lax.linalg.eigh(qnp.matmul(quat.T * w[None, :], quat))
         return Rotation(vectors[:, -1])
 
     @property

@@ -44,7 +44,9 @@ def logpmf(x: Any, n: Any, p: Any) -> Value:
             )
     (chances,) = promote_inexact(array("stats.multinomial.logpmf", p, 2))
     dtype = aval_of(chances).dtype
-    right = qnp.sum(counts, axis=-1) == trials
+    total = qnp.sum(counts, axis=-1)
+    common = qnp.promote_types(aval_of(total).dtype, aval_of(trials).dtype)
+    right = cast(total, common) == cast(trials, common)
     counts, trials = cast(counts, dtype), cast(trials, dtype)
     fits = qnp.all(counts >= 0, axis=-1) & right
     counts = qnp.maximum(counts, 0.0)

@@ -88,7 +88,7 @@ def spread(b: Builder) -> object:
 def mixed(b: Builder) -> object:
     """Operands of two dtypes, and a product of a dtype of its own."""
     x = b.pick("fiu", least_ndim=1, most=600)
-    y = b.pick("fiu", lambda v: v.ndim >= 1 and v.size < 600 and v.dtype != x.dtype and v.shape[0] == x.shape[0])
+    y = b.pick("fiu", lambda v: v.ndim >= 1 and v.size < 600 and v.dtype != x.dtype and v.shape[0] == x.shape[0] > 0)
     batch = "([], []), ([0], [0])" if b.chance(0.4) else "([0], [0]), ([], [])"
     if (x.size * y.size) // x.shape[0] > 20_000:
         raise LookupError

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as onp
+
 from ..builder import MOST_ELEMENTS, Builder, Value
 from .elementwise import BINARY, BINARY_BOOLEAN, BINARY_INTEGER
 
@@ -118,4 +122,48 @@ def channels(b: Builder) -> object:
     )
 
 
-FAMILY = (stencil, stencil, channels)
+def _padding(b: Builder, lengths: Sequence[int], spread: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """What keeps the shape, split by chance into before and after."""
+    totals = [(k - 1) * d for k, d in zip(lengths, spread)]
+    return tuple((low, n - low) for n in totals for low in [b.rng.randint(0, n)])
+
+
+def windows_in_loops(b: Builder) -> object:
+    """A loop in which each turn reduces the windows of what it carries, or convolves it."""
+    x = b.pick("fiub", accept=lambda v: 1 <= v.ndim <= 3, nonempty=True, most=MOST_ELEMENTS // b.setting.lanes // 8)
+    lengths = tuple(b.rng.randint(1, 4) for _ in x.shape)
+    spread = tuple(b.one(1, 1, 2) for _ in x.shape)
+    padding = _padding(b, lengths, spread)
+    turns = b.rng.randint(1, 4)
+    if x.kind == "f" and b.chance(0.5):
+        if x.ndim > 1 and b.chance(0.6):  # the first dimension has the features
+            lengths, spread, padding = lengths[1:], spread[1:], padding[1:]
+            n, before, after = x.shape[0], "[None]", "[0]"
+            groups = b.one(1, n)
+            shape = (n, n // groups, *lengths)
+        else:
+            groups, shape, before, after = 1, (1, 1, *lengths), "[None, None]", "[0, 0]"
+        kernel = f"np.linspace(-0.5, 0.7, {onp.prod(shape)}).reshape({shape}).astype({x.dtype!r})"
+        step = (
+            f"lax.conv_general_dilated(y{before}, {kernel}, {(1,) * len(lengths)}, {padding}, rhs_dilation={spread}, "
+            f"feature_group_count={groups}){after}"
+        )
+    else:
+        options = [("max", "-np.inf"), ("min", "np.inf"), ("add", "0"), ("mul", "1")]
+        if x.kind in "iu":
+            options = [("add", "0"), ("bitwise_xor", "0"), ("max", f"np.iinfo({x.dtype!r}).min")]
+        elif x.kind == "b":
+            options = [("bitwise_or", "False"), ("bitwise_and", "True")]
+        if x.kind == "f" and b.setting.derived:
+            options = options[:3]
+        name, initial = b.one(*options)
+        start = f"np.array({initial}, {x.dtype!r})"
+        dilation = "" if b.setting.derived else f", window_dilation={spread}"
+        if b.setting.derived:
+            padding = _padding(b, lengths, (1,) * x.ndim)
+        step = f"lax.reduce_window(y, {start}, lax.{name}, {lengths}, {(1,) * x.ndim}, {padding}{dilation})"
+    rest = {"f": (" * 0.5", " * 0.5 + y", ""), "b": ("", " ^ y")}.get(x.kind, ("", " + y"))
+    return b.emit(f"lax.fori_loop(0, {turns}, lambda _, y: {step}{b.one(*rest)}, {{0}})", x)
+
+
+FAMILY = (stencil, stencil, channels, windows_in_loops)
