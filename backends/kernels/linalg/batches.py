@@ -26,7 +26,7 @@ from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.operations import Elements, Expand
 from ..lazy.nodes import Array
-from . import factors, householder, jacobi, singular
+from . import factors, householder, jacobi, long, singular
 from .matrices import Matrix, Place, Space
 
 Emit = Callable[[Space, Sequence[Matrix], Sequence[Matrix], Mapping[str, Any]], None]
@@ -40,6 +40,7 @@ class Operation:
         emit: writes it for one matrix of each operand, or one for each lane.
         ranks, out_ranks: how many dimensions of operands and results are those of a matrix (1: a vector).
         largest: the largest matrices; as measured, LAPACK is quicker from there on, called once or in a loop.
+        longest: the most rows (or columns) of matrices that have `largest` columns (or rows), where they may be longer.
         weight: operations, in units of the third power of the size.
         copies: how many matrices it keeps in memory of its own.
     """
@@ -50,6 +51,7 @@ class Operation:
     largest: int
     weight: int = 1
     copies: int = 1
+    longest: int = 0
 
 
 OPERATIONS: dict[Primitive, Operation] = {
@@ -59,9 +61,9 @@ OPERATIONS: dict[Primitive, Operation] = {
     la.triangular_solve_p: Operation(factors.triangular_solve, (2, 2), (2,), 64, copies=2),
     la.geqrf_p: Operation(householder.geqrf, (2,), (2, 1), 32),
     la.householder_product_p: Operation(householder.householder_product, (2, 1), (2,), 32),
-    la.qr_p: Operation(householder.qr, (2,), (2, 2), 32, 2, 2),
+    la.qr_p: Operation(householder.qr, (2,), (2, 2), 32, 2, 2, longest=4096),
     la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1), 16, 30, 2),
-    la.svd_p: Operation(singular.svd, (2,), (1, 2, 2), 16, 60, 4),
+    la.svd_p: Operation(singular.svd, (2,), (1, 2, 2), 16, 60, 4, longest=4096),
 }
 
 #: Loops of so few turns are written out, in real algorithms of one pass: others would be long texts.
@@ -92,7 +94,10 @@ def stacked(array: Array, rank: int) -> Array:
 def work_of(p: Primitive, arrays: Sequence[Array]) -> int:
     """The operations of one matrix, roughly."""
     rows, columns = (max(a.shape[d] for a in arrays) for d in (1, 2))
-    return OPERATIONS[p].weight * rows * columns * min(rows, columns)
+    least, most = sorted((rows, columns))
+    if OPERATIONS[p].longest and most >= long.FACTOR * least:  # a decomposition that leaves a square
+        return OPERATIONS[p].weight * least**3 + 6 * most * least**2
+    return OPERATIONS[p].weight * rows * columns * least
 
 
 def checked(p: Primitive, params: Mapping[str, Any], shapes: Sequence[tuple[int, ...]]) -> None:
@@ -102,9 +107,18 @@ def checked(p: Primitive, params: Mapping[str, Any], shapes: Sequence[tuple[int,
         raise NoKernel(f"{p.name} has no kernel")
     if params.get("pivoting"):
         raise NoKernel("QR decomposition with pivoting has no kernel")
-    largest = max(n for shape, rank in zip(shapes, operation.ranks) for n in shape[len(shape) - rank :])
-    if largest > operation.largest:
-        raise NoKernel(f"kernels are for matrices of up to {operation.largest} rows and columns")
+    sizes = [sorted(shape[len(shape) - rank :]) for shape, rank in zip(shapes, operation.ranks)]
+    if operation.longest and not (params["full_matrices"] and params.get("compute_uv", True)):
+        ((least, most),) = sizes
+        if least <= operation.largest < most <= operation.longest and most >= long.FACTOR * least:
+            return
+    if max(n for size in sizes for n in size) > operation.largest:
+        longer = (
+            f", or up to {operation.longest} of one of both where not the full matrices are asked for"
+            if operation.longest
+            else ""
+        )
+        raise NoKernel(f"kernels are for matrices of up to {operation.largest} rows and columns{longer}")
 
 
 def lanes_for(p: Primitive, arrays: Sequence[Array], target: KernelTarget) -> int:

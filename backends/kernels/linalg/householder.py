@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..elements.operations import Element
+from . import long
 from .factors import Params
 from .matrices import Matrix, Numbers, Place, Space
 
@@ -26,11 +27,14 @@ def householder_product(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix],
 def qr(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params) -> None:
     """q and r."""
     (source,), (q, r) = ins, outs
-    k = min(source.rows, source.columns)
+    k, x = min(source.rows, source.columns), s.numbers(source.array.dtype)
+    if q.columns == k and long.is_long(s, source.rows, source.columns, x):
+        _long_qr(s, source, q, r, x)
+        return
     a = _copy(s, source, source.columns)
     taus = s.matrix(k, 1, a.array.dtype)
     reflect(s, a, taus)
-    zero = s.numbers(a.array.dtype).const(0.0)
+    zero = x.const(0.0)
 
     def upper(i: Place) -> None:
         s.each(0, _least(s, i, r.columns), lambda j: r.put(zero, i, j))
@@ -40,6 +44,17 @@ def qr(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params) 
     if r.rows > k:
         s.each(k, r.rows, lambda i: s.each(0, r.columns, lambda j: r.put(zero, i, j)))
     applied(s, a, taus, q)
+
+
+def _long_qr(s: Space, source: Matrix, q: Matrix, r: Matrix, x: Numbers) -> None:
+    n = source.columns
+    a = long.columns_of(s, source.rows, n, x, source.get)
+    taus = s.matrix(n, 1, x.dtype)
+    long.reflect(s, a, taus, x)
+    s.fill(r, lambda i, j: x.const(0.0))
+    s.each(0, n, lambda i: s.each(i, n, lambda j: r.put(a.get(j, i), i, j)))
+    rows = long.applied(s, a, taus, x)
+    s.fill(q, lambda i, j: rows.get(j, i))
 
 
 def _least(s: Space, i: Place, n: int) -> Place:

@@ -15,6 +15,7 @@ from quire.ir import dtypes
 
 from ..core.values import Value
 from ..elements.operations import Element
+from . import long
 from .factors import Params
 from .householder import applied, identity, reflect
 from .jacobi import SWEEPS, Choice, Rotation, ranks
@@ -35,8 +36,19 @@ def svd(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params)
     )  # fmt: skip
     bad = most * 0.0  # NaN where not all is finite
     scale = r.choose(b.cmp("oeq", most, 0.0), 1.0, most)
-    g, turns = s.matrix(m, n, dtype), s.matrix(m, m, dtype)
-    s.fill(g, lambda i, j: x.shrunk(source.get(i, j) if wide else x.conj(source.get(j, i)), scale))
+    turns = s.matrix(m, m, dtype)
+
+    def scaled(i: Place, j: Place) -> Element:
+        """An element of the matrix of rows that are made orthogonal."""
+        return x.shrunk(source.get(i, j) if wide else x.conj(source.get(j, i)), scale)
+
+    spread = None
+    if not (vectors and params["full_matrices"]) and long.is_long(s, n, m, x):
+        # Its rows are those of a square matrix, times orthonormal rows.
+        g, spread = _square_of_long(s, scaled, m, n, x)
+    else:
+        g = s.matrix(m, n, dtype)
+        s.fill(g, scaled)
     identity(s, turns, x)
     _orthogonal_rows(s, g, turns, x)
 
@@ -77,7 +89,40 @@ def svd(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params)
     if params["full_matrices"]:
         start, stop = 0, n
     q = _directions(s, g, length, place, x, n if params["full_matrices"] else m)
+    if spread is not None:
+        q = spread(q)
     written(not wide, n, lambda k: lambda j: q.get(j, k + start))
+
+
+def _square_of_long(
+    s: Space, row: Callable[[Place, Place], Element], m: int, n: int, x: Numbers
+) -> tuple[Matrix, Callable[[Matrix], Matrix]]:
+    """A matrix of long rows as (square matrix, function): the singular values of both are the same, and the function gives
+    the vectors of length n of those of length m."""
+    a = long.columns_of(s, n, m, x, lambda i, j: x.conj(row(j, i)))
+    taus = s.matrix(m, 1, x.dtype)
+    long.reflect(s, a, taus, x)
+    g = s.matrix(m, m, x.dtype)
+    s.fill(g, lambda i, j: x.const(0.0))
+    s.each(0, m, lambda i: s.each(0, i + 1, lambda j: g.put(x.conj(a.get(i, j)), i, j)))
+
+    def spread(vectors: Matrix) -> Matrix:
+        q = long.applied(s, a, taus, x)
+        out = s.matrix(m, n, x.dtype)
+
+        def vector(k: Place) -> None:
+            def run(i: Place) -> None:
+                def turn(j: Place, total: Element) -> Element:
+                    return x.add(total, x.mul(s.e.lift(vectors.get(j, k), x.dtype, q.step), q.run(j, i)))
+
+                out.put_run(s.folded(0, m, x, s.e.lift(0.0, x.dtype, q.step), turn, q.step), k, i)
+
+            s.runs(out, 0, run)
+
+        s.each(0, m, vector)
+        return out.transposed
+
+    return g, spread
 
 
 def _square(s: Space, g: Matrix, x: Numbers, i: Place) -> Value:

@@ -199,6 +199,40 @@ def test_accuracy_over_kinds_of_matrices(m: int, n: int, batch: tuple[int, ...],
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize(
+    "m, n, batch, dtype",
+    [(70, 5, (), "f"), (4, 90, (), "f"), (33, 12, (3,), "f"), (300, 1, (), "f"), (64, 6, (), "d"), (50, 3, (2,), "F"),
+     (3, 41, (), "D")],
+)  # fmt: skip
+def test_long_matrices_within_loops(m: int, n: int, batch: tuple[int, ...], dtype: str) -> None:
+    """With far more rows than columns, or columns than rows: in vectors down the columns."""
+
+    def step(carry: Any, a: Any) -> Any:
+        la = quire.lax.linalg
+        return carry, (la.qr(a, full_matrices=False), la.svd(a, full_matrices=False), la.svd(a, compute_uv=False))
+
+    k, wrong = min(m, n), list[str]()
+    with quire.enable_x64(dtype in "dD"):
+        f = quire.jit(lambda a: quire.lax.scan(step, 0.0, quire.numpy.stack([a, a]))[1])
+        for kind in KINDS:
+            a = kind(m, n, batch, dtype)
+            if kind is random:
+                assert "@host." not in f.lower(a).as_text()
+            (q, r), (u, s, vh), values = jax.tree_util.tree_map(lambda x: wide(x)[1], f(a))
+            bounds, a = Bounds(f"{kind.__name__} {m}x{n}", max(m, n), a.dtype), wide(a)
+            want = np.linalg.svd(a, compute_uv=False)
+            bounds.small("qr", q @ r - a, a)
+            bounds.small("qr below", np.tril(r, -1), 0)
+            bounds.small("svd", (u * s[..., None, :]) @ vh - a, a)
+            for what, vectors in (("q", q), ("u", u), ("v", hermitian(vh))):
+                bounds.unitary(what, vectors)
+                assert vectors.shape[-1] == k
+            for what, found in (("svd values", s), ("values", values)):
+                bounds.small(what, found - want, want)
+            wrong += bounds.wrong
+    assert not wrong, "\n".join(wrong)
+
+
 def test_what_is_not_finite_or_not_definite_is_nan_and_nothing_else() -> None:
     def f(x: Any) -> Any:
         la = quire.lax.linalg
