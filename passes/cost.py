@@ -10,7 +10,9 @@ from typing import Protocol
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, has_nested, nested_jaxprs
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import contraction as ct
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import sorting as so
+from quire.ir.primitives import structural as st
 from quire.ir.weights import weight
 
 
@@ -50,9 +52,15 @@ class Cost:
 UNKNOWN_TRIPS = 32
 
 
+#: The same memory with other dimensions, or read several times; parts of memory, of which only what is taken is read.
+_VIEWS, _PARTS = (st.reshape_p, st.squeeze_p, st.broadcast_in_dim_p), (st.slice_p, ix.dynamic_slice_p)
+
+
 def _bytes(eqn: Eqn) -> float:
+    if eqn.primitive in _VIEWS:
+        return 0.0
     total = 0
-    for a in (*eqn.inputs, *eqn.outputs):
+    for a in (*(eqn.outputs if eqn.primitive in _PARTS else eqn.inputs), *eqn.outputs):
         total += getattr(a.aval, "nbytes", 0)
     return float(total)
 

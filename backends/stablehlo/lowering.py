@@ -11,6 +11,7 @@ whole program (backends/plan).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -490,16 +491,25 @@ _FREE = frozenset(
 )
 
 
+_COPIES = frozenset(
+    "stablehlo." + n for n in ("slice", "concatenate", "transpose", "pad", "dynamic_slice", "dynamic_update_slice")
+)
+#: So many elements one thread copies sooner than another wakes.
+_COPIED = 1 << 17
+
+
 def _serial(block: Any) -> bool:
-    """Whether a function's work is that of kernels of one workgroup."""
-    others = False
+    """Whether a function's work is that of kernels of one workgroup, but for some copies."""
+    others, copied = False, 0
     for view in block.operations:
         op = view.operation
-        if op.name not in _FREE:
+        if op.name in _COPIES:
+            copied += math.prod(hlo.shape_of(op.results[0]))
+        elif op.name not in _FREE:
             if SERIAL not in op.attributes:
                 return False
             others = True
-    return others
+    return others and copied <= _COPIED
 
 
 def _symbol(name: str) -> str:

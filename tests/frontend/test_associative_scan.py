@@ -1,4 +1,4 @@
-"""associative_scan by blocks, as long traced sequences are combined, against JAX and the tree."""
+"""associative_scan by blocks and by steps, as traced sequences are combined, against JAX and the tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 import quire
 from quire import lax
 from quire import numpy as qnp
-from quire.lax import prefixes
 
 RNG = np.random.default_rng(0)
 
@@ -42,6 +41,20 @@ CASES: dict[str, Any] = {  # the function, elems, reverse, axis; the library is 
     "recurrence": (lambda m: recurrence, {"a": numbers(1001), "b": numbers(1001)}, False, 0),
     "recurrence of rows, backwards": (lambda m: recurrence, {"a": numbers(531, 4), "b": numbers(531, 4)}, True, 0),
     "matrices": (lambda m: matrices, np.linalg.qr(numbers(520, 3, 3))[0].astype(np.float32), False, 0),
+    "recurrence of many rows": (lambda m: recurrence, {"a": numbers(40, 5, 6), "b": numbers(40, 5, 6)}, False, 0),
+    "recurrence of many rows, backwards": (lambda m: recurrence, {"a": numbers(3, 50, 6), "b": numbers(3, 50, 6)}, True, 1),
+    "matrices, few": (lambda m: matrices, np.linalg.qr(numbers(9, 4, 4))[0].astype(np.float32), False, 0),
+    "matrices in the middle": (
+        lambda m: lambda p, q: m.numpy.einsum("anij,anjk->anik", p, q), numbers(2, 30, 3, 3) * 0.6, True, 1
+    ),
+    "largest of many": (lambda m: m.numpy.maximum, numbers(100, 2000), False, 0),
+    "sums of segments": (
+        lambda m: lambda p, q: (m.numpy.where(q[1], q[0], p[0] + q[0]), p[1] | q[1]),
+        (numbers(20, 17), RNG.random((20, 17)) < 0.2), False, 0,
+    ),
+    "of arrays of several ranks": (
+        lambda m: lambda p, q: (p[0] * q[0], q[0][:, None] * p[1] + q[1]), (numbers(64), numbers(64, 33)), False, 0
+    ),
     "first that is there": (lambda m: lambda a, b: m.numpy.where(a >= 0, a, b), RNG.integers(-3, 2, 640).astype(np.int32), True, 0),
 }  # fmt: skip
 
@@ -82,8 +95,11 @@ def test_which_sequences_are_cut() -> None:
     def loops(x: Any) -> int:
         return str(quire.make_jaxpr(lambda x: lax.associative_scan(lax.add, x))(x)).count("scan[")
 
+    assert loops(numbers(100, 16)) == loops(numbers(2048, 16)) == 1 and loops(numbers(2049, 16)) == 3
+    assert loops(numbers(511)) == loops(numbers(8)) == 1 and loops(numbers(7)) == loops(numbers(7, 100)) == 0
+    sorting = quire.make_jaxpr(lambda x: lax.associative_scan(lambda a, b: qnp.sort(a + b, -1), x))(numbers(100, 16))
+    assert "scan[" not in str(sorting)  # no loop sorts within one kernel
     assert loops(numbers(1000)) == 3 and loops(numbers(1024)) == 2
-    assert loops(numbers(prefixes.LEAST_IN_BLOCKS - 1)) == 0
     assert loops(numbers(1000).astype(np.float16)) == 0
     seen: list[float] = []
 

@@ -46,7 +46,7 @@ VECTORS_PER_SECOND = 2e9
 #: The longest step of a loop that is left to one of two processors; less where there are more.
 STEP_SECONDS = 800e-6
 #: The least work of a workgroup, in operations of a step of the loop.
-GROUP_WORK = 20000
+GROUP_WORK = 1 << 17
 #: Arrays from so many bytes on are updated in the memory of their initial value.
 TIED_BYTES = 4096
 #: The largest array of a step that is made of scalars, and of vectors of all lanes, where it could be in memory.
