@@ -52,8 +52,10 @@ class Cost:
 UNKNOWN_TRIPS = 32
 
 
-#: The same memory with other dimensions, or read several times; parts of memory, of which only what is taken is read.
-_VIEWS, _PARTS = (st.reshape_p, st.squeeze_p, st.broadcast_in_dim_p), (st.slice_p, ix.dynamic_slice_p)
+#: The same memory with other dimensions, or read several times.
+_VIEWS = (st.reshape_p, st.squeeze_p, st.broadcast_in_dim_p)
+#: Parts of memory, of which only what is taken is read.
+_PARTS = (st.slice_p, ix.dynamic_slice_p)
 
 
 def _bytes(eqn: Eqn) -> float:
