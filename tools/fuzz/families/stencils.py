@@ -163,7 +163,8 @@ def windows_in_loops(b: Builder) -> object:
             padding = _padding(b, lengths, (1,) * x.ndim)
         step = f"lax.reduce_window(y, {start}, lax.{name}, {lengths}, {(1,) * x.ndim}, {padding}{dilation})"
     rest = {"f": (" * 0.5", " * 0.5 + y", ""), "b": ("", " ^ y")}.get(x.kind, ("", " + y"))
-    return b.emit(f"lax.fori_loop(0, {turns}, lambda _, y: {step}{b.one(*rest)}, {{0}})", x)
+    body = f"lambda _, c: ((lambda y: {step}{b.one(*rest)})(*c),)"
+    return b.emit(f"lax.fori_loop(0, {turns}, {body}, ({{0}},))[0]", x)
 
 
 FAMILY = (stencil, stencil, channels, windows_in_loops)
