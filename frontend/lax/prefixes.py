@@ -28,7 +28,7 @@ from .control_flow import scan
 #: So many elements are combined one after another: up to the second number where each has `WIDE` numbers or more.
 LEAST_STEPS, MOST_STEPS, MOST_STEPS_OF_WIDE, WIDE = 8, 511, 2048, 16
 #: Families of primitives that loops have within one kernel, but for the largest arrays.
-IN_KERNELS = {"elementwise", "structural", "reductions", "contraction"}
+IN_KERNELS = frozenset({"elementwise", "structural", "reductions", "contraction"})
 #: Other sequences of fewer are combined as a tree.
 LEAST_IN_BLOCKS = 512
 

@@ -39,6 +39,8 @@ def _filled(program: Program, x: Node, value: Node, config: Sequence[tuple[int, 
 
 def _reduced(program: Program, eqn: Eqn, x: Node, combine: Primitive, value: Node) -> list[Node]:
     p = eqn.params
+    if not x.shape:
+        raise NoKernel("windows of a scalar")
     config = [(low, high, gap - 1) for (low, high), gap in zip(p["padding"], p["base_dilation"])]
     source = _filled(program, x, value, config)
     (v,) = eqn.outputs

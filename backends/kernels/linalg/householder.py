@@ -8,6 +8,7 @@ from ..elements.operations import Element
 from . import long
 from .factors import Params
 from .matrices import Matrix, Numbers, Place, Space
+from .reflections import reflector
 
 
 def geqrf(s: Space, ins: Sequence[Matrix], outs: Sequence[Matrix], params: Params) -> None:
@@ -79,17 +80,9 @@ def reflect(s: Space, a: Matrix, taus: Matrix) -> None:
         largest = s.folded(k + 1, m, r, x.size(alpha), lambda i, most: b.fmax(most, x.size(a.get(i, k))))  # type: ignore[arg-type]
         scale = r.choose(b.cmp("oeq", largest, 0.0), 1.0, largest)
         below = s.folded(k + 1, m, r, r.const(0.0), lambda i, t: r.add(t, x.square(x.shrunk(a.get(i, k), scale))))
-        im = r.div(x.imag(alpha), scale)
-        re = r.div(x.real(alpha), scale)
-        rest = below + im * im if x.is_complex else below
-        trivial = b.cmp("oeq", rest, 0.0)
-        length = scale * b.math("sqrt", re * re + rest)
-        real_beta = r.choose(b.cmp("olt", re, 0.0), length, b.negf(length))
-        safe = r.choose(trivial, 1.0, real_beta)
-        tau = x.choose(trivial, 0.0, x.shrunk(x.sub(x.of_real(safe), alpha), safe))
-        divisor = x.choose(trivial, 1.0, x.sub(alpha, x.of_real(real_beta)))
+        trivial, tau, beta, divisor = reflector(x, alpha, scale, below)
         taus.put(tau, k, 0)
-        a.put(x.choose(trivial, alpha, x.of_real(real_beta)), k, k)
+        a.put(beta, k, k)
         s.each(k + 1, m, lambda i: a.put(x.choose(trivial, 0.0, x.div(a.get(i, k), divisor)), i, k))
         _reflection(s, a, x, x.conj(tau), a, k, k + 1)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ..core.values import Value
 from ..elements.operations import Element, across
 from .matrices import Matrix, Numbers, Place, Space
+from .reflections import reflector
 
 #: So many times as many rows as columns are worth vectors down the columns; and so many vectors.
 FACTOR, VECTORS = 2, 4
@@ -44,16 +45,9 @@ def reflect(s: Space, a: Matrix, taus: Matrix, x: Numbers) -> None:
         largest = _along(s, a, k + 1, r, b.fmax, lambda i: x.size(a.run(k, i)))  # type: ignore[arg-type]
         scale = r.choose(b.cmp("oeq", largest, 0.0), 1.0, largest)
         below = _along(s, a, k + 1, r, r.add, lambda i: x.square(x.shrunk(a.run(k, i), _spread(s, scale, r, a.step))))
-        im, re = r.div(x.imag(alpha), scale), r.div(x.real(alpha), scale)
-        rest = below + im * im if x.is_complex else below
-        trivial = b.cmp("oeq", rest, 0.0)
-        length = scale * b.math("sqrt", re * re + rest)
-        real_beta = r.choose(b.cmp("olt", re, 0.0), length, b.negf(length))
-        safe = r.choose(trivial, 1.0, real_beta)
-        tau = x.choose(trivial, 0.0, x.shrunk(x.sub(x.of_real(safe), alpha), safe))
-        divisor = x.choose(trivial, 1.0, x.sub(alpha, x.of_real(real_beta)))
+        _, tau, beta, divisor = reflector(x, alpha, scale, below)
         taus.put(tau, k, 0)
-        a.put(x.choose(trivial, alpha, x.of_real(real_beta)), k, k)
+        a.put(beta, k, k)
         # Where there is nothing to reflect, all that is divided is 0.
         wide = _spread(s, divisor, x, a.step)
         s.each(k + 1, a.columns, lambda i: a.put_run(x.div(a.run(k, i), wide), k, i), step=a.step)

@@ -28,7 +28,7 @@ def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
 def fitted(api: Any, out: Any, shape: tuple[int, ...]) -> Any:
     """The first elements along each dimension, or all and zeros."""
     out = out[tuple(slice(n) for n in shape)]
-    return api.numpy.pad(out, [(0, n - k) for n, k in zip(shape, out.shape)])
+    return out if out.shape == shape else api.numpy.pad(out, [(0, n - k) for n, k in zip(shape, out.shape)])
 
 
 def windows(name: str, start: Any, lengths: Any, strides: Any = None, padding: Any = "SAME", **dilation: Any) -> Any:
@@ -63,6 +63,9 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
     "add, gaps between elements": (windows("add", 0.0, (3, 2), (2, 2), ((1, 1), (1, 0)), base_dilation=(2, 2)), IMAGE * 0.1),
     "add of one element with strides": (windows("add", 0.0, (1, 4), (2, 1), "SAME"), IMAGE * 0.1),
     "max along a row, longer than it is padded": (windows("max", -np.inf, (1, 22), padding="VALID"), IMAGE),
+    "of one element": (windows("add", 0.0, (1, 1), (2, 1), "VALID"), IMAGE),
+    "of one element of few": (windows("max", -np.inf, (1,), (1,), ((1, 1),)), IMAGE[0, :3]),
+    "no place": (convolution(normal(3, 3) * 0.5, ("NC", "IO", "NC"), (), ()), normal(4, 3)),
     "mul": (windows("mul", 1.0, (1, 1, 3)), ROWS),
     "three dimensions": (windows("add", 0.0, (2, 2, 2)), ROWS * 0.1),
     "max of integers": (windows("max", np.int32(np.iinfo(np.int32).min), (3, 1)), WHOLE),
@@ -137,3 +140,10 @@ def test_functions_of_the_programs_own_are_left_to_the_host() -> None:
 
     assert not any("one kernel" in r for r in reasons(lowered(loop, (IMAGE,))))
     check([Case("a function", loop, (IMAGE,), rtol=1e-5, atol=1e-5)])
+
+
+def test_windows_of_scalars_are_left_to_the_host() -> None:
+    step = windows("add", np.float32(0), ())
+    check(
+        [Case("a scalar", lambda x: quire.lax.fori_loop(0, 3, lambda _, y: step(quire, y) * 0.5, x), (np.float32(3),))]
+    )
