@@ -6,8 +6,11 @@ main thread waits for a lock, which a handler that raises ends. The invocation c
 arguments and results alive until it is done, and nobody takes what it gives.
 
 A user's function that such a program calls runs in the thread that called the program, as in any other (`on_caller`). A
-program that nobody waits for ends when it calls the next function, and the process' end waits a while for that: a thread
-that comes back to Python after its end would crash.
+program that nobody waits for ends when it calls the next function, and the process' end waits a while for that.
+
+Threads that come back from IREE while the process ends may crash it: before Python 3.14 such a thread is ended by
+`pthread_exit`, which must not pass the bindings' destructors, and C++ then ends the process with an abort. Where threads
+may do that, C++ is told to let them rest (`_let_late_threads_rest`).
 
 Measured: 15 us a call on two busy cores. Programs for which that is much are invoked directly: those that are estimated
 short, and those with loops whose end depends on data, whose time cannot be estimated, after they were quick for so often.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import _thread
 import atexit
+import ctypes
 import os
 import threading
 import time
@@ -89,8 +93,7 @@ class _Job:
     def abandon(self) -> None:
         """Nobody waits any longer: functions that the program asks for are not called."""
         self.abandoned = True
-        if self.calls_python:
-            _left.append(self)
+        _left.append(self)
         request = self.request
         if request is not None and request.answered.locked():
             request.error = request.error or KeyboardInterrupt()
@@ -104,11 +107,12 @@ class _Invoker:
     """A thread that invokes one program after the other."""
 
     __slots__ = ("go", "job")
+    NAME = "quire-invoke"
 
     def __init__(self) -> None:
         self.go = _locked()
         self.job: _Job | None = None
-        threading.Thread(target=self._serve, name="quire-invoke", daemon=True).start()
+        threading.Thread(target=self._serve, name=self.NAME, daemon=True).start()
 
     def _serve(self) -> None:
         while True:
@@ -221,7 +225,23 @@ if hasattr(os, "register_at_fork"):
 
 
 @atexit.register
-def _wait_for_left() -> None:
+def _at_exit() -> None:
     until = time.monotonic() + WAIT_AT_EXIT
-    while any(not job.ended for job in list(_left)) and time.monotonic() < until:
+    while any(job.calls_python and not job.ended for job in list(_left)) and time.monotonic() < until:
         time.sleep(0.01)
+    daemons = (thread for thread in threading.enumerate() if thread.daemon and thread.name != _Invoker.NAME)
+    if any(not job.ended for job in list(_left)) or any(daemons):
+        _let_late_threads_rest()
+
+
+def _let_late_threads_rest() -> None:
+    """A thread that C++ would end the process for waits for the process' end instead.
+
+    The handler is the C library's `pause`: it needs neither Python nor memory. Without effect where the bindings do not
+    share the C++ library of this name.
+    """
+    try:
+        handler = ctypes.cast(ctypes.CDLL(None).pause, ctypes.c_void_p)
+        ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE(handler)  # std::set_terminate
+    except (OSError, AttributeError):
+        pass

@@ -126,9 +126,10 @@ def _make_call(variant: Variant) -> Call:
         def call_simple(leaves: Sequence[Any]) -> Any:
             info.uses += 1
             try:
-                view = invoke([x._view or view_of(x) for x in leaves])
+                views = [x._view or view_of(x) for x in leaves]
             except AttributeError:
-                view = invoke(views_of(leaves))
+                views = views_of(leaves)
+            view = invoke(views)
             out = _new(Array)
             out.aval = out_aval
             out._signature = signature

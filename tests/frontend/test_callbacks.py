@@ -205,3 +205,19 @@ def test_derivatives(capsys):
 def test_print_under_vmap(capsys):
     qr.compile(qr.vmap(lambda x: (qr.debug.print("x={}", x), x)[1]))(np.arange(2, dtype=F))
     assert capsys.readouterr().out == "x=0.0\nx=1.0\n"
+
+
+@pytest.mark.parametrize("x", [np.ones(3, np.float32), qnp.ones(3)], ids=["numpy", "quire"])
+def test_a_callback_without_an_attribute_is_called_once(x: object) -> None:
+    """The error is the function's own: the call does not take it for a missing attribute of its arguments."""
+    calls = []
+
+    def host(a: np.ndarray) -> np.ndarray:
+        calls.append(a)
+        return a.nothing
+
+    f = qr.jit(lambda a: qr.pure_callback(host, qr.ShapeDtypeStruct((3,), np.float32), a))
+    with pytest.raises(AttributeError, match="nothing") as caught:
+        f(x)
+    assert len(calls) == 1
+    assert caught.value.__suppress_context__  # of the error that the runtime made of it

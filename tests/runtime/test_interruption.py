@@ -189,3 +189,43 @@ def test_the_process_ends_as_ctrl_c_ends_it(program: str) -> None:
     assert result.returncode in (130, -signal.SIGINT), result.stderr
     assert result.stderr.rstrip().endswith("KeyboardInterrupt")
     assert time.perf_counter() - start < 60
+
+
+LATE = """
+import threading, time
+import numpy as np, quire
+from quire import lax
+
+class Late:  # the interpreter's end takes this long
+    def __init__(self): self.sleep = time.sleep
+    def __del__(self): self.sleep(2)
+
+late = Late()
+f = quire.jit(lambda x: lax.fori_loop(0, 60, lambda _, c: (c @ x) / 300, x))
+x = np.ones((600, 600), np.float32)
+f.lower(x).compile()
+"""
+
+
+def test_programs_that_end_while_the_process_ends() -> None:
+    """The threads that invoke them come back to an interpreter that is gone."""
+    interrupt = """
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=lambda: (time.sleep(0.1), os.kill(os.getpid(), signal.SIGINT))).start()
+while True: f(x)
+"""
+    daemon = """
+def run():
+    while True: f(x)
+threading.Thread(target=run, daemon=True).start()
+time.sleep(0.3)
+"""
+    started = [
+        subprocess.Popen([sys.executable, "-c", LATE + rest], stderr=subprocess.PIPE, text=True)
+        for rest in (interrupt, daemon)
+    ]
+    errors = [process.communicate(timeout=100)[1] for process in started]
+    assert errors[0].rstrip().endswith("KeyboardInterrupt")
+    assert errors[1] == ""
+    assert [process.returncode for process in started] in ([130, 0], [-signal.SIGINT, 0])
