@@ -343,6 +343,7 @@ class CompileService:
                         "the compile service was closed during a compile"
                         if self._closed
                         else f"the compiler's process {death.reason} before it could compile {job.name!r}"
+                        + _last_said(death.said)
                     ) from None
                 verify = verify or death.begun
 
@@ -489,6 +490,12 @@ class CompileService:
         finally:
             if worker is not None:
                 worker.kill()
+
+
+def _last_said(said: str) -> str:
+    """The end of a process' output, for a message."""
+    lines = said.strip().splitlines()[-3:]
+    return ":" * bool(lines) + "".join(f"\n  {line[:300]}" for line in lines)
 
 
 def _stage_texts(files: Mapping[str, bytes]) -> dict[str, str]:

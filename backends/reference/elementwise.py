@@ -16,6 +16,7 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 
 from . import elementwise_math
+from .elementwise_math import quotient
 from .rules import reference
 
 __all__ = ["elementwise_math"]  # imported for its rules
@@ -43,7 +44,9 @@ def sign(x: Array) -> Array:
     """x / |x|, and 0 (or NaN) as it is."""
     if x.dtype in dtypes.COMPLEX:
         size = np.abs(x)
-        return np.where(size == 0, x, x / np.where(size == 0, 1, size))
+        out = np.empty_like(x)
+        out.real, out.imag = (part / np.where(size == 0, 1, size) for part in (x.real, x.imag))
+        return np.where(size == 0, x, out)
     if x.dtype in dtypes.FLOATS:
         return np.where(x == 0, x, np.sign(x))  # keeps the sign of zero
     return np.sign(x)
@@ -52,15 +55,15 @@ def sign(x: Array) -> Array:
 def div(x: Array, y: Array) -> Array:
     """x / y; of integers the quotient towards zero, and all bits set by zero."""
     if x.dtype.kind not in "iu":
-        return np.divide(x, y)
+        return quotient(x, y)
     zero = y == 0
     y = np.where(zero, y.dtype.type(1), y)
     if x.dtype.kind == "u":
         return np.where(zero, np.iinfo(x.dtype).max, x // y)
     minus = y == -1  # INT_MIN / -1 wraps to INT_MIN
-    quotient = x // np.where(minus, x.dtype.type(1), y)
-    inexact = (x - quotient * y != 0) & ((x < 0) != (y < 0))
-    return np.where(zero, -1, np.where(minus, np.negative(x), quotient + inexact)).astype(x.dtype)
+    whole = x // np.where(minus, x.dtype.type(1), y)
+    inexact = (x - whole * y != 0) & ((x < 0) != (y < 0))
+    return np.where(zero, -1, np.where(minus, np.negative(x), whole + inexact)).astype(x.dtype)
 
 
 def rem(x: Array, y: Array) -> Array:
@@ -89,13 +92,15 @@ def extremum(real: Callable[..., Array], after: Callable[..., Array]) -> Callabl
 
 def integer_pow(x: Array, *, y: int) -> Array:
     """x to a power that is a Python integer, by repeated squaring."""
-    n, result = abs(y), np.ones_like(x)
+    n, result = abs(y), None
     while n:
         if n & 1:
-            result = result * x
+            result = x if result is None else result * x
         n >>= 1
         x = x * x if n else x
-    return result if y >= 0 else 1 / result
+    if result is None:
+        return np.ones_like(x)
+    return result if y >= 0 else quotient(np.ones_like(x), result)
 
 
 def round_(x: Array, *, rounding_method: int) -> Array:

@@ -47,6 +47,43 @@ def in_double(f: Callable[..., Array]) -> Callable[..., Array]:
     return rule
 
 
+def quotient(x: Array, y: Array) -> Array:
+    """x / y; of complex numbers that are zero or infinite as annex G of C99, where NumPy gives NaN."""
+    out = np.divide(x, y)
+    if out.dtype.kind != "c" or np.isfinite(out).all():
+        return out
+    x, y = np.broadcast_arrays(x, y)
+    inf_x, inf_y = np.isinf(x), np.isinf(y)  # of either part
+    zero_y = (y == 0) & np.isfinite(y)
+    # An infinite number is a direction: its infinite parts are 1, its others 0.
+    ux, uy = _direction(x), _direction(y)
+    infinity = np.copysign(np.inf, y.real)
+    cases = (
+        (zero_y, infinity * x.real, infinity * x.imag),
+        (
+            inf_x & np.isfinite(y) & ~zero_y,
+            np.inf * (ux.real * y.real + ux.imag * y.imag),
+            np.inf * (ux.imag * y.real - ux.real * y.imag),
+        ),
+        (
+            np.isfinite(x) & inf_y,
+            0.0 * (x.real * uy.real + x.imag * uy.imag),
+            0.0 * (x.imag * uy.real - x.real * uy.imag),
+        ),
+    )
+    out = np.array(out)
+    for where, re, im in cases:
+        out.real, out.imag = np.where(where, re, out.real), np.where(where, im, out.imag)
+    return out
+
+
+def _direction(x: Array) -> Array:
+    out = np.empty_like(x)
+    out.real = np.copysign(np.isinf(x.real), x.real)
+    out.imag = np.copysign(np.isinf(x.imag), x.imag)
+    return out
+
+
 def exp(x: Array) -> Array:
     """e to the power x; 0 for complex128 whose real part is -inf, whatever the imaginary part."""
     if x.dtype != np.complex128:
@@ -56,6 +93,16 @@ def exp(x: Array) -> Array:
     return np.where(np.isneginf(x.real), 0, out)
 
 
+def expm1(x: Array) -> Array:
+    """e to the power x, less 1; the axis of real numbers and -inf as `exp`."""
+    out = np.expm1(x)
+    if x.dtype == np.complex128:
+        left, real = np.isneginf(x.real), x.imag == 0
+        out.real = np.where(left, -1.0, np.where(real, np.expm1(x.real), out.real))
+        out.imag = np.where(left, exp(x).imag, np.where(real, x.imag, out.imag))
+    return out
+
+
 def exp2(x: Array) -> Array:
     """2 to the power x."""
     return exp(x * np.log(2)) if x.dtype == np.complex128 else np.exp2(x)
@@ -63,12 +110,12 @@ def exp2(x: Array) -> Array:
 
 def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x))."""
-    return 1 / (1 + exp(-x)) if x.dtype == np.complex128 else special().expit(x)
+    return quotient(np.ones_like(x), 1 + exp(-x)) if x.dtype == np.complex128 else special().expit(x)
 
 
 def rsqrt(x: Array) -> Array:
     """1 / sqrt(x)."""
-    return 1 / np.sqrt(x)
+    return quotient(np.ones_like(x), np.sqrt(x))
 
 
 def pow_(x: Array, y: Array) -> Array:
@@ -204,7 +251,7 @@ def betainc(a: Array, b: Array, x: Array) -> Array:
 
 # What NumPy computes as JAX does is found by the name that the declaration gives; these need care, or are SciPy's.
 _CAREFUL: dict[Primitive, Callable[..., Array]] = {
-    ew.exp_p: exp, ew.exp2_p: exp2, ew.logistic_p: logistic, ew.rsqrt_p: rsqrt, ew.erf_p: by_special("erf"),
+    ew.exp_p: exp, ew.expm1_p: expm1, ew.exp2_p: exp2, ew.logistic_p: logistic, ew.rsqrt_p: rsqrt, ew.erf_p: by_special("erf"),
     ew.erfc_p: by_special("erfc"), ew.erf_inv_p: erf_inv, ew.lgamma_p: lgamma, ew.digamma_p: digamma,
     ew.bessel_i0e_p: by_special("i0e"), ew.bessel_i1e_p: bessel_i1e, ew.atan2_p: atan2, ew.igamma_p: igamma,
     ew.igammac_p: igammac, ew.igamma_grad_a_p: igamma_grad_a, ew.random_gamma_grad_p: random_gamma_grad,

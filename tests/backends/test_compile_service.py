@@ -296,8 +296,9 @@ def test_a_worker_that_dies_while_idle_is_no_error(alone):
 def test_a_worker_that_cannot_start_is_an_error(monkeypatch):
     monkeypatch.setattr("quire.backends.iree.worker_process.compiler_library", lambda: "/nowhere/libIREECompiler.so")
     service = CompileService(workers=1)
-    with pytest.raises(CompileError, match=r"ended its process \(exit status 1\) before it could compile 'f'"):
+    with pytest.raises(CompileError, match=r"ended its process \(exit status 1\) before it could compile 'f'") as e:
         service.compile(ADD, FLAGS, name="f")
+    assert "OSError: /nowhere/libIREECompiler.so: cannot open shared object file" in str(e.value)
     service.close()
 
 

@@ -165,3 +165,31 @@ def test_large_arrays_take_a_kernel_and_give_the_same():
         # pow multiplies an angle, whose last digit depends on which products are fused with sums
         assert relative_error(g, w).max() < (2e-5 if name == "pow" else 5e-7), name
     assert "1 elementwise equations" not in lower_module(trace(ew.abs, (small,)), get_target("cpu"), name="f").text()
+
+
+def test_quotients_at_the_edges_of_the_plane_are_the_same_everywhere():
+    """Zeros, infinities and NaN in either part: C99's annex G where NumPy has NaN; the reference, compiled, and JAX."""
+    import jax
+
+    edges = (-np.inf, -1.5, -0.0, 0.0, 2.0, np.inf, np.nan)
+    z = np.array([complex(a, b) for a in edges for b in edges], np.complex64)
+    x, y = (v.ravel() for v in np.meshgrid(z, z))
+    calls = {
+        "div": (x, y), "reciprocal": (z,), "sign": (z,), "rsqrt": (z,), "integer_pow": (z, 3), "expm1": (z,),
+    }  # fmt: skip
+
+    def same(a, b):
+        parts = ((np.asarray(a).real, np.asarray(b).real), (np.asarray(a).imag, np.asarray(b).imag))
+        return np.all([np.isclose(p, q, rtol=1e-6, atol=1e-6, equal_nan=True) for p, q in parts], axis=0)
+
+    for name, (first, *rest) in calls.items():
+        f = getattr(quire.lax, name)
+        compiled = np.asarray(quire.jit(lambda a, f=f, rest=rest: f(a, *rest))(first))
+        eager = np.asarray(f(quire.numpy.asarray(first), *rest))
+        bad = ~same(eager, compiled)
+        assert not bad.any(), (name, first[bad][:3], eager[bad][:3], compiled[bad][:3])
+        with np.errstate(all="ignore"):
+            peer = np.asarray(jax.jit(lambda a, name=name, rest=rest: getattr(jax.lax, name)(a, *rest))(first))
+        # JAX: NaN for the eight quotients of (inf, inf) that are infinite by annex G too, and for expm1 of -inf.
+        assert np.isnan(peer[~same(compiled, peer)]).all(), name
+        assert (~same(compiled, peer)).sum() <= 8
