@@ -58,6 +58,7 @@ class Target:
         vector_bytes: width of a vector register (CPU), 0 where vectors are no registers.
         workers: how many of its units (cores, compute units) a program is spread over, for cost estimates.
         bytes_per_second: rough memory bandwidth, for cost estimates.
+        cached_bytes_per_second: that of one thread to what the caches hold.
         flops_per_second: rough peak of f32 arithmetic, for cost estimates.
         unsupported: dtype name to the reason why a program with it cannot be compiled.
         kernels: whether quire's own kernels (backends/kernels) exist for it.
@@ -78,6 +79,7 @@ class Target:
     vector_bytes: int = 0
     workers: int = 1
     bytes_per_second: float = 1e10
+    cached_bytes_per_second: float = 4e10
     flops_per_second: float = 1e11
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}), hash=False)
     kernels: bool = False

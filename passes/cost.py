@@ -1,4 +1,7 @@
-"""An estimate of a jaxpr's work: floating-point operations and bytes moved, if every equation were a kernel."""
+"""An estimate of a jaxpr's work: floating-point operations and bytes moved, if every equation were a kernel.
+
+A fusion is one kernel: it moves what goes into it and comes out of it.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +33,61 @@ class Machine(Protocol):
         ...
 
 
+class Threads(Machine, Protocol):
+    """What the time of one of its threads needs."""
+
+    @property
+    def workers(self) -> int:
+        """How many threads reach its `flops_per_second` together."""
+        ...
+
+    @property
+    def cached_bytes_per_second(self) -> float:
+        """How much one thread reads or writes of what the processor's caches hold."""
+        ...
+
+
 @dataclass(frozen=True)
 class Cost:
-    """The work of a program."""
+    """The work of a program.
+
+    Attributes:
+        flops: operations.
+        bytes: read and written.
+        products: those of the operations that are of matrix products and convolutions.
+        cached: those of the bytes that equations move whose operands and results the processor's caches hold.
+    """
 
     flops: float
     bytes: float
+    products: float = 0.0
+    cached: float = 0.0
 
     def seconds(self, machine: Machine) -> float:
         """The time by the larger of both terms."""
         return max(self.flops / machine.flops_per_second, self.bytes / machine.bytes_per_second)
 
+    def seconds_of_one_thread(self, machine: Threads) -> float:
+        """The time on one thread, which does not reach the machine's peaks."""
+        peak = machine.flops_per_second / max(machine.workers, 1)
+        products, others = self.products / (PRODUCTS * peak), (self.flops - self.products) / (OTHERS * peak)
+        near, far = self.cached / machine.cached_bytes_per_second, (self.bytes - self.cached) / machine.bytes_per_second
+        return max(products + others, near + far)
+
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.flops + other.flops, self.bytes + other.bytes)
+        return Cost(
+            self.flops + other.flops, self.bytes + other.bytes, self.products + other.products,
+            self.cached + other.cached,
+        )  # fmt: skip
 
     def __mul__(self, n: float) -> Cost:
-        return Cost(self.flops * n, self.bytes * n)
+        return Cost(self.flops * n, self.bytes * n, self.products * n, self.cached * n)
+
+
+PRODUCTS, OTHERS = 0.5, 0.15
+"""The parts of its peak that one thread reaches: in small matrix products, and in functions of elements."""
+CACHE_BYTES = 16 << 20
+"""What an equation reads and writes stays in the processor's caches from one to the next up to so much."""
 
 
 # The trip count that a loop with a data-dependent end is taken to have.
@@ -56,6 +98,11 @@ UNKNOWN_TRIPS = 32
 _VIEWS = (st.reshape_p, st.squeeze_p, st.broadcast_in_dim_p)
 #: Parts of memory, of which only what is taken is read.
 _PARTS = (st.slice_p, ix.dynamic_slice_p)
+
+
+def _cost(eqn: Eqn, flops: float, products: float = 0.0) -> Cost:
+    bytes = _bytes(eqn)
+    return Cost(flops, bytes, products, bytes if bytes <= CACHE_BYTES else 0.0)
 
 
 def _bytes(eqn: Eqn) -> float:
@@ -93,15 +140,18 @@ def estimate_eqn(eqn: Eqn, once: Container[int] = ()) -> Cost:
         if name == "cond":
             return max(inner, key=lambda c: (c.bytes, c.flops))
         if name.startswith("reduce") or name.startswith("scatter"):
-            return Cost(sum(a.aval.size for a in eqn.inputs), _bytes(eqn))
+            return _cost(eqn, sum(a.aval.size for a in eqn.inputs))
+        if name == "fusion" and _bytes(eqn) < inner[0].bytes:
+            return _cost(eqn, inner[0].flops, inner[0].products)
         return sum(inner, Cost(0, 0))
     special = _SPECIAL.get(eqn.primitive)
     if special is not None:
-        return Cost(special(eqn), _bytes(eqn))
+        flops = special(eqn)
+        return _cost(eqn, flops, flops if special is ct.operations else 0.0)
     elements = 0
     for a in (*eqn.inputs, *eqn.outputs):
         elements = max(elements, getattr(a.aval, "size", 0))
-    return Cost(float(weight(eqn) * elements), _bytes(eqn))
+    return _cost(eqn, float(weight(eqn) * elements))
 
 
 def estimate(jaxpr: Jaxpr, once: Container[int] = ()) -> Cost:
@@ -110,12 +160,14 @@ def estimate(jaxpr: Jaxpr, once: Container[int] = ()) -> Cost:
     Args:
         once: the identities of loop equations of which one turn counts.
     """
-    flops = bytes = 0.0
+    flops = bytes = products = cached = 0.0
     for e in jaxpr.eqns:
         cost = estimate_eqn(e, once)
         flops += cost.flops
         bytes += cost.bytes
-    return Cost(flops, bytes)
+        products += cost.products
+        cached += cost.cached
+    return Cost(flops, bytes, products, cached)
 
 
 def has_unknown_trips(jaxpr: Jaxpr) -> bool:

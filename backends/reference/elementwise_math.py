@@ -49,9 +49,10 @@ def in_double(f: Callable[..., Array]) -> Callable[..., Array]:
 
 def quotient(x: Array, y: Array) -> Array:
     """x / y; of complex numbers that are zero or infinite as annex G of C99, where NumPy gives NaN."""
-    out = np.divide(x, y)
+    out: Array = np.divide(x, y)
     if out.dtype.kind != "c" or np.isfinite(out).all():
         return out
+    out = np.array(out)
     x, y = np.broadcast_arrays(x, y)
     inf_x, inf_y = np.isinf(x), np.isinf(y)  # of either part
     zero_y = (y == 0) & np.isfinite(y)
@@ -71,7 +72,6 @@ def quotient(x: Array, y: Array) -> Array:
             0.0 * (x.imag * uy.real - x.real * uy.imag),
         ),
     )
-    out = np.array(out)
     for where, re, im in cases:
         out.real, out.imag = np.where(where, re, out.real), np.where(where, im, out.imag)
     return out

@@ -496,20 +496,34 @@ _COPIES = frozenset(
 )
 #: So many elements one thread copies sooner than another wakes.
 _COPIED = 1 << 17
+_COMPUTED = 8
+"""An element that is computed, or read by a reduction, counts as so many that are copied."""
 
 
 def _serial(block: Any) -> bool:
-    """Whether a function's work is that of kernels of one workgroup, but for some copies."""
+    """Whether a function's work is that of kernels of one workgroup, but for some copies and a little arithmetic."""
     others, copied = False, 0
     for view in block.operations:
         op = view.operation
         if op.name in _COPIES:
             copied += math.prod(hlo.shape_of(op.results[0]))
         elif op.name not in _FREE:
-            if SERIAL not in op.attributes:
+            if SERIAL in op.attributes:
+                others = True
+            elif (computed := _computed(op)) is not None:
+                copied += _COMPUTED * computed
+            else:
                 return False
-            others = True
     return others and copied <= _COPIED
+
+
+def _computed(op: Any) -> int | None:
+    """The elements that an elementwise operation or a reduction goes through; None of others."""
+    if not op.name.startswith("stablehlo."):
+        return None
+    shapes = [tuple(hlo.shape_of(value)) for value in (*op.operands, *op.results)]
+    one_each = not op.regions and all(s in ((), shapes[-1]) for s in shapes)
+    return max(map(math.prod, shapes)) if one_each or op.name == "stablehlo.reduce" else None
 
 
 def _symbol(name: str) -> str:

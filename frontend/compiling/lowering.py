@@ -19,10 +19,11 @@ from .request import Request
 
 if TYPE_CHECKING:
     from quire.backends.stablehlo import LoweredModule
+    from quire.backends.targets import Target
 
 
-SYNC_BELOW_SECONDS = 60e-6
-"""A program that takes less than this is run in the caller's thread: waking a worker costs about as much."""
+WAKE_SECONDS = 50e-6
+"""What waking worker threads costs. A program that would not gain so much by them is run in the caller's thread."""
 SYNC_TURN_BELOW_SECONDS = 20e-6
 """So is a program with loops on the host of which a turn takes less than this: workers would be woken in each."""
 
@@ -136,11 +137,17 @@ def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
     # ("argument", i) counts the arguments of the whole function, not of the one that is lowered.
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
     cost, turn = estimate(program.jaxpr), estimate(program.jaxpr, once=module.host_loops)
-    short = cost.seconds(request.target) <= SYNC_BELOW_SECONDS
+    short = _saved_by_workers(cost, request.target) <= WAKE_SECONDS
     short_turns = bool(module.host_loops) and turn.seconds(request.target) <= SYNC_TURN_BELOW_SECONDS
     return LoweredProgram(
         request, module, kept, results, cost, has_unknown_trips(program.jaxpr), module.serial or short or short_turns
     )
+
+
+def _saved_by_workers(cost: Cost, target: Target) -> float:
+    """Seconds that the target's other threads take over from the caller's; on one core all of a program is too long."""
+    seconds = cost.seconds_of_one_thread(target)
+    return seconds * (1 - 1 / target.workers) if target.workers > 1 else seconds
 
 
 __all__ = ["LoweredProgram", "lower", "lower_optimized", "optimize", "pipeline_for", "pipeline_of"]

@@ -40,14 +40,6 @@ class Launch:
         return "IREE: " + (re.split(r"_?\d", found[1])[0] or found[1] or "dispatch")
 
 
-def work_of(eqn: Eqn) -> Cost:
-    """The work of an equation as one kernel: what is inside a fusion is not moved through memory."""
-    cost = estimate_eqn(eqn)
-    if eqn.primitive is fusion_p:
-        return Cost(cost.flops, float(sum(a.aval.nbytes for a in (*eqn.inputs, *eqn.outputs))))
-    return cost
-
-
 class Survey:
     """The launches, kernels and choices of a program whose stages are given. No code is made for it."""
 
@@ -100,7 +92,7 @@ class Survey:
         for k in self.kernels:
             eqn = self.computed_by(k)
             if last[id(eqn)] is k:
-                found[k.symbol] = work_of(eqn)
+                found[k.symbol] = estimate_eqn(eqn)
             else:
                 found.setdefault(k.symbol, Cost(0, 0))
         return found

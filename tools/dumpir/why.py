@@ -10,6 +10,7 @@ from quire.compiling.stage_texts import Stages
 from quire.ir.errors import size_text
 from quire.ir.jaxpr import ClosedJaxpr, Eqn
 from quire.ir.primitives.calls import fusion_p
+from quire.passes.cost import estimate_eqn
 from quire.passes.fusion.forms import forms_of
 from quire.passes.fusion.reasons import members, why_apart
 
@@ -17,7 +18,7 @@ from .answers import Answer, capped, columns, count_text, place_text, seconds_te
 from .inputs import InputError
 from .lines import from_line, lines_of_file
 from .located import Line
-from .survey import Survey, eqn_text, work_of
+from .survey import Survey, eqn_text
 
 ROWS = 14
 
@@ -174,7 +175,7 @@ def why_kernel(stages: Stages, what: str) -> Answer:
     data: list[dict[str, Any]] = []
     for symbol, n in counts.most_common():
         some = [k for k in uses if k.symbol == symbol]
-        cost = work_of(survey.computed_by(some[0]))
+        cost = estimate_eqn(survey.computed_by(some[0]))
         at = sorted({place_text(k.source) for k in some})
         rows.append((symbol, str(n), count_text(cost.flops), size_text(cost.bytes), seconds_text(cost.seconds(stages.target)),
                      " ".join(at[:2]), some[0].reason))  # fmt: skip

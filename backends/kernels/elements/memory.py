@@ -73,7 +73,8 @@ class Memory:
         if not width:
             return self.load(b.cast(places, "index"))
         single = [
-            self.elements.parts(self.load(b.cast(b.extract(places, l), "index")), self.dtype) for l in range(width)
+            self.elements.parts(self.load(b.cast(b.extract(places, l), "index", signed=False)), self.dtype)
+            for l in range(width)
         ]
         return self.elements.joined([b.from_elements(column) for column in zip(*single)])
 

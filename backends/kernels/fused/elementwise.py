@@ -195,7 +195,9 @@ def vector_lanes(cluster: ElementwiseCluster, target: KernelTarget, expand: Expa
     pairs = any(dtypes.is_complex(v.aval.dtype) for v in (*cluster.jaxpr.invars, *cluster.outvars))
     width = target.lanes(bits)
     moderate = bits <= 32 and not pairs and work <= MODERATE_WORK
-    if size >= LARGE and moderate and not any(_in_double(e, expand) for e in cluster.jaxpr.eqns):
+    # Elements that are gathered go one by one through single registers.
+    one_by_one = any(e.primitive is ix.gather_p or _in_double(e, expand) for e in cluster.jaxpr.eqns)
+    if size >= LARGE and moderate and not one_by_one:
         width *= 2  # two registers a value: polynomials are chains of operations that wait for each other
     while width > size:
         width //= 2
@@ -349,10 +351,20 @@ class ElementwiseEmitter:
 
     def _along(self, shape: Sequence[int], dim: int, at: Place) -> Value:
         """The index along a dimension, i32."""
-        index = self.b.udiv(self._indices(at), math.prod(shape[dim + 1 :]))
-        if dim and math.prod(shape[:dim]) > 1:
-            index = self.b.urem(index, shape[dim])
-        return index
+        b, below, n = self.b, math.prod(shape[dim + 1 :]), shape[dim]
+        repeats = math.prod(shape[:dim]) > 1
+        if not at.width or at.width > max(below, n if below == 1 else 1):
+            index = b.udiv(self._indices(at), below)
+            return b.urem(index, n) if repeats else index
+        # A vector lies in two rows at most: numbers are divided, not vectors.
+        first, lanes = b.cast(b.index(at.flat), "i32"), b.const_vector(range(at.width), "i32")
+        if below == 1:
+            index = b.broadcast(b.urem(first, n) if repeats else first, at.width) + lanes
+            return b.select(b.cmp("sge", index, n), index - n, index) if repeats else index
+        row = b.udiv(first, below)
+        here, after = ((b.urem(r, n) if repeats else r) for r in (row, row + 1))
+        left = b.broadcast(below - (first - row * below), at.width)
+        return b.select(b.cmp("slt", lanes, left), b.broadcast(here, at.width), b.broadcast(after, at.width))
 
 
 def _builder(cluster: ElementwiseCluster, target: KernelTarget, scalars: int) -> KernelBuilder:

@@ -369,7 +369,7 @@ class Gather(Node):
         single: list[list[Value]] = []
         for k in range(vec.width):
             if isinstance(self.source, Array) and flat is not None:
-                place = self.source.place(tuple(window)) + Ix.of(b.cast(b.extract(flat, k), "index"))
+                place = self.source.place(tuple(window)) + Ix.of(b.cast(b.extract(flat, k), "index", signed=False))
                 x = self.source.memory.load(place.emit(b))
             else:
                 there = [
