@@ -18,6 +18,9 @@ A dispatch that stores a result of an operation, of which something else in it r
 uninitialised array as a third (complex numbers in their parts: ``x * c`` beside a sum of what is spread of x). Where the last tile
 is shorter than the others, both are written to one place.
 
+A dispatch that reduces, and takes one element of an array to compute with what was reduced (``x[i] + sum(a * b)`` in reverse of
+a loop): for some no code is found, the element is a vector without dimensions.
+
 Where IREE has formed dispatches as regions of the host's functions, the stored value and what it is computed from leave such
 a region (`take_apart`), and another one is formed of them. What comes of the regions is looked at once more (`fault`).
 
@@ -32,6 +35,7 @@ import mlir_c
 STORED_SOFTMAX = "a softmax of a value that is stored too is restricted to workgroup distributed contexts"
 STORED_REDUCTION = "a reduction is stored by the dispatch that reduces what it is part of"
 STORED_PARTS = "two results that begin as one array are read by a dispatch that stores a third"
+PICKED = "an element is taken from an array beside what was reduced"
 STRIDED = "a slice with strides is of what its dispatch computes"
 READ_ALONG_TWO = "an operation reads what its dispatch computes along two loops"
 OTHER_THREADS = "an operation reads what other threads of its dispatch compute"
@@ -185,6 +189,8 @@ def _wrong(mlir: mlir_c.Mlir, body: list[int], stored: set[int], backend: str) -
             return value, STORED_REDUCTION
         if len(stored) > 1 and (value := _parts_of_one(mlir, body, stored)):
             return value, STORED_PARTS
+        if value := _beside_picked(mlir, body):
+            return value, PICKED
     if value := _sliced_with_strides(mlir, body):
         return value, STRIDED
     if value := iteration_spaces.read_along_two(mlir, body):
@@ -243,6 +249,20 @@ def _reduced_again(mlir: mlir_c.Mlir, body: list[int], stored: set[int]) -> int 
                 own = (mlir.mlirShapedTypeGetRank(mlir.mlirValueGetType(x)), x) if x in stored else nothing
                 if min(fewest, own) < nothing:
                     of_stored[x] = min(fewest, own)
+    return None
+
+
+def _beside_picked(mlir: mlir_c.Mlir, body: list[int]) -> int | None:
+    """What is computed of a reduction, where an operation without loops reads it that takes an element of an array."""
+    of_reduction = set[int]()
+    for op in body:
+        read = [x for x in mlir.operands(op) if x in of_reduction]
+        if read and iteration_spaces.loops(mlir, op) == 0:
+            inner = mlir.operations(mlir.first_block(op))
+            if any(mlir.name(x) == b"tensor.extract" for x in inner):
+                return read[0]
+        if read or iteration_spaces.reducing_loops(mlir, op):
+            of_reduction.update(mlir.results(op))
     return None
 
 

@@ -518,3 +518,27 @@ def test_numbers_that_several_dispatches_read_are_computed_in_each():
         Case("a constant", leaves(lambda x, z: (pooled(x), centred(z, 9.0))), (x, z)),
         Case("an argument", leaves(lambda x, z, s: (pooled(x), centred(z, s))), (x, z, np.complex64(2 + 1j))),
     ])  # fmt: skip
+
+
+def test_an_element_is_taken_beside_a_reduction():
+    """Levinson's recursion, forward over reverse: IREE made a vector without dimensions of the element, and refused it."""
+
+    def recursion(r: Any) -> Any:
+        n = r.shape[0] - 1
+        at = qnp.arange(n)
+
+        def step(c: Any, k: Any) -> Any:
+            a, e = c
+            before = qnp.roll(qnp.pad(r[1:], (0, 0))[::-1], k)[:n]
+            reflection = -(r[k + 1] + qnp.sum(qnp.where(at < k, a * before, 0))) / e
+            back = qnp.where(at < k, a[qnp.clip(k - 1 - at, 0, n - 1)], 0)
+            a = qnp.where(at < k, a + reflection * back, a).at[k].set(reflection)
+            return (a, e * (1 - reflection * reflection)), reflection
+
+        (a, e), reflections = lax.scan(step, (qnp.zeros(n), r[0]), qnp.arange(n))
+        return sum(qnp.sum(qnp.cos(x * 0.7)) for x in (a, e, reflections))
+
+    def curved(r: Any) -> Any:
+        return quire.jvp(quire.grad(recursion), (r,), (qnp.ones_like(r),))
+
+    check([Case("levinson", leaves(curved), [(0.6 ** np.arange(13)).astype(np.float32)], rtol=1e-4, atol=1e-4)])
