@@ -26,7 +26,7 @@ from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.operations import Elements, Expand
 from ..lazy.nodes import Array
-from . import factors, householder, jacobi, long, singular
+from . import factors, householder, jacobi, long, singular, tridiagonal
 from .matrices import Matrix, Place, Space
 
 Emit = Callable[[Space, Sequence[Matrix], Sequence[Matrix], Mapping[str, Any]], None]
@@ -43,6 +43,7 @@ class Operation:
         longest: the most rows (or columns) of matrices that have `largest` columns (or rows), where they may be longer.
         weight: operations, in units of the third power of the size.
         copies: how many matrices it keeps in memory of its own.
+        banded: its matrices are given by their diagonals.
     """
 
     emit: Emit
@@ -52,6 +53,7 @@ class Operation:
     weight: int = 1
     copies: int = 1
     longest: int = 0
+    banded: bool = False
 
 
 OPERATIONS: dict[Primitive, Operation] = {
@@ -64,6 +66,7 @@ OPERATIONS: dict[Primitive, Operation] = {
     la.qr_p: Operation(householder.qr, (2,), (2, 2), 32, 2, 2, longest=4096),
     la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1), 16, 30, 2),
     la.svd_p: Operation(singular.svd, (2,), (1, 2, 2), 16, 60, 4, longest=4096),
+    la.tridiagonal_solve_p: Operation(tridiagonal.tridiagonal_solve, (1, 1, 1, 2), (2,), 4096, 16, banded=True),
 }
 
 #: Loops of so few turns are written out, in real algorithms of one pass: others would be long texts.
@@ -95,6 +98,8 @@ def work_of(p: Primitive, arrays: Sequence[Array]) -> int:
     """The operations of one matrix, roughly."""
     rows, columns = (max(a.shape[d] for a in arrays) for d in (1, 2))
     least, most = sorted((rows, columns))
+    if OPERATIONS[p].banded:
+        return OPERATIONS[p].weight * rows * columns
     if OPERATIONS[p].longest and most >= long.FACTOR * least:  # a decomposition that leaves a square
         return OPERATIONS[p].weight * least**3 + 6 * most * least**2
     return OPERATIONS[p].weight * rows * columns * least
@@ -107,6 +112,8 @@ def checked(p: Primitive, params: Mapping[str, Any], shapes: Sequence[tuple[int,
         raise NoKernel(f"{p.name} has no kernel")
     if params.get("pivoting"):
         raise NoKernel("QR decomposition with pivoting has no kernel")
+    if params.get("perturb_singular"):
+        raise NoKernel("tridiagonal_solve that makes small pivots larger has no kernel")
     sizes = [sorted(shape[len(shape) - rank :]) for shape, rank in zip(shapes, operation.ranks)]
     if operation.longest and not (params["full_matrices"] and params.get("compute_uv", True)):
         ((least, most),) = sizes
@@ -129,7 +136,10 @@ def lanes_for(p: Primitive, arrays: Sequence[Array], target: KernelTarget) -> in
     if lanes < 4 or count < LEAST_FULL * lanes or columns >= 2 * lanes:
         return 0
     lanes = min(lanes, 1 << (count.bit_length() - 1))
-    each = max(a.dtype.itemsize for a in arrays) * (OPERATIONS[p].copies * size + 4) * size
+    rows = columns + 5 if OPERATIONS[p].banded else OPERATIONS[p].copies * size + 4
+    each = max(a.dtype.itemsize for a in arrays) * rows * size
+    while OPERATIONS[p].banded and lanes > 4 and each * lanes > STACK_BYTES:
+        lanes //= 2  # one by one each step waits for the one before
     return lanes if each * lanes <= STACK_BYTES else 0
 
 

@@ -370,7 +370,61 @@ def resampling(lib: Library) -> Callable[..., Any]:
     return f
 
 
-PROGRAMS = (kalman, gaussian, newton, orthogonal, resampling)
+def diffusion(lib: Library) -> Callable[..., Any]:
+    """Implicit steps whose coefficients change: tridiagonal solution, for one column and for several."""
+
+    def f(a: Any, h: Any, ys: Any) -> Any:
+        np_ = lib.numpy
+
+        def step(u: Any, y: Any) -> Any:
+            off, diagonal = np_.full(5, y[0]), 1 + np_.abs(y[1]) + np_.arange(5.0) * y[2]
+            u = lib.lax.linalg.tridiagonal_solve(off, diagonal + 5, off * 0.5, u)
+            v = lib.lax.linalg.tridiagonal_solve(off[:3], diagonal[:3] - 3, -off[:3], h)
+            return u + 0.1 * a, (u[2], v)
+
+        return lib.lax.scan(step, a, ys)[1]
+
+    return f
+
+
+PROGRAMS = (kalman, gaussian, newton, orthogonal, resampling, diffusion)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_tridiagonal_systems(dtype: str) -> None:
+    """The residuals, across lanes and one by one, and of singular matrices NaN; what is outside of the matrix is not read."""
+    from quire.ir.config import config
+
+    shapes = [
+        ((), 1, 1),
+        ((), 2, 1),
+        ((), 3, 2),
+        ((), 200, 1),
+        ((), 40, 17),
+        ((50,), 6, 1),
+        ((3, 4), 5, 5),
+        ((9,), 20, 3),
+    ]
+    with config.override(enable_x64=True):
+        solve = quire.jit(quire.lax.linalg.tridiagonal_solve)
+        for batch, n, columns in shapes:
+            lower, diagonal, upper = (normal((*batch, n), dtype) for _ in range(3))
+            right = normal((*batch, n, columns), dtype)
+            lower[..., 0], upper[..., -1] = np.nan, np.nan
+            if batch == (50,):
+                diagonal[3], lower[3] = 0, 0
+            args = lower, diagonal, upper, right
+            assert "@host." not in solve.lower(*args).as_text()
+            x = np.asarray(solve(*args))
+            a = np.zeros((*batch, n, n), right.dtype)
+            i = np.arange(n)
+            a[..., i, i], a[..., i[1:], i[:-1]] = diagonal, lower[..., 1:]
+            a[..., i[:-1], i[1:]] = upper[..., :-1]
+            if batch == (50,):
+                assert np.isnan(x[3]).all()
+                x, a, right = (np.delete(y, 3, 0) for y in (x, a, right))
+            size = np.abs(a).sum(-1).max(-1) * np.abs(x).max((-1, -2)) + np.abs(right).max((-1, -2))
+            assert (np.abs(a @ x - right).max((-1, -2)) <= 4 * np.finfo(x.dtype).eps * size).all(), (batch, n, columns)
 
 
 def operands() -> tuple[Array, Array, Array]:

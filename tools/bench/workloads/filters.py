@@ -149,3 +149,47 @@ program(
     libraries=_BOTH,
     tolerance=1e-3,
 )
+
+
+def _implicit(lib: Any) -> Any:
+    """Crank and Nicolson's steps of the heat equation."""
+    np_, lax = lib.np, lib.lax
+
+    def f(u: Any, a: Any) -> Any:
+        off, diagonal = np_.full(u.shape, -a), np_.full(u.shape, 1 + 2 * a)
+
+        def step(u: Any, _: Any) -> Any:
+            right = u + a * (np_.roll(u, 1) - 2 * u + np_.roll(u, -1))
+            u = lax.linalg.tridiagonal_solve(off, diagonal, off, right[:, None])[:, 0]
+            return u, u[0]
+
+        return lax.scan(step, u, None, length=100)
+
+    return f
+
+
+def _alternating(lib: Any) -> Any:
+    """Implicit steps along one dimension and then the other: tridiagonal systems of all rows at once."""
+    np_, lax = lib.np, lib.lax
+
+    def f(u: Any) -> Any:
+        off, diagonal = np_.full(u.shape, -0.2), np_.full(u.shape, 1.4)
+
+        def step(u: Any, _: Any) -> Any:
+            for _ in range(2):
+                u = lax.linalg.tridiagonal_solve(off, diagonal, off, u[..., None])[..., 0].T
+            return u, None
+
+        return lax.scan(step, u, None, length=20)[0]
+
+    return f
+
+
+program(
+    "linalg", "heat equation by Crank and Nicolson, 100 steps of 200", _implicit,
+    lambda rng: (rng.standard_normal(200).astype(np.float32), np.float32(0.3)), libraries=_BOTH,
+)  # fmt: skip
+program(
+    "linalg", "alternating implicit steps, 20 of 100x100", _alternating,
+    lambda rng: (rng.standard_normal((100, 100)).astype(np.float32),), libraries=_BOTH,
+)  # fmt: skip

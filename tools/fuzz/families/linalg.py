@@ -32,6 +32,9 @@ def factor(b: Builder) -> object:
         f"api.scipy.linalg.solve_triangular({good}, {{0}}, lower={b.one(True, False)})",
         f"api.scipy.linalg.cho_solve((np.linalg.cholesky({spd}), True), {{0}})" if x.ndim == 2 else f"np.linalg.cholesky({spd})",
     ]  # fmt: skip
+    if x.kind == "f":
+        diagonals = "np.tanh({0}[..., 0]), 3 + np.tanh({0}[..., 0]), np.tanh({0}[..., -1])"
+        options.append(f"api.lax.linalg.tridiagonal_solve({diagonals}, {{0}})")
     if x.kind == "f" and not b.setting.reverse:
         options += [f"np.linalg.eigvalsh({spd})", f"np.linalg.svd({spd}, compute_uv=False)"]
     return b.emit(b.one(*options), x)
