@@ -9,7 +9,9 @@ from quire.ir.avals import ShapedArray
 from quire.ir.primitives.calls import fusion_p
 
 from ..kernels import Kernel, KernelChain, KernelTarget, NoKernel, Spec
+from ..kernels.core.packing import Packing
 from ..targets import Target
+from . import hlo
 from .choices import KernelUse
 from .lowering import Ctx
 
@@ -71,7 +73,26 @@ def call(ctx: Ctx, kernel: Kernel | KernelChain, operands: Sequence[Value], scal
     location = ctx.module.location_of(whole, ctx.source)
     if isinstance(kernel, KernelChain):
         return kernel.call(list(operands), location)
-    return kernel.call(list(operands), location, scalars)
+    if kernel.packing is None:
+        return kernel.call(list(operands), location, scalars)
+    return _apart(kernel.packing, kernel.call(_together(kernel.packing, operands), location, scalars))
+
+
+def _together(packing: Packing, operands: Sequence[Value]) -> list[Value]:
+    """The kernel's operands, made of the caller's."""
+    flat = [hlo.reshape(x, (spec.size,)) for x, spec in zip(operands, packing.operands, strict=True)]
+    return [operands[g[0]] if len(g) == 1 else hlo.concatenate([flat[i] for i in g], 0) for g in packing.operand_groups]
+
+
+def _apart(packing: Packing, results: Sequence[Value]) -> list[Value]:
+    """The caller's results, of those of the kernel."""
+    out: list[Value] = []
+    for (number, at), spec in zip(packing.places(results=True), packing.results):
+        x = results[number]
+        if len(packing.result_groups[number]) > 1:
+            x = hlo.reshape(hlo.slice(x, (at,), (at + spec.size,)), spec.shape)
+        out.append(x)
+    return out
 
 
 def _insert(ctx: Ctx, kernel: Kernel) -> None:

@@ -8,11 +8,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from iree.compiler import ir
 
 from .dtypes import DType, dtype_of
 from .errors import NoKernel
+
+if TYPE_CHECKING:
+    from .packing import Packing
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class Kernel:
     ``scalars`` index numbers follow the operands (one text then serves several steps of an algorithm).
     ``forward``, when set, stands in place of a text: nothing has to be computed because of zero-size shapes,
     and result i is operand ``forward[i]`` or :data:`EMPTY`. ``reason`` is one line: why this form was chosen.
+    ``packing``, when set, says of which of the caller's arrays the operands and results are made.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Kernel:
     forward: tuple[int, ...] | None = None
     scalars: int = 0
     groups: int = 0
+    packing: Packing | None = None
 
     @staticmethod
     def make(

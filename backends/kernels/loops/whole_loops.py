@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from quire.ir import dtypes
@@ -23,12 +23,14 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
-from ..core.shapes import shorter
+from ..core.packing import Packing, packing_of
+from ..core.shapes import row_major, shorter
 from ..core.target import KernelTarget, workgroups
 from ..core.values import Value
+from ..elements.memory import Memory
 from ..elements.operations import Elements, Expand
 from ..lazy.loops import loop as array_loop
-from ..lazy.nodes import Array, Node
+from ..lazy.nodes import Array, Ix, Node
 from ..lazy.programs import Program
 from ..lazy.schedule import number
 from ..linalg import rules as rules  # imported for its rules
@@ -197,14 +199,13 @@ def _program(
 ) -> tuple[Kernel, dict[int, int]]:
     """The kernel whose results of `tied` are operands, and those that can be: large ones that are updated in place."""
     atoms = list(dict.fromkeys(a for a in eqn.inputs if not isinstance(a, Literal)))
-    b = _builder(eqn, atoms, target, tied)
+    packing = packing_of([a.aval for a in atoms], [v.aval for v in eqn.outputs])
+    b = _builder(eqn, atoms, target, tied, packing)
     program = Program(Elements(b, expand))
-
-    args = [
-        number(a) if isinstance(a, Literal) else program.computed(Array.of(program.elements, atoms.index(a), a.aval))
-        for a in eqn.inputs
-    ]
-    results = [Array.of(program.elements, i, v.aval, result=True) for i, v in enumerate(eqn.outputs)]
+    given, results = (
+        _arrays(program.elements, vs, packing, late) for vs, late in ((atoms, False), (eqn.outputs, True))
+    )
+    args = [number(a) if isinstance(a, Literal) else program.computed(given[atoms.index(a)]) for a in eqn.inputs]
     init = carried_atoms(eqn)
     out = array_loop(program, eqn, args, results[: len(init)], results[len(init) :])
     for x, to in zip(out, results):
@@ -220,17 +221,30 @@ def _program(
         and eqn.inputs.count(a) == 1 and a.aval.nbytes >= TIED_BYTES
     }  # fmt: skip
     how = ", updated in place" if tied else ""
-    return b.build((1,), f"{_name(eqn)}: one kernel, its state in memory{how} ({why})"), places
+    kernel = b.build((1,), f"{_name(eqn)}: one kernel, its state in memory{how} ({why})")
+    return (kernel, places) if packing is None else (replace(kernel, packing=packing), {})
 
 
-def _builder(eqn: Eqn, atoms: Sequence[Any], target: KernelTarget, tied: dict[int, int] | None = None) -> KernelBuilder:
-    return KernelBuilder(
-        eqn.primitive.name,
-        [Spec.of(a.aval.shape, a.aval.dtype) for a in atoms],
-        [Spec.of(v.aval.shape, v.aval.dtype) for v in eqn.outputs],
-        target,
-        tied=tied,
-    )
+def _arrays(e: Elements, vs: Sequence[Any], packing: Packing | None, late: bool) -> list[Array]:
+    """The operands, or the results, each in an array of its own or within one of several."""
+    if packing is None:
+        return [Array.of(e, i, v.aval, result=late) for i, v in enumerate(vs)]
+    own = [Memory.of(e, i, aval, result=late) for i, aval in enumerate(packing.avals(results=late))]
+    return [
+        Array(v.aval.shape, v.aval.dtype, own[number], row_major(v.aval.shape), Ix.of(at))
+        for v, (number, at) in zip(vs, packing.places(results=late), strict=True)
+    ]
+
+
+def _builder(
+    eqn: Eqn, atoms: Sequence[Any], target: KernelTarget, tied: dict[int, int] | None = None,
+    packing: Packing | None = None,
+) -> KernelBuilder:  # fmt: skip
+    operands, results = [a.aval for a in atoms], [v.aval for v in eqn.outputs]
+    if packing is not None:
+        operands, results = (packing.avals(results=late) for late in (False, True))
+    inputs, outputs = ([Spec.of(a.shape, a.dtype) for a in avals] for avals in (operands, results))
+    return KernelBuilder(eqn.primitive.name, inputs, outputs, target, tied=tied)
 
 
 def chunks_of(size: int, lanes: int) -> list[Chunk]:
