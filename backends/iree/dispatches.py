@@ -19,7 +19,7 @@ uninitialised array as a third (complex numbers in their parts: ``x * c`` beside
 is shorter than the others, both are written to one place.
 
 A dispatch that reduces, and takes one element of an array to compute with what was reduced (``x[i] + sum(a * b)`` in reverse of
-a loop): for some no code is found, the element is a vector without dimensions.
+a loop, fuzz seed 83001876): for some no code is found, or the compiler crashes; the element is a vector without dimensions.
 
 Where IREE has formed dispatches as regions of the host's functions, the stored value and what it is computed from leave such
 a region (`take_apart`), and another one is formed of them. What comes of the regions is looked at once more (`fault`).

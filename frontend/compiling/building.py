@@ -11,6 +11,7 @@ from quire.backends.host_call import HostCall
 from quire.backends.iree.service import CompileOutput, compile_service
 from quire.backends.targets import Target
 from quire.ir.errors import CompileError
+from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.printer import to_text
 from quire.passes.cost import Cost
 
@@ -100,8 +101,22 @@ def add_program(error: CompileError, request: Request) -> None:
         return
     donated = f", donated {' '.join(map(str, request.donated))}" if request.donated else ""
     with contextlib.suppress(OSError, NotImplementedError, TypeError, ValueError):
-        text = f"// {request.name}, for target {request.target.name}{donated}\n{to_text(request.program)}\n"
+        text = f"// {request.name}, for target {request.target.name}{donated}\n{_readable(request.program)}\n"
         (error.reproducer / PROGRAM).write_text(text, encoding="utf-8")
+
+
+def _readable(program: ClosedJaxpr) -> str:
+    """A program's text as the parser reads it: without calls whose rules are Python functions, which have no notation."""
+    from quire.ir.parser import ParseError, parse
+    from quire.passes.base import PassContext
+    from quire.passes.inline import Inline
+
+    text = to_text(program)
+    try:
+        parse(text)
+    except ParseError:
+        return to_text(Inline().apply(program, PassContext()))
+    return text
 
 
 def artifact_of(lowered: LoweredProgram, output: CompileOutput) -> Artifact:

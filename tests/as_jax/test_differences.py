@@ -159,6 +159,15 @@ def test_numbers_of_python_take_an_arrays_dtype_in_lax():
             lax.mul(qnp.ones(2, "int8"), wrong)
 
 
+def test_ties_of_cumulative_extremes_share_a_cotangent():
+    x = np.array([2, 1, 2, 2, 0, 3, 3, 3], np.float32)
+    for name in ("cummax", "cummin"):
+        rows = quire.jacrev(lambda x, name=name: getattr(quire.lax, name)(x))(x)
+        np.testing.assert_allclose(np.sum(rows, axis=1), 1)
+        extreme = getattr(np, "maximum" if name == "cummax" else "minimum").accumulate(x)
+        assert all((np.asarray(row)[x != best] == 0).all() for row, best in zip(rows, extreme))
+
+
 def test_objects_that_convert_are_operands_of_numpys_functions():
     class Convertible:
         def __jax_array__(self):
