@@ -186,8 +186,14 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     (v,) = matrices("matrix_rank", v, square=hermitian)
     s = ew.abs_p.bind(ll.eigh(v)[1]) if hermitian else ll.svd(v, compute_uv=False)
     if tol is not None:
-        limit = qnp.asarray(tol)[..., None]
+        limit = _for_values(tol)
     else:
         relative = max(v.aval.shape[-2:]) * epsilon(v) if rtol is None else rtol
-        limit = qnp.asarray(relative, s.dtype)[..., None] * qnp.max(s, axis=-1, keepdims=True, initial=0)
+        limit = _for_values(relative, s.dtype) * qnp.max(s, axis=-1, keepdims=True, initial=0)
     return qnp.sum(s > limit, axis=-1)
+
+
+def _for_values(bound: Any, dtype: Any = None) -> Value:
+    """A bound of each matrix beside its singular values; one number is for all, of any rank."""
+    x = qnp.asarray(bound, dtype)
+    return x if x.ndim == 0 else x[..., None]

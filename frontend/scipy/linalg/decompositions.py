@@ -84,11 +84,12 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
     m, n = x.aval.shape[-2:]
     k = min(m, n)
     packed, _, permutation = la.lu(x)
-    l = la.tril(packed[..., :k], -1) + la.eye(m, k, x.aval.dtype)
+    batch = (None,) * (x.aval.ndim - 2)
+    l = la.tril(packed[..., :k], -1) + la.eye(m, k, x.aval.dtype)[batch]
     u = la.triu(packed[..., :k, :])
     real = dtypes.real_dtype(x.aval.dtype)
     # Row i of a[permutation] is row permutation[i] of a.
-    p = (permutation[..., None, :] == qnp.arange(m, dtype=dtypes.int32)[:, None]).astype(real)
+    p = (permutation[..., None, :] == qnp.arange(m, dtype=dtypes.int32)[(*batch, slice(None), None)]).astype(real)
     return (qnp.matmul(p.astype(x.aval.dtype), l), u) if permute_l else (p, l, u)
 
 

@@ -119,7 +119,7 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
         factor = cholesky(self.covariance)
         here, sample = solved(factor, points.T), solved(factor, self.dataset.T)
         size = self.d * 0.5 * math.log(2 * math.pi) + log_determinant(factor)
-        return logsumexp(_exponents(here, sample), axis=1, b=self.weights) - size
+        return logsumexp(_exponents(here, sample), axis=1, b=self.weights[None]) - size
 
     def _points(self, x: Any) -> Value:
         points, _ = promote_inexact(qnp.atleast_2d(array("stats.gaussian_kde", x)), self.dataset)
