@@ -79,7 +79,6 @@ class Target:
     vector_bytes: int = 0
     workers: int = 1
     bytes_per_second: float = 1e10
-    cached_bytes_per_second: float = 4e10
     flops_per_second: float = 1e11
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}), hash=False)
     kernels: bool = False
@@ -89,6 +88,7 @@ class Target:
     stored_results: int | None = None
     device_targets: str | None = None
     platform: str = ""
+    cached_bytes_per_second: float = 4e10
 
     @property
     def runs_on(self) -> str:
