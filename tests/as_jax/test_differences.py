@@ -168,6 +168,24 @@ def test_ties_of_cumulative_extremes_share_a_cotangent():
         assert all((np.asarray(row)[x != best] == 0).all() for row, best in zip(rows, extreme))
 
 
+def test_the_first_of_equal_elements_by_rows_is_the_extreme_of_a_window():
+    x, t = np.zeros((4, 5), np.float32), np.arange(20, dtype=np.float32).reshape(4, 5)
+    x[0, 0] = -1
+    for name, sign in (("max", 1), ("min", -1)):
+        for shape in ((2, 2), (2, 3), (3, 2)):
+
+            def f(x, name=name, shape=shape, sign=sign):
+                start = np.float32(-sign * np.inf)
+                return quire.lax.reduce_window(x, start, getattr(quire.lax, name), shape, (1, 1), "SAME")
+
+            (_, tangent) = quire.jvp(f, (sign * x,), (t,))
+            rows, columns = (((n - 1) // 2) for n in shape)
+            i, j = np.indices(x.shape)
+            want = t[np.maximum(i - rows, 0), np.maximum(j - columns, 0)]
+            want[: rows + 1, : columns + 1] = 1  # there the first element is smaller, and the next of its row counts
+            np.testing.assert_array_equal(tangent, want)
+
+
 def test_objects_that_convert_are_operands_of_numpys_functions():
     class Convertible:
         def __jax_array__(self):
