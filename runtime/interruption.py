@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import _thread
 import atexit
+import contextlib
 import ctypes
 import os
 import threading
@@ -94,6 +95,8 @@ class _Job:
         """Nobody waits any longer: functions that the program asks for are not called."""
         self.abandoned = True
         _left.append(self)
+        if self.ended:  # just now: its thread may have looked before
+            self.forget()
         request = self.request
         if request is not None and request.answered.locked():
             request.error = request.error or KeyboardInterrupt()
@@ -101,6 +104,11 @@ class _Job:
                 request.answered.release()
             except RuntimeError:  # it was answered just now
                 pass
+
+    def forget(self) -> None:
+        """The process' end need not wait for it."""
+        with contextlib.suppress(ValueError):  # nobody has left it, or the other thread was first
+            _left.remove(self)
 
 
 class _Invoker:
@@ -127,8 +135,7 @@ class _Invoker:
                 job.error = error
             _here.job = job.request = None
             job.ended = True
-            if job in _left:
-                _left.remove(job)
+            job.forget()
             _idle.append(self)
             wake = job.wake
             del job  # the thread waits for long: what an abandoned job holds goes now

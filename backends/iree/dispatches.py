@@ -257,7 +257,7 @@ def _beside_picked(mlir: mlir_c.Mlir, body: list[int]) -> int | None:
     of_reduction = set[int]()
     for op in body:
         read = [x for x in mlir.operands(op) if x in of_reduction]
-        if read and iteration_spaces.loops(mlir, op) == 0:
+        if read and iteration_spaces.has_no_loops(mlir, op):
             inner = mlir.operations(mlir.first_block(op))
             if any(mlir.name(x) == b"tensor.extract" for x in inner):
                 return read[0]

@@ -128,11 +128,10 @@ def reducing_loops(mlir: mlir_c.Mlir, op: int) -> int:
     return loops if any(mlir.mlirArrayAttrGetElement(kinds, i) == reduction for i in range(loops)) else 0
 
 
-def loops(mlir: mlir_c.Mlir, op: int) -> int | None:
-    """The number of loops of an operation that is written as its loops (`linalg.generic`); None for others."""
-    if mlir.name(op) != b"linalg.generic":
-        return None
-    return mlir.mlirArrayAttrGetNumElements(mlir.attribute(op, b"iterator_types"))
+def has_no_loops(mlir: mlir_c.Mlir, op: int) -> bool:
+    """Whether an operation computes one element, in a region of its own."""
+    is_generic = mlir.name(op) == b"linalg.generic"
+    return is_generic and not mlir.mlirArrayAttrGetNumElements(mlir.attribute(op, b"iterator_types"))
 
 
 def _at(places: Places, loops: dict[int, int], op: int, spaces: _Spaces) -> Places:

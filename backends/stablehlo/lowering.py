@@ -496,6 +496,9 @@ _COPIES = frozenset(
 )
 #: So many elements one thread copies sooner than another wakes.
 _COPIED = 1 << 17
+_NOT_BY_ELEMENT = frozenset(
+    "stablehlo." + n for n in ("dot_general", "convolution", "fft", "cholesky", "triangular_solve", "custom_call")
+)
 _COMPUTED = 8
 """An element that is computed, or read by a reduction, counts as so many that are copied."""
 
@@ -519,7 +522,7 @@ def _serial(block: Any) -> bool:
 
 def _computed(op: Any) -> int | None:
     """The elements that an elementwise operation or a reduction goes through; None of others."""
-    if not op.name.startswith("stablehlo."):
+    if op.name in _NOT_BY_ELEMENT or not op.name.startswith("stablehlo."):
         return None
     shapes = [tuple(hlo.shape_of(value)) for value in (*op.operands, *op.results)]
     one_each = not op.regions and all(s in ((), shapes[-1]) for s in shapes)

@@ -145,9 +145,8 @@ def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
 
 
 def _saved_by_workers(cost: Cost, target: Target) -> float:
-    """Seconds that the target's other threads take over from the caller's; on one core all of a program is too long."""
-    seconds = cost.seconds_of_one_thread(target)
-    return seconds * (1 - 1 / target.workers) if target.workers > 1 else seconds
+    """Seconds that the target's other threads take over from the caller's; a single worker is counted as two."""
+    return cost.seconds_of_one_thread(target) * (1 - 1 / max(target.workers, 2))
 
 
 __all__ = ["LoweredProgram", "lower", "lower_optimized", "optimize", "pipeline_for", "pipeline_of"]

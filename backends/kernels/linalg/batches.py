@@ -43,7 +43,7 @@ class Operation:
         longest: the most rows (or columns) of matrices that have `largest` columns (or rows), where they may be longer.
         weight: operations, in units of the third power of the size.
         copies: how many matrices it keeps in memory of its own.
-        banded: its matrices are given by their diagonals.
+        banded: its matrices are given by their diagonals; `weight` is that of an element of the solution.
     """
 
     emit: Emit

@@ -442,3 +442,35 @@ def test_loops_of_more_arrays_than_a_dispatch_is_given() -> None:
     wanted = jax.jit(jax.grad(loss(jax), argnums=(0, 1)))(*args)
     for got, want in zip(jax.tree.leaves(gradient(*args)), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "names", [["c8"], ["f4", "c8"], ["i1", "u1", "f4"], ["f2", "f4"], ["?", "i4", "f4"]], ids=",".join
+)
+def test_arrays_of_any_dtype_within_others(names: list[str]) -> None:
+    """Donated, batched, and of shapes from a scalar on."""
+    rng = np.random.default_rng(len(names))
+    shapes = [tuple(rng.integers(1, 5, k % 3)) for k in range(23)]
+    xs = [np.asarray(4 * rng.standard_normal(s)).astype(np.dtype(names[k % len(names)])) for k, s in enumerate(shapes)]
+    rows = rng.standard_normal((5, 4)).astype(F32)
+
+    def mixed(a: Any, o: Any, number: Any) -> Any:
+        if a.dtype == bool:
+            return a ^ o
+        return a + o if a.dtype.kind in "iu" else a * 0.5 + o * 0.25 + number
+
+    def f(xs: Any, rows: Any) -> Any:
+        def step(c: Any, row: Any) -> Any:
+            others = (c[(k + len(names)) % len(c)].ravel()[0].astype(a.dtype) for k, a in enumerate(c))
+            new = [mixed(a, o, row[1].astype(a.dtype)) for a, o in zip(c, others)]
+            return new, new
+
+        return lax.scan(step, xs, rows)
+
+    for g, args in ((f, (xs, rows)), (quire.vmap(f, (0, None)), ([np.stack([x, x]) for x in xs], rows))):
+        want = eval_jaxpr(quire.make_jaxpr(g)(*args), *args[0], rows)
+        for donated in ((), (0,)):
+            compiled = quire.jit(g, donate_argnums=donated)
+            assert "stablehlo.while" not in compiled.lower(*args).as_text()
+            for x, y in zip(quire.tree.leaves(compiled([x.copy() for x in args[0]], rows)), want, strict=True):
+                np.testing.assert_allclose(np.asarray(x), y, rtol=1e-4 if "f2" not in names else 3e-2, atol=1e-3)
