@@ -28,8 +28,8 @@ RETRIES: tuple[tuple[re.Pattern[str], str], ...] = (
         (
             re.compile(
                 r"failed to run translation of source executable|restricted to workgroup distributed contexts"
-                r"|stored by the dispatch that reduces|two results that begin as one array|computes along two loops|beside what was reduced"
-                r"|with strides is of what|what other threads of its dispatch compute"
+                r"|stored by the dispatch that reduces|two results that begin as one array|computes along two loops"
+                r"|beside what was reduced|with strides is of what|what other threads of its dispatch compute"
                 r"|'vector\.\w+' op invalid"
             ),
             flag,
