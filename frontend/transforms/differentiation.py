@@ -228,7 +228,7 @@ def _differentiated(
         traced = _trace(rest, leaves, tree, what, has_aux)
         n_out = len(traced.jaxpr.outvars) - traced.n_aux
         _check_scalar("grad", traced.jaxpr.out_avals[:n_out], traced.out_tree, holomorphic)
-        with appended(what, traced.jaxpr) as keep:
+        with appended(what, traced.jaxpr, traced.captured) as keep:
             outs, gradients = _gradient(traced, leaves, n_out)
             keep([*(outs if with_value else outs[1:]), *gradients])
         grads = tree_util.tree_unflatten(tree, gradients)
@@ -393,7 +393,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
         t if dtypes.is_inexact(aval_of(p).dtype) else Zero(aval_of(p).tangent()) for p, t in zip(leaves, tangent_leaves)
     ]
     captured = [Zero(aval_of(c).tangent()) for c in traced.captured]
-    with appended(what, traced.jaxpr) as keep:
+    with appended(what, traced.jaxpr, traced.captured) as keep:
         outs, out_ts = jvp_eval(traced.jaxpr, [*traced.captured, *leaves], [*captured, *ts])
         _store_jvp(traced, outs, out_ts, references, tangent_references)
         keep([*outs, *out_ts])
@@ -438,7 +438,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     traced = _trace(fun, leaves, tree, what, has_aux)
     n = len(traced.jaxpr.outvars) - traced.n_aux
     differentiable = [dtypes.is_inexact(aval_of(x).dtype) for x in leaves]
-    with appended(what, traced.jaxpr) as keep:
+    with appended(what, traced.jaxpr, traced.captured) as keep:
         outs, linear = _linearized(traced, leaves, differentiable)
         keep([*outs, *linear.residuals])
     out_avals = [aval_of(x) for x in outs[:n]]
@@ -484,7 +484,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     traced = _trace(fun, leaves, tree, what, has_aux)
     n = len(traced.jaxpr.outvars) - traced.n_aux
     differentiable = [dtypes.is_inexact(aval_of(x).dtype) for x in leaves]
-    with appended(what, traced.jaxpr) as keep:
+    with appended(what, traced.jaxpr, traced.captured) as keep:
         outs, linear = _linearized(traced, leaves, differentiable)
         keep([*outs, *linear.residuals])
 
@@ -610,7 +610,7 @@ def _transposed(
         got = aval_of(ct)
         if (got.shape, got.dtype) != (want.shape, want.dtype):
             raise TypeError(f"{what}: the cotangent of an output {want.short()} must be like it, got {got.short()}")
-    with appended(what, jaxpr) as keep:
+    with appended(what, jaxpr, captured) as keep:
         try:
             found = backward(jaxpr, [*captured, *(LinearInput(a) for a in avals)], cts)
         except NotLinearError as error:

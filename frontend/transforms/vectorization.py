@@ -176,7 +176,7 @@ def vmap(
         jaxpr, captured = opened.jaxpr, opened.captured
         values = [*captured, *(get(x) if isinstance(x, Ref) else x for x in values)]
         key_reuse.check_call(jaxpr, values)
-        with appended(f"vmap of {name}", jaxpr) as keep:
+        with appended(f"vmap of {name}", jaxpr, captured) as keep:
             outs, out_dims = batch_eval(jaxpr, values, [*[None] * len(captured), *(d for _, d in mapped)], axis)
             if opened.places:
                 n = len(outs) - len(opened.places)

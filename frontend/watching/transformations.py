@@ -22,6 +22,8 @@ class Transformation:
     equations: Sequence[Eqn]
     read: frozenset[Var]
     outvars: Sequence[Var]
+    captured: Sequence[Any] = ()
+    """The values of the first inputs of `before`, which it captured: arrays, and traced values of outer traces."""
 
     @property
     def after(self) -> Jaxpr:
@@ -54,11 +56,12 @@ class appended:
     user's function was traced before, into a jaxpr of its own.
     """
 
-    __slots__ = ("_name", "_before", "_trace", "_start", "_kept", "equations")
+    __slots__ = ("_name", "_before", "_captured", "_trace", "_start", "_kept", "equations")
 
-    def __init__(self, name: str, before: Jaxpr) -> None:
+    def __init__(self, name: str, before: Jaxpr, captured: Sequence[Any] = ()) -> None:
         self._name = name
         self._before = before
+        self._captured = captured
         self._trace: Trace | None = None
         self._start = 0
         self._kept: Sequence[Any] = ()
@@ -84,7 +87,7 @@ class appended:
         self.equations = eqns
         found = _recorded.get()
         if found is not None:
-            found.append(Transformation(self._name, self._before, eqns, frozenset(read), outvars))
+            found.append(Transformation(self._name, self._before, eqns, frozenset(read), outvars, self._captured))
 
 
 def note_transformations(transformations: Sequence[Transformation]) -> None:

@@ -350,7 +350,7 @@ def test_the_largest_batch_that_fits(script: str, capsys: pytest.CaptureFixture[
     assert asked("3 MB").startswith(f"B = {n} fits into 3 MiB: a call takes ")
     assert "not even B = 1 fits into 1000 bytes" in asked("1000")
     for size, args, said in (
-        ("much", ["f32[B]"], "--fits 'much': expected a size such as 4GB, 512MB or 1000"),
+        ("much", ["f32[B]"], "--fits 'much': expected a size such as 4GB, 512MiB or 1000"),
         ("1GB", ["f32[8]"], "--fits asks how large B may be: write it in --args, as in --args 'f32[B,784]' 'i32[B]'"),
     ):
         assert main([f"{script}:mlp", "--args", *args, "--fits", size]) == 2

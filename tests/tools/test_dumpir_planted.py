@@ -211,6 +211,44 @@ def test_nothing_is_wrong_with_a_model() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+def attention(x, w):
+    """Masked by a number that stands for infinity; the maximum of its softmax starts from -inf, which is captured."""
+    s = 40 * (x @ w) @ x.T
+    return qnp.sum(quire.nn.softmax(qnp.where(qnp.tril(qnp.ones(s.shape, bool)), s, -1e9)) @ x)
+
+
+def forward_scores(x, w):
+    """-1e30 minus a number is -1e30: a step of a difference does not move it."""
+    a = qnp.full(8, -1e30).at[0].set(x[0, 0])
+    return qnp.sum(qnp.logaddexp(a - qnp.max(a), (x @ w)[1]) - lax.convert_element_type(a, np.float32))
+
+
+def near_a_kink(x, w):
+    return qnp.sum(qnp.maximum(x[0] * 1e-7, 0) + qnp.maximum((x @ w)[1], 1e-5)) + qnp.max(
+        qnp.zeros(8).at[3].set(1e-6 * w[0, 0])
+    )
+
+
+def decompositions(x, w):
+    m = w @ w.T + 8 * qnp.eye(8)
+    values, vectors = qnp.linalg.eigh(m)
+    return qnp.sum(qnp.linalg.cholesky(m)[:, 0]) + qnp.sum(values * qnp.cos(vectors[0] ** 2))
+
+
+def cancelling(x, w):
+    """A row of it is a sum of numbers that cancel to nothing but rounding."""
+    return qnp.sum((x - qnp.mean(x, axis=1, keepdims=True)) @ qnp.ones(8) * 1e6 + (x @ w)[:, 0])
+
+
+@pytest.mark.parametrize("f", [attention, forward_scores, near_a_kink, decompositions, cancelling])
+def test_no_false_alarm_of_rules(f: Callable[..., Any]) -> None:
+    w = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    mapped = quire.vmap(quire.grad(f, (0, 1)), in_axes=(0, None))
+    fault, counts = check_rules(program_of(mapped, np.stack([X, X[::-1]]), w).transformations)
+    assert fault is None, str(fault)
+    assert counts["derivatives"] > 3 and counts["transposes"] > 3 and counts["batched"] > 8
+
+
 SCRIPT = """\
 import quire.numpy as np
 from quire import lax

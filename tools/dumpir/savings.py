@@ -72,15 +72,15 @@ def donation_text(d: Donation) -> str:
 
 
 def size_of(text: str) -> int:
-    """Bytes of ``4GB``, ``512MB``, ``1000``.
+    """Bytes of ``4GB``, ``512MiB``, ``1000``.
 
     Raises:
         InputError: it is no size.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B)?", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B|B)?", text.strip(), re.IGNORECASE)
     if match is None:
-        raise InputError(f"--fits {text!r}: expected a size such as 4GB, 512MB or 1000")
-    return int(float(match[1]) * UNITS[(match[2] or "B").upper()])
+        raise InputError(f"--fits {text!r}: expected a size such as 4GB, 512MiB or 1000")
+    return int(float(match[1]) * UNITS[(match[2] or "B").upper().replace("I", "")])
 
 
 def with_batch(args: Sequence[str], n: int) -> list[str]:
