@@ -170,7 +170,7 @@ class _Run:
         found: list[tuple[Site, list[ShapedArray]]] = []
         if DivisionByZeroError in self.kinds and _divides(eqn):
             found.append((Site(DivisionByZeroError, _DivisionByZero(source), 0), []))
-        if OOBError in self.kinds and p in _STARTS and _STARTS[p](eqn) is not None:
+        if OOBError in self.kinds and slice_starts(eqn) is not None:
             index = ShapedArray((), np.dtype(np.int32))
             found.append((Site(OOBError, _OutOfBounds(eqn.inputs[0].aval.shape, source), 2), [index, index]))
         if NaNError in self.kinds and _may_be_nan(eqn):
@@ -383,9 +383,19 @@ _STARTS: dict[Any, Callable[[Eqn], _Starts | None]] = {
 }
 
 
+def slice_starts(eqn: Eqn) -> _Starts | None:
+    """Where a gather, scatter or dynamic slice says where its slices start; None where there is nothing to say.
+
+    Returns: the number of the operand of the start indices (or of the first of the scalars that are), the operand's axis of
+    each component, and the size of a slice along it.
+    """
+    rule = _STARTS.get(eqn.primitive)
+    return None if rule is None else rule(eqn)
+
+
 def _out_of_bounds(eqn: Eqn, values: Sequence[Value]) -> tuple[Value, Value, Value]:
     """Whether a start index is outside, and the first that is: its value and its axis."""
-    starts = _STARTS[eqn.primitive](eqn)
+    starts = slice_starts(eqn)
     assert starts is not None
     at, axes, sizes = starts
     shape = eqn.inputs[0].aval.shape

@@ -240,7 +240,21 @@ def cancelling(x, w):
     return qnp.sum((x - qnp.mean(x, axis=1, keepdims=True)) @ qnp.ones(8) * 1e6 + (x @ w)[:, 0])
 
 
-@pytest.mark.parametrize("f", [attention, forward_scores, near_a_kink, decompositions, cancelling])
+def ties(x, w):
+    """The median of equal numbers moves by the median of their tangents, whichever of them the rule takes."""
+    low = qnp.floor(w) * 0.5 + 0 * w
+    return qnp.sum(qnp.sort(low, axis=0) * w) + qnp.sum(lax.top_k(low, 3)[0] * x[:, :3].sum())
+
+
+def promised(x, w):
+    """Indices that are inside for the arguments that the function has, and not for random ones."""
+    i = lax.convert_element_type((x[:, 0] - x[0, 0]) * 2, np.int32)
+    return qnp.sum(w.at[i].get(mode="promise_in_bounds") * 2) + qnp.sum(qnp.nextafter(w, 2 * w))
+
+
+@pytest.mark.parametrize(
+    "f", [attention, forward_scores, near_a_kink, decompositions, cancelling, ties, promised]
+)  # fmt: skip
 def test_no_false_alarm_of_rules(f: Callable[..., Any]) -> None:
     w = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
     mapped = quire.vmap(quire.grad(f, (0, 1)), in_axes=(0, None))
