@@ -18,6 +18,8 @@ from quire.errors import KernelError, KernelMismatchError
 from quire.ir.primitive import PRIMITIVES
 from quire.tools.bench.user_kernels import (
     heat_step,
+    local_attention,
+    local_attention_of_arrays,
     masked_softmax,
     masked_softmax_of_arrays,
     rms_norm,
@@ -38,6 +40,10 @@ def norm_arguments(rng, n, m):
     return rng.normal(size=(n, m)).astype(F), rng.normal(size=m).astype(F)
 
 
+def attention_arguments(rng, n, d):
+    return tuple(rng.normal(size=s).astype(F) for s in ((n, d), (d, n), (n, d)))
+
+
 # -- the page's examples ----------------------------------------------------------------------------------------------
 
 
@@ -45,7 +51,7 @@ def test_the_page_shows_the_examples_as_they_are():
     page = (ROOT / "docs" / "user-kernels.md").read_text(encoding="utf-8")
     source = (ROOT / "tools" / "bench" / "user_kernels.py").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert sum(block.strip() in source for block in blocks) == 3 and len(blocks) == 5
+    assert sum(block.strip() in source for block in blocks) == 4 and len(blocks) == 6
 
 
 def test_examples_agree_with_their_references():
@@ -53,6 +59,7 @@ def test_examples_agree_with_their_references():
         masked_softmax.check(lambda rng, size: masked_arguments(rng, size(), size()), trials=2),
         rms_norm.check(lambda rng, size: norm_arguments(rng, size(), size()), trials=2, eps=1e-3),
         heat_step.check(lambda rng, size: (rng.normal(size=(size(), size() * 3)).astype(F),), trials=2),
+        local_attention.check(lambda rng, size: attention_arguments(rng, size(), size()), trials=2, window=9),
     )
     assert all(c.worst < 1 for c in checks) and len(checks[0].shapes) == 2
 
@@ -74,6 +81,22 @@ def test_examples_agree_with_numpy_and_with_finite_differences():
     along = ((norm(wide + h * tangent, w) - norm(wide - h * tangent, w)) / (2 * h) * ct).sum()
     np.testing.assert_allclose((np.asarray(dx, np.float64) * tangent).sum(), along, 1e-4)
     np.testing.assert_allclose(dw, (norm(wide, 1.0) * ct).sum(0), 1e-3, 1e-4)
+
+
+def test_local_attention_is_softmax_of_what_is_seen():
+    q, keys, values = attention_arguments(np.random.default_rng(4), 100, 20)
+    back = np.arange(100)[:, None] - np.arange(100)
+    for window in (1, 30, 128):
+        e = np.where((back >= 0) & (back < window), np.exp(q.astype(np.float64) @ keys / 20**0.5), 0)
+        np.testing.assert_allclose(
+            local_attention(q, keys, values, window=window), e @ values / e.sum(1, keepdims=True), 1e-4, 1e-5
+        )
+    slopes = [
+        quire.compile(quire.grad(lambda *a: qnp.sum(qnp.sin(f(*a, window=30))), (0, 1, 2)))(q, keys, values)
+        for f in (local_attention, local_attention_of_arrays)
+    ]
+    for a, b in zip(*slopes):
+        np.testing.assert_allclose(a, b, 1e-4, 1e-5)
 
 
 def test_kernels_compose():
@@ -134,6 +157,39 @@ def product(k, a, b, out):
         part = k.dot(k.cast(a[rows, k.span(t, 4)], "float32"), k.cast(b[k.span(t, 4), columns], "float32"))
         total[...] = total[...] + part
     out[rows, columns] = k.cast(total[...], out.dtype)
+
+
+@quire.kernel(
+    out=lambda a, b: quire.ShapeDtypeStruct((a.shape[0], b.shape[1]), a.dtype),
+    reference=lambda a, b: qnp.matmul(a.astype(qnp.float32 if a.dtype.itemsize < 4 else a.dtype), b).astype(a.dtype),
+)
+def whole_product(k, a, b, out):
+    """The product of expressions, in one tile: they are kept before they are read again and again."""
+    out[...] = k.dot(a[...] + 0, b[...] * 1)
+
+
+@quire.kernel(out=lambda a, b: quire.ShapeDtypeStruct((a.shape[0], b.shape[1]), bool))
+def whole_or(k, a, b, out):
+    out[...] = k.dot(a[...], b[...])
+
+
+def test_products_of_tiles_of_any_size():
+    """Blocks of registers at the ends are moved back inside; what is narrower than a vector is summed by numbers."""
+    rng = np.random.default_rng(5)
+    shapes = [(1, 1, 1), (1, 16, 3), (7, 19, 5), (13, 33, 1), (5, 15, 9), (23, 48, 8), (6, 17, 64), (32, 100, 31)]
+    for dtype in (np.float32, np.float16, qnp.bfloat16, np.int32, np.int8):
+        pairs = [
+            (rng.integers(-4, 5, (m, depth)).astype(dtype), rng.integers(-4, 5, (depth, n)).astype(dtype))
+            for m, n, depth in shapes
+        ]
+        for (a, b), out in zip(pairs, quire.compile(lambda ps: [whole_product(a, b) for a, b in ps])(pairs)):
+            want = (a.astype(np.int64) @ b.astype(np.int64)).astype(dtype)
+            np.testing.assert_array_equal(np.asarray(out), want, f"{dtype} {a.shape} {b.shape}")
+    yes = rng.random((7, 9)) < 0.2, rng.random((9, 33)) < 0.2
+    np.testing.assert_array_equal(quire.compile(whole_or)(*yes), yes[0] @ yes[1])
+    with quire.enable_x64():
+        a, b = rng.normal(size=(9, 21)), rng.normal(size=(21, 19))
+        np.testing.assert_allclose(quire.compile(whole_product)(a, b), a @ b, 1e-12)
 
 
 def pieces(x, n):

@@ -105,3 +105,45 @@ def heat_step(k: Any, u: Any, out: Any, *, rate: float = 0.1) -> None:
 
     around = at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1)
     out.store(rows, columns, value=at(0, 0) + rate * (around - 4.0 * at(0, 0)), inside=True)
+
+
+# -- attention to a window of places before
+
+
+def local_attention_of_arrays(q: Any, keys: Any, values: Any, *, window: int = 128) -> Any:
+    """Softmax attention of each place to itself and those before it, ``window`` in all; keys are given as columns."""
+    n, d = q.shape
+    back = qnp.arange(n)[:, None] - qnp.arange(n)
+    scores = qnp.where((back >= 0) & (back < window), q @ keys / d**0.5, -1e30)
+    e = qnp.exp(scores - qnp.max(scores, -1, keepdims=True))
+    return e @ values / qnp.sum(e, -1, keepdims=True)
+
+
+QUERIES, KEYS = 32, 64
+
+
+@quire.kernel(
+    grid=lambda q, keys, values, **_: -(-q.shape[0] // QUERIES),
+    out=lambda q, keys, values, **_: q,
+    reference=local_attention_of_arrays,
+)
+def local_attention(k: Any, q: Any, keys: Any, values: Any, out: Any, *, window: int = 128) -> None:
+    """So many queries a program, over blocks of the keys that their windows hold; the softmax is formed on the way."""
+    d = q.shape[1]
+    start, wide = k.program_id() * QUERIES, k.span(0, d)
+    rows = k.span(start, QUERIES)
+    mine = k.keep(q.load(rows, wide, other=0.0) * d**-0.5)
+    top, total, sums = k.scratch((QUERIES,), q.dtype), k.scratch((QUERIES,), q.dtype), k.scratch((QUERIES, d), q.dtype)
+    top[:], total[:], sums[...] = -1e30, 0.0, 0.0
+    for first in k.loop(start - (window - 1), start + QUERIES, KEYS):
+        columns = k.span(first, KEYS)
+        back = rows[:, None] - columns[None, :]
+        seen = (back >= 0) & (back < window) & (columns >= 0)[None, :]
+        scores = k.keep(k.where(seen, k.dot(mine, keys.load(wide, columns, other=0.0)), -1e30))
+        highest = k.keep(k.maximum(top[:], k.max(scores, axis=1)))
+        e = k.keep(k.where(seen, k.exp(scores - highest[:, None]), 0.0))
+        shrunk = k.keep(k.exp(top[:] - highest))
+        total[:] = total[:] * shrunk + k.sum(e, axis=1)
+        sums[...] = sums[...] * shrunk[:, None] + k.dot(e, values.load(columns, wide, other=0.0))
+        top[:] = highest
+    out.store(rows, wide, value=sums[...] / total[:][:, None], inside=True)

@@ -29,6 +29,7 @@ from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.monoids import accumulated, neutral
 from ..elements.operations import Element, Elements, Expand, across
+from ..products.plans import tile as register_tile
 from .arrays import Access, Load, Ref
 from .indices import Index, Span
 from .tiles import Elementwise, Kept, Number, Place, Places, Scalar, Tile
@@ -328,24 +329,50 @@ class Block:
         wide, builder = accumulated(ew.add_p, a.dtype), self.builder
         memory, first = self.memory(m * n, a.dtype)
 
-        def add_up(place: Place) -> None:
-            i, j = place.indices
-            start: Any = self.elements.lift(0, wide, place.width)
-            with builder.for_(0, depth, 1, [start]) as loop:
-                left = self._converted(a.at(Place((i, loop.index))), a.dtype, wide, 0)
-                right = self._converted(b.at(Place((loop.index, j), place.width)), b.dtype, wide, place.width)
-                left = builder.broadcast(left, place.width) if place.width else left
-                loop.yield_(
-                    self.elements.binary(
-                        ew.add_p, wide, loop.carried[0], self.elements.binary(ew.mul_p, wide, left, right)
-                    )
-                )
-            total = self._converted(loop.results[0], wide, a.dtype, place.width)
-            memory.store(total, builder.add(self.flat((i, j), (m, n)), first), place.width)
+        def number(t: Tile, indices: tuple[Value, ...], width: int) -> Any:
+            return self._converted(t.at(Place(indices, width)), a.dtype, wide, width)
 
-        self.each((m, n), add_up)
+        def sums(rows: Sequence[Value], columns: Sequence[Value], width: int) -> None:
+            """Rows times columns, or vectors of them, in one pass along the depth."""
+            zero: Any = self.elements.lift(0, wide, width)
+            with builder.for_(0, depth, 1, [zero] * (len(rows) * len(columns))) as loop:
+                right = [number(b, (loop.index, j), width) for j in columns]
+                total: list[Value] = []
+                for i in rows:
+                    left = number(a, (i, loop.index), 0)
+                    left = builder.broadcast(left, width) if width else left
+                    for y in right:
+                        before = loop.carried[len(total)]
+                        total.append(
+                            builder.multiply_add(left, y, before)
+                            if width and wide != dtypes.bool_
+                            else self.elements.binary(
+                                ew.add_p, wide, before, self.elements.binary(ew.mul_p, wide, left, y)
+                            )
+                        )
+                loop.yield_(*total)
+            for k, (i, j) in enumerate((i, j) for i in rows for j in columns):
+                value = self._converted(loop.results[k], wide, a.dtype, width)
+                memory.store(value, builder.add(self.flat((i, j), (m, n)), first), width)
+
+        lanes = 0 if self.gpu or wide == dtypes.bool_ else builder.target.lanes(8 * wide.itemsize)
+        if lanes and n >= lanes:
+            mr, nv = register_tile(m, n, lanes, builder.target)
+            nv = min(nv, n // lanes)
+            # Blocks at the ends are moved back inside: what two of them compute is the same.
+            with self._blocks(m, mr) as i, self._blocks(n, nv * lanes) as j:
+                sums([builder.add(i, r) for r in range(mr)], [builder.add(j, v * lanes) for v in range(nv)], lanes)
+        else:
+            self.each((m, n), lambda place: sums(place.indices[:1], place.indices[1:], place.width))
         self._barrier()
         return Kept(self, memory, first, (m, n), a.dtype)
+
+    @contextmanager
+    def _blocks(self, count: int, size: int) -> Iterator[Value]:
+        """A loop over the starts of blocks, the last of which is moved back where they do not divide."""
+        b = self.builder
+        with b.for_(0, count, size) as loop:
+            yield b.smin(loop.index, b.index(count - size)) if count % size else loop.index
 
     def _converted(self, x: Element, old: DType, new: DType, width: int) -> Any:
         lifted = self.elements.lift(x, old, width)

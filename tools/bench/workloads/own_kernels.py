@@ -54,6 +54,23 @@ def _heat(lib: Any) -> Callable[..., Any]:
     return f
 
 
+def _local_attention(lib: Any) -> Callable[..., Any]:
+    if lib.name == "quire":
+        from ..user_kernels import local_attention
+
+        return lambda q, keys, values: local_attention(q, keys, values)
+    np_ = lib.np
+
+    def f(q: Any, keys: Any, values: Any) -> Any:
+        n, d = q.shape
+        back = np_.arange(n)[:, None] - np_.arange(n)
+        scores = np_.where((back >= 0) & (back < 128), q @ keys / np.float32(d**0.5), np.float32(-1e30))
+        e = np_.exp(scores - np_.max(scores, -1, keepdims=True))
+        return e @ values / np_.sum(e, -1, keepdims=True)
+
+    return f
+
+
 def _normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], tuple[Any, ...]]:
     return lambda rng: tuple(rng.standard_normal(s).astype(np.float32) for s in shapes)
 
@@ -69,3 +86,6 @@ program(
     libraries=("quire", "jax"),
 )  # fmt: skip
 program("own kernels", "heat step, 2048x2048", _heat, _normal((2048, 2048)))
+program(
+    "own kernels", "attention to 128 places, 2048x64", _local_attention, _normal((2048, 64), (64, 2048), (2048, 64))
+)  # fmt: skip
