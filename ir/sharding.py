@@ -13,7 +13,7 @@ import math
 import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ContextDecorator
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, NoReturn, cast
@@ -359,8 +359,8 @@ class AbstractMesh(_Axes):
 _entered: ContextVar[tuple[AbstractContextManager[None], ...]] = ContextVar("quire_meshes", default=())
 
 
-class Mesh(_Axes):
-    """A grid of devices with named axes.
+class Mesh(_Axes, ContextDecorator):
+    """A grid of devices with named axes; ``with mesh:``, or ``@mesh`` above a function, is the older form of `quire.set_mesh`.
 
     Args:
         devices: an array of devices with a dimension for each axis, or a list of them for one axis.

@@ -51,7 +51,17 @@ from .reference_stages import ReferenceLowered
 from .references import ReferenceVariant, takes_refs
 from .result_checks import defined_at
 from .running import Call, Variant
-from .shardings import NOTHING_ASKED, Layout, Shardings, argument_places, constrained, layout, tell_inspected, typed_at
+from .shardings import (
+    NOTHING_ASKED,
+    UNSAID,
+    Layout,
+    Shardings,
+    argument_places,
+    constrained,
+    layout,
+    tell_inspected,
+    typed_at,
+)
 from .stage_texts import Stages
 from .tracing import TracedFunction, result_paths, trace_function
 from .variants import CacheInfo, Signature, VariantInfo, explain, explain_miss
@@ -147,6 +157,7 @@ class CompiledFunction:
         target: Any = None,
         passes: Any = None,
         compiler_options: Any = None,
+        mesh_of_block: bool = False,
     ) -> None:
         if not callable(f):
             raise TypeError(f"quire.compile: expected a function, got {f!r} of type {type(f).__name__}")
@@ -185,7 +196,9 @@ class CompiledFunction:
         if device is not None and (in_shardings is not None or out_shardings is not None):
             raise ValueError("quire.compile: give a device, or in_shardings and out_shardings, not both")
         self._shardings = (
-            NOTHING_ASKED if in_shardings is None and out_shardings is None else Shardings(in_shardings, out_shardings)
+            NOTHING_ASKED
+            if all(x is UNSAID or (x is None and not mesh_of_block) for x in (in_shardings, out_shardings))
+            else Shardings(in_shardings, out_shardings, mesh_of_block)
         )
         self._max_variants = max_variants
         self._tiered = tiered

@@ -46,17 +46,35 @@ class Layout:
         return [sharding_of(p) for p in (self.places or (self.own,) * count)]
 
 
+class _Unsaid:
+    """The type of `UNSAID`."""
+
+    def __repr__(self) -> str:
+        return "UNSAID"
+
+
+#: In place of shardings that were not given.
+UNSAID: Any = _Unsaid()
+
+
 class Shardings:
-    """The `in_shardings` and `out_shardings` of a compiled function.
+    """The `in_shardings` and `out_shardings` of a compiled function; `UNSAID` where it was given none.
+
+    With `in_block`, as `pjit` has it, PartitionSpecs mean the mesh of a block ``with mesh:`` too, where None means that an
+    array is whole on each device.
 
     Raises TypeError for a leaf that is neither a sharding nor a PartitionSpec nor None.
     """
 
-    def __init__(self, given_in: Any, given_out: Any) -> None:
+    def __init__(self, given_in: Any, given_out: Any, in_block: bool = False) -> None:
+        self.in_block = in_block
         self.given_in = tuple(given_in) if isinstance(given_in, list) else given_in
         self.given_out = given_out
-        flat: list[Any] = []
+        flat: list[Any] = [in_block]
         for name, given in (("in_shardings", self.given_in), ("out_shardings", given_out)):
+            if given is UNSAID:
+                flat.append(given)
+                continue
             leaves, tree = tree_util.tree_flatten(given, is_sharding)
             for leaf in leaves:
                 if leaf is not None and not isinstance(leaf, Sharding | PartitionSpec):
@@ -75,28 +93,33 @@ class Shardings:
             ValueError: there are keyword arguments, or the shardings are no tree prefix of the arguments.
             RuntimeError: a PartitionSpec is given, and no mesh is in force.
         """
-        if self.given_in is None:
-            return [None] * count
+        if self.given_in is UNSAID or self.given_in is None:
+            return self._resolved([self.given_in] * count, "in_shardings")
         if kwargs:
             raise ValueError(
                 "jit does not support kwargs when in_shardings is specified: give the arguments by position"
             )
-        return _resolved(sharding_leaves(self.given_in, args, "in_shardings"), "in_shardings")
+        return self._resolved(sharding_leaves(self.given_in, args, "in_shardings"), "in_shardings")
 
     def of_results(self, out_tree: Any) -> list[Sharding | None]:
         """The sharding that is asked for of each result; raises as `of_arguments` does."""
         n = out_tree.num_leaves
-        if self.given_out is None:
-            return [None] * n
+        if self.given_out is UNSAID or self.given_out is None:
+            return self._resolved([self.given_out] * n, "out_shardings")
         example = tree_util.tree_unflatten(out_tree, list(range(n)))
-        return _resolved(sharding_leaves(self.given_out, example, "out_shardings"), "out_shardings")
+        return self._resolved(sharding_leaves(self.given_out, example, "out_shardings"), "out_shardings")
+
+    def _resolved(self, leaves: Sequence[Any], what: str) -> list[Sharding | None]:
+        mesh = config.options.block_mesh if self.in_block else None
+        whole = None if mesh is None else NamedSharding(mesh, PartitionSpec())
+        what = f"{'pjit' if self.in_block else 'jit'}: {what}"
+        return [
+            None if s is UNSAID else whole if s is None else as_sharding(s, what, RuntimeError, in_block=self.in_block)
+            for s in leaves
+        ]
 
 
-NOTHING_ASKED = Shardings(None, None)
-
-
-def _resolved(leaves: Sequence[Any], what: str) -> list[Sharding | None]:
-    return [None if s is None else as_sharding(s, f"jit: {what}", RuntimeError) for s in leaves]
+NOTHING_ASKED = Shardings(UNSAID, UNSAID)
 
 
 def argument_places(

@@ -91,11 +91,11 @@ def test_local_attention_is_softmax_of_what_is_seen():
         np.testing.assert_allclose(
             local_attention(q, keys, values, window=window), e @ values / e.sum(1, keepdims=True), 1e-4, 1e-5
         )
-    slopes = [
-        quire.compile(quire.grad(lambda *a: qnp.sum(qnp.sin(f(*a, window=30))), (0, 1, 2)))(q, keys, values)
-        for f in (local_attention, local_attention_of_arrays)
-    ]
-    for a, b in zip(*slopes):
+
+    def slopes(f):
+        return quire.compile(quire.grad(lambda *a: qnp.sum(qnp.sin(f(*a, window=30))), (0, 1, 2)))(q, keys, values)
+
+    for a, b in zip(slopes(local_attention), slopes(local_attention_of_arrays)):
         np.testing.assert_allclose(a, b, 1e-4, 1e-5)
 
 
@@ -182,7 +182,7 @@ def test_products_of_tiles_of_any_size():
             (rng.integers(-4, 5, (m, depth)).astype(dtype), rng.integers(-4, 5, (depth, n)).astype(dtype))
             for m, n, depth in shapes
         ]
-        for (a, b), out in zip(pairs, quire.compile(lambda ps: [whole_product(a, b) for a, b in ps])(pairs)):
+        for (a, b), out in zip(pairs, quire.compile(lambda ps: [whole_product(*p) for p in ps])(pairs)):
             want = (a.astype(np.int64) @ b.astype(np.int64)).astype(dtype)
             np.testing.assert_array_equal(np.asarray(out), want, f"{dtype} {a.shape} {b.shape}")
     yes = rng.random((7, 9)) < 0.2, rng.random((9, 33)) < 0.2

@@ -231,7 +231,6 @@ def test_samplers_with_loops_run_on_each_device() -> None:
 
 
 def test_other_forms() -> None:
-    from quire.experimental.pjit import pjit
     from quire.experimental.shard_map import shard_map as older
 
     @quire.shard_map(mesh=MESH, in_specs=P("x"), out_specs=P())
@@ -244,7 +243,6 @@ def test_other_forms() -> None:
     np.testing.assert_array_equal(old(V), want)
     with pytest.raises(ValueError, match="not in the mesh"):
         older(lambda x: x, MESH, P("x"), P(), auto=frozenset(("z",)))
-    assert pjit is quire.jit
     with pytest.raises(TypeError, match="smap in_axes must be"):
         quire.smap(lambda x: x, in_axes="x", out_axes=0, axis_name="x")
     with pytest.raises(ValueError, match="inconsistent sizes"):

@@ -68,6 +68,9 @@ compiled(jax.ShapeDtypeStruct((8,), 'float32', sharding=S('x'))).input_shardings
 [f(a).sharding for a in (xs, jax.device_put(x, devices[2])) for f in (jnp.zeros_like, lambda a: jax.lax.full_like(a, 2), lambda a: jnp.full_like(a, 2, shape=(3,)), lambda a: jax.lax.full_like(a, 2, shape=()))]
 jax.process_index(), jax.process_count(), jax.process_indices(), jax.local_device_count(), jax.device_count(), devices[3].process_index
 mesh_utils.create_device_mesh((4, 2)).tolist(), mesh_utils.create_device_mesh((2,), devices[:2]).tolist()
+in_block(lambda: pjit(lambda a, b: a + b, in_shardings=(P('x'), None), out_shardings=None)(x, np.arange(8.)).sharding), in_block(lambda: pjit(lambda a: a * 2, in_shardings=None, out_shardings=P('x', None))(m).sharding)
+in_block(lambda: pjit(lambda a: a * 2)(xs).sharding), in_block(lambda: pjit(lambda a: (a * 2, a), out_shardings=(P('y'), None))(x)[1].sharding)
+pjit(lambda a: a * 2, in_shardings=None, out_shardings=None)(xs).sharding, pjit(lambda a: a * 2, in_shardings=S('y'))(x).sharding, mesh(lambda: pjit(lambda a: a * 2, in_shardings=P('x'))(x).sharding)()
 jax.random.normal(jax.random.key(0), (8,)).sharding, jax.device_put(jax.random.split(jax.random.key(0), 8), S('x')).sharding
 """
 # The same, of errors: the type, and the text that quire's begins with or ends in where it says more or uses its own names.
@@ -105,6 +108,8 @@ OTHER_WORDS = {
     "jax.jit(lambda a: {'k': a}, out_shardings={'k': S('x', 'y')})(x)": "One of jit outputs with pytree key path result['k'] is incompatible",
     "jax.jit(lambda a: (a * 2, a), out_shardings=(S('y'),))(x)": "out_shardings: the structure of the shardings is no prefix",
     "jax.jit(lambda a: a * 2, in_shardings=P('x'))(x)": "jit: in_shardings: P('x',) needs a mesh",
+    "in_block(lambda: jax.jit(lambda a: a * 2, in_shardings=P('x'))(x))": "jit: in_shardings: P('x',) needs a mesh",
+    "pjit(lambda a: a * 2, in_shardings=P('x'))(x)": "pjit: in_shardings: P('x',) needs a mesh",
     "jax.jit(lambda a: a * 2, in_shardings=(S('x'),), out_shardings=NamedSharding(small, P()))(x)": "and explicit output sharding with device ids [0, 1]",
     "jax.jit(lambda a: jax.lax.with_sharding_constraint(a, P('x')))(x)": "with_sharding_constraint: P('x',) needs a mesh",
     "jax.lax.with_sharding_constraint(jax.device_put(x, devices[1]), S('y'))": "with device ids [1] on platform CPU and explicit output sharding",
@@ -168,6 +173,7 @@ import numpy as np
 import jax, jax.numpy as jnp
 from jax.sharding import *
 from jax.experimental import mesh_utils
+from jax.experimental.pjit import pjit
 P = PartitionSpec
 {NAMES}
 same, refused, shown = json.loads(sys.stdin.read())
@@ -192,11 +198,12 @@ def by_jax() -> Any:
 def names() -> Any:
     """The names of the expressions, with eight devices as long as this module's tests run."""
     from quire.experimental import mesh_utils
+    from quire.experimental.pjit import pjit
 
     with config.override(num_cpu_devices=8):
         found: dict[str, Any] = {
             **vars(sharding), "jax": quire, "jnp": jnp, "np": np, "mesh_utils": mesh_utils, "io": io,
-            "contextlib": contextlib,
+            "contextlib": contextlib, "pjit": pjit,
         }  # fmt: skip
         exec(NAMES, found)
         yield found
