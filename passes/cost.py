@@ -1,6 +1,6 @@
 """An estimate of a jaxpr's work: floating-point operations and bytes moved, if every equation were a kernel.
 
-A fusion is one kernel: it moves what goes into it and comes out of it.
+A fusion, or a kernel of the user's, is one kernel: it moves what goes into it and comes out of it.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def estimate_eqn(eqn: Eqn, once: Container[int] = ()) -> Cost:
             return max(inner, key=lambda c: (c.bytes, c.flops))
         if name.startswith("reduce") or name.startswith("scatter"):
             return _cost(eqn, sum(a.aval.size for a in eqn.inputs))
-        if name == "fusion" and _bytes(eqn) < inner[0].bytes:
+        if name in ("fusion", "kernel_call") and _bytes(eqn) < inner[0].bytes:
             return _cost(eqn, inner[0].flops, inner[0].products)
         return sum(inner, Cost(0, 0))
     special = _SPECIAL.get(eqn.primitive)
