@@ -314,11 +314,8 @@ def expm1_64(x: Num) -> Num:
 _LOG_64 = tuple(2 / (2 * k + 1) for k in range(10, 0, -1))
 
 
-def _log64(x: Num, lost: Num | None = None) -> Num:
-    """log of x >= 0, or of x + lost: e log(2) + log(m) for x = 2^e m, m between sqrt(1/2) and sqrt(2).
-
-    The sum is FDLIBM's (Sun Microsystems): f - (f^2 / 2 - s (f^2 / 2 + R)) for f = m - 1.
-    """
+def _split64(x: Num) -> tuple[Num, Num]:
+    """(e, m - 1) with x = 2^e m, m between sqrt(1/2) and sqrt(2), for a positive x."""
     small = x < 2.0**-1022
     word = where(small, x * 2.0**54, x).bits()
     mantissa = (word & np.int64((1 << 52) - 1)) | np.int64(1023 << 52)
@@ -328,7 +325,15 @@ def _log64(x: Num, lost: Num | None = None) -> Num:
     e = Num(ew.bitcast_convert_type(biased.value, dtypes.float64)) - (2.0**52 + 1023.0)
     high = m > math.sqrt(2)
     m, e = where(high, 0.5 * m, m), where(high, e + 1.0, e) - where(small, const(54, x), const(0, x))
-    f = m - 1.0
+    return e, m - 1.0
+
+
+def _log64(x: Num, lost: Num | None = None) -> Num:
+    """log of x >= 0, or of x + lost: e log(2) + log(1 + f) for x = 2^e (1 + f).
+
+    The sum is FDLIBM's (Sun Microsystems): f - (f^2 / 2 - s (f^2 / 2 + R)).
+    """
+    e, f = _split64(x)
     s = f / (2.0 + f)
     z, square = s * s, 0.5 * f * f
     series = s * (square + z * polynomial(z, _LOG_64)) + e * _LN2_LOW
@@ -488,6 +493,66 @@ def pow_plain(x: Num, y: Num) -> Num:
     return powers(x, y.astype(x.dtype), lambda a, b: exp(b * log(a)))
 
 
+# 2 / (3 log 2), the first part with 26 bits; log(2) likewise.
+_CP, _CP_TOP, _CP_REST = 2 / (3 * math.log(2)), 0.9617966860532761, 7.872699542894897e-09
+_LN2, _LN2_TOP, _LN2_REST = math.log(2), 0.6931471675634384, 1.2996506893889889e-08
+# 3 / 5, 3 / 7, ..., the highest power first: log(m) = (2 / 3) s (3 + z + z^2 (3 / 5 + 3 z / 7 + ...)), z = s^2.
+_POW_64 = tuple(3 / (2 * k + 1) for k in range(10, 1, -1))
+
+
+def _top(x: Num) -> Num:
+    """The first 26 bits of a float64: products of two such numbers are exact."""
+    return Num(ew.bitcast_convert_type((x.bits() & np.int64(-1 << 27)).value, dtypes.float64))
+
+
+def _log2_in_two(a: Num) -> tuple[Num, Num]:
+    """log2 of a positive float64, as a number of 26 bits and the rest, to some 2^-64 of it.
+
+    The way of FDLIBM's pow (Sun Microsystems): s = (m - 1) / (m + 1), its square and their product each in two parts.
+    """
+    e, f = _split64(a)
+    d = 2.0 + f
+    s = f / d
+    s_top, d_top = _top(s), _top(d)
+    s_rest = ((f - s_top * d_top) - s_top * ((d - d_top) + (f - (d - 2.0)))) / d
+    z = s * s
+    rest = s_rest * (s_top + s) + z * z * polynomial(z, _POW_64)
+    square = s_top * s_top
+    t_top = _top(3.0 + square + rest)
+    t_rest = rest - ((t_top - 3.0) - square)
+    u, v = s_top * t_top, s_rest * t_top + t_rest * s
+    p_top = _top(u + v)
+    q_top, q_rest = _CP_TOP * p_top, _CP_REST * p_top + (v - (p_top - u)) * _CP
+    top = _top((q_top + q_rest) + e)
+    return top, q_rest - ((top - e) - q_top)
+
+
+@formula
+def pow_64(x: Num, y: Num) -> Num:
+    """2^(y log2(x)) in float64, where logarithm and product have more bits than one number, to some 1 ulp."""
+
+    def absolute(a: Num, b: Num) -> Num:
+        end = a.eq(0) | ~(a < np.inf)
+        log_top, log_rest = _log2_in_two(where(end, const(2, a), a))
+        clean = _between(-(2.0**70), b, 2.0**70)
+        b_top = _top(clean)
+        p_top, p_rest = log_top * b_top, (clean - b_top) * log_top + clean * log_rest
+        p = p_top + p_rest
+        n = (_between(-1100.0, p, 1100.0) + _SHIFTER64) - _SHIFTER64
+        inside = abs(p) < 1100.0
+        whole = where(inside, p_top - n, const(0, a))
+        rest = where(inside, p_rest, const(0, a))
+        t_top = _top(whole + rest)
+        u, v = t_top * _LN2_TOP, (rest - (t_top - whole)) * _LN2 + t_top * _LN2_REST
+        r = u + v
+        lost = v - (r - u)
+        value = _scaled64(1.0 + (r + (lost + r * r * polynomial(r, _EXPM1_64))), n)
+        value = where(end, where(b > 0, a, 1.0 / a), value)
+        return where(b.ne(b), b, value)
+
+    return powers(x, y.astype(x.dtype), absolute)
+
+
 def pow32(ctx: Ctx, x: Any, y: Any) -> Any:
     """Targets without float64 functions lose digits in proportion to the result's exponent."""
     return (pow_in_double if has_libm(ctx) else pow_plain)(ctx, x, y)
@@ -532,7 +597,7 @@ _REAL: dict[Any, tuple[LoweringRule, LoweringRule]] = {
     ew.rsqrt_p: (direct(hlo.rsqrt), direct(hlo.rsqrt)),
     ew.cbrt_p: (odd(cbrt_positive), odd(cbrt_positive)),
     ew.atan2_p: (_atan2(atan_positive), _atan2(lambda a: Num(ew.atan(a.value)))),
-    ew.pow_p: (pow32, pow_plain),
+    ew.pow_p: (pow32, of_float64(pow_64)),
 }  # fmt: skip
 for _p, (_f32, _f64_rule) in _REAL.items():
     by_dtype(_p, f32=_f32, f64=_f64_rule, complex=COMPLEX_RULES.get(_p))
