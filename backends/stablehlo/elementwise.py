@@ -19,6 +19,7 @@ from . import elementwise_math, elementwise_special, error_free, hlo, kernel_for
 from .formulas import (
     HALF,
     Num,
+    arithmetic,
     by_dtype,
     complex_,
     const,
@@ -41,12 +42,16 @@ __all__ = ["elementwise_math", "elementwise_special", "error_free", "kernel_form
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 
 for _p, _build in {
-    ew.neg_p: hlo.negate, ew.floor_p: hlo.floor, ew.ceil_p: hlo.ceil, ew.mul_p: hlo.multiply,
-    ew.square_p: lambda x: hlo.multiply(x, x),
-    ew.not_p: hlo.not_, ew.and_p: hlo.and_, ew.or_p: hlo.or_, ew.xor_p: hlo.xor,
+    ew.floor_p: hlo.floor, ew.ceil_p: hlo.ceil, ew.mul_p: hlo.multiply, ew.square_p: lambda x: hlo.multiply(x, x),
+    ew.is_finite_p: hlo.is_finite,
+}.items():  # fmt: skip
+    lowering.add(_p, arithmetic(_build))
+
+for _p, _build in {
+    ew.neg_p: hlo.negate, ew.not_p: hlo.not_, ew.and_p: hlo.and_, ew.or_p: hlo.or_, ew.xor_p: hlo.xor,
     ew.shift_left_p: hlo.shift_left, ew.shift_right_logical_p: hlo.shift_right_logical,
     ew.population_count_p: hlo.popcnt, ew.clz_p: hlo.clz, ew.real_p: hlo.real, ew.imag_p: hlo.imag,
-    ew.complex_p: hlo.complex, ew.is_finite_p: hlo.is_finite, ew.copy_p: lambda x: x, ew.stop_gradient_p: lambda x: x,
+    ew.complex_p: hlo.complex, ew.copy_p: lambda x: x, ew.stop_gradient_p: lambda x: x,
 }.items():  # fmt: skip
     lowering.add(_p, direct(_build))
 
@@ -295,23 +300,9 @@ lowering.add(ew.mulhi_p, mulhi)
 
 def _comparison(direction: str) -> Any:
     def build(x: Any, y: Any) -> Any:
-        return hlo.compare(_rounded(x), _rounded(y), direction)
+        return hlo.compare(hlo.widened(x), hlo.widened(y), direction)
 
     return direct(build)
-
-
-def _rounded(x: Any) -> Any:
-    """x; bfloat16 numbers as the float32 ones that they are.
-
-    IREE computes them in float32, and does not round what is used in the same dispatch: what is stored, such as a maximum,
-    would be equal to none of the numbers that it was taken from. The bits are rounded.
-    """
-    if x.type != hlo.with_dtype(x, dtypes.bfloat16):
-        return x
-    if isinstance(x.owner, mlir.Block):
-        return hlo.convert(x, dtypes.float32)
-    bits = hlo.convert(hlo.bitcast(x, dtypes.uint16), dtypes.uint32)
-    return hlo.bitcast(hlo.shift_left(bits, hlo.full_like(bits, 16, dtypes.uint32)), dtypes.float32)
 
 
 for _p, _direction in (
@@ -347,7 +338,7 @@ def converted(x: Any, old: Any, new: Any) -> Any:
     if old == new:
         return x
     if old == dtypes.bfloat16:
-        x, old = _rounded(x), dtypes.float32
+        x, old = hlo.widened(x), dtypes.float32
         return converted(x, old, new)
     if dtypes.is_complex(old):
         part = dtypes.real_dtype(old)

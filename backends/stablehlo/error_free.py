@@ -18,7 +18,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 
 from . import hlo
-from .formulas import Num, direct, spread
+from .formulas import Num, arithmetic, spread
 from .lowering import Ctx, lowering
 
 Value = Any
@@ -49,7 +49,7 @@ def opaque_number(x: Num) -> Num:
 
 
 def _sum(build: Any) -> Any:
-    plain = direct(build)
+    plain = arithmetic(build)
 
     def rule(ctx: Ctx, x: Value, y: Value) -> Value:
         dtype = ctx.avals_out[0].dtype

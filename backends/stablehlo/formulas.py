@@ -221,6 +221,17 @@ def direct(build: Callable[..., Any]) -> LoweringRule:
     return rule
 
 
+def arithmetic(build: Callable[..., Any]) -> LoweringRule:
+    """The rule of an operation whose result depends on how its operands were rounded; see `hlo.widened` for bfloat16."""
+
+    def rule(ctx: Ctx, *operands: Any) -> Any:
+        out = build(*(hlo.widened(x) for x in spread(ctx, *operands)))
+        dtype = ctx.avals_out[0].dtype
+        return hlo.convert(out, dtype) if dtype == dtypes.bfloat16 else out
+
+    return rule
+
+
 def has_libm(ctx: Ctx) -> bool:
     """Whether the target has transcendental functions of float64."""
     return target_has_libm(ctx.target)
@@ -331,7 +342,7 @@ def _through_float32(ctx: Ctx, operands: tuple[Any, ...], rule: LoweringRule | N
     inner = dataclasses.replace(
         ctx, avals_in=[widened(a) for a in ctx.avals_in], avals_out=[widened(a) for a in ctx.avals_out]
     )
-    wide = [hlo.convert(x, a.dtype) for x, a in zip(operands, inner.avals_in)]
+    wide = [hlo.convert(hlo.widened(x), a.dtype) for x, a in zip(operands, inner.avals_in)]
     out = rule(inner, *wide, **params)
     out = out[0] if isinstance(out, list) else out
     return hlo.convert(out, ctx.avals_out[0].dtype)

@@ -318,6 +318,21 @@ def clamp(low: Value, x: Value, high: Value) -> Value:
     return op1("stablehlo.clamp", [low, x, high], x.type)
 
 
+def widened(x: Value) -> Value:
+    """x; bfloat16 numbers as the float32 ones that they are.
+
+    IREE computes them in float32, and does not round what is used in the same dispatch: `x.astype(bfloat16)` would be x
+    there, and what is stored, such as a maximum, equal to none of the numbers that it was taken from. Asked for its bits, a
+    number is rounded.
+    """
+    if x.type != with_dtype(x, dtypes.bfloat16):
+        return x
+    if isinstance(x.owner, mlir.Block):
+        return convert(x, dtypes.float32)
+    bits = convert(bitcast(x, dtypes.uint16), dtypes.uint32)
+    return bitcast(shift_left(bits, full_like(bits, 16, dtypes.uint32)), dtypes.float32)
+
+
 def convert(x: Value, dtype: DType) -> Value:
     """The plain conversion, which is wrong for floats outside an integer's range (see elementwise lowering).
 

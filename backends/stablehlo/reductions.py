@@ -98,7 +98,7 @@ def _reduction(monoid: str) -> Callable[..., Value]:
         init = hlo.constant(rd.identity_of(monoid, work), work)
         negated = monoid == "add" and ctx.target.on_gpu and hlo.made_by(x, "stablehlo.negate")
         # IREE makes a subtraction of the sum of what is negated, of which its GPU code does not know the neutral element.
-        out = hlo.convert(x.owner.operands[0] if negated else x, work)
+        out = hlo.convert(hlo.widened(x.owner.operands[0] if negated else x), work)
         for some in _steps(x, axes) if monoid == "add" else [axes]:
             (out,) = long_reductions.reduce(ctx, [out], [init], some, lambda a, b: [combine(a, b)])
         return hlo.convert(hlo.negate(out) if negated else out, dtype)
@@ -182,7 +182,7 @@ def _arg_reduction(larger: bool) -> Callable[..., Value]:
         worst = hlo.constant(rd.identity_of("max" if larger else "min", work), work)
         # The initial index is beyond all others, so that it never wins a tie.
         beyond = hlo.constant(np.iinfo(np.int32).max, dtypes.int32)
-        operands = [hlo.convert(x, work), positions]
+        operands = [hlo.convert(hlo.widened(x), work), positions]
         _, at = long_reductions.reduce(ctx, operands, [worst, beyond], axes, arg_body(work, larger))
         return hlo.convert(at, index_dtype)
 
@@ -264,7 +264,7 @@ def _cumulative(monoid: str) -> Callable[..., Value]:
             return _unsigned_scan(x, dtype, axis, reverse, monoid)
         work = wide(dtype)
         init = hlo.constant(rd.identity_of(monoid, work), work)
-        return hlo.convert(scan_by_window(hlo.convert(x, work), axis, reverse, init, monoid_body(monoid, work)), dtype)
+        return hlo.convert(scan_by_window(hlo.convert(hlo.widened(x), work), axis, reverse, init, monoid_body(monoid, work)), dtype)
 
     return rule
 
@@ -314,5 +314,5 @@ def cumlogsumexp(ctx: Ctx, x: Value, *, axis: int, reverse: bool) -> Value:
 
         return scan_by_doubling(x, dtype, axis, reverse, rd.lowest(dtype), combine)
     work = wide(dtype)
-    out = scan_by_doubling(hlo.convert(x, work), work, axis, reverse, rd.lowest(work), _log_add_exp)
+    out = scan_by_doubling(hlo.convert(hlo.widened(x), work), work, axis, reverse, rd.lowest(work), _log_add_exp)
     return hlo.convert(out, dtype)

@@ -58,7 +58,7 @@ def _windowed(monoid: str) -> Callable[..., Value]:
         _check_width(ctx)
         work = signed_dtype(wide(dtype) if monoid == "add" else dtype)
         unsigned = dtypes.is_unsigned(dtype)
-        x = hlo.bitcast(x, work) if unsigned else hlo.convert(x, work)
+        x = hlo.bitcast(x, work) if unsigned else hlo.convert(hlo.widened(x), work)
         # Unsigned numbers have the order of signed ones whose first bit is flipped.
         flip = np.iinfo(work).min if unsigned and monoid != "add" else None
         x = x if flip is None else hlo.xor(x, hlo.full_like(x, flip, work))
@@ -149,7 +149,7 @@ def _extreme_at(ctx: Ctx, x: Value, dtype: DType, select_prim: str, params: dict
     work = wide(dtype)
     worst = hlo.constant(rd.identity_of("max" if select_prim == "ge" else "min", work), work)
     return _selected(
-        ctx, hlo.convert(x, work), work, arg_body(work, select_prim == "ge"), worst, params, ctx.target.on_gpu
+        ctx, hlo.convert(hlo.widened(x), work), work, arg_body(work, select_prim == "ge"), worst, params, ctx.target.on_gpu
     )
 
 
@@ -164,7 +164,7 @@ def select_and_scatter_add(ctx: Ctx, source: Value, x: Value, *, select_prim: st
     if kernel is not None:
         return hlo.convert(call(ctx, kernel, [source, x])[0], aval.dtype)
     at = _extreme_at(ctx, x, aval.dtype, select_prim, params)
-    values = hlo.reshape(hlo.convert(source, work), hlo.shape_of(at))
+    values = hlo.reshape(hlo.convert(hlo.widened(source), work), hlo.shape_of(at))
     zeros = hlo.full(0, [aval.size], work)
     out = scatter_at(ctx, zeros, at, values, lambda a, b: [hlo.add(a, b)], work, op="add")
     return hlo.convert(hlo.reshape(out, aval.shape), aval.dtype)
