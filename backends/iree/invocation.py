@@ -11,6 +11,7 @@ import time
 import clones
 import dispatches
 import executables
+import host_casts
 import host_steps
 import kernel_bodies
 import libraries
@@ -121,6 +122,7 @@ class Invocation(Session):
             yield self.run("hal", "stream")
             self.ended("kernels and machine code")
         self.verify(True)
+        host_casts.by_known_ones(mlir, module)
         yield self.run_passes(pipelines.VM)
         self.ended("bytecode")
 

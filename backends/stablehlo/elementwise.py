@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import iree.compiler.ir as mlir
 import numpy as np
 
 from quire.ir import dtypes

@@ -534,9 +534,12 @@ def gather(
 ) -> Value:
     """gather; `numbers` is the text of its dimension numbers. IREE does not clamp the indices.
 
-    Of one element it takes a slice, with the wrong rank where that element is a slice of another shape.
+    Of one element it takes a slice, with the wrong rank where that element is a slice of another shape. Of a part of a larger
+    array it would gather from the larger one in place, with strides, and fails to translate the vectors that it makes of that
+    ("LLVM Translation failed for operation: builtin.unrealized_conversion_cast"). So these are behind a barrier.
     """
-    x = optimization_barrier(x)[0] if math.prod(shape_of(x)) == 1 else x
+    if math.prod(shape_of(x)) == 1 or origins.is_part(base_of(x, moved=True)):
+        x = optimization_barrier(x)[0]
     return op1(
         "stablehlo.gather", [x, indices], with_shape(x, out_shape), slice_sizes=i64_array(slice_sizes),
         dimension_numbers=parse_attr(f"#stablehlo.gather<{numbers}>"), indices_are_sorted=boolean(is_sorted),

@@ -73,15 +73,6 @@ def _dims(values: Sequence[int]) -> str:
     return f"[{', '.join(map(str, values))}]"
 
 
-def _unsliced(x: Value) -> Value:
-    """x, behind a barrier if it is part of a larger array.
-
-    IREE 3.13 would gather from the larger one in place, with strides, and fails to translate the vectors that it makes
-    of that ("LLVM Translation failed for operation: builtin.unrealized_conversion_cast").
-    """
-    return hlo.optimization_barrier(x)[0] if origins.is_part(hlo.base_of(x, moved=True)) else x
-
-
 # -- gather -----------------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +134,7 @@ def gather(
         f"index_vector_dim = {index_aval.ndim - 1}",
     ]
     numbers = ", ".join(f for f in fields if not f.endswith("= []"))
-    taken = hlo.gather(_unsliced(x), start, numbers, slice_sizes, out.shape, indices_are_sorted)
+    taken = hlo.gather(x, start, numbers, slice_sizes, out.shape, indices_are_sorted)
     if mode is not GatherScatterMode.FILL_OR_DROP or not d.start_index_map:
         return taken
     batch = [i for i in range(out.ndim) if i not in d.offset_dims]

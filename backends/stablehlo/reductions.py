@@ -122,6 +122,10 @@ def _is_spread(x: Value, depth: int = _DEPTH) -> bool:
         return bool(hlo.shape_of(owner.operands[0]))
     if owner.name == "stablehlo.iota":
         return True
+    if owner.name == "stablehlo.gather":  # of one row IREE makes a broadcast, wherever its indices clamp them to 0
+        return math.prod(hlo.shape_of(owner.operands[0])) < math.prod(hlo.shape_of(x)) or _is_spread(
+            owner.operands[0], depth - 1
+        )
     if owner.name in ("stablehlo.case", "stablehlo.if"):  # of branches that give the same IREE takes it
         number = mlir.OpResult(x).result_number
         given = [list(region.blocks[0].operations)[-1].operands[number] for region in owner.regions]
@@ -264,7 +268,9 @@ def _cumulative(monoid: str) -> Callable[..., Value]:
             return _unsigned_scan(x, dtype, axis, reverse, monoid)
         work = wide(dtype)
         init = hlo.constant(rd.identity_of(monoid, work), work)
-        return hlo.convert(scan_by_window(hlo.convert(hlo.widened(x), work), axis, reverse, init, monoid_body(monoid, work)), dtype)
+        return hlo.convert(
+            scan_by_window(hlo.convert(hlo.widened(x), work), axis, reverse, init, monoid_body(monoid, work)), dtype
+        )
 
     return rule
 

@@ -149,7 +149,13 @@ def _extreme_at(ctx: Ctx, x: Value, dtype: DType, select_prim: str, params: dict
     work = wide(dtype)
     worst = hlo.constant(rd.identity_of("max" if select_prim == "ge" else "min", work), work)
     return _selected(
-        ctx, hlo.convert(hlo.widened(x), work), work, arg_body(work, select_prim == "ge"), worst, params, ctx.target.on_gpu
+        ctx,
+        hlo.convert(hlo.widened(x), work),
+        work,
+        arg_body(work, select_prim == "ge"),
+        worst,
+        params,
+        ctx.target.on_gpu,
     )
 
 

@@ -542,3 +542,69 @@ def test_an_element_is_taken_beside_a_reduction():
         return quire.jvp(quire.grad(recursion), (r,), (qnp.ones_like(r),))
 
     check([Case("levinson", leaves(curved), [(0.6 ** np.arange(13)).astype(np.float32)], rtol=1e-4, atol=1e-4)])
+
+
+# -- what is gathered ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [2, 3])
+def test_elements_that_windows_pick_of_a_column(window):
+    """Of a column IREE gathers in place, with strides, and fails to translate that; as it does for an indexed column."""
+    pool = lambda x: lax.reduce_window(x, np.array(-np.inf, np.float32), lax.max, (window,), (1,), "SAME")  # noqa: E731
+
+    def picked(i: Any, m: Any, x: Any) -> Any:
+        column = qnp.squeeze(lax.dynamic_slice(m, (0, i), (m.shape[0], 1)), 1)
+        return [quire.jvp(pool, (x,), (column,))[1], *lax.top_k(column * x, 2), column[qnp.argsort(x)]]
+
+    rng = np.random.default_rng(3)
+    for n in (2, 5, 9):
+        m, x = rng.normal(size=(n, 4)).astype(np.float32), rng.normal(size=n).astype(np.float32)
+        check([Case(f"column of {n}", picked, (np.int32(2), m, x))])
+
+
+@pytest.mark.parametrize("mode", ["clip", "fill", "promise_in_bounds"])
+def test_sums_of_what_is_gathered_from_one_row(mode):
+    """Of one row IREE makes a broadcast, and of the sum of its product a vector.contract that it cannot verify."""
+    index, fixed = np.zeros((4, 1), np.int32), np.zeros(4, np.int32)
+    cases = []
+    for row in ((1, 2), (1, 3), (1, 1, 2), (2, 3)):
+        d, c = array(np.float32, *row), 2 * array(np.float32, *row)
+        b = array(np.float32, 4, *row[1:])
+        cases.append(
+            Case(
+                f"{row}",
+                lambda a, b, c, d: [
+                    qnp.sum(d.at[a[:, 0]].get(mode=mode) * b), qnp.sum(d * c), qnp.sum(d[fixed] * b) + qnp.sum(d * 2 * c),
+                ],
+                (index, b, c, d),
+            )
+        )  # fmt: skip
+    check(cases)
+
+
+# -- the host's numbers -----------------------------------------------------------------------------------------------
+
+
+def test_a_loop_s_counter_becomes_a_float_of_any_width(x64):
+    """The host computes it: IREE's virtual machine has no conversion of 8, 16 or 32 bits to float64, and none to float16."""
+    big = np.full((700, 700), 0.1)
+
+    def loop(start: Any, to: Any, scale: int) -> Any:
+        def step(c: Any) -> Any:
+            return c[0] + 1, qnp.arcsin(c[1]), (c[0] * scale).astype(to)
+
+        return lax.while_loop(lambda c: c[0] < start + 3, step, (start, qnp.asarray(big), qnp.zeros((), to)))
+
+    kinds = [
+        (np.int32(-70000), dtypes.float64, 3), (np.int32(2_000_000_001), dtypes.float64, 1), (np.uint32(4_000_000_001), dtypes.float64, 1),
+        (np.int16(-300), dtypes.float64, 1), (np.uint8(250), dtypes.float64, 1), (np.int64(1 << 52), dtypes.float64, 1),
+        (np.int32(-1), dtypes.float16, 1), (np.int32(-2050), dtypes.float16, 1), (np.int32(65517), dtypes.float16, 1),
+        (np.int64(-99999), dtypes.float16, 1), (np.int16(2049), dtypes.float16, 1), (np.int32(-3), dtypes.float32, 7),
+        (np.int32(257), dtypes.bfloat16, 1),
+    ]  # fmt: skip
+    for start, to, scale in kinds:
+        counter, _, got = quire.compile(lambda s, to=to, scale=scale: loop(s, to, scale))(start)
+        assert int(counter) == int(start) + 3
+        with np.errstate(over="ignore"):
+            want = np.asarray((int(start) + 2) * scale).astype(to)
+        assert np.asarray(got).dtype == to and np.asarray(got) == want, (start, to, got, want)

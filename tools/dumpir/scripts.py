@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from quire.ir.config import config
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Literal, has_nested
 from quire.ir.printer import Names, to_text
 
@@ -80,6 +81,7 @@ def script_of(case: Case, what: str, target: str) -> str:
         text = to_text(case.closed)
         function = f'f = quire.extend.core.jaxpr_as_fun(parse("""\\\n{text}\n"""))'
     args = ",\n    ".join(map(_array, case.values))
+    wide = '\nquire.config.update("jax_enable_x64", True)\n' if config.enable_x64 else ""
     return f'''"""Reduced by dumpir --reduce ({what}; target {target})."""
 
 import numpy as np
@@ -88,7 +90,7 @@ import quire
 import quire.extend.core
 from quire.ir.parser import parse
 from quire.ir.primitive import PRIMITIVES as p
-
+{wide}
 {function}
 
 
