@@ -41,7 +41,7 @@ __all__ = ["elementwise_math", "elementwise_special", "error_free", "kernel_form
 # -- arithmetic -------------------------------------------------------------------------------------------------------
 
 for _p, _build in {
-    ew.floor_p: hlo.floor, ew.ceil_p: hlo.ceil, ew.mul_p: hlo.multiply, ew.square_p: lambda x: hlo.multiply(x, x),
+    ew.floor_p: hlo.floor, ew.ceil_p: hlo.ceil, ew.mul_p: hlo.multiply,
     ew.is_finite_p: hlo.is_finite,
 }.items():  # fmt: skip
     lowering.add(_p, arithmetic(_build))
@@ -80,6 +80,19 @@ def integer_sign(x: Num) -> Num:
 
 
 by_dtype(ew.sign_p, f32=direct(hlo.sign), complex=complex_sign, other=integer_sign)
+
+
+@formula
+def complex_square(z: Num) -> Num:
+    """(x - y) (x + y) + 2 x y i, whose real part is exact where the parts are equal, and finite where squares overflow."""
+    x, y = z.real, z.imag
+    part = x * y
+    real = where(is_finite(x) & abs(x).eq(abs(y)), const(0, x), (x - y) * (x + y))
+    return complex_(real, part + part)
+
+
+_squared = arithmetic(lambda x: hlo.multiply(x, x))
+by_dtype(ew.square_p, f32=_squared, half=_squared, complex=complex_square, other=_squared)
 
 
 @formula

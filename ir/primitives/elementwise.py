@@ -161,7 +161,7 @@ def integer_pow_p(x: ShapedArray, *, y: int) -> ShapedArray:
 
 @primitive("square", complex_weight=5, rounding="nearest", numpy="square", stablehlo="chlo.square")
 def square_p(x: ShapedArray) -> ShapedArray:
-    """Square, ``x * x``."""
+    """Square, ``x * x``; of complex numbers (re - im) (re + im) + 2 re im i."""
     check_dtype("square", x, NUMBER)
     return x
 

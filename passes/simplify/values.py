@@ -92,7 +92,9 @@ def small_power(r: Rewriter, e: Eqn) -> Rewrite:
         return r.full(1, e.outputs[0].aval)
     if y == 1:
         return x
-    return r.emit(ew.square_p, [x]) if y == 2 else None
+    if y == 2:
+        return r.emit(ew.mul_p, [x, x]) if dtypes.is_complex(x.aval.dtype) else r.emit(ew.square_p, [x])
+    return None
 
 
 @rule(ew.pow_p, when=(NUMBER,))

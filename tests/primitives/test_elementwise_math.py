@@ -208,3 +208,10 @@ def test_functions_of_denormal_numbers_are_near_those_of_zero(x64, form):
             args = (x,) if name == "sqrt" else (np.concatenate([x, -x]),)
             cases.append(Case(f"{name} {dtype.__name__}", getattr(ew, name), args, rtol=1e-5, atol=2 * tiny ** (1 / 3)))
     check(cases)
+
+
+def test_squares_of_complex_numbers_do_not_overflow_before_their_result(form):
+    parts = np.array([0.0, -0.0, 1.0, -2.5, 1e38, 3e38, -3e38, 1e-30, np.inf, -np.inf, np.nan], np.float32)
+    z = np.stack(np.meshgrid(parts, parts), -1).reshape(-1, 2).view(np.complex64)[:, 0]
+    z = np.concatenate([z, np.random.default_rng(0).normal(size=(4000, 2)).astype(np.float32).view(np.complex64)[:, 0]])
+    check([Case("square", ew.square, (z,), under_jax(jl.square), exact=True)])

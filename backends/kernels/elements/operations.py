@@ -371,7 +371,13 @@ def _mul(b: KernelBuilder, d: DType, x: Any, y: Any) -> Any:
 
 
 def _square(b: KernelBuilder, d: DType, x: Any) -> Any:
-    return _mul(b, d, x, x)
+    if not isinstance(x, Cx):
+        return _mul(b, d, x, x)
+    # Exact where the parts are equal, and finite where their squares overflow.
+    part, zero = x.re * x.im, b.const(0.0, x.re.type)
+    re, im = b.math("absf", x.re), b.math("absf", x.im)
+    equal = b.cmp("oeq", re, im) & b.cmp("olt", re, float("inf"))
+    return Cx(b.select(equal, zero, (x.re - x.im) * (x.re + x.im)), part + part)
 
 
 def _neg(b: KernelBuilder, d: DType, x: Any) -> Any:
