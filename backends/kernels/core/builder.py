@@ -30,6 +30,8 @@ _PURE = ("arith.", "math.", "vector.broadcast", "vector.extract", "vector.from_e
 GRID = 65535
 #: What one function may take from the stack (IREE's own limit).
 STACK_BYTES = 32768
+#: Where parts of one scratch array begin: at lines of the cache.
+LINE_BYTES = 64
 #: The most lines of text that one kernel may have: IREE's time grows faster than their number.
 MOST_LINES = 6000
 
@@ -120,6 +122,7 @@ class KernelBuilder(ArithMixin):
         self.results = (*results, *scratch)
         self.target = target
         self._scratch = len(scratch)
+        self._shared_scratch: int | None = None
         self._tied = dict(tied or {})
         self._scalars = scalars
         for spec in (*self.operands, *self.results):
@@ -248,7 +251,7 @@ class KernelBuilder(ArithMixin):
     @contextmanager
     def discarded(self) -> Iterator[None]:
         """What is emitted inside is dropped: to find out what something would emit, or whether it can be."""
-        names = ("_count", "_depth", "_stack", "_zero", "results", "_scratch", "_bindings")
+        names = ("_count", "_depth", "_stack", "_zero", "results", "_scratch", "_bindings", "_shared_scratch")
         kept = {name: getattr(self, name) for name in names}
         copied = {name: getattr(self, name).copy() for name in ("_head", "_constants", "_views", "_lines", "_scopes")}
         copied["_scopes"] = [scope.copy() for scope in self._scopes]
@@ -350,6 +353,24 @@ class KernelBuilder(ArithMixin):
         self._scratch += 1
         self._bindings += 1
         return self.result(len(self.results) - 1, shape, elem)
+
+    def part_of_scratch(self, spec: Spec, shape: Sequence[int], elem: str) -> Buffer:
+        """Memory as of :meth:`more_scratch` that lies beside what else was asked for so, in one result (CPU)."""
+        start = 0
+        if self._shared_scratch is None:
+            self._shared_scratch = len(self.results)
+            self._scratch += 1
+            self._bindings += 1
+        else:
+            start = -(-self.results[self._shared_scratch].size // LINE_BYTES) * LINE_BYTES
+        number = self._shared_scratch
+        whole = Spec.of((start + spec.size * spec.dtype.nbytes,), "uint8")
+        self.results = (*self.results[:number], whole, *self.results[number + 1 :])
+        view = Buffer(f"%m{len(self._views)}", tuple(shape), elem)
+        self._views[-1 - number, (start, *shape), elem] = view
+        at = f"%b{self._binding(number)}[{self.index(start)}] : !stream.binding"
+        self._head.append(f"      {view.name} = stream.binding.subspan {at} -> {view.type}")
+        return view
 
     def shared(self, shape: Sequence[int], elem: str) -> Buffer:
         """Memory the threads of one GPU workgroup share."""

@@ -18,6 +18,13 @@ class NoKernel(Exception):
         self.reason = reason
 
 
+class TooManyArrays(NoKernel):
+    """It has more arrays, its own among them, than can be bound to a dispatch."""
+
+    def __init__(self, count: int, most: int) -> None:
+        super().__init__(f"{count} arrays are more than the {most} that a dispatch can be given")
+
+
 @contextmanager
 def no_kernel_of(what: str) -> Iterator[None]:
     """A context in which the reasons of :class:`NoKernel` begin with ``what``."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iree.compiler import ir
 
 from .dtypes import DType, dtype_of
-from .errors import NoKernel
+from .errors import TooManyArrays
 
 if TYPE_CHECKING:
     from .packing import Packing
@@ -92,11 +92,11 @@ class Kernel:
     ) -> Kernel:
         """Name ``text``, in which ``@KERNEL`` stands for the symbol, by its content.
 
-        Raises :class:`NoKernel` for more buffers than IREE binds to an executable.
+        Raises :class:`TooManyArrays` for more buffers than IREE binds to an executable.
         """
         bindings = len(operands) + len(results) - len(tied)
         if bindings > MOST_BINDINGS:
-            raise NoKernel(f"{bindings} arrays are more than the {MOST_BINDINGS} that a dispatch can be given")
+            raise TooManyArrays(bindings, MOST_BINDINGS)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         name = f"{re.sub(r'[^A-Za-z0-9_]', '_', base)}_{digest}"
         text = text.replace("@KERNEL", f"@{name}")

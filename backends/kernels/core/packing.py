@@ -49,13 +49,13 @@ class Packing:
         return [found[i] for i in range(len(arrays))]
 
 
-def packing_of(operands: Sequence[ShapedArray], results: Sequence[ShapedArray]) -> Packing | None:
-    """How so many arrays become few enough, the smallest ones first; None where they are.
+def packing_of(operands: Sequence[ShapedArray], results: Sequence[ShapedArray], own: int = 0) -> Packing | None:
+    """How so many arrays become few enough, the smallest ones first; None where they are. `own`: the kernel has so many more.
 
     Raises NoKernel where they would not be: they are of many dtypes.
     """
     arrays = [*operands, *results]
-    missing = len(arrays) - MOST_BINDINGS
+    missing = len(arrays) + own - MOST_BINDINGS
     if missing <= 0:
         return None
     groups = dict[tuple[bool, DType], list[int]]()

@@ -81,9 +81,10 @@ class Program(Schedule):
 
     rules = RULES
 
-    def __init__(self, elements: Elements) -> None:
+    def __init__(self, elements: Elements, crowded: bool = False) -> None:
         super().__init__(elements)
         self.nests = Nests(elements)
+        self.crowded = crowded  # all memory beyond the stack is one array
 
     # -- memory ----------------------------------------------------------------------------------------------
 
@@ -96,7 +97,8 @@ class Program(Schedule):
             memory = Memory.on_stack(self.elements, count, dtype)
         else:
             flat = (count * Memory.numbers(dtype),)
-            buffer = self.b.more_scratch(Spec.of((count,), dtype), flat, Memory.element(dtype))
+            take = self.b.part_of_scratch if self.crowded else self.b.more_scratch
+            buffer = take(Spec.of((count,), dtype), flat, Memory.element(dtype))
             memory = Memory(self.elements, buffer, dtype)
         return Array(shape, dtype, memory, row_major(shape), ZERO, owner)
 

@@ -20,7 +20,7 @@ from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import control_flow as cf
 
 from ..core.builder import KernelBuilder
-from ..core.errors import NoKernel
+from ..core.errors import NoKernel, TooManyArrays
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
 from ..core.packing import Packing, packing_of
@@ -190,18 +190,26 @@ def _elements(eqn: Eqn) -> int:
 
 def _in_memory(eqn: Eqn, target: KernelTarget, expand: Expand, why: str) -> Kernel:
     """The kernel of a loop whose state is in memory. `why`: what kept it from being in registers."""
-    kernel, places = _program(eqn, target, expand, why, {})
-    return kernel if not places else _program(eqn, target, expand, why, places)[0]
+    crowded = False
+    try:
+        kernel, places = _program(eqn, target, expand, why, {})
+    except TooManyArrays:  # what a step computes and the stack does not hold is in arrays, too
+        crowded = True
+        kernel, places = _program(eqn, target, expand, why, {}, crowded)
+    return kernel if not places else _program(eqn, target, expand, why, places, crowded)[0]
 
 
 def _program(
-    eqn: Eqn, target: KernelTarget, expand: Expand, why: str, tied: dict[int, int]
+    eqn: Eqn, target: KernelTarget, expand: Expand, why: str, tied: dict[int, int], crowded: bool = False
 ) -> tuple[Kernel, dict[int, int]]:
-    """The kernel whose results of `tied` are operands, and those that can be: large ones that are updated in place."""
+    """The kernel whose results of `tied` are operands, and those that can be: large ones that are updated in place.
+
+    Where it is `crowded`, what it keeps for itself lies in one array.
+    """
     atoms = list(dict.fromkeys(a for a in eqn.inputs if not isinstance(a, Literal)))
-    packing = packing_of([a.aval for a in atoms], [v.aval for v in eqn.outputs])
+    packing = packing_of([a.aval for a in atoms], [v.aval for v in eqn.outputs], int(crowded))
     b = _builder(eqn, atoms, target, tied, packing)
-    program = Program(Elements(b, expand))
+    program = Program(Elements(b, expand), crowded)
     given, results = (
         _arrays(program.elements, vs, packing, late) for vs, late in ((atoms, False), (eqn.outputs, True))
     )
