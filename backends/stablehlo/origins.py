@@ -62,6 +62,8 @@ def _computed_from(x: Value, moving: frozenset[str]) -> list[Value]:
     if not moves and _is_stored(owner):
         return []
     operands = list(owner.operands)
+    if moves and owner.name == "stablehlo.gather" and (_is_splat(operands[1].owner) or is_uniform(operands[1])):
+        return []  # one element again and again, whatever the others are
     if not moves and _forgets(owner):
         return operands[1:2] if owner.name == "stablehlo.select" else []
     operands = operands[: 1 if moves or owner.name in _OF_FIRST else None]

@@ -215,6 +215,25 @@ def test_sums_of_what_is_taken_of_equal_elements(dtype):
         check([Case("taken", f, [i])])
 
 
+@pytest.mark.parametrize("mode", ["fill", "clip", "promise_in_bounds"])
+def test_sums_of_one_element_that_is_taken_again_and_again(mode):
+    """Seed 86108005 of the fuzz: of a constant array it is one number to IREE, which the sum took once."""
+    x, m = np.arange(6, dtype=np.float32), np.arange(12, dtype=np.float32).reshape(6, 2)
+
+    def f(b: Any) -> Any:
+        def taken(x: Any, i: Any) -> Any:
+            return qnp.asarray(x).at[np.array(i)].get(mode=mode)
+
+        return [
+            qnp.sum(taken(x, [3, 3])) + b, qnp.prod(taken(x, [-3, 3, 3])) * b, qnp.sum(taken(m, [2, 2]), 0) + b,
+            qnp.sum(taken(x * b, [4, 4])), qnp.sum(taken(x, [[1, 1], [1, 1]]), 1) * b, qnp.mean(taken(x, [5, 5])) - b,
+            quire.grad(lambda b: qnp.sum(qnp.zeros(6).at[np.array([-3, 3])].add(b) * x))(b),
+            quire.grad(lambda b: qnp.sum(qnp.stack([b] * 6).at[np.array([2, 2, 2])].get(mode=mode) * x[:3]))(b),
+        ]  # fmt: skip
+
+    check([Case(mode, f, [np.float32(2)])])
+
+
 FORGETTING: dict[str, Any] = {
     "itself": lambda c: qnp.sum(c == c, -1, keepdims=True),
     "not another": lambda c: qnp.sum(~(c != c), 1),
