@@ -19,7 +19,7 @@ from quire.ir.errors import UnsupportedError
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Literal
 from quire.ir.narrow import is_narrow
 from quire.ir.primitives import elementwise as ew
-from quire.ir.primitives.calls import jit_p
+from quire.ir.primitives.calls import debug_callback_p, io_callback_p, jit_p, pure_callback_p
 from quire.ir.primitives.indexing import default_fill, gather_p
 from quire.ir.source import where
 from quire.ir.tracing import trace_flat
@@ -79,10 +79,38 @@ def _of_bytes(eqn: Eqn, params: Any) -> Eqn:
         dtype, fill = eqn.inputs[0].aval.dtype, params["fill_value"]
         scalar = default_fill(dtype) if fill is None else np.asarray(fill).astype(dtype)
         params = {**params, "fill_value": int(np.asarray(scalar).view(np.uint8))}
+    if p in _CALLBACKS:
+        return eqn.replace(params=_callback_of_bytes(eqn, params))
     if any(_names_narrow(value) for value in params.values()):
         raise UnsupportedError(f"{p.name} of numbers of {eqn.inputs[0].aval.dtype if eqn.inputs else '8 bits'}{where(eqn.source)}: "
                                "convert them to bytes first, x.view('uint8')")  # fmt: skip
     return eqn.replace(params=params)
+
+
+_CALLBACKS = (pure_callback_p, io_callback_p, debug_callback_p)
+
+
+@dataclass(frozen=True)
+class _OfBytes:
+    """A function of the user's that is given numbers of the dtypes it was traced for, and whose results are bytes."""
+
+    function: Any
+    given: tuple[Any, ...]
+
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        own = [np.asarray(x).view(d) if d in dtypes.NARROW else x for x, d in zip(arrays, self.given, strict=True)]
+        return [_byte_values(y) if is_narrow(aval_of(y)) else y for y in self.function(*own)]
+
+
+def _callback_of_bytes(eqn: Eqn, params: Any) -> dict[str, Any]:
+    params = {**params, "callback": _OfBytes(params["callback"], tuple(a.aval.dtype for a in eqn.inputs))}
+    if "result_avals" in params:
+        params["result_avals"] = tuple(_byte_aval(a) if is_narrow(a) else a for a in params["result_avals"])
+    return params
 
 
 def _names_narrow(value: Any) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import quire
 import quire.numpy as qnp
 from quire import lax
+from quire.experimental import io_callback
 from quire.ir import dtypes
 
 F8 = qnp.float8_e4m3fn
@@ -141,3 +143,35 @@ def test_derivatives_are_refused():
         quire.grad(lambda x: x.astype(F8).astype("float32").sum())(X)
     still = quire.grad(lambda x: (lax.stop_gradient(x).astype(F8).astype("float32") * x).sum())(X)
     np.testing.assert_array_equal(still, X)
+
+
+@pytest.mark.parametrize("name", ["int2", "uint2", "int4", "uint4", "float4_e2m1fn", "float8_e4m3fn", "float8_e5m2"])
+def test_callbacks_are_given_and_give_narrow_numbers(name):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    x = np.asarray([0, 1, -1 if name[0] in "if" else 1, -2 if name[0] in "if" else 2], np.float32).astype(dtype)
+    seen = []
+
+    def host(v):
+        seen.append(v)
+        return v[::-1].copy()
+
+    def f(v):
+        like = quire.ShapeDtypeStruct(v.shape, v.dtype)
+        quire.debug.callback(seen.append, v)
+        none = quire.pure_callback(lambda: x, quire.ShapeDtypeStruct(x.shape, x.dtype))
+        return (
+            quire.pure_callback(host, like, v, vmap_method="sequential"),
+            io_callback(host, like, v).astype("float32"),
+            none,
+        )
+
+    for g, rows in ((f, x), (quire.vmap(lambda v: f(v)[0]), np.stack([x, x[::-1]]))):
+        out = quire.jit(g)(rows)
+        quire.effects_barrier()
+        first = out if g is not f else out[0]
+        assert np.asarray(first).dtype == dtype
+        np.testing.assert_array_equal(np.asarray(first).astype("float32"), rows[..., ::-1].astype("float32"))
+        if g is f:
+            np.testing.assert_array_equal(out[1], x[::-1].astype("float32"))
+            np.testing.assert_array_equal(np.asarray(out[2]).astype("float32"), x.astype("float32"))
+    assert len(seen) >= 6 and all(np.asarray(v).dtype == dtype for v in seen)
