@@ -6,8 +6,10 @@ import builtins
 import logging
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from quire.ir.avals import aval_of
 from quire.ir.sharding import Sharding
@@ -92,18 +94,29 @@ class _Formatter(string.Formatter):
 _formatter = _Formatter()
 
 
+def _print_options() -> tuple[tuple[str, Any], ...]:
+    """NumPy's options for printing where a program is traced: the thread of a callback has others."""
+    return tuple((k, v) for k, v in np.get_printoptions().items() if isinstance(v, bool | int | float | str))
+
+
 @dataclass(frozen=True)
 class _Print:
     """Prints its arguments by a format."""
 
     fmt: str
+    options: tuple[tuple[str, Any], ...] = field(default_factory=_print_options)
 
     @property
     def __name__(self) -> str:
         return f"print({self.fmt!r})"
 
+    def formatted(self, *args: Any, **kwargs: Any) -> str:
+        """The line."""
+        with np.printoptions(**dict(self.options)):
+            return _formatter.format(self.fmt, *args, **kwargs)
+
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        builtins.print(_formatter.format(self.fmt, *args, **kwargs))
+        builtins.print(self.formatted(*args, **kwargs))
 
 
 class Anything:
@@ -124,7 +137,7 @@ class _Log(_Print):
     """Logs its arguments by a format."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        logging.getLogger("quire.debug").info(_formatter.format(self.fmt, *args, **kwargs))
+        logging.getLogger("quire.debug").info(self.formatted(*args, **kwargs))
 
 
 def print(
@@ -146,7 +159,8 @@ def print(
         partitioned: must be False.
         skip_format_check: do not check the format while tracing.
 
-    Raises ValueError when the format and the arguments do not fit, already while tracing. Follows `jax.debug.print`.
+    Arrays are printed by NumPy's options (`numpy.printoptions`) of where the program is traced. Raises ValueError when the
+    format and the arguments do not fit, already while tracing. Follows `jax.debug.print`.
 
     Example:
         >>> import quire

@@ -221,3 +221,20 @@ def test_a_callback_without_an_attribute_is_called_once(x: object) -> None:
         f(x)
     assert len(calls) == 1
     assert caught.value.__suppress_context__  # of the error that the runtime made of it
+
+
+def test_prints_follow_numpy_s_options_where_they_are_traced(capsys):
+    x = np.array([1.2345, 2.3456, 1e-7], np.float32)
+
+    def f(x):
+        with np.printoptions(precision=2, suppress=True):
+            qr.debug.print("{}", x)
+        qr.debug.print("{}", x)
+        return x
+
+    f(x)
+    qr.effects_barrier()
+    assert capsys.readouterr().out == "[1.23 2.35 0.  ]\n[1.2345e+00 2.3456e+00 1.0000e-07]\n"
+    qr.jit(f)(x)
+    qr.effects_barrier()
+    assert capsys.readouterr().out == "[1.23 2.35 0.  ]\n[1.2345e+00 2.3456e+00 1.0000e-07]\n"
