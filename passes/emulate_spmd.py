@@ -121,7 +121,7 @@ def emulated(params: Params, avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr,
         for name in reversed(list(sizes)):
             done = list(sizes)[list(sizes).index(name) :]
             dims = tuple(_position(t, name, done) for t in tags)
-            batched = batch_jaxpr(body, Axis(sizes[name], name), (*(None for _ in captured), *dims))
+            batched = batch_jaxpr(body, Axis(sizes[name], name, devices=True), (*(None for _ in captured), *dims))
             captured = [*batched.captured, *captured]
             body = batched.closed
             for t, d in zip(out_tags, batched.out_dims, strict=True):

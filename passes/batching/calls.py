@@ -403,11 +403,11 @@ def _io_callback(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, callback: Any,
     result_avals: tuple[ShapedArray, ...], ordered: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
-    if ordered:
+    if ordered and not axis.devices:
         raise ValueError("vmap of io_callback: ordered=True has no meaning for lanes that run at the same time")
     return one_by_one(
         axis, operands, dims,
-        lambda *xs: calls.io_callback_p.bind(*xs, callback=callback, result_avals=result_avals, ordered=False),
+        lambda *xs: calls.io_callback_p.bind(*xs, callback=callback, result_avals=result_avals, ordered=ordered),
     )  # fmt: skip
 
 

@@ -21,11 +21,15 @@ Dim: TypeAlias = int | None
 
 @dataclass(frozen=True)
 class Axis:
-    """The mapped axis: its size, its name (None if anonymous), and the mesh axis it is spread over, if any."""
+    """The mapped axis: its size, its name (None if anonymous), and the mesh axis it is spread over, if any.
+
+    Of `devices`: its lanes stand for those of a mesh, each of which has an order of its own.
+    """
 
     size: int
     name: Any = None
     spmd_name: Any = None
+    devices: bool = False
 
     @property
     def explicit_mesh_axis(self) -> Any:

@@ -288,3 +288,27 @@ def test_shard_map_over_another_mesh_than_the_arguments_lie_on():
         other, spec = sharding.Mesh(devices, ("j",)), sharding.PartitionSpec("j")
         f = quire.jit(lambda x: quire.shard_map(lambda x: x * 2, mesh=other, in_specs=spec, out_specs=spec)(x) + x)
         assert f(quire.device_put(jnp.arange(4.0), on)).tolist() == [0, 3, 6, 9]
+
+
+def test_each_device_s_callbacks_are_in_order(names):
+    """Ordered within shard_map: no order among devices, and the program's within each."""
+    from quire.experimental import io_callback
+
+    seen: dict[int, list[Any]] = {}
+
+    def note(i: Any, x: Any) -> None:
+        seen.setdefault(int(i.item()), []).append(np.asarray(x).tolist())
+
+    def f(i: Any, x: Any) -> Any:
+        io_callback(note, None, i, x, ordered=True)
+        total = io_callback(lambda a: np.float32(a.sum()), quire.ShapeDtypeStruct((), np.float32), x, ordered=True)
+        io_callback(note, None, i, x + total, ordered=True)
+        return total[None]
+
+    spec = sharding.PartitionSpec(("x", "y"))
+    mapped = quire.shard_map(f, mesh=names["mesh"], in_specs=spec, out_specs=spec)
+    for g in (mapped, quire.jit(mapped)):
+        seen.clear()
+        np.testing.assert_array_equal(g(jnp.arange(8), jnp.arange(16.0)), np.arange(16.0).reshape(8, 2).sum(1))
+        quire.effects_barrier()
+        assert seen == {k: [[2.0 * k, 2.0 * k + 1], [6.0 * k + 1, 6.0 * k + 2]] for k in range(8)}
