@@ -28,6 +28,7 @@ def pjit(
     Follows `jax.experimental.pjit.pjit`; arguments and errors are those of `quire.jit`.
 
     >>> import numpy as np
+    >>> from quire.experimental.pjit import pjit
     >>> from quire.sharding import Mesh, PartitionSpec as P
     >>> with Mesh(np.array(quire.devices()[:1]), ("x",)):
     ...     print(pjit(lambda x: 2 * x, in_shardings=P("x"), out_shardings=P("x"))(quire.numpy.arange(3)))
