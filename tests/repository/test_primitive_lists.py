@@ -36,6 +36,7 @@ LISTS = {
     "passes/fusion/updates.py: _STORED": "what the pass's proof takes as stored, with care: more may be",
     "passes/hoist.py: _ENDLESS": "what might not end",
     "passes/hoist.py: _LOOPS": RULES,
+    "passes/narrow.py: _CALLBACKS": "whose functions are given what the bytes stand for",
     "passes/partition/assembly.py: _RULES": RULES,
     "passes/partition/combining.py: _SUMS": "the collectives of which one of joined operands is the joined results",
     "passes/partition/emission.py: _COMBINING": "the collective of each monoid that has one",
