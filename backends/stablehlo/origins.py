@@ -62,7 +62,11 @@ def _computed_from(x: Value, moving: frozenset[str]) -> list[Value]:
     if not moves and _is_stored(owner):
         return []
     operands = list(owner.operands)
-    if moves and owner.name == "stablehlo.gather" and (_is_splat(operands[1].owner) or is_uniform(operands[1])):
+    if (
+        moves
+        and owner.name == "stablehlo.gather"
+        and (_is_splat(operands[1].owner) or is_uniform(operands[1], frozenset()))
+    ):
         return []  # one element again and again, whatever the others are
     if not moves and _forgets(owner):
         return operands[1:2] if owner.name == "stablehlo.select" else []
@@ -113,17 +117,19 @@ def _is_stored(owner: Any) -> bool:
     return not (owner.name.startswith("stablehlo.") or owner.name == "func.call")
 
 
-def is_uniform(x: Value) -> bool:
+def is_uniform(x: Value, folded: frozenset[str] | None = None) -> bool:
     """Whether x is computed from constants of equal elements alone, or may be, and is not itself such a constant.
 
-    IREE folds it to one number, and a reduction in the same dispatch then takes this number once.
+    IREE folds it to one number, and a reduction in the same dispatch then takes this number once. `folded`: the operations that
+    are looked through, all that IREE does unless said; of none for indices, so that nested ones are looked at once.
     """
+    folded = _FOLDED_OF_EQUAL if folded is None else folded
     if not isinstance(x.owner, mlir.Block) and x.owner.name == "stablehlo.constant":
         return False
-    for v in _origins(x, _FOLDED_OF_EQUAL):
+    for v in _origins(x, folded):
         if v is None:
             return True
-        looked_through = not isinstance(v.owner, mlir.Block) and v.owner.name in _FOLDED_OF_EQUAL
+        looked_through = not isinstance(v.owner, mlir.Block) and v.owner.name in folded
         if _is_stored(v.owner) and not looked_through and not _is_splat(v.owner):
             return False
     return True
