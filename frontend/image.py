@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from quire.ir import dtypes
 from quire.ir.tracing import Tracer
 from quire.runtime.array import host_value
 
@@ -193,8 +194,11 @@ def resize(
         return x
     x = inexact_of(name, x, "image")
     # Not of a size 0, which has no pixels to weigh.
-    scale = [np.float32(1.0 if not shape[d] or not x.shape[d] else shape[d] / x.shape[d]) for d in dims]
-    return _resampled(x, shape, dims, scale, [np.float32(0)] * len(dims), kind, antialias, precision)
+    real = (
+        np.float64 if dtypes.real_dtype(x.dtype) == np.float64 else np.float32
+    )  # weights are of the image's precision
+    scale = [real(1.0 if not shape[d] or not x.shape[d] else shape[d] / x.shape[d]) for d in dims]
+    return _resampled(x, shape, dims, scale, [real(0)] * len(dims), kind, antialias, precision)
 
 
 def scale_and_translate(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -24,19 +26,49 @@ class AbstractValue:
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Unreduced:
+    """In `ShapedArray.manual`: the value is the sum of what the devices along `axis` hold."""
+
+    axis: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """In `ShapedArray.manual`: the value is the same along `axis`, and its cotangent is unreduced."""
+
+    axis: Any
+
+
 class ManualAxisType(NamedTuple):
-    """What a type says of manual mesh axes (`jax.typeof(x).mat`): along which the value varies. Sums are never put off there."""
+    """What a type says of manual mesh axes (`jax.typeof(x).mat`): along which the value varies, over which it is a sum that is
+    still to be taken, and over which it has been made equal so that its cotangent is such a sum."""
 
     varying: AxisNames
     unreduced: AxisNames = NO_AXES
     reduced: AxisNames = NO_AXES
+
+    def invarying(self, mesh: Any) -> AxisNames:
+        """The manual axes of a mesh of which the type says nothing: the value is the same along them."""
+        return frozenset(mesh.manual_axes) - self.varying - self.unreduced - self.reduced
+
+
+def axes_marked(manual: AxisNames, mark: type[Unreduced] | type[Reduced]) -> AxisNames:
+    """The axes that have a mark among what a type says of manual axes."""
+    return frozenset(a.axis for a in manual if type(a) is mark)
+
+
+def marked(axes: Iterable[Any], mark: type[Unreduced] | type[Reduced]) -> AxisNames:
+    """The marks of axes."""
+    return frozenset(mark(a) for a in axes)
 
 
 class ShapedArray(AbstractValue):
     """An array's type: its shape, its dtype, and whether the dtype is weak (that of a Python scalar).
 
     `vma` are the mesh axes along which the value varies: in the function of a `shard_map` with `check_vma` those along
-    which devices may hold different values; everywhere else it is empty.
+    which devices may hold different values; everywhere else it is empty. `manual` are the same with an `Unreduced` or a `Reduced`
+    for each axis over which a sum is to be taken still, or has been; it is what the argument `vma` gives.
 
     `division` is how the value is divided along mesh axes of type Explicit; None where it is not. Axes of type Auto are no part
     of types. It says nothing of the elements, so programs are compiled without it (`without_divisions`).
@@ -47,10 +79,12 @@ class ShapedArray(AbstractValue):
     which JAX's have, is taken and says nothing.
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "nbytes", "vma", "division")
+    __slots__ = ("shape", "dtype", "weak_type", "ndim", "size", "nbytes", "vma", "manual", "division")
     _interned: ClassVar[dict[tuple[Any, ...], ShapedArray]] = {}
     # Whether there has been a value that varies: programs without meshes ask nothing more.
     any_varies: ClassVar[bool] = False
+    # Whether there has been one that is unreduced or reduced along a manual axis, likewise.
+    any_sums: ClassVar[bool] = False
     # Whether there has been one that is divided, likewise.
     any_divided: ClassVar[bool] = False
     # Whether there has been one of 64-bit numbers, likewise.
@@ -65,6 +99,7 @@ class ShapedArray(AbstractValue):
     size: int
     nbytes: int
     vma: AxisNames
+    manual: AxisNames
     division: NamedSharding | None
 
     def __new__(
@@ -93,7 +128,10 @@ class ShapedArray(AbstractValue):
             self.ndim = len(shape)
             self.size = math.prod(shape)
             self.nbytes = self.size * dtype.itemsize
-            self.vma = vma
+            self.manual = self.vma = vma
+            if vma and any(type(a) in (Unreduced, Reduced) for a in vma):
+                self.vma = frozenset(a for a in vma if type(a) not in (Unreduced, Reduced))
+                ShapedArray.any_sums = True
             self.division = division
             ShapedArray.any_wide |= dtype in dtypes.WIDE
             ShapedArray.any_narrow |= dtype in dtypes.NARROW
@@ -109,7 +147,7 @@ class ShapedArray(AbstractValue):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma, self.division))
+        return (ShapedArray, (self.shape, self.dtype, self.weak_type, self.manual, self.division))
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
@@ -132,6 +170,8 @@ class ShapedArray(AbstractValue):
             spec = self.sharding.spec
             dims = [f"{n}{_along(axes_of(e))}" for n, e in zip(dims, spec)]
             marks = [*_marked("U", spec.unreduced, one), *_marked("R", spec.reduced, one)]
+        if self.manual is not self.vma:
+            marks = [*_marked("U", self.mat.unreduced, one), *_marked("R", self.mat.reduced, one), *marks]
         marks = [*_marked("V", self.vma, one), *marks]
         return f"{dtype}[{','.join(dims)}]" + (f"{{{', '.join(marks)}}}" if marks else "")
 
@@ -150,7 +190,7 @@ class ShapedArray(AbstractValue):
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
-            self.vma if vma is None else vma,
+            self.manual if vma is None else vma,
             sharding,
         )
 
@@ -168,8 +208,8 @@ class ShapedArray(AbstractValue):
 
     @property
     def mat(self) -> ManualAxisType:
-        """Along which manual axes the value varies, by JAX's name."""
-        return ManualAxisType(self.vma)
+        """What the type says of manual axes, by JAX's name."""
+        return ManualAxisType(self.vma, axes_marked(self.manual, Unreduced), axes_marked(self.manual, Reduced))
 
     manual_axis_type = mat
 
@@ -185,12 +225,12 @@ class ShapedArray(AbstractValue):
 
     def undivided(self) -> ShapedArray:
         """This aval without what it says of explicit axes."""
-        return self if self.division is None else ShapedArray(self.shape, self.dtype, self.weak_type, self.vma)
+        return self if self.division is None else ShapedArray(self.shape, self.dtype, self.weak_type, self.manual)
 
     def strong(self) -> ShapedArray:
         """This aval without the weak type and the division: the type of the elements."""
         if self.weak_type or self.division is not None:
-            return ShapedArray(self.shape, self.dtype, False, self.vma)
+            return ShapedArray(self.shape, self.dtype, False, self.manual)
         return self
 
     @property
@@ -218,15 +258,18 @@ class ShapedArray(AbstractValue):
         """The aval of tangents: itself for inexact dtypes, float0 of the same shape for the others."""
         if dtypes.is_inexact(self.dtype):
             return self
-        return ShapedArray(self.shape, dtypes.float0, False, self.vma)
+        return ShapedArray(self.shape, dtypes.float0, False, self.manual)
 
     def cotangent(self) -> ShapedArray:
         """The aval of cotangents: that of tangents, unreduced along the axes along which the value is reduced, and the reverse."""
-        division = self.division
+        out, division = self.tangent(), self.division
+        if self.manual is not self.vma:
+            swapped = marked(self.mat.reduced, Unreduced) | marked(self.mat.unreduced, Reduced)
+            out = out.update(vma=self.vma | swapped)
         if division is None or not (division.spec.unreduced or division.spec.reduced):
-            return self.tangent()
+            return out
         spec = division.spec.update(unreduced=division.spec.reduced, reduced=division.spec.unreduced)
-        return self.tangent().update(sharding=division.update(spec=spec))
+        return out.update(sharding=division.update(spec=spec))
 
 
 def _along(axes: tuple[Any, ...]) -> str:
@@ -277,6 +320,7 @@ class AbstractToken(AbstractValue):
 
     __slots__ = ()
     vma: ClassVar[AxisNames] = NO_AXES
+    manual: ClassVar[AxisNames] = NO_AXES
     division: ClassVar[None] = None
 
     def undivided(self) -> AbstractToken:

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from . import dtypes
-from .avals import AbstractValue, ShapedArray, token
+from .avals import NO_AXES, AbstractValue, AxisNames, Reduced, ShapedArray, Unreduced, token
 from .errors import ParseError
 from .jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from .primitive import PRIMITIVES, Primitive
@@ -70,6 +70,7 @@ def parse_aval(text: str) -> ShapedArray:
 
 # -- words ----------------------------------------------------------------------------------------------------------
 
+_MARKS: Mapping[str, Callable[[Any], Any]] = {"V": lambda axis: axis, "U": Unreduced, "R": Reduced}
 _LEXER = re.compile(
     r"""
       (?P<space>\s+)
@@ -274,15 +275,27 @@ class _Parser:
                 )
             if not self.at("]"):
                 self.expect(",", "or ']' after a dimension")
-        vma: list[str] = []
-        if self.accept("{"):
-            self.expect("V", "after '{' of a type: the mesh axes along which it varies, as in {V:x}")
-            self.expect(":", "after V")
-            while not self.accept("}"):
-                vma.append(self.take().text)
-                if not self.at("}"):
-                    self.expect(",", "or '}' after a mesh axis")
-        return ShapedArray(tuple(shape), dtype, self.accept("*"), frozenset(vma))
+        return ShapedArray(tuple(shape), dtype, self.accept("*"), self.manual_axes())
+
+    def manual_axes(self) -> AxisNames:
+        """``{V:x,y, U:z}`` after a shape: along which manual axes the value varies, is unreduced, is reduced; or nothing."""
+        found: set[Any] = set()
+        if not self.accept("{"):
+            return NO_AXES
+        mark = ""
+        while not self.accept("}"):
+            if not mark or self.next.text in _MARKS and self.peek().text == ":":
+                t = self.take()
+                mark = t.text
+                if mark not in _MARKS:
+                    self.fail(
+                        f"expected V, U or R after '{{' of a type, as in {{V:x}}: along x it varies, found {mark}", t
+                    )
+                self.expect(":", f"after {mark}")
+            found.add(_MARKS[mark](self.take().text))
+            if not self.at("}"):
+                self.expect(",", "or '}' after a mesh axis")
+        return frozenset(found)
 
     def reference(self) -> AbstractRef:
         """``Ref{f32[3]}``, from the brace on."""

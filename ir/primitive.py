@@ -20,11 +20,12 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from .avals import NO_AXES, ShapedArray
+from .avals import NO_AXES, AxisNames, ShapedArray
 from .extensions import note
 from .jaxpr import NO_EFFECTS, Effects, has_nested
 from .narrow import check_moves
 from .references import AbstractRef, refuse_refs
+from .sums import along_manual_axes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -188,7 +189,7 @@ class Primitive:
             check_moves(self.name, self.family, avals)
         if ShapedArray.any_varies and self.joins_varying(params):
             # What is computed of values varies along all axes along which one of them does.
-            vma = NO_AXES.union(*(a.vma for a in avals))
+            vma = self._joined(avals, params)
             if vma:
                 out = self._typed([a.update(vma=NO_AXES) for a in avals], params)
                 return tuple(a.update(vma=a.vma | vma) for a in out)
@@ -205,9 +206,15 @@ class Primitive:
         out, effects = self.abstract_eval(*[a.undivided() for a in avals], **params)
         out = tuple(out) if self.multiple_results else (out,)
         if ShapedArray.any_varies:
-            vma = NO_AXES.union(*(a.vma for a in avals))
+            vma = self._joined(avals, params)
             out = tuple(a.update(vma=a.vma | vma) if isinstance(a, ShapedArray) else a for a in out)
         return out, frozenset(effects)
+
+    def _joined(self, avals: Sequence[Any], params: Mapping[str, Any]) -> AxisNames:
+        """What the results' types say of manual axes: all along which an operand varies, and sums as `ir.sums` says."""
+        if ShapedArray.any_sums and any(a.manual is not a.vma for a in avals):
+            return along_manual_axes(self.name, self.family, avals, params)
+        return NO_AXES.union(*(a.vma for a in avals))
 
     def joins_varying(self, params: Mapping[str, Any]) -> bool:
         """Whether results vary along the axes of all operands: not for collectives, nor where a nested jaxpr says it."""

@@ -90,6 +90,11 @@ class AbstractRef(AbstractValue):
         return self.inner_aval.vma
 
     @property
+    def manual(self) -> AxisNames:
+        """What the array's type says of manual axes."""
+        return self.inner_aval.manual
+
+    @property
     def division(self) -> None:
         """None: what lies in a reference is not said to be divided."""
         return None
@@ -116,7 +121,7 @@ class AbstractRef(AbstractValue):
 
     def tangent(self) -> ShapedArray:
         """The type of a tangent: a reference that is closed over has none."""
-        return ShapedArray(self.shape, float0, False, self.vma)
+        return ShapedArray(self.shape, float0, False, self.manual)
 
 
 class Ref:

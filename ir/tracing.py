@@ -16,7 +16,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from . import errors, leaks
-from .avals import NO_AXES, HasAval, ShapedArray, aval_of
+from .avals import NO_AXES, HasAval, Reduced, ShapedArray, Unreduced, aval_of, axes_marked
 from .config import config
 from .jaxpr import (
     NO_EFFECTS,
@@ -370,13 +370,17 @@ class Trace:
         self, p: Primitive, inputs: Sequence[Atom], params: Params, source: Source | None
     ) -> Sequence[Atom]:
         """Operands that vary along the same mesh axes: those that vary along fewer are cast, so that derivatives sum."""
-        if len(inputs) < 2 or all(a.aval.vma == inputs[0].aval.vma for a in inputs) or not p.joins_varying(params):
+        if len(inputs) < 2 or not p.joins_varying(params):
+            return inputs
+        if ShapedArray.any_sums and any(a.aval.manual is not a.aval.vma for a in inputs):
+            inputs = self._sum_alike(p, inputs, source)
+        if all(a.aval.vma == inputs[0].aval.vma for a in inputs):
             return inputs
         vma = NO_AXES.union(*(a.aval.vma for a in inputs))
         cast = find_primitive("pvary")
 
         def alike(a: Atom) -> Atom:
-            missing = vma - a.aval.vma
+            missing = vma - a.aval.vma - axes_marked(a.aval.manual, Unreduced)
             if not missing or isinstance(a, Literal):  # a number has no derivative
                 return a
             if type(a.aval) is AbstractRef:
@@ -389,6 +393,35 @@ class Trace:
                     )
                 return a
             return self.record(cast, [a], {"axes": tuple(sorted(missing, key=str))}, source)[0]
+
+        return [alike(a) for a in inputs]
+
+    def _sum_alike(self, p: Primitive, inputs: Sequence[Atom], source: Source | None) -> Sequence[Atom]:
+        """Operands for an equation with one that is unreduced or reduced along a manual axis.
+
+        What is reduced varies where another operand does; numbers are reduced where another operand is reduced or unreduced,
+        so that derivatives with respect to them sum.
+        """
+        vma = NO_AXES.union(*(a.aval.vma for a in inputs))
+        sums = (
+            NO_AXES.union(
+                *(m.unreduced | m.reduced for m in (a.aval.mat for a in inputs if type(a.aval) is ShapedArray))
+            )
+            - vma
+        )
+        cast = find_primitive("pcast")
+
+        def alike(a: Atom) -> Atom:
+            if isinstance(a, Literal) or type(a.aval) is not ShapedArray:
+                return a
+            reduced = axes_marked(a.aval.manual, Reduced)
+            steps = [(reduced & vma, "varying")]
+            if not a.aval.ndim and not axes_marked(a.aval.manual, Unreduced):
+                steps.append((sums - reduced, "reduced"))
+            for axes, to in steps:
+                if axes:
+                    a = self.record(cast, [a], {"axes": tuple(sorted(axes, key=str)), "to": to}, source)[0]
+            return a
 
         return [alike(a) for a in inputs]
 

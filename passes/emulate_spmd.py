@@ -81,10 +81,10 @@ def without_varying(jaxpr: Jaxpr) -> Jaxpr:
     names: dict[Var, Atom] = {}
 
     def plain(aval: Any) -> Any:
-        return aval.update(vma=NO_AXES) if isinstance(aval, ShapedArray) and aval.vma else aval
+        return aval.update(vma=NO_AXES) if isinstance(aval, ShapedArray) and aval.manual else aval
 
     def bound(v: Var) -> Var:
-        new = names[v] = Var(plain(v.aval)) if v.aval.vma else v
+        new = names[v] = Var(plain(v.aval)) if v.aval.manual else v
         return new  # pyright: ignore[reportReturnType]
 
     def read(a: Atom) -> Atom:
@@ -93,12 +93,14 @@ def without_varying(jaxpr: Jaxpr) -> Jaxpr:
     constvars, invars = [bound(v) for v in jaxpr.constvars], [bound(v) for v in jaxpr.invars]
     eqns: list[Eqn] = []
     for eqn in jaxpr.eqns:
-        if eqn.primitive is co.pvary_p:
+        if eqn.primitive in (co.pvary_p, co.pcast_p):
             names[eqn.outputs[0]] = read(eqn.inputs[0])
             continue
         params = dict(map_nested(eqn.params, lambda j: ClosedJaxpr(without_varying(j.jaxpr), j.consts)))
         if eqn.primitive is shard_map_p:
             params["check_vma"] = False  # types no longer tell
+        if eqn.primitive is co.all_gather_p:
+            params.pop("to", None)
         if params.get("vmap_method", "") is None:  # each device calls a function of the host for itself
             params["vmap_method"] = "sequential"
         for key, value in params.items():  # declared types of results

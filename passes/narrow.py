@@ -228,8 +228,12 @@ def _decoded(x: Value, dtype: Any) -> Value:
 def _encoded(x: Value, dtype: Any) -> Value:
     """The bytes of numbers of any other dtype."""
     if dtype in dtypes.NARROW_INTEGERS:
-        word = ew.bitcast_convert_type(ew.convert_element_type(x, dtypes.int32), dtypes.uint32)
-        mask = _u32((1 << ml_dtypes.iinfo(dtype).bits) - 1)
+        info = ml_dtypes.iinfo(dtype)
+        number = ew.convert_element_type(x, dtypes.int32)
+        if dtypes.is_inexact(aval_of(x).dtype):  # as for wider integers: what is beyond the range is its end
+            number = ew.clamp(np.int32(info.min), number, np.int32(info.max))
+        word = ew.bitcast_convert_type(number, dtypes.uint32)
+        mask = _u32((1 << info.bits) - 1)
         return ew.convert_element_type(ew.bitwise_and(word, mask), _BYTE)
     f = _format(dtype)
     x = ew.convert_element_type(x, dtypes.float32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from quire.ir import dtypes
@@ -250,7 +251,11 @@ def convert_element_type(x: Array, *, new_dtype: Any, weak_type: bool = False) -
         x = x.astype(np.int32 if x.dtype in dtypes.NARROW_INTEGERS else np.float32)
     if new_dtype in dtypes.NARROW:
         middle = dtypes.int32 if new_dtype in dtypes.NARROW_INTEGERS else dtypes.float32
-        return convert_element_type(x, new_dtype=middle).astype(new_dtype)
+        y = convert_element_type(x, new_dtype=middle)
+        if new_dtype in dtypes.NARROW_INTEGERS and dtypes.is_inexact(x.dtype):
+            info = ml_dtypes.iinfo(new_dtype)
+            y = np.clip(y, info.min, info.max)
+        return y.astype(new_dtype)
     if dtypes.is_bool(new_dtype):
         return x != x.dtype.type(0)
     if dtypes.is_complex(x.dtype) and not dtypes.is_complex(new_dtype):

@@ -64,7 +64,7 @@ def axis_index(ctx: Ctx, *, axis_name: Any) -> Any:
     return _emit(ctx, "axis_index", (), co.names_of(axis_name))
 
 
-lowering.absent("emulate-spmd and the partitioner take it away", co.pvary_p)
+lowering.absent("emulate-spmd and the partitioner take it away", co.pvary_p, co.pcast_p)
 
 
 # -- what moves rows: the ranks' dimension comes first ----------------------------------------------------------------

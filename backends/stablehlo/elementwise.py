@@ -368,9 +368,29 @@ def converted(x: Any, old: Any, new: Any) -> Any:
         return hlo.complex(re, hlo.full_like(re, 0, part))
     if dtypes.is_float(old) and dtypes.is_integer(new):
         return saturated(x, old, new)
+    if new == dtypes.float16 and old == dtypes.float64:
+        return hlo.convert(_rounded_to_odd(x), new)
     if new == dtypes.float16 and not dtypes.is_float(old):
         return hlo.convert(hlo.convert(x, dtypes.float32), new)
     return hlo.convert(x, new)
+
+
+def _rounded_to_odd(x: Any) -> Any:
+    """A float64 as float32: if it is none, that of its two neighbours whose last bit is set.
+
+    Rounded once more, to less than 23 bits, it is x rounded once. IREE's own conversion of float64 to float16 makes numbers below the
+    normal ones zero.
+
+    Source: S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd (2008).
+    """
+    near = hlo.convert(x, dtypes.float32)
+    back = hlo.convert(near, dtypes.float64)
+    bits = hlo.bitcast(near, dtypes.uint32)
+    one, none = hlo.full_like(bits, 1, dtypes.uint32), hlo.full_like(bits, 0, dtypes.uint32)
+    beyond = hlo.compare(hlo.abs(back), hlo.abs(x), "GT")
+    toward_zero = hlo.subtract(bits, hlo.select(beyond, one, none))
+    inexact = hlo.compare(back, x, "NE")
+    return hlo.bitcast(hlo.select(inexact, hlo.or_(toward_zero, one), bits), dtypes.float32)
 
 
 def saturated(x: Any, old: Any, new: Any) -> Any:

@@ -33,10 +33,6 @@ def _groups(name: str, groups: Any, names: tuple[Any, ...], equal: bool = True) 
     if groups is None:
         return None
     found = tuple(tuple(int(i) for i in g) for g in groups)
-    if any(a in checked_axes() for a in names):
-        raise NotImplementedError(
-            f"{name}: axis_index_groups over a mesh axis along which types say what varies: give shard_map check_vma=False"
-        )
     if len(names) > 1:
         raise NotImplementedError(f"{name}: axis_index_groups over several axes {names}: give one axis")
     n = _size(names)
@@ -126,24 +122,42 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
 
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """x itself, taken for one that varies along mesh axes (``to="varying"``); derivatives sum over them.
+    """x itself, taken for one of another kind along mesh axes: what changes is how derivatives communicate.
 
-    In the function of a `shard_map` with check_vma, where types say along which axes a value varies (`typeof(x).vma`).
+    In the function of a `shard_map` with check_vma, where types say of each axis (`typeof(x).mat`) that a value varies, is the
+    same (nothing is said), is the same and *reduced*, so that its cotangent is unreduced, or is *unreduced*, the sum of what the
+    devices hold.
+
+    Args:
+        x: a pytree of arrays.
+        axis_name: an axis, or a tuple of axes along which x is of one kind.
+        to: "varying" of what is the same (derivatives are summed) or reduced, "reduced" of what is the same (derivatives are
+            left unreduced for a later sum), "unreduced" of what varies.
 
     Raises:
-        ValueError: x varies along an axis already, or `to` is not "varying".
+        ValueError: another `to`, a value that is of several kinds along the axes, or of one that has no such cast.
         TypeError: `axis_name` is a set.
     """
     if isinstance(axis_name, set | frozenset):
         raise TypeError(f"pcast: axis_name must be a tuple or a name, got {axis_name}")
-    if to != "varying":
-        raise ValueError(f"pcast: a value can be cast to='varying' (values that are reduced do not exist), got {to!r}")
+    if to not in ("varying", "reduced", "unreduced"):
+        raise ValueError(f"pcast: a value can be cast to='varying', 'reduced' or 'unreduced', got {to!r}")
     names = _names(axis_name)
     checked = checked_axes()
 
     def one(leaf: Any) -> Any:
         axes = tuple(a for a in names if _axis_size(a) and a in checked)
-        return co.pvary_p.bind(leaf, axes=axes) if axes else leaf
+        if not axes:
+            return leaf
+        kinds = {co.kind(aval_of(leaf), a) for a in axes}
+        if len(kinds) > 1:
+            raise ValueError(
+                f"pcast can only accept axis_name which are of one kind in the type of the value, got {axes}, along which "
+                f"{aval_of(leaf).short()} is {' and '.join(sorted(kinds))}"
+            )
+        if kinds == {"invarying"} and to == "varying":
+            return co.pvary_p.bind(leaf, axes=axes)
+        return co.pcast_p.bind(leaf, axes=axes, to=to)
 
     return _map(one, x)
 
@@ -169,13 +183,22 @@ def all_gather(
 ) -> Any:
     """All slices, along a new dimension at `axis` or (tiled) concatenated along dimension `axis`.
 
-    Raises ValueError unless `to` is "varying": the result's type says that it varies, although it is equal everywhere.
+    `to` is what the result, which is equal everywhere, is taken for along mesh axes of which types speak: "varying" (its
+    derivatives are summed and divided among the devices), "invarying" (each device takes its part of them), or "reduced"
+    (they are unreduced, and summed as they are divided).
+
+    Raises ValueError for another `to`, NotImplementedError for one that is not "varying" with `axis_index_groups`.
     """
-    if to != "varying":
-        raise ValueError(f"all_gather: the result is to='varying' (values that are reduced do not exist), got {to!r}")
+    if to not in ("varying", "invarying", "reduced"):
+        raise ValueError(f"all_gather: the result is to='varying', 'invarying' or 'reduced', got {to!r}")
+    if to != "varying" and axis_index_groups is not None:
+        raise NotImplementedError(
+            f"all_gather: axis_index_groups and to={to!r} do not go together: within a group only is it equal"
+        )
     names = _names(axis_name)
     groups = _groups("all_gather", axis_index_groups, names)
     n = _size(names) if groups is None else len(groups[0])
+    kind = {"to": to} if to != "varying" and any(a in checked_axes() for a in names) else {}
 
     def one(leaf: Any) -> Any:
         rank = aval_of(leaf).ndim + (not tiled)
@@ -183,7 +206,7 @@ def all_gather(
             raise ValueError(f"all_gather: axis {axis} is out of bounds for a result of rank {rank}")
         return co.all_gather_p.bind(
             co.vary(leaf, names), axis_name=_one(names), all_gather_dimension=axis % rank, axis_size=n,
-            tiled=bool(tiled), **_group_params(groups),
+            tiled=bool(tiled), **_group_params(groups), **kind,
         )  # fmt: skip
 
     return _map(one, x)
@@ -199,7 +222,7 @@ def psum_scatter(
 
     def one(leaf: Any) -> Any:
         return co.reduce_scatter_p.bind(
-            co.vary(leaf, names), axis_name=_one(names), scatter_dimension=scatter_dimension % aval_of(leaf).ndim,
+            co.vary_or_due(leaf, names), axis_name=_one(names), scatter_dimension=scatter_dimension % aval_of(leaf).ndim,
             axis_size=n, tiled=bool(tiled), **_group_params(groups),
         )  # fmt: skip
 

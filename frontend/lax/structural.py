@@ -10,7 +10,7 @@ from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
-from quire.ir.primitives.collectives import pvary
+from quire.ir.primitives.collectives import cast_as
 from quire.ir.tracing import current_trace
 
 from .. import tree_util
@@ -169,7 +169,7 @@ def full_like(
     out = st.full(sizes, fill_value, dtype)
     if sharding is None and (beside_x := place_beside(x, sizes)) is not None and eager_here():
         return device_put(out, beside_x)
-    out = pvary(out, sorted(aval.vma, key=str)) if aval.vma else out
+    out = cast_as(out, aval) if aval.manual else out
     return beside(out, aval) if sharding is None else placed_as(out, sharding, "full_like")
 
 

@@ -11,7 +11,7 @@ from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
-from quire.ir.primitives.collectives import pvary
+from quire.ir.primitives.collectives import cast_as
 from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
@@ -139,7 +139,7 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) ->
         device = place_beside(a, sizes)
     x = filled(sizes, value, d, weak) if type(value) in SCALARS else _full(name, sizes, value, d, device)
     if type(a) is Tracer and device is None:
-        x = pvary(x, sorted(a.aval.vma, key=str)) if a.aval.vma else x
+        x = cast_as(x, a.aval) if a.aval.manual else x
         return beside(x, a.aval)
     if type(value) not in SCALARS:
         return x

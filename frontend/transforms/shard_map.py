@@ -13,7 +13,8 @@ from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.primitives import collectives as co
 from quire.ir.primitives import shard_map as sm
-from quire.ir.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec, axes_of
+from quire.ir.primitives.sharding import sharding_constraint
+from quire.ir.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, axes_of
 from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 
@@ -113,8 +114,8 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
         def flat(*xs: Any) -> list[Any]:
             nonlocal out_tree, result_specs
             given = list(whole)
-            for i, x in zip(traced, xs, strict=True):
-                given[i] = x
+            for i, x, spec in zip(traced, xs, specs, strict=True):
+                given[i] = _taken(x, spec, check_vma)
             out = f(*tree_util.tree_unflatten(in_tree, given))
             found, out_tree = tree_util.flatten_arrays(out)
             for x in found:
@@ -122,6 +123,7 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
             result_specs = _prefix("out_specs", out_specs, out, out_tree, name)
             paths = _Paths(out, f"{name}(*args)", range(len(found)))
             _check_results(mesh, result_specs, [aval_of(x) for x in found], paths, name, manual, check_vma)
+            found = [_given(x, spec, check_vma) for x, spec in zip(found, result_specs, strict=True)]
             if check_vma:
                 found = [
                     co.pvary(x, [a for a in s.axes if a in manual]) for x, s in zip(found, result_specs, strict=True)
@@ -133,12 +135,58 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
             jaxpr, captured, _ = trace_flat(flat, local, name=f"shard_map of {name}")
         key_reuse.check_call(jaxpr, [*captured, *leaves])
         out = sm.shard_map(
-            [*captured, *leaves], mesh=mesh, in_specs=[*[PartitionSpec()] * len(captured), *specs],
-            out_specs=result_specs, jaxpr=ClosedJaxpr(jaxpr), check_vma=bool(check_vma), manual_axes=manual,
+            [*captured, *map(_without_sums, leaves)], mesh=mesh,
+            in_specs=[*[PartitionSpec()] * len(captured), *map(_divisions, specs)],
+            out_specs=[_divisions(s) for s in result_specs], jaxpr=ClosedJaxpr(jaxpr), check_vma=bool(check_vma),
+            manual_axes=manual,
         )  # fmt: skip
+        out = [_with_sums(x, s, mesh) for x, s in zip(out, result_specs, strict=True)]
         return tree_util.tree_unflatten(out_tree, out)
 
     return mapped
+
+
+# A value that is unreduced or reduced outside goes in and comes out as its sum: the body takes the sum apart again, so that all
+# of it is at index 0 of the axes, and takes the sum at its end.
+
+
+def _taken(x: Any, spec: PartitionSpec, check_vma: bool) -> Any:
+    """An argument of the function, unreduced or reduced as its spec says."""
+    if spec.unreduced:
+        names = sorted(spec.unreduced, key=str)
+        x = co.only_at_first(x, names)
+        x = co.pcast_p.bind(x, axes=tuple(names), to="unreduced") if check_vma else x
+    if spec.reduced and check_vma:
+        x = co.pcast_p.bind(x, axes=tuple(sorted(spec.reduced, key=str)), to="reduced")
+    return x
+
+
+def _given(x: Any, spec: PartitionSpec, check_vma: bool) -> Any:
+    """A result of the function: the sum of what is unreduced, and what is reduced as what is the same everywhere."""
+    if spec.unreduced:
+        x = co.psum(x, sorted(spec.unreduced, key=str))
+    if spec.reduced and check_vma:
+        x = co.pcast_p.bind(x, axes=tuple(sorted(spec.reduced, key=str)), to="invarying")
+    return x
+
+
+def _divisions(spec: PartitionSpec) -> PartitionSpec:
+    return spec.update(unreduced=(), reduced=()) if spec.unreduced or spec.reduced else spec
+
+
+def _without_sums(x: Any) -> Any:
+    division = aval_of(x).division
+    if division is None or not (division.spec.unreduced or division.spec.reduced):
+        return x
+    return sharding_constraint(x, division.update(spec=_divisions(division.spec)))
+
+
+def _with_sums(x: Any, spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> Any:
+    if not (spec.unreduced or spec.reduced):
+        return x
+    division = aval_of(x).division
+    whole = spec if division is None else division.spec.update(unreduced=spec.unreduced, reduced=spec.reduced)
+    return sharding_constraint(x, NamedSharding(mesh, whole))
 
 
 def within(mesh: Mesh | AbstractMesh, manual: frozenset[Any]) -> AbstractMesh:
@@ -151,7 +199,9 @@ def _of_type(aval: ShapedArray, manual: frozenset[Any]) -> PartitionSpec:
     """The spec of an argument along the manual axes, as its type says."""
     if aval.division is None:
         return PartitionSpec()
-    return PartitionSpec(*(tuple(a for a in axes_of(e) if a in manual) for e in aval.division.spec))
+    spec = aval.division.spec
+    entries = (tuple(a for a in axes_of(e) if a in manual) for e in spec)
+    return PartitionSpec(*entries, unreduced=spec.unreduced & manual, reduced=spec.reduced & manual)
 
 
 def _whole(spec: PartitionSpec, ndim: int) -> PartitionSpec:
@@ -224,7 +274,25 @@ def _settled(mesh: Any, axis_names: Any, in_specs: Any, out_specs: Any) -> froze
             f"how values are divided along those only. Axes: {tuple(sorted(map(str, manual)))} of {mesh.abstract_mesh}"
         )
     _check_specs("out", out_specs, manual)
+    for prefix, specs in (("in", None if in_specs is Infer else in_specs), ("out", out_specs)):
+        _check_sums(prefix, specs, mesh, manual == free)
     return manual
+
+
+def _check_sums(prefix: str, specs: Any, mesh: Mesh | AbstractMesh, full: bool) -> None:
+    """Raise for sums in specs along axes of which types outside do not speak."""
+    for spec in tree_util.tree_leaves(specs, is_leaf=_is_spec):
+        for kind, axes in (("unreduced", spec.unreduced), ("reduced", spec.reduced)):
+            if axes and not full:
+                raise NotImplementedError(
+                    f"shard_map: {kind} can only be passed to {prefix}_specs when shard_map is in full manual mode: give no "
+                    f"axis_names, got {spec}"
+                )
+            if axes and not mesh.are_all_axes_explicit:
+                raise ValueError(
+                    f"shard_map: {kind} in {prefix}_specs can only be used when the mesh passed to shard_map contains axis names "
+                    f"all of type `Explicit`, got {spec} and {mesh.abstract_mesh}"
+                )
 
 
 def _check_specs(prefix: str, specs: Any, manual: frozenset[Any]) -> None:
@@ -342,13 +410,34 @@ def _check_results(
         return
     lines: list[str] = []
     for i, (spec, aval) in enumerate(zip(specs, avals)):
-        wrong = [a for a in sm.unmentioned(mesh, spec, manual) if a in aval.vma]
+        wrong = [a for a in sm.unmentioned(mesh, spec, manual) if a in aval.vma and a not in spec.unreduced]
         if wrong:
             axes = f"axes {tuple(wrong)}" if len(wrong) > 1 else f"axis '{wrong[0]}'"
             lines.append(
                 f"* out_specs is {spec} which implies that the corresponding output value {paths[i]} "
                 f"is replicated across mesh {axes}, but could not infer replication over {axes}: it varies there, "
                 f"its type is {aval.short()}"
+            )
+        for kind, axes in (
+            ("unreduced", aval.mat.unreduced - spec.unreduced),
+            ("reduced", aval.mat.reduced - spec.reduced),
+        ):
+            if axes:
+                lines.append(
+                    f"* out_specs is {spec}, but {paths[i]} is {kind} over {', '.join(sorted(map(repr, axes)))}, its type is "
+                    f"{aval.short()}: give P(..., {kind}={{{', '.join(sorted(map(repr, axes)))}}})"
+                )
+        for kind, axes in (("reduced", spec.reduced - aval.mat.reduced),):
+            if axes:
+                lines.append(
+                    f"* out_specs is {spec}, but {paths[i]} is not {kind} over {', '.join(sorted(map(repr, axes)))}, its type is "
+                    f"{aval.short()}: give lax.pcast(x, {tuple(sorted(axes, key=str))}, to='{kind}')"
+                )
+        same = [a for a in sorted(spec.unreduced, key=str) if a not in aval.vma | aval.mat.unreduced]
+        if same:
+            lines.append(
+                f"* out_specs is {spec}, but {paths[i]} is the same along {same}, its type is {aval.short()}: an unreduced result "
+                "varies or is unreduced there"
             )
     if lines:
         raise ValueError(

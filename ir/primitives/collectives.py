@@ -6,7 +6,9 @@ count as one axis, the first one the major. With `axis_index_groups` (a partitio
 each group communicates for itself.
 
 Along the axes of a mesh that are checked, types say whether a value varies (`ShapedArray.vma`): what psum, pmax and pmin
-give does not, what the others give does. A value that does not vary is cast by `pvary` before it communicates.
+give does not, what the others give does. A value that does not vary is cast by `pvary` before it communicates. A value may also
+be unreduced, the sum of what the devices hold, which psum and reduce_scatter take, or reduced, the same everywhere and with a
+cotangent that is unreduced, which all_gather can give (`ir.sums`). `pcast` goes from each of these four kinds to the next.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..avals import ShapedArray, aval_of
+from ..avals import NO_AXES, Reduced, ShapedArray, Unreduced, aval_of, axes_marked, marked
 from ..axes import axis_size, checked_axes
 from ..primitive import Primitive, primitive
+from . import elementwise as ew
 from .common import NUMBER, ORDERED, check_dtype
 
 Value = Any
@@ -33,13 +36,15 @@ def names_of(axis_name: AxisName) -> tuple[AxisName, ...]:
 
 
 def _same_everywhere(x: ShapedArray, axes: tuple[AxisName, ...]) -> ShapedArray:
-    return x.update(vma=x.vma.difference(axes)) if x.vma else x
+    return x.update(vma=x.manual.difference(axes)) if x.manual else x
 
 
 @primitive("psum")
 def psum_p(x: ShapedArray, *, axes: tuple[AxisName, ...], axis_index_groups: Groups = None) -> ShapedArray:
     """Sum over the named axes; every slice gets it."""
     check_dtype("psum", x, NUMBER)
+    if x.manual is not x.vma:
+        x = x.update(vma=x.manual - marked(axes, Unreduced))
     return x if axis_index_groups is not None else _same_everywhere(x, axes)
 
 
@@ -76,27 +81,66 @@ def pvary_p(x: ShapedArray, *, axes: tuple[AxisName, ...]) -> ShapedArray:
     Raises:
         ValueError: x varies along one of the axes already.
     """
-    twice = x.vma.intersection(axes)
+    twice = [a for a in axes if kind(x, a) != "invarying"]
     if twice:
-        raise ValueError(f"pvary: {x.short()} varies along {', '.join(sorted(map(repr, twice)))} already")
-    return x.update(vma=x.vma.union(axes))
+        raise ValueError(
+            f"pvary: {x.short()} is {kind(x, twice[0])} along {', '.join(sorted(map(repr, twice)))} already"
+        )
+    return x.update(vma=x.manual.union(axes))
+
+
+# What a value may be along an axis, and what it is taken for then. All are the value itself on each device.
+CASTS = frozenset(
+    (("invarying", "reduced"), ("reduced", "varying"), ("varying", "unreduced"), ("reduced", "invarying"))
+)
+
+
+def kind(x: ShapedArray, axis: AxisName) -> str:
+    """What a type says of a value along an axis: "varying", "unreduced", "reduced", or "invarying"."""
+    found = [mark for mark, axes in zip(("varying", "unreduced", "reduced"), x.mat) if axis in axes]
+    return found[0] if found else "invarying"
+
+
+def _as(x: ShapedArray, axes: Sequence[AxisName], to: str) -> ShapedArray:
+    rest = x.manual.difference(axes) - marked(axes, Reduced) - marked(axes, Unreduced)
+    marks = {
+        "varying": frozenset(axes), "reduced": marked(axes, Reduced), "unreduced": marked(axes, Unreduced), "invarying": NO_AXES,
+    }  # fmt: skip
+    return x.update(vma=rest | marks[to])
+
+
+@primitive("pcast", weight=0)
+def pcast_p(x: ShapedArray, *, axes: tuple[AxisName, ...], to: str) -> ShapedArray:
+    """x itself, taken for one of another kind along the axes: one of `CASTS`.
+
+    Raises:
+        ValueError: there is no such cast of what x is along one of the axes.
+    """
+    wrong = [a for a in axes if (kind(x, a), to) not in CASTS]
+    if wrong:
+        raise ValueError(
+            f"pcast: {x.short()} is {kind(x, wrong[0])} along {wrong[0]!r} and cannot be cast to={to!r} there"
+        )
+    return _as(x, axes, to)
 
 
 @primitive("all_gather")
 def all_gather_p(
     x: ShapedArray, *, axis_name: AxisName, all_gather_dimension: int, axis_size: int, tiled: bool,
-    axis_index_groups: Groups = None,
+    axis_index_groups: Groups = None, to: str = "varying",
 ) -> ShapedArray:  # fmt: skip
     """All slices along a new dimension, or (tiled) concatenated along that dimension; every slice gets it.
 
-    `axis_size` is the number of slices that come together: the product over several axes, the size of a group.
+    `axis_size` is the number of slices that come together: the product over several axes, the size of a group. `to` is what the
+    result is taken for along the axes: "varying", "invarying", or "reduced".
     """
     shape = list(x.shape)
     if tiled:
         shape[all_gather_dimension] *= axis_size
     else:
         shape.insert(all_gather_dimension, axis_size)
-    return x.update(shape=tuple(shape))
+    out = x.update(shape=tuple(shape))
+    return out if to == "varying" else _as(out, names_of(axis_name), to)
 
 
 @primitive("reduce_scatter")
@@ -127,7 +171,9 @@ def reduce_scatter_p(
                 f"{axis_name!r} (or pass tiled=True)"
             )
         del shape[scatter_dimension]
-    return x.update(shape=tuple(shape))
+    out = x.update(shape=tuple(shape))
+    due = axes_marked(x.manual, Unreduced).intersection(names_of(axis_name))
+    return _as(out, names_of(axis_name), "varying") if due else out
 
 
 @primitive("all_to_all")
@@ -170,9 +216,39 @@ def vary(x: Value, axes: Sequence[AxisName]) -> Value:
 
 def pvary(x: Value, axes: Sequence[AxisName]) -> Value:
     """x, cast so that it varies along the axes."""
-    vma = aval_of(x).vma
-    missing = tuple(a for a in axes if a not in vma)
+    aval = aval_of(x)
+    missing = tuple(a for a in axes if a not in aval.vma)
+    reduced = axes_marked(aval.manual, Reduced).intersection(missing) if aval.manual is not aval.vma else NO_AXES
+    if reduced:
+        x = pcast_p.bind(x, axes=tuple(a for a in missing if a in reduced), to="varying")
+        missing = tuple(a for a in missing if a not in reduced)
     return pvary_p.bind(x, axes=missing) if missing else x
+
+
+def only_at_first(x: Value, axes: Sequence[AxisName]) -> Value:
+    """x on the devices of index 0 along the axes, zeros on the others: a value that varies, of which the sum is x."""
+    axes = tuple(axes)
+    for name in axes:
+        axis_size(name)
+    index = vary(axis_index_p.bind(axis_name=axes), axes)
+    return ew.mul(vary(x, axes), ew.convert_element_type(ew.eq(index, 0), aval_of(x).dtype))
+
+
+def cast_as(x: Value, aval: ShapedArray, zero: bool = False) -> Value:
+    """x, of which no type says anything along manual axes, as a value whose type says what that of `aval` does.
+
+    `zero`: x is zero, so that it is the sum of what the devices hold already.
+    """
+    if aval.vma:
+        x = pvary(x, sorted(aval.vma, key=str))
+    if aval.manual is not aval.vma:
+        for kind_, axes in (("reduced", aval.mat.reduced), ("unreduced", aval.mat.unreduced)):
+            names = tuple(sorted(axes, key=str))
+            if names:
+                if kind_ == "unreduced":
+                    x = pvary(x, names) if zero else only_at_first(x, names)
+                x = pcast_p.bind(x, axes=names, to=kind_)
+    return x
 
 
 def axis_index(axis: AxisName) -> Value:
@@ -187,7 +263,13 @@ def _reduce(p: Primitive, x: Value, axes: Sequence[AxisName], groups: Groups) ->
     if not axes:
         return x
     params: dict[str, Any] = {} if groups is None else {"axis_index_groups": groups}
-    return p.bind(vary(x, axes), axes=tuple(axes), **params)
+    return p.bind(vary_or_due(x, axes) if p is psum_p else vary(x, axes), axes=tuple(axes), **params)
+
+
+def vary_or_due(x: Value, axes: Sequence[AxisName]) -> Value:
+    """x, cast so that it varies along those of the axes over which it is not unreduced: what a sum takes."""
+    due = axes_marked(aval_of(x).manual, Unreduced) if ShapedArray.any_sums else NO_AXES
+    return vary(x, [a for a in axes if a not in due])
 
 
 def psum(x: Value, axes: Sequence[AxisName], groups: Groups = None) -> Value:

@@ -66,7 +66,7 @@ def gather_back(
     fill_value: Any, **params: Any,
 ) -> Sequence[Any]:  # fmt: skip
     numbers = scatter_numbers(dimension_numbers)
-    return [ix.scatter_add_p.bind(zeros(x.aval), indices, ct, dimension_numbers=numbers, **params), None]
+    return [ix.scatter_add_p.bind(zeros(x.aval.cotangent()), indices, ct, dimension_numbers=numbers, **params), None]
 
 
 # -- scatter_add, scatter_sub -----------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def scatter_back(
         raise NotImplementedError("scatter can be transposed only with unique_indices=True and without a function")
     ct_x = ct_updates = None
     if isinstance(x, Linear):
-        ct_x = ix.scatter_p.bind(ct, indices, zeros(aval_of(updates).strong()), update_jaxpr=None, **params)
+        ct_x = ix.scatter_p.bind(ct, indices, zeros(aval_of(updates).strong().cotangent()), update_jaxpr=None, **params)
     if isinstance(updates, Linear):
         ct_updates = read_back(ct, indices, updates.aval, params)
     return [ct_x, None, ct_updates]
@@ -210,7 +210,7 @@ def dynamic_slice(
 
 @transpose(ix.dynamic_slice_p)
 def dynamic_slice_back(ct: Value, x: Any, *starts: Value, slice_sizes: tuple[int, ...]) -> Sequence[Any]:
-    return [ix.dynamic_update_slice_p.bind(zeros(x.aval), ct, *starts), *[None] * len(starts)]
+    return [ix.dynamic_update_slice_p.bind(zeros(x.aval.cotangent()), ct, *starts), *[None] * len(starts)]
 
 
 @jvp(ix.dynamic_update_slice_p)
@@ -225,7 +225,7 @@ def dynamic_update_slice_back(ct: Value, x: Any, update: Any, *starts: Value) ->
     aval = aval_of(update)
     ct_x = ct_update = None
     if isinstance(x, Linear):
-        ct_x = ix.dynamic_update_slice_p.bind(ct, zeros(aval.strong()), *starts)
+        ct_x = ix.dynamic_update_slice_p.bind(ct, zeros(aval.strong().cotangent()), *starts)
     if isinstance(update, Linear):
         ct_update = ix.dynamic_slice_p.bind(ct, *starts, slice_sizes=aval.shape)
     return [ct_x, ct_update, *[None] * len(starts)]

@@ -89,10 +89,10 @@ def zeros(aval: ShapedArray) -> Value:
     if aval.weak_type and aval_of(zero.item()).dtype == aval.dtype:
         zero = zero.item()
     out = st.broadcast_in_dim(zero, aval.shape, ()) if aval.shape else zero
-    if aval.vma:
-        from quire.ir.primitives.collectives import pvary
+    if aval.manual:
+        from quire.ir.primitives.collectives import cast_as
 
-        out = pvary(out, sorted(aval.vma, key=str))
+        out = cast_as(out, aval, zero=True)
     return out if aval.division is None else sharding_constraint(out, aval.division)
 
 

@@ -71,6 +71,23 @@ class _Map:
         }  # fmt: skip
 
 
+def _leaving(x: Value) -> Value:
+    """A residual as it leaves: what is unreduced as its sum, what is reduced as what is the same everywhere."""
+    mat = aval_of(x).mat
+    if mat.unreduced:
+        x = co.psum(x, sorted(mat.unreduced, key=str))
+    return co.pcast_p.bind(x, axes=tuple(sorted(mat.reduced, key=str)), to="invarying") if mat.reduced else x
+
+
+def _entering(x: Value, aval: ShapedArray) -> Value:
+    """A residual that left so, of its type again."""
+    return x if aval.manual is aval.vma else co.cast_as(x, aval)
+
+
+def _outside(aval: ShapedArray) -> ShapedArray:
+    return aval.update(vma=aval.vma)
+
+
 @jvp(shard_map_p)
 def _jvp(
     primals: Sequence[Value], tangents: Sequence[Any], *, mesh: Any, in_specs: Specs, out_specs: Specs,
@@ -121,7 +138,7 @@ def _partial_eval(
         outs = eval_jaxpr(known_jaxpr, (), xs)
         found = [m.varying(x, sp) for x, sp in zip(outs[:n], specs)]
         for v, sp in zip(leaving, leaving_specs):
-            x = outs[n + index[v]]
+            x = _leaving(outs[n + index[v]])
             found.append(st.reshape(x, (1, *aval_of(x).shape)) if sp.axes else x)
         return found
 
@@ -152,11 +169,12 @@ def _partial_eval(
 
         def unknown(*xs: Any) -> list[Any]:
             opened = [st.reshape(x, aval_of(x).shape[1:]) if k else x for x, k in zip(xs, stacked)]
+            opened = [_entering(x, a.aval) if isinstance(a, Var) else x for x, a in zip(opened, residuals, strict=True)]
             outs = eval_jaxpr(unknown_jaxpr, (), [*opened, *xs[len(stacked) :]])
             return [m.varying(x, sp) for x, sp in zip(outs, unknown_specs, strict=True)]
 
         avals = [
-            a.update(shape=(1, *a.shape)) if k else a
+            _outside(a).update(shape=(1, *a.shape)) if k else _outside(a)
             for a, k in zip(s.unknown.in_avals, [*stacked, *[False] * len(unknowns)])
         ]
         closed, captured = m.trace(unknown, avals)

@@ -109,7 +109,7 @@ def backward(jaxpr: Jaxpr, inputs: Sequence[Any], cts: Sequence[Any]) -> list[An
                 why = transpose.reasons.get(p, "no transpose rule has been written")
                 raise NotImplementedError(f"{p.name} cannot be differentiated in reverse{where(eqn.source)}: {why}")
             if p.multiple_results:
-                full = [Zero(v.aval) if c is None else c for v, c in zip(eqn.outputs, given)]
+                full = [Zero(v.aval.cotangent()) if c is None else c for v, c in zip(eqn.outputs, given)]
                 out = rule(full, *operands, **eqn.params)
             else:
                 out = rule(given[0], *operands, **eqn.params)
@@ -145,14 +145,14 @@ def transpose_jaxpr(
     """
     jaxpr = closed.jaxpr
     values = [a for a, l in zip(closed.in_avals, linear, strict=True) if not l]
-    ct_avals = [a.tangent() for a, nz in zip(closed.out_avals, ct_nonzeros, strict=True) if nz]
+    ct_avals = [a.cotangent() for a, nz in zip(closed.out_avals, ct_nonzeros, strict=True) if nz]
     nonzeros: tuple[bool, ...] = ()
 
     def flat(*xs: Any) -> list[Any]:
         nonlocal nonzeros
         known, given = iter(xs[: len(values)]), iter(xs[len(values) :])
         inputs = [Linear(a) if l else next(known) for a, l in zip(closed.in_avals, linear)]
-        cts = [next(given) if nz else Zero(a.tangent()) for a, nz in zip(closed.out_avals, ct_nonzeros)]
+        cts = [next(given) if nz else Zero(a.cotangent()) for a, nz in zip(closed.out_avals, ct_nonzeros)]
         out = [c for c, l in zip(backward(jaxpr, inputs, cts), linear) if l]
         force = instantiate_in or (False,) * len(out)
         nonzeros = tuple(type(c) is not Zero or f for c, f in zip(out, force, strict=True))
@@ -181,7 +181,7 @@ def vjp_jaxpr(closed: ClosedJaxpr, nonzeros: tuple[bool, ...]) -> Transposed:
     the cotangents of the inputs marked in `nonzeros`, zeros instantiated.
     """
     avals = closed.in_avals
-    ct_avals = [a.tangent() for a in closed.out_avals]
+    ct_avals = [a.cotangent() for a in closed.out_avals]
     inexact = [ct.dtype == a.dtype for ct, a in zip(ct_avals, closed.out_avals)]
 
     def flat(*xs: Any) -> list[Any]:

@@ -139,6 +139,13 @@ def pvary(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, axes: t
     return (co.pvary_p.bind(*operands, axes=rest) if rest else operands[0]), dims[0]
 
 
+@batching(co.pcast_p)
+def pcast(
+    axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, axes: tuple[Any, ...], to: str
+) -> tuple[Value, Dim]:
+    return co.pcast_p.bind(*operands, axes=axes, to=to), dims[0]
+
+
 @batching(co.axis_index_p)
 def axis_index(axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, axis_name: Any) -> tuple[Value, Dim]:
     names = co.names_of(axis_name)
@@ -306,12 +313,12 @@ def _apart(
 @batching(co.all_gather_p)
 def all_gather(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, axis_name: Any, all_gather_dimension: int,
-    axis_size: int, tiled: bool, axis_index_groups: co.Groups = None,
+    axis_size: int, tiled: bool, axis_index_groups: co.Groups = None, **to: str,
 ) -> tuple[Value, Dim]:  # fmt: skip
     (x,), (d,) = operands, dims
     k = all_gather_dimension
     names = co.names_of(axis_name)
-    params: dict[str, Any] = {"axis_size": axis_size, "tiled": tiled}
+    params: dict[str, Any] = {"axis_size": axis_size, "tiled": tiled, **to}
     apart = _apart(axis, x, d, co.all_gather_p, axis_name, axis_index_groups, "all_gather_dimension", k, params)
     if apart is not None:
         return apart

@@ -20,12 +20,12 @@ from quire.ir.primitives import structural as st
 from quire.ir.primitives.shard_map import shard_map_p
 from quire.ir.primitives.sharding import sharding_constraint_p
 from quire.ir.sharding import UNCONSTRAINED, AbstractMesh, AxisName, Mesh, NamedSharding, axes_of
+from quire.ir.sums import put_off
 
 from .propagation import NESTED, factors_of, propagate
 from .rules import Factors, spread
 from .specs import Axes, Sizes, Spec, from_partition_spec, is_prefix, parts, replicated, to_partition_spec
 from .structural import reshape_factors
-from .sums import put_off
 
 # Elements move within these dimensions, and JAX lets them stay divided where the result divides evenly.
 _KEEP = frozenset(("concatenate", "pad", "rev", "slice", "dynamic_slice", "dynamic_update_slice"))
@@ -71,7 +71,7 @@ def explicit_avals(
     if p is sharding_constraint_p:
         unreduced, reduced = params["sharding"].spec.unreduced, params["sharding"].spec.reduced
     else:
-        unreduced, reduced = put_off(p, avals, params, mesh, strict)
+        unreduced, reduced = put_off(p.name, p.family, avals, params, strict)
     return tuple(_divided(a, s, mesh, unreduced, reduced) for a, s in zip(out, found, strict=True))
 
 

@@ -94,7 +94,7 @@ class Note:
 def note_of(eqn: Eqn, sizes: Sizes, machine: Machine, times: int = 1) -> Note | None:
     """The note of an equation; None where it does not communicate along the mesh's axes."""
     p = eqn.primitive
-    if p.family != "collectives" or p in (co.pvary_p, co.axis_index_p):
+    if p.family != "collectives" or p in (co.pvary_p, co.pcast_p, co.axis_index_p):
         return None
     axes = tuple(a for a in co.axis_names(eqn.params) if a in sizes)
     if not axes:

@@ -55,12 +55,19 @@ def summed(a, w):
     return a @ w
 summed.defvjp(lambda a, w: (a @ w, (a, w)), lambda r, g: (g @ r[1].T, jnp.dot(r[0].T, g, out_sharding=P(unreduced={"x"}))))
 
+sums = lambda f, i, o, *xs: seen(lambda note: lambda *xs: (  # value and gradients of a function of parts, what is unreduced summed
+    lambda g: [jax.sharding.reshard(z, P()) for z in (
+        jax.jit(g)(*xs), *jax.jit(jax.grad(lambda *xs: (jax.sharding.reshard(g(*xs), P()) ** 2).sum(), tuple(range(len(xs)))))(*xs))]
+    )(jax.shard_map(lambda *ps: f(note, *ps), in_specs=i, out_specs=o)), *xs)
+wr, wu = jax.device_put(B, P(reduced={"x"})), jax.sharding.reshard(jnp.array(B), P(unreduced={"x"}))
+part = jax.device_put(B, P("y", None, reduced={"x"}))
+
 def shardings(f, *args):  # of results outside of a compiled function
     return [str(z.sharding.spec) for z in jax.tree.leaves(f(*args))], []
 
 def outcome(expression):
     try:
-        return eval(expression if expression.startswith(("seen(", "shardings(")) else f"types({expression})")
+        return eval(expression if expression.startswith(("seen(", "shardings(", "sums(")) else f"types({expression})")
     except Exception as error:
         return [type(error).__name__, str(error).splitlines()[0]]
 """
@@ -195,6 +202,21 @@ seen(lambda note: jax.jit(lambda w, a: (note(g := jax.grad(lambda w, a: (note(w,
 seen(lambda note: jax.jit(lambda a: jax.lax.map(lambda r: (note(r), r * 2)[1], a)), ay)
 seen(lambda note: jax.jit(lambda a: (note(*lax.split(a, (4, 4))), note(*jnp.unstack(a, axis=1)), a)[2]), ax)
 seen(lambda note: jax.jit(lambda w, a: (note(g := jax.grad(lambda w, a: summed(a, w).sum())(w, a)), jax.sharding.reshard(g, P()))[1]), jax.device_put(B, P(reduced={"x"})), ax)
+sums(lambda note, a, w: (note(a, w, a @ w), a @ w)[1], (P("x"), P(reduced={"x"})), P("x"), ax, wr)
+sums(lambda note, a, w: (note(z := lax.pcast(w, "x", to="varying")), lax.psum(a.T * z[:, :2], "x"))[1], (P("x"), P(reduced={"x"})), P(), ax, wr)
+sums(lambda note, a, w: (note(z := lax.psum(a @ w, "y")), z)[1], (P("x", "y"), P("y", reduced={"x"})), P("x"), a, part)
+sums(lambda note, w: (note(z := lax.psum(w, "x")), jnp.sin(z))[1], P(unreduced={"x"}), P(), wu)
+sums(lambda note, w: (note(z := lax.psum_scatter(w, "x", tiled=True)), jnp.sin(z))[1], P(unreduced={"x"}), P("x"), wu)
+sums(lambda note, a: (note(z := lax.all_gather(a, "x", tiled=True, to="reduced")), z * z)[1], P("x"), P(reduced={"x"}), ax)
+sums(lambda note, a: (note(z := lax.all_gather(a, "x", to="reduced", axis=1)), jnp.sin(z).sum(1))[1], P("x", "y"), P(None, "y", reduced={"x"}), a)
+sums(lambda note, a: (note(z := lax.all_gather(a, "x", tiled=True, to="invarying")), jnp.sin(z))[1], P("x"), P(), ax)
+sums(lambda note, a: (note(z := lax.all_gather(a, ("x", "y"), axis=1, to="invarying")), jnp.sin(z).sum(1))[1], P("x", "y"), P(), a)
+sums(lambda note, a: (note(z := lax.pcast(a.sum(0), "x", to="unreduced")), z)[1], P("x"), P(unreduced={"x"}), ax)
+sums(lambda note, a: a.sum(0), P("x"), P(unreduced={"x"}), ax)
+sums(lambda note, w: (note(z := lax.pcast(w, "x", to="reduced")), jnp.sin(z))[1], P(), P(reduced={"x"}), jax.device_put(B, P()))
+sums(lambda note, u, w: (note(u * w), (u * w).sum())[1], (P(unreduced={"x"}), P(reduced={"x"})), P(unreduced={"x"}), wu, wr)
+sums(lambda note, a: lax.psum(jnp.sum(lax.all_gather(a, "y", axis=1, tiled=True, to="reduced")), "x"), P("x", "y"), P(reduced={"y"}), a)
+sums(lambda note, w: jax.checkpoint(lambda w: jnp.sin(jnp.sin(w)) * w)(w), P(reduced={"x"}), P(reduced={"x"}), wr)
 shardings(jax.jit(jax.vmap(lambda x, i, y: lax.dynamic_update_slice_in_dim(x, y[None], i, axis=0))), T.transpose(1, 0, 2), jax.device_put(np.zeros(8, int), P("x")), a)
 shardings(lambda a: (a * 2, a.sum(0), a.T), a)
 shardings(jax.jit(lambda a: (a * 2, a.sum(0), a.T)), a)

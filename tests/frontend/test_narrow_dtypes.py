@@ -145,6 +145,20 @@ def test_derivatives_are_refused():
     np.testing.assert_array_equal(still, X)
 
 
+@pytest.mark.parametrize("name", ["int2", "uint2", "int4", "uint4"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_what_is_beyond_the_range_of_an_integer(name, dtype):
+    """The end of the range of a float, as for wider integers; the low bits of an integer."""
+    jax = pytest.importorskip("jax")
+    x = np.array([8, -9, 100, -3, -1, 16, 300, 7, 0, 2], np.float32)
+    x = np.append(x, [7.9, -0.9, np.inf, -np.inf, np.nan]) if dtype != "int32" else x
+    x = x.astype(dtype)
+    want = np.asarray(jax.numpy.asarray(x).astype(name)).astype(int)
+    eager = qnp.asarray(x).astype(name)
+    for got in (eager, quire.jit(lambda v: v.astype(name))(x), quire.jit(lambda v: v.astype(name).astype("int8"))(x)):
+        np.testing.assert_array_equal(np.asarray(got).astype(int), want)
+
+
 @pytest.mark.parametrize("name", ["int2", "uint2", "int4", "uint4", "float4_e2m1fn", "float8_e4m3fn", "float8_e5m2"])
 def test_callbacks_are_given_and_give_narrow_numbers(name):
     dtype = np.dtype(getattr(ml_dtypes, name))

@@ -102,6 +102,21 @@ def test_images():
     same(images(quire, METHODS, *data), jax.jit(functools.partial(images, jax, METHODS))(*data))
 
 
+def test_doubles_are_resized_in_double_precision():
+    with quire.enable_x64(True):
+        x = np.arange(5.0) ** 2
+        want = np.interp((np.arange(9) + 0.5) * 5 / 9 - 0.5, np.arange(5.0), x)
+        np.testing.assert_allclose(image.resize(x, (9,), "linear"), want, rtol=1e-14)
+        with jax.enable_x64(True):
+            for method in METHODS[1:]:
+                np.testing.assert_allclose(
+                    image.resize(x, (7,), method),
+                    jax.image.resize(x, (7,), method, antialias=True),
+                    rtol=1e-13,
+                    err_msg=method,
+                )
+
+
 def test_images_compiled():
     data, methods = (X, SCALE, MOVE), ("nearest", "linear", "cubic-pytorch", "area")
     same(quire.compile(functools.partial(images, quire, methods))(*data), images(quire, methods, *data))

@@ -23,6 +23,7 @@ LANES = 3
 ELSEWHERE = {
     **dict.fromkeys(("custom_jvp_call", "custom_vjp_call", "custom_linear_solve"), "test_custom_derivatives"),
     **dict.fromkeys(("psum", "pmax", "pmin", "ppermute", "all_gather", "reduce_scatter", "all_to_all", "axis_index", "pbroadcast", "pvary"), "test_collectives"),
+    "pcast": "tests/frontend/test_manual_sums",
     "shard_map": "test_shard_map", "kernel_call": "tests/frontend/test_kernels",
     "check": "test_checkify", "custom_vmap_call": "test_custom_batching", "use_key": "test_key_reuse",
     "random_bits": "tests/primitives/test_random",

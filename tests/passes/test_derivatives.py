@@ -18,6 +18,7 @@ DIFFERENTIABLE = [a for a in APPLICATIONS if a.order]
 ELSEWHERE = {
     **dict.fromkeys(("custom_jvp_call", "custom_vjp_call", "custom_linear_solve"), "test_custom_derivatives"),
     **dict.fromkeys(("psum", "pmax", "pmin", "ppermute", "all_gather", "reduce_scatter", "all_to_all", "axis_index", "pbroadcast", "pvary"), "test_collectives"),
+    "pcast": "tests/frontend/test_manual_sums",
     "shard_map": "test_shard_map", "reduce_window": "forward mode alone, as in JAX: tests/frontend/test_jax_behaviour",
     "check": "test_checkify", "custom_vmap_call": "test_custom_batching", "use_key": "test_key_reuse",
     "random_bits": "tests/primitives/test_random",

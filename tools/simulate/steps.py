@@ -62,7 +62,7 @@ def _times(jaxpr: Jaxpr, machine: Machine, sizes: Mapping[Any, int]) -> tuple[fl
 
 
 def _message(eqn: Eqn, machine: Machine, sizes: Mapping[Any, int]) -> float:
-    if eqn.primitive in (co.pvary_p, co.axis_index_p):
+    if eqn.primitive in (co.pvary_p, co.pcast_p, co.axis_index_p):
         return 0.0
     axes = [a for a in co.axis_names(eqn.params) if a in sizes]
     k = 1

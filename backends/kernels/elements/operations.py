@@ -263,9 +263,21 @@ class Elements:
             return x
         if {old, new} == set(HALF):
             return self._float_to_float(b.cast(x, "f32"), dtypes.float32, new)
+        if old == dtypes.float64 and new in HALF:  # not at once: LLVM has no code for it, or joins it with what follows
+            x = b.cast(x, "f32") if new == dtypes.bfloat16 else self._rounded_to_odd(x)
+            return self._float_to_float(x, dtypes.float32, new)
         if new == dtypes.bfloat16 and old == dtypes.float32:
             return self._to_bfloat16(x)
         return b.cast(x, value_type(new))
+
+    def _rounded_to_odd(self, x: Value) -> Value:
+        """A float64 as float32, or that of its two neighbours whose last bit is set; see `backends.stablehlo.elementwise`."""
+        b = self.b
+        near = b.cast(x, "f32")
+        back, bits = b.cast(near, "f64"), b.bitcast(near, "i32")
+        beyond = b.cmp("ogt", b.math("absf", back), b.math("absf", x))
+        toward_zero = b.select(beyond, bits - 1, bits)
+        return b.bitcast(b.select(b.cmp("une", back, x), toward_zero | 1, bits), "f32")
 
     def _to_bfloat16(self, x: Value) -> Value:
         """float32 rounded to even by its bits: LLVM would call a function that is not linked."""

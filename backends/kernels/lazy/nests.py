@@ -187,9 +187,15 @@ class Nests:
 
     # -- reductions ------------------------------------------------------------------------------------------
 
-    def reduce(self, p: Primitive, x: Node, axes: Sequence[int], to: Array | None) -> Element | None:
-        """Combine a node over some dimensions, into memory, or to an element if nothing is left of its shape."""
+    def reduce(
+        self, p: Primitive, x: Node, axes: Sequence[int], to: Array | None, result: DType | None = None
+    ) -> Element | None:
+        """Combine a node over some dimensions, into memory, or to an element if nothing is left of its shape.
+
+        `result` is the dtype of the result; None: the node's.
+        """
         e, dtype = self.elements, x.dtype
+        result = dtype if result is None else result
         wide = accumulated(p, dtype)
         combine = partial(e.binary, p, wide)
 
@@ -209,7 +215,7 @@ class Nests:
         with self.loops(x.shape, outer) as index:
             if axis in axes:
                 total = self._across(x, index, axis, inner, lanes, identity, wide, combine, read)
-                out = e.convert(total, wide, dtype)
+                out = e.convert(total, wide, result)
                 if to is None:
                     return out
                 to.write(e, out, tuple(index[d] for d in kept), None)
@@ -232,7 +238,7 @@ class Nests:
                 for start, total in zip(starts, self._folded(x.shape, inner, index, init, len(starts), step)):
                     at = [index[d] for d in kept]
                     at[place] = start
-                    to.write(e, e.convert(total, wide, dtype), tuple(at), Vec(place, piece.width) if vec else None)
+                    to.write(e, e.convert(total, wide, result), tuple(at), Vec(place, piece.width) if vec else None)
 
             unroll = max(1, min(4, int(24 // (x.cost + 1)), x.shape[axis] // lanes))
             self.pieces(x.shape[axis], lanes, unroll, emit)

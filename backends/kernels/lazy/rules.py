@@ -171,17 +171,22 @@ def dot_general(program: Program, eqn: Eqn, x: Node, y: Node) -> list[Node]:
         out = view(node, tuple(node.shape[d] for d in dims), [list(dims).index(d) for d in range(len(dims))])
         return converted(out, dtype if dtype not in HALF else out.dtype)
 
+    def multiplied(left: Node, right: Node) -> Node:
+        if dtype in HALF:  # exactly: the sum alone is rounded
+            left, right = converted(left, dtypes.float32), converted(right, dtypes.float32)
+        return product(left, right)
+
     a, b = ordered(x, [*bx, *free_x, *cx]), ordered(y, [*by, *free_y, *cy])
     batch, fx, fy = len(bx), len(free_x), len(free_y)
     if not cx:
         left = view(a, v.aval.shape, range(batch + fx))
         right = view(b, v.aval.shape, [*range(batch), *range(batch + fx, batch + fx + fy)])
-        return [converted(product(left, right), dtype)]
+        return [converted(multiplied(left, right), dtype)]
     if not free_y and free_x:  # a matrix times a vector: rows are summed
         b_at = [*range(batch), *range(batch + fx, batch + fx + len(cx))]
-        rows = product(a, view(b, a.shape, b_at))
+        rows = multiplied(a, view(b, a.shape, b_at))
     elif not free_y:
-        rows = product(a, b)
+        rows = multiplied(a, b)
     elif _along(b, batch + fy - 1) or not _along(b, len(b.shape) - 1):
         to = program.wanted(v)
         program.nests.contract(a, b, batch, fx, fy, to)
@@ -191,14 +196,14 @@ def dot_general(program: Program, eqn: Eqn, x: Node, y: Node) -> list[Node]:
         inner = range(len(v.aval.shape), len(full))
         left = view(a, full, [*range(batch + fx), *inner])
         right = view(b, full, [*range(batch), *range(batch + fx, batch + fx + fy), *inner])
-        rows = product(left, right)
+        rows = multiplied(left, right)
     axes = list(range(len(rows.shape) - len(cx), len(rows.shape)))
     if not v.aval.shape:
-        element = program.nests.reduce(ew.add_p, rows, axes, None)
+        element = program.nests.reduce(ew.add_p, rows, axes, None, dtype)
         assert element is not None
         return [Number((), dtype, element)]
     to = program.wanted(v)
-    program.nests.reduce(ew.add_p, rows, axes, to)
+    program.nests.reduce(ew.add_p, rows, axes, to, dtype)
     return [to]
 
 

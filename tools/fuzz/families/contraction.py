@@ -94,6 +94,10 @@ def mixed(b: Builder) -> object:
         raise LookupError
     wide = "float32" if "f" in x.kind + y.kind else "int32"
     preferred = b.one("", f", preferred_element_type={wide!r}", f", preferred_element_type={wide!r}")
+    if {x.dtype, y.dtype} & {"float16", "bfloat16"} and b.chance(
+        0.4
+    ):  # what the transpose of a product of halves asks for
+        preferred = f", preferred_element_type={next(v.dtype for v in (x, y) if v.dtype in ('float16', 'bfloat16'))!r}"
     if b.setting.derived and "float64" in (x.dtype, y.dtype):
         preferred = ""  # JAX's cotangents have the narrow dtype's digits (seed 83004852)
     return b.emit(f"lax.dot_general({{0}}, {{1}}, ({batch}){preferred})", x, y)

@@ -139,6 +139,9 @@ def convert(b: Builder) -> object:
     if x.dtype in ("float16", "bfloat16"):
         choices = floats  # JAX adds in half precision what quire adds in single: whole numbers may be others
     dtype = b.one(*(choices or (x.dtype,)))
+    if x.kind == "f" and kind_of(dtype) == "f" and x.dtype not in ("float16", "bfloat16") and b.chance(0.15):
+        half, k = b.one("float16", "bfloat16"), b.one(2, 10, 16, 22)  # small ones: below float16's normal numbers
+        return b.emit(f"((np.round({{0}} * 4) * 2.0**-{k}).astype({half!r}).astype({dtype!r}) * 2.0**{k})", x)
     if x.kind == "f" and kind_of(dtype) == "u":
         return b.emit(f"np.abs({{0}}).astype({dtype!r})", x)
     if x.kind in "iub" and kind_of(dtype) == "f" and b.chance(0.3):  # by way of another dtype, moved between
