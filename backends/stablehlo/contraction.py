@@ -56,7 +56,7 @@ def as_operand(x: Any, source: DType, target: DType) -> Any:
     if dtypes.is_complex(target) and not dtypes.is_complex(source):
         re = as_operand(x, source, dtypes.real_dtype(target))
         return hlo.complex(re, hlo.full_like(re, 0, dtypes.real_dtype(target)))
-    return hlo.convert(x, target)
+    return hlo.convert(hlo.widened(x), target)
 
 
 _STRUCTURAL = frozenset(
@@ -128,6 +128,10 @@ def _prepare(ctx: Ctx, lhs: Any, rhs: Any) -> tuple[Any, Any, DType]:
         # IREE loads bfloat16 as vectors of float32, which it cannot write in SPIR-V where a product reads them.
         wide = dtypes.float32
         return *hlo.optimization_barrier(as_operand(lhs, x, wide), as_operand(rhs, y, wide)), total
+    if operands == dtypes.bfloat16 and total == dtypes.float32 and ctx.target.backend == "llvm-cpu":
+        # What a program has made is not rounded where IREE multiplies it in the same dispatch: see `hlo.widened`.
+        if not all(isinstance(v.owner, mlir.Block) for v in (lhs, rhs)):
+            return hlo.widened(lhs), hlo.widened(rhs), total
     return as_operand(lhs, x, operands), as_operand(rhs, y, operands), total
 
 

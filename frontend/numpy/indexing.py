@@ -79,11 +79,13 @@ class Parsed:
         shape: the operand's shape, with a dimension of size 1 for each boolean scalar of the expression.
         added: where those dimensions are.
         entries: what happens to each dimension, and the new dimensions, in the order of the expression.
+        parted: whether an ellipsis that stands for no dimension is between index arrays or integers.
     """
 
     shape: tuple[int, ...]
     added: tuple[int, ...]
     entries: list[Entry]
+    parted: bool = False
 
 
 def _position_error(error: Exception, items: Sequence[Any], i: int) -> Exception:
@@ -143,12 +145,16 @@ def parse(shape: tuple[int, ...], index: Any) -> Parsed:
             f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed{where(current_source(2))}"
         )
     ellipsis = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
+    gap = len(items) if taken < len(shape) else ellipsis  # where an ellipsis stands for no dimension
     items[ellipsis : ellipsis + 1] = [slice(None)] * (len(shape) - taken)
+    before_gap = 0
     entries: list[Entry] = []
     added: list[int] = []
     sizes = list(shape)
     dim = 0  # in the shape with the added dimensions
     for i, item in enumerate(items):
+        if i == gap:
+            before_gap = len(entries)
         if item is None:
             entries.append(New())
             continue
@@ -175,7 +181,8 @@ def parse(shape: tuple[int, ...], index: Any) -> Parsed:
             continue
         entries.append(_integer(item, dim, sizes[dim], i, items))
         dim += 1
-    return Parsed(tuple(sizes), tuple(added), entries)
+    advanced = [isinstance(e, Positions | Static) for e in entries]
+    return Parsed(tuple(sizes), tuple(added), entries, any(advanced[:before_gap]) and any(advanced[before_gap:]))
 
 
 def _known_mask(item: Any) -> np.ndarray[Any, Any]:
@@ -275,7 +282,7 @@ def layout(parsed: Parsed) -> Layout:
         raise IndexError(
             f"index arrays of shapes {', '.join(map(str, shapes))} do not broadcast together{where(current_source(2))}"
         ) from None
-    neighbours = not advanced or advanced[-1] - advanced[0] == len(advanced) - 1
+    neighbours = not advanced or not parsed.parted and advanced[-1] - advanced[0] == len(advanced) - 1
     first = advanced[0] if neighbours and advanced else 0
     order: list[Slice | str] = []
     shape: list[int] = []

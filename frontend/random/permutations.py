@@ -138,4 +138,4 @@ def _weighted(key: Array, shape: tuple[int, ...], n: int, p: Any, replace: bool,
         r = total[-1] * (np.asarray(1, dt)[()] - uniform(key, shape, dt))
         return qnp.searchsorted(total, r).astype(dtypes.canonicalize(dtypes.int64))
     scores = gumbel(key, (n,), dt, mode) + qnp.log(p)
-    return lax.top_k(scores, math.prod(shape))[1].reshape(shape)
+    return lax.top_k(scores, math.prod(shape))[1].reshape(shape).astype(dtypes.canonicalize(dtypes.int64))

@@ -42,6 +42,10 @@ PROGRAMS: dict[str, Function] = {
     "sign": lambda L, lax, y: L.sign(y.astype(B) * L.asarray(1.1, B) - 1),
     "pooled": lambda L, lax, y: lax.reduce_window(y.astype(B) * L.asarray(1.1, B), np.array(-np.inf, B), lax.max, (3,), (2,), "VALID"),
     "cumulative maximum": lambda L, lax, y: lax.cummax(y.astype(B) * L.asarray(1.1, B)),
+    "product with itself": lambda L, lax, y: L.dot(L.round(y * 50).astype(B), L.round(y * 50).astype(B), preferred_element_type=F) if y.size < 99 else y,
+    "matrix and vector": lambda L, lax, y: L.dot(L.round(L.outer(y, y) * 40).astype(B), L.round(y * 90).astype(B), preferred_element_type=F) if y.size < 99 else y,
+    "of two dtypes": lambda L, lax, y: lax.dot_general(L.round(y * 99).astype(B), L.round(y), (((0,), (0,)), ((), ())), preferred_element_type=F) if y.size < 99 else y,
+    "convolution": lambda L, lax, y: lax.conv(L.round(y * 99).astype(B).reshape(1, 1, -1), L.round(y[:3] * 99).astype(B).reshape(1, 1, 3), (1,), "VALID", preferred_element_type=L.float32) if y.size < 99 else y,
     "to an integer": lambda L, lax, y: (y.astype(B) * L.asarray(100, B)).astype("int32"),
 }  # fmt: skip
 

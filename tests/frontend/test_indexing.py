@@ -28,7 +28,8 @@ EXPRESSIONS = (
 np.array([True, False]) | :, np.array([True, False, True]) | np.ones((2, 3), bool) | np.zeros((2, 3, 4), bool) | X > 7
 np.array([True, True]), [0, 2] | np.array([True, True]), :, [0, 2] | True | False | True, 0 | None, True | X[0] > 3, | X[0, 0] > 5,
 np.int8(1) | np.uint8(1), np.int64(-1) | np.array(1) | np.array(-1), : | np.array([], int), | :, np.zeros((0, 2), int)
-np.array([1], np.uint8),
+np.array([1], np.uint8), | :, [0, 1], ..., 1 | :, [0, 1], 1, ... | None, [0, 1], ..., 1, 2 | None, 1, ..., [0, 1], [1, 2] | :, 1, ..., [0, 1]
+::-1, [[0, 1]], ..., [2, 0] | [0, 1], ..., [0, 1], [1, 2] | :, [0, 1], 1, ..., | None, X[:, 0, 0] > -1, ..., 0, 1 | :1, ..., [0, 1], 1 | 0, ..., None, [0, 1], 1
 """.strip()
     .replace("\n", " | ")
     .split(" | ")

@@ -21,8 +21,8 @@ def _index(b: Builder, x: Value, outside: bool) -> tuple[str, list[Value], bool]
     """An index with arrays, what it reads, and whether it is sure to be within."""
     n = x.shape[0]
     form = b.rng.randint(0, 6)
-    if form == 0 and x.ndim:  # a boolean mask is allowed in updates only
-        pass
+    if x.ndim > 1 and x.size and b.chance(0.25):
+        return _mixture(b, x)
     if form <= 2 and not outside or not n:
         if not n:
             raise LookupError
@@ -38,6 +38,21 @@ def _index(b: Builder, x: Value, outside: bool) -> tuple[str, list[Value], bool]
             return "{1}, " + b.one(f"{b.rng.randint(0, x.shape[1] - 1)}", slice_text(b, x.shape[1]), "{1}"), [i], False
         return f"{slice_text(b, n)}, {{1}}", [i], False
     return _literal(b, n, outside), [], not outside
+
+
+def _mixture(b: Builder, x: Value) -> tuple[str, list[Value], bool]:
+    """Arrays, numbers, slices, new dimensions and an ellipsis, in any order; the arrays broadcast together."""
+    count, items = b.rng.randint(1, 3), list[str]()
+    for n in x.shape[: b.rng.randint(1, x.ndim)]:
+        numbers = [b.rng.randint(-n, n - 1) for _ in range(count)]
+        table = f"np.array({[[k] for k in numbers]})" if b.chance(0.2) else f"np.array({numbers})"
+        items.append(b.one(table, table, str(numbers[0]), slice_text(b, n)))
+    for text in ("None", "..."):
+        if b.chance(0.6):
+            items.insert(b.rng.randint(0, len(items)), text)
+    if not any("np" in item for item in items):
+        raise LookupError
+    return ", ".join(items), [], True
 
 
 def gather(b: Builder) -> object:
