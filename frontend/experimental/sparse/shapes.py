@@ -9,7 +9,7 @@ from ... import lax
 from ... import numpy as qnp
 from .bcoo_array import BCOO
 from .layout import columns, joint_batch, masked, merge_parts, outside, stacked, with_batch
-from .relayout import bcoo_transpose, full_batch
+from .relayout import bcoo_transpose, bcoo_update_layout, full_batch
 from .util import size_of
 
 Value = Any
@@ -264,7 +264,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
                 n, c = operand.shape[d], cols[d - n_batch]
                 cols[d - n_batch] = qnp.where(c < n, n - 1 - c, c).astype(indices.dtype)
         indices = stacked(cols, indices)
-    return BCOO((data, indices), shape=operand.shape, unique_indices=operand.unique_indices)
+    return BCOO((data, indices), shape=operand.shape)
 
 
 def bcoo_slice(
@@ -375,7 +375,7 @@ def bcoo_gather(
 ) -> BCOO:  # fmt: skip
     """Parts of the array at places that are given as an array, as `lax.gather`; the dimensions of these places are batches.
 
-    Raises NotImplementedError where the dimensions of the places are not the first of the result, or are operands' batches.
+    Raises NotImplementedError where places have batches of the operand, or come between its dense dimensions.
     """
     from ...transforms.vectorization import vmap
 
@@ -385,12 +385,7 @@ def bcoo_gather(
     at = qnp.asarray(start_indices)
     lead, n = tuple(at.shape[:-1]), at.ndim - 1
     kept = [d for d in range(operand.ndim) if d not in dims.collapsed_slice_dims]
-    result = n + len(kept)
-    places = [d for d in range(result) if d not in dims.offset_dims]
-    if places != list(range(n)):
-        raise NotImplementedError(
-            f"bcoo_gather: the {n} dimensions of the indices must be the first of the result, got offset_dims={tuple(dims.offset_dims)}"
-        )
+    places = [d for d in range(n + len(kept)) if d not in dims.offset_dims]
 
     def part(where: Value) -> BCOO:
         starts: list[Any] = [qnp.zeros((), qnp.int32)] * operand.ndim
@@ -402,12 +397,21 @@ def bcoo_gather(
     if not n:
         return part(at)
     found = vmap(part)(at.reshape((size_of(lead), at.shape[-1])))
-    if n == 1:
+    if n > 1:
+        batch = (*lead, *found.shape[1 : found.n_batch])
+        data, indices = full_batch(found)
+        data = data.reshape((*batch, *data.shape[found.n_batch :]))
+        indices = indices.reshape((*batch, *indices.shape[found.n_batch :]))
+        found = BCOO((data, indices), shape=(*lead, *found.shape[1:]))
+    if places == list(range(n)):
         return found
-    batch = (*lead, *found.shape[1 : found.n_batch])
-    data, indices = full_batch(found)
-    data = data.reshape((*batch, *data.shape[found.n_batch :]))
-    return BCOO((data, indices.reshape((*batch, *indices.shape[found.n_batch :]))), shape=(*lead, *found.shape[1:]))
+    # The dimensions of the places are the first ones: they are put where the result has them.
+    order = [0] * found.ndim
+    for k, d in enumerate((*places, *sorted(dims.offset_dims))):
+        order[d] = k
+    if any(d >= found.n_batch for d in order[: found.n_batch]):
+        found = bcoo_update_layout(found, n_batch=0)
+    return bcoo_transpose(found, permutation=order)
 
 
 __all__ = [
