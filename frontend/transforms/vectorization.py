@@ -48,7 +48,9 @@ def _mapped_as_object(x: Any) -> bool:
     return type(x) in LANES
 
 
-def _each_object(tree: Any, axes: Any, what: str, function: str, direction: Callable[[Lanes], Callable[[Any, int], Any]]) -> Any:
+def _each_object(
+    tree: Any, axes: Any, what: str, function: str, direction: Callable[[Lanes], Callable[[Any, int], Any]]
+) -> Any:
     """A tree whose objects that know their shape are those of one lane, or of all."""
     leaves, structure = tree_util.tree_flatten(tree, _mapped_as_object)
     if not any(map(_mapped_as_object, leaves)):

@@ -293,6 +293,8 @@ _DEFINED["random.prng"] = {"prngs": _generators(), "PRNGImpl": Missing("jax._src
 _DEFINED["core"]["Primitive"] = _primitive()
 _DEFINED["dtypes"]["canonicalize_dtype"] = _canonicalize_dtype
 _DEFINED["dtypes"]["itemsize_bits"] = _itemsize_bits
+
+
 def _remaining(original: Sequence[int], *removed: Sequence[int]) -> list[int]:
     return [d for d in original if not any(d in group for group in removed)]
 

@@ -76,7 +76,9 @@ def bcsr_broadcast_in_dim(
         ValueError: the dimensions do not fit.
         NotImplementedError: a dimension would be sparse, or `sharding` is given.
     """
-    out = bcoo_broadcast_in_dim(mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions, sharding=sharding)
+    out = bcoo_broadcast_in_dim(
+        mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions, sharding=sharding
+    )
     if out.n_sparse != 2:
         raise NotImplementedError("bcsr_broadcast_in_dim: adding sparse dimensions.")
     indices, indptr = _bcoo_to_bcsr(out.indices, shape=out.shape, index_dtype=out.indices.dtype)

@@ -29,7 +29,9 @@ def bcsr_layout(data: Value, indices: Value, indptr: Value, shape: tuple[int, ..
     n_batch, n_dense = np.ndim(indices) - 1, len(shape) - np.ndim(indices) - 1
     given = f"data.shape={np.shape(data)}, indices.shape={np.shape(indices)}, indptr.shape={np.shape(indptr)}, shape={shape}"
     if n_batch < 0 or n_dense < 0:
-        raise ValueError(f"BCSR: expected indices (*batch, nse) of an array (*batch, rows, columns, *dense); got {given}")
+        raise ValueError(
+            f"BCSR: expected indices (*batch, nse) of an array (*batch, rows, columns, *dense); got {given}"
+        )
     nse, batch = np.shape(indices)[-1], shape[:n_batch]
     want = ((nse, *shape[n_batch + 2 :]), (nse,), (shape[n_batch] + 1,))
     for x, rest in zip((data, indices, indptr), want):
@@ -129,7 +131,10 @@ class BCSR(JAXSparse):
             arr = arr.sort_indices()
         indices, indptr = _bcoo_to_bcsr(arr.indices, shape=arr.shape, index_dtype=arr.indices.dtype)
         return cls(
-            (arr.data, indices, indptr), shape=arr.shape, indices_sorted=arr.indices_sorted, unique_indices=arr.unique_indices
+            (arr.data, indices, indptr),
+            shape=arr.shape,
+            indices_sorted=arr.indices_sorted,
+            unique_indices=arr.unique_indices,
         )
 
     @classmethod
@@ -148,7 +153,9 @@ class BCSR(JAXSparse):
     ) -> BCSR:  # fmt: skip
         shape = tuple(shape)
         if check_counts("BCSR", len(shape), n_batch, n_dense) != 2:
-            raise ValueError(f"BCSR sparse.empty: must have 2 sparse dimensions; got shape={shape}, {n_batch=}, {n_dense=}")
+            raise ValueError(
+                f"BCSR sparse.empty: must have 2 sparse dimensions; got shape={shape}, {n_batch=}, {n_dense=}"
+            )
         batch, dense = shape[:n_batch], shape[n_batch + 2 :]
         data = qnp.zeros((*batch, nse, *dense), dtype)
         indices = qnp.full((*batch, nse), shape[n_batch + 1], index_dtype)
@@ -162,7 +169,10 @@ class BCSR(JAXSparse):
         """The same array as a BCOO."""
         indices = _bcsr_to_bcoo(self.indices, self.indptr, shape=self.shape)
         return BCOO(
-            (self.data, indices), shape=self.shape, indices_sorted=self.indices_sorted, unique_indices=self.unique_indices
+            (self.data, indices),
+            shape=self.shape,
+            indices_sorted=self.indices_sorted,
+            unique_indices=self.unique_indices,
         )
 
     def todense(self) -> Value:
@@ -255,7 +265,9 @@ def bcsr_fromdense(
     """
     mat = qnp.asarray(mat)
     if check_counts("bcsr_fromdense", mat.ndim, n_batch, n_dense) != 2:
-        raise ValueError(f"bcsr_fromdense: must have 2 sparse dimensions; got shape {tuple(mat.shape)}, {n_batch=}, {n_dense=}")
+        raise ValueError(
+            f"bcsr_fromdense: must have 2 sparse dimensions; got shape {tuple(mat.shape)}, {n_batch=}, {n_dense=}"
+        )
     message = (
         "The error arose for the nse argument of bcsr_fromdense. In order for BCSR.fromdense() to be used in traced/compiled "
         "code, you must pass a concrete value to the nse (number of stored elements) argument"

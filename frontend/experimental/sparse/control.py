@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from quire.ir.source import use_source
 
 from ... import lax, tree_util
 from ...compiling.api import eval_shape
+from ...dtypes import result_type
 from .rules import RULES, apply, rule
 from .todense import IDENTITY
 from .values import SparsifyEnv, SparsifyValue, is_sparse, spvalues_to_arrays
@@ -67,7 +70,7 @@ def _types(arrays: Any) -> tuple[Any, list[Any]]:
     """The tree of arrays without what is known of indices, and the types of the buffers."""
     leaves, tree = tree_util.tree_flatten(arrays, is_leaf=is_sparse)
     kinds = [(type(x), x.shape) if is_sparse(x) else None for x in leaves]
-    return (tree, kinds), [(b.shape, b.dtype) for b in tree_util.tree_leaves(arrays)]
+    return (tree, kinds), [(tuple(np.shape(b)), result_type(b)) for b in tree_util.tree_leaves(arrays)]
 
 
 def _plain(arrays: Any) -> Any:
@@ -83,7 +86,9 @@ def _plain(arrays: Any) -> Any:
 
 
 @rule("cond")
-def _cond(env: SparsifyEnv, index: SparsifyValue, *values: SparsifyValue, branches: Any, **_: Any) -> list[SparsifyValue]:
+def _cond(
+    env: SparsifyEnv, index: SparsifyValue, *values: SparsifyValue, branches: Any, **_: Any
+) -> list[SparsifyValue]:
     arrays = [env.array(v) for v in values]
     functions = [on_arrays(b) for b in branches]
     outs = [eval_shape(f, *arrays) for f in functions]

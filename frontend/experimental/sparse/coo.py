@@ -98,7 +98,10 @@ class COO(JAXSparse):
         if axes is not None:
             raise NotImplementedError("axes argument to transpose()")
         return COO(
-            (self.data, self.col, self.row), shape=self.shape[::-1], rows_sorted=self._cols_sorted, cols_sorted=self._rows_sorted
+            (self.data, self.col, self.row),
+            shape=self.shape[::-1],
+            rows_sorted=self._cols_sorted,
+            cols_sorted=self._rows_sorted,
         )
 
     def __matmul__(self, other: Any) -> Value:
@@ -146,8 +149,11 @@ def coo_todense(mat: COO) -> Value:
 
 
 def _coo_fromdense(mat: Value, *, nse: int, index_dtype: Any = np.int32) -> tuple[Value, Value, Value]:
-    data, indices = _bcoo_fromdense(qnp.asarray(mat), nse=int(nse), index_dtype=index_dtype)
-    return data, indices[:, 0], indices[:, 1]
+    mat = qnp.asarray(mat)
+    data, indices = _bcoo_fromdense(mat, nse=int(nse), index_dtype=index_dtype)
+    row, col = indices[:, 0], indices[:, 1]
+    inside = row < mat.shape[0]  # the places that are left have zeros, at the first place
+    return data, qnp.where(inside, row, 0), qnp.where(inside, col, 0)
 
 
 def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> COO:

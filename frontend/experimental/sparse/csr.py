@@ -137,7 +137,9 @@ def csr_todense(mat: CSR) -> Value:
 
 
 def _csr_fromdense(mat: Value, *, nse: int, index_dtype: Any = np.int32) -> tuple[Value, Value, Value]:
-    return _bcsr_fromdense(qnp.asarray(mat), nse=int(nse), index_dtype=index_dtype)
+    mat = qnp.asarray(mat)
+    data, cols, pointers = _bcsr_fromdense(mat, nse=int(nse), index_dtype=index_dtype)
+    return data, qnp.where(cols < mat.shape[1], cols, 0), pointers
 
 
 def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32) -> CSR:

@@ -37,4 +37,3 @@ def _all_lanes(x: Any, axis: int) -> Any:
 
 for _class in (BCOO, BCSR):
     LANES[_class] = Lanes(_one_lane, _all_lanes)
-

@@ -44,7 +44,9 @@ def layout_of(data: Value, indices: Value, shape: tuple[int, ...]) -> Layout:
     batch, _, dense = layout.split(shape)
     fits = len(given) == n_batch + 1 + n_dense and given[n_batch] == nse and given[n_batch + 1 :] == dense
     if not fits or not _repeats(given[:n_batch], batch):
-        raise ValueError(f"Invalid data.shape={given} for nse={nse}, n_batch={n_batch}, n_dense={n_dense}, shape={shape}")
+        raise ValueError(
+            f"Invalid data.shape={given} for nse={nse}, n_batch={n_batch}, n_dense={n_dense}, shape={shape}"
+        )
     if not _repeats(places[:n_batch], batch):
         raise ValueError(f"Invalid indices.shape={places} for nse={nse}, n_batch={n_batch}, shape={shape}")
     return layout
@@ -223,7 +225,7 @@ def merge_parts(
         rest = tuple(range(n_batch + 1, data.ndim))
         repeated = tuple(d for d in range(n_batch) if indices.shape[d] == 1 != data.shape[d])
         dead = dead | qnp.all(qnp.all(empty, axis=rest), axis=repeated, keepdims=True)
-    end = qnp.asarray(sizes, indices.dtype)
+    end = qnp.asarray(sizes, indices.dtype).reshape((*(1,) * (n_batch + 1), n))
     indices = qnp.where(dead[..., None], end, indices)
     if not indices.shape[-2]:
         wanted = nse or 0

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ... import numpy as qnp
+from ...compiling.api import jit
 from .csr import _csr_todense
 
 Value = Any
+
+
+@jit
+def _solve(data: Value, indices: Value, indptr: Value, b: Value) -> Value:
+    n = b.shape[0]
+    return qnp.linalg.solve(_csr_todense(data, indices, indptr, shape=(n, n)), b)
 
 
 def spsolve(data: Any, indices: Any, indptr: Any, b: Any, tol: float = 1e-6, reorder: int = 1) -> Value:
@@ -36,7 +43,7 @@ def spsolve(data: Any, indices: Any, indptr: Any, b: Any, tol: float = 1e-6, reo
         )
     if data.dtype != b.dtype:
         raise TypeError(f"data types do not match: data.dtype={data.dtype} b.dtype={b.dtype}")
-    return qnp.linalg.solve(_csr_todense(data, indices, indptr, shape=(n, n)), b)
+    return _solve(data, indices, indptr, b)
 
 
 __all__ = ["spsolve"]

@@ -48,11 +48,18 @@ def _scalar(x: Any) -> Any:
     return qnp.zeros((), x.dtype) if hasattr(x, "dtype") else x
 
 
+def _with_rank(x: Any, rank: int) -> Any:
+    """The array with leading dimensions of size 1."""
+    return sparsify(lambda y: qnp.expand_dims(y, tuple(range(rank - y.ndim))))(x)
+
+
 def _elementwise(name: str, f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """An operator of two operands by its rule. Sizes of 1 are left, so that no sparse array is repeated."""
 
     def apply(a: Any, b: Any) -> Any:
-        operands = [x if hasattr(x, "dtype") or isinstance(x, int | float | complex) else qnp.asarray(x) for x in (a, b)]
+        operands = [
+            x if hasattr(x, "dtype") or isinstance(x, int | float | complex) else qnp.asarray(x) for x in (a, b)
+        ]
         shapes = [tuple(np.shape(x)) if not isinstance(x, JAXSparse) else x.shape for x in operands]
         try:
             rank = len(np.broadcast_shapes(*shapes))
@@ -67,7 +74,7 @@ def _elementwise(name: str, f: Callable[[Any, Any], Any]) -> Callable[[Any, Any]
             elif x.dtype != dtype:
                 x = _astype(x, dtype)
             if shape and len(shape) < rank:
-                x = sparsify(lambda y, more=rank - len(shape): qnp.expand_dims(y, tuple(range(more))))(x)
+                x = _with_rank(x, rank)
             values.append(env.value(x))
         (out,) = RULES[name](env, *values)
         return env.array(out)

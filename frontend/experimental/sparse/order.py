@@ -59,7 +59,10 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
     unique = sparr.unique_indices if assume_unique is None else assume_unique
     data = _bcoo_extract(sparr.indices, a, assume_unique=unique)
     return BCOO(
-        (data, sparr.indices), shape=sparr.shape, indices_sorted=sparr.indices_sorted, unique_indices=sparr.unique_indices
+        (data, sparr.indices),
+        shape=sparr.shape,
+        indices_sorted=sparr.indices_sorted,
+        unique_indices=sparr.unique_indices,
     )
 
 

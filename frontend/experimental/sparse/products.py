@@ -131,14 +131,19 @@ def _sparse_by_sparse(lhs: BCOO, rhs: BCOO, numbers: DotDimensionNumbers, prefer
     if lhs.n_dense or rhs.n_dense:
         raise NotImplementedError("bcoo_spdot_general: arrays with dense dimensions.")
     if any(d >= lhs.n_batch for d in lb) or any(d >= rhs.n_batch for d in rb):
-        raise NotImplementedError("bcoo_spdot_general: batch dimensions must correspond to batch dimensions of the arrays.")
+        raise NotImplementedError(
+            "bcoo_spdot_general: batch dimensions must correspond to batch dimensions of the arrays."
+        )
     if any(d < lhs.n_batch for d in lc) or any(d < rhs.n_batch for d in rc):
         raise NotImplementedError("bcoo_spdot_general only supports contraction of sparse indices.")
     if rhs.n_batch > len(rb) and lhs.n_sparse > len(lc):
         raise ValueError("bcoo_spdot_general: cannot have unused batch dims on rhs with unused sparse dims on lhs.")
     l_rest, r_rest = _rest(lhs.n_batch, lb), _rest(rhs.n_batch, rb)
     l_batch = (*lb, *l_rest)
-    l_kept, r_kept = _rest(lhs.n_sparse, [d - lhs.n_batch for d in lc]), _rest(rhs.n_sparse, [d - rhs.n_batch for d in rc])
+    l_kept, r_kept = (
+        _rest(lhs.n_sparse, [d - lhs.n_batch for d in lc]),
+        _rest(rhs.n_sparse, [d - rhs.n_batch for d in rc]),
+    )
     batch = (*(lhs.shape[d] for d in l_batch), *(rhs.shape[d] for d in r_rest))
     sizes = (*(lhs.shape[lhs.n_batch + k] for k in l_kept), *(rhs.shape[rhs.n_batch + k] for k in r_kept))
     dtype = preferred or dtypes.result_type(lhs.dtype, rhs.dtype)
@@ -214,7 +219,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
 
     def rows(x: Value, side: int, contracted: tuple[int, ...]) -> Value:
         """(*batch, nse, *dense or 1, *contracted)."""
-        own = [(k, dims[side]) for k, dims in enumerate(out) if dims[side] is not None]
+        own = [(k, d) for k, dims in enumerate(out) if (d := dims[side]) is not None]
         at = [(k, d) for k, d in own if k < n_placed]
         rest = [d for k, d in own if k >= n_placed]
         table = qnp.transpose(x, (*(d for _, d in at), *rest, *contracted))
@@ -348,7 +353,9 @@ def bcoo_conv_general_dilated(
             x = qnp.asarray(x)
             operands.append(BCOO.fromdense(x, n_batch=min(2, x.ndim), nse=x.shape[-1]))
     a, b = operands
-    straight = all(d is None or tuple(d) == (1,) for d in (lhs_dilation, rhs_dilation)) and tuple(window_strides) == (1,)
+    straight = all(d is None or tuple(d) == (1,) for d in (lhs_dilation, rhs_dilation)) and tuple(window_strides) == (
+        1,
+    )
     specs = None if dimension_numbers is None else lax.conv_dimension_numbers(a.shape, b.shape, dimension_numbers)
     plain = specs is None or all(tuple(s) == (0, 1, 2) for s in specs)
     if a.shape[:-1] != (1, 1) or b.shape[:-1] != (1, 1) or not (straight and plain) or out_sharding is not None:

@@ -53,10 +53,15 @@ def random_bcoo(
         flat = qrandom.choice(key, places, (number,), replace=not unique_indices)
         return qnp.stack(qnp.unravel_index(flat, sizes), axis=-1).astype(index_dtype)
 
-    keys = qrandom.split(indices_key, size_of(batch))
-    indices = vmap(one)(keys).reshape((*batch, number, n_sparse)) if size_of(batch) else qnp.zeros((*batch, number, n_sparse), index_dtype)
+    if not batch:
+        indices = one(indices_key)
+    elif size_of(batch):
+        keys = qrandom.split(indices_key, size_of(batch))
+        indices = vmap(one)(keys).reshape((*batch, number, n_sparse))
+    else:
+        indices = qnp.zeros((*batch, number, n_sparse), index_dtype)
     data = generator(data_key, shape=(*batch, number, *shape[n_batch + n_sparse :]), dtype=dtype, **kwds)
-    mat = BCOO((data, indices), shape=shape, unique_indices=unique_indices)
+    mat = BCOO((data, indices), shape=shape)
     return mat.sort_indices() if sorted_indices else mat
 
 

@@ -95,7 +95,8 @@ def _batch_to_sparse(data: Value, indices: Value, size: int) -> tuple[Value, Val
 def _sparse_to_batch(data: Value, indices: Value, size: int) -> tuple[Value, Value]:
     """The first sparse dimension as the last batch one: each entry has all elements, zeros for those of others."""
     n_batch = indices.ndim - 2
-    own = indices[..., None, :, 0] == qnp.arange(size, dtype=indices.dtype)[:, None]  # (*batch, size, nse)
+    number = lax.broadcasted_iota(indices.dtype, (*(1,) * n_batch, size, 1), n_batch)
+    own = indices[..., None, :, 0] == number  # (*batch, size, nse)
     own = own.reshape((*own.shape, *(1,) * (data.ndim - n_batch - 1)))
     data = qnp.where(own, qnp.expand_dims(data, n_batch), qnp.zeros((), data.dtype))
     rest = indices[..., None, :, 1:]
@@ -105,7 +106,8 @@ def _sparse_to_batch(data: Value, indices: Value, size: int) -> tuple[Value, Val
 def _sparse_to_dense(data: Value, indices: Value, size: int) -> tuple[Value, Value]:
     """The last sparse dimension as the first dense one: zeros around each element."""
     n_batch = indices.ndim - 2
-    own = indices[..., -1:] == qnp.arange(size, dtype=indices.dtype)  # (*batch, nse, size)
+    number = lax.broadcasted_iota(indices.dtype, (*(1,) * (n_batch + 1), size), n_batch + 1)
+    own = indices[..., -1:] == number  # (*batch, nse, size)
     own = own.reshape((*own.shape, *(1,) * (data.ndim - n_batch - 1)))
     return qnp.where(own, qnp.expand_dims(data, n_batch + 1), qnp.zeros((), data.dtype)), indices[..., :-1]
 

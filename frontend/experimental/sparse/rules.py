@@ -105,8 +105,9 @@ def unique(env: SparsifyEnv, v: SparsifyValue) -> SparsifyValue:
     if v.unique_indices:
         return v
     x = env.array(v)
-    merge = bcsr_sum_duplicates if isinstance(x, BCSR) else order.bcoo_sum_duplicates
-    return env.value(merge(x, nse=x.nse))
+    return env.value(
+        bcsr_sum_duplicates(x, nse=x.nse) if isinstance(x, BCSR) else order.bcoo_sum_duplicates(x, nse=x.nse)
+    )
 
 
 @rule("integer_pow")
@@ -211,8 +212,9 @@ def _transpose(x: Any, *, permutation: Sequence[int], **_: Any) -> BCOO:
 
 @array_rule("broadcast_in_dim")
 def _broadcast_in_dim(x: Any, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], **_: Any) -> Any:
-    broadcast = bcsr_broadcast_in_dim if isinstance(x, BCSR) else shapes.bcoo_broadcast_in_dim
-    return broadcast(x, shape=shape, broadcast_dimensions=broadcast_dimensions)
+    if isinstance(x, BCSR):
+        return bcsr_broadcast_in_dim(x, shape=shape, broadcast_dimensions=broadcast_dimensions)
+    return shapes.bcoo_broadcast_in_dim(x, shape=shape, broadcast_dimensions=broadcast_dimensions)
 
 
 @array_rule("concatenate")

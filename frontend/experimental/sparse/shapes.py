@@ -110,7 +110,9 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     shapes = [m.shape for m in operands]
     first, dimension = operands[0], int(dimension)
     if not 0 <= dimension < first.ndim:
-        raise TypeError(f"concatenate dimension out of bounds: dimension {dimension} for shapes {', '.join(map(str, shapes))}.")
+        raise TypeError(
+            f"concatenate dimension out of bounds: dimension {dimension} for shapes {', '.join(map(str, shapes))}."
+        )
     if len({len(s) for s in shapes}) > 1 or len({(*s[:dimension], *s[dimension + 1 :]) for s in shapes}) > 1:
         raise TypeError(
             "Cannot concatenate arrays with shapes that differ in dimensions other than the one being concatenated: "

@@ -98,7 +98,12 @@ class SparsifyEnv:
         indices_ref = self._push(indices) if indices_ref is None else indices_ref
         indptr_ref = self._push(indptr) if indptr is not None else indptr_ref
         return SparsifyValue(
-            tuple(shape), data_ref, indices_ref, indptr_ref, indices_sorted=indices_sorted, unique_indices=unique_indices
+            tuple(shape),
+            data_ref,
+            indices_ref,
+            indptr_ref,
+            indices_sorted=indices_sorted,
+            unique_indices=unique_indices,
         )
 
     def array(self, v: SparsifyValue) -> Any:
