@@ -321,7 +321,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     indices = stacked(cols, qnp.zeros((*whole[:-2], number, 1), index_dtype))
     data, indices = merge_parts(data, indices, shape, nse=number, name="bcoo_multiply_sparse")
     gone = outside(columns(indices), sizes)[..., None]
-    return BCOO((data, qnp.where(gone, qnp.asarray(max(sizes), index_dtype), indices)), shape=shape)
+    return BCOO((data, qnp.where(gone, qnp.asarray(max(shape), index_dtype), indices)), shape=shape)
 
 
 def bcoo_conv_general_dilated(
