@@ -20,7 +20,7 @@ T = (np.arange(24, dtype=np.float32).reshape(2, 3, 4) % 5) * (np.arange(24).resh
 
 def layouts(whole: np.ndarray, nse: int | None = None) -> Iterator[tuple[sparse.BCOO, Any]]:
     """An array in some layouts, as quire's and as JAX's BCOO."""
-    for b, d in ((0, 0), (1, 0), (0, 1), (1, 1))[:4 if whole.ndim > 2 else 3]:
+    for b, d in ((0, 0), (1, 0), (0, 1), (1, 1))[: 4 if whole.ndim > 2 else 3]:
         if whole.ndim == 2 or (b, d) in ((1, 0), (1, 1)):
             yield (
                 sparse.BCOO.fromdense(whole, n_batch=b, n_dense=d, nse=nse),
