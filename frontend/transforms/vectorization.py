@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.axes import named_axis
@@ -26,6 +26,43 @@ from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
 from .functions import check_callable, name_of
 from .references import open_refs, refuse_mapped
+
+
+class Lanes(NamedTuple):
+    """How objects of a class are mapped, which know their shape: the pytree of one lane, and of all of them.
+
+    Attributes:
+        inward: of an object and an axis, a tree with the same leaves whose structure is that of one lane.
+        outward: of a tree with the leaves of all lanes in the structure of one, and the axis, the object.
+    """
+
+    inward: Callable[[Any, int], Any]
+    outward: Callable[[Any, int], Any]
+
+
+#: The classes that are mapped as objects; filled where they are defined.
+LANES: dict[type, Lanes] = {}
+
+
+def _mapped_as_object(x: Any) -> bool:
+    return type(x) in LANES
+
+
+def _each_object(
+    tree: Any, axes: Any, what: str, function: str, direction: Callable[[Lanes], Callable[[Any, int], Any]]
+) -> Any:
+    """A tree whose objects that know their shape are those of one lane, or of all."""
+    leaves, structure = tree_util.tree_flatten(tree, _mapped_as_object)
+    if not any(map(_mapped_as_object, leaves)):
+        return tree
+    places = _broadcast_prefix(axes, tree_util.tree_unflatten(structure, range(len(leaves))), what, function)
+    return tree_util.tree_unflatten(
+        structure,
+        [
+            direction(LANES[type(x)])(x, axis) if _mapped_as_object(x) and axis is not None else x
+            for x, axis in zip(leaves, places)
+        ],
+    )
 
 
 def _check_axes(value: Any, what: str) -> None:
@@ -133,6 +170,9 @@ def vmap(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments "
                 f"passed to the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}"
             )
+        if LANES:
+            args = _each_object(args, in_axes, "in_axes", name, lambda lanes: lanes.inward)
+            kwargs = _each_object(kwargs, 0, "in_axes", name, lambda lanes: lanes.inward)
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         axes = [
             *_broadcast_prefix(in_axes, args, "in_axes", name),
@@ -190,7 +230,8 @@ def vmap(
         if divided is not None:  # what is the same for all lanes is stacked as the lanes are divided
             outs, out_dims = _stacked(outs, out_dims, wanted, axis.size, divided)
         placed = [_place(x, d, w, axis, name, k) for x, d, w, k in zip(outs, out_dims, wanted, keys_out)]
-        return tree_util.tree_unflatten(out_tree, placed)
+        result = tree_util.tree_unflatten(out_tree, placed)
+        return _each_object(result, out_axes, "out_axes", name, lambda lanes: lanes.outward) if LANES else result
 
     batched.__doc__ = f"Vectorized version of {name}, of which the mapped arguments have a dimension more."
     if doc := getattr(fun, "__doc__", None):

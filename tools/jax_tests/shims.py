@@ -41,6 +41,8 @@ _READ = {
     "internal_test_util",
     "hypothesis_test_util",
 }
+# Helpers of tests among JAX's public modules, by the name that they would have in quire.
+_READ_PUBLIC = {"quire.experimental.sparse.test_util": "jax/experimental/sparse/test_util.py"}
 # Read from the checkout for the names that nothing else has.
 _READ_LAST = {"dtypes", "lax_reference", "util", "frozen_dict", "lazy_loader"}
 
@@ -291,7 +293,13 @@ _DEFINED["random.prng"] = {"prngs": _generators(), "PRNGImpl": Missing("jax._src
 _DEFINED["core"]["Primitive"] = _primitive()
 _DEFINED["dtypes"]["canonicalize_dtype"] = _canonicalize_dtype
 _DEFINED["dtypes"]["itemsize_bits"] = _itemsize_bits
-_DEFINED["lax.lax"] = {"_convert_element_type": _convert_element_type}
+
+
+def _remaining(original: Sequence[int], *removed: Sequence[int]) -> list[int]:
+    return [d for d in original if not any(d in group for group in removed)]
+
+
+_DEFINED["lax.lax"] = {"_convert_element_type": _convert_element_type, "remaining": _remaining}
 
 
 class PrivateModule(types.ModuleType):
@@ -375,7 +383,9 @@ class Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """A spec for a private module of JAX; None for all others."""
+        """A spec for a private module of JAX, or a public helper of its tests; None for all others."""
+        if fullname in _READ_PUBLIC:
+            return importlib.util.spec_from_file_location(fullname, self._checkout / _READ_PUBLIC[fullname])
         if fullname != _PREFIX and not fullname.startswith(f"{_PREFIX}."):
             return None
         parts = fullname.split(".")[2:]
