@@ -13,6 +13,7 @@ from . import coo as coo
 from . import csr as csr
 from . import lanes as lanes
 from . import linalg as linalg
+from . import operators as operators
 from . import random as random
 from . import transform as transform
 from . import util as util

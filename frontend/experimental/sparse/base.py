@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ... import tree_util
 
 Value = Any
+
+
+#: What methods of sparse arrays call, by name: functions of modules that build on the arrays' classes, which enter them here.
+METHODS: dict[str, Callable[..., Any]] = {}
 
 
 class JAXSparse(abc.ABC):

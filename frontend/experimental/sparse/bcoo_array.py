@@ -11,7 +11,7 @@ from quire.ir.errors import ConcretizationTypeError
 
 from ... import numpy as qnp
 from ... import tree_util
-from .base import JAXSparse
+from .base import METHODS, JAXSparse
 from .layout import Layout, _bcoo_fromdense, _bcoo_todense, layout_of
 from .util import SparseInfo, _count_stored_elements, check_counts, known_count
 
@@ -162,9 +162,7 @@ class BCOO(JAXSparse):
             ValueError: the numbers do not fit.
             SparseEfficiencyError: one grows, and `on_inefficient` is "error".
         """
-        from .relayout import bcoo_update_layout
-
-        return bcoo_update_layout(self, n_batch=n_batch, n_dense=n_dense, on_inefficient=on_inefficient)
+        return METHODS["update_layout"](self, n_batch=n_batch, n_dense=n_dense, on_inefficient=on_inefficient)
 
     def transpose(self, axes: Sequence[int] | None = None) -> BCOO:
         """`bcoo_transpose`: the dimensions in another order, reversed by default.
@@ -173,16 +171,12 @@ class BCOO(JAXSparse):
             TypeError: `axes` is no permutation.
             NotImplementedError: it mixes dimensions of different kinds.
         """
-        from .relayout import bcoo_transpose
-
         order = tuple(range(self.ndim))[::-1] if axes is None else tuple(int(a) % self.ndim for a in axes)
-        return bcoo_transpose(self, permutation=order)
+        return METHODS["transpose"](self, permutation=order)
 
     def sort_indices(self) -> BCOO:
         """The same array, the elements in the order of their places."""
-        from .order import bcoo_sort_indices
-
-        return bcoo_sort_indices(self)
+        return METHODS["sort_indices"](self)
 
     def sum_duplicates(self, nse: int | None = None, remove_zeros: bool = True) -> BCOO:
         """The same array with each place listed once, in order.
@@ -194,17 +188,15 @@ class BCOO(JAXSparse):
         Raises:
             ValueError: the array is traced and `nse` is not given.
         """
-        from .order import bcoo_eliminate_zeros, bcoo_sum_duplicates
-
-        return bcoo_eliminate_zeros(self, nse=nse) if remove_zeros else bcoo_sum_duplicates(self, nse=nse)
+        return METHODS["eliminate_zeros" if remove_zeros else "sum_duplicates"](self, nse=nse)
 
     def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
         """The sum of all elements, an array, or along some axes: sparse. Raises ValueError for an axis that is not there."""
-        return _sparsified("sum")(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return METHODS["sum"](self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def astype(self, dtype: Any) -> BCOO:
         """The array with elements of another dtype."""
-        return _sparsified("astype")(self, dtype)
+        return METHODS["astype"](self, dtype)
 
     def reshape(self, *args: Any, **kwargs: Any) -> BCOO:
         """The array with another shape, of as many elements.
@@ -213,61 +205,61 @@ class BCOO(JAXSparse):
             TypeError: the sizes do not fit.
             ValueError: dimensions of different kinds would be mixed.
         """
-        return _sparsified("reshape")(self, args[0] if len(args) == 1 else args, **kwargs)
+        return METHODS["reshape"](self, args[0] if len(args) == 1 else args, **kwargs)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, item: Any) -> Any:
-        return _sparsified("getitem")(self, item)
+        return METHODS["getitem"](self, item)
 
     def __neg__(self) -> BCOO:
-        return _sparsified("neg")(self)
+        return METHODS["neg"](self)
 
     def __pos__(self) -> BCOO:
-        return _sparsified("pos")(self)
+        return METHODS["pos"](self)
 
     def __abs__(self) -> BCOO:
-        return _sparsified("abs")(self)
+        return METHODS["abs"](self)
 
     def __add__(self, other: Any) -> Any:
-        return _sparsified("add")(self, other)
+        return METHODS["add"](self, other)
 
     def __radd__(self, other: Any) -> Any:
-        return _sparsified("add")(other, self)
+        return METHODS["add"](other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return _sparsified("sub")(self, other)
+        return METHODS["sub"](self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _sparsified("sub")(other, self)
+        return METHODS["sub"](other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return _sparsified("mul")(self, other)
+        return METHODS["mul"](self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return _sparsified("mul")(other, self)
+        return METHODS["mul"](other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        return _sparsified("truediv")(self, other)
+        return METHODS["truediv"](self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _sparsified("truediv")(other, self)
+        return METHODS["truediv"](other, self)
 
     def __pow__(self, other: Any) -> Any:
-        return _sparsified("pow")(self, other)
+        return METHODS["pow"](self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return _sparsified("pow")(other, self)
+        return METHODS["pow"](other, self)
 
     def __matmul__(self, other: Any) -> Any:
-        return _sparsified("matmul")(self, other)
+        return METHODS["matmul"](self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return _sparsified("matmul")(other, self)
+        return METHODS["matmul"](other, self)
 
     def __eq__(self, other: object) -> Any:
-        return _sparsified("eq")(self, other)
+        return METHODS["eq"](self, other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -282,12 +274,6 @@ class BCOO(JAXSparse):
         self.data, self.indices = children
         self.shape, self.indices_sorted, self.unique_indices = metadata
         return self
-
-
-def _sparsified(name: str) -> Any:
-    from .operators import OPERATORS
-
-    return OPERATORS[name]
 
 
 tree_util.register_pytree_node_class(BCOO)

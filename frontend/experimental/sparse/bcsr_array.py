@@ -9,9 +9,9 @@ import numpy as np
 
 from ... import numpy as qnp
 from ... import tree_util
-from .base import JAXSparse
-from .bcoo_array import BCOO, _buffer, _sparsified
-from .util import SparseInfo, _count_stored_elements, check_counts, known_count, positions
+from .base import METHODS, JAXSparse
+from .bcoo_array import BCOO, _buffer
+from .util import SparseInfo, _count_stored_elements, check_counts, known_count, positions, rows_of
 
 Value = Any
 
@@ -188,13 +188,13 @@ class BCSR(JAXSparse):
         return BCSR.from_bcoo(self.to_bcoo().sum_duplicates(nse=nse, remove_zeros=remove_zeros))
 
     def __matmul__(self, other: Any) -> Any:
-        return _sparsified("matmul")(self, other)
+        return METHODS["matmul"](self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return _sparsified("matmul")(other, self)
+        return METHODS["matmul"](other, self)
 
     def __getitem__(self, item: Any) -> Any:
-        return _sparsified("getitem")(self, item)
+        return METHODS["getitem"](self, item)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
         """Data, indices and pointers are the children, the rest is the structure."""
@@ -218,15 +218,6 @@ def counts_to_pointers(rows: Value, n: int, dtype: Any) -> Value:
     within = positions(batch, len(batch) + 1)
     counts = qnp.zeros((*batch, n + 1), dtype).at[(*within, rows + 1)].add(1, mode="drop")
     return qnp.cumsum(counts, axis=-1, dtype=dtype)
-
-
-def rows_of(indptr: Value, nse: int, dtype: Any) -> Value:
-    """The row of each element, of pointers (*batch, n + 1): (*batch, nse); n for those after the last row."""
-    batch = tuple(indptr.shape[:-1])
-    ends = indptr[..., 1:]
-    within = positions(batch, len(batch) + 1)
-    ended = qnp.zeros((*batch, nse), dtype).at[(*within, ends)].add(1, mode="drop")
-    return qnp.cumsum(ended, axis=-1, dtype=dtype)
 
 
 def _bcoo_to_bcsr(indices: Value, *, shape: Sequence[int], index_dtype: Any) -> tuple[Value, Value]:

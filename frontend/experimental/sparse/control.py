@@ -12,7 +12,7 @@ from quire.ir.source import use_source
 
 from ... import lax, tree_util
 from ...compiling.api import eval_shape
-from ...dtypes import result_type
+from ...numpy import result_type
 from .rules import RULES, apply, rule
 from .todense import IDENTITY
 from .values import SparsifyEnv, SparsifyValue, is_sparse, spvalues_to_arrays

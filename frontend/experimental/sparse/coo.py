@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import lax, tree_util
 from ... import numpy as qnp
-from ...dtypes import result_type
+from ...numpy import result_type
 from .base import JAXSparse
 from .bcoo_array import _buffer
 from .layout import _bcoo_fromdense

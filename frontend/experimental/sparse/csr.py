@@ -11,9 +11,9 @@ from ... import numpy as qnp
 from ... import tree_util
 from .base import JAXSparse
 from .bcoo_array import _buffer
-from .bcsr_array import _bcsr_fromdense, rows_of
+from .bcsr_array import _bcsr_fromdense
 from .coo import COOInfo, _coo_matmat, _coo_todense, check_matrix, times
-from .util import _count_stored_elements, known_count
+from .util import _count_stored_elements, known_count, rows_of
 
 Value = Any
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ... import lax
 from ... import numpy as qnp
-from .util import SparseInfo, along, positions, size_of, stored
+from .util import SparseInfo, along, known_count, positions, size_of, stored
 
 Value = Any
 
@@ -207,8 +207,6 @@ def merge_parts(
 
     Raises ValueError where `nse` is None and the indices are traced.
     """
-    from .util import known_count
-
     n_batch, n = indices.ndim - 2, indices.shape[-1]
     sizes = shape[n_batch : n_batch + n]
     batch = joint_batch(data, indices, n_batch)

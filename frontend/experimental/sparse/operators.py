@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ... import numpy as qnp
 from ...compiling.api import eval_shape
-from .base import JAXSparse
+from .base import METHODS, JAXSparse
 from .rules import RULES
 from .transform import sparsify
 from .values import SparsifyEnv
@@ -82,7 +81,7 @@ def _elementwise(name: str, f: Callable[[Any, Any], Any]) -> Callable[[Any, Any]
     return apply
 
 
-OPERATORS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+METHODS.update(
     {
         "sum": _sum,
         "reshape": _reshape,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import numpy as qnp
+from .base import METHODS
 from .bcoo_array import BCOO
 from .layout import _bcoo_extract, merge_parts, sort_parts
 
@@ -65,5 +66,7 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
         unique_indices=sparr.unique_indices,
     )
 
+
+METHODS.update(sort_indices=bcoo_sort_indices, eliminate_zeros=bcoo_eliminate_zeros, sum_duplicates=bcoo_sum_duplicates)
 
 __all__ = ["bcoo_eliminate_zeros", "bcoo_extract", "bcoo_sort_indices", "bcoo_sum_duplicates"]

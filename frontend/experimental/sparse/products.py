@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ... import dtypes, lax
+from ... import lax
 from ... import numpy as qnp
 from .bcoo_array import BCOO, BCOOProperties
 from .layout import columns, layout_of, merge_parts, outside, stacked, with_batch
@@ -97,7 +97,7 @@ def _bcoo_dot_general(
             "bcoo_dot_general batch dimensions must be among the batch dimensions in the sparse representation.\n"
             f"got lhs_batch={lb}, n_batch={n_batch}"
         )
-    dtype = preferred_element_type or dtypes.result_type(data.dtype, rhs.dtype)
+    dtype = preferred_element_type or qnp.result_type(data.dtype, rhs.dtype)
     others = _rest(rhs.ndim, rc, rb)
     kept_batch = [d for d in range(n_batch) if d not in lb and d not in lc]
     kept_sparse = [d for d in range(n_batch, end) if d not in lc]
@@ -146,7 +146,7 @@ def _sparse_by_sparse(lhs: BCOO, rhs: BCOO, numbers: DotDimensionNumbers, prefer
     )
     batch = (*(lhs.shape[d] for d in l_batch), *(rhs.shape[d] for d in r_rest))
     sizes = (*(lhs.shape[lhs.n_batch + k] for k in l_kept), *(rhs.shape[rhs.n_batch + k] for k in r_kept))
-    dtype = preferred or dtypes.result_type(lhs.dtype, rhs.dtype)
+    dtype = preferred or qnp.result_type(lhs.dtype, rhs.dtype)
 
     def lined_up(x: Value, mat: BCOO, order: Sequence[int], ones_at: int, ones: int) -> Value:
         x = qnp.transpose(x, (*order, *range(mat.n_batch, x.ndim)))
@@ -172,7 +172,7 @@ def _sparse_by_sparse(lhs: BCOO, rhs: BCOO, numbers: DotDimensionNumbers, prefer
     terms = qnp.where(apart, qnp.zeros((), dtype), terms)
     number = lhs.nse * rhs.nse
     data = qnp.broadcast_to(terms, pairs).reshape((*batch, number))
-    index_dtype = dtypes.result_type(lhs.indices.dtype, rhs.indices.dtype)
+    index_dtype = qnp.result_type(lhs.indices.dtype, rhs.indices.dtype)
     kept = [l_cols[k] for k in l_kept] + [r_cols[k] for k in r_kept]
     found = [
         qnp.broadcast_to(qnp.where(gone, n, c).astype(index_dtype), pairs).reshape((*batch, number))
@@ -211,7 +211,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
             f"bcoo_dot_general_sampled: indices of shape {tuple(indices.shape)} for a product of {len(out)} dimensions"
         )
     shape = tuple(b.shape[j] if i is None else a.shape[i] for i, j in out if i is not None or j is not None)
-    dtype = dtypes.result_type(a.dtype, b.dtype)
+    dtype = qnp.result_type(a.dtype, b.dtype)
     result = (*shape[:n_batch], indices.shape[-2], *shape[n_placed:])
     if 0 in result or 0 in a.shape or 0 in b.shape:
         return qnp.zeros(result, dtype)
@@ -300,7 +300,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     a_cols, b_cols = [left(c) for c in columns(a.indices)], [right(c) for c in columns(b.indices)]
     batch = np.broadcast_shapes(terms.shape[:n_batch], a.indices.shape[:n_batch], b.indices.shape[:n_batch])
     data = with_batch(terms, batch).reshape((*batch, number, *terms.shape[n_batch + 2 :]))
-    index_dtype = dtypes.result_type(a.indices.dtype, b.indices.dtype)
+    index_dtype = qnp.result_type(a.indices.dtype, b.indices.dtype)
     if not a_cols:
         indices = qnp.zeros((*batch, number, 0), index_dtype)
         data, indices = merge_parts(data, indices, shape, nse=number, name="bcoo_multiply_sparse")
@@ -368,7 +368,7 @@ def bcoo_conv_general_dilated(
     n, m = a.shape[-1], b.shape[-1]
     (low, high), *_ = lax.padtype_to_pads((n,), (m,), (1,), padding) if isinstance(padding, str) else padding
     size = max(0, n + low + high - m + 1)
-    dtype = preferred_element_type or dtypes.result_type(a.dtype, b.dtype)
+    dtype = preferred_element_type or qnp.result_type(a.dtype, b.dtype)
     (a_data, a_at), (b_data, b_at) = full_batch(a), full_batch(b)
     at = (a_at[..., 0][..., :, None] + low - b_at[..., 0][..., None, :]).reshape((1, 1, -1))
     terms = (a_data.astype(dtype)[..., :, None] * b_data.astype(dtype)[..., None, :]).reshape((1, 1, -1))

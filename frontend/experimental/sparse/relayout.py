@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import lax
 from ... import numpy as qnp
+from .base import METHODS
 from .bcoo_array import BCOO
 from .layout import columns, stacked, with_batch
 from .util import SparseEfficiencyError, SparseEfficiencyWarning
@@ -152,5 +153,7 @@ def full_batch(mat: BCOO) -> tuple[Value, Value]:
     batch = mat.shape[: mat.n_batch]
     return with_batch(mat.data, batch), with_batch(mat.indices, batch)
 
+
+METHODS.update(update_layout=bcoo_update_layout, transpose=bcoo_transpose)
 
 __all__ = ["bcoo_transpose", "bcoo_update_layout"]

@@ -88,9 +88,16 @@ def size_of(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
 
+def rows_of(indptr: Value, nse: int, dtype: Any) -> Value:
+    """The row of each element, of pointers (*batch, n + 1): (*batch, nse); n for those after the last row."""
+    batch = tuple(indptr.shape[:-1])
+    ends = indptr[..., 1:]
+    within = positions(batch, len(batch) + 1)
+    ended = qnp.zeros((*batch, nse), dtype).at[(*within, ends)].add(1, mode="drop")
+    return qnp.cumsum(ended, axis=-1, dtype=dtype)
+
+
 def _csr_to_coo(indices: Value, indptr: Value) -> tuple[Value, Value]:
     """The rows and columns of a matrix in CSR."""
-    from .bcsr_array import rows_of
-
     indices, indptr = qnp.asarray(indices), qnp.asarray(indptr)
     return rows_of(indptr, indices.shape[-1], indices.dtype), indices
