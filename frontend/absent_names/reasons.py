@@ -81,7 +81,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("lax.linalg", "ormqr_p symmetric_product_p cholesky_update_p", "it is made of other primitives"),
     ("random", "random_gamma_p", "gamma is made of other primitives"),
     ("lax", "DotAlgorithm* Tolerance", "IREE has one algorithm: give precision="),
-    ("lax", "ragged_dot_general RaggedDotDimensionNumbers", "of the ragged products there is ragged_dot"),
     ("lax", "scaled_dot", _NARROW),
     ("lax", "dce_sink*", "use debug.callback, which is never removed"),
     (

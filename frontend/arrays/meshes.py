@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -107,9 +108,12 @@ def make_mesh(
         devices: those to take; default: all of the default platform.
 
     Raises:
-        ValueError: there are fewer devices than the sizes ask for, or another number of names than of sizes.
+        ValueError: a size is no int, there are fewer devices than the sizes ask for, or another number of names than of sizes.
     """
-    shape = tuple(int(n) for n in axis_shapes)
+    try:
+        shape = tuple(operator.index(n) for n in axis_shapes)
+    except TypeError:
+        raise ValueError(f"`axis_shapes` passed to `make_mesh` should be a sequence of ints. Got {axis_shapes}") from None
     axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
     if len(shape) != len(axis_names):
         raise ValueError(

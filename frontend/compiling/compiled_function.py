@@ -193,7 +193,7 @@ class CompiledFunction:
             and self._device.platform != self._wishes.target_for(self._device).runs_on
         ):
             raise ValueError(f"quire.compile: {self._device} does not run programs for the target {target!r}")
-        if device is not None and (in_shardings is not None or out_shardings is not None):
+        if device is not None and not all(x is None or x is UNSAID for x in (in_shardings, out_shardings)):
             raise ValueError("quire.compile: give a device, or in_shardings and out_shardings, not both")
         self._shardings = (
             NOTHING_ASKED

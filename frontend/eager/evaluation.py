@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
-from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var
+from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Params, Var, all_eqns
 from quire.ir.primitive import Primitive
 from quire.ir.primitives.sharding import sharding_constraint_p
 from quire.ir.references import AbstractRef
@@ -186,7 +186,7 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
     if place is not None or p is sharding_constraint_p:
         return _checked(p, args, params, _elsewhere(p, args, params, avals, operands, place))
     if p.name in _COMPILED and not config.options.disable_jit:
-        mesh = params.get("mesh")
+        mesh = params.get("mesh") or _mesh_within(p, params)
         if isinstance(mesh, Mesh):  # of a `shard_map`, which decides where it runs
             where_to = placement_of(NamedSharding(mesh, PartitionSpec()))
             return _checked(p, args, params, _elsewhere(p, args, params, avals, operands, where_to))
@@ -200,6 +200,17 @@ def evaluate_eagerly(p: Primitive, args: Sequence[Any], params: Params) -> list[
     results = evaluate(p, operands, params, out_avals, rule_for(p, avals[0].dtype) if avals else None)
     arrays = [own(r, a, operands) for r, a in zip(results, out_avals)]
     return _checked(p, args, params, arrays) if config.checks_values else arrays
+
+
+def _mesh_within(p: Primitive, params: Params) -> Mesh | None:
+    """The mesh of a `shard_map` within a `jit`, if it has devices."""
+    return _mesh_of_jaxpr(params["jaxpr"].jaxpr) if p.name == "jit" else None
+
+
+@lru_cache(maxsize=256)
+def _mesh_of_jaxpr(jaxpr: Jaxpr) -> Mesh | None:
+    found = (e.params["mesh"] for e in all_eqns(jaxpr) if e.primitive.name == "shard_map")
+    return next((m for m in found if isinstance(m, Mesh)), None)
 
 
 def _elsewhere(

@@ -66,6 +66,8 @@ jax.ShapeDtypeStruct((8,), 'float32', sharding=S('x')), jax.ShapeDtypeStruct((8,
 compiled(jax.ShapeDtypeStruct((8,), 'float32', sharding=S('x'))).input_shardings, compiled(xs).output_shardings, compiled(xs)(x).sharding
 [f(a).sharding for a in (xs, x) for g in (jax.shard_map(lambda a: a - jax.lax.pmean(a, 'x'), mesh=mesh, in_specs=P('x'), out_specs=P('x')),) for f in (g, jax.jit(g))]
 [f(a).sharding for a in (xs, jax.device_put(x, devices[2])) for f in (jnp.zeros_like, lambda a: jax.lax.full_like(a, 2), lambda a: jnp.full_like(a, 2, shape=(3,)), lambda a: jax.lax.full_like(a, 2, shape=()))]
+[jax.grad(lambda a: g(a).sum())(a).sharding for a in (xs, x) for h in (jax.shard_map(lambda a: jax.lax.all_gather(a, 'x', tiled=True) * 2, mesh=mesh, in_specs=P('x'), out_specs=P('x')),) for g in (h, jax.jit(h))]
+pjit(lambda a: a * 2, device=devices[1])(x).devices()
 jax.process_index(), jax.process_count(), jax.process_indices(), jax.local_device_count(), jax.device_count(), devices[3].process_index
 mesh_utils.create_device_mesh((4, 2)).tolist(), mesh_utils.create_device_mesh((2,), devices[:2]).tolist()
 in_block(lambda: pjit(lambda a, b: a + b, in_shardings=(P('x'), None), out_shardings=None)(x, np.arange(8.)).sharding), in_block(lambda: pjit(lambda a: a * 2, in_shardings=None, out_shardings=P('x', None))(m).sharding)
@@ -91,6 +93,7 @@ jax.make_array_from_callback((8,), S('x'), lambda i: np.zeros(3, 'f'))
 jax.make_array_from_single_device_arrays((8,), S('x'), [s.data for s in xs.addressable_shards][:3])
 jax.make_array_from_single_device_arrays((8,), S('x'), [x] * 8)
 jax.make_mesh((3, 4), ('x', 'y'))
+jax.make_mesh(((4,), 2), ('x', 'y'))
 mesh_utils.create_device_mesh((3, 2))
 """
 # Errors of the same type, with quire's words.
