@@ -113,7 +113,9 @@ def make_mesh(
     try:
         shape = tuple(operator.index(n) for n in axis_shapes)
     except TypeError:
-        raise ValueError(f"`axis_shapes` passed to `make_mesh` should be a sequence of ints. Got {axis_shapes}") from None
+        raise ValueError(
+            f"`axis_shapes` passed to `make_mesh` should be a sequence of ints. Got {axis_shapes}"
+        ) from None
     axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
     if len(shape) != len(axis_names):
         raise ValueError(

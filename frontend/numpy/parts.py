@@ -372,13 +372,15 @@ def _exact_power_of_two(n: Value, dtype: DType) -> Value:
 
 
 def spacing(x: Any, /) -> Value:
-    """The distance to the next representable float away from zero. Follows `numpy.spacing`.
+    """The distance to the next representable float away from zero; of float16 to the next larger one. Follows `numpy.spacing`.
 
     >>> quire.numpy.spacing(1.).item() == 2**-23
     True
     """
     x = ensure("spacing", inexact_operand("spacing", x))
-    toward = select(signbit(x), -math.inf, broadcast_to(scalar_like(math.inf, x), aval_of(x).shape))
+    toward = broadcast_to(scalar_like(math.inf, x), aval_of(x).shape)
+    if aval_of(x).dtype != dtypes.float16:
+        toward = select(signbit(x), -math.inf, toward)
     step = sub_(ew.nextafter_p.bind(x, toward), x)
     return select(eq_(ew.abs_p.bind(x), math.inf), math.nan, step)
 
