@@ -188,6 +188,7 @@ _CONTRACTIONS: tuple[Operation, ...] = (
     ("lax.dot_general(x, y, (((1,), (2,)), ((0,), (1,))))", "f32[3,8,5] f32[4,3,8] grad vmap"),
     ("lax.dot(x, y, preferred_element_type='float32')", "bf16[32,32] bf16[32,32]"),
     ("lax.ragged_dot(x, y, z)", "f32[12,4] f32[3,4,5] i32[3]"),
+    ("lax.ragged_dot_general(x, y, z, lax.RaggedDotDimensionNumbers((([1], [0]), ([], [])), [1], []))", "f32[4,12] f32[12,5] i32[3]"),
     ("lax.conv_general_dilated(x, y, (1, 1), 'SAME', dimension_numbers=('NHWC', 'HWIO', 'NHWC'))",
      "f32[2,8,8,16] f32[3,3,16,32] grad", "f32[1,9,9,3] f32[5,5,3,4] grad", "f32[8,8,8,64] f32[1,1,64,64]"),
     ("lax.conv_general_dilated(x, y, (2, 2), 'VALID')", "f32[2,16,9,9] f32[32,16,3,3] grad vmap", "bf16[1,4,9,9] bf16[8,4,3,3]"),
