@@ -25,7 +25,7 @@ from .extensions import note
 from .jaxpr import NO_EFFECTS, Effects, has_nested
 from .narrow import check_moves
 from .references import AbstractRef, refuse_refs
-from .sums import along_manual_axes
+from .sums import along_manual_axes, check_elements
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -193,6 +193,8 @@ class Primitive:
             if vma:
                 out = self._typed([a.update(vma=NO_AXES) for a in avals], params)
                 return tuple(a.update(vma=a.vma | vma) for a in out)
+        elif ShapedArray.any_sums:
+            check_elements(self.name, self.family, avals)
         return self._typed(avals, params)
 
     def infer_all(self, avals: Sequence[Any], params: Mapping[str, Any]) -> tuple[tuple[ShapedArray, ...], Effects]:

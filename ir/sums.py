@@ -90,6 +90,22 @@ def along_manual_axes(name: str, family: str, avals: Sequence[Any], params: Para
     return vma | marked(unreduced, Unreduced) | marked(reduced, Reduced)
 
 
+#: Families whose nested jaxprs are applied to elements: nothing is known of them.
+_OF_ELEMENTS = frozenset(("reductions", "windows", "indexing", "sorting"))
+
+
+def check_elements(name: str, family: str, avals: Sequence[Any]) -> None:
+    """Raise NotImplementedError where a jaxpr is applied to the elements of an unreduced value."""
+    if family in _OF_ELEMENTS:
+        refuse_unreduced(name, avals)
+
+
+def refuse_unreduced(name: str, avals: Sequence[Any]) -> None:
+    """Raise NotImplementedError where a value is unreduced, as the operation is not linear in it."""
+    if any(axes_marked(a.manual, Unreduced) for a in avals):
+        raise _no_rule(name)
+
+
 def _reduced(family: str, avals: Sequence[Any], summed: Sequence[Axes], equal: Sequence[Axes], strict: bool) -> Axes:
     kinds = set(filter(None, equal))
     if not kinds:
@@ -193,4 +209,4 @@ def _no_rule(name: str) -> NotImplementedError:
     )
 
 
-__all__ = ["along_manual_axes", "of_division", "put_off"]
+__all__ = ["along_manual_axes", "check_elements", "of_division", "put_off", "refuse_unreduced"]

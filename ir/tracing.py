@@ -16,7 +16,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from . import errors, leaks
-from .avals import NO_AXES, HasAval, Reduced, ShapedArray, Unreduced, aval_of, axes_marked
+from .avals import HasAval, ShapedArray, aval_of
 from .config import config
 from .jaxpr import (
     NO_EFFECTS,
@@ -32,9 +32,10 @@ from .jaxpr import (
     has_nested,
     nested_jaxprs,
 )
-from .primitive import Primitive, find_primitive
-from .references import ADD_EFFECT, REF_EFFECTS, WRITE_EFFECT, AbstractRef, ConcreteRef, Ref
+from .primitive import Primitive
+from .references import REF_EFFECTS, AbstractRef, ConcreteRef, Ref
 from .source import Source, current_source, is_internal, where
+from .varying import varying_alike
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -345,7 +346,7 @@ class Trace:
     ) -> tuple[Var, ...]:
         """Append an equation and return its output variables."""
         if ShapedArray.any_varies:
-            inputs = self._vary_alike(p, inputs, params, source)
+            inputs = varying_alike(self.record, p, inputs, params, source)
         effects: Effects = NO_EFFECTS
         try:
             if p.foreign:
@@ -365,65 +366,6 @@ class Trace:
     def append(self, eqn: Eqn) -> None:
         """Append an equation whose types are known."""
         self.eqns.append(eqn)
-
-    def _vary_alike(
-        self, p: Primitive, inputs: Sequence[Atom], params: Params, source: Source | None
-    ) -> Sequence[Atom]:
-        """Operands that vary along the same mesh axes: those that vary along fewer are cast, so that derivatives sum."""
-        if len(inputs) < 2 or not p.joins_varying(params):
-            return inputs
-        if ShapedArray.any_sums and any(a.aval.manual is not a.aval.vma for a in inputs):
-            inputs = self._sum_alike(p, inputs, source)
-        if all(a.aval.vma == inputs[0].aval.vma for a in inputs):
-            return inputs
-        vma = NO_AXES.union(*(a.aval.vma for a in inputs))
-        cast = find_primitive("pvary")
-
-        def alike(a: Atom) -> Atom:
-            missing = vma - a.aval.vma - axes_marked(a.aval.manual, Unreduced)
-            if not missing or isinstance(a, Literal):  # a number has no derivative
-                return a
-            if type(a.aval) is AbstractRef:
-                if p.effects_rule is not None and not p.effects(params).isdisjoint((WRITE_EFFECT, ADD_EFFECT)):
-                    axes = ", ".join(sorted(map(str, missing)))
-                    raise TypeError(
-                        f"{p.name}: the reference {a.aval.short()} is the same along the mesh axes {axes}, along which what is "
-                        f"written, or its place, varies{where(source or current_source(2))}: combine it first (lax.psum), or "
-                        "divide the reference along them (in_specs)"
-                    )
-                return a
-            return self.record(cast, [a], {"axes": tuple(sorted(missing, key=str))}, source)[0]
-
-        return [alike(a) for a in inputs]
-
-    def _sum_alike(self, p: Primitive, inputs: Sequence[Atom], source: Source | None) -> Sequence[Atom]:
-        """Operands for an equation with one that is unreduced or reduced along a manual axis.
-
-        What is reduced varies where another operand does; numbers are reduced where another operand is reduced or unreduced,
-        so that derivatives with respect to them sum.
-        """
-        vma = NO_AXES.union(*(a.aval.vma for a in inputs))
-        sums = (
-            NO_AXES.union(
-                *(m.unreduced | m.reduced for m in (a.aval.mat for a in inputs if type(a.aval) is ShapedArray))
-            )
-            - vma
-        )
-        cast = find_primitive("pcast")
-
-        def alike(a: Atom) -> Atom:
-            if isinstance(a, Literal) or type(a.aval) is not ShapedArray:
-                return a
-            reduced = axes_marked(a.aval.manual, Reduced)
-            steps = [(reduced & vma, "varying")]
-            if not a.aval.ndim and not axes_marked(a.aval.manual, Unreduced):
-                steps.append((sums - reduced, "reduced"))
-            for axes, to in steps:
-                if axes:
-                    a = self.record(cast, [a], {"axes": tuple(sorted(axes, key=str)), "to": to}, source)[0]
-            return a
-
-        return [alike(a) for a in inputs]
 
     def bind(self, p: Primitive, args: Sequence[Any], params: Params) -> Any:
         """Record an equation; returns the tracers of its results, or the one tracer."""

@@ -17,10 +17,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..avals import NO_AXES, Reduced, ShapedArray, Unreduced, aval_of, axes_marked, marked
+from ..avals import NO_AXES, AxisNames, Reduced, ShapedArray, Unreduced, aval_of, axes_marked, marked
 from ..axes import axis_size, checked_axes
 from ..primitive import Primitive, primitive
+from ..sums import refuse_unreduced
 from . import elementwise as ew
+from . import structural as st
 from .common import NUMBER, ORDERED, check_dtype
 
 Value = Any
@@ -39,12 +41,23 @@ def _same_everywhere(x: ShapedArray, axes: tuple[AxisName, ...]) -> ShapedArray:
     return x.update(vma=x.manual.difference(axes)) if x.manual else x
 
 
+def _due(name: str, x: ShapedArray, axes: tuple[AxisName, ...], groups: Groups) -> AxisNames:
+    """The axes over which a sum that was put off is taken. Raises NotImplementedError where it is to be taken in groups."""
+    due = axes_marked(x.manual, Unreduced).intersection(axes)
+    if due and groups is not None:
+        raise NotImplementedError(
+            f"{name}: {x.short()} is unreduced over {sorted(map(str, due))}: its sum is not one of axis_index_groups"
+        )
+    return due
+
+
 @primitive("psum")
 def psum_p(x: ShapedArray, *, axes: tuple[AxisName, ...], axis_index_groups: Groups = None) -> ShapedArray:
     """Sum over the named axes; every slice gets it."""
     check_dtype("psum", x, NUMBER)
-    if x.manual is not x.vma:
-        x = x.update(vma=x.manual - marked(axes, Unreduced))
+    due = _due("psum", x, axes, axis_index_groups)
+    if due:
+        x = x.update(vma=x.manual - marked(due, Unreduced))
     return x if axis_index_groups is not None else _same_everywhere(x, axes)
 
 
@@ -52,6 +65,7 @@ def psum_p(x: ShapedArray, *, axes: tuple[AxisName, ...], axis_index_groups: Gro
 def pmax_p(x: ShapedArray, *, axes: tuple[AxisName, ...], axis_index_groups: Groups = None) -> ShapedArray:
     """Maximum over the named axes; every slice gets it."""
     check_dtype("pmax", x, ORDERED)
+    refuse_unreduced("pmax", [x])
     return x if axis_index_groups is not None else _same_everywhere(x, axes)
 
 
@@ -59,6 +73,7 @@ def pmax_p(x: ShapedArray, *, axes: tuple[AxisName, ...], axis_index_groups: Gro
 def pmin_p(x: ShapedArray, *, axes: tuple[AxisName, ...], axis_index_groups: Groups = None) -> ShapedArray:
     """Minimum over the named axes; every slice gets it."""
     check_dtype("pmin", x, ORDERED)
+    refuse_unreduced("pmin", [x])
     return x if axis_index_groups is not None else _same_everywhere(x, axes)
 
 
@@ -83,9 +98,9 @@ def pvary_p(x: ShapedArray, *, axes: tuple[AxisName, ...]) -> ShapedArray:
     """
     twice = [a for a in axes if kind(x, a) != "invarying"]
     if twice:
-        raise ValueError(
-            f"pvary: {x.short()} is {kind(x, twice[0])} along {', '.join(sorted(map(repr, twice)))} already"
-        )
+        which = kind(x, twice[0])
+        hint = ": take the sum first, by lax.psum" if which == "unreduced" else ""
+        raise ValueError(f"pvary: {x.short()} is {which} along {', '.join(sorted(map(repr, twice)))} already{hint}")
     return x.update(vma=x.manual.union(axes))
 
 
@@ -172,7 +187,7 @@ def reduce_scatter_p(
             )
         del shape[scatter_dimension]
     out = x.update(shape=tuple(shape))
-    due = axes_marked(x.manual, Unreduced).intersection(names_of(axis_name))
+    due = _due("psum_scatter", x, names_of(axis_name), axis_index_groups)
     return _as(out, names_of(axis_name), "varying") if due else out
 
 
@@ -230,8 +245,10 @@ def only_at_first(x: Value, axes: Sequence[AxisName]) -> Value:
     axes = tuple(axes)
     for name in axes:
         axis_size(name)
-    index = vary(axis_index_p.bind(axis_name=axes), axes)
-    return ew.mul(vary(x, axes), ew.convert_element_type(ew.eq(index, 0), aval_of(x).dtype))
+    index, x = vary(axis_index_p.bind(axis_name=axes), axes), vary(x, axes)
+    aval = aval_of(x)
+    first = st.broadcast_in_dim(ew.eq(index, 0), aval.shape, ())  # not a product: infinity times 0 is NaN
+    return ew.select_n(first, st.full(aval.shape, 0, aval.dtype), x)
 
 
 def cast_as(x: Value, aval: ShapedArray, zero: bool = False) -> Value:

@@ -142,6 +142,33 @@ def test_each_device_for_itself() -> None:
 ROWS = P("x")
 
 
+def test_infinities_are_unreduced_too() -> None:
+    x = np.array([np.inf, -np.inf, 1, np.nan], np.float32)
+    kept = quire.shard_map(lambda w: w, in_specs=P(unreduced={"x"}), out_specs=P(unreduced={"x"}))
+    np.testing.assert_array_equal(whole(quire.jit(kept)(put(x, unreduced={"x"})))[0], x)
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_groups_of_an_axis_of_which_types_speak(check_vma: bool) -> None:
+    groups = [[0, 1], [2, 3]]
+
+    def f(a: Any) -> Any:
+        parts = lax.all_gather(a, "x", tiled=True, axis_index_groups=groups)
+        return qnp.sin(lax.psum(a, "x", axis_index_groups=groups)) + lax.psum_scatter(
+            parts, "x", tiled=True, axis_index_groups=groups
+        )
+
+    mapped = quire.shard_map(f, in_specs=P("x"), out_specs=P("x"), check_vma=check_vma)
+    a = quire.reshard(qnp.asarray(A), P("x"))
+    got = quire.jit(lambda a: (mapped(a), quire.grad(lambda a: (mapped(a) ** 2).sum())(a)))(a)
+
+    def plain(a: Any) -> Any:
+        pairs = a.reshape(2, 2, 2, 4)
+        return (qnp.sin(qnp.broadcast_to(pairs.sum(1, keepdims=True), pairs.shape)) + 2 * pairs).reshape(8, 4)
+
+    close(got, (plain(A), quire.grad(lambda a: (plain(a) ** 2).sum())(A)))
+
+
 def body(f: Any, i: Any = ROWS, o: Any = ROWS, x: Any = A, **kw: Any) -> Any:
     return lambda: quire.shard_map(f, in_specs=i, out_specs=o, **kw)(x)
 
@@ -163,6 +190,18 @@ def body(f: Any, i: Any = ROWS, o: Any = ROWS, x: Any = A, **kw: Any) -> Any:
          r"RHS should be reduced along the same axes LHS is unreduced on"),
         (body(lambda a: lax.all_gather(a, "x", to="reduced") * np.ones((4, 2, 4), "f"), o=P(reduced={"x"})), ShardingTypeError,
          r"Inputs cannot be replicated on the same axes that another input is reduced on"),
+        *(
+            (body(f, i=P(unreduced={"x"}), o=P(unreduced={"x"})), NotImplementedError, f"unreduced rule for {name} is not implemented")
+            for name, f in {
+                "pmax": lambda a: lax.pmax(a, "y"), "pmin": lambda a: lax.pmin(a, "y"), "scatter": lambda a: a.at[0].apply(qnp.sin),
+                "reduce": lambda a: lax.reduce(a, np.float32(0), lambda x, y: qnp.hypot(x, y), (0,)),
+                "reduce_window": lambda a: lax.reduce_window(a, np.float32(0), lambda x, y: qnp.hypot(x, y), (2, 2), (1, 1), "VALID"),
+            }.items()
+        ),
+        (body(lambda a: lax.pmax(a, "x"), i=P(unreduced={"x"}), o=P()), ValueError,
+         r"f32\[8,4\]\{U:x\} is unreduced along 'x' already: take the sum first, by lax.psum"),
+        (body(lambda a: lax.psum(a, "x", axis_index_groups=[[0, 1], [2, 3]]), i=P(unreduced={"x"})), NotImplementedError,
+         r"psum: f32\[8,4\]\{U:x\} is unreduced over \['x'\]: its sum is not one of axis_index_groups"),
         (body(lambda a: lax.all_gather(a, "x", to="here")), ValueError, r"to='varying', 'invarying' or 'reduced', got 'here'"),
         (body(lambda a: lax.all_gather(a, "x", to="reduced", axis_index_groups=[[0, 1], [2, 3]])), NotImplementedError,
          r"axis_index_groups and to='reduced' do not go together"),

@@ -32,6 +32,13 @@ class _Compressed(JAXSparse):
         """The number of stored elements."""
         return self.data.size
 
+    def transpose(self, axes: Sequence[int] | None = None) -> Any:
+        """The transpose: of CSR it is CSC, and the reverse. Raises NotImplementedError for `axes`."""
+        if axes is not None:
+            raise NotImplementedError("axes argument to transpose()")
+        other = CSC if isinstance(self, CSR) else CSR
+        return other((self.data, self.indices, self.indptr), shape=self.shape[::-1])
+
     def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
         """Data, indices and pointers are the children, the shape is the structure."""
         return (self.data, self.indices, self.indptr), (self.shape,)
@@ -76,12 +83,6 @@ class CSR(_Compressed):
         """The whole matrix."""
         return csr_todense(self)
 
-    def transpose(self, axes: Sequence[int] | None = None) -> CSC:
-        """The transpose. Raises NotImplementedError for `axes`."""
-        if axes is not None:
-            raise NotImplementedError("axes argument to transpose()")
-        return CSC((self.data, self.indices, self.indptr), shape=self.shape[::-1])
-
     def __matmul__(self, other: Any) -> Value:
         return times(self, other, csr_matvec, csr_matmat)
 
@@ -106,12 +107,6 @@ class CSC(_Compressed):
     def todense(self) -> Value:
         """The whole matrix."""
         return csr_todense(self.transpose()).T
-
-    def transpose(self, axes: Sequence[int] | None = None) -> CSR:
-        """The transpose. Raises NotImplementedError for `axes`."""
-        if axes is not None:
-            raise NotImplementedError("axes argument to transpose()")
-        return CSR((self.data, self.indices, self.indptr), shape=self.shape[::-1])
 
     def __matmul__(self, other: Any) -> Value:
         return times(self, other, _csc_times, _csc_times)
