@@ -38,7 +38,7 @@ COMMON_FLAGS = (
 
 
 COMMON_PASSES = (
-    "drop-weak-types,inline,emulate-spmd,canonicalize-literals,simplify,cse,hoist,simplify,dce,store-compared"
+    "drop-weak-types,inline,emulate-spmd,canonicalize-literals,simplify,cse,hoist,simplify,join-sums,dce,store-compared"
 )
 """The pipeline of a target without kernels of ours."""
 CPU_PASSES = COMMON_PASSES + ",fuse,updates,merge-alike"
@@ -129,10 +129,10 @@ class Target:
         return self.kernels and kernel_forms.has_form(p, dtype)
 
     def fingerprint(self) -> str:
-        """Text that tells programs for this target apart: its flags and passes, and a CPU's features."""
+        """Text that tells programs for this target apart: its flags and passes, a CPU's features and workers."""
         parts = [self.name, self.backend, *self.flags, self.pipeline, self.device_targets or ""]
         if "--iree-llvmcpu-target-cpu=host" in self.flags:
-            parts += [platform.machine(), *sorted(cpu_features())]
+            parts += [platform.machine(), *sorted(cpu_features()), f"{self.workers} workers"]
         return "\n".join(parts)
 
 
@@ -155,11 +155,31 @@ def vector_bytes(features: frozenset[str] | None = None) -> int:
     return 32 if "avx2" in features else 16
 
 
+# Set by MPI's launchers (Hydra of MPICH, Open MPI): how many of their processes are on this machine.
+_PROCESSES_HERE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")
+
+
 def available_cpus() -> int:
-    """Processors this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Processors for this process: those it may run on, shared with the processes that MPI's launcher started beside it.
+
+    A launcher that binds its processes has shared them out itself; then they are fewer than its own.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        ours = os.cpu_count() or 1
+    else:
+        ours = len(os.sched_getaffinity(0))
+        try:
+            if ours < len(os.sched_getaffinity(os.getppid())):
+                return ours
+        except OSError:  # a parent of somebody else's
+            pass
+    return max(1, ours // processes_here())
+
+
+def processes_here() -> int:
+    """How many processes MPI's launcher started on this machine; 1 where there is none."""
+    counts = (os.environ.get(name, "") for name in _PROCESSES_HERE)
+    return next((max(1, int(count)) for count in counts if count.isdigit()), 1)
 
 
 def _backend(name: str) -> str:

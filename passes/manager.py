@@ -16,13 +16,27 @@ from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.source import where
 from quire.ir.verifier import checked, verify
 
-from . import canonicalize, cse, dce, discharge, fusion, hoist, inline, simplify, store_compared, transformations
+from . import (
+    canonicalize,
+    cse,
+    dce,
+    discharge,
+    fusion,
+    hoist,
+    inline,
+    join_sums,
+    simplify,
+    store_compared,
+    transformations,
+)
 from .base import Pass, PassContext, Rewrite, parse_pipeline, pass_to_str, pipeline_to_str
 from .compare import Difference, evaluate, first_difference, random_inputs, rounding_of, source_of_result
 from .rewriting import count_eqns
 
 # The modules whose import registers quire's own passes.
-BUILT_IN = (canonicalize, cse, dce, discharge, fusion, hoist, inline, simplify, store_compared, transformations)
+BUILT_IN = (
+    canonicalize, cse, dce, discharge, fusion, hoist, inline, join_sums, simplify, store_compared, transformations,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

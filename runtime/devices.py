@@ -19,7 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from quire.backends.targets import Target, VulkanFacts, get_target, registered_targets, vulkan_target_of
+from quire.backends.targets import (
+    Target,
+    VulkanFacts,
+    available_cpus,
+    get_target,
+    processes_here,
+    registered_targets,
+    vulkan_target_of,
+)
 from quire.ir import environment
 from quire.ir.config import config
 from quire.ir.errors import size_text
@@ -317,6 +325,9 @@ def _created(driver: str, hal_id: int) -> Any:
     Vulkan's keeps as they were recorded, where all dispatches among them read the arrays' addresses from a table; copies and
     fills of IREE 3.13 do not, and write into the arrays of an earlier call. With no room for them commands are recorded each time.
     """
+    if driver == "local-task" and processes_here() > 1:
+        # IREE would take all processors in each process that MPI's launcher started on this machine.
+        binding().parse_flags(f"--task_topology_max_group_count={available_cpus()}")
     made = _driver(driver)
     if driver != "vulkan":
         return made.create_device(hal_id, allocators=[_host_pool()] if driver.startswith("local") else None)

@@ -145,8 +145,8 @@ def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
 
 
 def _saved_by_workers(cost: Cost, target: Target) -> float:
-    """Seconds that the target's other threads take over from the caller's; a single worker is counted as two."""
-    return cost.seconds_of_one_thread(target) * (1 - 1 / max(target.workers, 2))
+    """Seconds that the target's other threads take over from the caller's."""
+    return cost.seconds_of_one_thread(target) * (1 - 1 / max(target.workers, 1))
 
 
 __all__ = ["LoweredProgram", "lower", "lower_optimized", "optimize", "pipeline_for", "pipeline_of"]

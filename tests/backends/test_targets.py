@@ -67,6 +67,30 @@ def test_fingerprint_tells_processors_and_flags_apart(monkeypatch):
     assert cpu.fingerprint() != before
 
 
+@pytest.mark.parametrize(
+    ("environment", "ours", "launchers", "expected"),
+    [
+        ({}, 8, 8, 8),
+        ({"MPI_LOCALNRANKS": "2"}, 8, 8, 4),
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "3"}, 8, 8, 2),
+        ({"MPI_LOCALNRANKS": "4"}, 2, 2, 1),  # more processes than processors
+        ({"MPI_LOCALNRANKS": "4"}, 2, 8, 2),  # bound: they are shared out
+        ({"MPI_LOCALNRANKS": ""}, 8, 8, 8),
+    ],
+)
+def test_processes_on_one_machine_share_its_processors(monkeypatch, environment, ours, launchers, expected):
+    for name in targets._PROCESSES_HERE:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(
+        targets.os, "sched_getaffinity", lambda pid: set(range(launchers if pid else ours)), raising=False
+    )
+    assert targets.available_cpus() == expected
+    shared = dataclasses.replace(TARGETS["cpu"], workers=expected)
+    assert f"{expected} workers" in shared.fingerprint()
+
+
 def test_names():
     with pytest.raises(ValueError, match="unknown target 'tpu'; there are cpu, vulkan, cuda"):
         get_target("tpu")

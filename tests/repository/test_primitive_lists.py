@@ -36,6 +36,7 @@ LISTS = {
     "passes/fusion/updates.py: _STORED": "what the pass's proof takes as stored, with care: more may be",
     "passes/hoist.py: _ENDLESS": "what might not end",
     "passes/hoist.py: _LOOPS": RULES,
+    "passes/join_sums.py: _REDUCTIONS": "whose results do not depend on the order, but for roundings of sums",
     "passes/narrow.py: _CALLBACKS": "whose functions are given what the bytes stand for",
     "passes/partition/assembly.py: _RULES": RULES,
     "passes/partition/combining.py: _SUMS": "the collectives of which one of joined operands is the joined results",
