@@ -4,6 +4,9 @@ A module declares ``func.func private @host.f(tensor<4xf32>) -> tensor<4xf32>`` 
 ``HostModule("host", {"f": HostFunction(f, 1, 1)})``. The function runs in the thread that called the program (quire's own
 in the one that runs it), in the order in which the program's text calls, also from within loops and branches.
 
+Where the program has memory for the results, it calls ``@host.filling_f``, which takes the arrays to fill after the arguments
+and gives nothing: both are lent, nothing is copied on the program's side (`backends/iree/host_programs.py`).
+
 An exception in it ends the program; IREE keeps only its text, so the module keeps the exception itself, by thread,
 and the executable raises that very object with its traceback.
 """
@@ -86,6 +89,9 @@ class HostModule:
         for symbol, function in self.functions.items():
             convention = f"0{'r' * function.n_arguments or 'v'}_{'r' * function.n_results or 'v'}"
             interface.export(symbol, convention, self._filling(function) if function.fills else self._wrapper(function))
+            if function.n_results:
+                convention = f"0{'r' * (function.n_arguments + function.n_results)}_v"
+                interface.export(f"filling_{symbol}", convention, self._lent(function))
         return interface.create()
 
     def take_exception(self) -> BaseException | None:
@@ -114,6 +120,46 @@ class HostModule:
             if n_results == 1:
                 return views[0]
             return tuple(views) if n_results else None
+
+        return call
+
+    def _lent(self, host: HostFunction) -> Callable[..., None]:
+        """The form that fills arrays which it is lent after its arguments."""
+        types = None if isinstance(host.results, int) else _result_types(host.results)
+        dtypes = None if isinstance(host.arguments, int) else [np.dtype(dtype) for dtype in host.arguments]
+        n, device = host.n_arguments, self.device
+        run = host.function if host.anywhere else functools.partial(on_caller, host.function)
+
+        def fill(references: tuple[Any, ...]) -> None:
+            assert dtypes is not None and types is not None
+            host.function(*map(_borrowed, references, dtypes), *map(_borrowed, references[n:], [d for _, d in types]))
+
+        def answer(references: tuple[Any, ...]) -> None:
+            arguments = [
+                _argument(reference, device, dtypes[i] if dtypes else None, host.borrow)
+                for i, reference in enumerate(references[:n])
+            ]
+            for i, array in enumerate(_results(host, run(*arguments), types)):
+                view = _cast(references[n + i])
+                out = _borrowed(references[n + i], types[i][1] if types else np.dtype(DTYPES[view.element_type]))
+                if array.shape != out.shape or array.dtype.itemsize != out.dtype.itemsize:
+                    raise CallbackResultError(
+                        f"host function {host.name} returned {array.dtype}{list(array.shape)} as result {i}; "
+                        f"{out.dtype}{list(out.shape)} was declared"
+                    )
+                out[...] = array
+
+        how = fill if host.fills else answer
+
+        def call(_: Any, *references: Any) -> None:
+            try:
+                if not is_waited_for():
+                    raise KeyboardInterrupt
+                how(references)
+            except BaseException as error:
+                if is_waited_for():
+                    self._pending[caller()] = error
+                raise
 
         return call
 

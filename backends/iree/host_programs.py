@@ -13,6 +13,10 @@ from plan.program import Op, Program, Region
 _SAME = frozenset((b"stream.async.clone", b"stream.async.cast", b"stream.async.transfer", b"util.optimization_barrier"))
 _KINDS = (b"*", b"external", b"staging", b"transient", b"variable", b"constant")
 _CALLS = frozenset((b"util.call", b"hal.fence.await", b"util.do_not_optimize"))
+HOST = b"host."
+"""What the names of Python functions begin with."""
+FILLING = b"filling_"
+"""What the names of their forms begin with that fill arrays which they are lent."""
 _ENDS = frozenset((b"scf.yield", b"scf.condition"))
 
 
@@ -23,14 +27,19 @@ class NotPlanned(Exception):
 class HostTypes:
     """Types and attributes of one context, by their text."""
 
-    def __init__(self, mlir: mlir_c.Mlir, module: int) -> None:
+    def __init__(self, mlir: mlir_c.Mlir, module: int, lends: bool = False) -> None:
         self.mlir = mlir
+        self.lends = lends
+        """Whether functions of the host's are lent the program's memory, which they must be able to reach."""
         self.context = mlir.mlirOperationGetContext(module)
         self.attributes: dict[bytes, int] = {}
         self.resource = {kind: self.type(b"!stream.resource<%s>" % kind) for kind in _KINDS}
         self.resources = frozenset(self.resource.values())
         self.timepoint = self.type(b"!stream.timepoint")
         self.index = mlir.mlirIndexTypeGet(self.context)
+        self.array = self.type(b"!hal.buffer_view")
+        self.declared: dict[tuple[bytes, int], int] = {}
+        """References to the functions that fill what they are lent, by name and number of arrays."""
         self.stored: list[bytes] = []
         """The globals that hold resources."""
 
@@ -50,6 +59,28 @@ class HostTypes:
         import ctypes
 
         return self.mlir.mlirDenseI32ArrayGet(self.context, len(counts), (ctypes.c_int32 * len(counts))(*counts))
+
+    def filling(self, name: bytes, arrays: int, before: int) -> int:
+        """A reference to the form of a Python function that takes so many arrays, the last of which it fills.
+
+        It is declared before a function of the module if it is not yet. Its name is told by runtime/host_functions.py.
+        """
+        found = self.declared.get((name, arrays))
+        if found is None:
+            mlir = self.mlir
+            symbol = HOST + FILLING + name
+            kind = self.type(b"(" + b", ".join([b"!hal.buffer_view"] * arrays) + b") -> ()")
+            attributes: dict[bytes, int | None] = {
+                b"sym_name": mlir.mlirStringAttrGet(self.context, mlir_c.text(symbol)),
+                b"sym_visibility": self.attribute(b'"private"'),
+                b"function_type": mlir.mlirTypeAttrGet(kind),
+                b"iree.abi.stub": self.attribute(b"unit"),
+            }
+            location = mlir.mlirOperationGetLocation(before)
+            regions = [mlir.mlirRegionCreate()]
+            mlir.create(b"util.func", [], [], attributes, before=before, location=location, regions=regions)
+            found = self.declared[name, arrays] = self.attribute(b"@" + symbol)
+        return found
 
     def is_resource(self, value: int) -> bool:
         """Whether a value is memory, in contrast to a number of the host's."""
@@ -109,6 +140,10 @@ class HostFunction:
         """The device on which everything is done."""
         self.resource_ops: list[int] = []
         """Those that the plan stands for, in order."""
+        self.calls: dict[int, tuple[list[int], list[int]]] = {}
+        """Of each call that is lent memory: the exports of its arguments (0: an array of the caller's), the imports of its results."""
+        self.lent: set[int] = set()
+        """The exports and imports of such calls, for which nothing is done any more."""
         self.block = mlir.first_block(function) or 0
         if mlir.mlirBlockGetNextInRegion(self.block):
             raise NotPlanned("a function of several blocks")
@@ -150,10 +185,15 @@ class HostFunction:
             name = mlir.name(op)
             if name in _ENDS:
                 continue
-            if name in _CALLS:
+            if name == b"util.call" and self.takes_memory(op):
+                region.operations.append(self.call(op))
+            elif name in _CALLS:
                 region.operations.append(Op("host", name="call", handle=op))
             elif types.of_resource(op):
                 self.affinity = self.affinity or mlir.attribute(op, b"affinity")
+                if op in self.lent or (name == b"stream.tensor.export" and self.only_lent(op)):
+                    self.resource_ops += [op] if op not in self.lent else []
+                    continue
                 made = self.op(name, op)
                 if made is not None:
                     region.operations.append(made)
@@ -245,6 +285,64 @@ class HostFunction:
     def export(self, op: int, operands: list[int], results: list[int]) -> Op:
         """What is handed to the caller."""
         return Op("export", (self.value[operands[0]],), (), name=self.returned(results[0]), handle=op)
+
+    def takes_memory(self, call: int) -> bool:
+        """Whether a call is one of a Python function that can be lent the memory of its arguments and results.
+
+        Its results are used in the program only, and none of the arrays is empty.
+        """
+        mlir = self.mlir
+        if not self.types.lends or not mlir_c.content(
+            mlir.mlirFlatSymbolRefAttrGetValue(mlir.attribute(call, b"callee"))
+        ).startswith(HOST):
+            return False
+        for view in mlir.operands(call):
+            export = self.export_of(view)
+            if export and not self.constant(mlir.operands(export)[-1]):
+                return False
+        for view in mlir.results(call):
+            users = [user for user, _ in mlir.uses(view)]
+            imports = [user for user in users if mlir.name(user) == b"stream.tensor.import"]
+            if not imports or not self.constant(mlir.operands(imports[0])[-1]):
+                return False
+            if any(mlir.name(user) not in (b"stream.tensor.import", b"hal.buffer_view.assert") for user in users):
+                return False
+        return True
+
+    def export_of(self, view: int) -> int:
+        """The export that makes a caller's array of a value; 0 for an array that the program was given."""
+        mlir = self.mlir
+        if mlir.mlirValueIsABlockArgument(view):
+            return 0
+        op = mlir.mlirOpResultGetOwner(view)
+        return op if mlir.name(op) == b"stream.tensor.export" else 0
+
+    def only_lent(self, export: int) -> bool:
+        """Whether what is exported goes to calls only that are lent memory."""
+        mlir = self.mlir
+        users = [user for user, _ in mlir.uses(mlir.mlirOperationGetResult(export, 0))]
+        return bool(users) and all(mlir.name(u) == b"util.call" and self.takes_memory(u) for u in users)
+
+    def call(self, call: int) -> Op:
+        """A call of a function that is lent memory."""
+        mlir = self.mlir
+        exports = [self.export_of(view) for view in mlir.operands(call)]
+        imports: list[int] = []
+        made: list[int] = []
+        self.resource_ops.append(call)
+        for view in mlir.results(call):
+            users = list(dict.fromkeys(user for user, _ in mlir.uses(view)))
+            self.resource_ops += users
+            taken = [user for user in users if mlir.name(user) == b"stream.tensor.import"]
+            imports.append(taken[0])
+            self.lent.update(taken)
+            size = self.size(mlir.operands(taken[0])[-1])
+            made.append(self.define(mlir.mlirOperationGetResult(taken[0], 0), size))
+            self.value.update((mlir.mlirOperationGetResult(user, 0), made[-1]) for user in taken)
+        self.calls[call] = exports, imports
+        name = mlir_c.content(mlir.mlirFlatSymbolRefAttrGetValue(mlir.attribute(call, b"callee"))).removeprefix(HOST)
+        reads = [self.value[mlir.mlirOperationGetOperand(export, 0)] for export in exports if export]
+        return Op("call", reads, made, name=name.decode(), handle=call)
 
     def store(self, op: int, operands: list[int], results: list[int]) -> Op:
         """What is put into a global, by an initialiser."""

@@ -249,7 +249,7 @@ class Invocation(Session):
         mlir = self.compiler.mlir
         mlir.keep_apart(module)
         yield self.run_passes(pipelines.ENCODED_VALUES if self.forming is None else pipelines.VALUES)
-        self.plans = planned.plan_all(mlir, module, 64 if self.for_cpu else 256, shown)
+        self.plans = planned.plan_all(mlir, module, 64 if self.for_cpu else 256, on_host=self.for_cpu, shown=shown)
         yield mlir.mlirOperationVerify(module)
         yield self.run_passes(then)
         yield mlir.mlirOperationVerify(module)

@@ -134,10 +134,11 @@ class Writer:
                 self.staged[buffer] = STAGED * len(self.staged)
         transient = next(b for b in self.plan.buffers if b.kind == "transient")
         if transient.size:
-            self.transient = self.alloca(transient, b"transient", transient.size, place)
+            self.transient = self.alloca(transient, self.kind_of(transient), transient.size, place)
         for step in walk(self.plan.steps):
             for one, other in step.exchanged:
-                resource = self.alloca(one, b"transient", 2 * apart(one), place)
+                kind = b"external" if b"external" in map(self.kind_of, (one, other)) else b"transient"
+                resource = self.alloca(one, kind, 2 * apart(one), place)
                 self.memory[other] = self.memory[one]
                 self.pairs.append((resource, self.memory[one][1]))
                 self.base[one], self.base[other] = self.number(0), self.number(apart(one))
@@ -147,6 +148,12 @@ class Writer:
             self.staging = self.alloca(buffers[0], b"staging", size, place)
             for buffer in buffers[1:]:
                 self.memory[buffer] = self.memory[buffers[0]]
+
+    def kind_of(self, buffer: Buffer) -> bytes:
+        """The kind of resource that a block of the program's own is: what a function of the host's is lent it must reach."""
+        calls = (step for step in walk(self.plan.steps) if step.kind == "call")
+        lent = any(place.buffer is buffer for step in calls for place in step.ranges)
+        return b"external" if lent else b"transient"
 
     def alloca(self, buffer: Buffer, kind: bytes, size: int, before: int) -> int:
         """A buffer's memory."""
@@ -406,6 +413,40 @@ class Writer:
         """What is handed over, once it is computed."""
         buffer = step.ranges[0].buffer
         self.mlir.mlirOperationSetOperand(before, 0, self.wait(buffer, before))
+
+    def write_call(self, step: Step, before: int) -> None:
+        """A function of the host's, which is lent the memory of what it reads and makes."""
+        mlir, places = self.mlir, iter(step.ranges)
+        exports, imports = self.taken.calls[before]
+        ready = {step.ranges[0].buffer: self.wait(step.ranges[0].buffer, before)} if step.ranges else {}
+        self.here = before
+        arrays: list[int] = []
+        for old, export in zip(mlir.operands(before), exports):
+            arrays.append(self.lend(next(places), mlir.attribute(export, b"source_encoding"), ready) if export else old)
+        for taken in imports:
+            arrays.append(self.lend(next(places), mlir.attribute(taken, b"result_encoding"), ready))
+        assert step.op is not None
+        symbol = self.types.filling(step.op.name.encode(), len(arrays), self.function) if imports else None
+        callee = mlir.attribute(before, b"callee") if symbol is None else symbol
+        self.create(
+            b"util.call", arrays, [], {b"callee": callee}, before=before, location=mlir.mlirOperationGetLocation(before)
+        )
+
+    def lend(self, place: Range, encoding: int | None, ready: dict[Buffer, int]) -> int:
+        """A range as an array of the host's, without a copy."""
+        resource, size, kind = self.memory[place.buffer]
+        resource = ready.get(place.buffer, resource)
+        base = self.base.get(place.buffer)
+        if base is not None or place.length != place.buffer.size:
+            start = self.number(place.offset) if base is None else self.sum(base, place.offset)
+            size, whole = self.number(place.length), size
+            view = self.create(b"stream.resource.subview", [resource, whole, start, size], [kind], {}, before=self.here)
+            resource = self.mlir.mlirOperationGetResult(view, 0)
+        op = self.create(
+            b"stream.tensor.export", [resource, size], [self.types.array],
+            {b"source_encoding": encoding, b"affinity": self.affinity}, before=self.here,
+        )  # fmt: skip
+        return self.mlir.mlirOperationGetResult(op, 0)
 
     def write_host(self, step: Step, before: int) -> None:
         """What it is given has been waited for, and what was to be done before is on its way."""

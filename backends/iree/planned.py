@@ -21,16 +21,19 @@ from user_lines import UserLines
 _FUNCTIONS = frozenset((b"util.func", b"util.initializer"))
 
 
-def plan_all(mlir: mlir_c.Mlir, module: int, alignment: int = 64, shown: bool = True) -> list[str]:
+def plan_all(
+    mlir: mlir_c.Mlir, module: int, alignment: int = 64, *, on_host: bool = False, shown: bool = True
+) -> list[str]:
     """Plan, prove and rewrite all functions of the host.
 
-    Gives the text of each plan, with the user's lines, if it is to be shown.
+    Gives the text of each plan, with the user's lines, if it is to be shown. With `on_host` Python's functions reach the
+    program's memory, and are lent it.
 
     Raises:
         NotPlanned: an operation is not known, or a size is not constant.
         checking.PlanError: a plan is not proved; a mistake of this compiler.
     """
-    types = HostTypes(mlir, module)
+    types = HostTypes(mlir, module, on_host)
     types.branches_of_selects(module)
     out: list[str] = []
     for op in list(mlir.operations(mlir.first_block(module))):

@@ -24,7 +24,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 from .contents import agree, contents_of, joined, part
-from .plan import FLAT, READ, Buffer, Plan, Range, Step, line
+from .plan import FLAT, READ, WRITE, Buffer, Plan, Range, Step, line
 from .program import walk as operations
 
 TYPE_CHECKING = False
@@ -167,7 +167,7 @@ class _Check:
                 buffers[buffer] = _Bytes([0], [(0, _UNKNOWN, 0)])
         self.steps(self.plan.steps, _Memory(buffers))
         for op in operations(self.program.region):
-            if op.kind in ("load", "export", "store", "host") and id(op) not in self.done:
+            if op.kind in ("load", "export", "store", "call", "host") and id(op) not in self.done:
                 raise PlanError(f"the plan of @{self.plan.name} leaves out {op.kind} {op.name}")
 
     # -- steps
@@ -282,6 +282,22 @@ class _Check:
             if access == READ:
                 raise PlanError(f"{line(step)}: a result's binding is {access}")
             self.write(step, memory, place, op.results[r])
+
+    def _call(self, step: Step, memory: _Memory) -> None:
+        op = step.op
+        assert op is not None
+        self.apart(step, ())
+        count = len(op.operands)
+        if step.access != [READ] * count + [WRITE] * len(op.results) or len(step.ranges) != len(step.access):
+            raise PlanError(f"{line(step)}: {len(op.operands)} operands and {len(op.results)} results are expected")
+        for place in step.ranges:
+            if place.buffer.kind == "constant":
+                raise PlanError(f"{line(step)}: {place.buffer.name} cannot be lent")
+        for i, (place, operand) in enumerate(zip(step.ranges, op.operands)):
+            self.expect(step, memory, place, self.contents[operand], f"operand {i}")
+        for place, result in zip(step.ranges[count:], op.results):
+            self.write(step, memory, place, result)
+        self.done.add(id(op))
 
     def _load(self, step: Step, memory: _Memory) -> None:
         op = step.op

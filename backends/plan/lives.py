@@ -152,7 +152,7 @@ class Lives:
 
     def reads(self, step: Step) -> int:
         """What a step must find."""
-        if step.kind == "dispatch":
+        if step.kind in ("dispatch", "call"):
             return self.union(place for place, access in zip(step.ranges, step.access) if access in (READ, BOTH))
         if step.kind == "copy":
             partly = step.op is not None  # somewhere in the target, or from somewhere in the source
@@ -314,6 +314,6 @@ class Lives:
 
 def written(step: Step) -> list[Range]:
     """The ranges that a step writes as a whole."""
-    if step.kind == "dispatch":
+    if step.kind in ("dispatch", "call"):
         return [place for place, access in zip(step.ranges, step.access) if access != READ]
     return step.ranges[:1] if step.kind in ("copy", "fill", "take") else []

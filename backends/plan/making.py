@@ -208,6 +208,12 @@ class _Maker:
             else:
                 self.define(r, p + 1, path)
 
+    def see_call(self, op: Op, p: int, path: tuple[int, ...]) -> None:
+        for x in op.operands:
+            self.use(x, p + 1, path)
+        for r in op.results:
+            self.define(r, p + 1, path)
+
     def see_written(self, target: Value, result: Value, p: int, path: tuple[int, ...], *starts: int | None) -> None:
         """A value that is the result after a part of it, or all, is written over; the parts that stay begin at `starts`."""
         self.define(result, p + 1, path)
@@ -636,6 +642,15 @@ class _Maker:
                 ranges.append(self.place(r))
                 access.append(WRITE)
         out.append(Step("dispatch", ranges, op=op, access=access))
+
+    def do_call(self, op: Op, out: list[Step]) -> None:
+        """What a function of the host's reads is lent where it lies, unless NumPy cannot reach the memory."""
+        ranges: list[Range] = []
+        for x in op.operands:
+            place = self.place(x)
+            ranges.append(self.save(place, self.now, out) if place.buffer.kind == "constant" else place)
+        access = [READ] * len(ranges) + [WRITE] * len(op.results)
+        out.append(Step("call", [*ranges, *map(self.place, op.results)], op=op, access=access))
 
     def do_load(self, op: Op, out: list[Step]) -> None:
         self.scalars += 1

@@ -18,7 +18,7 @@ _LINES = re.compile(r"(?P<step>.*?)(?:  # (?P<where>.*))?")
 _RANGE = r"[^\s\[\]]+\[\d+:\d+\]"
 _RANGES = rf"{_RANGE}(?:, {_RANGE})*"
 _ONE = re.compile(r"(?P<name>[^\s\[\]]+)\[(?P<start>\d+):(?P<end>\d+)\]")
-_DISPATCH = re.compile(rf"dispatch (?P<name>.*)\((?P<bindings>(?:(?:ro|wo|rw) {_RANGE}(?:, )?)*)\)")
+_DISPATCH = re.compile(rf"(?P<kind>dispatch|call) (?P<name>.*)\((?P<bindings>(?:(?:ro|wo|rw) {_RANGE}(?:, )?)*)\)")
 _BINDING = re.compile(rf"(?P<access>ro|wo|rw) (?P<range>{_RANGE})")
 _COPY = re.compile(rf"copy (?P<source>{_RANGE}) -> (?P<target>{_RANGE})(?P<unknown> at an offset of the host's)?")
 _FILL = re.compile(rf"fill (?P<target>{_RANGE}) with (?P<pattern>a host's value|[0-9a-f]*)")
@@ -111,11 +111,11 @@ class _Reader:
         return step
 
     def flat(self, line: str) -> Step | None:
-        """A dispatch, a copy or a fill."""
+        """A dispatch, a call, a copy or a fill."""
         if found := _DISPATCH.fullmatch(line):
             bindings = list(_BINDING.finditer(found["bindings"]))
             return Step(
-                "dispatch", [self.range(b["range"]) for b in bindings], op=Op("dispatch", name=found["name"]),
+                found["kind"], [self.range(b["range"]) for b in bindings], op=Op(found["kind"], name=found["name"]),
                 access=[b["access"] for b in bindings],
             )  # fmt: skip
         if found := _COPY.fullmatch(line):

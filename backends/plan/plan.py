@@ -13,6 +13,7 @@
                new        a result's buffer is allocated
                take       an argument that a function of the host's has made becomes a buffer
                give       a buffer's content is handed to the caller, or to a function of the host's; it stays as it is
+               call       a function of the host's is lent a range for each array that it reads or fills
                host       what is before is done before the host goes on
                loop       `moves` bring the initial values to the places of what is carried, the body's last steps the new ones
                branch     one of several lists of steps
@@ -75,7 +76,7 @@ class Step:
         at: the operation of the program that the step was made for; None for what is moved at a region's end.
         op: the operation of the program: of a dispatch, a load, a gift, a host's step, a loop, a branch, and of a copy or
             a fill at an offset that only the host knows.
-        ranges: the bindings of a dispatch, with `access` each; of a copy target and source; of others the one place.
+        ranges: the bindings of a dispatch or a call, with `access` each; of a copy target and source; of others the one place.
         slots: of a loop, the place of each carried value; of a branch, that of each result. A while has two lists of
             slots one after the other, for the arguments of its two regions.
         parts: lists of steps: a loop's regions, a branch's cases.
@@ -103,7 +104,7 @@ class Step:
 
     def touched(self) -> Iterator[tuple[Range, bool]]:
         """The ranges that are read or written, and whether written."""
-        if self.kind == "dispatch":
+        if self.kind in ("dispatch", "call"):
             for place, access in zip(self.ranges, self.access):
                 yield place, access != READ
         elif self.kind in ("copy", "fill"):
@@ -198,8 +199,8 @@ def lines_of(step: Step) -> str:
 def line(step: Step) -> str:
     """A step without its parts."""
     name = step.op.name if step.op is not None else ""
-    if step.kind == "dispatch":
-        return f"dispatch {name}(" + ", ".join(f"{a} {r}" for r, a in zip(step.ranges, step.access)) + ")"
+    if step.kind in ("dispatch", "call"):
+        return f"{step.kind} {name}(" + ", ".join(f"{a} {r}" for r, a in zip(step.ranges, step.access)) + ")"
     if step.kind == "copy":
         where = " at an offset of the host's" if step.op is not None else ""
         return f"copy {step.ranges[1]} -> {step.ranges[0]}{where}"

@@ -17,6 +17,7 @@
     load       x                          - (a scalar at `offset`, of `length` bytes, that the host reads)
     export     x                          - (memory of its own, which the caller gets)
     store      x                          - (memory of its own, which later calls read as a constant)
+    call       what a function reads      what it makes: one of the host's own, which is lent the memory
     host       -                          - (something that the host does, between what is before and after)
     for        initial values             what the last turn yields. regions: the body
     while      initial values             what the condition passes on. regions: up to the condition, and after it

@@ -49,7 +49,7 @@ class Random:
                 return
             self.left -= 1
             kind = r.choice(
-                ("dispatch",) * 5 + ("same", "slice", "update", "update", "copy", "fill", "splat", "alloca", "load")
+                ("dispatch",) * 5 + ("same", "slice", "update", "update", "copy", "fill", "splat", "alloca", "load", "call", "call")
                 + (("for", "while", "if") if depth < 3 else ())
             )  # fmt: skip
             getattr(self, "add_" + kind)(ops, known, depth)
@@ -79,6 +79,13 @@ class Random:
                 ties.append(-1)
         ranges = [self.some(self.size(x)) for x in operands]
         ops.append(Op("dispatch", operands, results, name=f"k{len(self.program.sizes)}", ranges=ranges, ties=ties))
+        known += results
+
+    def add_call(self, ops: list[Op], known: list[Value], depth: int) -> None:
+        r = self.random
+        operands = [r.choice(known) for _ in range(r.randint(0, 3))]
+        results = [self.value(r.choice(SIZES)) for _ in range(r.randint(0 if operands else 1, 2))]
+        ops.append(Op("call", operands, results, name=f"c{len(self.program.sizes)}"))
         known += results
 
     def add_same(self, ops: list[Op], known: list[Value], depth: int) -> None:
@@ -203,11 +210,18 @@ def kernel(name: str, k: int, operands: list[bytes], size: int) -> bytes:
     return (seed * (size // 64 + 1))[:size]
 
 
+class Chances(dict[int, random.Random]):
+    """How often loops turn and where branches lead, of each operation for itself: whatever else is done in between."""
+
+    def __init__(self, of: Program, seed: int) -> None:
+        super().__init__((id(op), random.Random(1000 * seed + i)) for i, op in enumerate(program.walk(of.region)))
+
+
 class Values:
     """Runs a program as it is meant: on values."""
 
     def __init__(self, program: Program, seed: int) -> None:
-        self.program, self.random = program, random.Random(seed)
+        self.program, self.chances = program, Chances(program, seed)
         self.of: dict[Value, bytes] = {}
         self.out: dict[int, list[bytes]] = {}
         self.region(program.region)
@@ -234,6 +248,12 @@ class Values:
             whole = self.of[op.operands[tie]] if tie >= 0 else b""
             at, n = op.ranges[tie] if tie >= 0 else (0, self.program.sizes[r])
             self.of[r] = whole[:at] + kernel(op.name, k, operands, n) + whole[at + n :]
+
+    def call(self, op: Op) -> None:
+        operands = [self.of[x] for x in op.operands]
+        for k, r in enumerate(op.results):
+            self.of[r] = kernel(op.name, k, operands, self.program.sizes[r])
+        self.out.setdefault(id(op), []).append(b"|".join(operands))
 
     def same(self, op: Op) -> None:
         self.of[op.results[0]] = self.of[op.operands[0]]
@@ -268,7 +288,7 @@ class Values:
     def counted(self, op: Op) -> None:
         carried = [self.of[x] for x in op.operands]
         body = op.regions[0]
-        for _ in range(self.random.randint(0, 3)):
+        for _ in range(self.chances[id(op)].randint(0, 3)):
             self.of.update(zip(body.arguments, carried))
             self.region(body)
             carried = [self.of[y] for y in body.yields]
@@ -281,7 +301,7 @@ class Values:
             self.of.update(zip(before.arguments, carried))
             self.region(before)
             passed = [self.of[y] for y in before.yields]
-            if self.random.random() < 0.4:
+            if self.chances[id(op)].random() < 0.4:
                 break
             self.of.update(zip(after.arguments, passed))
             self.region(after)
@@ -289,7 +309,7 @@ class Values:
         self.of.update(zip(op.results, passed))
 
     def branch(self, op: Op) -> None:
-        region = op.regions[self.random.randint(0, 1)]
+        region = op.regions[self.chances[id(op)].randint(0, 1)]
         self.region(region)
         self.of.update(zip(op.results, [self.of[y] for y in region.yields]))
 
@@ -298,7 +318,7 @@ class Bytes:
     """Runs a plan, on bytes: steps of one wave in any order."""
 
     def __init__(self, program: Program, made: plan.Plan, seed: int) -> None:
-        self.program, self.random, self.order = program, random.Random(seed), random.Random(seed + 1)
+        self.program, self.chances, self.order = program, Chances(program, seed), random.Random(seed + 1)
         self.memory = {b: bytearray(b"\xee" * b.size) for b in made.buffers}
         for b in made.buffers:
             if b.kind in ("argument", "constant") and b.op is not None:
@@ -356,6 +376,16 @@ class Bytes:
             place = step.ranges[tie] if tie >= 0 else places.pop(0)
             self.write(place, kernel(op.name, k, operands, place.length))
 
+    def call(self, step: plan.Step) -> None:
+        op = step.op
+        assert op is not None
+        count = len(op.operands)
+        assert all(r.buffer.kind != "constant" for r in step.ranges)
+        operands = [self.read(r) for r in step.ranges[:count]]
+        for k, place in enumerate(step.ranges[count:]):
+            self.write(place, kernel(op.name, k, operands, place.length))
+        self.out.setdefault(id(op), []).append(b"|".join(operands))
+
     def load(self, step: plan.Step) -> None:
         self.out.setdefault(id(step.op), []).append(self.read(step.ranges[0]))
 
@@ -368,13 +398,13 @@ class Bytes:
     def loop(self, step: plan.Step) -> None:
         assert step.op is not None
         if step.op.kind == "for":
-            for _ in range(self.random.randint(0, 3)):
+            for _ in range(self.chances[id(step.op)].randint(0, 3)):
                 self.steps(step.parts[0])
                 self.exchange(step)
             return
         while True:
             self.steps(step.parts[0])
-            if self.random.random() < 0.4:
+            if self.chances[id(step.op)].random() < 0.4:
                 return
             self.steps(step.parts[1])
             self.exchange(step)
@@ -384,7 +414,7 @@ class Bytes:
             self.memory[one], self.memory[other] = self.memory[other], self.memory[one]
 
     def branch(self, step: plan.Step) -> None:
-        self.steps(step.parts[self.random.randint(0, 1)])
+        self.steps(step.parts[self.chances[id(step.op)].randint(0, 1)])
 
 
 @pytest.mark.parametrize("start", range(0, 400, 100))
@@ -414,7 +444,7 @@ def mutations(made: plan.Plan, r: random.Random) -> Iterator[plan.Plan]:
             x = r.choice(ranges)
             x.offset = max(0, min(x.buffer.size - x.length, x.offset + r.choice((-64, -8, 8, 64))))
         elif kind == "drop":
-            flat = [i for i, s in enumerate(steps) if s.kind in plan.FLAT]
+            flat = [i for i, s in enumerate(steps) if s.kind in plan.FLAT or s.kind == "call"]
             if flat:
                 del steps[r.choice(flat)]
         elif kind == "swap" and len(steps) > 1:
@@ -507,7 +537,7 @@ def test_the_text_is_read_back(where: str) -> None:
                 assert list(map(repr, mine)) == list(map(repr, theirs))
             assert list(map(repr, one.exchanged)) == list(map(repr, other.exchanged))
             kinds.add(one.kind)
-    assert kinds == {"dispatch", "copy", "fill", "load", "new", "give", "loop", "branch"}
+    assert kinds == {"dispatch", "call", "copy", "fill", "load", "new", "give", "loop", "branch"}
 
 
 def test_several_plans_are_read() -> None:

@@ -44,7 +44,7 @@ def measure(size: int, rounds: int, turns: int = 50) -> dict[str, float]:
         return quire.jit(quire.shard_map(f, mesh=mesh, in_specs=P("p"), out_specs=out))
 
     def turn(_: Any, c: Any) -> Any:
-        return lax.pvary(lax.psum(c, "p") / mesh.size, "p")
+        return lax.pvary(lax.psum(c, "p"), "p")
 
     loop = mapped(lambda v: lax.fori_loop(0, turns, turn, v), P("p"))
     call = mapped(lambda v: lax.psum(v, "p"), P())
