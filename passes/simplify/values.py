@@ -141,6 +141,21 @@ def divide_by_a_power_of_two(r: Rewriter, e: Eqn) -> Rewrite:
     return r.emit(ew.mul_p, [x, Literal(inverse, divisor.aval)])
 
 
+@rule(ew.add_p, ew.sub_p, ew.mul_p, ew.div_p, ew.rem_p, ew.max_p, ew.min_p, ew.atan2_p, when=(NUMBER,))
+def not_a_number_stays(r: Rewriter, e: Eqn) -> Rewrite:
+    """What is computed with a constant NaN is NaN.
+
+    Compilers of machine code know it too. Functions that take the exponent of their argument (exp, cbrt) make an integer of it there, and
+    as the integer of a NaN is undefined, they would leave out all that depends on it.
+    """
+    if not dtypes.is_float(e.outputs[0].aval.dtype):
+        return None
+    numbers = [r.splat(x) for x in e.inputs]
+    if any(n is not None and np.isnan(np.float64(n.value)) for n in numbers):
+        return r.full(np.nan, e.outputs[0].aval)
+    return None
+
+
 def _finfo(d: DType) -> tuple[float, float]:
     """The least normal and the largest number."""
     if d == dtypes.bfloat16:

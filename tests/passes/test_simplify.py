@@ -323,3 +323,20 @@ def test_a_rule_without_traits_sees_every_equation_of_its_primitives():
             patch.setitem(RULES, p, [Rule("see", lambda r, e: seen.append(e.primitive.name))])
         PassManager("simplify").run(quire.make_jaxpr(lambda x: qnp.sin(x) + x)(np.float32(1)))
     assert seen == ["sin", "add"]
+
+
+def test_what_is_computed_with_nan_is_nan():
+    """Compilers of machine code know such a NaN, and take what depends on its integer for undefined."""
+    nan = np.float32(np.nan)
+    functions = {
+        "cbrt": lambda x: qnp.cbrt(x * nan), "sigmoid": lambda x: quire.nn.sigmoid(x * nan),
+        "softmax": lambda x: quire.nn.softmax(x * nan), "exp": lambda x: qnp.exp(nan + x), "exp2": lambda x: qnp.exp2(x / nan),
+        "constants": lambda x: qnp.exp(qnp.linspace(0, 1, 300) * nan), "geomspace": lambda x: qnp.geomspace(1, -1, 4),
+        "complex": lambda x: abs(qnp.exp(x * nan * 1j)), "remainder": lambda x: qnp.exp(qnp.remainder(x, nan)),
+        "largest": lambda x: qnp.expm1(qnp.maximum(x, nan)),
+        "in a loop": lambda x: quire.lax.fori_loop(0, 3, lambda i, c: qnp.exp(c * nan), x),
+    }  # fmt: skip
+    x = np.arange(1, 5, dtype=np.float32)
+    for name, found in quire.jit(lambda x: {k: f(x) for k, f in functions.items()})(x).items():
+        last = found[1:] if name == "geomspace" else found
+        assert np.isnan(last).all(), name
