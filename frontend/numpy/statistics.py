@@ -149,6 +149,9 @@ def _quantile(
     position = mul_(st.broadcast_in_dim(qs, full, (0,)), st.broadcast_in_dim(last, full, tuple(range(1, len(full)))))
     low, high = ew.floor_p.bind(position), ew.ceil_p.bind(position)
     weight = sub_(position, low)
+    # Fractions below 0 and above 1 are those of the least and the largest element, as in JAX; NumPy refuses them.
+    ends = wide.type(0), st.broadcast_in_dim(last, full, tuple(range(1, len(full))))
+    low, high = (bind(ew.min_p, (bind(ew.max_p, (place, ends[0]), {}), ends[1]), {}) for place in (low, high))
     values = moveaxis(rows, -1, 0)  # n, *shape
     v_low, v_high = (_pick(values, cast(p, dtypes.int32), n) for p in (low, high))
     if method == "linear":

@@ -34,6 +34,8 @@ def test_quantiles(name):
     calls += [call(name, X, qs[1], axis=(0, 2)), call(name, X, qs[1], axis=(0, -1), keepdims=True)]
     calls += [call(name, X, qs[1], axis=1, method=m) for m in METHODS]
     calls += [call(name, X.astype("float16"), qs[1].astype("float16"), axis=0), call(name, X[0, 0, 0], 0.3 * scale)]
+    beyond = np.array([-0.1, 1.2, 0.4, np.nan], np.float32) * scale
+    calls += [call(name, x, beyond, axis=0, method=m) for x in (I, NAN) for m in METHODS]
     middles = np.array([0.125, 0.375, 0.625], np.float32) * scale  # of five elements, right between two
     calls += [call(name, np.array([4, 1, 5, 3, 2], np.float32), middles, method=m) for m in METHODS]
     check_calls(calls, rtol=2e-3, atol=1e-5)
