@@ -145,6 +145,7 @@ class _Check:
         self.contents = contents_of(program)
         self.done: set[int] = set()
         """The loads, gifts and host's steps met, by the identity of their operations."""
+        self.order = {id(op): i for i, op in enumerate(operations(program.region))}
         self.exchanged: dict[Buffer, Step] = {}
         """The loop that exchanges a buffer's memory: one only."""
         self.given: set[Buffer] = set()
@@ -174,7 +175,13 @@ class _Check:
 
     def steps(self, steps: Sequence[Step], memory: _Memory) -> None:
         wave: list[Step] = []
+        latest = -1
         for step in steps:
+            if step.kind in ("call", "host"):  # what they do besides is seen: it is done in the program's order
+                number = self.order[id(step.op)]
+                if number < latest:
+                    raise PlanError(f"{line(step)}: comes after another call in the plan, and before it in the program")
+                latest = number
             for place in (*step.ranges, *step.slots):
                 self.within(step, place)
             if step.kind in FLAT:

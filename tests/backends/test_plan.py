@@ -517,6 +517,22 @@ def test_harmful_changes_are_found() -> None:
     assert found > 300 and passed > 300
 
 
+def test_calls_keep_their_order() -> None:
+    """Two calls that have nothing to do with each other may print: they are made in the program's order."""
+    p = Program()
+    x, y, z = (p.value(64) for _ in range(3))
+    p.region.operations += [
+        Op("import", (), (x,), name="x"), Op("call", (x,), (y,), name="f"), Op("call", (x,), (z,), name="g"),
+        Op("export", (y,), (), name="r"), Op("export", (z,), (), name="s"),
+    ]  # fmt: skip
+    made = making.make(p)
+    checking.check(p, made)
+    i = next(i for i, step in enumerate(made.steps) if step.kind == "call")
+    made.steps[i], made.steps[i + 1] = made.steps[i + 1], made.steps[i]
+    with pytest.raises(checking.PlanError, match=r"call f\(.*\): comes after another call in the plan"):
+        checking.check(p, made)
+
+
 @pytest.mark.parametrize("where", ["", "/home/a b/model.py:12,14; other.py:3"])
 def test_the_text_is_read_back(where: str) -> None:
     kinds: set[str] = set()
