@@ -65,6 +65,14 @@ def is_keys(x: Any) -> bool:
     return type(x) is PRNGKeyArray
 
 
+def hidden_dimensions(tree: Any) -> list[int]:
+    """How many dimensions users do not see of each array that `tree_util.flatten_arrays` gives: 1, the words, of keys; else 0.
+
+    What users say of dimensions (axes, entries of a PartitionSpec) is about the others.
+    """
+    return [int(is_keys(x)) for x in tree_util.flatten_arrays(tree, is_keys)[0]]
+
+
 def key_dtype_of(args: Sequence[Any]) -> KeyDType | None:
     """The dtype that arrays of keys, or dtypes of such, have together; None where there are none among the arguments.
 

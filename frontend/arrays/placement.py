@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,6 +33,7 @@ from quire.runtime.processes.communicator import Communicator
 from quire.runtime.processes.current import process
 
 from .. import tree_util
+from .key_array import is_keys
 from .layouts import Format
 from .meshes import as_sharding, is_sharding
 
@@ -83,6 +84,7 @@ def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: b
         )
     leaves, tree = tree_util.flatten_arrays(x)
     wheres = [device] * len(leaves) if is_sharding(device) else sharding_leaves(device, x, "device_put")
+    check_keys(x, wheres, "device_put args")
     out = list(map(_put, leaves, wheres))
     if may_alias is False:
         out = [copy_p.bind(y) if y is leaf and type(y) is Array else y for y, leaf in zip(out, leaves, strict=True)]
@@ -226,6 +228,17 @@ def check_divides(sharding: Sharding, shape: tuple[int, ...], what: str) -> None
     except ValueError as error:
         raise ValueError(f"One of {what} is incompatible with its sharding annotation {sharding}: {error}") from None
     sharding.shard_shape(shape)
+
+
+def check_keys(x: Any, shardings: Sequence[Any], what: str) -> None:
+    """Raise ValueError for an array of keys among those of x whose sharding has more entries than the keys have dimensions."""
+    for leaf, wanted in zip(tree_util.flatten_arrays(x, is_keys)[0], shardings):
+        spec = getattr(wanted, "spec", wanted)
+        if is_keys(leaf) and isinstance(spec, PartitionSpec) and len(spec) > leaf.ndim:
+            raise ValueError(
+                f"One of {what} is incompatible with its sharding annotation {wanted}: it has {len(spec)} entries, and "
+                f"{leaf.dtype.name}[{','.join(map(str, leaf.shape))}] has {leaf.ndim} dimensions: a key's words are not divided"
+            )
 
 
 def sharding_leaves(prefix: Any, x: Any, what: str) -> list[Any]:

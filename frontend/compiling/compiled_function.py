@@ -58,6 +58,7 @@ from .shardings import (
     Shardings,
     argument_places,
     constrained,
+    hidden_of,
     layout,
     tell_inspected,
     typed_at,
@@ -538,8 +539,9 @@ class CompiledFunction:
     def _layout(self, traced: TracedFunction, arguments: tuple[Place, ...], names: Sequence[str]) -> Layout:
         """Where the program runs and its results lie."""
         wanted = self._shardings.of_results(traced.out_tree)
+        hidden = hidden_of(traced.out_tree)
         paths = result_paths(traced.out_tree)
-        found = layout(self._name, self._device, traced.jaxpr, traced.captured, names, arguments, wanted, paths)
+        found = layout(self._name, self._device, traced.jaxpr, traced.captured, names, arguments, wanted, paths, hidden)
         tell_inspected(traced.inspected, traced.jaxpr, traced.captured, found)
         return found
 

@@ -17,8 +17,9 @@ from quire.runtime.devices import Device
 from quire.runtime.placements import Place, Placement, placement_of, sharding_of
 
 from .. import tree_util
+from ..arrays.key_array import hidden_dimensions
 from ..arrays.meshes import as_sharding, is_sharding
-from ..arrays.placement import as_device, check_divides, on_devices, sharding_leaves
+from ..arrays.placement import as_device, check_divides, check_keys, on_devices, sharding_leaves
 from ..arrays.result_places import check_together, mesh_among, result_places, spec_of
 from .ranked import is_ranked
 
@@ -99,7 +100,9 @@ class Shardings:
             raise ValueError(
                 "jit does not support kwargs when in_shardings is specified: give the arguments by position"
             )
-        return self._resolved(sharding_leaves(self.given_in, args, "in_shardings"), "in_shardings")
+        leaves = sharding_leaves(self.given_in, args, "in_shardings")
+        check_keys(args, leaves, "jit arguments")
+        return self._resolved(leaves, "in_shardings")
 
     def of_results(self, out_tree: Any) -> list[Sharding | None]:
         """The sharding that is asked for of each result; raises as `of_arguments` does."""
@@ -117,6 +120,11 @@ class Shardings:
             None if s is UNSAID else whole if s is None else as_sharding(s, what, RuntimeError, in_block=self.in_block)
             for s in leaves
         ]
+
+
+def hidden_of(out_tree: Any) -> list[int]:
+    """Of each result of a function, how many dimensions the user does not see (`hidden_dimensions`)."""
+    return hidden_dimensions(tree_util.tree_unflatten(out_tree, list(range(out_tree.num_leaves))))
 
 
 NOTHING_ASKED = Shardings(UNSAID, UNSAID)
@@ -159,7 +167,7 @@ def _typed(aval: ShapedArray) -> str:
 
 def layout(
     function: str, device: Device | None, jaxpr: Jaxpr, captured: Sequence[Any], names: Sequence[str],
-    arguments: tuple[Place, ...], wanted: Sequence[Sharding | None], paths: Sequence[str],
+    arguments: tuple[Place, ...], wanted: Sequence[Sharding | None], paths: Sequence[str], hidden: Sequence[int],
 ) -> Layout:  # fmt: skip
     """Where a traced function runs, and its results lie.
 
@@ -172,6 +180,7 @@ def layout(
         arguments: where each lies.
         wanted: the sharding that is asked for of each result.
         paths: that of each result.
+        hidden: how many of its dimensions the user does not see: the words of keys.
 
     Raises:
         ValueError: arguments and results lie on different devices, or a result has fewer dimensions than its spec entries.
@@ -179,9 +188,9 @@ def layout(
         IndivisibleError: a result does not divide evenly.
     """
     asked: list[Place] = []
-    for sharding, aval, path in zip(wanted, jaxpr.out_avals, paths, strict=True):
+    for sharding, aval, path, words in zip(wanted, jaxpr.out_avals, paths, hidden, strict=True):
         if sharding is not None:
-            check_divides(sharding, aval.shape, f"jit outputs with pytree key path result{path}")
+            check_divides(sharding, aval.shape[: aval.ndim - words], f"jit outputs with pytree key path result{path}")
         asked.append(None if sharding is None else placement_of(sharding))
     for c in captured:
         if type(c) is Array and not c.is_fully_addressable:

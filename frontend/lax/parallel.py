@@ -17,6 +17,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 from .. import tree_util
+from ..arrays.key_array import ADVICE, hidden_dimensions, is_keys
 
 
 def _names(axis_name: Any) -> tuple[Any, ...]:
@@ -52,6 +53,29 @@ def _map(f: Callable[[Any], Any], x: Any) -> Any:
     return tree_util.tree_unflatten(tree, [f(leaf) for leaf in leaves])
 
 
+def _map_ranks(f: Callable[[Any, int], Any], x: Any) -> Any:
+    """`f` of each array and the number of its dimensions that the user sees: the words of keys lie behind these."""
+    leaves, tree = tree_util.flatten_arrays(x)
+    ranks = [aval_of(leaf).ndim - hidden for leaf, hidden in zip(leaves, hidden_dimensions(x), strict=True)]
+    return tree_util.tree_unflatten(tree, [f(leaf, rank) for leaf, rank in zip(leaves, ranks)])
+
+
+def _map_numbers(name: str, f: Callable[[Any], Any], x: Any) -> Any:
+    """`f` of each array. Raises TypeError for keys, which are neither added nor compared."""
+    for leaf in tree_util.flatten_arrays(x, is_keys)[0]:
+        if is_keys(leaf):
+            given = f"{leaf.dtype.name}[{','.join(map(str, leaf.shape))}]"
+            raise TypeError(f"{name} does not accept dtype {leaf.dtype.name}, got {given}: {ADVICE}")
+    return _map(f, x)
+
+
+def _dimension(name: str, what: str, axis: int, rank: int, of: str) -> int:
+    """A dimension counted from the front. Raises ValueError where there is none such."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"{name}: {what} {axis} is out of bounds for {of} of rank {rank}")
+    return axis % rank
+
+
 def _size(names: tuple[Any, ...]) -> int:
     n = 1
     for name in names:
@@ -73,7 +97,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
             leaf = ew.convert_element_type(leaf, int)
         return co.psum(leaf, names, groups)
 
-    return _map(one, x)
+    return _map_numbers("psum", one, x)
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -86,14 +110,14 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Maximum over one or several named axes."""
     names = _names(axis_name)
     groups = _groups("pmax", axis_index_groups, names, equal=False)
-    return _map(lambda leaf: co.pmax(leaf, names, groups), x)
+    return _map_numbers("pmax", lambda leaf: co.pmax(leaf, names, groups), x)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Minimum over one or several named axes."""
     names = _names(axis_name)
     groups = _groups("pmin", axis_index_groups, names, equal=False)
-    return _map(lambda leaf: co.pmin(leaf, names, groups), x)
+    return _map_numbers("pmin", lambda leaf: co.pmin(leaf, names, groups), x)
 
 
 def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
@@ -200,16 +224,13 @@ def all_gather(
     n = _size(names) if groups is None else len(groups[0])
     kind = {"to": to} if to != "varying" and any(a in checked_axes() for a in names) else {}
 
-    def one(leaf: Any) -> Any:
-        rank = aval_of(leaf).ndim + (not tiled)
-        if not -rank <= axis < rank:
-            raise ValueError(f"all_gather: axis {axis} is out of bounds for a result of rank {rank}")
+    def one(leaf: Any, rank: int) -> Any:
         return co.all_gather_p.bind(
-            co.vary(leaf, names), axis_name=_one(names), all_gather_dimension=axis % rank, axis_size=n,
-            tiled=bool(tiled), **_group_params(groups), **kind,
+            co.vary(leaf, names), axis_name=_one(names), axis_size=n, tiled=bool(tiled), **_group_params(groups), **kind,
+            all_gather_dimension=_dimension("all_gather", "axis", axis, rank + (not tiled), "a result"),
         )  # fmt: skip
 
-    return _map(one, x)
+    return _map_ranks(one, x)
 
 
 def psum_scatter(
@@ -221,12 +242,13 @@ def psum_scatter(
     n = _size(names) if groups is None else len(groups[0])
 
     def one(leaf: Any) -> Any:
+        dimension = _dimension("psum_scatter", "scatter_dimension", scatter_dimension, aval_of(leaf).ndim, "an array")
         return co.reduce_scatter_p.bind(
-            co.vary_or_due(leaf, names), axis_name=_one(names), scatter_dimension=scatter_dimension % aval_of(leaf).ndim,
-            axis_size=n, tiled=bool(tiled), **_group_params(groups),
+            co.vary_or_due(leaf, names), axis_name=_one(names), scatter_dimension=dimension, axis_size=n, tiled=bool(tiled),
+            **_group_params(groups),
         )  # fmt: skip
 
-    return _map(one, x)
+    return _map_numbers("psum_scatter", one, x)
 
 
 def all_to_all(
@@ -242,10 +264,11 @@ def all_to_all(
     n = _size(names) if groups is None else len(groups[0])
     params: dict[str, Any] = {"axis_name": _one(names), "axis_size": n, **_group_params(groups)}
 
-    def one(leaf: Any) -> Any:
+    def one(leaf: Any, rank: int) -> Any:
         leaf = co.vary(leaf, names)
         aval = aval_of(leaf)
-        split, concat = split_axis % aval.ndim, concat_axis % aval.ndim
+        split = _dimension("all_to_all", "split_axis", split_axis, rank, "an array")
+        concat = _dimension("all_to_all", "concat_axis", concat_axis, rank, "an array")
         if tiled:
             return co.all_to_all_p.bind(leaf, split_axis=split, concat_axis=concat, **params)
         if aval.shape[split] != n:
@@ -262,7 +285,7 @@ def all_to_all(
         rest = [m for i, m in enumerate(aval_of(out).shape) if i != source]
         return st.reshape(out, rest)
 
-    return _map(one, x)
+    return _map_ranks(one, x)
 
 
 def axis_index(axis_name: Any) -> Any:

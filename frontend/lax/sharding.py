@@ -18,7 +18,7 @@ from quire.runtime.placements import Placement
 from .. import tree_util
 from ..arrays.explicit import told, with_all_entries
 from ..arrays.meshes import as_sharding
-from ..arrays.placement import check_divides, put_sharded, sharding_leaves
+from ..arrays.placement import check_divides, check_keys, put_sharded, sharding_leaves
 from ..eager.evaluation import check_devices
 
 
@@ -38,6 +38,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     leaves, tree = tree_util.flatten_arrays(x)
     wanted = sharding_leaves(shardings, x, "with_sharding_constraint: shardings")
     name = "with_sharding_constraint"
+    check_keys(x, wanted, f"{name} arguments")
     return tree_util.tree_unflatten(
         tree,
         [
@@ -64,7 +65,9 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     """
     leaves, tree = tree_util.flatten_arrays(xs)
     out: list[Any] = []
-    for leaf, wanted in zip(leaves, sharding_leaves(out_shardings, xs, "reshard: out_shardings")):
+    shardings = sharding_leaves(out_shardings, xs, "reshard: out_shardings")
+    check_keys(xs, shardings, "reshard args")
+    for leaf, wanted in zip(leaves, shardings):
         sharding = as_sharding(wanted, "reshard")
         if isinstance(sharding, NamedSharding):
             types = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types))

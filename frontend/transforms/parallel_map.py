@@ -22,6 +22,7 @@ from quire.runtime.processes.current import process
 
 from .. import tree_util
 from ..arrays.assembly import make_array_from_process_local_data
+from ..arrays.key_array import hidden_dimensions
 from ..arrays.placement import put_sharded
 from ..compiling.compiled_function import CompiledFunction
 from ..watching.tracebacks import wraps
@@ -105,7 +106,8 @@ def pmap(
         count = tree_util.flatten_arrays(dynamic)[1].num_leaves
         axes = [*_prefix(axes_of_args, dynamic, "in_axes", name), *([0] * (len(leaves) - count))]
         avals = [aval_of(x) for x in leaves]
-        dims = [_dimension(a, v.ndim, f"in_axes of {name}", v.short()) for a, v in zip(axes, avals, strict=True)]
+        ranks = [v.ndim - h for v, h in zip(avals, hidden_dimensions((dynamic, kwargs)), strict=True)]
+        dims = [_dimension(a, n, f"in_axes of {name}", v.short()) for a, n, v in zip(axes, ranks, avals, strict=True)]
         size = _size([v.shape[d] for v, d in zip(avals, dims) if d is not None], axis_size or global_axis_size, name)
         if devices is not None and len(devices) != size:
             raise ValueError(f"pmap of {name}: {len(devices)} devices were given, for an axis of size {size}")
@@ -131,9 +133,9 @@ def pmap(
             found, out_tree = tree_util.flatten_arrays(out)
             wanted = _prefix(out_axes, out, "out_axes", name)
             results: list[Any] = []
-            for x, w in zip(found, wanted, strict=True):
+            for x, w, h in zip(found, wanted, hidden_dimensions(out), strict=True):
                 aval = aval_of(x)
-                d = _dimension(w, aval.ndim + 1, f"out_axes of {name}", aval.short())
+                d = _dimension(w, aval.ndim - h + 1, f"out_axes of {name}", aval.short())
                 out_specs.append(_spec(d, axis))
                 results.append(x if d is None else st.reshape(x, (*aval.shape[:d], 1, *aval.shape[d:])))
             return results
@@ -157,8 +159,8 @@ def pmap(
         mesh = Mesh(np.array(here[:size], object), (axis,))
         leaves, tree = tree_util.flatten_arrays(out)
         dims = [
-            _dimension(w, aval_of(x).ndim, f"out_axes of {name}", "")
-            for x, w in zip(leaves, _prefix(out_axes, out, "out_axes", name))
+            _dimension(w, aval_of(x).ndim - h, f"out_axes of {name}", "")
+            for x, w, h in zip(leaves, _prefix(out_axes, out, "out_axes", name), hidden_dimensions(out), strict=True)
         ]
         placed = [put_sharded(x, NamedSharding(mesh, _spec(d, axis)), "pmap") for x, d in zip(leaves, dims)]
         return tree_util.tree_unflatten(tree, placed)
@@ -184,7 +186,8 @@ def pmap(
         leaves, tree = tree_util.flatten_arrays((dynamic, kwargs))
         count = tree_util.flatten_arrays(dynamic)[1].num_leaves
         axes = [*_prefix(axes_of_args, dynamic, "in_axes", name), *([0] * (len(leaves) - count))]
-        given, keywords = tree_util.tree_unflatten(tree, _global_leaves(leaves, axes, axis, backend, name))
+        hidden = hidden_dimensions((dynamic, kwargs))
+        given, keywords = tree_util.tree_unflatten(tree, _global_leaves(leaves, hidden, axes, axis, backend, name))
         values = iter(given)
         return tree_util.tree_map(
             _own_rows, compiled(*(a if i in chosen else next(values) for i, a in enumerate(args)), **keywords)
@@ -216,7 +219,9 @@ class _Pmapped(CompiledFunction):
         return self._place_results(out, args, kwargs)
 
 
-def _global_leaves(leaves: Sequence[Any], axes: Sequence[int | None], axis: Any, backend: str | None, name: str) -> Any:
+def _global_leaves(
+    leaves: Sequence[Any], hidden: Sequence[int], axes: Sequence[int | None], axis: Any, backend: str | None, name: str
+) -> Any:
     """Arrays over the devices of all processes, of which this one has the slices for its own devices.
 
     Raises ValueError where these are more or fewer than its devices.
@@ -224,9 +229,9 @@ def _global_leaves(leaves: Sequence[Any], axes: Sequence[int | None], axis: Any,
     mesh = Mesh(np.array(all_devices(backend), object), (axis,))
     own = len(mesh.local_devices)
     out: list[Any] = []
-    for x, a in zip(leaves, axes, strict=True):
+    for x, h, a in zip(leaves, hidden, axes, strict=True):
         aval = aval_of(x)
-        d = _dimension(a, aval.ndim, f"in_axes of {name}", aval.short())
+        d = _dimension(a, aval.ndim - h, f"in_axes of {name}", aval.short())
         if d is None:
             out.append(x)
             continue
@@ -272,6 +277,10 @@ def _size(sizes: Sequence[int], axis_size: int | None, name: str) -> int:
     found = {*sizes, *(() if axis_size is None else (axis_size,))}
     if not found:
         raise ValueError(f"pmap of {name} must have at least one non-None value in in_axes, or axis_size")
+    if found == {0}:
+        raise ValueError(
+            f"pmap of {name} is over an axis without elements: give it at least one{where(current_source())}"
+        )
     if len(found) > 1:
         raise ValueError(f"pmap of {name} got inconsistent sizes for array axes to be mapped: {sorted(found)}")
     return found.pop()

@@ -19,6 +19,7 @@ from quire.ir.source import current_source, where
 from quire.ir.tracing import trace_flat
 
 from .. import tree_util
+from ..arrays.key_array import hidden_dimensions
 from ..watching import key_reuse
 from ..watching.tracebacks import wraps
 from .functions import name_of
@@ -104,7 +105,8 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
             leaves, specs = [whole[i] for i in traced], [said[i] for i in traced]
         avals = [aval_of(x) for x in leaves]
         paths = _Paths(args, "args", traced)
-        _check_arguments(mesh, specs, avals, paths, name)
+        hidden = hidden_dimensions(args)
+        _check_arguments(mesh, specs, _seen(avals, [hidden[i] for i in traced]), paths, name)
         _check_types(mesh, specs, avals, paths, manual)
         inner = within(mesh, manual)
         local = [sm.part_division(inner, a, sm.shard_aval(mesh, s, a, check_vma)) for s, a in zip(specs, avals)]
@@ -122,7 +124,8 @@ def _wrapped(f: Any, in_specs: Any, out_specs: Any, given_mesh: Any, axis_names:
                 _check_result(x, name)
             result_specs = _prefix("out_specs", out_specs, out, out_tree, name)
             paths = _Paths(out, f"{name}(*args)", range(len(found)))
-            _check_results(mesh, result_specs, [aval_of(x) for x in found], paths, name, manual, check_vma)
+            seen = _seen([aval_of(x) for x in found], hidden_dimensions(out))
+            _check_results(mesh, result_specs, seen, paths, name, manual, check_vma)
             found = [_given(x, spec, check_vma) for x, spec in zip(found, result_specs, strict=True)]
             if check_vma:
                 found = [
@@ -202,6 +205,11 @@ def _of_type(aval: ShapedArray, manual: frozenset[Any]) -> PartitionSpec:
     spec = aval.division.spec
     entries = (tuple(a for a in axes_of(e) if a in manual) for e in spec)
     return PartitionSpec(*entries, unreduced=spec.unreduced & manual, reduced=spec.reduced & manual)
+
+
+def _seen(avals: Sequence[ShapedArray], hidden: Sequence[int]) -> list[ShapedArray]:
+    """The types without the words of keys, which no spec divides."""
+    return [a.along(a.ndim - 1) if h else a for a, h in zip(avals, hidden, strict=True)]
 
 
 def _whole(spec: PartitionSpec, ndim: int) -> PartitionSpec:

@@ -316,7 +316,9 @@ def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: st
     """A result with its batch dimension where out_axes wants it; `impl` is the generator of words that are keys."""
     if impl is not None:  # the words stay last
         rank = aval_of(x).ndim - 1 + (dim is None)
-        wanted = wanted % rank if wanted is not None and -rank <= wanted < rank else wanted
+        if wanted is not None:
+            _check_out_axis(wanted, rank, function)
+            wanted %= rank
         return PRNGKeyArray(_place(x, dim, wanted, axis, function, None), impl)
     x = as_array(x)
     if wanted is None:
@@ -327,10 +329,14 @@ def _place(x: Any, dim: int | None, wanted: int | None, axis: Axis, function: st
             )
         return x
     rank = aval_of(x).ndim + (dim is None)
-    if not -rank <= wanted < rank:
-        raise ValueError(f"vmap of {function}: out_axes {wanted} is out of bounds for a result of rank {rank}")
+    _check_out_axis(wanted, rank, function)
     wanted %= rank
     return broadcast_batch(x, axis.size, wanted) if dim is None else move_dim(x, dim, wanted)
+
+
+def _check_out_axis(wanted: int, rank: int, function: str) -> None:
+    if not -rank <= wanted < rank:
+        raise ValueError(f"vmap of {function}: out_axes {wanted} is out of bounds for a result of rank {rank}")
 
 
 def _named_axis(axis: Axis) -> Any:

@@ -145,8 +145,8 @@ def divide_by_a_power_of_two(r: Rewriter, e: Eqn) -> Rewrite:
 def not_a_number_stays(r: Rewriter, e: Eqn) -> Rewrite:
     """What is computed with a constant NaN is NaN.
 
-    Compilers of machine code know it too. Functions that take the exponent of their argument (exp, cbrt) make an integer of it there, and
-    as the integer of a NaN is undefined, they would leave out all that depends on it.
+    Compilers of machine code know it too. Functions that take the exponent of their argument (exp, cbrt) make an integer of it
+    there, and as the integer of a NaN is undefined, all that depends on it would be left out.
     """
     if not dtypes.is_float(e.outputs[0].aval.dtype):
         return None

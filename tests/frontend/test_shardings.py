@@ -74,6 +74,10 @@ in_block(lambda: pjit(lambda a, b: a + b, in_shardings=(P('x'), None), out_shard
 in_block(lambda: pjit(lambda a: a * 2)(xs).sharding), in_block(lambda: pjit(lambda a: (a * 2, a), out_shardings=(P('y'), None))(x)[1].sharding)
 pjit(lambda a: a * 2, in_shardings=None, out_shardings=None)(xs).sharding, pjit(lambda a: a * 2, in_shardings=S('y'))(x).sharding, mesh(lambda: pjit(lambda a: a * 2, in_shardings=P('x'))(x).sharding)()
 jax.random.normal(jax.random.key(0), (8,)).sharding, jax.device_put(jax.random.split(jax.random.key(0), 8), S('x')).sharding
+words(jax.vmap(lambda k: jax.lax.all_gather(k, 'i', axis=-1), axis_name='i')(ks)), words(jax.vmap(lambda k: jax.lax.all_gather(k, 'i', axis=-1), axis_name='i')(ks.reshape(4, 2)))
+words(jax.vmap(lambda k: k, out_axes=-1)(ks)), words(jax.vmap(jax.random.split, out_axes=1)(ks)), words(jax.pmap(jax.random.split, out_axes=1)(ks)), words(jax.pmap(lambda k: jax.lax.ppermute(k, 'i', [(0, 1), (1, 0)]), axis_name='i')(ks))
+words(jax.device_put(ks, S('x'))), words(jax.jit(lambda k: k, out_shardings=S('x'))(ks)), words(jax.jit(lambda k: k, in_shardings=S('x'))(ks))
+words(jax.shard_map(lambda k: jax.lax.all_gather(k, 'x', axis=-1, tiled=True), mesh=mesh, in_specs=P('x'), out_specs=P('x'))(ks))
 """
 # The same, of errors: the type, and the text that quire's begins with or ends in where it says more or uses its own names.
 REFUSED = """\
@@ -124,6 +128,18 @@ OTHER_WORDS = {
     "jax.make_array_from_callback((8, 2), S('x'), lambda i: np.ones((2, 2)), dtype='int32')": "Got dtype=int32 and shard dtype=float32",
     "jax.ShapeDtypeStruct((8,), 'float32', sharding=3)": "Got 3 of type <class 'int'>",
     "repr(jax.ShapeDtypeStruct((8,), 'float32', sharding=P('x')))": "ShapeDtypeStruct: P('x',) needs a mesh",
+    "jax.vmap(lambda k: jax.lax.all_gather(k, 'i', axis=1), axis_name='i')(ks)": "axis 1 is out of bounds for a result of rank 1",
+    "jax.vmap(lambda k: jax.lax.psum(k, 'i'), axis_name='i')(ks)": "psum does not accept dtype key<fry>, got key<fry>[]",
+    "jax.vmap(lambda k: jax.lax.pmean(k, 'i'), axis_name='i')(ks)": "psum does not accept dtype key<fry>",
+    "jax.vmap(lambda k: k, out_axes=1)(ks)": "out_axes 1 is out of bounds for a result of rank 1",
+    "jax.vmap(jax.random.split, out_axes=2)(ks)": "out_axes 2 is out of bounds for a result of rank 2",
+    "jax.device_put(ks, S('x', 'y'))": "has 2 entries, and key<fry>[8] has 1 dimensions: a key's words are not divided",
+    "jax.jit(lambda k: k, in_shardings=S('x', 'y'))(ks)": "One of jit arguments is incompatible with its sharding annotation",
+    "jax.jit(lambda k: k, out_shardings=S('x', 'y'))(ks)": "One of jit outputs with pytree key path result",
+    "jax.jit(lambda k: jax.lax.with_sharding_constraint(k, S('x', 'y')))(ks)": "One of with_sharding_constraint arguments is incompatible",
+    "jax.shard_map(lambda k: k, mesh=mesh, in_specs=P('x', 'y'), out_specs=P('x'))(ks)": "which is too long to be compatible",
+    "jax.shard_map(lambda k: k, mesh=mesh, in_specs=P('x'), out_specs=P('x', 'y'), check_vma=False)(ks)": "which is too long to be compatible",
+    "jax.pmap(lambda a: a)(np.ones((0, 2)))": "is over an axis without elements: give it at least one",
     "jax.jit(lambda a: a * 2).lower(x).compile()(xs)": "Required sharding: SingleDeviceSharding(device=CpuDevice(id=0)",
 }
 # What is printed.
@@ -151,6 +167,9 @@ def S(*spec):
 def put(a, *spec):
     return jax.device_put(a, S(*spec))
 xs, ms = put(x, 'x'), put(m, 'x', 'y')
+ks = jax.random.split(jax.random.key(0), 8)
+def words(keys):
+    return jax.random.key_data(keys).tolist()
 def in_block(f):
     with mesh:
         return f()
