@@ -351,7 +351,7 @@ def test_compare_names_where_the_compiled_program_is_wrong(tmp_path):
     path.write_text(PLANTED)
     said = dumpir(f"{path}:model", "--args", "np.ones((3, 3))", "--compare", status=3, env={"QUIRE_CACHE": "0"}).stdout
     assert (
-        "the compiled program changes the numbers (the 13 passes do not: it is lowering or IREE): result 1 at index"
+        "the compiled program changes the numbers (the 14 passes do not: it is lowering or IREE): result 1 at index"
         in said
     )
     assert "9 of 9 elements differ, by " in said

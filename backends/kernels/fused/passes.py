@@ -11,9 +11,9 @@ from typing import Any
 
 from quire.ir.jaxpr import Eqn, Var
 
-from ..core.builder import STACK_BYTES
+from ..core.builder import LONGEST_CHAIN, STACK_BYTES
 from ..core.errors import NoKernel
-from ..core.values import Operand, Value
+from ..core.values import Operand, Value, lanes
 from ..elements.memory import Memory
 from .reduction_cluster import ReductionCluster
 from .reduction_values import Accumulator, Frame, Kept, ReductionEmitter
@@ -32,9 +32,12 @@ def unrolled(cluster: ReductionCluster) -> int:
 
 def folded(
     emitter: ReductionEmitter, todo: Sequence[Accumulator], span: tuple[Operand, Operand, int], init: Sequence[States],
-    frames: Callable[[Value], Iterable[Frame]],
+    frames: Callable[[Value], Iterable[Frame]], turns: int,
 ) -> list[States]:  # fmt: skip
-    """The states after a loop; `frames` are the places of a turn, each of which adds to states of its own (`init`)."""
+    """The states after a loop; `frames` are the places of a turn, each of which adds to states of its own (`init`).
+
+    There are up to `turns` turns: where sums of floats would be long chains, parts are summed and their sums added.
+    """
     b, sizes = emitter.b, [[len(state) for state in states] for states in init]
 
     def parted(values: Sequence[Value]) -> list[States]:
@@ -44,12 +47,24 @@ def folded(
     def joined(groups: Iterable[States]) -> list[Value]:
         return [x for states in groups for state in states for x in state]
 
-    with b.for_(*span, joined(init)) as loop:
-        turn = zip(frames(loop.index), parted(loop.carried))
-        after = joined(added(emitter, todo, states, at) for at, states in turn)
-        if after:
-            loop.yield_(*after)
-    return parted(loop.results)
+    def run(start: Operand, stop: Operand, states: Sequence[States]) -> list[States]:
+        with b.for_(start, stop, span[2], joined(states)) as loop:
+            turn = zip(frames(loop.index), parted(loop.carried))
+            after = joined(added(emitter, todo, states, at) for at, states in turn)
+            if after:
+                loop.yield_(*after)
+        return parted(loop.results)
+
+    start, stop, step = span
+    if turns <= LONGEST_CHAIN or not any(a.rounds for a in todo):
+        return run(start, stop, init)
+    end = b.index(stop) if isinstance(stop, int) else stop
+    with b.for_(start, stop, LONGEST_CHAIN * step, joined(init)) as parts:
+        fresh = [[a.start(lanes(state[0].type)) for a, state in zip(todo, states)] for states in init]
+        sums = run(parts.index, b.smin(parts.index + LONGEST_CHAIN * step, end), fresh)
+        both = zip(parted(parts.carried), sums)
+        parts.yield_(*joined([a.merge(x, y) for a, x, y in zip(todo, mine, more)] for mine, more in both))
+    return parted(parts.results)
 
 
 def added(emitter: ReductionEmitter, todo: Sequence[Accumulator], states: States, at: Frame) -> States:
@@ -86,7 +101,8 @@ def _over_rows(emitter: ReductionEmitter, todo: Sequence[Eqn], at: Frame, width:
     accumulators = [Accumulator(emitter, e) for e in todo]
     starts = [[a.start(width) for a in accumulators]]
     span = (0, emitter.cluster.space.reduced, 1)
-    (totals,) = folded(emitter, accumulators, span, starts, lambda i: [at.along(i, width)])
+    turns = emitter.cluster.space.reduced
+    (totals,) = folded(emitter, accumulators, span, starts, lambda i: [at.along(i, width)], turns)
     emitter.rows.update({a.e.outputs[0]: a.result(s) for a, s in zip(accumulators, totals)})
 
 
@@ -107,7 +123,7 @@ def over_a_row(
         start, stop = span or (0, whole)
         states = folded(
             emitter, accumulators, (start, stop, width * unroll), states,
-            lambda i: (row.along(i + k * width, width) for k in range(unroll)),
+            lambda i: (row.along(i + k * width, width) for k in range(unroll)), n // (width * unroll),
         )  # fmt: skip
     while span is None and n - at >= width:
         k = (at - whole) // width
@@ -119,7 +135,7 @@ def over_a_row(
     totals = [a.across(s) for a, s in zip(accumulators, merged)]
     if at < n:
         first: Operand = at if last is None else b.select(last, b.index(at), b.index(n))
-        (totals,) = folded(emitter, accumulators, (first, n, 1), [totals], lambda i: [row.along(i, 0)])
+        (totals,) = folded(emitter, accumulators, (first, n, 1), [totals], lambda i: [row.along(i, 0)], n - at)
     emitter.rows.update({a.e.outputs[0]: a.result(s) for a, s in zip(accumulators, totals)})
 
 

@@ -248,6 +248,8 @@ class Accumulator:
         dtype = e.inputs[0].aval.dtype
         self.wide = dtypes.float32 if dtype in HALF else dtype
         self.source = dtype
+        self.rounds = e.primitive is rd.reduce_sum_p and dtypes.is_inexact(dtype)
+        """Whether the order matters in which it is computed: a sum of floats."""
         self.out = e.outputs[0].aval.dtype
         if self.arg and (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
             raise NoKernel(f"{e.primitive.name} of {dtypes.SHORT[dtype]}")

@@ -273,7 +273,7 @@ def _down_narrow(
             yield frame(i, k)
 
     starts = [[a.start(width) for a in todo] for _ in places]
-    for k, states in zip(places, folded(emitter, todo, (*rows, 1), starts, frames)):
+    for k, states in zip(places, folded(emitter, todo, (*rows, 1), starts, frames, emitter.cluster.space.reduced)):
         store(states, k)
 
 

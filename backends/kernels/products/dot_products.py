@@ -19,12 +19,14 @@ from .matrices import Product
 
 @dataclass(frozen=True)
 class DotProductsPlan:
-    """``mr`` rows by ``nr`` columns at a time, ``parts`` shares of the rows, ``groups`` workgroups."""
+    """``mr`` rows by ``nr`` columns at a time, ``parts`` shares of the rows, ``groups`` workgroups; ``chain`` vectors are added
+    one after the other, and longer sums are sums of such sums."""
 
     mr: int
     nr: int
     parts: int
     groups: int
+    chain: int
 
     def __str__(self) -> str:
         return f"dot products of {self.mr} rows and {self.nr} columns, {self.groups} workgroups"
@@ -58,9 +60,20 @@ def dot_products(
         columns = [at[1] + column * p.rhs.column + j * p.rhs.column for j in range(nr)]
         whole = p.k // lanes * lanes
         sums = [b.const(0, kind)] * (mr * nr)
-        with b.for_(0, whole, lanes, sums) as loop:
-            loop.yield_(*step(loop.carried, rows, columns, loop.index, None))
-        sums = loop.results
+
+        def run(start: Operand, end: Operand, sums: list[Value]) -> list[Value]:
+            with b.for_(start, end, lanes, sums) as loop:
+                loop.yield_(*step(loop.carried, rows, columns, loop.index, None))
+            return loop.results
+
+        chain = plan.chain * lanes
+        if whole <= chain:
+            sums = run(0, whole, sums)
+        else:
+            with b.for_(0, whole, chain, sums) as loop:
+                part = run(loop.index, b.smin(loop.index + chain, b.index(whole)), sums)
+                loop.yield_(*(x + y for x, y in zip(loop.carried, part)))
+            sums = loop.results
         if whole < p.k:
             sums = step(sums, rows, columns, b.index(whole), b.mask(lanes, p.k - whole))
         start = at[2] + row * p.out.row + column * p.out.column

@@ -227,7 +227,7 @@ class Gemm:
                 else:
                     lhs, steps = self.lhs, (self.p.lhs.row, self.p.lhs.column)
                     start = self.origins[0] + self._row(r.index) * steps[0] + part.k0 * steps[1]
-                results = self._inner(part.total, Source(lhs, start), steps, Source(rhs, at), row)
+                results = self._inner(part.total, Source(lhs, start), steps, Source(rhs, at), row, column)
                 self._finish(part, s.index, column, r.index, results)
 
     # -- places --------------------------------------------------------------------------------------------------------
@@ -291,10 +291,12 @@ class Gemm:
         panel = Strips(self.b, self.lhs, steps.column, steps.row, mr, memory, mr, mr, self.lanes, self.elem)
         panel.pack(start, length, 0, at, None)
 
-    def _inner(self, length: Operand, left: Source, steps: tuple[int, int], right: Source, row: int) -> list[Value]:
+    def _inner(
+        self, length: Operand, left: Source, steps: tuple[int, int], right: Source, row: int, column: Value
+    ) -> list[Value]:
         """``mr x nv`` vectors of sums over a part of k."""
         plan, tile = self.plan, self.tile
-        masks = self._masks(self.b.index(0)) if plan.rhs == "direct" else [None] * plan.nv
+        masks = self._masks(column) if plan.rhs == "direct" else [None] * plan.nv
         return tile.run([Level(length, steps[1], row)], left, steps[0], right, masks, tile.zeros())
 
     # -- storing -------------------------------------------------------------------------------------------------------

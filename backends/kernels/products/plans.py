@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..core.builder import STACK_BYTES
+from ..core.builder import LONGEST_CHAIN, STACK_BYTES
 from ..core.target import KernelTarget
 from .dot_products import DotProductsPlan
 from .gemm import Plan
@@ -72,7 +72,7 @@ def dot_products_plan(p: Product, total_bytes: int, target: KernelTarget) -> Dot
     blocks = _ceil(p.m, mr)
     wanted = target.groups(p.flops, GROUP_FLOPS)
     parts = min(blocks, _ceil(wanted, p.batches))
-    return DotProductsPlan(mr, nr, parts, min(wanted, p.batches * parts))
+    return DotProductsPlan(mr, nr, parts, min(wanted, p.batches * parts), LONGEST_CHAIN // 4)
 
 
 def vecmat_plan(p: Product, total_bytes: int, target: KernelTarget) -> VecmatPlan | None:
@@ -90,7 +90,7 @@ def vecmat_plan(p: Product, total_bytes: int, target: KernelTarget) -> VecmatPla
         share = _ceil(_ceil(p.n, parts), lanes)
     if share * lanes * parts != p.n or share * lanes * total_bytes > SUMS_BYTES:
         return None
-    return VecmatPlan(8, share, parts, min(wanted, p.batches * parts))
+    return VecmatPlan(8, share, parts, min(wanted, p.batches * parts), LONGEST_CHAIN)
 
 
 def plan(problem: Product, converts: tuple[bool, bool], total_bytes: int, target: KernelTarget) -> Plan:
@@ -106,8 +106,9 @@ def plan(problem: Product, converts: tuple[bool, bool], total_bytes: int, target
     lhs_bytes = p.m * p.sums * total_bytes
     small = p.n * p.sums * total_bytes <= 32 << 10
     if in_place and not any(converts) and (blocks <= 3 or small) and not (turned and repeats):
-        return _split(p, Plan(mr, nv, _unroll(p.k), p.k, blocks, "direct", False, 1, 1, 1), strips, blocks, target)
-    longest = STACK_BYTES // (nr * total_bytes)
+        kc = _part(p.k, LONGEST_CHAIN)
+        return _split(p, Plan(mr, nv, _unroll(p.k), kc, blocks, "direct", False, 1, 1, 1), strips, blocks, target)
+    longest = min(STACK_BYTES // (nr * total_bytes), LONGEST_CHAIN)
     kc = _part(p.k, longest)
     large = min(lhs_bytes, p.m * kc * total_bytes) > REREAD_BYTES
     blocked = bool(p.outer) or large or ((turned or converts[0]) and repeats)

@@ -13,18 +13,20 @@ from ..core.builder import KernelBuilder
 from ..core.dtypes import DType
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
-from ..core.values import Value, vector
+from ..core.values import Buffer, Value, vector
 from .matrices import Product
 
 
 @dataclass(frozen=True)
 class VecmatPlan:
-    """``rows`` of the matrix at a time, columns in ``parts`` shares of ``share`` vectors, ``groups`` workgroups."""
+    """``rows`` of the matrix at a time, columns in ``parts`` shares of ``share`` vectors, ``groups`` workgroups; about ``chain``
+    rows are added one after the other, and longer sums are sums of such sums."""
 
     rows: int
     share: int
     parts: int
     groups: int
+    chain: int
 
     def __str__(self) -> str:
         return f"{self.rows} rows at a time added to {self.share} vectors of sums, {self.groups} workgroups"
@@ -41,13 +43,29 @@ def vecmat(
     kind = vector(lanes, elem)
     width = plan.share * lanes
 
-    def add_rows(sums_at: Value, source: Value, numbers: list[Value], first: bool, row: int) -> None:
+    def add_rows(sums: Buffer, sums_at: Value, source: Value, numbers: list[Value], first: bool, row: int) -> None:
         with b.for_(0, width, lanes) as loop:
-            added = b.const(0, kind) if first else b.vload(lanes, out, sums_at + loop.index)
+            added = b.const(0, kind) if first else b.vload(lanes, sums, sums_at + loop.index)
             for i, x in enumerate(numbers):
                 y = b.cast(b.vload(lanes, rhs, source + i * row + loop.index), elem)
                 added = b.multiply_add(x, y, added)
-            b.vstore(added, out, sums_at + loop.index)
+            b.vstore(added, sums, sums_at + loop.index)
+
+    chain = plan.chain // plan.rows * plan.rows
+    chained = b.stack((width,), elem) if p.k > chain else out
+
+    def add_chains(sums_at: Value, source: Value, left: Value) -> None:
+        """The rows after the first ones: each chain by itself, then added to the sums."""
+        none = b.index(0)
+        with b.for_(first, p.k, chain) as start:
+            with b.for_(0, width, lanes) as loop:
+                b.vstore(b.const(0, kind), chained, loop.index)
+            with b.for_(start.index, b.smin(start.index + chain, b.index(p.k)), plan.rows) as k:
+                xs = numbers(left + k.index * p.lhs.column, plan.rows)
+                add_rows(chained, none, source + k.index * p.rhs.row, xs, False, p.rhs.row)
+            with b.for_(0, width, lanes) as loop:
+                at = sums_at + loop.index
+                b.vstore(b.vload(lanes, out, at) + b.vload(lanes, chained, loop.index), out, at)
 
     def numbers(at: Value, count: int) -> list[Value]:
         return [b.broadcast(b.cast(b.load(lhs, at + i * p.lhs.column), elem), lanes) for i in range(count)]
@@ -58,8 +76,11 @@ def vecmat(
         left, right, result = p.origins(b, number)
         column = part * width
         source, sums = right + column, result + column
-        add_rows(sums, source, numbers(left, first), True, p.rhs.row)
-        with b.for_(first, p.k, plan.rows) as k:
-            xs = numbers(left + k.index * p.lhs.column, plan.rows)
-            add_rows(sums, source + k.index * p.rhs.row, xs, False, p.rhs.row)
+        add_rows(out, sums, source, numbers(left, first), True, p.rhs.row)
+        if p.k > chain:
+            add_chains(sums, source, left)
+        else:
+            with b.for_(first, p.k, plan.rows) as k:
+                xs = numbers(left + k.index * p.lhs.column, plan.rows)
+                add_rows(out, sums, source + k.index * p.rhs.row, xs, False, p.rhs.row)
     return b.build((plan.groups,), reason)

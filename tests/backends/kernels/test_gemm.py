@@ -58,6 +58,8 @@ CASES = {
 
 # Forms that small sizes are not given: parts of k, blocks, tails of both, several workgroups.
 PLANS = {
+    "in place by parts": (NN, Plan(6, 2, 4, 40, 99, "direct", False, 2, 2, 3)),
+    "in place by parts, turned": (TN, Plan(5, 1, 1, 33, 99, "direct", False, 1, 1, 1)),
     "strips by parts": (NN, Plan(6, 2, 4, 40, 99, "strip", False, 2, 2, 3)),
     "packed strips": (NT, Plan(5, 2, 4, 40, 2, "strip", True, 2, 2, 4)),
     "blocks": (NN, Plan(6, 2, 4, 40, 3, "block", True, 2, 2, 4)),
@@ -117,7 +119,7 @@ def all_cases():
             (60, 96),
             (((0,), (0,)), ((), ())),
             "f32",
-            vecmat(p, dtype_of("f32"), VecmatPlan(8, 6, 2, 2), CPU_AVX2, specs, "as told"),
+            vecmat(p, dtype_of("f32"), VecmatPlan(8, 6, 2, 2, 24), CPU_AVX2, specs, "as told"),
         )
     )
     specs = [Spec.of(s, "f32") for s in ((3, 29, 43), (3, 8, 43), (3, 29, 8))]
@@ -130,7 +132,7 @@ def all_cases():
             (3, 8, 43),
             dims,
             "f32",
-            dot_products(p, dtype_of("f32"), DotProductsPlan(3, 3, 2, 3), CPU_AVX2, specs, "as told"),
+            dot_products(p, dtype_of("f32"), DotProductsPlan(3, 3, 2, 3, 2), CPU_AVX2, specs, "as told"),
         )
     )
     return out

@@ -1,0 +1,62 @@
+"""Long sums are sums of shorter ones: their rounding errors do not grow with the number of terms."""
+
+import numpy as np
+import pytest
+
+import quire
+import quire.numpy as qnp
+
+K = 1 << 20
+RNG = np.random.default_rng(3)
+A, B = (RNG.random((K, 4), np.float32) for _ in range(2))
+OTHER, WIDE = RNG.random((K, 9), np.float32), RNG.random((3, K), np.float32)
+
+
+def per_example(n, a, b):
+    """The mean of the gradients of K examples, as a product."""
+    gradients = quire.vmap(quire.grad(lambda w, x, y: (x @ w) @ y), (None, 0, 0))(n.ones((4, 4)), a, b)
+    return gradients.mean(0) * K
+
+
+CASES = {  # of NumPy's functions, which also compute what is expected, in float64
+    "few columns": lambda n, a, b, c, w: a.T @ b,
+    "odd columns": lambda n, a, b, c, w: a.T @ c,
+    "with an epilogue": lambda n, a, b, c, w: n.sqrt(a.T @ c) + 1,
+    "one column": lambda n, a, b, c, w: a.T @ b[:, 0],
+    "row by rows": lambda n, a, b, c, w: w[0] @ c,
+    "rows by columns": lambda n, a, b, c, w: w @ c,
+    "dots": lambda n, a, b, c, w: w @ w.T,
+    "one dot": lambda n, a, b, c, w: n.dot(w[0], w[1]),
+    "two summed dimensions": lambda n, a, b, c, w: n.einsum("bki,bkj->ij", a.reshape(K // 8, 8, 4), b.reshape(K // 8, 8, 4)),
+    "columns": lambda n, a, b, c, w: (a * a).sum(0),
+    "odd numbers of columns": lambda n, a, b, c, w: c.mean(0),
+    "of a batch": lambda n, a, b, c, w: n.reshape(a, (4, K // 4, 4)).sum(1),
+    "rows": lambda n, a, b, c, w: (w * w).mean(1),
+    "one row": lambda n, a, b, c, w: (w[0] * w[1]).sum(),
+    "columns of a fusion": lambda n, a, b, c, w: n.exp(-a).sum(0),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found():
+    return quire.jit(lambda *x: {name: f(qnp, *x) for name, f in CASES.items()})(A, B, OTHER, WIDE)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums_are_as_exact_as_short_ones(name, found):
+    expected = CASES[name](np, *(x.astype(np.float64) for x in (A, B, OTHER, WIDE)))
+    np.testing.assert_allclose(found[name], expected, rtol=2e-6)
+
+
+def test_the_mean_of_per_example_gradients():
+    expected = A.astype(np.float64).T @ B.astype(np.float64)
+    np.testing.assert_allclose(quire.jit(lambda a, b: per_example(qnp, a, b))(A, B), expected, rtol=2e-6)
+
+
+def test_extremes_of_long_rows_stay():
+    """Parts begin with the neutral element: signs of zero, infinities and NaN come through."""
+    rows = np.full((K, 4), -0.0, np.float32)
+    rows[7, 1], rows[9, 2], rows[K - 1, 3] = np.inf, np.nan, 3
+    sums = np.asarray(quire.jit(lambda x: x.sum(0))(rows))
+    np.testing.assert_array_equal(sums, [-0.0, np.inf, np.nan, 3])
+    assert list(quire.jit(lambda x: (x.argmax(0), x.max(0)))(rows)[0]) == [0, 7, 9, K - 1]
