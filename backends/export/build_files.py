@@ -124,11 +124,18 @@ if _code: raise RuntimeError(_lib.{name}_message(_code).decode())
 
 
 def call(function, *arguments):
-    """The results of a function, in its order; donated arguments hold theirs."""
+    """The results of a function, in its order; donated arguments hold theirs.
+
+    Raises ValueError for a function that is not there, and where number, types, shapes or overlaps of arguments are not the function's.
+    """
+    if function not in _told:
+        raise ValueError(f"there is no function {{function!r}}: there are {{', '.join(_told)}}")
     f = _told[function]
+    if len(arguments) != len(f["arguments"]):
+        raise ValueError(f"{{function}}: {{len(arguments)}} arguments given, {{len(f['arguments'])}} expected")
     own = [r for r in f["results"] if "in_place_of" not in r]
     results = [np.empty(r["shape"], _dtype(r["dtype"])) for r in own]
-    groups = [[np.ascontiguousarray(x) for x in arguments], results]
+    groups = [[_array(*pair) for pair in zip(arguments, f["arguments"])], results]
     given = [v for g in groups for v in ((ctypes.c_void_p * len(g))(*(x.ctypes.data for x in g)),
                                          (ctypes.c_size_t * len(g))(*(x.nbytes for x in g)), ctypes.c_size_t(len(g)))]
     code = _lib[f["symbol"] + "_checked"](_context, *given)
@@ -140,6 +147,19 @@ def call(function, *arguments):
 
 def _dtype(name):
     return np.dtype("uint16" if name == "bfloat16" else name)
+
+
+def _array(x, told):
+    """An argument as its function takes it: bytes of another type would be read as numbers that they are not."""
+    x, shape = np.asarray(x), tuple(told["shape"])
+    if x.dtype.name == told["dtype"] == "bfloat16":
+        x = x.view("uint16")
+    if x.dtype != _dtype(told["dtype"]) or x.shape != shape:
+        raise ValueError(f"{{told['name']}}: expected {{told['dtype']}} of shape {{shape}}, got {{x.dtype}} of shape {{x.shape}}: "
+                         "convert it, as by numpy.asarray(x, dtype)")
+    if told["donated"] and not x.flags.writeable:
+        raise ValueError(f"{{told['name']}}: its memory is written to, and the array is read-only: give a copy")
+    return np.ascontiguousarray(x)
 '''
 
 

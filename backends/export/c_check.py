@@ -8,13 +8,15 @@ from types import MappingProxyType
 from .c_header import SMALL
 from .host import Function, Leaf, Model
 from .names import parts
+from .printing import filled
 
 TOLERANCES = MappingProxyType(
     {
         "float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-12, "complex64": 1e-5, "complex128": 1e-12,
     }
 )  # fmt: skip
-"""Of each result: the error that is let pass is so many times its largest number. Integers must be equal."""
+"""Of each result: the error that is let pass is so many times its largest number, or what rounding of the arguments makes,
+where that is more. Integers must be equal."""
 
 _KINDS = MappingProxyType(
     {"float16": "h", "bfloat16": "b", "float32": "f", "float64": "d", "complex64": "f", "complex128": "d"}
@@ -35,7 +37,7 @@ _TEXT = """\
 #include <string.h>
 #include <time.h>
 
-typedef struct { const char *name; char kind; size_t size, width; double tolerance; } leaf;
+typedef struct { const char *name; char kind; size_t size, width; double tolerance, rounding; } leaf;
 
 static double number(const unsigned char *p, char kind)
 {
@@ -75,7 +77,7 @@ static int compare(const leaf *l, const unsigned char *got, const unsigned char 
         double x = number(got + i, l->kind), y = number(expected + i, l->kind);
         if (x == y || (isnan(x) && isnan(y))) continue;
         double off = fabs(x - y);
-        if (!(off <= l->tolerance * (most > 1e-30 ? most : 1))) right = 0;
+        if (!(off <= l->tolerance * (most > 1e-30 ? most : 1)) && !(off <= l->rounding)) right = 0;
         if (!(off <= error)) error = off;
     }
     fprintf(stderr, "%s: off by %.3g, the largest is %.3g%s\\n", l->name, error, most, right ? "" : ": WRONG");
@@ -89,7 +91,7 @@ static unsigned char *memory(size_t size)
     return p;
 }
 
-static unsigned char *read_part(FILE *file, size_t size)
+static unsigned char *part(FILE *file, size_t size)
 {
     unsigned char *p = memory(size);
     if (fread(p, 1, size, file) != size) {
@@ -140,24 +142,24 @@ FUNCTIONS
 """
 
 
-def check(model: Model) -> str:
-    """The text of `check.c`."""
-    functions = "\n".join(_function(f) for f in model.functions)
+def check(model: Model, rounding: Sequence[Sequence[float]]) -> str:
+    """The text of `check.c`; `rounding` is how far that of the arguments may move each result of each function."""
+    functions = "\n".join(_function(f, own) for f, own in zip(model.functions, rounding, strict=True))
     weights = '"weights.bin"' if len(model.weights.data) > SMALL else "NULL"
-    return _TEXT.replace("FUNCTIONS", functions).replace("NAME", model.name).replace("WEIGHTS", weights)
+    return filled(_TEXT, {"FUNCTIONS": functions, "NAME": model.name, "WEIGHTS": weights})
 
 
-def _function(f: Function) -> str:
+def _function(f: Function, rounding: Sequence[float]) -> str:
     own = f.own_results()
     lines = ["    {"]
     n = len(f.arguments)
     for i, leaf in enumerate(f.arguments):
-        lines.append(f"        unsigned char *a{i} = read_part(file, {leaf.nbytes});")
+        lines.append(f"        unsigned char *a{i} = part(file, {leaf.nbytes});")
         if leaf.donated:
             lines.append(f"        unsigned char *kept{i} = memory({leaf.nbytes});")
             lines.append(f"        memcpy(kept{i}, a{i}, {leaf.nbytes});")
     for i, leaf in enumerate(f.results):
-        lines.append(f"        unsigned char *e{i} = read_part(file, {leaf.nbytes});")
+        lines.append(f"        unsigned char *e{i} = part(file, {leaf.nbytes});")
         inside = f.in_place(i)
         lines.append(f"        unsigned char *r{i} = {f'memory({leaf.nbytes})' if inside is None else f'a{inside}'};")
     given = [*(f"a{i}" for i in range(n)), *(f"r{i}" for i in own)]
@@ -165,7 +167,7 @@ def _function(f: Function) -> str:
     lines += [f"        code = {call};", f'        if (code) return stop(c, "{f.symbol}", code);']
     if f.results:
         lines.append("        static const leaf leaves[] = {")
-        lines += [f"            {_leaf(leaf)}," for leaf in f.results]
+        lines += [f"            {_leaf(leaf, x)}," for leaf, x in zip(f.results, told(rounding, f), strict=True)]
         lines.append("        };")
     for i in range(len(f.results)):
         lines.append(f"        wrong |= !compare(&leaves[{i}], r{i}, e{i}, exact);")
@@ -192,10 +194,15 @@ def _function(f: Function) -> str:
     return "\n".join([*lines, "    }"])
 
 
-def _leaf(leaf: Leaf) -> str:
+def told(rounding: Sequence[float], f: Function) -> Sequence[float]:
+    """What is known of the rounding of each result; 0 where nothing is."""
+    return rounding or [0.0] * len(f.results)
+
+
+def _leaf(leaf: Leaf, rounding: float) -> str:
     kind = _KINDS.get(leaf.dtype.name, "i")
     width = leaf.dtype.itemsize // parts(leaf.dtype)
-    return f"{{\"{leaf.name}\", '{kind}', {leaf.nbytes}u, {width}u, {TOLERANCES.get(leaf.dtype.name, 0.0)!r}}}"
+    return f"{{\"{leaf.name}\", '{kind}', {leaf.nbytes}u, {width}u, {TOLERANCES.get(leaf.dtype.name, 0.0)!r}, {rounding:.3g}}}"
 
 
 def data(arguments: Sequence[Sequence[bytes]], results: Sequence[Sequence[bytes]]) -> bytes:

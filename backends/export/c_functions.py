@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from . import c_host
 from .c_header import checked_declaration, declaration
-from .host import ALIGNMENT, Function, Model
+from .host import ALIGNMENT, Function, Leaf, Model
 
 
 def aligned(size: int) -> int:
@@ -19,7 +20,7 @@ def function(model: Model, f: Function, offsets: Sequence[int], first_kernel: in
     upper = model.name.upper()
     printer = c_host.CPrinter(f, offsets, first_kernel=first_kernel, failed=f"{upper}_FAILED")
     printer.steps(f.host["steps"])
-    steps = "\n".join(printer.lines)
+    used_names = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", "\n".join(printer.lines))))
     own = f.own_results()
     lines = [
         declaration(model, f),
@@ -57,16 +58,14 @@ def function(model: Model, f: Function, offsets: Sequence[int], first_kernel: in
             names[i] = argument_names[a]
             continue
         if (a := f.in_place(i)) is not None:
-            local = names[i] = f"r{f.places[i][1]}"
+            local = names[i] = f.pointer(i)
             lines.append(f"    unsigned char *{local} = c->arena + {f.pair_places()[i]};")
             last.append(f"    memcpy({f.arguments[a].name}, {local}, {f.results[i].nbytes});")
             continue
         leaf = f.results[i]
-        kind, number = f.places[i]
-        program = kind == "result" and f.owner(number) == i
-        local = names[i] = f"r{number}" if program else f"o{i}"
+        local = names[i] = f.pointer(i)
         lines.append(f"    unsigned char *{local} = (unsigned char *){leaf.name};")
-        if program and leaf.nbytes:
+        if f.computed(i) and leaf.nbytes:
             lines += _aligned_copy(local, start, "", upper)
             back.append(
                 f"    if ({local} != (unsigned char *){leaf.name}) memcpy({leaf.name}, {local}, {leaf.nbytes});"
@@ -78,10 +77,10 @@ def function(model: Model, f: Function, offsets: Sequence[int], first_kernel: in
     for i, a in before:
         lines.append(f"    memmove({names[i]}, {argument_names[a]}, {f.results[i].nbytes});")
     for word, text in (("weights", "weights"), ("arena", "arena")):
-        if word in steps:
+        if word in used_names:
             lines.append(f"    unsigned char *{word} = c->{text};")
     for i, kind in enumerate(f.host["variables"]):
-        if f"v{i}" in steps:
+        if f"v{i}" in used_names:
             lines.append(f"    {c_host.c_type(kind)} v{i} = 0;")
     lines += printer.lines
     lines += [f"    memcpy({names[i]}, {names[of]}, {f.results[i].nbytes});" for i, of in after]
@@ -103,21 +102,13 @@ def _aligned_copy(local: str, start: int, bring: str, upper: str) -> list[str]:
 def _checked(model: Model, f: Function) -> list[str]:
     """The form of a function that is told sizes."""
     upper = model.name.upper()
-    own = f.own_results()
-    arguments, results = list(f.arguments), [f.results[i] for i in own]
-
-    def table(what: str, items: Sequence[str], kind: str) -> str:
-        return f"    static const {kind} {what}[] = {{{', '.join(items) or '0'}}};"
-
-    sizes = [*(str(x.nbytes) for x in arguments), *(str(x.nbytes) for x in results)]
-    names = [f'"{x.name}"' for x in (*arguments, *results)]
+    arguments, results = list(f.arguments), [f.results[i] for i in f.own_results()]
+    leaves = [*arguments, *results]
     given = [f"arguments[{i}]" for i in range(len(arguments))] + [f"results[{i}]" for i in range(len(results))]
     n, m = len(arguments), len(results)
     return [
         checked_declaration(model, f),
         "{",
-        table("sizes", sizes, "size_t"),
-        table("names", names, "char *const"),
         f"    if (!context) return {upper}_NULL;",
         "    context->detail[0] = 0;",
         "    if ((argument_count && !(arguments && argument_sizes)) ||",
@@ -127,19 +118,43 @@ def _checked(model: Model, f: Function) -> list[str]:
         f'{n} and {m} expected", argument_count, result_count);',
         f"        return {upper}_COUNT;",
         "    }",
-        f"    for (size_t i = 0; i < {n + m}; i++) {{",
-        f"        const void *place = i < {n} ? arguments[i] : results[i - {n}];" if n and m else
-        f"        const void *place = {'arguments' if n else 'results'}[i];",
-        f"        size_t size = i < {n} ? argument_sizes[i] : result_sizes[i - {n}];" if n and m else
-        f"        size_t size = {'argument' if n else 'result'}_sizes[i];",
-        f"        if (size != sizes[i]) return q_refuse(context, {upper}_SIZE, names[i], size, sizes[i]);",
-        f"        if (!place && size) return q_refuse(context, {upper}_NULL, names[i], 0, 0);",
-        f"        for (size_t k = 0; i >= {n} && k < i; k++)",
-        (f"            if (q_overlap(place, size, k < {n} ? arguments[k] : results[k - {n}], sizes[k]))" if n and m else
-         f"            if (q_overlap(place, size, {'arguments' if n else 'results'}[k], sizes[k]))"),
-        f"                return q_refuse(context, {upper}_OVERLAP, names[i], 0, 0);",
-        "    }",
+        *(_each_checked(leaves, n, upper) if leaves else []),
         f"    return {f.symbol}(context{''.join(', ' + x for x in given)});",
         "}",
         "",
     ]  # fmt: skip
+
+
+def _each_checked(leaves: Sequence[Leaf], n: int, upper: str) -> list[str]:
+    """The checks of each of the arrays, of which the first `n` are arguments: its size, and what it overlaps.
+
+    Donated arguments are written to, as results are, whether a result is left there or not.
+    """
+
+    def table(kind: str, what: str, items: Iterable[object]) -> str:
+        return f"    static const {kind} {what}[] = {{{', '.join(map(str, items))}}};"
+
+    def of(number: str, suffix: str = "s") -> str:
+        arguments, results = f"argument{suffix}[{number}]", f"result{suffix}[{number} - {n}]"
+        return (
+            arguments
+            if n == len(leaves)
+            else f"{number} < {n} ? {arguments} : {results}"
+            if n
+            else f"result{suffix}[{number}]"
+        )
+
+    return [
+        table("size_t", "sizes", (x.nbytes for x in leaves)),
+        table("char *const", "names", (f'"{x.name}"' for x in leaves)),
+        table("unsigned char", "written", (int(i >= n or x.donated) for i, x in enumerate(leaves))),
+        f"    for (size_t i = 0; i < {len(leaves)}; i++) {{",
+        f"        const void *place = {of('i')};",
+        f"        size_t size = {of('i', '_sizes')};",
+        f"        if (size != sizes[i]) return q_refuse(context, {upper}_SIZE, names[i], size, sizes[i]);",
+        f"        if (!place && size) return q_refuse(context, {upper}_NULL, names[i], 0, 0);",
+        "        for (size_t k = 0; k < i; k++)",
+        f"            if ((written[i] || written[k]) && q_overlap(place, size, {of('k')}, sizes[k]))",
+        f"                return q_refuse(context, {upper}_OVERLAP, names[i], 0, 0);",
+        "    }",
+    ]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from .host import Function, Leaf, Model
-from .names import C_TYPES, NOTES, parts, type_text
+from .names import C_CODES, C_TYPES, NOTES, parts, type_text, unique
+from .printing import comment
 
-CODES = (
-    ("OK", "no error"),
-    ("NULL", "an argument is a null pointer"),
-    ("COUNT", "not as many arguments or results as the function has"),
-    ("SIZE", "an argument or a result has another size than the function's"),
-    ("OVERLAP", "a result overlaps an argument or another result"),
-    ("MEMORY", "there is no memory left"),
-    ("FILE", "the file of weights cannot be read"),
-    ("WEIGHTS", "these weights belong to another model"),
-    ("LIBRARY", "the kernels' object belongs to another model"),
-    ("FAILED", "a kernel reported an error"),
-    ("THREAD", "a thread cannot be started"),
+_MEANINGS = (
+    "no error",
+    "an argument is a null pointer",
+    "not as many arguments or results as the function has",
+    "an argument or a result has another size than the function's",
+    "a result overlaps an argument or another result",
+    "there is no memory left",
+    "the file of weights cannot be read",
+    "these weights belong to another model",
+    "the kernels' object belongs to another model",
+    "a kernel reported an error",
+    "a thread cannot be started",
 )
+CODES = tuple(zip(C_CODES, _MEANINGS, strict=True))
 """What functions return, and what it means."""
 
 
@@ -65,10 +67,15 @@ def checked_declaration(model: Model, f: Function) -> str:
     )
 
 
-def sizes(f: Function) -> list[str]:
-    """A macro for the number of elements of each parameter."""
-    leaves = [*f.arguments, *(f.results[i] for i in f.own_results())]
-    return [f"#define {f.symbol.upper()}_{leaf.name.upper()}_LENGTH {leaf.size * parts(leaf.dtype)}" for leaf in leaves]
+def lengths(model: Model) -> list[list[str]]:
+    """Of each function a macro for the number of elements of each parameter; each has another name."""
+    leaves = [[*f.arguments, *(f.results[i] for i in f.own_results())] for f in model.functions]
+    names = iter(
+        unique(
+            f"{f.symbol}_{leaf.name}_length".upper() for f, own in zip(model.functions, leaves, strict=True) for leaf in own
+        )
+    )  # fmt: skip
+    return [[f"#define {next(names)} {leaf.size * parts(leaf.dtype)}" for leaf in own] for own in leaves]
 
 
 def header(model: Model) -> str:
@@ -78,10 +85,10 @@ def header(model: Model) -> str:
     codes = "\n".join(f"    {name.upper()}_{code} = {i}, /* {meaning} */" for i, (code, meaning) in enumerate(CODES))
     weights = "the path of weights.bin" if len(model.weights.data) > SMALL else "NULL: the constants are in the program"
     parts_: list[str] = []
-    for f in model.functions:
-        listed = "".join(f",\n    {text} /* {note.replace('*/', '* /')} */" for text, note in parameters(f))
+    for f, macros in zip(model.functions, lengths(model), strict=True):
+        listed = "".join(f",\n    {text} /* {comment(note)} */" for text, note in parameters(f))
         head = f"int {f.symbol}({name}_context *context{listed});"
-        parts_.append("\n".join(["", *sizes(f), "", head, checked_declaration(model, f) + ";"]))
+        parts_.append("\n".join(["", *macros, "", head, checked_declaration(model, f) + ";"]))
     functions = "\n".join(parts_)
     return f"""\
 /* {name}: written by quire {model.version} for {model.target}. It needs nothing but the C library.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .host import Function
-from .printing import Printer, Value
+from .printing import Printer, Value, comment
 
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "index": 64}
 _FLOATS = {"f32": "float", "f64": "double"}
@@ -193,11 +193,6 @@ class CPrinter(Printer):
         self.line(f"memcpy(&{variable}, {self.place(place)}, sizeof {variable});")
         if kind == "i1":
             self.line(f"{variable} = {variable} != 0;")
-
-
-def comment(text: str) -> str:
-    """Text that may stand in a comment."""
-    return text.replace("*/", "* /").replace("\n", " ")
 
 
 def files(where: str) -> str:

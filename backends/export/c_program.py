@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from . import c_host
 from .c_functions import aligned, function
 from .c_header import CODES, SMALL
 from .host import ALIGNMENT, PAGE, Function, Model
+from .printing import filled
 
 MAGIC = b"quirewts"
 """How a file of weights begins; then follow their size and their identity, 8 bytes each, and zeros up to 64 bytes."""
@@ -159,6 +162,38 @@ static void q_fill{width}(unsigned char *to, size_t size, uint{bits}_t x)
 """
 
 
+_REFUSALS = (
+    """\
+static int q_refuse(CONTEXT *c, int code, const char *name, size_t given, size_t expected)
+{
+    if (code == UPPER_NULL || code == UPPER_OVERLAP)
+        snprintf(c->detail, sizeof c->detail, "%s", name);
+    else
+        snprintf(c->detail, sizeof c->detail, "%s: %zu bytes given, %zu expected", name, given, expected);
+    return code;
+}
+""",
+    """\
+static int q_overlap(const void *a, size_t a_size, const void *b, size_t b_size)
+{
+    return a_size && b_size && (uintptr_t)a < (uintptr_t)b + b_size && (uintptr_t)b < (uintptr_t)a + a_size;
+}
+""",
+    """\
+/* Memory for arguments and results that are not aligned: taken at the first of them, and kept. */
+static int q_move(CONTEXT *c)
+{
+    if (c->moved) return 0;
+    c->moved_block = malloc(Q_MOVED + ALIGNMENT);
+    if (!c->moved_block) return 1;
+    c->moved = q_align(c->moved_block);
+    return 0;
+}
+""",
+)
+"""What functions call for arguments that are not as they should be; a function is written where one calls it."""
+
+
 def program(model: Model) -> str:
     """The text of `model.c`."""
     kernels = sum(len(f.host["kernels"]) for f in model.functions)
@@ -169,20 +204,23 @@ def program(model: Model) -> str:
         first += len(f.host["kernels"])
     text = "\n".join(body)
     fills = "\n".join(_FILL.format(width=w, bits=8 * w) for w in (2, 4, 8) if f"q_fill{w}(" in text)
-    helpers = "".join(f"{line}\n" for line in c_host.HELPERS.splitlines() if _named(line) in text)
+    helpers = "".join(f"{line}\n" for line in c_host.HELPERS.splitlines() if _called(line) in text)
+    launch = (_THREADS if model.threads else _ALONE, _LAUNCH)
+    words = {"CONTEXT": f"{model.name}_context", "UPPER": model.name.upper(), "ALIGNMENT": ALIGNMENT}
     parts = [
         _top(model, kernels),
-        *(([_THREADS] if model.threads else [_ALONE]) + [_LAUNCH] if kernels else []),
+        *(filled(x, words) for x in launch if kernels),
         helpers + fills,
         _contexts(model, kernels),
+        *(filled(x, words) for x in _REFUSALS if _called(x) in text),
         text,
     ]
-    return "\n".join(parts).replace("CONTEXT", f"{model.name}_context")
+    return "\n".join(parts)
 
 
-def _named(line: str) -> str:
-    """The beginning of a call of the function that a line defines."""
-    return line.partition("(")[0].rpartition(" ")[2] + "("
+def _called(definition: str) -> str:
+    """The beginning of a call of the function that is defined."""
+    return re.findall(r"q_\w+\(", definition)[0]
 
 
 def _top(model: Model, kernels: int) -> str:
@@ -436,30 +474,6 @@ const char *{name}_message(int code)
 const char *{name}_detail(const {name}_context *context)
 {{
     return context ? context->detail : "";
-}}
-
-static int q_refuse({name}_context *c, int code, const char *name, size_t given, size_t expected)
-{{
-    if (code == {upper}_NULL || code == {upper}_OVERLAP)
-        snprintf(c->detail, sizeof c->detail, "%s", name);
-    else
-        snprintf(c->detail, sizeof c->detail, "%s: %zu bytes given, %zu expected", name, given, expected);
-    return code;
-}}
-
-static int q_overlap(const void *a, size_t a_size, const void *b, size_t b_size)
-{{
-    return a_size && b_size && (uintptr_t)a < (uintptr_t)b + b_size && (uintptr_t)b < (uintptr_t)a + a_size;
-}}
-
-/* Memory for arguments and results that are not aligned: taken at the first of them, and kept. */
-static int q_move({name}_context *c)
-{{
-    if (c->moved) return 0;
-    c->moved_block = malloc(Q_MOVED + {ALIGNMENT});
-    if (!c->moved_block) return 1;
-    c->moved = q_align(c->moved_block);
-    return 0;
 }}
 """
 

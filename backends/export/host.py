@@ -4,7 +4,8 @@ The host's part is made by `backends/iree/host_steps.py` of a proved plan. It is
 
     kernels     {"name", "ordinal", "local", "counts"} each; local: bytes of a workgroup's own memory
     arguments   how many
-    results     of each ("result", number): memory of its own, or ("argument", number): it lies where the argument was
+    results     of each ("result", number): memory of its own; ("argument", number): it lies where the argument was; or
+                ("given", number): it is the argument as it is, and nothing brings it anywhere
     constants   bytes each
     buffers     (kind, of, size) each; kind: argument, result, constant (of: its number) or arena (of: where it begins)
     arena       bytes of the program's own memory
@@ -98,12 +99,20 @@ class Function:
         """The first result that is a result of the program; None if none is."""
         return next((i for i, place in enumerate(self.places) if place == ("result", number)), None)
 
+    def computed(self, i: int) -> bool:
+        """Whether the program computes a result; others are copies, of arguments or of results before them."""
+        kind, number = self.places[i]
+        return kind == "result" and self.owner(number) == i
+
+    def pointer(self, i: int) -> str:
+        """The variable of the printed function that points to a result."""
+        return f"r{self.places[i][1]}" if self.computed(i) else f"o{i}"
+
     def left_in(self, i: int) -> int | None:
         """The argument in whose memory the plan leaves a result; None where it is not left in one."""
-        kind, number = self.places[i]
-        if kind != "result" or self.owner(number) != i:
+        if not self.computed(i):
             return None
-        where, of = self.host["results"][number]
+        where, of = self.host["results"][self.places[i][1]]
         return self.kept[of] if where == "argument" else None
 
     def in_place(self, i: int) -> int | None:
@@ -123,8 +132,8 @@ class Function:
         free = [i for i, leaf in enumerate(self.arguments) if leaf.donated]
         free = [i for i in free if i not in {self.left_in(r) for r in range(len(self.results))}]
         pairs: list[tuple[int, int]] = []
-        for i, (leaf, (kind, number)) in enumerate(zip(self.results, self.places, strict=True)):
-            if kind != "result" or self.owner(number) != i or self.left_in(i) is not None or not leaf.nbytes:
+        for i, leaf in enumerate(self.results):
+            if self.left_in(i) is not None or not leaf.nbytes:
                 continue
             alike = [a for a in free if (self.arguments[a].dtype, self.arguments[a].shape) == (leaf.dtype, leaf.shape)]
             if alike:

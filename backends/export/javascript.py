@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from .c_check import TOLERANCES
+from .c_check import TOLERANCES, told
 from .host import ALIGNMENT, Function, Model
 from .js_host import HELPERS, JsPrinter, zero
 from .names import JS_TYPES, parts, type_text
+from .printing import comment, filled
 
 MATH = frozenset(
     "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp expm1 log log1p log2 log10 sqrt cbrt floor ceil trunc "
@@ -164,13 +165,13 @@ let wrong = false;
 for (const { name, args, results } of cases) {
   const given = args.map(part), expected = results.map(part);
   const got = Object.values(model[name](...given));
-  results.forEach(([label, , , tolerance, dtype], k) => {
+  results.forEach(([label, , , tolerance, dtype, rounding], k) => {
     const number = dtype === "float16" ? half : dtype === "bfloat16" ? upper : Number;
     const xs = Array.from(got[k], number), ys = Array.from(expected[k], number);
     const most = Math.max(1e-30, ...ys.filter(Number.isFinite).map(Math.abs));
     const off = xs.map((x, i) => x === ys[i] || (x !== x && ys[i] !== ys[i]) ? 0 : Math.abs(x - ys[i]));
     const error = off.reduce((a, b) => (b <= a ? a : b), 0);
-    if (!(error <= tolerance * most)) {
+    if (!(error <= Math.max(tolerance * most, rounding))) {
       wrong = true;
       console.error(`${name}.${label}: off by ${error}, the largest is ${most}: WRONG`);
     }
@@ -218,13 +219,14 @@ def program(model: Model) -> str:
         ]
     )
     most = max((_told(f.host["steps"]) for f in model.functions), default=0)
-    runtime = _RUNTIME.replace("FUNCTIONS", "\n".join(texts))
-    for word, number in (
-        ("ENVIRONMENT", environment), ("LOCAL_AT", local), ("LOCAL", model.local), ("WEIGHTS", len(model.weights.data)),
-        ("IDENTITY", model.identity), ("SIZE", environment + 256 + most),
-    ):  # fmt: skip
-        runtime = runtime.replace(word, str(number))
-    imports = _IMPORTS.replace("MATH", ", ".join(f'"{m}"' for m in sorted(MATH)))
+    runtime = filled(
+        _RUNTIME,
+        {
+            "FUNCTIONS": "\n".join(texts), "ENVIRONMENT": environment, "LOCAL_AT": local, "LOCAL": model.local,
+            "WEIGHTS": len(model.weights.data), "IDENTITY": model.identity, "SIZE": environment + 256 + most,
+        },
+    )  # fmt: skip
+    imports = filled(_IMPORTS, {"MATH": ", ".join(f'"{m}"' for m in sorted(MATH))})
     head = f"// {model.name}: written by quire {model.version} for WebAssembly. See manifest.json for the functions.\n"
     return "\n".join([head + HELPERS, imports, f"const libraries = {libraries};\n", runtime])
 
@@ -251,7 +253,8 @@ def _method(f: Function, offsets: Sequence[int], first_kernel: int, arena: int, 
     used = {x: k for k, x in enumerate(f.kept)}
     lines = ["", "  /**"]
     lines += [
-        f"   * @param {{{JS_TYPES[x.dtype.name]}}} {x.name} {type_text(x.dtype, x.shape)} {x.path}" for x in f.arguments
+        f"   * @param {{{JS_TYPES[x.dtype.name]}}} {x.name} {type_text(x.dtype, x.shape)} {comment(x.path)}"
+        for x in f.arguments
     ]
     returns = ", ".join(f"{x.name}: {JS_TYPES[x.dtype.name]}" for x in f.results)
     lines += [f"   * @returns {{{{{returns}}}}} {', '.join(type_text(x.dtype, x.shape) for x in f.results)}", "   */"]
@@ -267,8 +270,7 @@ def _method(f: Function, offsets: Sequence[int], first_kernel: int, arena: int, 
         if (a := f.left_in(i)) is not None:
             names[i] = place[a]
             continue
-        kind, number = f.places[i]
-        names[i] = f"r{number}" if kind == "result" and f.owner(number) == i else f"o{i}"
+        names[i] = f.pointer(i)
         lines.append(f"    const {names[i]} = this.start + {results[i]};")
     before, after = f.copies()
     lines += [f"    this.copy({names[i]}, {place[a]}, {f.results[i].nbytes});" for i, a in before]
@@ -284,8 +286,8 @@ def _method(f: Function, offsets: Sequence[int], first_kernel: int, arena: int, 
     return [*lines, "    };", "  }"]
 
 
-def check(model: Model) -> str:
-    """The text of `check.mjs`."""
+def check(model: Model, rounding: Sequence[Sequence[float]]) -> str:
+    """The text of `check.mjs`; `rounding` is how far that of the arguments may move each result of each function."""
     cases = [
         {
             "name": f.name,
@@ -297,10 +299,11 @@ def check(model: Model) -> str:
                     x.size * parts(x.dtype),
                     TOLERANCES.get(x.dtype.name, 0.0),
                     x.dtype.name,
+                    off,
                 ]
-                for x in f.results
+                for x, off in zip(f.results, told(own, f), strict=True)
             ],
         }
-        for f in model.functions
+        for f, own in zip(model.functions, rounding, strict=True)
     ]
-    return _CHECK.replace("NAME", model.name).replace("CASES", json.dumps(cases))
+    return filled(_CHECK, {"NAME": model.name, "CASES": json.dumps(cases)})

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .c_host import comment, files
-from .printing import Printer, Value
+from .c_host import files
+from .printing import Printer, Value, comment
 
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "index": 64}
 _PLAIN = {"addi": "+", "subi": "-", "andi": "&", "ori": "|", "xori": "^"}

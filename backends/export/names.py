@@ -1,24 +1,119 @@
-"""Names and types of other languages for paths and dtypes."""
+"""Names and types of other languages for paths and dtypes.
+
+All names of the user's pass through a `Language`, which knows its words and the names that the printed programs have already.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 
-_C_WORDS = frozenset(
+_C_WORDS = (
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false "
-    "class new delete this template typename namespace public private protected virtual operator using try catch throw "
-    "var let function export import in of typeof yield await null main errno stdin stdout stderr".split()
+    "alignas alignof asm complex constexpr imaginary noreturn nullptr static_assert thread_local typeof typeof_unqual "
+    # C++
+    "and and_eq bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl concept const_cast "
+    "consteval constinit decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq "
+    "operator or or_eq private protected public reinterpret_cast requires static_cast template this throw try typeid "
+    "typename using virtual wchar_t xor xor_eq "
+    # Macros that stand for no call, of the standard headers and of compilers, and what the programs call.
+    "main errno stdin stdout stderr linux unix i386 NULL EOF FILE I NAN INFINITY HUGE_VAL HUGE_VALF "
+    "HUGE_VALL BUFSIZ FILENAME_MAX FOPEN_MAX TMP_MAX L_tmpnam SEEK_SET SEEK_CUR SEEK_END RAND_MAX MB_CUR_MAX EXIT_SUCCESS "
+    "EXIT_FAILURE CLOCKS_PER_SEC EDOM ERANGE EILSEQ memcpy memmove memset snprintf"
 )
-"""Words that names must not be, in C, C++ and JavaScript."""
+_C_PATTERN = (
+    r"(u?int(\d+|ptr)|size)_t|q_\w*|Q_[A-Z]+|M_[A-Z0-9_]+|FP_[A-Z]+|(FLT|DBL|LDBL)_[A-Z0-9_]+|S?CHAR_(MIN|MAX|BIT)|"
+    r"U?(CHAR|SHRT|INT|LONG|LLONG|INT\w*|SIZE|PTRDIFF|WCHAR)_(MIN|MAX|WIDTH)"
+)
+"""Types and macros of the standard headers, and what begins as the program's own names do."""
+_JS_WORDS = (
+    "await break case catch class const continue debugger default delete do else enum export extends false finally for "
+    "function if implements import in instanceof interface let new null package private protected public return static super "
+    "switch this throw true try typeof var void while with yield arguments eval undefined NaN Infinity globalThis "
+    "Math Number BigInt Float32Array Float64Array Int8Array Int16Array Int32Array BigInt64Array Uint8Array Uint16Array "
+    "Uint32Array BigUint64Array "
+    # What the methods of a model call, and what else the module holds.
+    "scratch bits32 float32 bits64 float64 wrap64 unsigned64 whole64 library libraries Model here read create load"
+)
+_LOCALS = r"c|context|weights|arena|[arvuo]\d+|new_v\d+"
+"""Names that the printed functions use themselves, in both languages."""
 
-_OWN = re.compile(r"c|context|weights|arena|[arvuo]\d+|new_v\d+|q_\w*")
-"""Names that the printed functions use themselves."""
+C_MEMBERS = ("context", "create", "create_of", "create_from_memory", "destroy", "message", "detail")
+"""What the names of a model's own functions and types end with, behind its name."""
+C_CODES = ("OK", "NULL", "COUNT", "SIZE", "OVERLAP", "MEMORY", "FILE", "WEIGHTS", "LIBRARY", "FAILED", "THREAD")
+"""What the codes that its functions return end with, likewise."""
+_C_DERIVED = ("_checked", "_kernels_library_query")
+"""What is put behind the name of a function to make others."""
+_JS_MEMBERS = "constructor start bytes view kernels text copy fill launch bring take then"
+"""Of a model's class; an object with a method `then` is taken for a promise by `await`."""
+_MODELS = (
+    # CMake's own targets, and what is linked.
+    "q all all_build help install preinstall clean edit_cache rebuild_cache zero_check test run_tests package package_source "
+    "check m c pthread "
+    # Libraries whose functions begin so, some with `create` and `destroy` behind it.
+    "thrd mtx cnd tss sem timer atomic clock posix"
+)
+
+
+@dataclass(frozen=True)
+class Language:
+    """Which names the user's must not be in a language.
+
+    Attributes:
+        words, pattern: no name at all.
+        members: no function of a model, upper and lower case alike.
+        derived: what is put behind a function's name to make other names.
+        models: no model, upper and lower case alike.
+        prefixed: no argument or result, where {model} is the model's name and {upper} the same in upper case.
+    """
+
+    words: frozenset[str]
+    pattern: re.Pattern[str]
+    members: frozenset[str]
+    derived: tuple[str, ...]
+    models: frozenset[str]
+    prefixed: str
+
+    def model(self, text: str) -> str:
+        """The name of a model: the prefix of all names in C."""
+        return self._fitting(text, lambda name: name.lower() in self.models)
+
+    def functions(self, texts: Iterable[str]) -> list[str]:
+        """The names of a model's functions, each another, none of which is made of the name of another."""
+        listed = list(texts)
+        taken = self.members.union(identifier(text).lower() + ending for text in listed for ending in self.derived)
+        names = [self._fitting(text, lambda name: name.lower() in taken) for text in listed]
+        return unique(names, self.members, self.derived)
+
+    def leaves(self, paths: Iterable[str], model: str, taken: Iterable[str] = ()) -> list[str]:
+        """The names of arguments or results of a function of a model, each another, and none of those that are taken."""
+        own = re.compile(self.prefixed.format(model=model, upper=model.upper()))
+        return unique([self._fitting(path, lambda name: own.fullmatch(name) is not None) for path in paths], taken)
+
+    def _fitting(self, text: str, taken: Callable[[str], bool]) -> str:
+        """A name for a text, with `_` behind where it has a meaning already."""
+        name = identifier(text)
+        return name + "_" if name in self.words or self.pattern.fullmatch(name) or taken(name) else name
+
+
+LANGUAGES = MappingProxyType(
+    {
+        "c": Language(
+            frozenset(_C_WORDS.split()), re.compile(f"{_LOCALS}|{_C_PATTERN}"), frozenset(C_MEMBERS), _C_DERIVED,
+            frozenset(_MODELS.split()), f"{{model}}_({'|'.join(C_MEMBERS)})|{{upper}}_({'|'.join(C_CODES)}|H|\\w*_LENGTH)",
+        ),
+        "javascript": Language(
+            frozenset(_JS_WORDS.split()), re.compile(_LOCALS), frozenset(_JS_MEMBERS.split()), (), frozenset(), "",
+        ),
+    }
+)  # fmt: skip
+"""By the language of a target."""
 
 C_TYPES = MappingProxyType(
     {
@@ -51,23 +146,24 @@ def parts(dtype: DType) -> int:
 
 
 def identifier(text: str) -> str:
-    """A name for a path: ``params['w'][0]`` is ``params_w_0``."""
+    """Letters, digits and `_` for a path: ``params['w'][0]`` is ``params_w_0``."""
     name = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_") or "x"
-    if name[0].isdigit():
-        name = "_" + name
-    return name + "_" if name in _C_WORDS or _OWN.fullmatch(name) else name
+    return "_" + name if name[0].isdigit() else name
 
 
-def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """The names, those that appear before with a number behind. Upper and lower case are alike: macros are upper case."""
+def unique(names: Iterable[str], taken: Iterable[str] = (), derived: Sequence[str] = ()) -> list[str]:
+    """The names, those that appear before with a number behind. Upper and lower case are alike: macros are upper case.
+
+    `derived` is put behind each name to make others, which none of the names is either.
+    """
     known = {name.lower() for name in taken}
     out: list[str] = []
     for name in names:
         own, number = name, 1
-        while own.lower() in known:
+        while any(own.lower() + ending in known for ending in ("", *derived)):
             number += 1
             own = f"{name}_{number}"
-        known.add(own.lower())
+        known.update(own.lower() + ending for ending in ("", *derived))
         out.append(own)
     return out
 

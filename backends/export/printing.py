@@ -7,12 +7,24 @@ how a kernel is launched, and what scalars are.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .host import Function
 
 Value = int | float | str
+
+
+def filled(template: str, words: Mapping[str, object]) -> str:
+    """A template with a text or a number for each of its words; what is put in is not searched for words."""
+    longest = sorted(words, key=len, reverse=True)
+    return re.sub("|".join(longest), lambda match: str(words[match[0]]), template)
+
+
+def comment(text: str) -> str:
+    """Text that may stand in a comment, of one line or of several."""
+    return " ".join(text.splitlines()).replace("*/", "* /").replace("/*", "/ *")
 
 
 class Printer(abc.ABC):

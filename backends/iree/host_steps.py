@@ -121,19 +121,18 @@ class _Walk:
         self.results: dict[int, int] = {}
         """The buffer that each result lies in."""
         steps = self.block(block)
-        for number, value in enumerate(self.returned):
-            if number not in self.results and value in self.arguments:
-                self.results[number] = self.buffer("argument", self.arguments.index(value), -1)
         # Of results that lie in one buffer the first is that buffer; what lies elsewhere is brought.
         results: list[tuple[str, int]] = []
-        for number in range(len(self.returned)):
+        for number, value in enumerate(self.returned):
+            if number not in self.results and value in self.arguments:
+                # Its size is not told here: an argument without other uses is never brought into a resource.
+                results.append(("given", self.arguments.index(value)))
+                continue
             kind, of, size = self.buffers[self.results[number]]
-            if kind == "argument" and size >= 0:
+            if kind == "argument":
                 results.append(("argument", of))
                 continue
             if (kind, of) != ("result", number):
-                if size < 0:
-                    raise NotExported("an argument that is returned as it is")
                 own = self.buffer("result", number, size)
                 steps.append(["copy", [own, 0], [self.results[number], 0], size])
             results.append(("result", number))

@@ -142,7 +142,7 @@ class Traced:
         `lowering_platforms` is JAX's name for `backend`: a sequence of one.
 
         Raises:
-            ValueError: there is no such target.
+            ValueError: there is no such target, or a dimension of an argument is negative.
             UnsupportedError: several platforms are asked for, of which each needs a module of its own.
             UnexpectedTracerError: the function reads a value from outside that is being traced by another function.
         """
@@ -154,6 +154,7 @@ class Traced:
             backend = lowering_platforms[0]
         if self.traced.closes_over_tracers:
             raise UnexpectedTracerError(f"{self.full_name}.lower: the function closes over a traced value")
+        self.check_dimensions()
         if self.lower_values is not None:
             return self.lower_values(self, backend)
         target = self.target if backend is None else get_target(backend)
@@ -167,6 +168,15 @@ class Traced:
             ranked = divide(request.program, self.layout.mesh, self.layout.arguments, places, self.donated)
             request = ranked.request(request)
         return Lowered(self, request, ranked)
+
+    def check_dimensions(self) -> None:
+        """Raise ValueError where a dimension of an argument is negative: a type may be asked for so, a program may not."""
+        for name, aval in zip(self.names, self.jaxpr.in_avals):
+            if any(n < 0 for n in aval.shape):
+                raise ValueError(
+                    f"{self.full_name}: argument {name} has type {aval.short()}{where(current_source())}: dimensions of a program are "
+                    "known and not negative; give the length that the arrays will have"
+                )
 
     def as_text(self, stage: str = "jaxpr") -> str:
         """The program's text at a stage (`dumpir --list-stages` names them)."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 import warnings
 from pathlib import Path
 
 from quire.backends.export.targets import DEFAULT, EXPORT_TARGETS, export_target
-from quire.ir.errors import CompileError, ExportError
 
 from .folders import Folder, c, javascript
-from .scripts import InputError, arguments_of, as_script, function_of
+from .scripts import InputError, arguments_of, as_script, function_of, message_of
 
 _EPILOG = """\
 examples:
@@ -40,11 +40,12 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--name", help="the prefix of names in C; default: the function's")
     p.add_argument("--threads", type=int, default=0, metavar="N", help="spread workgroups over N threads (C)")
     p.add_argument("--no-check", action="store_true", help="do not compile and run the written program")
+    p.add_argument("--traceback", action="store_true", help="print Python's traceback of an error, too")
     return p
 
 
 def run(words: list[str]) -> Folder:
-    """Export as the command line says. Raises InputError, ExportError and CompileError."""
+    """Export as the command line says. Raises InputError, what the export raises, and what the script raises."""
     options = parser().parse_args(words)
     path, colon, function = options.source.rpartition(":")
     if not colon or not path.endswith(".py"):
@@ -68,8 +69,10 @@ def main(words: list[str]) -> int:
     warnings.showwarning = lambda message, *_: print(message, file=sys.stderr)
     try:
         folder = run(words)
-    except (InputError, ExportError, CompileError) as error:
-        print(f"python -m quire.export: {error}", file=sys.stderr)
+    except Exception as error:
+        if "--traceback" in words:
+            traceback.print_exc()
+        print(f"python -m quire.export: {message_of(error)}", file=sys.stderr)
         return 1
     for name, size in folder.files.items():
         print(f"{size:>10}  {folder.path / name}")

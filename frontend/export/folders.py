@@ -62,7 +62,7 @@ def c(
     Raises:
         ExportError: the function does something that cannot be done without Python, or the check found other numbers.
         CompileError: the compiler failed.
-        ValueError: no function is given, arguments beside a dictionary, or a negative number of threads.
+        ValueError: no function is given, arguments beside a dictionary, a negative number of threads, or a negative dimension.
     """
     if threads < 0:
         raise ValueError(f"quire.export.c: threads={threads}: give a number of threads, or 0 for none")
@@ -105,10 +105,11 @@ def _prepared(
         {key: (g, given, {}) for key, (g, given) in f.items()} if several else {"run": (f, args, kwargs)}
     )
     own = "model" if several else getattr(f, "__name__", "model")
-    prefix = names.identifier(own if name is None else name)
-    keys = names.unique(map(names.identifier, listed))
+    language = names.LANGUAGES[target.language]
+    prefix = language.model(own if name is None else name)
+    keys = language.functions(listed)
     exported = [
-        prepare(g, given, keywords, name=key, symbol=f"{prefix}_{key}", target=target, threads=threads)
+        prepare(g, given, keywords, name=key, model=prefix, target=target, threads=threads)
         for key, (g, given, keywords) in zip(keys, listed.values(), strict=True)
     ]
     return exported, model_of(exported, name=prefix, target=target, threads=threads)
@@ -132,8 +133,8 @@ def write_c(
     files: dict[str, str | bytes] = {
         "model.h": c_header.header(model),
         "model.c": c_program.program(model),
-        "check.c": c_check.check(model),
-        "check.bin": c_check.data([a for a, _ in examples], [r for _, r in examples]),
+        "check.c": c_check.check(model, [e.rounding for e in examples]),
+        "check.bin": c_check.data([e.arguments for e in examples], [e.results for e in examples]),
         "Makefile": build_files.makefile(model, target),
         "CMakeLists.txt": build_files.cmake(model, target),
         "loader.py": build_files.loader(model),

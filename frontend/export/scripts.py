@@ -14,12 +14,36 @@ from typing import Any
 import numpy as np
 
 from quire.ir import dtypes
+from quire.ir.errors import QuireError
+from quire.ir.source import is_internal
 
 from ..arrays.shape_struct import ShapeDtypeStruct
 
 
 class InputError(Exception):
     """The input cannot be used as asked: the message says what to write."""
+
+
+def message_of(error: Exception) -> str:
+    """What a command prints of an error, with the user's line where the error does not tell it."""
+    text = str(error)
+    if isinstance(error, InputError | QuireError | OSError):
+        return text
+    line = user_line(error)
+    return f"{type(error).__name__}: {text}" + (f"\n  at {line}" if line and line not in text else "")
+
+
+def user_line(error: Exception) -> str:
+    """The innermost line of the user's in an exception's traceback."""
+    found = ""
+    tb = error.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        internal = code.co_filename.startswith("<") or is_internal(code)
+        if not internal and "importlib" not in code.co_filename and "runpy" not in code.co_filename:
+            found = f"{code.co_filename}:{tb.tb_lineno}"
+        tb = tb.tb_next
+    return found
 
 
 @contextlib.contextmanager

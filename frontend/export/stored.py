@@ -276,7 +276,7 @@ def export(
         disabled_checks: checks that `Exported.call` is not to make.
 
     Raises:
-        ValueError: the function is not compiled, or a platform is unknown.
+        ValueError: the function is not compiled, or a platform is unknown; when it is called, a dimension is negative.
         ExportError: it calls Python functions, or takes references.
     """
     del _override_lowering_rules
@@ -292,6 +292,7 @@ def export(
 
     def exported(*args: Any, **kwargs: Any) -> Exported:
         traced = fun_jit.trace(*args, **kwargs)
+        traced.check_dimensions()
         if traced.lower_values is not None:
             raise ExportError(f"{traced.full_name} takes or closes over references (new_ref), which cannot be stored")
         closed = expand(traced.jaxpr, named[0])

@@ -36,8 +36,8 @@ def write_javascript(
     files: dict[str, str | bytes] = {
         "model.mjs": javascript.program(model),
         "model.wasm": kernels,
-        "check.mjs": javascript.check(model),
-        "check.bin": c_check.data([a for a, _ in examples], [r for _, r in examples]),
+        "check.mjs": javascript.check(model, [e.rounding for e in examples]),
+        "check.bin": c_check.data([e.arguments for e in examples], [e.results for e in examples]),
     }
     if model.weights.data:
         files["weights.bin"] = c_program.weights_file(model)

@@ -39,13 +39,13 @@ def exported_with_examples(
     made: list[Exported] = []
     examples: list[Example] = []
     for name, (f, args) in functions.items():
-        e = prepare(f, args, {}, name=name, symbol=f"{model}_{name}", target=target, threads=threads)
+        e = prepare(f, args, {}, name=name, model=model, target=target, threads=threads)
         jaxpr = e.compiled.trace(*args).jaxpr
         given = [np.asarray(x) for x in e.compiled.dynamic_leaves(args, {})]
         results = [np.asarray(x) for x in eval_jaxpr(jaxpr, *given)]
         made.append(e)
         examples.append(
-            (
+            Example(
                 [
                     np.ascontiguousarray(x, leaf.dtype).tobytes()
                     for x, leaf in zip(given, e.function.arguments, strict=True)

@@ -59,6 +59,30 @@ _add("constants", lambda x: x + qnp.arange(20) * qnp.linspace(0, 1, 20), X)
 _add("identity", lambda x: x, X)
 _add("argument_and_more", lambda x, y: (x, x + y, y), X, Y)
 _add("same_twice", lambda x: (2 * x, 2 * x, {"again": 2 * x}), X)
+_ONE, _OTHER = _f(4, 1), _f(4, 1)
+_add(
+    "arguments_when_lowered",
+    lambda a, b, z, k: (
+        qnp.sort(a, 1),
+        lax.cummax(b, 1),
+        qnp.fft.fft(z),
+        lax.reduce_precision(a, 8, 23),
+        lax.fori_loop(0, 0, lambda i, c: c * 2, b),
+        lax.dynamic_update_slice(a, b, (0, 0)),
+        qnp.split(b, 1)[0],
+        qnp.take(a, qnp.arange(1), 1, mode="clip"),
+        lax.bitcast_convert_type(lax.bitcast_convert_type(a, "int32"), "float32"),
+        k != False,  # noqa: E712
+        a + b,
+    ),
+    *(_ONE, _OTHER, _ONE.astype("complex64"), _ONE > 0),
+)
+_add(
+    "donated_as_it_is",
+    quire.jit(lambda a, b: (qnp.sort(b, 1), lax.cummin(a, 1), b * 2), donate_argnums=(0, 1)),
+    _ONE,
+    _OTHER,
+)
 _add("no_argument", lambda: qnp.arange(6) * 2)
 _add("unused", lambda x, y: x + 1, X, Y)
 _add("nothing", lambda x: (), V)

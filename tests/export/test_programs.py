@@ -18,12 +18,13 @@ import quire
 import quire.export
 import quire.numpy as qnp
 from quire import lax
+from quire.backends.export import names
 from quire.backends.export.targets import export_target
 from quire.backends.iree import native_launcher  # pyright: ignore
 from quire.backends.targets import cpu_features
 from quire.export.__main__ import main
 from quire.export.folders import write_c
-from quire.export.programs import lowered_for, model_of
+from quire.export.programs import lowered_for, model_of, prepare
 from quire.export.web import write_javascript
 from quire.ir.errors import ExportError
 
@@ -289,10 +290,22 @@ def test_loader_and_shared_library(looped):
     text = (
         "import loader, numpy as np, sys; assert 'quire' not in sys.modules\n"
         "out = loader.call('run', np.load('x.npy'), np.int32(3)); np.savez('out.npz', *out)\n"
-        "try: loader.call('run', np.load('x.npy')[:4], np.int32(3))\nexcept ValueError as error: print(error)"
+        "for x in (np.load('x.npy')[:4], np.load('x.npy').view('int32'), np.load('x.npy').reshape(4, 4)):\n"
+        "    try: loader.call('run', x, np.int32(3))\n"
+        "    except ValueError as error: print(error)\n"
+        "for words in (('run', x), ('walk', x)):\n"
+        "    try: loader.call(*words)\n"
+        "    except ValueError as error: print(error)"
     )
     told = run(sys.executable, "-c", text, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)})
-    assert told.stdout.strip().endswith("x: 16 bytes given, 64 expected"), told.stderr
+    convert = ": convert it, as by numpy.asarray(x, dtype)"
+    assert told.stdout.splitlines() == [
+        f"x: expected float32 of shape (16,), got float32 of shape (4,){convert}",
+        f"x: expected float32 of shape (16,), got int32 of shape (16,){convert}",
+        f"x: expected float32 of shape (16,), got float32 of shape (4, 4){convert}",
+        "run: 1 arguments given, 2 expected",
+        "there is no function 'walk': there are run",
+    ], told.stderr
     for got, key in zip(np.load(folder / "out.npz").values(), ("big", "u", "y", "z")):
         np.testing.assert_array_equal(got, want[key])
 
@@ -314,6 +327,155 @@ def test_several_functions_share_weights_and_a_context(tmp_path):
     assert [f["symbol"] for f in manifest["functions"]] == ["net_predict", "net_step"]
     assert manifest["functions"][1]["results"][1]["in_place_of"] == "p"
     assert re.search(r"int net_step\(net_context \*context,\n    float p\[\]", (tmp_path / "model.h").read_text())
+
+
+def everything(SIZE, LOCAL_AT, MY_CONTEXT, package, interface, arguments, eval, memcpy, size_t, linux, explicit, Float32Array, Math,
+               float32, net_context, NET_OK, NET_RUN_SIZE_LENGTH, NULL, Q_LOCAL, x_t):  # fmt: skip
+    """Placeholders, words of C, C++ and JavaScript, names of the standard headers and of the exported program itself."""
+    words = package + interface + arguments + eval + memcpy + size_t + linux + explicit + Float32Array + Math + float32
+    own = net_context + NET_OK + NET_RUN_SIZE_LENGTH + NULL + Q_LOCAL + x_t
+    return {"BATCH_SIZE": SIZE, "and": words, "CASES": own + LOCAL_AT, "WEIGHTS": MY_CONTEXT + 1}
+
+
+NAMES = (
+    "create create_of create_from_memory destroy message detail run_checked run_kernels_library_query fill launch text bring "
+    "take copy constructor bytes view kernels start then CONTEXT x x_y"
+).split()
+
+
+def test_names_of_the_users(tmp_path):
+    """No name has a meaning already: of arguments, results, functions and models; in C, in C++ and in JavaScript."""
+    need_host()
+    need("c++", "node")
+    x = np.arange(4, dtype=np.float32)
+    functions = {name: (lambda a, name=name: {name: a[: len(name) % 4 + 1] * 2}, (x,)) for name in NAMES}
+    functions["x"] = (lambda y_z: {"a*/b": y_z + 1}, (x,))
+    functions["x_y"] = (lambda z: z["/*a*/"] + 1, ({"/*a*/": x[:3]},))
+    functions["run"] = (everything, tuple(x + i for i in range(everything.__code__.co_argcount)))
+    made: dict[str, list] = {}
+    for write in (quire.export.c, quire.export.javascript):
+        folder = tmp_path / write.__name__
+        assert write(functions, to=folder, name="net").checked
+        made[write.__name__] = json.loads((folder / "manifest.json").read_text())["functions"]
+    named = {k: [f["name"] for f in told] for k, told in made.items()}
+    assert named["c"][:9] == [
+        "create_", "create_of_", "create_from_memory_", "destroy_", "message_", "detail_", "run_checked_",
+        "run_kernels_library_query_", "fill",
+    ]  # fmt: skip
+    assert named["javascript"][5:21] == [
+        "detail", "run_checked", "run_kernels_library_query",
+        *(f"{n}_" for n in "fill launch text bring take copy constructor bytes view kernels start then".split()), "CONTEXT",
+    ]  # fmt: skip
+    for told in made.values():
+        assert [r["name"].rstrip("_") for r in told[-1]["results"]] == ["BATCH_SIZE", "CASES", "WEIGHTS", "and"]
+        assert [a["name"].rstrip("_") for a in told[-1]["arguments"]] == list(everything.__code__.co_varnames[:20])
+    assert {a["name"] for a in made["c"][-1]["arguments"]} > {
+        "SIZE",
+        "x_t",
+        "Math",
+        "package",
+        "size_t_",
+        "NULL_",
+        "linux_",
+    }
+    assert {a["name"] for a in made["javascript"][-1]["arguments"]} > {
+        "SIZE",
+        "x_t",
+        "Math_",
+        "package_",
+        "size_t",
+        "NULL",
+    }
+    folder = tmp_path / "c"
+    (folder / "user.cc").write_text('#include <complex>\n#include <climits>\n#include <cmath>\n#include "model.h"\n')
+    for command in ("c++ -std=c++20 user.cc", "cc -std=gnu99 model.c", "cc -std=c99 model.c check.c"):
+        told = run(*command.split(), "-Wall", "-Wextra", "-Werror", "-fsyntax-only", cwd=folder)
+        assert not told.returncode, told.stderr
+    for name in ("q", "CONTEXT", "check", "class"):
+        assert quire.export.c(lambda a: a + 1, x, to=tmp_path / name, name=name).checked
+
+
+def test_names_of_the_programs_own(looped, tmp_path):
+    """The tables of names hold all that the written programs define."""
+    header, text = ((looped[0] / file).read_text() for file in ("model.h", "model.c"))
+    own = set(re.findall(r"\bloop_(?!run\b|run_)(\w+)", header + text))
+    assert own == set(names.C_MEMBERS)
+    assert set(re.findall(r"\bLOOP_(?!RUN_)(\w+)", header + text)) == {*names.C_CODES, "H"}
+    quire.export.javascript(lambda x: qnp.sort(x) + 1, looped[2], to=tmp_path, name="f", check=False)
+    text = (tmp_path / "model.mjs").read_text()
+    members = {*re.findall(r"this\.(\w+)", text), *re.findall(r"^  (\w+)\(.*\{$", text, re.MULTILINE)} - {"run"}
+    known = names.LANGUAGES["javascript"]
+    assert members <= known.members
+    outer = re.findall(r"^(?:export )?(?:async )?(?:const|class|function) (\w+)", text, re.MULTILINE)
+    assert {*outer, "unsigned64"} <= known.words, outer
+
+
+OVERLAPS = r"""
+#include "model.h"
+#include <stdio.h>
+int main(void) {
+    net_context *c;
+    float x[16] = {0}, y[4] = {0};
+    int32_t n[3];
+    if (net_create(&c, NULL)) return 1;
+    void *args[] = {x, x + 2}, *results[] = {n};
+    size_t sizes[] = {16, 48}, result_sizes[] = {12};
+    printf("%s|", net_message(net_step_checked(c, args, sizes, 2, NULL, NULL, 0)));
+    printf("%s\n", net_detail(c));
+    args[0] = y;
+    printf("%s\n", net_message(net_step_checked(c, args, sizes, 2, NULL, NULL, 0)));
+    args[1] = y, args[0] = y, sizes[1] = 16;
+    printf("%s\n", net_message(net_same_checked(c, args, sizes, 2, (void *[]){x}, sizes, 1)));
+    printf("%s\n", net_message(net_none_checked(c, NULL, NULL, 0, results, result_sizes, 1)));
+    printf("%s\n", net_message(net_nothing_checked(c, NULL, NULL, 0, NULL, NULL, 0)));
+    net_destroy(c);
+    return 0;
+}
+"""
+
+
+def test_checked_forms_of_what_is_written_to(tmp_path):
+    """A donated argument overlaps no other; arguments that are read may be one; functions without arrays warn of nothing."""
+    need_host()
+    x = np.arange(12, dtype=np.float32)
+    functions = {
+        "step": (quire.jit(lambda p, x: p - x.sum(), donate_argnums=0), (x[:4], x)),
+        "same": (lambda a, b: a + b, (x[:4], x[:4])),
+        "none": (lambda: qnp.arange(3, dtype="int32"), ()),
+        "nothing": (lambda: (), ()),
+    }
+    assert quire.export.c(functions, to=tmp_path, target="host", name="net").checked
+    told = run(str(built(tmp_path, OVERLAPS, "-std=c99")), cwd=tmp_path)
+    overlap = "a result overlaps an argument or another result"
+    assert told.stdout.splitlines() == [f"{overlap}|x", *["no error"] * 4], told.stderr
+    alone = quire.export.c({"nothing": (lambda: (), ())}, to=tmp_path / "alone", target="host")
+    told = run("cc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "model.c", cwd=alone.path)
+    assert not told.returncode, told.stderr
+
+
+def test_a_residual_is_right_within_the_rounding_of_arguments(tmp_path):
+    """What is zero but for rounding differs between programs; a small result that is no difference is compared all the same."""
+    need_host()
+    need("node")
+    x = np.linspace(-0.9, 0.9, 64).astype(np.float32)
+
+    def residual(x, y):
+        return {"zero": x - qnp.tanh(qnp.arctanh(x)), "small": y * 1e-9, "whole": qnp.arange(3)}
+
+    example = prepare(residual, (x, x), {}, name="run", model="f", target=export_target("host"), threads=0).example()
+    small, whole, zero = example.rounding
+    assert whole == 0 and small < 1e-14 and 1e-8 < zero < 1e-5
+    assert quire.export.javascript(residual, x, x, to=tmp_path / "js").checked
+    assert quire.export.c(residual, x, x, to=tmp_path, target=LEVEL).checked
+    text = (tmp_path / "check.c").read_text()
+    wrong = re.sub(r'("small".*, )\S+, \S+(\},)', r"\g<1>0.0, 0.0\2", text)
+    assert wrong != text
+    data = bytearray((tmp_path / "check.bin").read_bytes())
+    data[512:516] = np.float32(2e-9).tobytes()  # of `small`: the first result, behind two arguments
+    (tmp_path / "check.bin").write_bytes(data)
+    assert run("make", "-s", "check", cwd=tmp_path).returncode == 0
+    told = run("./check", cwd=tmp_path)
+    assert told.returncode and "small: off by" in told.stderr and "WRONG" in told.stderr
 
 
 def test_what_is_written(looped, tmp_path):
@@ -427,12 +589,32 @@ def test_without_a_c_compiler_the_folder_is_written(tmp_path, monkeypatch):
 
 def test_command_line(tmp_path, capsys):
     script = tmp_path / "model.py"
-    script.write_text("import quire.numpy as np\nclass nets:\n    def f(x, n): return np.sort(x)[:3] * n\n")
+    script.write_text(
+        "import quire.numpy as np\nclass nets:\n    def f(x, n): return np.sort(x)[:3] * n\n    def h(x, n): return x * n\n"
+    )
     words = [f"{script}:nets.f", "--args", "f32[8]", "n=2.5", "--to", str(tmp_path / "out"), "--target", LEVEL]
     assert main([*words, "--name", "smallest", "--no-check"]) == 0
     assert "not checked" in capsys.readouterr().out
     assert "int smallest_run(" in (tmp_path / "out" / "model.h").read_text()
     assert main([f"{script}:nets.g", *words[1:]]) == 1
-    assert "has no function nets.g; it has f" in capsys.readouterr().err
+    assert "has no function nets.g; it has f, h" in capsys.readouterr().err
+    for args, extra, expected in (
+        (["f32[8]", "m=2"], (), r"TypeError: .*missing a required argument: 'n'|TypeError: .*argument"),
+        (["f32[8]", "'abc'"], (), "TypeError: argument n of .*abc|TypeError: .*str"),
+        (
+            ["f32[-1]", "n=2"],
+            (),
+            r"ValueError: nets.h: argument x has type f32\[-1\].*: dimensions of a program are known and not negative",
+        ),
+        (["f32[8]", "n=f32[3]"], (), r"at .*model.py:4"),
+        (["f32[8]", "n=2"], ("--threads", "-1"), "ValueError: .*threads=-1: give a number of threads"),
+    ):
+        assert (
+            main([f"{script}:nets.h", "--args", *args, "--to", str(tmp_path / "out"), "--target", LEVEL, *extra]) == 1
+        )
+        told = capsys.readouterr().err
+        assert re.search(expected, told) and "Traceback" not in told, told
+    assert main([*words, "--threads", "-1", "--traceback"]) == 1
+    assert "Traceback" in capsys.readouterr().err
     assert main([str(script), *words[1:]]) == 1
     assert "name a function of a script" in capsys.readouterr().err

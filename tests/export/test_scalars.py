@@ -11,6 +11,7 @@ import pytest
 from quire.backends.export.host import Function, Leaf, Model, pool
 from quire.backends.export.targets import export_target
 from quire.export.folders import write_c
+from quire.export.programs import Example
 from quire.export.web import write_javascript
 from quire.ir import dtypes
 
@@ -171,7 +172,7 @@ def test_scalars(language, tmp_path):
     functions = tuple(c.function(i) for i, c in enumerate(made))
     target = export_target("wasm32" if language == "javascript" else "x86-64-v2")
     model = Model("scalars", functions, pool(functions), 0, "0", target.name)
-    example = [([bytes(c.given)], [bytes(c.expected)]) for c in made]
+    example = [Example([bytes(c.given)], [bytes(c.expected)]) for c in made]
     if language == "c":
         assert write_c(tmp_path, [], example, model, target, True).checked
     else:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import quire
+import quire.export
 import quire.numpy as qnp
 from quire.ir import errors
 
@@ -178,6 +179,13 @@ def test_ahead_of_time():
         compiled(qnp.ones((3, 3)), qnp.ones((3, 2)))
     with pytest.raises(TypeError, match="compiled for arguments of structure"):
         compiled(qnp.ones((4, 3)))
+    open_type = quire.ShapeDtypeStruct((-1, 3), np.float32)
+    assert f.trace(open_type, spec[1]).out_info["out"].shape == (-1, 2)
+    for lower in (f.lower, quire.export.export(f)):
+        with pytest.raises(
+            ValueError, match=r"argument x has type f32\[-1,3\] \(at .*test_compile.py:\d+.*: dimensions of a program"
+        ):
+            lower(open_type, spec[1])
 
 
 def test_eval_shape_and_make_jaxpr():

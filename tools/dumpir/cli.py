@@ -52,7 +52,7 @@ def _report(error: Exception) -> int:
         UnsupportedError,
     )
 
-    from .inputs import InputError
+    from .inputs import InputError, message_of
 
     text = str(error)
     status = WRONG
@@ -65,26 +65,9 @@ def _report(error: Exception) -> int:
     elif isinstance(error, PassError):
         status = DIFFERENT if "changes the numbers" in text else WRONG
     elif not isinstance(error, QuireError | ParseError | OSError):
-        line = _user_line(error)
-        text = f"{type(error).__name__}: {text}" + (f"\n  at {line}" if line and line not in text else "")
+        text = message_of(error)
     print(f"dumpir: {text}", file=sys.stderr)
     return status
-
-
-def _user_line(error: Exception) -> str:
-    """The innermost line of the user's in an exception's traceback."""
-    from quire.ir.source import is_internal
-
-    found = ""
-    tb = error.__traceback__
-    here = os.path.dirname(os.path.abspath(__file__))
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        own = code.co_filename.startswith((here, "<")) or is_internal(code)
-        if not own and "importlib" not in code.co_filename and "runpy" not in code.co_filename:
-            found = f"{code.co_filename}:{tb.tb_lineno}"
-        tb = tb.tb_next
-    return found
 
 
 class _UsageError(Exception):

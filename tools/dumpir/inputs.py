@@ -19,6 +19,7 @@ from quire.compiling.compiled_function import CompiledFunction
 from quire.compiling.stage_texts import TRACE, Stages
 from quire.export.scripts import InputError as InputError
 from quire.export.scripts import arguments_of, as_script, function_of
+from quire.export.scripts import message_of as message_of
 from quire.ir.jaxpr import ClosedJaxpr
 from quire.ir.parser import parse
 from quire.passes.base import pipeline_to_str
