@@ -10,6 +10,7 @@ import time
 
 import clones
 import dispatches
+import exact_floats
 import executables
 import host_casts
 import host_steps
@@ -39,6 +40,8 @@ BEFORE_STREAM = frozenset(
     ("start", "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow")
 )
 """The phases before the stream phase, as IREE names them."""
+BEFORE_CODE = frozenset(("executable-sources", "executable-configurations"))
+"""Those after it before executables are in the target's own dialect."""
 
 
 class Invocation(Session):
@@ -119,7 +122,7 @@ class Invocation(Session):
             self.ended("machine code")
             yield self.run_passes(pipelines.HAL_END)
         else:
-            yield self.run("hal", "stream")
+            yield from self.to_executables(module, "hal")
             self.ended("kernels and machine code")
         self.verify(True)
         host_casts.by_known_ones(mlir, module)
@@ -213,6 +216,16 @@ class Invocation(Session):
             yield from libraries.link(mlir, module, groups, lambda: self.run_passes(pipelines.LINKED))
         yield self.run("executable-targets", "executable-sources")
 
+    def to_executables(self, module: int, to_phase: str) -> Iterator[bool]:
+        """From the end of the stream phase to that of a later one, by IREE's pipelines. Step by step."""
+        if not self.backend.endswith(dispatches.SPIRV) or to_phase in BEFORE_CODE:
+            yield self.run(to_phase, "stream")
+            return
+        yield self.run("executable-targets", "stream")
+        exact_floats.make_exact(self.compiler.mlir, module)
+        if to_phase != "executable-targets":
+            yield self.run(to_phase, "executable-targets")
+
     def dispatch_phases(self, module: int, forming: pipelines.Forming) -> Iterator[tuple[str, Iterator[bool]]]:
         """The phases after preprocessing up to flow by quire's lists, with IREE's numbers and names, and their steps."""
         listed = self.optimizes_as_listed
@@ -284,7 +297,7 @@ class Invocation(Session):
             self.write(stages_to, "7.plan.txt", self.plan_text())
             self.write(stages_to, "7.stream.mlir", self.text())
         if to_phase != "stream":
-            yield self.run(to_phase or "vm", "stream")
+            yield from self.to_executables(module, to_phase or "vm")
 
     def write(self, folder: str, name: str, text: bytes) -> None:
         """A stage's file, as IREE names those that it writes."""

@@ -158,6 +158,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "mlirTypeEqual": (ctypes.c_bool, [_p, _p]),
     "mlirTypeIsAIndex": (ctypes.c_bool, [_p]),
     "mlirTypeIsAInteger": (ctypes.c_bool, [_p]),
+    "mlirTypeIsAVector": (ctypes.c_bool, [_p]),
     "mlirTypeParseGet": (_p, [_p, Text]),
     "mlirTypePrint": (None, [_p, _p, _p]),
     "mlirValueGetFirstUse": (_p, [_p]),

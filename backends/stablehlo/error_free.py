@@ -1,9 +1,9 @@
 """Sums and differences for drivers that reassociate: what an error-free sum computes must not be simplified to nothing.
 
 ``(x + y) - y`` is x to a compiler that takes floats for real numbers; here it is how x is rounded, or the error of a sum
-is found. SPIR-V can forbid it (NoContraction), but IREE writes no such decoration, and Mesa's compiler, for one,
-simplifies. So the inner sum passes through its bits, with which something is done that gives the same bits, and of which
-a driver cannot know that it does.
+is found. In SPIR-V it is forbidden (`iree/exact_floats.py`); but what is computed of it is wrong altogether where a driver,
+or a translator between it and the program, does not heed that. So the inner sum passes through its bits, with which something
+is done that gives the same bits, and of which a driver cannot know that it does.
 """
 
 from __future__ import annotations

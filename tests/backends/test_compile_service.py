@@ -1,6 +1,7 @@
 """The compile service: what it gives, and that no failure of the compiler does harm."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -127,6 +128,36 @@ def test_spirv_and_ptx_are_among_the_files(service):
     assert any(name.endswith((".spv", ".spirv")) or "spirv" in name for name in vulkan.files)
     cuda = service.compile(ADD, get_target("cuda").flags, files=True)
     assert any(b".visible .entry" in data for data in cuda.files.values())
+
+
+FLOATS = """func.func @main(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<1024x4xf16>, tensor<64x64xf32>) {
+  %zeros = stablehlo.constant dense<0.0> : tensor<64x64xf32>
+  %some = stablehlo.constant dense<[0.0, -0.0, 1.0, 2.0]> : tensor<4xf16>
+  %0 = stablehlo.multiply %x, %zeros : tensor<64x64xf32>
+  %1 = stablehlo.reshape %x : (tensor<64x64xf32>) -> tensor<1024x4xf32>
+  %2 = stablehlo.convert %1 : (tensor<1024x4xf32>) -> tensor<1024x4xf16>
+  %3 = stablehlo.broadcast_in_dim %some, dims = [1] : (tensor<4xf16>) -> tensor<1024x4xf16>
+  %4 = stablehlo.add %2, %3 : tensor<1024x4xf16>
+  %5 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+    : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0, %4, %5 : tensor<64x64xf32>, tensor<1024x4xf16>, tensor<64x64xf32>
+}"""
+
+
+@pytest.mark.parametrize("target", ["vulkan", "metal"])
+def test_arithmetic_in_spirv_is_not_simplified_by_drivers(service, target):
+    """Each operation is decorated, none has a zero that is known; products of matrices stay multiply-adds."""
+    flags = get_target(target).flags
+    text = service.compile(FLOATS, flags, phase="executable-targets").text
+    operations = re.findall(r"spirv\.F(?:Add|Sub|Mul|Div|Rem|Mod|Negate) .*", text)
+    assert len(operations) > 1 and all("{no_contraction}" in line for line in operations)
+    assert "spirv.GL.Fma" in text
+    zeros = re.findall(r"(%\w+) = spirv\.Constant (?:dense<.*\b0\.0+e\+00.*>|-?0\.0+e\+00) :", text)
+    assert zeros
+    for line in re.findall(r"(?<== )spirv\.(?:F\w+|GL\.Fma) .*", text):
+        assert not set(re.findall(r"%\w+", line)) & set(zeros), line
+    output = service.compile(FLOATS, flags, stages=True)
+    assert output.vmfb and "no_contraction" in output.stages["executable-targets"]
 
 
 def test_compiles_run_at_once_in_several_workers(service):
