@@ -83,9 +83,7 @@ def cond_p(
                 f"cond: all branches must return the same types, branch 0 returns {show(branches[0].out_avals)}, "
                 f"branch {i} returns {show(branch.out_avals)}"
             )
-    return tuple(
-        a.update(weak_type=all(b.out_avals[i].weak_type for b in branches)) for i, a in enumerate(branches[0].out_avals)
-    )
+    return tuple(branches[0].out_avals)  # weak where the first branch's are, as in JAX
 
 
 def cond(index: Value, operands: Sequence[Value], branches: Sequence[ClosedJaxpr]) -> list[Value]:

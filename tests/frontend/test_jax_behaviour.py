@@ -189,6 +189,14 @@ USUAL = {
     "quantile by the distribution's inverse": lambda q, n, s: n.quantile(
         n.array([3.0, 1.0, 10.0, 2.0]), n.array([0.0, 0.3, 0.5, 1.0]), method="inverted_cdf"
     ),
+    "types of a branch: weak where the first one's are": lambda q, n, s: [
+        int(v.dtype == n.bfloat16)
+        for v in (
+            q.lax.cond(True, lambda x: np.float32(1) * x, lambda x: x * 2, 2.0) + n.ones(2, "bfloat16"),
+            q.lax.cond(True, lambda x: x * 2, lambda x: np.float32(1) * x, 2.0) + n.ones(2, "bfloat16"),
+            q.lax.switch(1, [lambda x: x * 2, lambda x: np.float32(1) * x], 2.0) + n.ones(2, "bfloat16"),
+        )
+    ],
     "quantile with weights": lambda q, n, s: n.quantile(
         n.array([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0]]),
         0.4,
