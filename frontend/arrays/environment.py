@@ -130,4 +130,5 @@ def typeof(x: Any) -> ShapedArray:
     """
     if type(x) is KeyRef:
         return cast("Any", AbstractRef(ShapedArray(x.shape, cast("Any", KEY_DTYPE))))
-    return ShapedArray(x.shape, cast("Any", KEY_DTYPE)) if is_keys(x) else aval_of(x)
+    aval = aval_of(x.base if is_keys(x) else x)
+    return aval.along(aval.ndim - 1).update(dtype=cast("Any", KEY_DTYPE)) if is_keys(x) else aval

@@ -15,6 +15,7 @@ import numpy as np
 from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.errors import TypePromotionError
+from quire.ir.sharding import NamedSharding
 from quire.runtime.array import holds_all
 
 from .. import tree_util
@@ -137,6 +138,14 @@ class PRNGKeyArray:
         """False: a key's dtype does not give way."""
         return False
 
+    @property
+    def sharding(self) -> Any:
+        """How the keys are divided over devices: of their words the last dimension is no dimension of keys."""
+        found = self.base.sharding
+        if not isinstance(found, NamedSharding) or len(found.spec) <= self.ndim:
+            return found
+        return found.update(spec=found.spec.update(partitions=tuple(found.spec)[: self.ndim]))
+
     def __getattr__(self, name: str) -> Any:
         if name in _FORWARDED:
             return getattr(self.base, name)
@@ -210,7 +219,6 @@ _FORWARDED = frozenset(
         "device",
         "devices",
         "committed",
-        "sharding",
         "is_fully_addressable",
         "is_fully_replicated",
         "is_deleted",

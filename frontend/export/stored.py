@@ -17,24 +17,27 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from quire.backends.targets import COMMON_PASSES, TARGETS
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.errors import ExportError, ParseError, UnsupportedError
-from quire.ir.jaxpr import ClosedJaxpr, nested_jaxprs
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, nested_jaxprs
 from quire.ir.parser import parse
+from quire.ir.primitives.elementwise import convert_element_type
 from quire.ir.printer import to_text
 from quire.ir.source import current_source, where
-from quire.ir.tracing import eval_jaxpr
+from quire.ir.tracing import eval_jaxpr, trace_flat
 from quire.ir.verifier import verify
 from quire.passes.foreign import expand
 
 from .. import tree_util
 from ..arrays.placement import as_device
-from ..arrays.shape_struct import ShapeDtypeStruct
 from ..compiling.api import compile as compile_function
 from ..compiling.compiled_function import CompiledFunction
 from ..compiling.lowering import load_lowering
+from ..transforms.custom_derivatives import custom_vjp
 from ..transforms.differentiation import vjp as take_vjp
 from ..version import __version__
 from .trees import from_json, to_json
@@ -141,8 +144,12 @@ class Exported:
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Call the program, also in functions that are traced; `jit(exported.call)` is compiled as one.
 
+        Its derivative is `vjp`, in reverse mode alone.
+
         Raises:
-            ValueError: arguments of another structure, shape or dtype than it was exported for, or another platform.
+            ValueError: arguments of another structure, shape or dtype than it was exported for, or another platform; or the
+                derivative is asked for, and the program was stored without it.
+            TypeError: the derivative is asked for in forward mode.
         """
         leaves, tree = tree_util.flatten_arrays((args, kwargs))
         if tree != self.in_tree:
@@ -162,7 +169,38 @@ class Exported:
                 f"{self.fun_name} was exported for {', '.join(self.platforms)}, and is called on {here}; export it with "
                 f"platforms=[{here!r}, ...], or with disabled_checks=[DisabledSafetyCheck.platform()]"
             )
-        return tree_util.tree_unflatten(self.out_tree, self._compiled(*leaves))
+        return tree_util.tree_unflatten(self.out_tree, self._differentiated(*leaves))
+
+    @functools.cached_property
+    def _differentiated(self) -> Callable[..., list[Any]]:
+        """The program as a function of the leaves whose derivative is `vjp`.
+
+        Rules of the user's are functions of Python, which the program is without: its equations would give another derivative.
+        """
+        n = len(self.in_avals)
+
+        def call(*leaves: Any) -> list[Any]:
+            return self._compiled(*leaves)
+
+        def forward(*leaves: Any) -> tuple[list[Any], tuple[Any, ...]]:
+            return call(*leaves), leaves
+
+        def backward(leaves: tuple[Any, ...], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+            derivative = self._derivative
+            given = [
+                np.zeros(want.shape, dtypes.float0) if want.dtype == dtypes.float0 else ct
+                for ct, want in zip(cotangents, derivative.in_avals[n:], strict=True)
+            ]
+            return tuple(derivative._differentiated(*leaves, *given))
+
+        call.__name__ = call.__qualname__ = f"exported {self.fun_name}"
+        function = custom_vjp(call)
+        function.defvjp(forward, backward)
+        return function
+
+    @functools.cached_property
+    def _derivative(self) -> Exported:
+        return self.vjp()
 
     @functools.cached_property
     def _compiled(self) -> CompiledFunction:
@@ -185,13 +223,17 @@ class Exported:
             ValueError: the program was stored without it.
         """
         if self._get_vjp is None:
-            raise ValueError(f"{self.fun_name} was stored without its derivative: use serialize(vjp_order=1)")
+            raise ValueError(
+                f"{self.fun_name} was stored without its derivative: use serialize(vjp_order=1), or one more than it was given"
+            )
         return self._get_vjp(self)
 
     # -- bytes
 
     def serialize(self, vjp_order: int = 0) -> bytearray:
         """The program as bytes, with derivatives up to an order.
+
+        What is stored has no weak types, as under JAX: `call` of what `deserialize` gives returns arrays of their dtypes.
 
         Raises:
             ValueError: a derivative is asked for that the program lacks.
@@ -200,7 +242,7 @@ class Exported:
         return bytearray(_MAGIC + zlib.compress(json.dumps(self._told(vjp_order)).encode()))
 
     def _told(self, vjp_order: int) -> dict[str, Any]:
-        text = to_text(self.program)
+        text = to_text(_without_weak_types(self.program))
         try:
             parse(text)
         except ParseError as error:
@@ -219,7 +261,7 @@ class Exported:
                 a.dtype.itemsize == 8 and not dtypes.is_complex(a.dtype) for a in (*self.in_avals, *self.out_avals)
             ),
             "program": text,
-            "vjp": self.vjp()._told(vjp_order - 1) if vjp_order else None,
+            "vjp": self._derivative._told(vjp_order - 1) if vjp_order else None,
         }
 
 
@@ -314,7 +356,7 @@ def export(
             )
         return Exported(
             traced.fun_name, traced.in_tree, tuple(program.in_avals), traced.out_tree, tuple(program.out_avals), named,
-            tuple(disabled_checks), program, functools.partial(_vjp_of, fun_jit, named, tuple(disabled_checks)),
+            tuple(disabled_checks), program, functools.partial(_vjp_of, traced.jaxpr, named, tuple(disabled_checks)),
         )  # fmt: skip
 
     return exported
@@ -335,24 +377,40 @@ def _callbacks(closed: ClosedJaxpr) -> list[str]:
     return found
 
 
-def _vjp_of(fun: Callable[..., Any], platforms: Any, checks: Any, primal: Exported) -> Exported:
-    """The derivative of a function as an exported program."""
+def _without_weak_types(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with arguments and results whose types are not weak."""
+    if not any(a.weak_type for a in (*program.in_avals, *program.out_avals)):
+        return program
+
+    def strong(*xs: Any) -> list[Any]:
+        given = [convert_element_type(x, a.dtype, a.weak_type) for x, a in zip(xs, program.in_avals, strict=True)]
+        return [convert_element_type(x, aval_of(x).dtype) for x in eval_jaxpr(program.jaxpr, program.consts, given)]
+
+    jaxpr, captured, _ = trace_flat(
+        strong, [a.update(weak_type=False) for a in program.in_avals], name="a stored program"
+    )
+    n = len(captured)
+    return ClosedJaxpr(Jaxpr(jaxpr.invars[:n], jaxpr.invars[n:], jaxpr.outvars, jaxpr.eqns), captured)
+
+
+def _vjp_of(closed: ClosedJaxpr, platforms: Any, checks: Any, primal: Exported) -> Exported:
+    """The derivative of a program as an exported one.
+
+    Args:
+        closed: the program as it was traced, in which the rules of derivatives are still: static arguments are in it, too.
+    """
     n = len(primal.in_avals)
 
     def derivative(*leaves: Any) -> Any:
         def flat(*given: Any) -> tuple[Any, ...]:
-            args, kwargs = tree_util.tree_unflatten(primal.in_tree, given)
-            return tuple(tree_util.flatten_arrays(fun(*args, **kwargs))[0])
+            return tuple(eval_jaxpr(closed.jaxpr, closed.consts, given))
 
         _, pullback = take_vjp(flat, *leaves[:n])
         return tuple(pullback(tuple(leaves[n:])))
 
     derivative.__name__ = derivative.__qualname__ = f"{primal.fun_name}_vjp"
-    cotangents = [
-        ShapeDtypeStruct(a.shape, a.dtype if dtypes.is_inexact(a.dtype) else dtypes.float0) for a in primal.out_avals
-    ]
-    given = [ShapeDtypeStruct(a.shape, a.dtype) for a in primal.in_avals]
-    return export(compile_function(derivative), platforms=platforms, disabled_checks=checks)(*given, *cotangents)
+    given = [*primal.in_avals, *(a.tangent() for a in primal.out_avals)]
+    return export(compile_function(derivative), platforms=platforms, disabled_checks=checks)(*given)
 
 
 def default_export_platform() -> str:

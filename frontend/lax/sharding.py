@@ -7,11 +7,23 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from quire.ir.avals import aval_of
+from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.config import config
 from quire.ir.primitives.sharding import sharding_constraint
-from quire.ir.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, says_nothing
+from quire.ir.sharding import (
+    UNCONSTRAINED,
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    axes_of,
+    says_nothing,
+)
 from quire.ir.tracing import Tracer, current_trace
+from quire.passes.partition.explicit import division_of
+from quire.passes.partition.specs import from_partition_spec, replicated
 from quire.runtime.array import Array
 from quire.runtime.placements import Placement
 
@@ -23,7 +35,10 @@ from ..eager.evaluation import check_devices
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """Divide the arrays of a pytree over the devices of a mesh, at this point of a program.
+    """Divide the arrays of a pytree over the devices of a mesh, at this point of a program, along axes of type Auto.
+
+    Along axes of type Explicit a value stays divided as its type says, and where all axes of the mesh in force are Explicit
+    this compares: nothing is divided anew, as by `quire.sharding.reshard`.
 
     Args:
         x: a pytree of arrays.
@@ -34,6 +49,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
         ValueError: a spec has more entries than an array dimensions, or the array was put on other devices.
         IndivisibleError: outside of compiled functions, a dimension does not divide evenly.
         RuntimeError: a spec is given and no mesh is in force.
+        ValueError: a spec names an axis of type Explicit or Manual, where not all axes of the mesh in force are Explicit.
+        AssertionError: all are Explicit, and an array is divided otherwise.
     """
     leaves, tree = tree_util.flatten_arrays(x)
     wanted = sharding_leaves(shardings, x, "with_sharding_constraint: shardings")
@@ -49,13 +66,56 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
 
 def _constrained(x: Any, sharding: Sharding) -> Any:
-    if isinstance(x, Tracer) and isinstance(sharding, NamedSharding):
-        aval = aval_of(x)
+    aval = aval_of(x)
+    if isinstance(sharding, NamedSharding):
         if aval.ndim < len(sharding.spec):
             check_divides(sharding, aval.shape, "with_sharding_constraint arguments")
-        return sharding_constraint(x, sharding)
+        mesh = config.options.mesh
+        if mesh is not None and not mesh.empty and mesh.are_all_axes_explicit:
+            _check_divided(aval, sharding)
+            return x
+        _check_auto(sharding)
+        if isinstance(x, Tracer):
+            return sharding_constraint(x, _beside_explicit(aval, sharding))
     check_devices("with_sharding_constraint", ("x",), (x,), sharding)
     return put_sharded(x, sharding, "with_sharding_constraint arguments")
+
+
+def _check_divided(aval: ShapedArray, sharding: NamedSharding) -> None:
+    """Raise AssertionError unless a type says what a sharding does, ValueError where that leaves something open."""
+    if UNCONSTRAINED in sharding.spec:
+        raise ValueError(
+            f"{sharding.spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`. Got mesh axis_types: "
+            f"({', '.join(t.name for t in sharding.mesh.axis_types)})"
+        )
+    wanted = from_partition_spec(sharding.spec, aval.ndim)
+    given = replicated(aval.ndim) if aval.division is None else from_partition_spec(aval.division.spec, aval.ndim)
+    if given != wanted:
+        raise AssertionError(
+            "`with_sharding_constraint` acts as an assert when all axes of mesh are of type `Explicit`. The array sharding: "
+            f"{PartitionSpec(*given)} did not match the sharding provided: {PartitionSpec(*wanted)}. Please use "
+            "`quire.sharding.reshard` to shard your input to the sharding you want."
+        )
+
+
+def _check_auto(sharding: NamedSharding) -> None:
+    """Raise ValueError for an axis that is not the partitioner's."""
+    mesh = sharding.mesh
+    if any(a not in mesh.auto_axes for a in sharding.spec.axes):
+        raise ValueError(
+            "The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto axes of the mesh. Got "
+            f"spec={sharding.spec} and mesh={mesh.abstract_mesh}. You probably meant to use `reshard` API?"
+        )
+
+
+def _beside_explicit(aval: ShapedArray, sharding: NamedSharding) -> NamedSharding:
+    """The sharding of Auto axes together with the explicit ones along which a value is divided."""
+    own = division_of(aval, sharding.mesh.abstract_mesh)
+    if not any(own):
+        return sharding
+    entries = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]
+    both = [e if e is UNCONSTRAINED else (*has, *axes_of(e)) for has, e in zip(own, entries, strict=True)]
+    return sharding.update(spec=sharding.spec.update(partitions=both))
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:

@@ -277,13 +277,15 @@ def _size(sizes: Sequence[int], axis_size: int | None, name: str) -> int:
     found = {*sizes, *(() if axis_size is None else (axis_size,))}
     if not found:
         raise ValueError(f"pmap of {name} must have at least one non-None value in in_axes, or axis_size")
-    if found == {0}:
-        raise ValueError(
-            f"pmap of {name} is over an axis without elements: give it at least one{where(current_source())}"
-        )
     if len(found) > 1:
         raise ValueError(f"pmap of {name} got inconsistent sizes for array axes to be mapped: {sorted(found)}")
-    return found.pop()
+    size = found.pop()
+    if not size:
+        raise ValueError(
+            f"pmap of {name}: the mapped axis has no elements, and no device has a part of it: give at least one, or use vmap"
+            f"{where(current_source())}"
+        )
+    return size
 
 
 def _spec(dim: int | None, axis: Any) -> PartitionSpec:

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quire.ir.avals import AxisNames
+from quire.ir.avals import AxisNames, aval_of
 from quire.ir.axes import mesh_axes
+from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr, all_eqns
 from quire.ir.primitives.collectives import axis_names
-from quire.ir.primitives.shard_map import shard_map, shard_map_p
-from quire.ir.sharding import PartitionSpec
+from quire.ir.primitives.shard_map import part_division, shard_map, shard_map_p
+from quire.ir.sharding import AxisType, PartitionSpec
 from quire.ir.tracing import eval_jaxpr, trace_flat
 
 from .batch import batch_jaxpr
@@ -49,6 +50,18 @@ def _varying(jaxpr: ClosedJaxpr, name: Any, which: Sequence[bool]) -> ClosedJaxp
     return ClosedJaxpr(traced)
 
 
+def _typed(mesh: Any, body: ClosedJaxpr, operands: Sequence[Value], manual: AxisNames) -> ClosedJaxpr:
+    """The jaxpr, in which types say how parts are divided along axes that are explicit still, as the operands are."""
+    inner = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
+    avals = [part_division(inner, aval_of(x), a) for x, a in zip(operands, body.in_avals, strict=True)]
+    if all(a is b for a, b in zip(avals, body.in_avals)):
+        return body
+    with config.override(mesh=inner):
+        traced, captured, _ = trace_flat(lambda *xs: eval_jaxpr(body.jaxpr, body.consts, xs), avals, name="shard_map")
+    assert not captured, "a jaxpr within an equation captures nothing"
+    return ClosedJaxpr(traced)
+
+
 @batching(shard_map_p)
 def _shard_map(
     axis: Axis, operands: Sequence[Value], dims: Sequence[Dim], *, mesh: Any, in_specs: Sequence[PartitionSpec],
@@ -61,6 +74,7 @@ def _shard_map(
         body = b.closed
         if entry is not None and check_vma:
             body = _varying(body, entry, [*[False] * len(b.captured), *(d is not None for d in dims)])
+        body = _typed(mesh, body, [*b.captured, *operands], manual_axes)
     specs = [_with_entry(s, d, entry) for s, d in zip(in_specs, dims, strict=True)]
     out = shard_map(
         [*b.captured, *operands], mesh=mesh, in_specs=[*[PartitionSpec()] * len(b.captured), *specs],

@@ -15,7 +15,9 @@ from quire.ir.avals import NO_AXES, AxisNames, ShapedArray
 from quire.ir.errors import ShardingTypeError
 from quire.ir.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Params, Var, nested_jaxprs
 from quire.ir.primitive import Primitive
+from quire.ir.primitives import collectives as co
 from quire.ir.primitives import control_flow as cf
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.shard_map import shard_map_p
 from quire.ir.primitives.sharding import sharding_constraint_p
@@ -28,7 +30,7 @@ from .specs import Axes, Sizes, Spec, from_partition_spec, is_prefix, parts, rep
 from .structural import reshape_factors
 
 # Elements move within these dimensions, and JAX lets them stay divided where the result divides evenly.
-_KEEP = frozenset(("concatenate", "pad", "rev", "slice", "dynamic_slice", "dynamic_update_slice"))
+_KEEP = frozenset(("concatenate", "pad", "rev", "slice", "dynamic_slice", "dynamic_update_slice", "fft"))
 _CUMULATIVE = frozenset(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"))
 
 
@@ -116,13 +118,15 @@ def explicit_results(eqn: Eqn, specs: Sequence[Spec], mesh: AbstractMesh, strict
         return [_reshaped(eqn, known[0], sizes, strict)]
     if not any(any(s) for s in known):
         return [replicated(v.aval.ndim) for v in eqn.outputs]
+    if eqn.primitive.family == "collectives":
+        return [_communicated(eqn, known[0], sizes, strict)]
     if name in _KEEP:
         return [_kept(eqn, known, sizes, strict)]
     if eqn.primitive is st.split_p:
         return [_kept(eqn, known, sizes, strict, i) for i in range(len(eqn.outputs))]
-    if not strict and name.startswith("scatter"):
-        return [known[0]]
     f = factors_of(eqn)
+    if not strict and name.startswith("scatter"):
+        return [_filled(f, known, sizes)]
     if strict:
         _check_whole(eqn, f, known, mesh)
         _check_contraction(eqn, known)
@@ -148,17 +152,13 @@ def _only(spec: Spec, axes: Sequence[AxisName]) -> Spec:
 
 def _once(eqn: Eqn, aval: ShapedArray, spec: Spec, known: Sequence[Spec], strict: bool) -> Spec:
     """The spec, in which an axis may divide one dimension only."""
-    seen: set[AxisName] = set()
-    out: list[Axes] = []
-    for entry in spec:
-        if strict and seen.intersection(entry):
-            inputs = ", ".join(typed(a.aval, s) for a, s in zip(eqn.inputs, known))
-            raise ShardingTypeError(
-                f"{eqn.primitive.name} operation with inputs: {inputs} produces an illegally sharded result: {typed(aval, spec)}"
-            )
-        out.append(tuple(a for a in entry if a not in seen))
-        seen.update(entry)
-    return tuple(out)
+    out = _without_repeats(spec)
+    if strict and out != spec:
+        inputs = ", ".join(typed(a.aval, s) for a, s in zip(eqn.inputs, known))
+        raise ShardingTypeError(
+            f"{eqn.primitive.name} operation with inputs: {inputs} produces an illegally sharded result: {typed(aval, spec)}"
+        )
+    return out
 
 
 def _nested(p: Primitive, avals: Sequence[Any], params: Params, mesh: AbstractMesh, strict: bool) -> tuple[Any, ...]:
@@ -229,12 +229,23 @@ def _reshaped(eqn: Eqn, spec: Spec, sizes: Sizes, strict: bool) -> Spec:
 
 
 def _kept(eqn: Eqn, known: Sequence[Spec], sizes: Sizes, strict: bool, result: int = 0) -> Spec:
-    """The first operand's spec, where a result divides evenly."""
+    """The first operand's spec, and in dimensions that it leaves whole that of others, where a result divides evenly."""
     arrays = [(a, s) for a, s in zip(eqn.inputs, known) if a.aval.ndim]
     if strict and eqn.primitive.name == "concatenate" and len({s for _, s in arrays}) > 1:
         shown = ", ".join(f"P{_entries(s)}" for _, s in arrays)
         raise ShardingTypeError(f"All operands should have the same sharding. Got shardings {shown}")
-    operand, spec = arrays[0]
+    operand, first = arrays[0]
+    rank = operand.aval.ndim
+    alike = [(a.aval.shape, s) for a, s in arrays if a.aval.ndim == rank]
+    entries = [[s[d] for n, s in alike if s[d] and n[d] == operand.aval.shape[d]] for d in range(rank)]
+    if strict and eqn.primitive is ix.dynamic_update_slice_p and any(len(set(e)) > 1 for e in entries):
+        raise ShardingTypeError(
+            "dynamic_update_slice operand sharding must be equal to update sharding, got operand sharding "
+            f"{typed(operand.aval, first, str(operand.aval.dtype))} and update sharding "
+            f"{typed(arrays[1][0].aval, arrays[1][1], str(operand.aval.dtype))}."
+        )
+    # Where the first operand is whole, one that is as long may tell: a rule of vmap's repeats what is the same for all lanes.
+    spec = _without_repeats(tuple(own or next(iter(e), ()) for own, e in zip(first, entries)))
     shape: tuple[int, ...] = eqn.outputs[result].aval.shape
     out: list[Axes] = []
     for n, entry in zip(shape, spec):
@@ -250,6 +261,56 @@ def _kept(eqn: Eqn, known: Sequence[Spec], sizes: Sizes, strict: bool, result: i
         else:
             out.append(())
     return tuple(out)
+
+
+def _filled(f: Factors, known: Sequence[Spec], sizes: Sizes) -> Spec:
+    """The first operand's spec, and in dimensions that it leaves whole what other operands say of them."""
+    others: dict[int, Axes] = {}
+    for spec, dims in zip(known[1:], f.operands[1:], strict=True):
+        others.update(spread(f, dims, spec, sizes))
+    return _without_repeats(
+        tuple(
+            entry or (others.get(ids[0], ()) if ids else ()) for entry, ids in zip(known[0], f.results[0], strict=True)
+        )
+    )
+
+
+def _without_repeats(spec: Spec) -> Spec:
+    """The spec, in which an axis divides the first dimension only that names it."""
+    seen: set[AxisName] = set()
+    out: list[Axes] = []
+    for entry in spec:
+        out.append(tuple(a for a in entry if a not in seen))
+        seen.update(entry)
+    return tuple(out)
+
+
+def _communicated(eqn: Eqn, spec: Spec, sizes: Sizes, strict: bool) -> Spec:
+    """The result of a collective over manual axes: divided along the explicit axes as its operand is.
+
+    Raises ValueError where the dimension that it splits is divided and its parts are not (`strict`).
+    """
+    entries = list(spec)
+    p, params = eqn.primitive, eqn.params
+    if p is co.all_gather_p and not params["tiled"]:
+        entries.insert(params["all_gather_dimension"], ())
+    elif p is co.reduce_scatter_p and not params["tiled"]:
+        _check_split(eqn, entries.pop(params["scatter_dimension"]), 1, sizes, strict)
+    shape: tuple[int, ...] = eqn.outputs[0].aval.shape
+    return tuple(e if _check_split(eqn, e, n, sizes, strict) else () for e, n in zip(entries, shape, strict=True))
+
+
+def _check_split(eqn: Eqn, entry: Axes, n: int, sizes: Sizes, strict: bool) -> bool:
+    """Whether a dimension of a collective's result can be divided as that of its operand is. Raises ValueError (`strict`)."""
+    if n % parts(entry, sizes) == 0:
+        return True
+    if strict:
+        raise ValueError(
+            f"{eqn.primitive.name}: the operand {eqn.inputs[0].aval.short()} is divided along {', '.join(map(repr, entry))} in the "
+            f"dimension that is split, into {parts(entry, sizes)} parts, and the result has size {n} in it: reshard the operand "
+            "before, so that this dimension is whole"
+        )
+    return False
 
 
 def _check_whole(eqn: Eqn, f: Factors, known: Sequence[Spec], mesh: Mesh | AbstractMesh) -> None:

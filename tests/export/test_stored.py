@@ -89,6 +89,81 @@ def test_derivatives_are_stored_to_an_order():
         second.vjp()
 
 
+def ruled(lib, np_):
+    """Functions whose rules give other derivatives than their equations."""
+    reverse = lib.custom_vjp(lambda x: x**2)
+    reverse.defvjp(lambda x: (x**2, x), lambda x, g: (100 * x * g,))
+    forward = lib.custom_jvp(lambda x: x**2)
+    forward.defjvp(lambda primals, tangents: (primals[0] ** 2, 7 * tangents[0]))
+
+    def f(x, i, n, *, power):
+        return {"y": (reverse(x) + forward(x) + lib.nn.relu(x)) * n**power, "i": i + 1, "z": x * i}
+
+    return lib.jit(f, static_argnums=2, static_argnames="power")
+
+
+def test_derivatives_are_those_of_rules():
+    """Of `call`, in several modes and orders, as JAX's: rules, static arguments, results without derivatives."""
+    x, i = np.arange(3, dtype=np.float32), np.arange(3, dtype=np.int32)
+    theirs = jax.export.export(ruled(jax, jnp))(x, i, 2, power=3)
+    ours = export.export(ruled(quire, qnp))(x, i, 2, power=3)
+    stored = export.deserialize(ours.serialize(vjp_order=2))
+
+    def of(lib, exported):
+        def total(x):
+            return exported.call(x, i)["y"].sum() + exported.call(x, i)["z"].sum()
+
+        def loop(x):
+            return lib.lax.scan(lambda c, _: (exported.call(c, i)["y"] / 64, None), x, None, length=2)[0].sum()
+
+        given = [x, i, np.zeros(3, lib.dtypes.float0), x, x]
+        return (
+            lib.grad(total)(x),
+            lib.grad(lambda x: lib.grad(total)(x).sum())(x),
+            lib.grad(loop)(x),
+            exported.vjp().call(*given)[0],
+        )
+
+    def check(exported):
+        for a, b in zip(of(quire, exported), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+        each = quire.vmap(quire.grad(lambda x: exported.call(x, i)["y"].sum()))(
+            np.stack([x, x])
+        )  # JAX has no vmap of it
+        np.testing.assert_array_equal(each, np.stack([(100 * x + 7 + (x > 0)) * 8] * 2))
+        with pytest.raises(TypeError, match="forward-mode differentiation"):
+            quire.jvp(lambda x: exported.call(x, i)["y"], (x,), (x,))
+
+    want = of(jax, theirs)
+    np.testing.assert_array_equal(want[0], (100 * x + 7 + (x > 0)) * 8 + i)
+    check(ours)
+    check(stored)
+    once, never = export.deserialize(ours.serialize(vjp_order=1)), export.deserialize(ours.serialize())
+    with pytest.raises(ValueError, match="f was stored without its derivative: use serialize"):
+        quire.grad(lambda x: never.call(x, i)["y"].sum())(x)
+    first = quire.grad(lambda x: once.call(x, i)["y"].sum())
+    np.testing.assert_array_equal(first(x), want[0] - i)
+    with pytest.raises(ValueError, match="f_vjp was stored without its derivative: use serialize"):
+        quire.grad(lambda x: first(x).sum())(x)
+    with pytest.raises(ValueError, match="there is no derivative to store"):
+        never.serialize(vjp_order=1)
+    outer = export.export(quire.jit(lambda x: never.call(x, i)["y"] * 2))(x)
+    with pytest.raises(ValueError, match="f was stored without its derivative"):
+        outer.serialize(vjp_order=1)
+
+
+def test_what_is_stored_has_no_weak_types():
+    def weak(exported):
+        given, results = exported.call(2.0), [*exported.in_avals, *exported.out_avals]
+        return [a.weak_type for a in (*results, *given)]
+
+    ours = export.export(quire.jit(lambda x: (x * 2, 3.0, qnp.zeros(2))))(3.0)
+    assert weak(ours) == weak(jax.export.export(jax.jit(lambda x: (x * 2, 3.0, jnp.zeros(2))))(3.0))
+    stored = export.deserialize(ours.serialize(vjp_order=1))
+    assert not any(weak(stored))
+    assert not quire.grad(lambda x: stored.call(x)[0])(np.float32(3)).weak_type and stored.call(4.0)[0] == 8
+
+
 def test_whatever_can_be_traced_is_stored():
     """Loops, branches, constants of several dtypes, keys, custom rules: the stored program gives the same bits."""
 

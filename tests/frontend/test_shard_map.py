@@ -249,3 +249,5 @@ def test_other_forms() -> None:
         quire.pmap(lambda x, y: x)(V, V[:3])
     with pytest.raises(ValueError, match="must have at least one non-None"):
         quire.pmap(lambda x: x, in_axes=None)(V)
+    with pytest.raises(ValueError, match="the mapped axis has no elements"):
+        quire.pmap(lambda x: x)(V[:0])

@@ -139,7 +139,7 @@ OTHER_WORDS = {
     "jax.jit(lambda k: jax.lax.with_sharding_constraint(k, S('x', 'y')))(ks)": "One of with_sharding_constraint arguments is incompatible",
     "jax.shard_map(lambda k: k, mesh=mesh, in_specs=P('x', 'y'), out_specs=P('x'))(ks)": "which is too long to be compatible",
     "jax.shard_map(lambda k: k, mesh=mesh, in_specs=P('x'), out_specs=P('x', 'y'), check_vma=False)(ks)": "which is too long to be compatible",
-    "jax.pmap(lambda a: a)(np.ones((0, 2)))": "is over an axis without elements: give it at least one",
+    "jax.pmap(lambda a: a)(np.ones((0, 2)))": "the mapped axis has no elements",
     "jax.jit(lambda a: a * 2).lower(x).compile()(xs)": "Required sharding: SingleDeviceSharding(device=CpuDevice(id=0)",
 }
 # What is printed.
