@@ -272,7 +272,7 @@ define_jvp(ew.log1p_p, lambda t, ans, x: ew.div(t, ew.add(x, _const(1, x))))
 define_jvp(ew.logistic_p, lambda t, ans, x: ew.mul(t, ew.mul(ans, ew.sub(_const(1, x), ans))))
 define_jvp(ew.sqrt_p, lambda t, ans, x: ew.mul(t, ew.div(_const(0.5, x), ans)))
 define_jvp(ew.rsqrt_p, lambda t, ans, x: ew.mul(t, ew.mul(_const(-0.5, x), ew.div(ans, x))))
-define_jvp(ew.cbrt_p, lambda t, ans, x: ew.mul(t, ew.div(_const(1 / 3, x), ew.mul(ans, ans))))
+define_jvp(ew.cbrt_p, lambda t, ans, x: ew.mul(t, ew.mul(_const(1 / 3, x), ew.integer_pow(ans, -2))))
 
 
 # -- trigonometry -------------------------------------------------------------------------------------------------------------

@@ -158,9 +158,10 @@ def _extreme_step(combine: Callable[[Value, Value], Value], better: Callable[[Va
 def _log_sum_exp_step(a: Value, ta: Value, b: Value, tb: Value) -> tuple[Value, Value]:
     if dtypes.is_complex(aval_of(a).dtype):
         raise NotImplementedError("cumlogsumexp: there is no derivative for complex numbers")
-    top, low = ew.max(a, b), ew.min(a, b)
+    # The larger one is only what is taken off and put back: derivatives are those of the sum, also where both are equal.
+    top = ew.stop_gradient(ew.max(a, b))
     finite = ew.is_finite(top)
-    total = ew.where(finite, ew.add(top, ew.log1p(ew.exp(ew.sub(low, top)))), top)
+    total = ew.where(finite, ew.add(top, ew.log(ew.add(ew.exp(ew.sub(a, top)), ew.exp(ew.sub(b, top))))), top)
     share_a, share_b = (ew.where(finite, ew.exp(ew.sub(x, total)), 0.0) for x in (a, b))
     return total, ew.add(ew.mul(share_a, ta), ew.mul(share_b, tb))
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import quire
+import quire.numpy as qnp
 from quire.ir.config import config
 from quire.ir.primitive import PRIMITIVES
 from quire.passes.ad.rules import jvp
@@ -51,3 +54,18 @@ def test_no_primitive_is_missing() -> None:
         covered = set().union(*(primitive_names(a) for a in DIFFERENTIABLE))
     missing = {p.name for p in PRIMITIVES.values() if p in jvp} - covered - set(ELSEWHERE)
     assert not missing
+
+
+def test_higher_derivatives_where_terms_are_equal():
+    """Of running sums of exponentials: what is taken off for the sake of range has no part in derivatives."""
+    x = qnp.ones(3)
+    found = quire.jacfwd(quire.hessian(lambda x: quire.lax.cumlogsumexp(x)[-1]))(x)
+    expected = quire.jacfwd(quire.hessian(quire.scipy.special.logsumexp))(x)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    backwards = quire.jacrev(quire.hessian(lambda x: quire.lax.cumlogsumexp(x, reverse=True)[0]))(x)
+    np.testing.assert_allclose(backwards, expected, atol=1e-6)
+
+
+def test_second_derivative_of_a_cube_root_at_zero():
+    assert quire.grad(quire.grad(qnp.cbrt))(0.0) == -np.inf
+    np.testing.assert_allclose(quire.grad(quire.grad(qnp.cbrt))(8.0), -2 / 9 * 8 ** (-5 / 3), rtol=1e-6)

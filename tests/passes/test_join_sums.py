@@ -41,6 +41,7 @@ CASES = {  # a function of X and Y, how many sums are joined
     "read twice": (lambda x, y: (lambda s: s.sum(0) + s[0])(x.sum(2)), 0),
     "halves": (lambda x, y: x.astype("float16").sum(2).sum(0).astype("float32"), 0),
     "per-example gradients": (mean_of_gradients, 1),
+    "a small product of repeated arrays": (lambda x, y: (x[:, 0, :, None] * y[:, 0, None, :]).sum(0), 0),
     "in a loop": (lambda x, y: quire.lax.fori_loop(0, 3, lambda i, c: c / 2 + (x * c).sum(2).sum(0).mean(), x), 2),
 }
 
@@ -62,6 +63,31 @@ def test_what_is_joined(name, compiled):
     with quire.disable_jit():
         reference = f(qnp.asarray(X), qnp.asarray(Y))
     np.testing.assert_allclose(compiled[name], reference, rtol=2e-5, atol=1e-5)
+
+
+PRODUCTS = {  # sums of products of repeated arrays: of these shapes, as einsum has them
+    "bi,bj->ij": lambda x, y: (x[:, :, None] * y[:, None, :]).sum(0),
+    "bj,bi->ij": lambda x, y: (x[:, None, :] * y[:, :, None]).sum(0),
+    "ib,jb->ij": lambda x, y: (x[:, None] * y[None]).sum(-1),
+    "ib,jb->ji": lambda x, y: (x[None] * y[:, None]).sum(-1),
+    "bki,bkj->kij": lambda x, y: (x[..., None] * y[:, :, None]).sum(0),
+    "bki,bkj->kji": lambda x, y: (x[:, :, None] * y[..., None]).sum(0),
+    "bki,bkj->ij": lambda x, y: (x[..., None] * y[:, :, None]).sum((0, 1)),
+    "bki,bkj->bij": lambda x, y: (x[..., None] * y[:, :, None]).sum(1),
+}
+SIZES = {"b": 24, "k": 6, "i": 33, "j": 40}
+
+
+@pytest.mark.parametrize("spec", PRODUCTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_sums_of_products_of_repeated_arrays_are_contractions(spec, dtype):
+    given = [tuple(SIZES[c] for c in part) for part in spec.split("->")[0].split(",")]
+    x, y = (RNG.standard_normal(s).astype(dtype) for s in given)
+    closed = PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(PRODUCTS[spec])(x, y))
+    joined = PassManager("join-sums,dce", verify_each=True, compare=True, compare_inputs=[x, y]).run(closed)
+    names = [eqn.primitive.name for eqn in joined.jaxpr.eqns]
+    assert names.count("dot_general") == 1 and "reduce_sum" not in names and "broadcast_in_dim" not in names
+    np.testing.assert_allclose(quire.jit(PRODUCTS[spec])(x, y), np.einsum(spec, x, y), rtol=1e-4, atol=1e-4)
 
 
 def test_mean_of_per_example_gradients_is_a_product_of_matrices():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.builder import LONGEST_CHAIN
 from ..core.dtypes import DType
 from ..core.errors import NoKernel, no_kernel_of
 from ..core.kernel import Kernel, KernelChain, Spec
@@ -58,8 +57,6 @@ def dot(
     problem = product(lhs.shape, rhs.shape, dimension_numbers, orders)
     if problem.flops < LEAST_FLOPS:
         raise NoKernel(f"{problem}: fewer than {LEAST_FLOPS} operations")
-    if problem.m == problem.n == 1 and problem.k <= LONGEST_CHAIN * target.lanes(total.bits):
-        raise NoKernel(f"{problem}: sums of rows, which the compiler does well")
     out = Spec.of(result_shape(lhs.shape, rhs.shape, dimension_numbers), total)
     return kernel(problem, total, (_stored(lhs, orders[0]), _stored(rhs, orders[1]), out), target, epilogue)
 
