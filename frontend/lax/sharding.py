@@ -22,8 +22,6 @@ from quire.ir.sharding import (
     says_nothing,
 )
 from quire.ir.tracing import Tracer, current_trace
-from quire.passes.partition.explicit import division_of
-from quire.passes.partition.specs import from_partition_spec, replicated
 from quire.runtime.array import Array
 from quire.runtime.placements import Placement
 
@@ -83,6 +81,8 @@ def _constrained(x: Any, sharding: Sharding) -> Any:
 
 def _check_divided(aval: ShapedArray, sharding: NamedSharding) -> None:
     """Raise AssertionError unless a type says what a sharding does, ValueError where that leaves something open."""
+    from quire.passes.partition.specs import from_partition_spec, replicated
+
     if UNCONSTRAINED in sharding.spec:
         raise ValueError(
             f"{sharding.spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`. Got mesh axis_types: "
@@ -110,6 +110,8 @@ def _check_auto(sharding: NamedSharding) -> None:
 
 def _beside_explicit(aval: ShapedArray, sharding: NamedSharding) -> NamedSharding:
     """The sharding of Auto axes together with the explicit ones along which a value is divided."""
+    from quire.passes.partition.explicit import division_of
+
     own = division_of(aval, sharding.mesh.abstract_mesh)
     if not any(own):
         return sharding

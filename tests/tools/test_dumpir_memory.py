@@ -132,7 +132,8 @@ def test_the_totals_are_those_of_the_analysis() -> None:
     assert found.reused == analysis.alias_size_in_bytes == 2 * a.nbytes
     assert found.results == analysis.output_size_in_bytes - analysis.alias_size_in_bytes == 65 * a.nbytes + 4
     assert found.transient + found.exchanged + found.scalars + found.callbacks == analysis.temp_size_in_bytes
-    assert min(found.transient, found.exchanged, found.scalars, found.callbacks) > 0
+    assert min(found.transient, found.exchanged, found.scalars) > 0
+    assert found.callbacks == 0  # what a callback reads and makes is lent to it
     assert found.donated == (("p", "f32[8192]", True, "result 0 is written into it"),)
 
 
