@@ -1,8 +1,10 @@
-"""Reductions of many elements to few on GPUs, in two steps.
+"""Reductions of many elements in two steps: the reduced dimension is cut into parts, whose results are reduced again.
 
-IREE gives each result of a reduction one workgroup, or one thread where the length has no convenient divisor: the sum of
-16 million elements then keeps one workgroup busy. Here the reduced dimension is cut into parts, each of which has a
-workgroup of its own, and the parts' results are reduced again.
+On GPUs IREE gives each result of a reduction one workgroup, or one thread where the length has no convenient divisor: the sum
+of 16 million elements to few then keeps one workgroup busy. Here each part has a workgroup of its own.
+
+On CPUs IREE adds the terms of a sum one after the other, and the rounding errors grow with their number. Sums of floats that
+quire's own kernels leave to it are sums of shorter ones, as theirs are.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 
 import iree.compiler.ir as mlir
 
+from ..kernels.core.builder import LONGEST_CHAIN
 from . import hlo
 from .lowering import Ctx
 
@@ -21,7 +24,7 @@ Body = Callable[..., Sequence[Value]]
 
 #: From so many elements a result on a reduction is done in parts.
 LONG = 2048
-#: Elements of a part: a workgroup of 256 threads takes four turns.
+#: Elements of a part on a GPU: a workgroup of 256 threads takes four turns.
 PART = 1024
 #: With so many results there are workgroups enough.
 MANY = 4096
@@ -29,8 +32,13 @@ MANY = 4096
 SMALL = 4096
 
 
-def reduce(ctx: Ctx, operands: Sequence[Value], inits: Sequence[Value], axes: Sequence[int], body: Body) -> list[Value]:
-    """`hlo.reduce` of an associative, commutative function whose neutral elements are `inits`."""
+def reduce(
+    ctx: Ctx, operands: Sequence[Value], inits: Sequence[Value], axes: Sequence[int], body: Body, rounds: bool = False
+) -> list[Value]:
+    """`hlo.reduce` of an associative, commutative function whose neutral elements are `inits`.
+
+    With `rounds` it is a sum of floats: each step may change its result by a rounding.
+    """
     shape = hlo.shape_of(operands[0])
     if ctx.target.spirv and math.prod(shape) <= SMALL:
         operands = [hlo.optimization_barrier(x)[0] if _of_positions(x) else x for x in operands]
@@ -38,11 +46,19 @@ def reduce(ctx: Ctx, operands: Sequence[Value], inits: Sequence[Value], axes: Se
     length = math.prod(shape[d] for d in axes)
     kept = [n for d, n in enumerate(shape) if d not in axes]
     neighbours = list(axes) == list(range(axes[0], axes[-1] + 1)) if axes else False
-    if not (ctx.target.on_gpu and neighbours and length >= LONG and math.prod(kept) < MANY):
+    if ctx.target.on_gpu:
+        part = PART if neighbours and length >= LONG and math.prod(kept) < MANY else 0
+    else:
+        part = _even_part(length) if rounds and length > LONGEST_CHAIN else 0
+    if not part:
         return hlo.reduce(operands, inits, axes, body)
+    if not neighbours:  # each run of neighbours for itself, the last ones first
+        first = next(d for d in axes if all(e in axes for e in range(d, axes[-1] + 1)))
+        run, others = [d for d in axes if d >= first], [d for d in axes if d < first]
+        return reduce(ctx, reduce(ctx, operands, inits, run, body, rounds), inits, others, body, rounds)
     before, after = shape[: axes[0]], shape[axes[-1] + 1 :]
-    parts = length // PART
-    whole, outer = parts * PART, len(before)
+    parts = length // part
+    whole, outer = parts * part, len(before)
     flat = [hlo.reshape(x, [*before, length, *after]) for x in operands]
 
     def between(start: int, stop: int) -> list[Value]:
@@ -51,13 +67,20 @@ def reduce(ctx: Ctx, operands: Sequence[Value], inits: Sequence[Value], axes: Se
         low = [*(0 for _ in before), start, *(0 for _ in after)]
         return [hlo.slice(x, low, [*before, stop, *after]) for x in flat]
 
-    rows = [hlo.reshape(x, [*before, parts, PART, *after]) for x in between(0, whole)]
+    rows = [hlo.reshape(x, [*before, parts, part, *after]) for x in between(0, whole)]
     partial = hlo.reduce(rows, inits, [outer + 1], body)
-    results = reduce(ctx, partial, inits, [outer], body) if parts > 1 else [hlo.reshape(x, kept) for x in partial]
+    results = (
+        reduce(ctx, partial, inits, [outer], body, rounds) if parts > 1 else [hlo.reshape(x, kept) for x in partial]
+    )
     if whole == length:
         return results
     rest = hlo.reduce(between(whole, length), inits, [outer], body)
     return _combined(results, rest, inits, body)
+
+
+def _even_part(length: int) -> int:
+    """A length of parts that leaves no rest, if there is one; else the longest."""
+    return next((n for n in range(LONGEST_CHAIN, LONGEST_CHAIN // 8, -1) if length % n == 0), LONGEST_CHAIN)
 
 
 def _combined(x: Sequence[Value], y: Sequence[Value], inits: Sequence[Value], body: Body) -> list[Value]:

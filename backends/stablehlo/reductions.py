@@ -100,7 +100,9 @@ def _reduction(monoid: str) -> Callable[..., Value]:
         # IREE makes a subtraction of the sum of what is negated, of which its GPU code does not know the neutral element.
         out = hlo.convert(hlo.widened(x.owner.operands[0] if negated else x), work)
         for some in _steps(x, axes) if monoid == "add" else [axes]:
-            (out,) = long_reductions.reduce(ctx, [out], [init], some, lambda a, b: [combine(a, b)])
+            (out,) = long_reductions.reduce(
+                ctx, [out], [init], some, lambda a, b: [combine(a, b)], monoid == "add" and dtypes.is_inexact(work)
+            )
         return hlo.convert(hlo.negate(out) if negated else out, dtype)
 
     return rule

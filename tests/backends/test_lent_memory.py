@@ -124,6 +124,16 @@ def test_large_carries_change_places():
     assert "exchanges" in inside.splitlines()[0]
     assert [line.split()[0] for line in inside.splitlines()[1:] if line.startswith("    ")] == ["call"]
 
+    def changed(v):
+        """Two large carries, one read by a kernel too, and of odd numbers of turns."""
+        return lax.fori_loop(0, 5, lambda i, c: (call(twice, c[1]), call(twice, c[0]) + c[1][::-1]), (v, v + 1))
+
+    x = np.arange(1 << 16, dtype=np.float32) / 65536
+    with quire.disable_jit():
+        expected = changed(qnp.asarray(x))
+    for found, wanted in zip(quire.jit(changed)(x), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
 
 def test_what_a_function_keeps_is_its_own():
     kept = []

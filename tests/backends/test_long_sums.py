@@ -18,6 +18,12 @@ def per_example(n, a, b):
     return gradients.mean(0) * K
 
 
+def summed_in_turns(n, a):
+    if n is np:
+        return 3 * a.sum(0)
+    return quire.lax.fori_loop(0, 3, lambda i, c: c + (a + 0 * c).sum(0), n.zeros(4))
+
+
 CASES = {  # of NumPy's functions, which also compute what is expected, in float64
     "few columns": lambda n, a, b, c, w: a.T @ b,
     "odd columns": lambda n, a, b, c, w: a.T @ c,
@@ -33,6 +39,10 @@ CASES = {  # of NumPy's functions, which also compute what is expected, in float
     "of a batch": lambda n, a, b, c, w: n.reshape(a, (4, K // 4, 4)).sum(1),
     "rows": lambda n, a, b, c, w: (w * w).mean(1),
     "one row": lambda n, a, b, c, w: (w[0] * w[1]).sum(),
+    "too few columns for a kernel": lambda n, a, b, c, w: n.exp(a[:, :3]).sum(0),
+    "with a rest": lambda n, a, b, c, w: a[: K - 13, :3].sum(0),
+    "dimensions apart": lambda n, a, b, c, w: n.reshape(a, (1024, 4, 1024)).sum((0, 2)),
+    "a loop": lambda n, a, b, c, w: summed_in_turns(n, a),
     "columns of a fusion": lambda n, a, b, c, w: n.exp(-a).sum(0),
 }  # fmt: skip
 
