@@ -426,8 +426,8 @@ class Writer:
         for taken in imports:
             arrays.append(self.lend(next(places), mlir.attribute(taken, b"result_encoding"), ready))
         assert step.op is not None
-        symbol = self.types.filling(step.op.name.encode(), len(arrays), self.function) if imports else None
-        callee = mlir.attribute(before, b"callee") if symbol is None else symbol
+        filling = self.types.filling(step.op.name.encode(), len(arrays), self.function) if imports else None
+        callee = filling or mlir.attribute(before, b"callee")
         self.create(
             b"util.call", arrays, [], {b"callee": callee}, before=before, location=mlir.mlirOperationGetLocation(before)
         )
