@@ -18,6 +18,7 @@ from ..base import Pass, PassContext, register_pass
 from ..rewriting import transform_nested, with_params
 from .alike import MergeAlike
 from .attention import with_attention
+from .axes import with_parted_axes
 from .broadcasts import merge, split
 from .clusters import Cluster, reduction_clusters
 from .contractions import contraction_clusters
@@ -44,7 +45,8 @@ class Fuse(Pass):
 
     A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its
     epilogue. A reduction is joined by what feeds it and what uses its result; the values of such a cluster have one
-    shape, before reduction, and all its reductions go over the same axes, which are neighbours. A reduction of
+    shape, before reduction, and all its reductions go over the same axes, which are neighbours; over others a reduction is
+    two (`axes`). A reduction of
     products' rows over which another product sums is one equation with all: attention. Contractions of fewer
     than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. A gather or scatter
     is joined by what computes its indices, light equations that are copied where others read them too; a gather of single
@@ -90,7 +92,7 @@ class Fuse(Pass):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
         has_form = forms_of(context.target)
         indexed, joined = with_indices(jaxpr, has_form, self.least_gathered)
-        parted, count = with_attention(split(indexed), self.least_elements)
+        parted, count = with_attention(with_parted_axes(split(indexed), self.least_elements), self.least_elements)
         graph = Graph(parted)
         order = Order(graph)
         clusters = contraction_clusters(graph, order, self.least_operations)

@@ -173,11 +173,8 @@ class _Growing:
             kept = [d for d in range(len(self.space)) if d not in self.axes]
             given = [d for d, n in zip(dims, x.aval.shape) if n != 1]
             return given == [d for d in kept if self.space[d] != 1]
-        # An operand from outside: along the last dimension all of it, or one number.
-        reduced = dict(zip(dims, x.aval.shape))
-        tail = [reduced.get(d, 1) for d in (self.axes if self.last else range(self.axes[-1] + 1, len(self.space)))]
-        whole = [self.space[d] for d in (self.axes if self.last else range(self.axes[-1] + 1, len(self.space)))]
-        return tail == whole or all(n == 1 for n in tail)
+        # An operand from outside. Vectors go along the reduced axes if these are the last, and there it is whole, or one number.
+        return not self.last or along_rows(e, self.axes)
 
     def _drop_loose(self) -> None:
         """Give back broadcasts and reshapes whose results only equations outside the cluster read."""
@@ -190,6 +187,13 @@ class _Growing:
                 if moves and not any(j in self.group for j in self.graph.users(i)):
                     self.group.discard(i)
                     changed = True
+
+
+def along_rows(e: Eqn, axes: Sequence[int]) -> bool:
+    """Whether vectors along these last axes read neighbours of a broadcast's operand, or one number."""
+    given = dict(zip(e.params["broadcast_dimensions"], e.inputs[0].aval.shape))
+    extents = [e.outputs[0].aval.shape[d] for d in axes]
+    return all(given.get(d, 1) == 1 for d in axes) or [given.get(d, 1) for d in axes] == extents
 
 
 def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | None:

@@ -45,6 +45,18 @@ def step_of(shape: Sequence[int], strides: Sequence[int]) -> int | None:
     return step or 0
 
 
+def last_run(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    """How many neighbours, from any multiple of that on, lie at one distance, and the distance (0: they are one number)."""
+    run, step = 1, 0
+    for n, stride in reversed(list(zip(shape, strides))):
+        if n != 1:
+            if run > 1 and stride != step * run:
+                break
+            step = stride if run == 1 else step
+            run *= n
+    return run, step
+
+
 def place_of(b: KernelBuilder, flat: Value, shape: Sequence[int], strides: Sequence[int]) -> Value:
     """The place of a flat index of ``shape`` in an array of these strides, which are not all 0."""
     place: Value | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,11 @@ from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import reductions as rd
+from quire.ir.primitives import structural as st
 from quire.ir.weights import DEARER_THAN_A_READ
 
 from ..core.errors import NoKernel
+from ..core.shapes import last_run, spread
 from ..elements.monoids import REDUCTIONS
 
 #: Positions of extremes, and the operation that finds the extreme.
@@ -22,11 +24,15 @@ ARG: dict[Primitive, Primitive] = {rd.argmax_p: ew.max_p, rd.argmin_p: ew.min_p}
 
 @dataclass(frozen=True)
 class Space:
-    """The indices of a cluster as (outer, reduced, inner) counts, and the shapes they come from."""
+    """The indices of a cluster as (outer, reduced, inner) counts, and the shapes they come from.
+
+    With ``flat`` all indices that are not reduced count as inner ones, also those of dimensions before the reduced axes.
+    """
 
     shape: tuple[int, ...]
     first: int
     last: int
+    flat: bool = False
 
     @staticmethod
     def of(shape: Sequence[int], axes: Sequence[int]) -> Space:
@@ -38,7 +44,7 @@ class Space:
     @property
     def outer(self) -> int:
         """The number of indices before the reduced axes."""
-        return math.prod(self.shape[: self.first])
+        return 1 if self.flat else math.prod(self.shape[: self.first])
 
     @property
     def reduced(self) -> int:
@@ -48,7 +54,11 @@ class Space:
     @property
     def inner(self) -> int:
         """The number of indices after the reduced axes: 1 where these are the last."""
-        return math.prod(self.shape[self.last :])
+        return math.prod(self.of_inner(self.shape))
+
+    def of_inner(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """Those of one number for each dimension that are the inner dimensions'."""
+        return (*(numbers[: self.first] if self.flat else ()), *numbers[self.last :])
 
 
 class ReductionCluster:
@@ -77,6 +87,25 @@ class ReductionCluster:
     def full(self, a: Any) -> bool:
         """Whether a value has one number for each index of the space."""
         return a.aval.shape == self.space.shape
+
+    def read(self) -> list[tuple[Var, tuple[int, ...]]]:
+        """The arrays that are read at the places of the space, with the dimensions there that their own are."""
+        inputs = set(self.jaxpr.invars)
+        whole = [(v, tuple(range(len(v.aval.shape)))) for v in self.jaxpr.invars if self.full(v)]
+        spread_out = [(e.inputs[0], e) for e in self.jaxpr.eqns if e.primitive is st.broadcast_in_dim_p]
+        return whole + [
+            (x, e.params["broadcast_dimensions"]) for x, e in spread_out if isinstance(x, Var) and x in inputs
+        ]
+
+    def run(self, along: Callable[[Sequence[int]], Sequence[int]]) -> int:
+        """Neighbours along some dimensions that every operand has in one order in memory, or one number of, from multiples on.
+
+        ``along`` takes those of one number for each dimension of the space that are these dimensions'.
+        """
+        space = self.space
+        extents = along(space.shape)
+        each = (last_run(extents, along(spread(v.aval.shape, dims, space.shape)))[0] for v, dims in self.read())
+        return min(each, default=math.prod(extents))
 
     def kept(self) -> list[Var]:
         """Full values that a later pass needs and that are dear to compute again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
-from ..core.shapes import place_of, spread, step_of
+from ..core.shapes import last_run, place_of, spread, step_of
 from ..core.values import Buffer, Operand, Value, lanes
 from ..elements.memory import Memory
 from ..elements.monoids import REDUCTIONS, neutral
@@ -55,14 +56,17 @@ class ReductionEmitter:
     """Computes a cluster's values at a place.
 
     `operands` are the numbers of the kernel's operands that the jaxpr's inputs are: by default all, in order. Inputs
-    and outputs in `own` are rows in memory of the workgroup's own; `starts` says where the row at hand begins.
+    and outputs in `own` are rows in memory of the workgroup's own; `starts` says where the row at hand begins. No vector
+    crosses from one part of `run` neighbours to the next (0: there is one part).
     """
 
     def __init__(
         self, cluster: ReductionCluster, b: KernelBuilder, expand: Expand, operands: Mapping[Var, int] | None = None,
-        own: Mapping[Var, Buffer] | None = None,
+        own: Mapping[Var, Buffer] | None = None, run: int = 0,
     ) -> None:  # fmt: skip
         self.cluster = cluster
+        self.run = run
+        self._located: dict[tuple[Any, ...], Operand | list[Value]] = {}
         self.b = b
         self.elements = Elements(b, expand)
         self.rows: dict[Any, Element] = {}  # reductions and what is computed of them, for the row at hand
@@ -144,24 +148,56 @@ class ReductionEmitter:
             return self.inputs[a].load(self.place(at, self.inputs[a]), at.width)
         if any(n not in (1, space.shape[d]) for d, n in zip(dims, shape)):
             raise NoKernel(f"a broadcast of {a.aval.short()}")
+        *places, (index, extents, strides) = self._groups(shape, dims, at)
+        place = _total([self._linear(*group) for group in places])
+        if not at.width or not any(strides):
+            return self.inputs[a].load(_total([place, self._linear(index, extents, strides)]))
+        where = self._where(index, extents, strides, at.width)
+        if isinstance(where, list):
+            return self._gathered(self.inputs[a], place, where)
+        place, (_, step) = _total([place, where]), last_run(extents, strides)
+        return self.inputs[a].load(place, at.width, step) if step else self.inputs[a].load(place)
+
+    def locate(self, at: Frame) -> None:
+        """Compute, before a loop over the reduced axes, where the vectors of a frame are along the other dimensions."""
+        for v, dims in self.cluster.read():
+            *_, (index, extents, strides) = self._groups(v.aval.shape, dims, at)
+            if any(strides):
+                key = (str(index), extents, strides, at.width)
+                self._located[key] = self._where(index, extents, strides, at.width)
+
+    def _groups(self, shape: Sequence[int], dims: Sequence[int], at: Frame) -> list[_Group]:
+        """Dimensions before the reduced ones, these, and those after, each with its flat index; last those of vectors."""
+        space = self.cluster.space
         strides = spread(shape, dims, space.shape)
-        if at.across:
-            step = step_of(space.shape[: space.first], strides[: space.first])
-            if step is None:
-                raise NoKernel(f"{a.aval.short()} has no one stride across rows")
-            place = at.outer * step + self._linear(at.reduced, space.first, space.last, strides)
-            return self.inputs[a].load(place, at.width, step) if step else self.inputs[a].load(place)
-        base = self._linear(at.outer, 0, space.first, strides)
-        along = self._linear(at.reduced, space.first, space.last, strides)
-        inner = self._linear(at.inner, space.last, len(space.shape), strides)
-        row_form = space.inner == 1
-        vector_dims = (space.first, space.last) if row_form else (space.last, len(space.shape))
-        place = base + along + inner if isinstance(base, Value) else along + inner + base
-        if not at.width or not any(strides[slice(*vector_dims)]):
-            return self.inputs[a].load(place)
-        if step_of(space.shape[slice(*vector_dims)], strides[slice(*vector_dims)]) != 1:
-            raise NoKernel(f"{a.aval.short()} is not contiguous along vectors")
-        return self.inputs[a].load(place, at.width)
+        first, last = 0 if space.flat else space.first, space.last
+        groups: list[_Group] = [
+            (at.outer, space.shape[:first], tuple(strides[:first])),
+            (at.reduced, space.shape[space.first : last], tuple(strides[space.first : last])),
+            (at.inner, space.of_inner(space.shape), space.of_inner(strides)),
+        ]
+        groups.append(groups.pop(0 if at.across else 1 if space.inner == 1 else 2))
+        return groups
+
+    def _where(self, index: Operand, shape: Sequence[int], strides: Sequence[int], width: int) -> Operand | list[Value]:
+        """Where a vector begins along dimensions, or the place of each lane where these are not one distance apart."""
+        known = self._located.get((str(index), tuple(shape), tuple(strides), width))
+        if known is not None:
+            return known
+        run, _ = last_run(shape, strides)
+        if run == math.prod(shape) or run % width == 0 or (self.run and run % self.run == 0 and self.run >= width):
+            return self._linear(index, shape, strides)
+        b = self.b
+        if math.prod(shape) >= 1 << 31 or sum((n - 1) * s for n, s in zip(shape, strides)) >= 1 << 31:
+            raise NoKernel("an array of more than 2^31 elements that is read element by element")
+        indices = b.broadcast(b.cast(b.index(index), "i32"), width) + b.const_vector(range(width), "i32")
+        places = place_of(b, indices, shape, strides)
+        return [b.cast(b.extract(places, lane), "index", signed=False) for lane in range(width)]
+
+    def _gathered(self, memory: Memory, start: Operand, places: Sequence[Value]) -> Element:
+        """A vector of elements, each at its place after the start."""
+        single = [self.elements.parts(memory.load(place + start), memory.dtype) for place in places]
+        return self.elements.joined([self.b.from_elements(column) for column in zip(*single)])
 
     def varies(self, x: Var, e: Eqn) -> bool:
         """Whether a broadcast input is not the same all along the reduced axes."""
@@ -169,9 +205,8 @@ class ReductionEmitter:
         dims = zip(e.params["broadcast_dimensions"], x.aval.shape)
         return any(n != 1 for d, n in dims if d >= space.first)
 
-    def _linear(self, index: Operand, first: int, last: int, strides: Sequence[int]) -> Operand:
+    def _linear(self, index: Operand, shape: Sequence[int], strides: Sequence[int]) -> Operand:
         """The flat place of the index of some dimensions."""
-        shape, strides = self.cluster.space.shape[first:last], strides[first:last]
         if not any(strides):
             return 0
         step = step_of(shape, strides)
@@ -184,10 +219,7 @@ class ReductionEmitter:
             return self.b.index(self.starts[memory]) + at.reduced
         outer = at.outer * (space.reduced * space.inner) if not _is_zero(at.outer) else 0
         along = at.reduced * space.inner if not _is_zero(at.reduced) else 0
-        total = at.inner
-        for part in (along, outer):
-            total = part if _is_zero(total) else total if _is_zero(part) else total + part
-        return total
+        return _total([at.inner, along, outer])
 
     def _kept_place(self, at: Frame, kept: Kept) -> Operand:
         if not kept.on_stack:
@@ -233,8 +265,19 @@ class ReductionEmitter:
             memory.store(x, self.place(at, memory), at.width, stride)
 
 
+#: The flat index of neighbouring dimensions, their sizes, and an array's strides along them.
+_Group = tuple[Operand, tuple[int, ...], tuple[int, ...]]
+
+
 def _is_zero(x: Operand) -> bool:
     return isinstance(x, int) and x == 0
+
+
+def _total(parts: Sequence[Operand]) -> Operand:
+    total: Operand = 0
+    for part in parts:
+        total = part if _is_zero(total) else total if _is_zero(part) else total + part
+    return total
 
 
 class Accumulator:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quire.ir import dtypes
 from quire.ir.jaxpr import Jaxpr, Var
@@ -120,15 +120,16 @@ def _rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> Re
         return _long_row(cluster, target, expand, width, wanted)
     partial = (None,) * len(cluster.outvars)
     b = _builder(cluster, "short" if across else "rows", target, partial)
-    emitter = ReductionEmitter(cluster, b, expand)
+    run = _run(cluster.run(lambda numbers: numbers[: space.first]), width, space.outer)
+    emitter = ReductionEmitter(cluster, b, expand, run=run if across else 0)
     if across:
         keep_columns(emitter, cluster, width)
     else:
         keep(emitter, cluster)
-    blocks = -(-space.outer // width) if across else space.outer
+    blocks = space.outer // run * -(-run // width) if across else space.outer
     groups = min(wanted, blocks)
     with b.distributed(blocks, groups) as block:
-        row = b.moved_inside(block * width, width, space.outer) if across else block
+        row = _start(b, block, width, run) if across else block
         passes_over(emitter, row, width, across=across)
         store_rows(emitter, row, width if across else 0)
     how = f"{cluster.levels} passes over each row" if cluster.levels > 1 else "one pass over each row"
@@ -136,6 +137,17 @@ def _rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> Re
         how = f"{width} rows of {space.reduced} elements at once"
     reason = f"{_name(cluster)} with its neighbours: {how}, {workgroups(groups)}"
     return ReductionKernel(b.build((groups,), reason), partial)
+
+
+def _run(run: int, width: int, size: int) -> int:
+    """Of how many neighbours no vector leaves the part that it is in; all, where parts are too short for vectors."""
+    return run if run >= width else size
+
+
+def _start(b: KernelBuilder, piece: Value, width: int, run: int) -> Value:
+    """Where the elements of a piece begin: pieces of a width in parts of ``run`` elements, the last of each moved inside."""
+    part, piece = b.divmod(piece, -(-run // width))
+    return part * run + b.moved_inside(piece * width, width, run)
 
 
 def _is_single(cluster: ReductionCluster) -> bool:
@@ -180,8 +192,8 @@ def _long_row(
 
 # -- columns ------------------------------------------------------------------------------------------------------------
 
-#: Vectors side by side in a strip of columns whose accumulators are registers.
-STRIP = 8
+#: Vectors side by side in a strip of columns whose accumulators are registers; where elements are read one by one.
+STRIP, GATHERED = 8, 2
 #: Bytes of a row from which strips are wide: narrow ones would read a few cache lines of each page.
 FAR = 4096
 #: Bytes of the operands' rows in a wide strip, and of the stack that its accumulators may take.
@@ -189,19 +201,26 @@ WIDE, WIDE_STACK = 16384, STACK_BYTES // 2
 
 
 def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> ReductionKernel:
-    space = cluster.space
     if not _is_single(cluster):
         raise NoKernel("several passes over columns")
-    width = vector_lanes(cluster, target, space.inner, 1)
-    if space.inner < width:
-        raise NoKernel(f"columns of {space.inner} neighbours")
+    width = vector_lanes(cluster, target, cluster.space.inner, 1)
+    if cluster.space.inner < width:
+        cluster = ReductionCluster(cluster.jaxpr, replace(cluster.space, flat=True))
+        width = vector_lanes(cluster, target, cluster.space.inner, 1)
+        if cluster.space.inner < width or any(map(cluster.full, cluster.outvars)):
+            raise NoKernel(f"columns of {cluster.space.inner} neighbours, or results like the operands")
+    space = cluster.space
     numbers = sum(
         2 if e.primitive in ARG or dtypes.is_complex(e.inputs[0].aval.dtype) else 1 for e in cluster.reductions
     )
     wanted = target.groups(space.outer * space.reduced * space.inner, WORK)
-    wide = _wide_strip(cluster, width, numbers, wanted)
-    strip = wide or max(1, min(STRIP // numbers, space.inner // width)) * width
-    strips = -(-space.inner // strip)
+    least = cluster.run(space.of_inner)
+    run = _run(least, width, space.inner)
+    wide = _wide_strip(cluster, width, numbers, wanted) if least == space.inner else 0
+    strip = wide or max(1, min((STRIP if least >= width else GATHERED) // numbers, run // width)) * width
+    if not wide:
+        strip = -(-run // -(-run // strip) // width) * width
+    strips = space.inner // run * -(-run // strip)
     pieces = space.outer * strips
     shares = wanted // math.gcd(pieces, wanted) if wide and pieces < 4 * wanted else wanted // pieces
     shares = max(1, min(shares, space.reduced // 32)) if _may_share(cluster) else 1
@@ -209,7 +228,7 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
     shares = -(-space.reduced // rows)
     partial = _partials(cluster, (space.outer, shares, space.inner)) if shares > 1 else (None,) * len(cluster.outvars)
     b = _builder(cluster, "columns", target, partial)
-    emitter = ReductionEmitter(cluster, b, expand)
+    emitter = ReductionEmitter(cluster, b, expand, run=run)
     groups = max(1, min(wanted, pieces * shares))
     with b.distributed(pieces * shares, groups) as piece:
         # Neighbouring pieces are strips of the same rows.
@@ -218,7 +237,7 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
         share = b.urem(rest, shares) if shares > 1 else b.index(0)
         outer = b.udiv(rest, shares)
         # The last strip is moved back inside: some columns are computed twice, none needs a mask.
-        first = b.smin(column * strip, b.index(space.inner - strip))
+        first = _start(b, column, strip, run)
         begin = share * rows
         end = b.smin(begin + rows, b.index(space.reduced))
         accumulators = [Accumulator(emitter, e) for e in cluster.reductions]
@@ -266,11 +285,14 @@ def _down_narrow(
     """Down the rows of a strip, its accumulators in registers."""
     width = frame(rows[0], 0).width
     places = range(0, strip, width)
+    columns = [frame(rows[0], k) for k in places]
+    for column in columns:
+        emitter.locate(column)
 
     def frames(i: Value) -> Iterator[Frame]:
-        for k in places:
+        for column in columns:
             emitter.rows = {}
-            yield frame(i, k)
+            yield column.along(i, width)
 
     starts = [[a.start(width) for a in todo] for _ in places]
     for k, states in zip(places, folded(emitter, todo, (*rows, 1), starts, frames, emitter.cluster.space.reduced)):
