@@ -17,15 +17,10 @@ from collections.abc import Mapping, Sequence
 from quire.ir import dtypes
 from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from quire.ir.primitives import elementwise as ew
-from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
-from .clusters import along_rows
+from .clusters import along_rows, is_seed
 
-_PARTED = frozenset(
-    (rd.reduce_sum_p, rd.reduce_prod_p, rd.reduce_max_p, rd.reduce_min_p, rd.reduce_and_p, rd.reduce_or_p)
-)
-_ROUNDS = frozenset((rd.reduce_sum_p, rd.reduce_prod_p))
 #: The first step leaves an element of so many at most.
 LEAST_FIRST = 8
 #: Rows of so many elements are reduced first, whatever the other axes are.
@@ -46,12 +41,12 @@ def with_parted_axes(jaxpr: Jaxpr, least: int) -> Jaxpr:
 
 def _parted(e: Eqn, made: Mapping[Atom, Eqn], least: int) -> list[Eqn]:
     """The steps of a reduction; the equation itself where it needs none."""
-    if e.primitive not in _PARTED or e.inputs[0].aval.size < least or not (first := _first(e, made)):
+    if not is_seed(e, least) or e.primitive.combine is None or not (first := _first(e, made)):
         return [e]
     x, (out,) = e.inputs[0], e.outputs
     before: list[Eqn] = []
     after: list[Eqn] = []
-    if e.primitive in _ROUNDS and dtypes.is_float(out.aval.dtype) and out.aval.dtype.itemsize < 4:
+    if dtypes.is_float(out.aval.dtype) and out.aval.dtype.itemsize < 4:
         wide = Var(x.aval.update(dtype=dtypes.float32))
         before = [_converted(e, x, wide)]
         x, out = wide, Var(out.aval.update(dtype=dtypes.float32))

@@ -56,6 +56,22 @@ def _layer_norm(lib: Any) -> Any:
 program("reduction", "logsumexp, 1024x1000", _logsumexp, _normal(1024, 1000))
 program("reduction", "softmax, 1024x1000", _softmax, _normal(1024, 1000))
 program("reduction", "layer norm, 1024x1024", _layer_norm, _normal(1024, 1024))
+
+
+def _distances(axes: Any) -> Any:
+    return lambda lib: lambda x, y: lib.np.sum(lib.np.abs(x[:, None] - y), axis=axes)
+
+
+def _two(first: tuple[int, ...], second: tuple[int, ...]) -> Any:
+    return lambda rng: tuple(rng.standard_normal(shape).astype(np.float32) for shape in (first, second))
+
+
+program("reduction", "distances by coordinate, 400x64, 300x64", _distances(0), _two((400, 64), (300, 64)),
+        libraries=("quire", "jax"), tolerance=1e-4)  # fmt: skip
+program("reduction", "all distances in space, 1000x3, 900x3", _distances(None), _two((1000, 3), (900, 3)),
+        libraries=("quire", "jax"), tolerance=1e-4)  # fmt: skip
+program("reduction", "squares by channel, 16x64x28x28", lambda lib: lambda x: lib.np.sum(x * x, axis=(0, 2, 3)),
+        _normal(16, 64, 28, 28), libraries=("quire", "jax"), tolerance=1e-4)  # fmt: skip
 program(
     "reduction",
     "sum(arange(50000))",
