@@ -12,6 +12,7 @@ import clones
 import dispatches
 import exact_floats
 import executables
+import fences
 import host_casts
 import host_steps
 import kernel_bodies
@@ -78,8 +79,8 @@ class Invocation(Session):
         What concerns only the host runs with the kernels' bodies put aside.
 
         With `trusted`, the program does not check its arguments' shapes and types, and on the CPU not their memory: a
-        call of the HAL each. With `one_thread` the program will run on the calling thread, and what the host does between
-        kernels is a function beside them.
+        call of the HAL each. With `one_thread` the program will run on the calling thread: what the host does between
+        kernels is a function beside them, and there are no fences.
         """
         mlir = self.compiler.mlir
         module = mlir.ireeCompilerInvocationExportStealModule(self.invocation)
@@ -126,6 +127,8 @@ class Invocation(Session):
             self.ended("kernels and machine code")
         self.verify(True)
         host_casts.by_known_ones(mlir, module)
+        if one_thread:
+            fences.leave_out(mlir, module)
         yield self.run_passes(pipelines.VM)
         self.ended("bytecode")
 

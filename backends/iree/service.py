@@ -202,7 +202,7 @@ class CompileService:
             name: the program's name in messages and in the reproducer's path.
             trusted: the program is called with arguments of the right shapes and types only, and need not check
                 (0.2 us an argument on the CPU).
-            one_thread: the program will run on the calling thread; it may be run otherwise, but is not spread over threads.
+            one_thread: the program will run on the calling thread, on no other device than `local-sync`.
             located: texts of phases name each operation's location (of IREE's own phases, only the last does).
 
         Raises:

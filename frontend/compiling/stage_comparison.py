@@ -227,7 +227,7 @@ class _Comparing:
         first = bits(executable)
         others = {"two runs": executable}
         if device.is_host:
-            other = replace(artifact, one_thread=not artifact.one_thread)
+            other = build(replace(lowered, one_thread=not artifact.one_thread))
             others["one worker and several"] = load(other, device, self.stages.name, lowered)
         for stage, e in others.items():
             got = bits(e)
