@@ -39,7 +39,7 @@ _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
 def _rule(p: Primitive) -> Callable[..., Any]:
     def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
         def make(target: KernelTarget) -> Kernel:
-            if ctx.target.host_functions and _has_signs(ctx, p, params):
+            if ctx.target.host_functions and _has_signs(ctx, p, params) and not ctx.in_loop:
                 raise NoKernel("outside of loops the signs of its vectors are LAPACK's")
             return linalg_kernel(p, params, ctx.avals_in, ctx.avals_out, target, expander(ctx.target))
 

@@ -138,6 +138,11 @@ class Ctx:
         path = self.module.path
         return tuple(path) if path and path[-1] is self.eqn else (*path, self.eqn)
 
+    @property
+    def in_loop(self) -> bool:
+        """Whether the equation is part of a loop's."""
+        return any(e.primitive.name in ("scan", "while", "bounded_while") for e in self.path)
+
     def unsupported(self, what: str, instead: str) -> errors.UnsupportedError:
         """The error of something that the target cannot do, naming the user's line."""
         return errors.UnsupportedError(

@@ -70,3 +70,10 @@ def test_extremes_of_long_rows_stay():
     sums = np.asarray(quire.jit(lambda x: x.sum(0))(rows))
     np.testing.assert_array_equal(sums, [-0.0, np.inf, np.nan, 3])
     assert list(quire.jit(lambda x: (x.argmax(0), x.max(0)))(rows)[0]) == [0, 7, 9, K - 1]
+
+
+@pytest.mark.parametrize("shape", [(9000, 1100), (5_000_000, 1), (1_000_000, 3), (300_000, 20)])
+def test_sums_of_equal_numbers(shape):
+    """Whose rounding errors all go one way: the mean is the number."""
+    x = np.full(shape, 0.7123847, np.float32)
+    np.testing.assert_allclose(quire.jit(lambda x: qnp.mean(x, 0))(x), x[0], rtol=1e-5)

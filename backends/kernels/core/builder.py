@@ -30,9 +30,9 @@ _PURE = ("arith.", "math.", "vector.broadcast", "vector.extract", "vector.from_e
 GRID = 65535
 #: What one function may take from the stack (IREE's own limit).
 STACK_BYTES = 32768
-LONGEST_CHAIN = 4096
+LONGEST_CHAIN = 1024
 """So many floats are added to a sum one after the other; longer sums are sums of such sums. The error of a sum grows with the
-length of its chain: that of two million equal numbers in one chain was 6e-4 of the result, and is 1e-6."""
+length of its chain: that of two million equal numbers in one chain was 6e-4 of the result, and is 1e-6 (2e-5 by chains of 4096)."""
 #: Where parts of one scratch array begin: at lines of the cache.
 LINE_BYTES = 64
 #: The most lines of text that one kernel may have: IREE's time grows faster than their number.

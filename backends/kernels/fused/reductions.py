@@ -22,7 +22,7 @@ from quire.ir import dtypes
 from quire.ir.jaxpr import Jaxpr, Var
 from quire.ir.primitive import Primitive
 
-from ..core.builder import STACK_BYTES, KernelBuilder
+from ..core.builder import LONGEST_CHAIN, STACK_BYTES, KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
@@ -224,6 +224,8 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
     pieces = space.outer * strips
     shares = wanted // math.gcd(pieces, wanted) if wide and pieces < 4 * wanted else wanted // pieces
     shares = max(1, min(shares, space.reduced // 32)) if _may_share(cluster) else 1
+    if wide and _may_share(cluster):  # whose sums are chains along all rows of a share
+        shares = max(shares, -(-space.reduced // LONGEST_CHAIN))
     rows = -(-space.reduced // shares)
     shares = -(-space.reduced // rows)
     partial = _partials(cluster, (space.outer, shares, space.inner)) if shares > 1 else (None,) * len(cluster.outvars)
