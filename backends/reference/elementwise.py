@@ -269,8 +269,10 @@ def convert_element_type(x: Array, *, new_dtype: Any, weak_type: bool = False) -
 
 def _saturate(x: Array, new_dtype: Any) -> Array:
     """Toward zero, clamped to the range of the integer dtype, NaN to 0."""
-    x = np.trunc(np.where(np.isnan(x), x.dtype.type(0), x).astype(np.float64))
     info = np.iinfo(new_dtype)
+    if x.size and info.min <= float(x.min()) and float(x.max()) < min(info.max + 1, 1 << 63):  # false for NaN
+        return x.astype(np.int64).astype(new_dtype)
+    x = np.trunc(np.where(np.isnan(x), x.dtype.type(0), x).astype(np.float64))
     low, beyond = float(info.min), float(info.max + 1)
     inside = (x >= low) & (x < beyond)
     clean = np.where(inside, x, 0.0)
