@@ -12,7 +12,9 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Literal
 from quire.ir.primitives import structural as st
 
+from ..kernels.indexing.reversal import reversed_groups
 from . import hlo, padding
+from .kernel_calls import call, chosen, spec
 from .lowering import Ctx, lowering
 
 
@@ -65,7 +67,12 @@ def signed_dtype(dtype: DType) -> DType:
 
 @lowering(st.rev_p)
 def rev(ctx: Ctx, x: Any, *, dimensions: tuple[int, ...]) -> Any:
-    dtype = ctx.avals_in[0].dtype
+    (aval,) = ctx.avals_in
+    dtype, dims = aval.dtype, sorted(d for d in dimensions if aval.shape[d] > 1)
+    if dims and aval.size and dims == list(range(dims[0], dims[-1] + 1)):
+        kernel = chosen(ctx, lambda target: reversed_groups(spec(aval), dims[0], dims[-1] + 1, target), "StableHLO")
+        if kernel is not None:
+            return call(ctx, kernel, [x])[0]
     return hlo.bitcast(hlo.reverse(as_signed(x, dtype), dimensions), dtype)
 
 

@@ -41,7 +41,12 @@ def with_parted_axes(jaxpr: Jaxpr, least: int) -> Jaxpr:
 
 def _parted(e: Eqn, made: Mapping[Atom, Eqn], least: int) -> list[Eqn]:
     """The steps of a reduction; the equation itself where it needs none."""
-    if not is_seed(e, least) or e.primitive.combine is None or not (first := _first(e, made)):
+    if not is_seed(e, least) or e.primitive.combine is None:
+        return [e]
+    units = tuple(d for d in e.params["axes"] if e.inputs[0].aval.shape[d] == 1)
+    if units:
+        return _without_units(e, units, made, least)
+    if not (first := _first(e, made)):
         return [e]
     x, (out,) = e.inputs[0], e.outputs
     before: list[Eqn] = []
@@ -57,6 +62,17 @@ def _parted(e: Eqn, made: Mapping[Atom, Eqn], least: int) -> list[Eqn]:
     one = Eqn([x], [part], e.primitive, {**e.params, "axes": first}, source=e.source)
     other = Eqn([part], [out], e.primitive, {**e.params, "axes": rest}, source=e.source)
     return [*before, one, *_parted(other, made, least), *after]
+
+
+def _without_units(e: Eqn, units: Sequence[int], made: Mapping[Atom, Eqn], least: int) -> list[Eqn]:
+    """The reduction over the axes of more than one element, if there are any; what is left loses the others by a reshape."""
+    x, (out,) = e.inputs[0], e.outputs
+    axes = tuple(d for d in e.params["axes"] if d not in units)
+    part, steps = x, list[Eqn]()
+    if axes:
+        part = Var(out.aval.update(shape=tuple(n for d, n in enumerate(x.aval.shape) if d not in axes)))
+        steps = _parted(Eqn([x], [part], e.primitive, {**e.params, "axes": axes}, source=e.source), made, least)
+    return [*steps, Eqn([part], [out], st.reshape_p, {"new_sizes": out.aval.shape}, source=e.source)]
 
 
 def _converted(e: Eqn, x: Atom, to: Var) -> Eqn:

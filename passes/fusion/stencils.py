@@ -97,7 +97,7 @@ class _Finding:
         if (
             e.effects
             or len(e.outputs) != 1
-            or not (self._computes(e) or e.primitive in (st.concatenate_p, st.pad_p) and moves(e))
+            or not (self._computes(e) or e.primitive in (st.concatenate_p, st.pad_p, st.rev_p) and moves(e))
         ):
             return False
         aval = e.outputs[0].aval
@@ -136,7 +136,9 @@ class _Finding:
         return None
 
     def _worth(self, root: int, found: _Stencil) -> bool:
-        """Whether one pass is better than several: it reads two moved arrays, or pads what it computes."""
+        """Whether one pass is better than several: it reads two moved arrays, or pads what it computes; or elements go backwards."""
+        if any(e.primitive is st.rev_p for e in found.eqns):
+            return True  # which IREE reads one by one
         if self.eqns[root].primitive is st.pad_p:
             return any(self._computes(e) for e in found.eqns)
         read = {a for e in found.eqns for a in (*e.inputs, *found.eqns[-1].outputs)}

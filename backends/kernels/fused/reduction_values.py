@@ -289,12 +289,12 @@ class Accumulator:
         self.arg = e.primitive in ARG
         self.combine = ARG[e.primitive] if self.arg else REDUCTIONS[e.primitive]
         dtype = e.inputs[0].aval.dtype
-        self.wide = dtypes.float32 if dtype in HALF else dtype
+        self.wide = dtypes.float32 if dtype in HALF else dtypes.int8 if self.arg and dtypes.is_bool(dtype) else dtype
         self.source = dtype
         self.rounds = e.primitive is rd.reduce_sum_p and dtypes.is_inexact(dtype)
         """Whether the order matters in which it is computed: a sum of floats."""
         self.out = e.outputs[0].aval.dtype
-        if self.arg and (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
+        if self.arg and dtypes.is_complex(dtype):
             raise NoKernel(f"{e.primitive.name} of {dtypes.SHORT[dtype]}")
         if dtypes.is_complex(dtype) and e.primitive is not rd.reduce_sum_p:
             raise NoKernel(f"{e.primitive.name} of complex numbers")
@@ -310,8 +310,8 @@ class Accumulator:
     def add(self, state: Sequence[Value], at: Frame) -> list[Value]:
         """With the operand's value at a place."""
         x = self.elements.lift(self.emitter.value(self.e.inputs[0], at), self.source, at.width)
-        if self.source in HALF:
-            x = self.elements.convert(x, self.source, dtypes.float32)
+        if self.source != self.wide:
+            x = self.elements.convert(x, self.source, self.wide)
         if not self.arg:
             return self.merge(state, self.elements.parts(x, self.wide, at.width))
         i = self.b.cast(self.b.index(at.reduced), "i32")
