@@ -243,7 +243,8 @@ def put_along_axis(
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Value:
     """An array with values put at indices of its flattened form; values are repeated as needed.
 
-    `inplace` must be False: arrays are immutable. `mode`: "clip" (the default) or "wrap" for indices outside.
+    `inplace` must be False: arrays are immutable. `mode`: "clip", to the first or last element, or "wrap", for indices
+    outside; by default -1 is the last element, and what is outside then is clipped.
 
     Raises ValueError where `inplace` is not False; NotImplementedError for mode "raise".
 
@@ -262,7 +263,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         index, mode = remainder(index, x.aval.size), None
     elif mode in (None, "clip"):
         n = x.aval.size
-        index, mode = clip(index, -n, n - 1), None
+        index, mode = clip(index, -n if mode is None else 0, n - 1), None
     elif mode == "raise":
         raise NotImplementedError("quire.numpy.put: mode 'raise' is not supported: use 'clip' or 'wrap'")
     return reshape(ravel(x).at[index].set(values, mode="drop" if mode is None else mode), x.aval.shape)

@@ -115,8 +115,8 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
     (3,)
     """
     dt = float_dtype("logistic", dtype)
-    u = uniform(key, shape_of("logistic", shape), dt, float(ml_dtypes.finfo(dt).eps), 1.0)
-    return qnp.log(u / (number(1, dt) - u))
+    u = uniform(key, shape_of("logistic", shape), dt, float(ml_dtypes.finfo(dt).tiny), 1.0)
+    return qnp.log(u) - qnp.log1p(-u)
 
 
 @sampler

@@ -244,7 +244,10 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     >>> bool(((x >= 0) & (x <= 10)).all())
     True
     """
-    dt = float_dtype("binomial", dtype)
+    result = dt = float_dtype("binomial", dtype)
+    if dt.itemsize < 4:  # drawn as what the parameters are
+        given = dtypes.promote_types(*(aval_of(x).dtype for x in (n, p)))
+        dt = given if dtypes.is_float(given) else dtypes.float32
     shape, (n, p) = parameters("binomial", shape, dt, n=n, p=p)
     n, p = qnp.asarray(n), qnp.asarray(p)
     bad = qnp.isnan(n) | (n < 0) | ~((p >= 0) & (p <= 1))
@@ -260,7 +263,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     )
     out = qnp.where(small, few, many)
     out = qnp.where((q == 0) | (trials == 0), number(0, dt), out)
-    return qnp.where(bad, number(np.nan, dt), qnp.where(p < 0.5, out, trials - out))
+    return qnp.where(bad, number(np.nan, dt), qnp.where(p < 0.5, out, trials - out)).astype(result)
 
 
 @sampler

@@ -7,7 +7,8 @@ taken where it would be computed at several places: it is an array of its own th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
@@ -76,6 +77,38 @@ class _Stencil:
         return Eqn(body.invars, root.outputs, fusion_p, params, fusion_p.effects(params), root.source)
 
 
+def _row(found: _Stencil) -> int:
+    """How many neighbours of the result are never parted: the extent of its last dimensions, of which nothing is moved but the
+    first."""
+    shape = found.eqns[-1].outputs[0].aval.shape
+    first = max((d for e in found.eqns for d in _moved(e, len(shape))), default=0)
+    return math.prod(shape[first:])
+
+
+def _moved(e: Eqn, rank: int) -> Iterator[int]:
+    """The dimensions along which an equation moves elements, of arrays of one rank; the last one where that changes."""
+    p, params = e.primitive, e.params
+    if e.primitive.family == "elementwise":
+        return
+    if any(v.aval.shape and v.aval.ndim != rank for v in (*e.inputs, *e.outputs)):
+        yield rank - 1
+    elif p is st.slice_p:
+        steps = params["strides"] or (1,) * rank
+        x = e.inputs[0].aval.shape
+        taken = zip(x, params["start_indices"], params["limit_indices"], steps)
+        yield from (d for d, (n, start, limit, step) in enumerate(taken) if (start, limit, step) != (0, n, 1))
+    elif p is st.rev_p:
+        yield from params["dimensions"]
+    elif p is st.pad_p:
+        yield from (d for d, (low, high, _) in enumerate(params["padding_config"]) if low or high)
+    elif p is st.concatenate_p:
+        yield params["dimension"]
+    elif p is st.split_p:
+        yield params["axis"]
+    else:
+        yield rank - 1
+
+
 class _Finding:
     """The program, and which of its values only stencils read."""
 
@@ -101,7 +134,7 @@ class _Finding:
         ):
             return False
         aval = e.outputs[0].aval
-        return bool(aval.shape) and aval.size >= self.least and aval.shape[-1] >= min(LEAST_ROW, self.least)
+        return bool(aval.shape) and aval.size >= self.least
 
     def _computes(self, e: Eqn) -> bool:
         return (
@@ -115,7 +148,7 @@ class _Finding:
         for _ in range(8):
             found = self._grown(root, apart)
             body = found.body
-            if not self._worth(root, found):
+            if not self._worth(root, found) or _row(found) < min(LEAST_ROW, self.least):
                 return None
             parts = regions(body, MOST_REGIONS) if len(body.invars) <= MOST_ARRAYS else None
             if parts is None or sum(len(p) for read in parts for p in read.values()) > MOST_CODE:

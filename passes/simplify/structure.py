@@ -180,6 +180,31 @@ rule_of("reshape", "transpose", "rev", "slice", "squeeze", "expand_dims", "dynam
 rule_of("slice", "dynamic_slice", "squeeze", "expand_dims")(same_shape)
 rule_of("rev", "squeeze", "expand_dims", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and",
         "reduce_or", "reduce_xor")(nothing_along_no_dimension)  # fmt: skip
+
+
+def reduction_of_repeated(r: Rewriter, e: Eqn) -> Rewrite:
+    """What is repeated is reduced once; along dimensions that an extreme is only repeated along, it is itself."""
+    inner = r.producer(e.inputs[0], st.broadcast_in_dim_p)
+    if inner is None or not inner.inputs[0].aval.shape:
+        return None
+    x, dims, shape = inner.inputs[0].aval.shape, inner.params["broadcast_dimensions"], inner.params["shape"]
+    own = {d for d, n in zip(dims, x) if n == shape[d]}
+    axes: tuple[int, ...] = e.params["axes"]
+    repeated = [d for d in axes if d not in own]
+    if repeated and (e.primitive.name not in _IDEMPOTENT or any(shape[d] == 0 for d in repeated)):
+        return None
+    kept = [d for d in range(len(shape)) if d not in axes]
+    if own.issuperset(range(len(shape))):
+        return None
+    reduced = r.emit(e.primitive, inner.inputs, axes=tuple(k for k, d in enumerate(dims) if d in axes))
+    places = tuple(kept.index(d) for d in dims if d not in axes)
+    return r.emit(
+        st.broadcast_in_dim_p, [reduced], shape=tuple(shape[d] for d in kept), broadcast_dimensions=places
+    )
+
+
+_IDEMPOTENT = ("reduce_max", "reduce_min", "reduce_and", "reduce_or")
+rule_of("reduce_sum", "reduce_prod", "reduce_xor", *_IDEMPOTENT, when=(st.broadcast_in_dim_p,))(reduction_of_repeated)
 rule_of("slice", when=(st.slice_p,))(slice_of_slice)
 rule_of("rev", when=(st.rev_p,))(reverse_of_reverse)
 rule_of("concatenate")(concatenate_of_one)

@@ -65,6 +65,26 @@ STRICT = {
 }
 
 USUAL = {
+    "tails of the logistic distribution": lambda q, n, s: n.sort(
+        q.random.logistic(q.random.key(3), (2000,), "bfloat16")
+    ),
+    "lower tail of the logistic distribution": lambda q, n, s: n.min(q.random.logistic(q.random.key(0), (100000,))),
+    "counts as halves": lambda q, n, s: [
+        q.random.binomial(q.random.key(7), k, 0.3, (9,), d) for k in (10, 5000.0) for d in ("float16", "bfloat16")
+    ],
+    "counts of half probabilities": lambda q, n, s: q.random.binomial(
+        q.random.key(7), 10, n.bfloat16(0.3), (9,), "bfloat16"
+    ),
+    "put": lambda q, n, s: [
+        n.put(n.zeros(5), n.array([-1, 0, 7, -9]), n.array([1.0, 2, 3, 4]), m, inplace=False)
+        for m in (None, "clip", "wrap")
+    ],
+    "derivatives of the gamma function's sign": lambda q, n, s: q.vmap(q.grad(s.special.gammasgn))(
+        n.array([n.nan, 0.5, -1.5])
+    ),
+    "derivatives at the poles of loggamma": lambda q, n, s: q.vmap(q.grad(s.special.loggamma))(
+        n.array([0.0, -1, n.inf, 0.5])
+    ),
     "variances of a complex dtype": lambda q, n, s: [
         f(n.arange(4.0), dtype="complex64") for f in (n.var, n.std, n.nanvar, n.nanstd)
     ],

@@ -239,6 +239,20 @@ PROGRAMS = [
      " b:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,)] a c:f32[3] = sin b in (c,) }",
      "{ lambda ; a:f32[]. let\n    b:f32[] = sin a\n    c:f32[3] = broadcast_in_dim[broadcast_dimensions=() shape=(3,)] b\n"
      "  in (c,) }"),
+    ("what is repeated is summed once", "{ lambda ; a:f32[3,5]. let"
+     " b:f32[4,3,5] = broadcast_in_dim[broadcast_dimensions=(1, 2) shape=(4, 3, 5)] a"
+     " c:f32[4,3] = reduce_sum[axes=(2,)] b in (c,) }",
+     "{ lambda ; a:f32[3,5]. let\n    b:f32[3] = reduce_sum[axes=(1,)] a\n"
+     "    c:f32[4,3] = broadcast_in_dim[broadcast_dimensions=(1,) shape=(4, 3)] b\n  in (c,) }"),
+    ("the extreme of what is repeated", "{ lambda ; a:f32[3,1]. let"
+     " b:f32[3,4,5] = broadcast_in_dim[broadcast_dimensions=(0, 2) shape=(3, 4, 5)] a"
+     " c:f32[5] = reduce_max[axes=(0, 1)] b in (c,) }", "= reduce_max[axes=(0,)] a"),
+    ("not of no elements", "{ lambda ; a:f32[3]. let"
+     " b:f32[3,0] = broadcast_in_dim[broadcast_dimensions=(0,) shape=(3, 0)] a"
+     " c:f32[3] = reduce_max[axes=(1,)] b in (c,) }", None),
+    ("not a sum along what is repeated", "{ lambda ; a:f32[3]. let"
+     " b:f32[3,4] = broadcast_in_dim[broadcast_dimensions=(0,) shape=(3, 4)] a"
+     " c:f32[3] = reduce_sum[axes=(1,)] b in (c,) }", None),
     ("empty operands of concatenate go", "{ lambda ; a:f32[2] b:f32[0]. let c:f32[2] = concatenate[dimension=0] a b in (c,) }",
      "{ lambda ; a:f32[2] b:f32[0]. let in (a,) }"),
 ]  # fmt: skip

@@ -24,7 +24,7 @@ from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.monoids import accumulated, neutral
 from ..elements.operations import Element, Elements, across, choose, precedes, width_of
-from .nodes import Array, Elementwise, Index, Ix, Node, Reader, Vec, flat
+from .nodes import Array, Elementwise, Index, Ix, Node, Reader, Vec, joined
 
 Combine = Callable[[Element, Element], Element]
 
@@ -127,11 +127,13 @@ class Nests:
         if not outs:
             return
         shape = outs[0][0].shape
-        known: dict[Node, Node | None] = {}
-        flattened = [flat(n, known) for n, _ in outs]
-        if len(shape) > 1 and all(n is not None for n in flattened) and all(to.contiguous for _, to in outs):
-            outs = [(n, to.viewed((to.size,))) for n, (_, to) in zip(flattened, outs)]  # type: ignore[misc]
-            shape = outs[0][0].shape
+        while len(shape) > 1:  # dimensions that lie in memory like one are one
+            known: dict[Node, Node | None] = {}
+            pairs = [(joined(n, known), to.joined()) for n, to in outs]
+            if not all(n is not None and to is not None for n, to in pairs):
+                break
+            outs = [(n, to) for n, to in pairs if n is not None and to is not None]
+            shape = outs[0][1].shape
         if not shape:
             reader = Reader(self.elements)
             for n, to in outs:

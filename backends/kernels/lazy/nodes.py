@@ -206,6 +206,14 @@ class Array(Node):
         """The part from some places on."""
         return Array(shape, self.dtype, self.memory, self.strides, self.place(tuple(starts)), self.owner)
 
+    def joined(self) -> Array | None:
+        """The array with its last two dimensions as one, if their elements are all one distance apart."""
+        (m, n), (step, stride) = self.shape[-2:], self.strides[-2:]
+        if m != 1 != n and step != stride * n:
+            return None
+        strides = (*self.strides[:-2], step if n == 1 else stride)
+        return Array((*self.shape[:-2], m * n), self.dtype, self.memory, strides, self.base, self.owner)
+
     def viewed(self, shape: tuple[int, ...]) -> Array:
         """A contiguous array in another shape."""
         return Array(shape, self.dtype, self.memory, row_major(shape), self.base, self.owner)
@@ -462,20 +470,21 @@ def leaves(node: Node, same: bool = True) -> Iterator[tuple[object, bool]]:
             pending += [(y, inner) for y in x.inputs]
 
 
-def flat(node: Node, known: dict[Node, Node | None]) -> Node | None:
-    """The node as one of one dimension, where that is only another name for the same elements."""
+def joined(node: Node, known: dict[Node, Node | None]) -> Node | None:
+    """The node with its last two dimensions as one, where that is only another name for the same elements."""
     if node in known:
         return known[node]
     out: Node | None = None
     if not node.shape:
         out = node
     elif isinstance(node, Array):
-        out = node.viewed((node.size,)) if node.contiguous else None
+        out = node.joined()
     elif isinstance(node, View) and not node.source.shape:
-        out = View((node.size,), node.dtype, node.source, (), (), ())
+        out = View((*node.shape[:-2], node.shape[-2] * node.shape[-1]), node.dtype, node.source, (), (), ())
     elif isinstance(node, Elementwise):
-        operands = [flat(x, known) for x in node.operands]
+        operands = [joined(x, known) for x in node.operands]
         if all(x is not None for x in operands):
-            out = Elementwise((node.size,), node.dtype, node.primitive, node.params, tuple(operands))  # type: ignore[arg-type]
+            shape = (*node.shape[:-2], node.shape[-2] * node.shape[-1])
+            out = Elementwise(shape, node.dtype, node.primitive, node.params, tuple(operands))  # type: ignore[arg-type]
     known[node] = out
     return out

@@ -108,7 +108,7 @@ def _gammasgn(x: Value) -> Value:
     odd = below * 0.5 != qnp.floor(below * 0.5)
     negative = qnp.where(below == x, np.nan, qnp.where(odd, -1.0, 1.0))
     sign = qnp.where(x < 0, negative, qnp.where(qnp.signbit(x), -1.0, 1.0))
-    return cast(qnp.where(qnp.isnan(x), x, qnp.where(qnp.isneginf(x), np.nan, sign)), aval_of(x).dtype)
+    return cast(qnp.where(qnp.isnan(x) | qnp.isneginf(x), np.nan, sign), aval_of(x).dtype)
 
 
 def _stirling_correction(x: Value) -> Value:
@@ -258,7 +258,9 @@ def loggamma(x: Any) -> Value:
     (z,) = operands("special.loggamma", x, complex_ok=True)
     if dtypes.is_complex(aval_of(z).dtype):
         return _loggamma(z)
-    return qnp.where(z > 0, ew.lgamma(qnp.where(z > 0, z, 1.0)), np.nan)
+    beyond = qnp.where(z > 0, 0.0, z)
+    nan = qnp.sqrt(qnp.where(z > 0, 1.0, -1.0 - beyond * beyond))  # and so is its derivative
+    return qnp.where(z > 0, ew.lgamma(qnp.where(z > 0, z, 1.0)), nan)
 
 
 def digamma(x: Any) -> Value:
