@@ -59,6 +59,17 @@ def moves(eqn: Eqn) -> bool:
     return p is not st.pad_p or all(gap == 0 for _, _, gap in eqn.params["padding_config"])
 
 
+MOST_SIDE_BY_SIDE = 8
+
+
+def joins_elements(eqn: Eqn) -> bool:
+    """Whether an equation puts arrays side by side: a few that have one element each along the last dimension."""
+    if eqn.primitive is not st.concatenate_p or not 1 < len(eqn.inputs) <= MOST_SIDE_BY_SIDE:
+        return False
+    d = eqn.params["dimension"]
+    return all(a.aval.ndim == d + 1 and a.aval.shape[d] == 1 for a in eqn.inputs)
+
+
 def operands_of(eqn: Eqn, v: Var, part: Rectangle) -> tuple[Rectangle | None, ...]:
     """The part of each operand that a part of the result `v` is made of, None where it is not read.
 

@@ -472,20 +472,23 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     >>> quire.numpy.trapezoid(quire.numpy.array([1., 2., 3.])).item()
     4.0
     """
-    values = ensure("trapezoid", y)
-    if x is not None:
-        points = ensure("trapezoid", x, "x")
-        values, points = promote_inexact(values, points)
-        points = moveaxis(points, axis, -1) if points.aval.ndim > 1 else points
-        steps: Value = sub_(points[..., 1:], points[..., :-1])
-    else:
+    values, points = ensure("trapezoid", y), None if x is None else ensure("trapezoid", x, "x")
+    if points is None:
         (values,), steps = promote_inexact(values), ensure("trapezoid", dx, "dx")
-        if steps.ndim:
+    else:
+        values, points = promote_inexact(values, points)
+        along = points if points.aval.ndim < 2 else moveaxis(points, axis, -1)
+        steps = sub_(along[..., 1:], along[..., :-1])
+    d = as_axis("trapezoid", axis, values.aval.ndim)
+    if points is not None and points.aval.ndim == 1:
+        steps = st.expand_dims(steps, range(1, values.aval.ndim - d))
+    elif steps.ndim:  # one for each interval, of dimensions that broadcast from the last one on
+        if points is None:
             steps = moveaxis(st.expand_dims(steps, range(values.aval.ndim - steps.ndim)), axis, -1)
-    values = moveaxis(values, axis, -1)
-
-    middle = mul_(add_(values[..., 1:], values[..., :-1]), 0.5)
-    return rd.sum(multiply(steps, middle), axis=-1)
+        values, d = moveaxis(values, d, -1), values.aval.ndim - 1
+    before = (slice(None),) * d
+    middle = mul_(add_(values[(*before, slice(1, None))], values[(*before, slice(-1))]), 0.5)
+    return rd.sum(multiply(steps, middle), axis=d)
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Value:

@@ -121,7 +121,7 @@ def _disordered(e: Eqn, axes: Sequence[int], made: Mapping[Atom, Eqn]) -> bool:
         if maker is None or a in seen or a.aval.shape != shape:
             continue
         seen.add(a)
-        if maker.primitive is st.broadcast_in_dim_p:
+        if maker.primitive in (st.broadcast_in_dim_p, st.slice_p):
             if maker.inputs[0].aval.shape and not along_rows(maker, axes):
                 return True
         elif maker.primitive.family == "elementwise":

@@ -1,4 +1,4 @@
-"""Broadcasts and iotas while clusters are formed: each reader has its own, so that no cluster writes one for another."""
+"""Broadcasts, slices and iotas while clusters are formed: each reader has its own, so that no cluster writes one for another."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var, subst_eqn
 from quire.ir.primitives import structural as st
 
 # What is dearer to read than to make again.
-_SPREAD = (st.broadcast_in_dim_p, st.iota_p)
+_SPREAD = (st.broadcast_in_dim_p, st.slice_p, st.iota_p)
 
 
 def split(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with a copy of each broadcast and iota for every place where an equation reads it."""
+    """The jaxpr with a copy of each broadcast, slice and iota for every place where an equation reads it."""
     reads = Counter(a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var))
     shared = {v for e in jaxpr.eqns if e.primitive in _SPREAD for v in e.outputs if reads[v] > 1}
     if not shared:
@@ -35,7 +35,7 @@ def split(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def merge(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with equal broadcasts and iotas as one."""
+    """The jaxpr with equal broadcasts, slices and iotas as one."""
     first: dict[Any, Var] = {}
     env: dict[Var, Atom] = {}
     eqns: list[Eqn] = []

@@ -150,6 +150,8 @@ class _Growing:
             return self._full(e.inputs[0]) and _axes(e) == self.axes
         if p is st.broadcast_in_dim_p:
             return self._full(out) and self._broadcast_fits(e)
+        if p is st.slice_p:
+            return self._full(out) and not self._inside(e.inputs[0]) and (not self.last or along_rows(e, self.axes))
         if p is st.reshape_p:
             return self._inside(e.inputs[0]) and self._row(e.inputs[0]) and self._row(out)
         if p.family != "elementwise" or p.apart:
@@ -177,20 +179,23 @@ class _Growing:
         return not self.last or along_rows(e, self.axes)
 
     def _drop_loose(self) -> None:
-        """Give back broadcasts and reshapes whose results only equations outside the cluster read."""
+        """Give back broadcasts, slices and reshapes whose results only equations outside the cluster read."""
         changed = True
         while changed:
             changed = False
             for i in sorted(self.group, reverse=True):
                 e = self.graph.eqns[i]
-                moves = e.primitive in (st.broadcast_in_dim_p, st.reshape_p)
+                moves = e.primitive in (st.broadcast_in_dim_p, st.slice_p, st.reshape_p)
                 if moves and not any(j in self.group for j in self.graph.users(i)):
                     self.group.discard(i)
                     changed = True
 
 
 def along_rows(e: Eqn, axes: Sequence[int]) -> bool:
-    """Whether vectors along these last axes read neighbours of a broadcast's operand, or one number."""
+    """Whether vectors along these last axes read neighbours of the operand of a broadcast or slice, or one number."""
+    if e.primitive is st.slice_p:
+        whole = zip(e.inputs[0].aval.shape, e.outputs[0].aval.shape)
+        return all(n == m for d, (n, m) in enumerate(whole) if d in axes[1:])
     given = dict(zip(e.params["broadcast_dimensions"], e.inputs[0].aval.shape))
     extents = [e.outputs[0].aval.shape[d] for d in axes]
     return all(given.get(d, 1) == 1 for d in axes) or [given.get(d, 1) for d in axes] == extents

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import fusion_p
-from quire.ir.rectangles import moves, regions
+from quire.ir.rectangles import joins_elements, moves, regions
 from quire.ir.weights import weight
 
 from ..dce import dce_eqns
@@ -32,7 +32,7 @@ SHIFTS = (st.slice_p, st.rev_p, st.concatenate_p, st.pad_p, st.split_p)
 
 def with_stencils(jaxpr: Jaxpr, has_form: HasForm, least: int) -> tuple[Jaxpr, int]:
     """The jaxpr with each stencil of at least so many elements as one equation, and how many there are."""
-    if not any(e.primitive in SHIFTS for e in jaxpr.eqns):
+    if not any(e.primitive in (*SHIFTS, st.broadcast_in_dim_p) for e in jaxpr.eqns):
         return jaxpr, 0
     found = _Finding(jaxpr, has_form, least)
     eqns, count = list(jaxpr.eqns), 0
@@ -109,6 +109,11 @@ def _moved(e: Eqn, rank: int) -> Iterator[int]:
         yield rank - 1
 
 
+def _joins_rows(e: Eqn) -> bool:
+    """Whether an equation joins arrays row by row, or element by element."""
+    return e.primitive is st.concatenate_p and any(n > 1 for n in e.outputs[0].aval.shape[: e.params["dimension"]])
+
+
 class _Finding:
     """The program, and which of its values only stencils read."""
 
@@ -130,11 +135,28 @@ class _Finding:
         if (
             e.effects
             or len(e.outputs) != 1
-            or not (self._computes(e) or e.primitive in (st.concatenate_p, st.pad_p, st.rev_p) and moves(e))
+            or not (
+                self._computes(e)
+                or e.primitive in (st.concatenate_p, st.pad_p, st.rev_p)
+                and moves(e)
+                or self._repeats(e)
+            )
         ):
             return False
         aval = e.outputs[0].aval
         return bool(aval.shape) and aval.size >= self.least
+
+    def _repeats(self, e: Eqn) -> bool:
+        """Whether an equation repeats an array for a result of the program: what others read they repeat themselves."""
+        if e.primitive is not st.broadcast_in_dim_p or not e.inputs[0].aval.shape:
+            return False
+        (v,) = e.outputs
+        while v not in self.returned:
+            readers = [self.eqns[i] for i in self.readers.get(v, ())]
+            if len(readers) != 1 or readers[0].primitive is not st.reshape_p:
+                return False
+            (v,) = readers[0].outputs
+        return True
 
     def _computes(self, e: Eqn) -> bool:
         return (
@@ -148,9 +170,13 @@ class _Finding:
         for _ in range(8):
             found = self._grown(root, apart)
             body = found.body
-            if not self._worth(root, found) or _row(found) < min(LEAST_ROW, self.least):
+            side_by_side = joins_elements(self.eqns[root])
+            short = _row(found) < min(LEAST_ROW, self.least)
+            if not self._worth(root, found) or short and not side_by_side:
                 return None
             parts = regions(body, MOST_REGIONS) if len(body.invars) <= MOST_ARRAYS else None
+            if parts is not None and short and len(parts) != len(self.eqns[root].inputs):
+                parts = None  # an array's elements are read at several places
             if parts is None or sum(len(p) for read in parts for p in read.values()) > MOST_CODE:
                 last = next(
                     (i for i in self._numbers(found) if self.eqns[i].primitive in SHIFTS[2:4] and i != root), None
@@ -172,6 +198,8 @@ class _Finding:
         """Whether one pass is better than several: it reads two moved arrays, or pads what it computes; or elements go backwards."""
         if any(e.primitive is st.rev_p for e in found.eqns):
             return True  # which IREE reads one by one
+        if self._repeats(self.eqns[root]) or _joins_rows(self.eqns[root]):
+            return True  # and writes one by one, or with a call of a copy for each row
         if self.eqns[root].primitive is st.pad_p:
             return any(self._computes(e) for e in found.eqns)
         read = {a for e in found.eqns for a in (*e.inputs, *found.eqns[-1].outputs)}

@@ -198,9 +198,7 @@ def reduction_of_repeated(r: Rewriter, e: Eqn) -> Rewrite:
         return None
     reduced = r.emit(e.primitive, inner.inputs, axes=tuple(k for k, d in enumerate(dims) if d in axes))
     places = tuple(kept.index(d) for d in dims if d not in axes)
-    return r.emit(
-        st.broadcast_in_dim_p, [reduced], shape=tuple(shape[d] for d in kept), broadcast_dimensions=places
-    )
+    return r.emit(st.broadcast_in_dim_p, [reduced], shape=tuple(shape[d] for d in kept), broadcast_dimensions=places)
 
 
 _IDEMPOTENT = ("reduce_max", "reduce_min", "reduce_and", "reduce_or")

@@ -15,7 +15,7 @@ from quire.ir.primitives import structural as st
 from quire.ir.weights import DEARER_THAN_A_READ
 
 from ..core.errors import NoKernel
-from ..core.shapes import last_run, spread
+from ..core.shapes import last_run, row_major, spread
 from ..elements.monoids import REDUCTIONS
 
 #: Positions of extremes, and the operation that finds the extreme.
@@ -61,6 +61,15 @@ class Space:
         return (*(numbers[: self.first] if self.flat else ()), *numbers[self.last :])
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How the elements of an operand lie along the dimensions of a space: their distances there, and the first one's place."""
+
+    array: Var
+    strides: tuple[int, ...]
+    first: int = 0
+
+
 class ReductionCluster:
     """A cluster's jaxpr with the level of each value, and what is full."""
 
@@ -70,6 +79,7 @@ class ReductionCluster:
         self.outvars = [v for v in jaxpr.outvars if isinstance(v, Var)]
         if len(self.outvars) < len(jaxpr.outvars):
             raise NoKernel("a result that is a literal")
+        self.inputs = frozenset(jaxpr.invars)
         self.producer: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outputs}
         self.level: dict[Var, int] = dict.fromkeys(jaxpr.invars, 0)
         self.reductions: list[Eqn] = []
@@ -88,14 +98,33 @@ class ReductionCluster:
         """Whether a value has one number for each index of the space."""
         return a.aval.shape == self.space.shape
 
-    def read(self) -> list[tuple[Var, tuple[int, ...]]]:
-        """The arrays that are read at the places of the space, with the dimensions there that their own are."""
-        inputs = set(self.jaxpr.invars)
-        whole = [(v, tuple(range(len(v.aval.shape)))) for v in self.jaxpr.invars if self.full(v)]
-        spread_out = [(e.inputs[0], e) for e in self.jaxpr.eqns if e.primitive is st.broadcast_in_dim_p]
-        return whole + [
-            (x, e.params["broadcast_dimensions"]) for x, e in spread_out if isinstance(x, Var) and x in inputs
-        ]
+    def reading(self, v: Var) -> Reading | None:
+        """How a full value is read from memory: an operand, one that is repeated, or a part of one; None for what is computed.
+
+        Raises NoKernel for a repeated array whose dimensions are others.
+        """
+        if v in self.inputs:
+            return Reading(v, row_major(v.aval.shape)) if self.full(v) else None
+        e = self.producer[v]
+        x = e.inputs[0] if e.inputs else None
+        if not isinstance(x, Var) or x not in self.inputs or not x.aval.shape:
+            return None
+        shape = x.aval.shape
+        if e.primitive is st.broadcast_in_dim_p:
+            dims: tuple[int, ...] = e.params["broadcast_dimensions"]
+            if any(n not in (1, self.space.shape[d]) for d, n in zip(dims, shape)):
+                raise NoKernel(f"a broadcast of {x.aval.short()}")
+            return Reading(x, tuple(spread(shape, dims, self.space.shape)))
+        if e.primitive is st.slice_p:
+            strides, steps = row_major(shape), e.params["strides"] or (1,) * len(shape)
+            first = sum(start * stride for start, stride in zip(e.params["start_indices"], strides))
+            return Reading(x, tuple(step * stride for step, stride in zip(steps, strides)), first)
+        return None
+
+    def read(self) -> list[Reading]:
+        """All that is read from memory at the places of the space."""
+        values = [*self.jaxpr.invars, *(e.outputs[0] for e in self.jaxpr.eqns if self.full(e.outputs[0]))]
+        return [found for v in values if (found := self.reading(v)) is not None]
 
     def run(self, along: Callable[[Sequence[int]], Sequence[int]]) -> int:
         """Neighbours along some dimensions that every operand has in one order in memory, or one number of, from multiples on.
@@ -104,7 +133,7 @@ class ReductionCluster:
         """
         space = self.space
         extents = along(space.shape)
-        each = (last_run(extents, along(spread(v.aval.shape, dims, space.shape)))[0] for v, dims in self.read())
+        each = (last_run(extents, along(reading.strides))[0] for reading in self.read())
         return min(each, default=math.prod(extents))
 
     def kept(self) -> list[Var]:

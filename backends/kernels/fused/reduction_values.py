@@ -15,12 +15,12 @@ from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
-from ..core.shapes import last_run, place_of, spread, step_of
+from ..core.shapes import last_run, place_of, step_of
 from ..core.values import Buffer, Operand, Value, lanes
 from ..elements.memory import Memory
 from ..elements.monoids import REDUCTIONS, neutral
 from ..elements.operations import HALF, Element, Elements, Expand, literal
-from .reduction_cluster import ARG, ReductionCluster
+from .reduction_cluster import ARG, Reading, ReductionCluster
 
 
 @dataclass
@@ -102,10 +102,9 @@ class ReductionEmitter:
         saved = self.saved.get(a)
         if saved is not None and at.level > self.cluster.level[a]:
             out = saved.memory.load(self._kept_place(at, saved), at.width)
-        elif a in self.inputs:
-            out = self.load(a, range(len(a.aval.shape)), at)
         else:
-            out = self._compute(self.cluster.producer[a], at)
+            reading = self._reading(a)
+            out = self._compute(self.cluster.producer[a], at) if reading is None else self.load(reading, at)
         at.values[a] = out
         return out
 
@@ -125,12 +124,14 @@ class ReductionEmitter:
             return self.value(x, at)
         return self._apply(e, at)
 
+    def _reading(self, a: Var) -> Reading | None:
+        """How a full value is read from memory; None for what is computed, also where its operand is one of the row's."""
+        e = self.cluster.producer.get(a)
+        return None if e is not None and e.inputs and e.inputs[0] in self.rows else self.cluster.reading(a)
+
     def _compute(self, e: Eqn, at: Frame) -> Element:
         if e.primitive is st.broadcast_in_dim_p:
-            x = e.inputs[0]
-            if not isinstance(x, Var) or not x.aval.shape or x in self.cluster.producer or x in self.rows:
-                return self.value(x, at)
-            return self.load(x, e.params["broadcast_dimensions"], at)
+            return self.value(e.inputs[0], at)
         return self._apply(e, at)
 
     def _apply(self, e: Eqn, at: Frame) -> Element:
@@ -141,39 +142,36 @@ class ReductionEmitter:
 
     # -- memory ----------------------------------------------------------------------------------------------
 
-    def load(self, a: Var, dims: Sequence[int], at: Frame) -> Element:
-        """An input at a place, its dimensions being these of the space (those of size 1 repeated)."""
-        space, shape = self.cluster.space, a.aval.shape
-        if self.inputs[a] in self.starts:
-            return self.inputs[a].load(self.place(at, self.inputs[a]), at.width)
-        if any(n not in (1, space.shape[d]) for d, n in zip(dims, shape)):
-            raise NoKernel(f"a broadcast of {a.aval.short()}")
-        *places, (index, extents, strides) = self._groups(shape, dims, at)
-        place = _total([self._linear(*group) for group in places])
+    def load(self, reading: Reading, at: Frame) -> Element:
+        """What is read from memory at a place."""
+        memory = self.inputs[reading.array]
+        if memory in self.starts:
+            return memory.load(self.place(at, memory), at.width)
+        *places, (index, extents, strides) = self._groups(reading, at)
+        place = _total([*(self._linear(*group) for group in places), reading.first])
         if not at.width or not any(strides):
-            return self.inputs[a].load(_total([place, self._linear(index, extents, strides)]))
+            return memory.load(_total([place, self._linear(index, extents, strides)]))
         where = self._where(index, extents, strides, at.width)
         if isinstance(where, list):
-            return self._gathered(self.inputs[a], place, where)
+            return self._gathered(memory, place, where)
         place, (_, step) = _total([place, where]), last_run(extents, strides)
-        return self.inputs[a].load(place, at.width, step) if step else self.inputs[a].load(place)
+        return memory.load(place, at.width, step) if step else memory.load(place)
 
     def locate(self, at: Frame) -> None:
         """Compute, before a loop over the reduced axes, where the vectors of a frame are along the other dimensions."""
-        for v, dims in self.cluster.read():
-            *_, (index, extents, strides) = self._groups(v.aval.shape, dims, at)
+        for reading in self.cluster.read():
+            *_, (index, extents, strides) = self._groups(reading, at)
             if any(strides):
                 key = (str(index), extents, strides, at.width)
                 self._located[key] = self._where(index, extents, strides, at.width)
 
-    def _groups(self, shape: Sequence[int], dims: Sequence[int], at: Frame) -> list[_Group]:
+    def _groups(self, reading: Reading, at: Frame) -> list[_Group]:
         """Dimensions before the reduced ones, these, and those after, each with its flat index; last those of vectors."""
-        space = self.cluster.space
-        strides = spread(shape, dims, space.shape)
+        space, strides = self.cluster.space, reading.strides
         first, last = 0 if space.flat else space.first, space.last
         groups: list[_Group] = [
-            (at.outer, space.shape[:first], tuple(strides[:first])),
-            (at.reduced, space.shape[space.first : last], tuple(strides[space.first : last])),
+            (at.outer, space.shape[:first], strides[:first]),
+            (at.reduced, space.shape[space.first : last], strides[space.first : last]),
             (at.inner, space.of_inner(space.shape), space.of_inner(strides)),
         ]
         groups.append(groups.pop(0 if at.across else 1 if space.inner == 1 else 2))
@@ -198,12 +196,6 @@ class ReductionEmitter:
         """A vector of elements, each at its place after the start."""
         single = [self.elements.parts(memory.load(place + start), memory.dtype) for place in places]
         return self.elements.joined([self.b.from_elements(column) for column in zip(*single)])
-
-    def varies(self, x: Var, e: Eqn) -> bool:
-        """Whether a broadcast input is not the same all along the reduced axes."""
-        space = self.cluster.space
-        dims = zip(e.params["broadcast_dimensions"], x.aval.shape)
-        return any(n != 1 for d, n in dims if d >= space.first)
 
     def _linear(self, index: Operand, shape: Sequence[int], strides: Sequence[int]) -> Operand:
         """The flat place of the index of some dimensions."""
@@ -234,9 +226,9 @@ class ReductionEmitter:
             if v in self.rows or cluster.level[v] > at.level:
                 continue
             if e.primitive is st.broadcast_in_dim_p and cluster.full(v):
-                x = e.inputs[0]
-                if isinstance(x, Var) and x.aval.shape and x in self.inputs and not self.varies(x, e):
-                    self.rows[v] = self.load(x, e.params["broadcast_dimensions"], at)
+                reading = self._reading(v)
+                if reading is not None and not any(reading.strides[cluster.space.first :]):
+                    self.rows[v] = self.load(reading, at)
                     continue
             if cluster.full(v) or e.primitive in REDUCTIONS or e.primitive in ARG:
                 for a in e.inputs:

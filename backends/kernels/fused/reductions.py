@@ -266,7 +266,8 @@ def _rows_a_turn(cluster: ReductionCluster) -> int:
 def _wide_strip(cluster: ReductionCluster, width: int, numbers: int, groups: int) -> int:
     """Columns of a strip whose accumulators are kept on the stack; 0 where they are better kept in registers."""
     space, rows = cluster.space, _rows_a_turn(cluster)
-    sizes = [v.aval.dtype.itemsize for v in cluster.jaxpr.invars if cluster.full(v)]
+    read = [r for r in cluster.read() if any(r.strides[space.first : space.last]) and any(space.of_inner(r.strides))]
+    sizes = [r.array.aval.dtype.itemsize for r in read]
     masks = any(dtypes.is_bool(e.inputs[0].aval.dtype) for e in cluster.reductions)  # these are not stored
     if masks or rows < 4 or not sizes or space.inner * min(sizes) < FAR or space.reduced < 4 * rows:
         return 0

@@ -3,6 +3,8 @@
 The result is cut into regions in each of which every operand is one rectangle (`quire.ir.rectangles`): for a roll by one in
 two dimensions the inside, four edges and four corners. Each region is a nest of loops over views; no slice, padding or
 concatenation is ever in memory. Large regions are shared by workgroups along their first dimension.
+
+Arrays that are stacked along a new last dimension are one region: a vector of each is computed, and their lanes are interleaved.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import math
 from quire.ir import dtypes
 from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from quire.ir.primitives import structural as st
-from quire.ir.rectangles import Rectangle, axes_of, moves, operands_of, regions
+from quire.ir.rectangles import Rectangle, axes_of, joins_elements, moves, operands_of, regions
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
@@ -23,7 +25,7 @@ from ..elements.operations import Elements, Expand
 from ..lazy.nodes import Array, Elementwise, Iota, Ix, Node, View, view
 from ..lazy.programs import Program
 from ..lazy.schedule import number
-from ..lazy.shares import stored
+from ..lazy.shares import interleaved, stored
 
 #: So many operations are worth a workgroup of their own.
 WORK = 1 << 15
@@ -53,11 +55,15 @@ def stencil_kernel(jaxpr: Jaxpr, target: KernelTarget, expand: Expand, work: int
     b = KernelBuilder("stencil", operands, [Spec.of(out.aval.shape, out.aval.dtype)], target)
     emitter = _Emitter(jaxpr, b, expand)
     groups = target.groups(out.aval.size * work, WORK)
-    for k, read in enumerate(found):
-        (part,) = read[out]
-        emitter.store(out, part, groups, work, k % groups)
+    side_by_side = joins_elements(emitter.makers[out]) and len(found) == len(emitter.makers[out].inputs)
+    if side_by_side:
+        emitter.interleave(out, groups, work)
+    else:
+        for k, read in enumerate(found):
+            (part,) = read[out]
+            emitter.store(out, part, groups, work, k % groups)
     names = "_".join(list(dict.fromkeys(e.primitive.name for e in jaxpr.eqns))[:4])
-    several = f"{len(found)} regions" if len(found) > 1 else "one region"
+    several = "side by side" if side_by_side else f"{len(found)} regions" if len(found) > 1 else "one region"
     return b.build((groups,), f"{len(jaxpr.eqns)} equations of moved arrays ({names}): {several}, {workgroups(groups)}")
 
 
@@ -82,6 +88,16 @@ class _Emitter:
         starts = [Ix((), s) for s in part.starts]
         pieces = math.prod(part.sizes) * work // WORK
         stored(self.program.nests, self.node(out, part), self.to.part(starts, part.sizes), pieces, groups, owner)
+
+    def interleave(self, out: Var, groups: int, work: int) -> None:
+        """Compute the operands of the concatenation that makes the result into their places side by side."""
+        nodes = [self.node(a, Rectangle.whole(a.aval.shape)) for a in self.makers[out].inputs]
+        shape = out.aval.shape[:-1]
+        nodes = [
+            view(x, shape, [*range(len(shape)), None]) if x.shape else View(shape, x.dtype, x, (), (), ())
+            for x in nodes
+        ]
+        interleaved(self.program.nests, nodes, self.to, math.prod(out.aval.shape) * work // WORK, groups, 0)
 
     def node(self, a: Atom, part: Rectangle) -> Node:
         """A part of a value."""

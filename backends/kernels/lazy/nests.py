@@ -159,6 +159,53 @@ class Nests:
 
             self.pieces(shape[axis], lanes, unroll, emit)
 
+    def interleave(self, nodes: Sequence[Node], to: Array) -> None:
+        """Compute nodes of one shape into memory side by side: along the last dimension of `to` lies an element of each."""
+        e, b, k = self.elements, self.b, len(nodes)
+        places = [
+            Array(n.shape, to.dtype, to.memory, to.strides[:-1], to.base + Ix((), j), to.owner) for j, n in enumerate(nodes)
+        ]  # fmt: skip
+        shape = nodes[0].shape
+        while len(shape) > 1:
+            known: dict[Node, Node | None] = {}
+            pairs = [(joined(n, known), place.joined()) for n, place in zip(nodes, places)]
+            if not all(n is not None and place is not None for n, place in pairs):
+                break
+            nodes, places = [n for n, _ in pairs if n is not None], [place for _, place in pairs if place is not None]
+            shape = nodes[0].shape
+        if not shape or to.strides[-1] != 1 or places[0].strides[-1] != k:
+            for n, place in zip(nodes, places):
+                self.store([(n, place)])
+            return
+        axis, cost = len(shape) - 1, sum(n.cost + 1 for n in nodes)
+        lanes = min(self.lanes(nodes), 1 << (shape[axis].bit_length() - 1))
+        self.work += self.trips * cost * math.prod(shape) / lanes
+
+        def side_by_side(values: Sequence[Value], width: int) -> Value:
+            row = values[0]
+            for j, x in enumerate(values[1:], 1):
+                row = b.shuffle(row, x, range((j + 1) * width))
+            return b.shuffle(row, row, [p % k * width + p // k for p in range(k * width)])
+
+        def element(at: Index, width: int) -> None:
+            reader, vec = Reader(e), Vec(axis, width) if width else None
+            values = [reader(n, at, vec) for n in nodes]
+            if vec is None:
+                for x, place in zip(values, places):
+                    place.write(e, x, at, None)
+                return
+            columns = zip(*(e.parts(x, n.dtype, width) for x, n in zip(values, nodes)))
+            row = e.joined([side_by_side(column, width) for column in columns])
+            to.memory.store(row, places[0].place(at).emit(b), k * width)
+
+        with self.loops(shape, range(axis)) as index:
+
+            def emit(piece: Piece) -> None:
+                for i in range(piece.count):
+                    element((*index[:axis], piece.start + i * piece.width), piece.width)
+
+            self.pieces(shape[axis], lanes, 1, emit)
+
     @staticmethod
     def _same_memory(node: Node, to: Array) -> bool:
         return (

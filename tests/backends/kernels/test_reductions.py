@@ -134,6 +134,22 @@ CASES = [
     Case("complex columns of few", lambda x: qnp.sum(x * x, 1), [array(21, 277, 3, dtype="complex64")], rtol=1e-4, atol=1e-3),
     Case("axes apart", lambda x: (qnp.sum(x * x, (0, 2, 3)), qnp.any(x > 3, (1, 3))), [array(8, 9, 17, 19)], rtol=1e-4),
     Case("axes apart, halves", lambda x: qnp.sum(x * x, (0, 2)), [array(70, 9, 67, dtype="bfloat16")], rtol=1e-2, atol=1),
+    *[
+        Case(f"parts of arrays, {k}", f, [array(*shape)], rtol=1e-4, atol=1e-3)
+        for k, f, shape in (
+            ("differences along rows", lambda x: qnp.sum(qnp.abs(x[:, 1:] - x[:, :-1]), 1), (61, 283)),
+            ("differences along columns", lambda x: qnp.sum(qnp.abs(x[1:] - x[:-1]), 0), (75, 301)),
+            ("of far rows", lambda x: qnp.max(qnp.abs(x[1:] - x[:-1]), 0), (33, 1285)),
+            ("of all", lambda x: qnp.sum(qnp.sqrt((x[1:, :-1] - x[:-1, :-1]) ** 2 + (x[:-1, 1:] - x[:-1, :-1]) ** 2)), (150, 151)),
+            ("every other", lambda x: qnp.sum(x[:, ::2] * x[:, 1::2], 1), (97, 400)),
+            ("every fifth", lambda x: qnp.sum(x[::2, ::5] * 2, 1), (97, 2003)),
+            ("the inside", lambda x: qnp.max(x[:, 3:-2, 5:-1], (1, 2)), (7, 61, 67)),
+            ("the inside, in columns", lambda x: qnp.min(x[:, 3:-2, 5:-1] * 2, 0), (7, 61, 67)),
+            ("of short rows", lambda x: qnp.sum(x[:, 1:] * x[:, :-1], 1), (4001, 6)),
+            ("few columns", lambda x: qnp.sum(x[:, 1:, 1:] - x[:, :-1, 1:], 1), (90, 101, 4)),
+            ("normalised", lambda x: (lambda y: y / qnp.sum(y, 1, keepdims=True))(qnp.exp(x[1:, 1:])), (61, 283)),
+        )
+    ],
     Case("axes of one", lambda x: (qnp.sum(x, (0, 2)), qnp.max(x, (2, 4))), [array(2, 63, 1, 45, 7)], rtol=1e-4, atol=1e-4),
     Case("nothing but axes of one", lambda x: (qnp.sum(x * 2, (1, 3)), qnp.max(x, (0, 1))), [array(150, 1, 130, 1)]),
     Case("the first true", lambda x: (qnp.argmax(x > 2, 1), qnp.argmin(x > -2, 0)), [array(131, 261)]),

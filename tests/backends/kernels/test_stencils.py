@@ -80,6 +80,43 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any], int]] = {  # and the nu
 }  # fmt: skip
 
 
+JOINED: dict[str, tuple[Callable[..., Any], list[Any], str]] = {  # and what the reason says
+    **{
+        f"{k} side by side, {np.dtype(d).name}": (
+            lambda *xs: qnp.stack([*xs[:-1], xs[-1] + xs[0]], -1), [normal(91, 93, dtype=d) + d(j) for j in range(k)],
+            "side by side",
+        )  # fmt: skip
+        for k, d in ((2, F32), (3, np.uint8), (3, np.complex64), (5, np.int16), (8, np.float16))
+    },
+    "masks side by side": (lambda u: qnp.stack([u > 0, u > 1, ~(u > 2)], -1), [normal(91, 97)], "side by side"),
+    "a cross product": (lambda a, b: qnp.cross(a, b[::-1]), [normal(61, 90, 3), normal(61, 90, 3)[:, ::-1]], "side by side"),
+    "parts side by side": (lambda u: qnp.stack([u[1:, 1:], u[:-1, 1:] * 2, u[1:, :-1]], -1), [normal(91, 97)], "side by side"),
+    "a vector beside another": (lambda u: qnp.stack([u, u * u], 1), [normal(9001)], "side by side"),
+    "a number beside each": (lambda u: qnp.stack([u, qnp.ones_like(u)], -1), [normal(91, 93)], "side by side"),
+    "rows joined": (lambda a, b: qnp.concatenate([a, b], 1), [normal(140, 61), normal(140, 67)], "2 regions"),
+    "stacked in between": (lambda a, b: qnp.stack([a, b + 1], 1), [normal(140, 61), normal(140, 61)], "2 regions"),
+    "rows repeated": (lambda a: qnp.repeat(a, 3, 0), [normal(60, 131)], "one region"),
+    "bytes of rows apart": (lambda u: ((u.astype("uint16") + u[::-1]) // 2).astype("uint8"),
+                            [np.arange(99 * 61 * 3).reshape(99, 61, 3).astype(np.uint8)], "one region"),
+}  # fmt: skip
+
+
+def test_joined_arrays_compiled_equal_reference() -> None:
+    check(
+        [
+            Case(name, f, args, rtol=1e-3 if "float16" in name else 1e-5, atol=1e-4)
+            for name, (f, args, _) in JOINED.items()
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_joined_arrays_are_one_kernel(name: str) -> None:
+    f, args, told = JOINED[name]
+    reasons = re.findall(r'quire_reason = "([^"]*equations of moved arrays[^"]*)"', quire.jit(f).lower(*args).as_text())
+    assert any(told in r for r in reasons), reasons
+
+
 def test_programs_compiled_equal_reference() -> None:
     check(
         [
