@@ -59,11 +59,15 @@ def moves(eqn: Eqn) -> bool:
     return p is not st.pad_p or all(gap == 0 for _, _, gap in eqn.params["padding_config"])
 
 
-MOST_SIDE_BY_SIDE = 8
+MOST_SIDE_BY_SIDE = 12
 
 
 def joins_elements(eqn: Eqn) -> bool:
-    """Whether an equation puts arrays side by side: a few that have one element each along the last dimension."""
+    """Whether an equation puts arrays side by side along the last dimension: a few that have one element each there, or
+    one a few times."""
+    if eqn.primitive is st.broadcast_in_dim_p:
+        x, shape = eqn.inputs[0].aval.shape, eqn.params["shape"]
+        return bool(x) and 1 < shape[-1] <= MOST_SIDE_BY_SIDE and len(shape) - 1 not in axes_of(eqn)
     if eqn.primitive is not st.concatenate_p or not 1 < len(eqn.inputs) <= MOST_SIDE_BY_SIDE:
         return False
     d = eqn.params["dimension"]

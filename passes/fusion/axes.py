@@ -22,7 +22,7 @@ from quire.ir.primitives import structural as st
 from .clusters import along_rows, is_seed
 
 #: The first step leaves an element of so many at most.
-LEAST_FIRST = 8
+LEAST_FIRST = 2
 #: Rows of so many elements are reduced first, whatever the other axes are.
 LONG = 64
 #: Columns fill vectors if there are so many.

@@ -129,3 +129,15 @@ def test_the_reason_is_told():
     )
     text = quire.jit(lambda x, i: x[i]).lower(TABLE, AT).as_text()
     assert "gather of runs of 72 f32, the indices computed here; outside: moved inside" in text
+
+
+def test_each_vector_is_computed_where_it_is_used():
+    """Of a remainder, which is dear and read more than once, there was an array made anew for each update: 400 times as slow."""
+    x, i = np.zeros((80, 100), np.float32), np.arange(5000, dtype=np.int32)
+    compiled = quire.jit(lambda x, i: x.at[i % 80, i % 100].add(2.0))
+    text = compiled.lower(x, i).as_text()
+    assert "scatter add" in text and not any("store" in line and "5000xi32" in line for line in text.splitlines())
+    assert not any("alloca" in line and "i32" in line for line in text.splitlines())
+    expected = x.copy()
+    np.add.at(expected, (i % 80, i % 100), 2)
+    assert np.array_equal(compiled(x, i), expected)

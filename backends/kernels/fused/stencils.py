@@ -90,9 +90,12 @@ class _Emitter:
         stored(self.program.nests, self.node(out, part), self.to.part(starts, part.sizes), pieces, groups, owner)
 
     def interleave(self, out: Var, groups: int, work: int) -> None:
-        """Compute the operands of the concatenation that makes the result into their places side by side."""
-        nodes = [self.node(a, Rectangle.whole(a.aval.shape)) for a in self.makers[out].inputs]
-        shape = out.aval.shape[:-1]
+        """Compute what lies side by side in the result: the operands of its concatenation, or what is repeated."""
+        shape, e = out.aval.shape[:-1], self.makers[out]
+        if e.primitive is st.concatenate_p:
+            nodes = [self.node(a, Rectangle.whole(a.aval.shape)) for a in e.inputs]
+        else:  # one array again and again
+            nodes = [self.node(out, Rectangle.whole((*shape, 1)))] * out.aval.shape[-1]
         nodes = [
             view(x, shape, [*range(len(shape)), None]) if x.shape else View(shape, x.dtype, x, (), (), ())
             for x in nodes

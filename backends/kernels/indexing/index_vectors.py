@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -130,7 +131,7 @@ class ComputedVectors:
             raise NoKernel("index vectors joined of other index vectors")
         outvars = last.inputs if parts else self.jaxpr.outvars
         eqns = self.jaxpr.eqns[:-1] if parts else self.jaxpr.eqns
-        nodes = Program(elements).run(Jaxpr((), self.jaxpr.invars, outvars, eqns), args)
+        nodes = Program(elements, cheap=math.inf).run(Jaxpr((), self.jaxpr.invars, outvars, eqns), args)
         pending = list(nodes)
         while pending:
             x = pending.pop()

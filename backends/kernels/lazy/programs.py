@@ -77,12 +77,17 @@ def outside(
 
 
 class Program(Schedule):
-    """Emits jaxprs on lazy arrays."""
+    """Emits jaxprs on lazy arrays.
+
+    What costs more than `cheap` operations an element and is used more than once is put into memory, where its equation is
+    emitted; with infinity nothing is for that reason: for what a loop that comes later reads element by element.
+    """
 
     rules = RULES
 
-    def __init__(self, elements: Elements, crowded: bool = False) -> None:
+    def __init__(self, elements: Elements, crowded: bool = False, cheap: float = CHEAP) -> None:
         super().__init__(elements)
+        self.cheap = cheap
         self.nests = Nests(elements)
         self.crowded = crowded  # all memory beyond the stack is one array
 
@@ -167,7 +172,7 @@ class Program(Schedule):
             self.places = {v: places[v] for v in eqn.outputs if v in places}
             out = self.equation(eqn, nodes)
             for v, node in zip(eqn.outputs, out, strict=True):
-                if node.cost > CHEAP and uses[v] > 1 and not isinstance(node, Built) and node.shape:
+                if node.cost > self.cheap and uses[v] > 1 and not isinstance(node, Built) and node.shape:
                     node = self.in_memory(node, places.pop(v, None))
                 env[v] = node
         return [read(a) for a in jaxpr.outvars]

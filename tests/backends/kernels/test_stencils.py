@@ -95,6 +95,8 @@ JOINED: dict[str, tuple[Callable[..., Any], list[Any], str]] = {  # and what the
     "a number beside each": (lambda u: qnp.stack([u, qnp.ones_like(u)], -1), [normal(91, 93)], "side by side"),
     "rows joined": (lambda a, b: qnp.concatenate([a, b], 1), [normal(140, 61), normal(140, 67)], "2 regions"),
     "stacked in between": (lambda a, b: qnp.stack([a, b + 1], 1), [normal(140, 61), normal(140, 61)], "2 regions"),
+    "elements repeated": (lambda a: qnp.repeat(a, 3, 1), [normal(61, 131)], "side by side"),
+    "blocks repeated": (lambda a: qnp.repeat(qnp.repeat(a, 2, 0), 2, 1), [normal(61, 131)], "side by side"),
     "rows repeated": (lambda a: qnp.repeat(a, 3, 0), [normal(60, 131)], "one region"),
     "bytes of rows apart": (lambda u: ((u.astype("uint16") + u[::-1]) // 2).astype("uint8"),
                             [np.arange(99 * 61 * 3).reshape(99, 61, 3).astype(np.uint8)], "one region"),
