@@ -143,7 +143,7 @@ class Elements:
         if p is ew.select_n_p:
             return self._select_n(in_dtypes, xs, width)
         if p is ew.round_p:
-            rule: Rule | None = _real("roundeven" if params["rounding_method"] == 1 else "round")
+            rule: Rule | None = _round_even if params["rounding_method"] == 1 else _real("round")
         else:
             rule = _RULES.get(p)
         if p is ew.convert_element_type_p:
@@ -497,6 +497,21 @@ def _real(name: str, *, keeps_zero: bool = False, wide: bool = True) -> Rule:
         return b.select(b.cmp("oeq", x, 0.0), x, y) if keeps_zero else y
 
     return rule
+
+
+def _round_even(b: KernelBuilder, d: DType, x: Any) -> Any:
+    """The nearest integer, of two the even one. On CPUs by a sum that has no bits for fractions, which IREE's expansion of
+    the math dialect's function takes three times as long as."""
+    if not dtypes.is_float(d):
+        return None
+    if b.target.kind != "cpu":
+        return b.math("roundeven", x)
+    whole = 2.0**23 if d == dtypes.float32 else 2.0**52
+    word = "i32" if d == dtypes.float32 else "i64"
+    size = b.math("absf", x)
+    y = b.select(b.cmp("olt", size, whole), (size + whole) - whole, size)
+    sign = b.bitcast(x, word) & -(1 << (8 * d.itemsize - 1))
+    return b.bitcast(b.bitcast(y, word) | sign, value_type(d))
 
 
 def _only_wide(name: str) -> Rule:

@@ -42,9 +42,12 @@ def _either(b: KernelBuilder, x: Value, short: Callable[[], Value], exact: Calla
     return arm.results[0]
 
 
+_WHOLE = 1.5 * 2.0**52
+
+
 def _moderate(b: KernelBuilder, x: Value, more: int) -> Value:
     wide = b.cast(x, "f64")
-    q = b.math("roundeven", wide * (2 / math.pi))
+    q = (wide * (2 / math.pi) + _WHOLE) - _WHOLE  # the nearest integer: numbers of this size have no bits for fractions
     r = b.fma(q, -_HALF_PI, wide)
     r = b.cast(b.fma(q, -_HALF_PI_LOW, r), "f32")
     quadrant = b.convert("fptosi", q, "i32") + more

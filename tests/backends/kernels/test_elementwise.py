@@ -263,3 +263,31 @@ def test_a_donated_argument_and_one_that_is_not():
     want = quire.compile(lambda x, y: (chain(x, y), chain(y, x)))(x, y)
     np.testing.assert_array_equal(got[0], want[0])
     np.testing.assert_array_equal(got[1], want[1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rounding_to_even_has_numpys_bits(dtype):
+    """Halves, zeros' signs, and numbers around those that have no bits for fractions."""
+    edges = [
+        0.0,
+        -0.0,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -3.5,
+        2.0**22 + 0.5,
+        2.0**23 - 0.5,
+        2.0**23 + 1,
+        2.0**52 - 0.5,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
+    numbers = np.concatenate(
+        [edges, np.arange(-300, 300) / 4, R.normal(size=40000) * 10.0 ** R.integers(-9, 18, 40000)]
+    ).astype(dtype)
+    with quire.enable_x64(dtype == "float64"):
+        found = np.asarray(quire.jit(lambda x: qnp.round(x))(numbers))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.view(f"i{found.itemsize}"), np.round(numbers).view(f"i{found.itemsize}"))
