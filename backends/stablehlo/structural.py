@@ -12,9 +12,10 @@ from quire.ir.dtypes import DType
 from quire.ir.jaxpr import Literal
 from quire.ir.primitives import structural as st
 
+from ..kernels import NoKernel
 from ..kernels.indexing.reversal import reversed_groups
 from . import hlo, padding
-from .kernel_calls import call, chosen, spec
+from .kernel_calls import attempt, call, spec
 from .lowering import Ctx, lowering
 
 
@@ -70,8 +71,8 @@ def rev(ctx: Ctx, x: Any, *, dimensions: tuple[int, ...]) -> Any:
     (aval,) = ctx.avals_in
     dtype, dims = aval.dtype, sorted(d for d in dimensions if aval.shape[d] > 1)
     if dims and aval.size and dims == list(range(dims[0], dims[-1] + 1)):
-        kernel = chosen(ctx, lambda target: reversed_groups(spec(aval), dims[0], dims[-1] + 1, target), "StableHLO")
-        if kernel is not None:
+        kernel = attempt(ctx, lambda target: reversed_groups(spec(aval), dims[0], dims[-1] + 1, target))
+        if not isinstance(kernel, NoKernel):
             return call(ctx, kernel, [x])[0]
     return hlo.bitcast(hlo.reverse(as_signed(x, dtype), dimensions), dtype)
 

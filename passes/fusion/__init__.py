@@ -61,7 +61,7 @@ class Fuse(Pass):
     name = "fuse"
     least_elements: int = 16384
     least_operations: int = 131072
-    least_moved: int = 16384
+    least_moved: int = 2048
     least_gathered: int = 1024
     least_light: int = 32768
     whole_loops: bool = True
