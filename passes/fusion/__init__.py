@@ -46,11 +46,10 @@ class Fuse(Pass):
     A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its
     epilogue. A reduction is joined by what feeds it and what uses its result; the values of such a cluster have one
     shape, before reduction, and all its reductions go over the same axes, which are neighbours; over others a reduction is
-    two (`axes`). A reduction of
-    products' rows over which another product sums is one equation with all: attention. Contractions of fewer
-    than `least_operations` and reductions of fewer than `least_elements` elements stay as they are. A gather or scatter
-    is joined by what computes its indices, light equations that are copied where others read them too; a gather of single
-    elements, `least_gathered` of them, counts as an elementwise equation. What is computed of shifted, padded or joined
+    two (`axes`). A reduction of products' rows over which another product sums is one equation with all: attention.
+    Contractions of fewer than `least_operations`, reductions of fewer than `least_elements` elements and attention to fewer
+    than `least_attended` stay as they are. A gather or scatter is joined by what computes its indices, light equations
+    that are copied where others read them too; a gather of single elements, `least_gathered` of them, counts as an elementwise equation. What is computed of shifted, padded or joined
     parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left, elementwise
     equations of one number of elements are clusters if they are heavy together, or many, or gather, or are several small
     updates that are alike (see `merge-alike`); on CPUs also if they have `least_light` elements and are no part of a
@@ -59,7 +58,8 @@ class Fuse(Pass):
     """
 
     name = "fuse"
-    least_elements: int = 16384
+    least_elements: int = 512
+    least_attended: int = 16384
     least_operations: int = 131072
     least_moved: int = 2048
     least_gathered: int = 1024
@@ -92,7 +92,7 @@ class Fuse(Pass):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
         has_form = forms_of(context.target)
         indexed, joined = with_indices(jaxpr, has_form, self.least_gathered)
-        parted, count = with_attention(with_parted_axes(split(indexed), self.least_elements), self.least_elements)
+        parted, count = with_attention(with_parted_axes(split(indexed), self.least_elements), self.least_attended)
         graph = Graph(parted)
         order = Order(graph)
         clusters = contraction_clusters(graph, order, self.least_operations)

@@ -143,8 +143,10 @@ class _Finding:
             )
         ):
             return False
-        aval = e.outputs[0].aval
-        return bool(aval.shape) and aval.size >= self.least
+        (v,) = e.outputs
+        if joins_elements(e) and any(self.eqns[i].primitive.family == "indexing" for i in self.readers.get(v, ())):
+            return False  # index vectors, whose components a kernel of gathers computes itself
+        return bool(v.aval.shape) and v.aval.size >= self.least
 
     def _repeats(self, e: Eqn) -> bool:
         """Whether an equation repeats an array for a result of the program: what others read they repeat themselves."""

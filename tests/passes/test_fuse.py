@@ -23,7 +23,7 @@ V = np.linspace(-1, 1, 24, dtype=np.float32)
 def fuse(f, *args, least=1, operations=1 << 30, target=None):
     closed = PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(f)(*args))
     manager = PassManager(
-        f"fuse{{least-elements={least},least-operations={operations}}}",
+        f"fuse{{least-elements={least},least-attended={least},least-operations={operations}}}",
         target=target, verify_each=True, compare=True, compare_inputs=list(args),
     )  # fmt: skip
     return manager.run(closed).jaxpr
@@ -106,7 +106,7 @@ def test_effects_keep_their_order(capsys):
         return s + t
 
     closed = PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(f)(X))
-    after = PassManager("fuse{least-elements=1}", verify_each=True).run(closed)
+    after = PassManager("fuse{least-elements=1,least-attended=1}", verify_each=True).run(closed)
     printed = [str(e.params) for e in after.jaxpr.eqns if e.effects]
     assert len(printed) == 2 and "a {}" in printed[0] and "b {}" in printed[1]
 
@@ -148,7 +148,11 @@ def test_a_loop_that_is_one_kernel_keeps_its_body():
 
     w = np.eye(700, dtype=np.float32)
     closed = PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(f)(X, w))
-    jaxpr = PassManager("fuse{least-elements=1}", target=TARGETS["cpu"], verify_each=True).run(closed).jaxpr
+    jaxpr = (
+        PassManager("fuse{least-elements=1,least-attended=1}", target=TARGETS["cpu"], verify_each=True)
+        .run(closed)
+        .jaxpr
+    )
     small, large = bodies(jaxpr)
     assert "fusion" not in small and "reduce_max" in small
     assert large == ["dot_general", "fusion"]
@@ -380,7 +384,7 @@ def test_a_cluster_goes_over_neighbouring_axes(axes):
 @given(programs())
 def test_random_programs(program):
     verify(program)
-    pipeline = "fuse{least-elements=1,least-operations=1}"
+    pipeline = "fuse{least-elements=1,least-attended=1,least-operations=1}"
     PassManager(pipeline, verify_each=True, compare=True, compare_inputs=inputs(program)).run(program)
 
 
@@ -533,7 +537,7 @@ def test_an_effect_between_a_product_and_its_sum_keeps_them_apart():
         return y + z
 
     closed = PassManager("inline,simplify,cse,dce").run(quire.make_jaxpr(f)(X, X.T @ X))
-    after = PassManager("fuse{least-elements=1,least-operations=1}", verify_each=True).run(closed)
+    after = PassManager("fuse{least-elements=1,least-attended=1,least-operations=1}", verify_each=True).run(closed)
     assert not inside(after.jaxpr)
     assert sum(bool(e.effects) for e in after.jaxpr.eqns) == 2
 
@@ -562,7 +566,7 @@ def work_of_fuse(layers: int) -> tuple[int, int, int]:
         may_take, start = graph.Group.may_take, graph.Order.__init__
         patch.setattr(graph.Group, "may_take", lambda self, i: asked.append(i) or may_take(self, i))
         patch.setattr(graph.Order, "__init__", lambda self, g: orders.append(self) or start(self, g))
-        after = PassManager("fuse{least-elements=1,least-operations=1}", verify_each=True).run(closed)
+        after = PassManager("fuse{least-elements=1,least-attended=1,least-operations=1}", verify_each=True).run(closed)
     assert sum(e.primitive.name == "fusion" for e in after.jaxpr.eqns) >= layers
     return len(closed.eqns), len(asked), sum(o.moved for o in orders)
 
