@@ -43,18 +43,18 @@ _NESTED = {
 class Fuse(Pass):
     """Make `fusion` equations of contractions and reductions with their neighbours, and of elementwise equations.
 
-    A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its
-    epilogue. A reduction is joined by what feeds it and what uses its result; the values of such a cluster have one
-    shape, before reduction, and all its reductions go over the same axes, which are neighbours; over others a reduction is
-    two (`axes`). A reduction of products' rows over which another product sums is one equation with all: attention.
-    Contractions of fewer than `least_operations`, reductions of fewer than `least_elements` elements and attention to fewer
-    than `least_attended` stay as they are. A gather or scatter is joined by what computes its indices, light equations
-    that are copied where others read them too; a gather of single elements, `least_gathered` of them, counts as an elementwise equation. What is computed of shifted, padded or joined
-    parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left, elementwise
-    equations of one number of elements are clusters if they are heavy together, or many, or gather, or are several small
-    updates that are alike (see `merge-alike`); on CPUs also if they have `least_light` elements and are no part of a
-    dispatch. Branches and loops' bodies are fused as programs of their own. A loop that
-    becomes one kernel stays as it is; with `whole_loops` false it is none where its body has fusions.
+    A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its epilogue. A
+    reduction is joined by what feeds it and what uses its result; the values of such a cluster have one shape, before
+    reduction, and all its reductions go over the same axes, which are neighbours; over others a reduction is two (`axes`). A
+    reduction of products' rows over which another product sums is one equation with all: attention. Contractions of fewer than
+    `least_operations`, reductions of fewer than `least_elements` elements and attention to fewer than `least_attended` stay as
+    they are. A gather or scatter is joined by what computes its indices, light equations that are copied where others read them
+    too; a gather of single elements, `least_gathered` of them, counts as an elementwise equation. What is computed of shifted,
+    padded or joined parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left,
+    elementwise equations of one number of elements are clusters if they are heavy together, or many, or gather, or are several
+    small updates that are alike (see `merge-alike`); on CPUs also if they have `least_light` elements and are no part of a
+    dispatch. Branches and loops' bodies are fused as programs of their own. A loop that becomes one kernel stays as it is; with
+    `whole_loops` false it is none where its body has fusions.
     """
 
     name = "fuse"
