@@ -21,8 +21,8 @@ from quire.ir.primitives import structural as st
 
 from .clusters import along_rows, is_seed
 
-#: The first step leaves an element of so many at most.
-LEAST_FIRST = 2
+#: The first step leaves an element of so many at most; of repeated arrays, which one step would not store, of so many.
+LEAST_FIRST, LEAST_REPEATED = 2, 8
 #: Rows of so many elements are reduced first, whatever the other axes are.
 LONG = 64
 #: Columns fill vectors if there are so many.
@@ -96,7 +96,7 @@ def _first(e: Eqn, made: Mapping[Atom, Eqn]) -> tuple[int, ...]:
     if not _disordered(e, axes, made) if rows else e.outputs[0].aval.size >= LEAST_COLUMNS:
         return ()
     for k in range(1, len(axes)):
-        if math.prod(x.shape[d] for d in axes[:k]) >= LEAST_FIRST:
+        if math.prod(x.shape[d] for d in axes[:k]) >= LEAST_REPEATED:
             return axes[:k]
     return ()
 

@@ -200,7 +200,7 @@ class _Finding:
         """Whether one pass is better than several: it reads two moved arrays, or pads what it computes; or elements go backwards."""
         if any(e.primitive is st.rev_p for e in found.eqns):
             return True  # which IREE reads one by one
-        if self._repeats(self.eqns[root]) or _joins_rows(self.eqns[root]):
+        if self._repeats(self.eqns[root]) or any(map(_joins_rows, found.eqns)):
             return True  # and writes one by one, or with a call of a copy for each row
         if self.eqns[root].primitive is st.pad_p:
             return any(self._computes(e) for e in found.eqns)
