@@ -365,6 +365,10 @@ def get(
     wrap_negative_indices: bool = True,
 ) -> Value:
     """``x[index]`` with a rule for indices outside: see `at`."""
+    if fill_value is not None and np.shape(fill_value):
+        raise ValueError(
+            f"indexing: fill_value must be a scalar, got an array of shape {np.shape(fill_value)}: choose by quire.numpy.where"
+        )
     parsed = parse(x.aval.shape, index)
     plan = layout(parsed)
     m = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.of(mode)

@@ -52,7 +52,7 @@ def repeat(
         repeats: how often: a number or one for each slice.
         axis: the axis; None repeats the elements of the flattened array.
         total_repeat_length: the result's length, needed where `repeats` is traced: excess is cut off, and what is
-            missing is filled with the last slice (with zeros where there is none).
+            missing is filled with the last slice; where there is none, the result is `a`.
 
     Raises:
         ValueError: repeats is negative, or there is neither one for all slices nor one for each.
@@ -69,7 +69,7 @@ def repeat(
     d = as_axis("repeat", axis, x.ndim)
     n = _shape(x)[d]
     if n == 0 and total_repeat_length is not None:
-        return filled((*_shape(x)[:d], total_repeat_length, *_shape(x)[d + 1 :]), 0, x.aval.dtype)
+        return x
     known = u.concrete(repeats) if not isinstance(repeats, list | tuple) else np.asarray(repeats)
     if total_repeat_length is None and known is None:
         u.known_shape_operand("repeat", repeats, "give total_repeat_length")

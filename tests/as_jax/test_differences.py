@@ -7,6 +7,7 @@ import quire
 import quire.numpy as qnp
 import quire.scipy.linalg as sl
 from quire import lax
+from quire.scipy.spatial import transform
 
 
 def equations(f, *args):
@@ -254,3 +255,18 @@ def test_slices_of_divided_arrays_are_divided_still():
         mesh = quire.make_mesh((4,), "x", (quire.sharding.AxisType.Auto,))
         x = quire.device_put(qnp.arange(16.0), quire.NamedSharding(mesh, quire.P("x")))
         assert x[::2].sharding.spec == x[:8].sharding.spec == quire.P("x") and x[:6].sharding.spec == quire.P()
+
+
+def test_indices_of_arrays_without_elements_are_the_fill_value():
+    assert [x.tolist() for x in qnp.nonzero(qnp.zeros((2, 0)), size=2, fill_value=(7, 2.5))] == [[7, 7], [2.5, 2.5]]
+
+
+def test_integers_are_full_of_what_they_hold():
+    for v, want in ((np.nan, 0), (np.inf, 255), (-1.5, 0), (2.7, 2)):
+        assert quire.jit(lambda v=v: qnp.full((1,), v, "uint8"))().tolist() == [want]
+        assert quire.jit(lambda v=v: lax.full((1,), v, "uint8"))().tolist() == [want]
+
+
+def test_motions_go_on_after_the_last_time():
+    path = transform.Slerp.init(qnp.arange(3.0), transform.Rotation.from_euler("z", qnp.array([[0.0], [0.5], [1.5]])))
+    np.testing.assert_allclose(path(qnp.array([-1.0, 2.5, 3.0])).as_rotvec()[:, 2], [-0.5, 2.0, 2.5], atol=1e-5)

@@ -65,6 +65,80 @@ STRICT = {
 }
 
 USUAL = {
+    "indices filled up with a number of another dtype": lambda q, n, s: [
+        n.nonzero(n.arange(4), size=5, fill_value=2.5),
+        n.nonzero(n.eye(2), size=3, fill_value=(1, 2.5)),
+        n.nonzero(n.arange(4), fill_value=1j),
+        n.argwhere(n.eye(2), size=3, fill_value=2.5),
+        n.flatnonzero(n.eye(2), size=3, fill_value=n.int8(3)),
+        n.where(n.arange(4), size=5, fill_value=True),
+        q.jit(lambda x: n.nonzero(x, size=5, fill_value=x[2] + 0.5))(n.arange(4)),
+    ],
+    "sets filled up with a number of another dtype": lambda q, n, s: (
+        [
+            f(n.arange(4), n.array(b, int), size=6, fill_value=2.5)
+            for f in (n.intersect1d, n.setxor1d, n.setdiff1d, n.union1d)
+            for b in ([1, 7], [])
+        ]
+        + [n.setxor1d(n.zeros(0, int), n.zeros(0, int), True, size=2, fill_value=2.5)]
+    ),
+    **{
+        f"a vector to fill up with: {name}": lambda q, n, s, name=name: getattr(n, name)(
+            *[n.arange(4)] * (2 if name.endswith("1d") else 1), size=6, fill_value=n.array([1, 2])
+        )
+        for name in ("nonzero", "flatnonzero", "argwhere", "where", "unique", "union1d", "setdiff1d", "setxor1d")
+    },
+    "a vector to fill up with: at": lambda q, n, s: n.arange(4).at[9].get(mode="fill", fill_value=n.array([1, 2])),
+    "integers full of floats": lambda q, n, s: (
+        [
+            f(d, v)
+            for f in (
+                lambda d, v: n.full(2, v, d),
+                lambda d, v: n.full_like(n.zeros(2, d), v),
+                lambda d, v: q.lax.full((2,), v, d),
+            )
+            for d in ("int32", "uint8", "bool")
+            for v in (n.nan, n.inf, -n.inf, 1e20, -1.5, 2.7)
+        ]
+        + [n.full(2, n.array(n.inf, "bfloat16"), "uint16"), n.full(2, np.float32(n.nan), "int32")]
+    ),
+    "integers of numbers of Python": lambda q, n, s: [q.lax.convert_element_type(v, "int32") for v in (n.nan, n.inf)],
+    "real numbers full of a complex one": lambda q, n, s: n.full(2, 1j, "float32"),
+    "an array full of a complex number, like a real one": lambda q, n, s: n.full_like(n.ones(2), 1j),
+    "lax.full of a complex number": lambda q, n, s: q.jit(lambda: q.lax.full((2,), 1j, "float32"))(),
+    "a rotation by a quaternion of zeros": lambda q, n, s: [
+        (r.as_matrix(), r.as_rotvec(), r.as_euler("xyz"), r.inv().as_quat(), r.magnitude(), r.apply(n.ones(3)))
+        for r in [s.spatial.transform.Rotation.from_quat(n.zeros(4))]
+    ],
+    "types of results of numbers of Python": lambda q, n, s: [
+        x + n.ones((), "bfloat16")
+        for x in (
+            s.spatial.transform.Rotation.from_euler("z", 0.1).as_quat(),
+            s.linalg.toeplitz(3.0),
+            s.linalg.block_diag(3.0),
+            n.polyfit(n.arange(5.0), n.arange(5.0) ** 2, 2, full=True)[4],
+        )
+    ],
+    "spectra of nothing": lambda q, n, s: [
+        s.signal.welch(n.zeros(0)),
+        s.signal.welch(n.zeros((2, 0), "complex64")),
+        s.signal.csd(n.zeros(0), n.zeros(0)),
+        s.signal.stft(n.zeros(0)),
+    ],
+    "convolutions of nothing": lambda q, n, s: [
+        s.signal.fftconvolve(n.zeros(0), n.ones(300)),
+        s.signal.fftconvolve(n.ones(3), n.zeros(0)),
+        s.signal.fftconvolve(n.zeros(0), n.ones(3), "same"),
+        s.signal.fftconvolve(n.zeros((0, 2)), n.ones((3, 2))),
+        s.signal.fftconvolve(n.zeros((0, 2)), n.ones((3, 2)), axes=0),
+        s.signal.convolve(n.ones(3), n.zeros(0), method="fft"),
+    ],
+    "direct convolution of nothing": lambda q, n, s: s.signal.convolve(n.ones(3), n.zeros(0)),
+    "repetitions of nothing of a given length": lambda q, n, s: [
+        n.repeat(n.zeros(0), 3, total_repeat_length=4),
+        n.repeat(n.zeros((2, 0)), 3, axis=1, total_repeat_length=4),
+        n.repeat(n.zeros((2, 0)), 3, axis=0, total_repeat_length=4),
+    ],
     "tails of the logistic distribution": lambda q, n, s: n.sort(
         q.random.logistic(q.random.key(3), (2000,), "bfloat16")
     ),
@@ -292,6 +366,7 @@ def result(f, q):
         "scipy.ndimage",
         "scipy.signal",
         "scipy.sparse.linalg",
+        "scipy.spatial.transform",
         "test_util",
         "core",
     ):
