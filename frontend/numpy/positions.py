@@ -128,6 +128,8 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Valu
 def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     """Positions in the flattened array as indices of each dimension; those outside are clamped.
 
+    Where the shape has no elements, all are 0.
+
     Raises TypeError for indices that are no integers.
 
     Follows `numpy.unravel_index`.
@@ -140,7 +142,10 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     if not dtypes.is_integer(index.aval.dtype):
         raise TypeError(f"quire.numpy.unravel_index: indices must be integers, got {index.aval.short()}")
     weak = index.aval.weak_type
-    total = functools.reduce(lambda a, b: a * b, sizes, 1)
+    total = math.prod(sizes)
+    if not total:
+        zeros = filled(index.aval.shape, 0, index.aval.dtype, weak)
+        return (zeros,) * len(sizes)
     index = ew.clamp_p.bind(
         index.aval.dtype.type(-total if dtypes.is_signed(index.aval.dtype) else 0),
         index,

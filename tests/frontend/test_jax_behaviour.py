@@ -65,6 +65,67 @@ STRICT = {
 }
 
 USUAL = {
+    "numbers as conditions": lambda q, n, s: [
+        n.select([n.array([1, 0, 2]), n.array([0.0, 0.5, 0.0])], [1.0, 2.0], 5.0),
+        n.select([1, 0], [n.ones(2), n.zeros(2)]),
+    ],
+    "bools as indices to take": lambda q, n, s: n.take(n.arange(4) * 5, n.array([True, False])),
+    "places in a shape without elements": lambda q, n, s: [
+        n.unravel_index(5, (0, 4)),
+        n.unravel_index(n.zeros(0, int), (4, 0)),
+        n.unravel_index(n.array([5, 6]), (0,)),
+    ],
+    "reshape without a copy": lambda q, n, s: n.reshape(n.arange(4), (2, 2), copy=False),
+    "places to insert at outside": lambda q, n, s: [
+        f(n.arange(4), i, 7) for f in (n.insert, q.jit(n.insert)) for i in (9, -9, n.array([-9, 1]), n.array([], int))
+    ],
+    "counts of categories as integers": lambda q, n, s: [
+        q.random.multinomial(q.random.key(0), 50, n.array([0.3, 0.7]), dtype=d) for d in ("int32", "uint8", "float16")
+    ],
+    "bools for keys": lambda q, n, s: [
+        q.random.key_data(k)
+        for k in (
+            q.random.key(True),
+            q.random.PRNGKey(False),
+            q.random.fold_in(q.random.key(0), True),
+            q.random.fold_in(q.random.key(0), n.array(True)),
+            q.random.fold_in(q.random.key(0), np.int64(-1)),
+        )
+    ],
+    "rolls by narrow integers and bools": lambda q, n, s: [
+        *[f(n.arange(300), i) for f in (n.roll, q.jit(n.roll)) for i in (n.array(-3, "int8"), True, n.uint32(7))],
+        n.roll(n.arange(4), (True, 2), 0),
+    ],
+    "a mean of bools": lambda q, n, s: n.mean(n.arange(3), dtype=bool),
+    "a range of bools": lambda q, n, s: n.arange(2, dtype=bool),
+    "frequencies that are floats": lambda q, n, s: n.cov(n.arange(3.0), fweights=n.arange(3.0)),
+    "a triangle of a negative size": lambda q, n, s: n.tri(3, -1),
+    "an order by another kind": lambda q, n, s: n.sort(n.arange(3), kind="stable"),
+    "places in an order": lambda q, n, s: n.argsort(n.arange(3), order="f"),
+    "a dimension moved twice": lambda q, n, s: n.transpose(n.ones((2, 2)), (0, 0)),
+    "spacing of complex numbers": lambda q, n, s: n.spacing(n.array(1j)),
+    "take at fractions": lambda q, n, s: n.take(n.arange(3), n.array([1.0])),
+    "take of what is promised": lambda q, n, s: n.take(n.arange(3), n.array([1]), mode="promise_in_bounds"),
+    "put of what is dropped": lambda q, n, s: n.put(n.arange(3), n.array([1]), 5, mode="drop", inplace=False),
+    "put in an unknown mode": lambda q, n, s: n.put(n.arange(3), n.array([1]), 5, mode="foo", inplace=False),
+    "repetitions in a list": lambda q, n, s: n.repeat(n.arange(2), [1, 2]),
+    "places to delete in a list": lambda q, n, s: n.delete(n.arange(3), [1]),
+    "places to delete that are fractions": lambda q, n, s: n.delete(n.arange(3), 1.0),
+    "places to insert at in a list": lambda q, n, s: n.insert(n.arange(3), [1], 5),
+    "places to insert at that are fractions": lambda q, n, s: n.insert(n.arange(3), n.array([1.0]), 5),
+    "a condition in a list": lambda q, n, s: n.compress([True, False], n.arange(3)),
+    "a list to compress": lambda q, n, s: n.compress(n.array([True, False]), [1, 2]),
+    "probabilities in a list": lambda q, n, s: q.random.choice(q.random.key(0), 2, p=[0.5, 0.5]),
+    "a probability that is an integer": lambda q, n, s: q.random.bernoulli(q.random.key(0), 1),
+    "logits that are integers": lambda q, n, s: q.random.categorical(q.random.key(0), n.array([0, 1])),
+    "logits that are complex": lambda q, n, s: q.random.categorical(q.random.key(0), n.array([0j, 1])),
+    "logits in a list": lambda q, n, s: q.random.categorical(q.random.key(0), [0.0, 1.0]),
+    "a bound that no integer holds": lambda q, n, s: q.random.randint(q.random.key(0), (3,), 0, 2**32),
+    "a lower bound that no integer holds": lambda q, n, s: q.random.randint(
+        q.random.key(0), (3,), -(2**40), 3, "uint8"
+    ),
+    "a negative number for a key": lambda q, n, s: q.random.key_data(q.random.fold_in(q.random.key(0), -1)),
+    "a large number for a key": lambda q, n, s: q.random.key_data(q.random.fold_in(q.random.key(0), 2**32)),
     "indices filled up with a number of another dtype": lambda q, n, s: [
         n.nonzero(n.arange(4), size=5, fill_value=2.5),
         n.nonzero(n.eye(2), size=3, fill_value=(1, 2.5)),
