@@ -158,7 +158,7 @@ def match_scalars(*args: Any) -> list[Any]:
     return out
 
 
-def scalar_as(name: str, value: bool | int | float | complex | np.generic, dtype: DType) -> Any:
+def scalar_as(name: str, value: Any, dtype: DType) -> Any:
     """A number as a scalar of a dtype, converted as `convert_element_type` converts arrays.
 
     Integers wrap; floats lose their fraction, stop at the ends of an integer dtype's range, and NaN becomes 0.
@@ -170,7 +170,7 @@ def scalar_as(name: str, value: bool | int | float | complex | np.generic, dtype
             f"{name}: expected a real number for dtype {dtype}, got the complex {value}: give its real part"
         )
     if (dtypes.is_integer(dtype) or dtype in dtypes.NARROW_INTEGERS) and dtypes.is_float(np.asarray(value).dtype):
-        info, number = ml_dtypes.iinfo(dtype), float(value.real)
+        info, number = ml_dtypes.iinfo(dtype), float(value)
         whole = (
             0 if number != number else info.max if number > info.max else info.min if number < info.min else int(number)
         )
