@@ -132,7 +132,8 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Value:
         axes: for each dimension of the result, the dimension of `a` that it is.
 
     Raises:
-        ValueError: axes does not name each dimension of `a` once.
+        ValueError: an axis that `a` does not have.
+        TypeError: axes does not name each dimension of `a` once.
 
     Follows `numpy.transpose`.
 

@@ -169,14 +169,15 @@ def scalar_as(name: str, value: Any, dtype: DType) -> Any:
         raise TypeError(
             f"{name}: expected a real number for dtype {dtype}, got the complex {value}: give its real part"
         )
-    if (dtypes.is_integer(dtype) or dtype in dtypes.NARROW_INTEGERS) and dtypes.is_float(np.asarray(value).dtype):
-        info, number = ml_dtypes.iinfo(dtype), float(value)
+    host = np.asarray(value)
+    if (dtypes.is_integer(dtype) or dtype in dtypes.NARROW_INTEGERS) and dtypes.is_float(host.dtype):
+        info, number = ml_dtypes.iinfo(dtype), float(host)
         whole = (
             0 if number != number else info.max if number > info.max else info.min if number < info.min else int(number)
         )
         return np.asarray(whole).astype(dtype)[()]
     with np.errstate(all="ignore"):
-        return np.asarray(value).astype(dtype)[()]
+        return host.astype(dtype)[()]
 
 
 def _int_scalar(value: int, dtype: DType) -> np.ndarray[Any, Any]:
