@@ -22,6 +22,7 @@ from quire.ir.errors import ConcretizationTypeError
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
+from quire.ir.primitives.common import scalar_as
 from quire.ir.source import current_source, where
 from quire.ir.tracing import Tracer, current_trace
 from quire.runtime.array import Array, from_numpy, host_value
@@ -259,10 +260,9 @@ def _cast_scalar(x: Any, dtype: DType, weak: bool) -> Any:
         except OverflowError:  # wraps, as the conversion of an array does
             check_int_range(x)
             return np.asarray(x).astype(dtype)[()]
-    if -6e4 < abs(x) < 6e4:
+    if dtypes.is_inexact(dtype) and type(x) is not complex and -6e4 < x < 6e4:
         return dtype.type(x)
-    with np.errstate(all="ignore"):
-        return np.asarray(x).astype(dtype)[()]
+    return scalar_as("convert_element_type", x, dtype)
 
 
 def promote_dtypes(*args: Value) -> list[Value]:

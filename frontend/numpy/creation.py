@@ -12,6 +12,7 @@ from quire.ir.dtypes import DType
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.collectives import cast_as
+from quire.ir.primitives.common import scalar_as
 from quire.ir.source import reports_memory
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array, from_numpy, host_value
@@ -37,9 +38,9 @@ def filled(shape: tuple[int, ...], value: Any, dtype: DType, weak: bool = False)
     """`value` (a scalar) repeated: made at once outside a trace, recorded as a broadcast in one."""
     if eager_here() and not isinstance(value, Tracer):
         host = host_value(value) if isinstance(value, Array) else value
+        if type(host) in SCALARS or dtype.kind not in "fc":
+            host = scalar_as("full", host if type(host) in SCALARS else np.asarray(host)[()], dtype)
         with np.errstate(all="ignore"):
-            if type(host) is int:
-                host = np.asarray(host).astype(dtype)
             return from_numpy(np.full(shape, host, dtype), ShapedArray(shape, dtype, weak))
     if dtype == dtypes.float0:  # tangents of integers hold nothing to compute
         return np.zeros(shape, dtypes.float0)
@@ -94,6 +95,8 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
 @takes_out_sharding
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Value:
     """An array filled with a value, which broadcasts to the shape; its dtype by default. Follows `numpy.full`.
+
+    Raises ValueError for a value that does not broadcast to the shape, TypeError for a complex number and a real dtype.
 
     >>> quire.numpy.full(2, 7., dtype="float32")
     Array([7., 7.], dtype=float32)
@@ -180,6 +183,8 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Value:
     """An array filled with a value, of the shape and dtype of `a` or of those given. Follows `numpy.full_like`.
+
+    Raises ValueError for a value that does not broadcast to the shape, TypeError for a complex number and a real dtype.
 
     >>> quire.numpy.full_like(quire.numpy.arange(2), 5)
     Array([5, 5], dtype=int32)

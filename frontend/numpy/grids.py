@@ -71,11 +71,15 @@ def identity(n: int, dtype: Any = None) -> Value:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
     """A matrix with ones at and below the k-th diagonal. Follows `numpy.tri`.
 
+    Raises TypeError for a negative size.
+
     >>> quire.numpy.tri(2, dtype=int)
     Array([[1, 0],
            [1, 1]], dtype=int32)
     """
     n, m = as_int("tri", N, "N"), as_int("tri", N if M is None else M, "M")
+    if n < 0 or m < 0:
+        raise TypeError(f"quire.numpy.tri: negative dimensions are not allowed, got {n} and {m}")
     d = dtypes.canonicalize(dtypes.float64) if dtype is None else user_dtype("tri", dtype)
     return cast(_below(n, m, k if isinstance(k, Tracer) else as_int("tri", k, "k")), d)
 

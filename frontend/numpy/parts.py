@@ -374,10 +374,16 @@ def _exact_power_of_two(n: Value, dtype: DType) -> Value:
 def spacing(x: Any, /) -> Value:
     """The distance to the next representable float away from zero; of float16 to the next larger one. Follows `numpy.spacing`.
 
+    Raises ValueError for complex numbers.
+
     >>> quire.numpy.spacing(1.).item() == 2**-23
     True
     """
     x = ensure("spacing", inexact_operand("spacing", x))
+    if dtypes.is_complex(aval_of(x).dtype):
+        raise ValueError(
+            f"quire.numpy.spacing: complex numbers have no spacing, got {aval_of(x).short()}: take that of each part"
+        )
     toward = broadcast_to(scalar_like(math.inf, x), aval_of(x).shape)
     if aval_of(x).dtype != dtypes.float16:
         toward = select(signbit(x), -math.inf, toward)

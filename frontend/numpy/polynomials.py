@@ -26,7 +26,7 @@ from ..arrays.operands import (
 )
 from ._ops import select
 from .creation import filled, ones
-from .from_values import array
+from .from_values import array, asarray
 from .grids import vander
 from .joining import concatenate
 from .linear import dot, outer
@@ -360,7 +360,7 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
     if values.ndim == 1:
         c = st.reshape(c, (order,))
     if full:
-        return c, residuals, rank, s, array(tolerance, dtype)
+        return c, residuals, rank, s, asarray(tolerance)
     if not isinstance(cov, str) and not cov:
         return c
     inverse = dot(vh.mT / st.reshape(s * s, (1, s.aval.shape[0])), vh) / outer(scale, scale)

@@ -17,12 +17,12 @@ from ..arrays.operands import (
     Value,
     as_int,
     as_shape,
+    broadcast_to,
     cast,
-    concrete,
     concrete_array,
-    eager_here,
     ensure,
     known_shape_operand,
+    promote_dtypes,
     result_type,
     user_dtype,
 )
@@ -45,11 +45,12 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     Args:
         a: an array.
         size: the result's length, which must be given where the values are traced: excess is cut off.
-        fill_value: what missing indices are (0 by default); a tuple gives one a dimension.
+        fill_value: what missing indices are (0 by default), and a number whose dtype the indices are promoted with; a
+            tuple gives one a dimension.
 
     Raises:
         ConcretizationTypeError: the values are traced and no size is given.
-        ValueError: fill_value is a tuple and has not as many values as `a` has dimensions.
+        ValueError: fill_value is a tuple and has not as many values as `a` has dimensions, or is an array that is no scalar.
 
     Follows `numpy.nonzero`.
 
@@ -60,19 +61,19 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     if x.aval.ndim == 0:
         x = st.reshape(x, (1,))
     index = dtypes.canonicalize(dtypes.int64)
-    known = concrete(x) if eager_here() or size is None else None
+    fills = _fills(fill_value, x.aval.ndim)
     if size is None:
         known = known_shape_operand("nonzero", x, "give size=n, the number of indices")
-        return tuple(concrete_array(v.astype(index)) for v in np.nonzero(known))
+        places = (concrete_array(v.astype(index)) for v in np.nonzero(known))
+        return tuple(p if f is None else promote_dtypes(p, f)[0] for p, f in zip(places, fills))
     n = as_int("nonzero", size, "size")
-    ndim = x.aval.ndim
-    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * ndim
-    if len(fills) != ndim:
-        raise ValueError(f"quire.numpy.nonzero: fill_value must hold {ndim} values, got {len(fills)}")
     total = x.aval.size
     shape = x.aval.shape
-    if total == 0 or n == 0:
-        return tuple(filled((n,), 0 if f is None else f, index) for f in fills)
+    if n == 0:
+        return tuple(filled((0,), 0, index) for _ in fills)
+    if total == 0:
+        nothing = filled((n,), 0, index)
+        return tuple(nothing if f is None else broadcast_to(promote_dtypes(nothing, f)[1], (n,)) for f in fills)
     mask = st.reshape(as_bool(x), (total,))
     running = cumsum(cast(mask, dtypes.int32))
     ordinal = ew.add_p.bind(iota((n,), 0, dtypes.int32), np.int32(1))
@@ -83,9 +84,21 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     stride = total
     for k, f in zip(shape, fills):
         stride //= k
-        values = ew.rem_p.bind(ew.div_p.bind(flat, np.int32(stride)), np.int32(k))
-        out.append(_choice(inside, cast(values, index), cast(ensure("nonzero", 0 if f is None else f), index)))
+        values = cast(ew.rem_p.bind(ew.div_p.bind(flat, np.int32(stride)), np.int32(k)), index)
+        out.append(_choice(inside, *promote_dtypes(values, cast(ensure("nonzero", 0), index) if f is None else f)))
     return tuple(out)
+
+
+def _fills(fill_value: Any, ndim: int) -> list[Value | None]:
+    """What missing indices are, for each dimension; None where nothing is said."""
+    each = fill_value if isinstance(fill_value, tuple) else (fill_value,) * ndim
+    scalars = all(f is None or np.shape(f) == () for f in each)
+    if len(each) != ndim or not scalars:
+        given = f"{len(each)} values" if scalars else f"{fill_value!r}"
+        raise ValueError(
+            f"quire.numpy.nonzero: fill_value must be a scalar, or a tuple of {ndim}, one for each dimension; got {given}"
+        )
+    return [None if f is None else ensure("nonzero", f, "fill_value") for f in each]
 
 
 def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
@@ -115,6 +128,8 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Valu
 def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     """Positions in the flattened array as indices of each dimension; those outside are clamped.
 
+    Where the shape has no elements, all are 0.
+
     Raises TypeError for indices that are no integers.
 
     Follows `numpy.unravel_index`.
@@ -127,7 +142,10 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     if not dtypes.is_integer(index.aval.dtype):
         raise TypeError(f"quire.numpy.unravel_index: indices must be integers, got {index.aval.short()}")
     weak = index.aval.weak_type
-    total = functools.reduce(lambda a, b: a * b, sizes, 1)
+    total = math.prod(sizes)
+    if not total:
+        zeros = filled(index.aval.shape, 0, index.aval.dtype, weak)
+        return (zeros,) * len(sizes)
     index = ew.clamp_p.bind(
         index.aval.dtype.type(-total if dtypes.is_signed(index.aval.dtype) else 0),
         index,

@@ -51,6 +51,7 @@ def arange(
 
     Raises:
         ConcretizationTypeError: an argument is traced: the result's shape would be unknown.
+        TypeError: dtype is bool.
         ValueError: an argument is no scalar or a complex number, or step is 0.
 
     Follows `numpy.arange`.
@@ -70,6 +71,10 @@ def arange(
         d = result_type(*given)[0]
     else:
         d = user_dtype("arange", dtype)
+    if dtype is not None and dtypes.is_bool(d):
+        raise TypeError(
+            "quire.numpy.arange: dtype must be of numbers, got bool: compare the result of another dtype with 0"
+        )
     values = [np.asarray(host_value(x) if isinstance(x, Array) else x) for x in given]
     if any(v.ndim for v in values):
         raise ValueError("quire.numpy.arange: start, stop and step must be scalars")

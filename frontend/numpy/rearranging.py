@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,12 +48,13 @@ def repeat(
 
     Args:
         a: an array.
-        repeats: how often: a number or one for each slice.
+        repeats: how often: a number or an array with one for each slice.
         axis: the axis; None repeats the elements of the flattened array.
         total_repeat_length: the result's length, needed where `repeats` is traced: excess is cut off, and what is
-            missing is filled with the last slice (with zeros where there is none).
+            missing is filled with the last slice; where there is none, the result is `a`.
 
     Raises:
+        TypeError: repeats is a list.
         ValueError: repeats is negative, or there is neither one for all slices nor one for each.
         ConcretizationTypeError: repeats is traced and no total_repeat_length is given.
 
@@ -69,8 +69,9 @@ def repeat(
     d = as_axis("repeat", axis, x.ndim)
     n = _shape(x)[d]
     if n == 0 and total_repeat_length is not None:
-        return filled((*_shape(x)[:d], total_repeat_length, *_shape(x)[d + 1 :]), 0, x.aval.dtype)
-    known = u.concrete(repeats) if not isinstance(repeats, list | tuple) else np.asarray(repeats)
+        return x
+    u.check_arraylike("repeat", x, repeats)
+    known = u.concrete(repeats)
     if total_repeat_length is None and known is None:
         u.known_shape_operand("repeat", repeats, "give total_repeat_length")
     if known is not None and known.size == 1 and total_repeat_length is None:
@@ -162,10 +163,11 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Value:
 
     Args:
         a: an array.
-        shift: by how much; may be traced; one for each axis or one for all.
+        shift: by how much, integers; may be traced; one for each axis or one for all.
         axis: the axes; None rolls the flattened array and restores the shape.
 
     Raises:
+        TypeError: a shift is no integer.
         ValueError: there are several shifts and several axes, but not as many.
 
     Follows `numpy.roll`.
@@ -189,16 +191,21 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Value:
     if len(shifts) != len(axes):
         raise ValueError(f"quire.numpy.roll: {len(shifts)} shifts for {len(axes)} axes")
     for s, d in zip(shifts, axes):
+        moved = aval_of(s)
+        if not (dtypes.is_integer(moved.dtype) or dtypes.is_bool(moved.dtype)):
+            raise TypeError(f"quire.numpy.roll: shift must be integers, got {moved.short()}: convert it by astype(int)")
         n = _shape(x)[d]
         if n == 0:
             continue
         known = u.concrete(s)
         if known is not None:
-            k = operator.index(known[()]) % n
+            k = int(known[()]) % n
             if k:
                 x = st.concatenate([st.slice_in_dim(x, n - k, n, axis=d), st.slice_in_dim(x, 0, n - k, axis=d)], d)
             continue
 
+        # The size may be more than a narrow shift's dtype holds.
+        s = s if moved.dtype.itemsize >= 4 else cast(s, dtypes.int32)
         start = ew.sub_p.bind(np.int32(n), cast(remainder(s, n), dtypes.int32))
         x = ix.dynamic_slice_in_dim(st.concatenate([x, x], d), start, n, axis=d)
     return x

@@ -290,6 +290,9 @@ def mean(
         keepdims: whether the reduced dimensions stay, with size 1.
         where: a boolean array that broadcasts to `a`: which elements count.
 
+    Raises:
+        TypeError: dtype is bool.
+
     Follows `numpy.mean`.
 
     >>> quire.numpy.mean(quire.numpy.array([1, 2, 4]))
@@ -298,9 +301,13 @@ def mean(
     x = ensure("mean", a)
     no_out("mean", out)
     compute, result = _mean_dtypes("mean", x.aval.dtype, dtype)
+    if dtypes.is_bool(result):
+        raise TypeError(
+            "quire.numpy.mean: dtype must be of numbers, got bool: quire.numpy.any tells whether an element is not 0"
+        )
     axes = _axes("mean", axis, x.aval.ndim)
     total = sum(x, axis=axes, dtype=compute, keepdims=keepdims, where=where)
-    if dtypes.is_integer(compute) or dtypes.is_bool(compute):
+    if dtypes.is_integer(compute):
         n = count(x, axes, where, dtypes.canonicalize(dtypes.float64), "mean", keepdims)
         return cast(div_(cast(total, n.dtype), n), result)
     return cast(div_(total, count(x, axes, where, compute, "mean", keepdims)), result)

@@ -64,9 +64,9 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Value:
-    """For each element the choice of the first condition that holds. Follows `numpy.select`.
+    """For each element the choice of the first condition that holds; numbers hold unless they are 0. Follows `numpy.select`.
 
-    Raises ValueError where there are no conditions, not as many choices, or conditions that are not boolean.
+    Raises ValueError where there are no conditions, or not as many choices.
 
     >>> x = quire.numpy.arange(3)
     >>> quire.numpy.select([x < 1, x > 1], [x, 10 * x], 7)
@@ -77,9 +77,6 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     if not condlist:
         raise ValueError("quire.numpy.select: at least one condition is required")
     conditions = [ensure("select", c, i) for i, c in enumerate(condlist)]
-    for c in conditions:
-        if not dtypes.is_bool(c.aval.dtype):
-            raise ValueError(f"quire.numpy.select: conditions must be boolean, got {c.aval.short()}")
     *choices, out = promote_dtypes(*choicelist, default)
     for condition, choice in zip(conditions[::-1], choices[::-1]):
         out = where(condition, choice, out)

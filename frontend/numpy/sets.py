@@ -157,7 +157,7 @@ def _distinct(x: Value, size: int | None, fill_value: Any, equal_nan: bool) -> t
         if k and fill_value is None:
             raise ValueError("quire.numpy.unique: an empty array has no element to fill with: give fill_value")
         nothing = filled((k,), 0, index)
-        rows = filled((k, *x.aval.shape[1:]), 0, dtype) if not k else _filling(fill_value, x, k)
+        rows = filled((k, *x.aval.shape[1:]), 0, dtype) if not k else _filling("unique", fill_value, x, k)
         return rows, _Found(nothing, filled((0,), 0, index), nothing, filled((), 0, index))
     if x.aval.size:
         rows, new, order = _sorted(x, equal_nan)
@@ -175,7 +175,7 @@ def _distinct(x: Value, size: int | None, fill_value: Any, equal_nan: bool) -> t
     values = rows[inside]
     if size is not None and fill_value is not None and size:
         mask = st.broadcast_in_dim(exists, values.aval.shape, (0,))
-        values = select(mask, values, _filling(fill_value, x, size))
+        values = select(mask, values, _filling("unique", fill_value, x, size))
     inverse = filled((n,), 0, index).at[order].set(cast(cumsum(cast(new, np.dtype(np.int32))), index) - 1)
     return values, _Found(cast(order[inside], index), inverse, counts, number)
 
@@ -187,9 +187,19 @@ def _last_count(new: Value, counts: Value, exists: Value, size: int, n: int) -> 
     return select(exists, starts[1:] - starts[:-1], filled((size,), 0, index))
 
 
-def _filling(fill_value: Any, x: Value, size: int) -> Value:
-    value = cast(ensure("unique", fill_value, "fill_value"), x.aval.dtype)
-    return broadcast_to(value, (size, *x.aval.shape[1:]))
+def _filling(name: str, fill_value: Any, x: Value, size: int) -> Value:
+    """Rows of fill_value, in the dtype of x."""
+    return cast(_fill_rows(name, fill_value, x, size), x.aval.dtype)
+
+
+def _fill_rows(name: str, fill_value: Any, x: Value, size: int) -> Value:
+    value = ensure(name, fill_value, "fill_value")
+    shape = (size, *x.aval.shape[1:])
+    if len(value.aval.shape) > len(shape) or any(a not in (1, b) for a, b in zip(value.aval.shape[::-1], shape[::-1])):
+        raise ValueError(
+            f"quire.numpy.{name}: fill_value {value.aval.short()} must be a scalar, or broadcast to the results' shape {shape}"
+        )
+    return broadcast_to(value, shape)
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
@@ -280,17 +290,20 @@ def _setdiff1d(x: Value, y: Value, assume_unique: bool, size: int | None, fill_v
         return x[isin(x, y, invert=True)]
     n, fill = as_int("setdiff1d", size, "size"), 0 if fill_value is None else fill_value
     if not x.aval.size:
-        return _filling(fill, x, n)
+        return _filling("setdiff1d", fill, x, n)
     if assume_unique:
         chosen = isin(x, y, invert=True)
     else:
         x, new, _ = _sorted(x, True)
         chosen = new & isin(x, y, invert=True)
-    return _chosen(x, chosen, n, fill)
+    return _chosen("setdiff1d", x, chosen, n, fill)
 
 
-def _chosen(x: Value, mask: Value, size: int, fill: Any) -> Value:
-    """The first `size` elements that a mask selects; for missing ones `fill`: None for the first of them, 0 if none."""
+def _chosen(name: str, x: Value, mask: Value, size: int, fill: Any) -> Value:
+    """The first `size` elements that a mask selects; for missing ones `fill`: None for the first of them, 0 if none.
+
+    The result's dtype is that of the elements and of `fill`.
+    """
     places, exists = _places(mask, size)
     found = x[places]
     if not size:
@@ -298,7 +311,13 @@ def _chosen(x: Value, mask: Value, size: int, fill: Any) -> Value:
     if fill is None:
         zero = filled((), 0, x.aval.dtype)
         return select(exists, found, broadcast_to(select(exists[0], found[0], zero), (size,)))
-    return select(exists, found, _filling(fill, x, size))
+    return select(exists, *promote_dtypes(found, _fill_rows(name, fill, x, size)))
+
+
+def _nothing_but(name: str, fill: Any, x: Value, size: int) -> Value:
+    """`size` results of no elements: `fill` or 0, in the dtype of the elements and of `fill`."""
+    zeros = filled((size,), 0, x.aval.dtype)
+    return zeros if fill is None else promote_dtypes(zeros, _fill_rows(name, fill, x, size))[1]
 
 
 def _places(mask: Value, size: int) -> tuple[Value, Value]:
@@ -328,16 +347,20 @@ def setxor1d(
         if size is None:
             return both[mask]
         n = as_int("setxor1d", size, "size")
-        return _chosen(both, mask, n, fill_value) if both.aval.size else _filling(fill_value or 0, both, n)
+        return (
+            _chosen("setxor1d", both, mask, n, fill_value)
+            if both.aval.size
+            else _nothing_but("setxor1d", fill_value, both, n)
+        )
     if size is None:
         x, y = unique(x), unique(y)
         return sort(concatenate([x[isin(x, y, invert=True)], y[isin(y, x, invert=True)]]))  # a NaN of each is two
     n, both = as_int("setxor1d", size, "size"), concatenate([x, y])
     outside = concatenate([isin(x, y, invert=True), isin(y, x, invert=True)])
     if not both.aval.size:
-        return _filling(0 if fill_value is None else fill_value, both, n)
+        return _nothing_but("setxor1d", fill_value, both, n)
     rows, new, order = _sorted(both, False)
-    return _chosen(rows, new & outside[order], n, fill_value)
+    return _chosen("setxor1d", rows, new & outside[order], n, fill_value)
 
 
 def intersect1d(
@@ -367,7 +390,7 @@ def intersect1d(
     index = _index_dtype()
     if not x.aval.size or not y.aval.size:
         n = 0 if size is None else as_int("intersect1d", size, "size")
-        values = _filling(0 if fill_value is None else fill_value, x, n)
+        values = _nothing_but("intersect1d", fill_value, x, n)
         out = (values, filled((n,), x.aval.size, index), filled((n,), y.aval.size, index))
         return out if return_indices else values
     rows, new, order = _sorted(x, False)
@@ -379,7 +402,7 @@ def intersect1d(
             return values
         return values, cast(order[places], index), _first_places(y, values)
     n = as_int("intersect1d", size, "size")
-    values = _chosen(rows, common, n, fill_value)
+    values = _chosen("intersect1d", rows, common, n, fill_value)
     if not return_indices:
         return values
     places, exists = _places(common, n)

@@ -64,11 +64,10 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
         a: an array.
         shape: the new shape, an integer or a sequence; one size may be -1: what remains.
         order: "C" (row-major) or "F" (column-major): the order in which elements are taken and placed.
-        copy: must not be False.
+        copy: without effect: arrays are immutable, and may share memory.
 
     Raises:
         TypeError: the sizes differ.
-        ValueError: copy is False.
         NotImplementedError: order is neither "C" nor "F".
 
     Follows `numpy.reshape`.
@@ -78,8 +77,6 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
            [2, 3]], dtype=int32)
     """
     x = ensure("reshape", a)
-    if copy is False:
-        raise ValueError("quire.numpy.reshape: copy=False is not supported: arrays have no views")
     sizes = _new_shape(x, shape)
     if order == "C":
         return st.reshape(x, sizes)
@@ -135,7 +132,8 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Value:
         axes: for each dimension of the result, the dimension of `a` that it is.
 
     Raises:
-        ValueError: axes does not name each dimension of `a` once.
+        ValueError: an axis that `a` does not have.
+        TypeError: axes does not name each dimension of `a` once.
 
     Follows `numpy.transpose`.
 
@@ -149,7 +147,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Value:
         return st.transpose(x, tuple(range(n))[::-1])
     perm = tuple(as_axis("transpose", i, n, "axes") for i in axes)
     if sorted(perm) != list(range(n)):
-        raise ValueError(f"quire.numpy.transpose: axes {tuple(axes)} must name each dimension of {x.aval.short()} once")
+        raise TypeError(f"quire.numpy.transpose: axes {tuple(axes)} must name each dimension of {x.aval.short()} once")
     return st.transpose(x, perm)
 
 

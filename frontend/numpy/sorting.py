@@ -42,9 +42,9 @@ def _axis(name: str, x: Value, axis: int | None) -> tuple[Value, int]:
 
 def _no_kind(name: str, kind: Any, order: Any) -> None:
     if kind is not None:
-        raise ValueError(f"quire.numpy.{name}: the argument kind is not supported, give stable=True or False")
+        raise TypeError(f"quire.numpy.{name}: the argument kind is not supported, give stable=True or False")
     if order is not None:
-        raise ValueError(f"quire.numpy.{name}: the argument order is not supported: there are no structured arrays")
+        raise TypeError(f"quire.numpy.{name}: the argument order is not supported: there are no structured arrays")
 
 
 def sort(

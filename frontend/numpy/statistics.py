@@ -312,6 +312,7 @@ def cov(
         fweights, aweights: how often each observation counts, and its weight.
 
     Raises:
+        TypeError: fweights are no integers.
         ValueError: m or y has more than 2 dimensions, dtype is not inexact, or fweights or aweights are not one for each observation.
 
     Follows `numpy.cov`.
@@ -349,6 +350,10 @@ def cov(
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:
             w = ensure("cov", given, name)
+            if name == "fweights" and not dtypes.is_integer(w.aval.dtype):
+                raise TypeError(
+                    f"quire.numpy.cov: fweights must be integers, got {w.aval.short()}: aweights may be floats"
+                )
             if w.aval.shape != (n,):
                 raise ValueError(
                     f"quire.numpy.cov: {name} {w.aval.short()} must have shape ({n},), one for each observation"

@@ -29,7 +29,6 @@ from ._ops import select as _choice
 from .arithmetic import clip, remainder
 from .creation import filled
 from .elementwise import as_bool
-from .from_values import asarray
 from .indexing import get
 from .joining import concatenate
 from .positions import nonzero
@@ -55,15 +54,14 @@ def take(
 
     Args:
         a: an array.
-        indices: an integer array; negative ones count from the end.
+        indices: an integer array (bools are 0 and 1); negative ones count from the end.
         axis: the axis; None for the flattened array.
         mode: what an index outside gives: "fill" (the default: fill_value, or NaN; for integers the least value),
             "clip" (the nearest element, of negative indices the first) or "wrap" (modulo the size).
         unique_indices, indices_are_sorted: promises about the indices.
 
     Raises:
-        TypeError: the indices are no integers.
-        ValueError: mode is none of these.
+        ValueError: the indices are no integers, or mode is none of these.
         IndexError: the axis is empty and there are indices.
         NotImplementedError: mode is "raise".
 
@@ -78,12 +76,14 @@ def take(
         x, d = ravel(x), 0
     else:
         d = as_axis("take", axis, x.aval.ndim)
-    if not dtypes.is_integer(index.aval.dtype) and index.aval.size:
-        raise TypeError(f"quire.numpy.take: indices must be integers, got {index.aval.short()}")
+    if dtypes.is_inexact(index.aval.dtype) and index.aval.size:
+        raise ValueError(
+            f"quire.numpy.take: indices must be integers, got {index.aval.short()}: convert them by astype(int)"
+        )
     n = x.aval.shape[d]
     if mode == "raise":
         raise NotImplementedError("quire.numpy.take: mode 'raise' is not supported: use 'fill', 'clip' or 'wrap'")
-    if mode not in (None, "fill", "clip", "wrap", "promise_in_bounds"):
+    if mode not in (None, "fill", "clip", "wrap"):
         raise ValueError(f"quire.numpy.take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     if n == 0 and index.aval.size:
         raise IndexError(f"quire.numpy.take: cannot take from the empty axis {d} of {x.aval.short()}")
@@ -96,6 +96,11 @@ def take(
         mode=mode or "fill", fill_value=fill_value, unique_indices=unique_indices, indices_are_sorted=indices_are_sorted,
         wrap_negative_indices=from_end,
     )  # fmt: skip
+
+
+def _taken(x: Value, index: Value, axis: int) -> Value:
+    """The slices along an axis at indices of which none lies outside."""
+    return get(x, (slice(None),) * axis + (index,), mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _wrapped(index: Value, n: int) -> Value:
@@ -173,7 +178,7 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     Array([5], dtype=int32)
     """
     return compress(
-        ravel(ensure("extract", condition)), ravel(ensure("extract", arr)), size=size, fill_value=fill_value
+        ravel(ensure("extract", condition)), ravel(ensure("extract", arr, 1)), size=size, fill_value=fill_value
     )
 
 
@@ -188,8 +193,8 @@ def compress(
     Array([6], dtype=int32)
     """
     no_out("compress", out)
-    mask = as_bool(asarray(condition) if isinstance(condition, list) else ensure("compress", condition))
-    x = ensure("compress", a)
+    mask = as_bool(ensure("compress", condition))
+    x = ensure("compress", a, 1)
     if mask.aval.ndim != 1:
         raise ValueError(f"quire.numpy.compress: the condition must be 1-dimensional, got {mask.aval.short()}")
     if axis is None:
@@ -246,7 +251,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     `inplace` must be False: arrays are immutable. `mode`: "clip", to the first or last element, or "wrap", for indices
     outside; by default -1 is the last element, and what is outside then is clipped.
 
-    Raises ValueError where `inplace` is not False; NotImplementedError for mode "raise".
+    Raises ValueError where `inplace` is not False, and for another mode; NotImplementedError for mode "raise".
 
     Follows `numpy.put`.
 
@@ -260,13 +265,17 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     if values.aval.size != index.aval.size:
         values = resize(values, (index.aval.size,))
     if mode == "wrap":
-        index, mode = remainder(index, x.aval.size), None
+        index = remainder(index, x.aval.size)
     elif mode in (None, "clip"):
         n = x.aval.size
-        index, mode = clip(index, -n if mode is None else 0, n - 1), None
+        index = clip(index, -n if mode is None else 0, n - 1)
     elif mode == "raise":
         raise NotImplementedError("quire.numpy.put: mode 'raise' is not supported: use 'clip' or 'wrap'")
-    return reshape(ravel(x).at[index].set(values, mode="drop" if mode is None else mode), x.aval.shape)
+    else:
+        raise ValueError(
+            f"quire.numpy.put: mode must be 'clip' or 'wrap', got {mode!r}: x.at[ind].set(v, mode=) has others"
+        )
+    return reshape(ravel(x).at[index].set(values, mode="drop"), x.aval.shape)
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
@@ -313,8 +322,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
 
     Raises:
         IndexError: an index is out of bounds.
-        TypeError: obj holds other numbers than integers and bool.
-        ValueError: obj is of bool, and not a vector of the length of the axis.
+        TypeError: obj is a list.
+        ValueError: obj holds other numbers than integers and bool, or is of bool and not a vector of the length of the axis.
         ConcretizationTypeError: obj is traced, and neither a single integer nor of integers that are assumed to be unique.
 
     Follows `numpy.delete`.
@@ -341,20 +350,20 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     ):
         # What is kept, in order: sorting by whether a place is deleted keeps the order of the others.
         deleted = filled((n,), False, dtypes.bool_).at[ravel(_wrapped(obj, n))].set(True)
-        return take(x, argsort(deleted, stable=True)[: n - obj.aval.size], axis=d, mode="promise_in_bounds")
+        return _taken(x, argsort(deleted, stable=True)[: n - obj.aval.size], d)
     else:
-        gone = known_shape_operand("delete", asarray(obj) if isinstance(obj, list) else obj, "give static indices")
+        gone = known_shape_operand("delete", ensure("delete", obj, "obj"), "give static indices")
     gone = np.asarray(gone)
     if gone.dtype == np.bool_:
         if gone.shape != (n,):
             raise ValueError(f"quire.numpy.delete: a boolean obj must have shape ({n},), got {gone.shape}")
         gone = np.flatnonzero(gone)
     if gone.size and not np.issubdtype(gone.dtype, np.integer):
-        raise TypeError(f"quire.numpy.delete: obj must be integers, bools or a slice, got dtype {gone.dtype}")
+        raise ValueError(f"quire.numpy.delete: obj must be integers, bools or a slice, got dtype {gone.dtype}")
     if gone.size and (gone.min() < -n or gone.max() >= n):
         raise IndexError(f"quire.numpy.delete: index out of bounds for axis {d} of size {n}")
     kept = np.delete(np.arange(n, dtype=np.int32), gone.reshape(-1).astype(np.int64))
-    return take(x, concrete_array(kept), axis=d, mode="promise_in_bounds")
+    return _taken(x, concrete_array(kept), d)
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
@@ -362,13 +371,15 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
 
     Args:
         arr: an array.
-        obj: an integer, a slice, an array of integers, or a mask, which must be known while tracing.
+        obj: an integer, a slice, an array of integers, or a mask, which must be known while tracing. Integers below -n and above
+            n, the size of the axis, count as these.
         values: what to insert; it broadcasts, and is converted to the dtype of `arr`.
         axis: the axis; None for the flattened array.
 
     Raises:
-        IndexError: an index is below -n or above n, the size of the axis.
         ConcretizationTypeError: obj is a traced mask.
+        TypeError: obj is a list.
+        ValueError: obj holds floats or complex numbers.
 
     Follows `numpy.insert`.
 
@@ -385,15 +396,16 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     if isinstance(obj, slice):
         places: Any = np.arange(n)[obj]
     else:
-        given = ensure("insert", asarray(obj) if isinstance(obj, list) else obj, "obj")
+        given = ensure("insert", obj, "obj")
+        if dtypes.is_inexact(given.aval.dtype) and given.aval.size:
+            raise ValueError(f"quire.numpy.insert: obj must be integers, bools or a slice, got {given.aval.short()}")
         if isinstance(given, Tracer) and dtypes.is_integer(given.aval.dtype):
             return _insert_traced(x, given, v, d)
         places = known_shape_operand("insert", given, "give static indices")
     scalar = places.ndim == 0
     if places.dtype == np.bool_:
         places, scalar = np.flatnonzero(places), False
-    if places.size and (places.min() < -n or places.max() > n):
-        raise IndexError(f"quire.numpy.insert: index out of bounds for axis {d} of size {n}")
+    places = np.clip(places.astype(np.int64), -n, n)  # as _insert_traced has it
     places = np.where(places < 0, places + n, places).reshape(-1)
     if scalar:
         # NumPy moves the first axis of the values to the axis of insertion where the index is a number.
@@ -412,7 +424,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
     mask[targets] = False
     source[mask] = np.arange(n)
     source[targets] = n + np.arange(count)
-    return take(concatenate([x, v], axis=d), concrete_array(source), axis=d, mode="promise_in_bounds")
+    return _taken(concatenate([x, v], axis=d), concrete_array(source), d)
 
 
 def _insert_traced(x: Value, obj: Value, v: Value, d: int) -> Value:
@@ -425,6 +437,8 @@ def _insert_traced(x: Value, obj: Value, v: Value, d: int) -> Value:
     count = v.aval.shape[d] if scalar or places.aval.size == 1 else places.aval.size
     places = broadcast_to(clip(_choice(lt_(places, 0), add_(places, np.int32(n)), places), 0, n), (count,))
     v = broadcast_to(v, tuple(count if i == d else k for i, k in enumerate(x.aval.shape)))
+    if not count:
+        return x
     # A value's position: its place, and the values that come before it.
     mine, other = st.expand_dims(places, (1,)), st.expand_dims(places, (0,))
     earlier = np.tril(np.ones((count, count), bool), -1)

@@ -83,15 +83,18 @@ def randint(
     """Random integers uniform in [minval, maxval); minval where that is empty. Follows `jax.random.randint`.
 
     Args:
-        minval, maxval: integers or arrays of them that broadcast to `shape`; clipped to the dtype's range.
+        minval, maxval: integers or arrays of them that broadcast to `shape`; clipped to the dtype's range. Numbers of
+            Python must be ones that the dtype or the default int holds; maxval may be one more.
         dtype: an integer dtype; the default int if None.
 
-    Raises ValueError for another dtype, TypeError for bounds that are no integers.
+    Raises ValueError for another dtype, TypeError for bounds that are no integers, OverflowError for numbers of Python that are
+    too large.
 
     >>> quire.random.randint(quire.random.key(0), (5,), 0, 10)
     Array([9, 0, 2, 3, 1], dtype=int32)
     """
     dt = int_dtype("randint", dtype)
+    _check_bounds(dt, minval, maxval)
     shape = shape_of("randint", shape)
     width = 8 * dt.itemsize
     if width < 32:  # drawn as int32, as in JAX
@@ -111,6 +114,18 @@ def randint(
     multiplier = ew.rem(ew.mul(half, half), span)  # 2**width % span
     offset = ew.add(ew.mul(ew.rem(pair[0], span), multiplier), ew.rem(pair[1], span))
     return ew.add(low, ew.convert_element_type(ew.rem(offset, span), dt))
+
+
+def _check_bounds(dt: DType, minval: Any, maxval: Any) -> None:
+    """Raise OverflowError for a bound of Python that neither the dtype nor the default int holds."""
+    infos = [np.iinfo(d) for d in (dt, dtypes.canonicalize(dtypes.int64))]
+    low, high = min(int(i.min) for i in infos), max(int(i.max) for i in infos)
+    for name, bound, more in (("minval", minval, 0), ("maxval", maxval, 1)):
+        if isinstance(bound, int) and not low <= bound <= high + more:
+            raise OverflowError(
+                f"quire.random.randint: {name} {bound} must be from {low} to {high + more} for dtype {dt}: clip it, or draw in a "
+                "wider dtype"
+            )
 
 
 def _clip_to(value: Any, low: int, high: int) -> Array:
@@ -152,7 +167,7 @@ def bernoulli(
     """
     if mode not in ("low", "high"):
         raise ValueError(f"quire.random.bernoulli: unknown mode {mode!r}, expected 'low' or 'high'")
-    if isinstance(p, int | float):
+    if isinstance(p, float):
         p = np.asarray(p, dtypes.canonicalize(dtypes.float64))[()]
     aval = aval_of(p)
     dt = aval.dtype

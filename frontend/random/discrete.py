@@ -15,9 +15,10 @@ from quire.ir.primitives import elementwise as ew
 
 from .. import lax
 from .. import numpy as qnp
+from ..arrays.operands import cast, ensure, promote_inexact
 from .bits import uniform
 from .continuous import gumbel, number
-from .keys import as_float, float_dtype, int_dtype, parameters, sampler, shape_of, split, split_raw
+from .keys import dtype_of, float_dtype, int_dtype, parameters, sampler, shape_of, split, split_raw
 
 Array = Any
 
@@ -30,21 +31,24 @@ def categorical(
     """Random indices with probabilities softmax(logits) along an axis. Follows `jax.random.categorical`.
 
     Args:
-        logits: logarithms of probabilities, up to a constant.
+        logits: logarithms of probabilities, up to a constant: an array of floats.
         shape: of the result; it ends with the shape of logits without the axis (or broadcasts with it), which it is
             if None. What comes before counts samples.
         replace: with False the samples are different indices (by the Gumbel top-k trick).
         mode: how Gumbel numbers are made: "low", "high", "highest" or None.
 
-    Raises ValueError for shapes that do not fit, or more samples without replacement than categories.
+    Raises TypeError for logits in a list, ValueError for those that are no floats, shapes that do not fit, or more samples without
+    replacement than categories.
 
     >>> quire.random.categorical(quire.random.key(0), np.array([0.0, -np.inf]), shape=(3,))
     Array([0, 0, 0], dtype=int32)
     """
     name = "quire.random.categorical"
-    logits = qnp.asarray(logits)
+    logits = ensure(name, logits, "logits")
     if not dtypes.is_float(logits.dtype):
-        logits = logits.astype(dtypes.canonicalize(dtypes.float64))
+        raise ValueError(
+            f"{name}: logits must be floats, logarithms of probabilities, got {aval_of(logits).short()}: convert them by astype(float)"
+        )
     if not -logits.ndim <= axis < logits.ndim:
         raise ValueError(f"{name}: axis {axis} is out of bounds for logits {aval_of(logits).short()}")
     axis %= logits.ndim
@@ -276,16 +280,24 @@ def multinomial(
         n: trials, (...).
         p: the probabilities of the categories, (..., k).
         shape: of the result, (..., k); the common shape if None.
+        dtype: of the result, of floats or integers; the default float if None. Counts are made in that of n and p.
         unroll: steps of the loop over categories that are written out at a time.
 
-    Raises ValueError for a 0-dimensional p, shapes that do not fit or another dtype.
+    Raises ValueError for a 0-dimensional p, shapes that do not fit or another dtype, TypeError for lists and complex numbers.
 
     >>> x = quire.random.multinomial(quire.random.key(0), 10, np.array([0.2, 0.3, 0.5]))
     >>> x.shape, float(x.sum())
     ((3,), 10.0)
     """
-    dt = float_dtype("multinomial", dtype)
-    n, p = qnp.asarray(as_float(n, dt)), qnp.asarray(as_float(p, dt))
+    numbers = (*dtypes.FLOATS, *dtypes.SIGNED, *dtypes.UNSIGNED)
+    result = dtype_of("multinomial", dtype, dtypes.float64, numbers, "a float or integer")
+    n, p = promote_inexact(ensure("quire.random.multinomial", n, "n"), ensure("quire.random.multinomial", p, "p"))
+    dt = aval_of(p).dtype
+    if dtypes.is_complex(dt):
+        raise TypeError(
+            f"quire.random.multinomial: n and p must be real, got {aval_of(n).short()} and {aval_of(p).short()}"
+        )
+    n, p = cast(n, dt), cast(p, dt)
     if p.ndim < 1:
         raise ValueError(f"quire.random.multinomial: p must be at least 1-dimensional, got {aval_of(p).short()}")
     k = p.shape[-1]
@@ -312,4 +324,4 @@ def multinomial(
         return remainder - count, count
 
     _, counts = lax.scan(step, n, (qnp.moveaxis(shares, -1, 0), split(key, k)), unroll=unroll)
-    return qnp.moveaxis(counts, 0, -1)
+    return qnp.moveaxis(counts, 0, -1).astype(result)

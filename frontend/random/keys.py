@@ -78,7 +78,7 @@ def _from_seed(name: str, seed: Any, impl: Any) -> Array:
         raise TypeError(
             f"quire.random.{name}: the seed must be an integer, got a key: use split or fold_in for new keys"
         )
-    if isinstance(seed, int) and not isinstance(seed, bool):
+    if isinstance(seed, int):
         if not -(1 << 63) <= seed < 1 << 63:
             raise OverflowError(f"quire.random.{name}: the seed {seed} is no integer of 64 bits")
         seed = np.asarray(seed, np.int64)
@@ -239,21 +239,26 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
 
 
 def fold_in(key: Any, data: Any) -> Any:
-    """A new key from a key and an integer (taken modulo 2**32). Follows `jax.random.fold_in`.
+    """A new key from a key and an integer from 0 to 2**32 - 1. Follows `jax.random.fold_in`.
 
-    Different integers give independent keys; the key may be folded with more of them.
+    Different integers give independent keys; the key may be folded with more of them. Arrays of integers are taken
+    modulo 2**32, bools are 0 and 1.
 
-    Raises TypeError for data that are no integer scalar.
+    Raises TypeError for data that are no integer scalar, OverflowError for an integer of Python that is negative or above.
 
     >>> k = quire.random.key(0)
     >>> bool(quire.random.fold_in(k, 1) == quire.random.fold_in(k, 2))
     False
     """
     raw = raw_key("fold_in", key)
-    if isinstance(data, int | np.integer) and not isinstance(data, bool):
+    if isinstance(data, int) and not 0 <= data < 1 << 32:
+        raise OverflowError(
+            f"quire.random.fold_in: data must be from 0 to 2**32 - 1, got {data}: {data & 0xFFFFFFFF} would give the same key"
+        )
+    if isinstance(data, int | np.integer):
         data = U32(int(data) & 0xFFFFFFFF)
     aval = aval_of(data)
-    if aval.shape or not dtypes.is_integer(aval.dtype):
+    if aval.shape or not (dtypes.is_integer(aval.dtype) or dtypes.is_bool(aval.dtype)):
         raise TypeError(f"quire.random.fold_in: data must be an integer scalar, got {aval.short()}")
     seed = ew.convert_element_type(data, U32)
     if is_keys(raw):

@@ -14,6 +14,7 @@ from quire.ir.dtypes import DType
 from .. import lax
 from .. import numpy as qnp
 from ..arrays.key_array import is_keys
+from ..arrays.operands import ensure
 from .bits import randint, uniform
 from .continuous import check_gumbel_mode, gumbel
 from .keys import random_bits, sampler, shape_of, split_raw
@@ -95,7 +96,7 @@ def choice(
         mode: how the Gumbel numbers of weighted choices without replacement are made: "low", "high", "highest" or None.
 
     Raises ValueError for an empty a, more choices than slices without replacement, a p of another length or another
-    mode, TypeError for a 0-dimensional a that is no integer.
+    mode, TypeError for a 0-dimensional a that is no integer, and for lists.
 
     >>> quire.random.choice(quire.random.key(0), np.array([10, 20, 30]), (4,)).shape
     (4,)
@@ -125,7 +126,7 @@ def choice(
 
 
 def _weighted(key: Array, shape: tuple[int, ...], n: int, p: Any, replace: bool, mode: str | None) -> Array:
-    p = qnp.asarray(p)
+    p = ensure("quire.random.choice", p, "p")
     dt: DType = p.dtype if dtypes.is_float(p.dtype) else dtypes.canonicalize(dtypes.float64)
     p = p.astype(dt)
     if p.shape != (n,):

@@ -23,14 +23,16 @@ _MODES = ("full", "same", "valid")
 # -- convolution --------------------------------------------------------------------------------------------------------------
 
 
-def _pair(name: str, in1: Any, in2: Any, mode: Any, ndim: int | None = None) -> tuple[Value, Value]:
-    """The operands of a convolution, of one dtype and number of dimensions."""
+def _pair(
+    name: str, in1: Any, in2: Any, mode: Any, ndim: int | None = None, nothing: bool = False
+) -> tuple[Value, Value]:
+    """The operands of a convolution, of one dtype and number of dimensions; without elements where `nothing` allows it."""
     one_of(f"{_MODULE}.{name}", mode, "mode", _MODES)
     x, y = common_inexact(f"{_MODULE}.{name}", in1=in1, in2=in2)
     if x.ndim != y.ndim or ndim not in (None, x.ndim):
         wanted = "one number of dimensions" if ndim is None else f"{ndim} dimensions"
         raise ValueError(f"{_MODULE}.{name}: in1 and in2 must have {wanted}, got {x.aval.short()} and {y.aval.short()}")
-    if not x.size or not y.size:
+    if not nothing and (not x.size or not y.size):
         raise ValueError(f"{_MODULE}.{name}: arrays without elements, got {x.aval.short()} and {y.aval.short()}")
     return x.astype(x.dtype), y.astype(y.dtype)
 
@@ -84,7 +86,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto", preci
 
 def _convolved(name: str, in1: Any, in2: Any, mode: str, method: str, precision: Any) -> Value:
     one_of(f"{_MODULE}.{name}", method, "method", ("auto", "direct", "fft"))
-    x, y = _pair(name, in1, in2, mode)
+    x, y = _pair(name, in1, in2, mode, nothing=method == "fft")
     if method == "fft":
         return _by_fft(name, x, y, mode, tuple(range(x.ndim)))
     return _direct(name, x, y, mode, precision)
@@ -166,7 +168,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Val
     Array([1., 3., 5., 3.], dtype=float32)
     """
     name = f"{_MODULE}.fftconvolve"
-    x, y = _pair("fftconvolve", in1, in2, mode)
+    x, y = _pair("fftconvolve", in1, in2, mode, nothing=True)
     if axes is None:
         axes = range(x.ndim)
     dims = tuple(as_axis(name, a, x.ndim, "axes") for a in (axes if isinstance(axes, Sequence | range) else (axes,)))
@@ -189,6 +191,8 @@ def _by_fft(name: str, x: Value, y: Value, mode: str, axes: tuple[int, ...]) -> 
     elif mode == "full":
         for d, n in zip(axes, full):
             size[d] = n
+    if not x.size or not y.size:
+        return _of_nothing(name, x, y, mode, size)
     if all(x.shape[d] == 1 or y.shape[d] == 1 for d in axes):
         out = x * y
     elif dtypes.is_complex(dtype):
@@ -197,6 +201,16 @@ def _by_fft(name: str, x: Value, y: Value, mode: str, axes: tuple[int, ...]) -> 
         out = _fft.irfftn(_fft.rfftn(x, full, axes) * _fft.rfftn(y, full, axes), full, axes)
     starts = [(n - m) // 2 for n, m in zip(out.shape, size)]
     return lax.slice(out, starts, [s + m for s, m in zip(starts, size)]).astype(dtype)
+
+
+def _of_nothing(name: str, x: Value, y: Value, mode: str, size: Sequence[int]) -> Value:
+    """The convolution of arrays of which one has no elements, a sum of none: zeros, where it has a size at all."""
+    if mode == "valid" or min(size) < 0 or any(n > k + m for n, k, m in zip(size, x.shape, y.shape)):
+        raise ValueError(
+            f"{_MODULE}.{name}: arrays without elements, got {x.aval.short()} and {y.aval.short()}, have no part of mode "
+            f"{mode!r}"
+        )
+    return jnp.zeros(size, x.dtype)
 
 
 # -- detrend ------------------------------------------------------------------------------------------------------------------
@@ -384,7 +398,7 @@ def _spectrum(
     real = dtypes.real_dtype(complex_)
     if any(not v.size for v in signals):
         empty = jnp.zeros(x.shape, real)
-        return empty, empty, empty.astype(complex_)
+        return empty, empty, empty if y is None and not short_time else empty.astype(complex_)
     win, size = _window(name, window, nperseg, x.shape[d], x.dtype)
     step, length = _lengths(name, size, noverlap, nfft)
     signals = [jnp.moveaxis(v, d, -1) for v in signals]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .. import dtypes
@@ -155,6 +156,28 @@ def match_scalars(*args: Any) -> list[Any]:
         else:
             out.append(a)
     return out
+
+
+def scalar_as(name: str, value: Any, dtype: DType) -> Any:
+    """A number as a scalar of a dtype, converted as `convert_element_type` converts arrays.
+
+    Integers wrap; floats lose their fraction, stop at the ends of an integer dtype's range, and NaN becomes 0.
+
+    Raises TypeError for a complex number of Python where the dtype is real and not bool.
+    """
+    if type(value) is complex and not dtypes.is_complex(dtype) and not dtypes.is_bool(dtype):
+        raise TypeError(
+            f"{name}: expected a real number for dtype {dtype}, got the complex {value}: give its real part"
+        )
+    host = np.asarray(value)
+    if (dtypes.is_integer(dtype) or dtype in dtypes.NARROW_INTEGERS) and dtypes.is_float(host.dtype):
+        info, number = ml_dtypes.iinfo(dtype), float(host)
+        whole = (
+            0 if number != number else info.max if number > info.max else info.min if number < info.min else int(number)
+        )
+        return np.asarray(whole).astype(dtype)[()]
+    with np.errstate(all="ignore"):
+        return host.astype(dtype)[()]
 
 
 def _int_scalar(value: int, dtype: DType) -> np.ndarray[Any, Any]:

@@ -12,7 +12,7 @@ from .. import dtypes
 from ..avals import ShapedArray, aval_of
 from ..dtypes import DType
 from ..primitive import primitive
-from .common import NUMBER, canonical_axes, check_axes, check_dtype, check_same_dtype, match_scalars
+from .common import NUMBER, canonical_axes, check_axes, check_dtype, check_same_dtype, match_scalars, scalar_as
 from .elementwise import convert_element_type
 
 Value = Any
@@ -383,7 +383,7 @@ def full(shape: Sequence[int], fill_value: Value, dtype: Any = None) -> Value:
     """An array with all elements equal to a scalar.
 
     Raises:
-        TypeError: `fill_value` is no scalar.
+        TypeError: `fill_value` is no scalar, or complex where `dtype` is real.
         ValueError: `shape` is negative.
     """
     if aval_of(fill_value).shape:
@@ -394,8 +394,7 @@ def full(shape: Sequence[int], fill_value: Value, dtype: Any = None) -> Value:
     if isinstance(fill_value, bool | int | float | complex | np.generic):
         wanted = aval_of(fill_value).dtype if dtype is None else dtypes.explicit(dtypes.as_dtype(dtype))
         weak = dtype is None and aval_of(fill_value).weak_type
-        with np.errstate(all="ignore"):
-            scalar: Value = np.asarray(fill_value).astype(wanted)[()]
+        scalar: Value = scalar_as("full", fill_value, wanted)
         if weak:
             scalar = scalar.item()
     else:

@@ -7,6 +7,7 @@ import quire
 import quire.numpy as qnp
 import quire.scipy.linalg as sl
 from quire import lax
+from quire.scipy.spatial import transform
 
 
 def equations(f, *args):
@@ -254,3 +255,52 @@ def test_slices_of_divided_arrays_are_divided_still():
         mesh = quire.make_mesh((4,), "x", (quire.sharding.AxisType.Auto,))
         x = quire.device_put(qnp.arange(16.0), quire.NamedSharding(mesh, quire.P("x")))
         assert x[::2].sharding.spec == x[:8].sharding.spec == quire.P("x") and x[:6].sharding.spec == quire.P()
+
+
+def test_indices_of_arrays_without_elements_are_the_fill_value():
+    assert [x.tolist() for x in qnp.nonzero(qnp.zeros((2, 0)), size=2, fill_value=(7, 2.5))] == [[7, 7], [2.5, 2.5]]
+
+
+def test_integers_are_full_of_what_they_hold():
+    for v, want in ((np.nan, 0), (np.inf, 255), (-1.5, 0), (2.7, 2)):
+        assert quire.jit(lambda v=v: qnp.full((1,), v, "uint8"))().tolist() == [want]
+        assert quire.jit(lambda v=v: lax.full((1,), v, "uint8"))().tolist() == [want]
+
+
+def test_numbers_that_count_are_integers():
+    key = quire.random.key(0)
+    for call, text in (
+        (lambda: qnp.roll(qnp.arange(4), 1.5), r"quire.numpy.roll: shift must be integers, got f32\[\]"),
+        (lambda: quire.jit(lambda i: qnp.roll(qnp.arange(4), i))(1.5), "quire.numpy.roll: shift must be integers"),
+        (lambda: quire.random.randint(key, (), 0.5, 7), "minval and maxval must be integers"),
+        (lambda: quire.random.fold_in(key, 1.5), "data must be an integer scalar"),
+        (lambda: quire.random.choice(key, 1.5), "expected an integer or an array"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()
+
+
+def test_the_whole_range_of_an_integer_is_drawn_from():
+    for d, n in (("int32", 2**31), ("uint32", 2**32)):
+        assert int(quire.random.randint(quire.random.key(0), (64,), 0, n, d).max()) > n * 7 // 8
+
+
+def test_parameters_broadcast_to_the_shape_of_weibull_min():
+    with pytest.raises(ValueError, match="parameters do not broadcast"):
+        quire.random.weibull_min(quire.random.key(0), qnp.ones(2), qnp.ones(2))
+
+
+def test_parts_may_be_longer_than_the_array():
+    assert qnp.extract(qnp.array([True, False]), qnp.array([5, 6]), size=3, fill_value=1).tolist() == [5, 1, 1]
+
+
+def test_complex_numbers_have_an_order_and_integers_are_quantiles():
+    assert (
+        int(qnp.argmax(qnp.array([1 + 2j, 1 + 3j, 0]))) == int(qnp.nanargmax(qnp.array([1 + 2j, 1 + 3j, np.nan]))) == 1
+    )
+    assert float(qnp.quantile(qnp.arange(4.0), 1)) == 3.0
+
+
+def test_motions_go_on_after_the_last_time():
+    path = transform.Slerp.init(qnp.arange(3.0), transform.Rotation.from_euler("z", qnp.array([[0.0], [0.5], [1.5]])))
+    np.testing.assert_allclose(path(qnp.array([-1.0, 2.5, 3.0])).as_rotvec()[:, 2], [-0.5, 2.0, 2.5], atol=1e-5)

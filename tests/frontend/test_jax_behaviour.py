@@ -65,6 +65,141 @@ STRICT = {
 }
 
 USUAL = {
+    "numbers as conditions": lambda q, n, s: [
+        n.select([n.array([1, 0, 2]), n.array([0.0, 0.5, 0.0])], [1.0, 2.0], 5.0),
+        n.select([1, 0], [n.ones(2), n.zeros(2)]),
+    ],
+    "bools as indices to take": lambda q, n, s: n.take(n.arange(4) * 5, n.array([True, False])),
+    "places in a shape without elements": lambda q, n, s: [
+        n.unravel_index(5, (0, 4)),
+        n.unravel_index(n.zeros(0, int), (4, 0)),
+        n.unravel_index(n.array([5, 6]), (0,)),
+    ],
+    "reshape without a copy": lambda q, n, s: n.reshape(n.arange(4), (2, 2), copy=False),
+    "places to insert at outside": lambda q, n, s: [
+        f(n.arange(4), i, 7) for f in (n.insert, q.jit(n.insert)) for i in (9, -9, n.array([-9, 1]), n.array([], int))
+    ],
+    "counts of categories as integers": lambda q, n, s: [
+        q.random.multinomial(q.random.key(0), 50, n.array([0.3, 0.7]), dtype=d) for d in ("int32", "uint8", "float16")
+    ],
+    "bools for keys": lambda q, n, s: [
+        q.random.key_data(k)
+        for k in (
+            q.random.key(True),
+            q.random.PRNGKey(False),
+            q.random.fold_in(q.random.key(0), True),
+            q.random.fold_in(q.random.key(0), n.array(True)),
+            q.random.fold_in(q.random.key(0), np.int64(-1)),
+        )
+    ],
+    "rolls by narrow integers and bools": lambda q, n, s: [
+        *[f(n.arange(300), i) for f in (n.roll, q.jit(n.roll)) for i in (n.array(-3, "int8"), True, n.uint32(7))],
+        n.roll(n.arange(4), (True, 2), 0),
+    ],
+    "a mean of bools": lambda q, n, s: n.mean(n.arange(3), dtype=bool),
+    "a range of bools": lambda q, n, s: n.arange(2, dtype=bool),
+    "frequencies that are floats": lambda q, n, s: n.cov(n.arange(3.0), fweights=n.arange(3.0)),
+    "a triangle of a negative size": lambda q, n, s: n.tri(3, -1),
+    "an order by another kind": lambda q, n, s: n.sort(n.arange(3), kind="stable"),
+    "places in an order": lambda q, n, s: n.argsort(n.arange(3), order="f"),
+    "a dimension moved twice": lambda q, n, s: n.transpose(n.ones((2, 2)), (0, 0)),
+    "spacing of complex numbers": lambda q, n, s: n.spacing(n.array(1j)),
+    "take at fractions": lambda q, n, s: n.take(n.arange(3), n.array([1.0])),
+    "take of what is promised": lambda q, n, s: n.take(n.arange(3), n.array([1]), mode="promise_in_bounds"),
+    "put of what is dropped": lambda q, n, s: n.put(n.arange(3), n.array([1]), 5, mode="drop", inplace=False),
+    "put in an unknown mode": lambda q, n, s: n.put(n.arange(3), n.array([1]), 5, mode="foo", inplace=False),
+    "repetitions in a list": lambda q, n, s: n.repeat(n.arange(2), [1, 2]),
+    "places to delete in a list": lambda q, n, s: n.delete(n.arange(3), [1]),
+    "places to delete that are fractions": lambda q, n, s: n.delete(n.arange(3), 1.0),
+    "places to insert at in a list": lambda q, n, s: n.insert(n.arange(3), [1], 5),
+    "places to insert at that are fractions": lambda q, n, s: n.insert(n.arange(3), n.array([1.0]), 5),
+    "a condition in a list": lambda q, n, s: n.compress([True, False], n.arange(3)),
+    "a list to compress": lambda q, n, s: n.compress(n.array([True, False]), [1, 2]),
+    "probabilities in a list": lambda q, n, s: q.random.choice(q.random.key(0), 2, p=[0.5, 0.5]),
+    "a probability that is an integer": lambda q, n, s: q.random.bernoulli(q.random.key(0), 1),
+    "logits that are integers": lambda q, n, s: q.random.categorical(q.random.key(0), n.array([0, 1])),
+    "logits that are complex": lambda q, n, s: q.random.categorical(q.random.key(0), n.array([0j, 1])),
+    "logits in a list": lambda q, n, s: q.random.categorical(q.random.key(0), [0.0, 1.0]),
+    "a bound that no integer holds": lambda q, n, s: q.random.randint(q.random.key(0), (3,), 0, 2**32),
+    "a lower bound that no integer holds": lambda q, n, s: q.random.randint(
+        q.random.key(0), (3,), -(2**40), 3, "uint8"
+    ),
+    "a negative number for a key": lambda q, n, s: q.random.key_data(q.random.fold_in(q.random.key(0), -1)),
+    "a large number for a key": lambda q, n, s: q.random.key_data(q.random.fold_in(q.random.key(0), 2**32)),
+    "indices filled up with a number of another dtype": lambda q, n, s: [
+        n.nonzero(n.arange(4), size=5, fill_value=2.5),
+        n.nonzero(n.eye(2), size=3, fill_value=(1, 2.5)),
+        n.nonzero(n.arange(4), fill_value=1j),
+        n.argwhere(n.eye(2), size=3, fill_value=2.5),
+        n.flatnonzero(n.eye(2), size=3, fill_value=n.int8(3)),
+        n.where(n.arange(4), size=5, fill_value=True),
+        q.jit(lambda x: n.nonzero(x, size=5, fill_value=x[2] + 0.5))(n.arange(4)),
+    ],
+    "sets filled up with a number of another dtype": lambda q, n, s: (
+        [
+            f(n.arange(4), n.array(b, int), size=6, fill_value=2.5)
+            for f in (n.intersect1d, n.setxor1d, n.setdiff1d, n.union1d)
+            for b in ([1, 7], [])
+        ]
+        + [n.setxor1d(n.zeros(0, int), n.zeros(0, int), True, size=2, fill_value=2.5)]
+    ),
+    **{
+        f"a vector to fill up with: {name}": lambda q, n, s, name=name: getattr(n, name)(
+            *[n.arange(4)] * (2 if name.endswith("1d") else 1), size=6, fill_value=n.array([1, 2])
+        )
+        for name in ("nonzero", "flatnonzero", "argwhere", "where", "unique", "union1d", "setdiff1d", "setxor1d")
+    },
+    "a vector to fill up with: at": lambda q, n, s: n.arange(4).at[9].get(mode="fill", fill_value=n.array([1, 2])),
+    "integers full of floats": lambda q, n, s: (
+        [
+            f(d, v)
+            for f in (
+                lambda d, v: n.full(2, v, d),
+                lambda d, v: n.full_like(n.zeros(2, d), v),
+                lambda d, v: q.lax.full((2,), v, d),
+            )
+            for d in ("int32", "uint8", "bool")
+            for v in (n.nan, n.inf, -n.inf, 1e20, -1.5, 2.7)
+        ]
+        + [n.full(2, n.array(n.inf, "bfloat16"), "uint16"), n.full(2, np.float32(n.nan), "int32")]
+    ),
+    "integers of numbers of Python": lambda q, n, s: [q.lax.convert_element_type(v, "int32") for v in (n.nan, n.inf)],
+    "real numbers full of a complex one": lambda q, n, s: n.full(2, 1j, "float32"),
+    "an array full of a complex number, like a real one": lambda q, n, s: n.full_like(n.ones(2), 1j),
+    "lax.full of a complex number": lambda q, n, s: q.jit(lambda: q.lax.full((2,), 1j, "float32"))(),
+    "a rotation by a quaternion of zeros": lambda q, n, s: [
+        (r.as_matrix(), r.as_rotvec(), r.as_euler("xyz"), r.inv().as_quat(), r.magnitude(), r.apply(n.ones(3)))
+        for r in [s.spatial.transform.Rotation.from_quat(n.zeros(4))]
+    ],
+    "types of results of numbers of Python": lambda q, n, s: [
+        x + n.ones((), "bfloat16")
+        for x in (
+            s.spatial.transform.Rotation.from_euler("z", 0.1).as_quat(),
+            s.linalg.toeplitz(3.0),
+            s.linalg.block_diag(3.0),
+            n.polyfit(n.arange(5.0), n.arange(5.0) ** 2, 2, full=True)[4],
+        )
+    ],
+    "spectra of nothing": lambda q, n, s: [
+        s.signal.welch(n.zeros(0)),
+        s.signal.welch(n.zeros((2, 0), "complex64")),
+        s.signal.csd(n.zeros(0), n.zeros(0)),
+        s.signal.stft(n.zeros(0)),
+    ],
+    "convolutions of nothing": lambda q, n, s: [
+        s.signal.fftconvolve(n.zeros(0), n.ones(300)),
+        s.signal.fftconvolve(n.ones(3), n.zeros(0)),
+        s.signal.fftconvolve(n.zeros(0), n.ones(3), "same"),
+        s.signal.fftconvolve(n.zeros((0, 2)), n.ones((3, 2))),
+        s.signal.fftconvolve(n.zeros((0, 2)), n.ones((3, 2)), axes=0),
+        s.signal.convolve(n.ones(3), n.zeros(0), method="fft"),
+    ],
+    "direct convolution of nothing": lambda q, n, s: s.signal.convolve(n.ones(3), n.zeros(0)),
+    "repetitions of nothing of a given length": lambda q, n, s: [
+        n.repeat(n.zeros(0), 3, total_repeat_length=4),
+        n.repeat(n.zeros((2, 0)), 3, axis=1, total_repeat_length=4),
+        n.repeat(n.zeros((2, 0)), 3, axis=0, total_repeat_length=4),
+    ],
     "tails of the logistic distribution": lambda q, n, s: n.sort(
         q.random.logistic(q.random.key(3), (2000,), "bfloat16")
     ),
@@ -292,6 +427,7 @@ def result(f, q):
         "scipy.ndimage",
         "scipy.signal",
         "scipy.sparse.linalg",
+        "scipy.spatial.transform",
         "test_util",
         "core",
     ):

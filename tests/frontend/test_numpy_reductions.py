@@ -131,6 +131,12 @@ def test_predicates_of_nan_and_infinities():
 
 
 ERRORS = [
+    (call("mean", np.ones(3), dtype=bool), TypeError, "quire.numpy.mean: dtype must be of numbers, got bool"),
+    (
+        call("spacing", np.ones(3) * 1j),
+        ValueError,
+        r"quire.numpy.spacing: complex numbers have no spacing, got c64\[3\]",
+    ),
     (call("sum", [1, 2]), TypeError, "quire.numpy.sum: .*list"),
     (call("sum", np.ones(3), axis=1), ValueError, "quire.numpy.sum: axis 1 is out of bounds"),
     (call("sum", np.ones((3, 2)), axis=(0, 0)), ValueError, "quire.numpy.sum: .*(duplicate|repeat|twice)"),

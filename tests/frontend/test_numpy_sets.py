@@ -137,6 +137,12 @@ def test_errors():
         ValueError, match="quire.numpy.unique: an empty array has no element to fill with: give fill_value"
     ):
         qnp.unique(qnp.ones(0), size=1)
+    for name in ("unique", "setdiff1d", "setxor1d", "intersect1d"):
+        with pytest.raises(
+            ValueError, match=rf"quire.numpy.{name}: fill_value i32\[2\] must be a scalar, or broadcast to"
+        ):
+            xs = [qnp.arange(4)] * (1 if name == "unique" else 2)
+            getattr(qnp, name)(*xs, size=6, fill_value=qnp.array([1, 2]))
     with pytest.raises(ValueError, match="quire.numpy.unique: axis 1"):
         qnp.unique(qnp.ones(2), axis=1)
     with pytest.raises(TypeError, match="quire.numpy.union1d: .*list"):

@@ -66,6 +66,8 @@ def test_searchsorted(dtype, side):
 
 V, X = array_of("float32", 5), array_of("float32", 2, 3)
 ERRORS = [
+    (call("sort", V, kind="stable"), TypeError, "quire.numpy.sort: the argument kind is not supported, give stable"),
+    (call("argsort", V, order="f"), TypeError, "quire.numpy.argsort: the argument order is not supported"),
     (call("sort", [3, 1]), TypeError, "quire.numpy.sort: .*list"),
     (call("sort", X, axis=2), ValueError, "quire.numpy.sort: axis 2 is out of bounds"),
     (call("argsort", X, axis=-3), ValueError, "quire.numpy.argsort: axis -3"),

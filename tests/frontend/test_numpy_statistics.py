@@ -122,6 +122,7 @@ def test_interpolation():
 
 V = np.ones(3, np.float32)
 ERRORS = [
+    (call("cov", V, fweights=V), TypeError, r"quire.numpy.cov: fweights must be integers, got f32\[3\]: aweights may be"),
     (call("average", V, weights=np.ones(4)), (ValueError, TypeError), "quire.numpy.average: "),
     (call("average", I, weights=np.ones(3)), (ValueError, TypeError), "quire.numpy.average: .*axis"),
     (call("quantile", V, 0.5, method="no"), ValueError, "quire.numpy.quantile: .*method"),

@@ -117,6 +117,7 @@ def test_compiled():
         (lambda: qr.uniform(KEY, (2,), np.int32), "uniform: dtype int32 must be a float dtype"),
         (lambda: qr.randint(KEY, (2,), 0, 5, np.float32), "randint: dtype float32 must be an integer dtype"),
         (lambda: qr.bernoulli(KEY, np.int32(1)), "bernoulli: p must be a float"),
+        (lambda: qr.bernoulli(KEY, True), r"bernoulli: p must be a float, got bool\[\]"),
         (lambda: qr.bernoulli(KEY, 0.5, mode="medium"), "unknown mode 'medium'"),
     ],
 )

@@ -12,7 +12,7 @@ from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 
-from ...arrays.operands import SCIPY, Value, arrays, plain, promote_dtypes, user_dtype, usual_promotion
+from ...arrays.operands import SCIPY, Value, arrays, cast, plain, promote_dtypes, user_dtype, usual_promotion
 
 _FLOAT = dtypes.float64
 
@@ -63,7 +63,7 @@ def block_diag(*arrs: Any) -> Value:
         k = x.aval.shape[1]
         out.append(st.pad(x, x.aval.dtype.type(0), [(0, 0, 0), (before, n - k - before, 0)]))
         before += k
-    return qnp.concatenate(out, axis=0)
+    return cast(qnp.concatenate(out, axis=0), rows[0].aval.dtype)
 
 
 def _indexed(values: Value, index: np.ndarray[Any, Any]) -> Value:
@@ -93,7 +93,7 @@ def toeplitz(c: Any, r: Any = None) -> Value:
         return st.full((*batch, m, n), 0, column.aval.dtype)
     parts = [qnp.broadcast_to(x, (*batch, x.aval.shape[-1])) for x in (column[..., ::-1], row[..., 1:])]
     values = qnp.concatenate(parts, axis=-1)  # from the lower left corner to the upper right one
-    return _indexed(values, np.arange(m - 1, -1, -1)[:, None] + np.arange(n))
+    return _indexed(cast(values, values.aval.dtype), np.arange(m - 1, -1, -1)[:, None] + np.arange(n))
 
 
 def hankel(c: Any, r: Any = None) -> Value:

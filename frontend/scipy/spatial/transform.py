@@ -39,8 +39,8 @@ def _length(x: Value) -> Value:
 
 
 def _unit(x: Value) -> Value:
-    size = _length(x)
-    return x / qnp.where(size == 0, 1.0, size)
+    """x with length 1; NaN where it has none."""
+    return x / _length(x)
 
 
 def _cross(a: Value, b: Value) -> Value:
@@ -155,6 +155,7 @@ class Rotation(NamedTuple):
         """
         axes, fixed = _axes("from_euler", seq, 1, 3)
         (value,) = promote_inexact(array(f"{_NAME}.from_euler", angles, "angles"))
+        value = cast(value, aval_of(value).dtype)
         value = value[None] if aval_of(value).ndim == 0 else value
         if aval_of(value).ndim > 2 or aval_of(value).shape[-1] != len(axes):
             raise ValueError(
@@ -192,7 +193,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_quat(cls, quat: Any) -> Rotation:
-        """From quaternions (x, y, z, w), which are brought to length 1."""
+        """From quaternions (x, y, z, w), which are brought to length 1; one of zeros is no rotation, and becomes NaN."""
         return cls(_unit(_vectors("from_quat", quat, 4)))
 
     @classmethod
@@ -374,7 +375,11 @@ class Slerp(NamedTuple):
         return cls(value, value[1:] - value[:-1], start, vectors)
 
     def __call__(self, times: Any) -> Rotation:
-        """The rotations at these times: one, or a vector. Before the first time and after the last the motion goes on."""
+        """The rotations at these times: one, or a vector. Before the first time and after the last the motion goes on.
+
+        Raises:
+            ValueError: `times` has more than one dimension.
+        """
         (value,) = promote_inexact(array("spatial.transform.Slerp", times))
         if aval_of(value).ndim > 1:
             raise ValueError(
