@@ -70,7 +70,7 @@ def joins_elements(eqn: Eqn) -> bool:
         return bool(x) and 1 < shape[-1] <= MOST_SIDE_BY_SIDE and len(shape) - 1 not in axes_of(eqn)
     if eqn.primitive is not st.concatenate_p or not 1 < len(eqn.inputs) <= MOST_SIDE_BY_SIDE:
         return False
-    d = eqn.params["dimension"]
+    d: int = eqn.params["dimension"]
     return all(a.aval.ndim == d + 1 and a.aval.shape[d] == 1 for a in eqn.inputs)
 
 
