@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -485,7 +485,7 @@ def lower_module(
         except mlir.MLIRError as error:
             raise errors.CompileError(f"the StableHLO of {name} does not verify: {error}") from error
     return LoweredModule(
-        module, tuple(results), tuple(state.host_calls), _serial(block), frozenset(state.host_loops),
+        module, tuple(results), tuple(state.host_calls), _serial(block, state.donated), frozenset(state.host_loops),
         tuple(state.choices), stored, tuple(state.kernel_uses),
     )  # fmt: skip
 
@@ -508,8 +508,11 @@ _COMPUTED = 8
 """An element that is computed, or read by a reduction, counts as so many that are copied."""
 
 
-def _serial(block: Any) -> bool:
-    """Whether a function's work is that of kernels of one workgroup, but for some copies and a little arithmetic."""
+def _serial(block: Any, donated: Collection[int]) -> bool:
+    """Whether a function's work is that of kernels of one workgroup, but for some copies and a little arithmetic.
+
+    An argument that a kernel updates in place is copied before, unless it is donated.
+    """
     others, copied = False, 0
     for view in block.operations:
         op = view.operation
@@ -518,11 +521,23 @@ def _serial(block: Any) -> bool:
         elif op.name not in _FREE:
             if SERIAL in op.attributes:
                 others = True
+                copied += sum(math.prod(hlo.shape_of(x)) for x in _updated(op) if _is_kept_argument(x, donated))
             elif (computed := _computed(op)) is not None:
                 copied += _COMPUTED * computed
             else:
                 return False
     return others and copied <= _COPIED
+
+
+def _updated(op: Any) -> list[Any]:
+    """The operands that a kernel writes its results into."""
+    tied = op.attributes["tied_operands"] if "tied_operands" in op.attributes else ()
+    return [op.operands[k] for k in (int(a.value) for a in tied) if k >= 0]
+
+
+def _is_kept_argument(x: Any, donated: Collection[int]) -> bool:
+    base = hlo.base_of(x)
+    return isinstance(base.owner, mlir.Block) and mlir.BlockArgument(base).arg_number not in donated
 
 
 def _computed(op: Any) -> int | None:

@@ -87,5 +87,12 @@ def test_which_programs_run_on_the_calling_thread() -> None:
     assert one_thread(lambda x: x + 1, (100_000,))
     assert one_thread(lambda a, b: a @ b, (64, 64), (64, 64))
     assert not one_thread(lambda a, b: a @ b, (700, 700), (700, 700))
+
+    def decoded(q: Any, keys: Any, values: Any, k: Any) -> Any:
+        """Kernels of one workgroup each, which write into copies of large arguments."""
+        keys = keys.at[:, qnp.argmax(q[0])].set(k)
+        return qnp.einsum("ht,htd->hd", quire.nn.softmax(qnp.einsum("hd,htd->ht", q, keys)), values), keys
+
+    assert not one_thread(decoded, (8, 64), (8, 512, 64), (8, 512, 64), (8, 64))
     assert not one_thread(lambda x: qnp.sin(x), (1_000_000,))
     assert not one_thread(lambda x: x + 1, (16_000_000,))
