@@ -22,7 +22,7 @@ def leave_out(mlir: mlir_c.Mlir, module: int) -> None:
     waits = {mlir.mlirOperationGetResult(op, 0): op for op in mlir.in_hosts(module, _AWAITED)}
     for op in mlir.in_hosts(module, _CHECKED):
         if mlir.mlirOperationGetOperand(op, 0) in waits:
-            _erase(mlir, op)
+            mlir.take_away(op)
     for result, op in waits.items():
         _replace(mlir, op, result, b"arith.constant", b"0 : i32")
     for op in mlir.in_hosts(module, _MADE):
@@ -37,9 +37,4 @@ def _replace(mlir: mlir_c.Mlir, op: int, result: int, name: bytes, value: bytes 
         attributes[b"value"] = mlir.mlirAttributeParseGet(context, mlir_c.text(value))
     made = mlir.create(name, [], [mlir.mlirValueGetType(result)], attributes, before=op)
     mlir.mlirValueReplaceAllUsesOfWith(result, mlir.mlirOperationGetResult(made, 0))
-    _erase(mlir, op)
-
-
-def _erase(mlir: mlir_c.Mlir, op: int) -> None:
-    mlir.mlirOperationRemoveFromParent(op)
-    mlir.mlirOperationDestroy(op)
+    mlir.take_away(op)

@@ -33,8 +33,7 @@ def by_known_ones(mlir: mlir_c.Mlir, module: int) -> None:
         else:
             continue
         mlir.mlirValueReplaceAllUsesOfWith(result, made)
-        mlir.mlirOperationRemoveFromParent(op)
-        mlir.mlirOperationDestroy(op)
+        mlir.take_away(op)
 
 
 class _Emitter:

@@ -367,8 +367,12 @@ class Mlir:
     def erase(self, module: int, name: bytes) -> None:
         """All operations of this name, which have no results, in the host's part."""
         for op in self.in_hosts(module, frozenset((name,))):
-            self.mlirOperationRemoveFromParent(op)
-            self.mlirOperationDestroy(op)
+            self.take_away(op)
+
+    def take_away(self, op: int) -> None:
+        """Remove and destroy an operation of whose results nothing is used."""
+        self.mlirOperationRemoveFromParent(op)
+        self.mlirOperationDestroy(op)
 
     def attribute(self, op: int, name: bytes) -> int | None:
         """One of the operation's attributes."""

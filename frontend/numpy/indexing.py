@@ -364,13 +364,10 @@ def get(
     unique_indices: bool = False,
     wrap_negative_indices: bool = True,
 ) -> Value:
-    """``x[index]`` with a rule for indices outside: see `at`.
-
-    Raises ValueError for a fill_value that is no scalar.
-    """
+    """``x[index]`` with a rule for indices outside: see `at`. Raises ValueError for a fill_value that is no scalar."""
     if fill_value is not None and np.shape(fill_value):
         raise ValueError(
-            f"indexing: fill_value must be a scalar, got an array of shape {np.shape(fill_value)}: choose by quire.numpy.where"
+            f"indexing: fill_value must be a scalar, got shape {np.shape(fill_value)}: choose by quire.numpy.where"
         )
     parsed = parse(x.aval.shape, index)
     plan = layout(parsed)

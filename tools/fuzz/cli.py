@@ -27,7 +27,7 @@ BATCH = 16
 AGAIN, ALONE = 12, 16
 ROUND = 96
 #: The fusion pass as it is for `--small-kernels`.
-SMALL = "fuse{least-elements=1,least-operations=1,least-moved=1,least-gathered=1,least-light=1}"
+SMALL = "fuse{least-elements=1,least-attended=1,least-operations=1,least-moved=1,least-gathered=1,least-light=1}"
 #: So many seconds a line tells how far a run has come.
 TOLD_EACH = 60.0
 

@@ -6,6 +6,7 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quire.ir import dtypes
@@ -55,8 +56,7 @@ class Memory:
         if width and 1 < stride <= MOST_SPREAD and not dtypes.is_complex(self.dtype):
             return self._spread(b.index(at), width, stride)
         if width and stride != 1:
-            single = [self.elements.parts(self.load(b.index(at) + l * stride), self.dtype) for l in range(width)]
-            return self.elements.joined([b.from_elements(column) for column in zip(*single)])
+            return self.each([b.index(at) + l * stride for l in range(width)])
         if dtypes.is_complex(self.dtype):
             at = b.index(at) * 2
             if not width:
@@ -72,11 +72,12 @@ class Memory:
         b = self.elements.b
         if not width:
             return self.load(b.cast(places, "index"))
-        single = [
-            self.elements.parts(self.load(b.cast(b.extract(places, l), "index", signed=False)), self.dtype)
-            for l in range(width)
-        ]
-        return self.elements.joined([b.from_elements(column) for column in zip(*single)])
+        return self.each([b.cast(b.extract(places, l), "index", signed=False) for l in range(width)])
+
+    def each(self, places: Sequence[Value]) -> Element:
+        """A vector of the elements at these places, read one by one."""
+        single = [self.elements.parts(self.load(place), self.dtype) for place in places]
+        return self.elements.joined([self.elements.b.from_elements(column) for column in zip(*single)])
 
     def _spread(self, at: Value, width: int, stride: int) -> Element:
         """Elements a small stride apart: vectors of neighbours, the last of which ends with the last one, and shuffles."""

@@ -501,7 +501,7 @@ def _real(name: str, *, keeps_zero: bool = False, wide: bool = True) -> Rule:
 
 def _round_even(b: KernelBuilder, d: DType, x: Any) -> Any:
     """The nearest integer, of two the even one. On CPUs by a sum that has no bits for fractions, which IREE's expansion of
-    the math dialect's function takes three times as long as."""
+    the math dialect's function takes 2.5 times as long as."""
     if not dtypes.is_float(d):
         return None
     if b.target.kind != "cpu":

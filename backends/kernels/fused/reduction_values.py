@@ -153,7 +153,7 @@ class ReductionEmitter:
             return memory.load(_total([place, self._linear(index, extents, strides)]))
         where = self._where(index, extents, strides, at.width)
         if isinstance(where, list):
-            return self._gathered(memory, place, where)
+            return memory.each([lane + place for lane in where])
         place, (_, step) = _total([place, where]), last_run(extents, strides)
         return memory.load(place, at.width, step) if step else memory.load(place)
 
@@ -191,11 +191,6 @@ class ReductionEmitter:
         indices = b.broadcast(b.cast(b.index(index), "i32"), width) + b.const_vector(range(width), "i32")
         places = place_of(b, indices, shape, strides)
         return [b.cast(b.extract(places, lane), "index", signed=False) for lane in range(width)]
-
-    def _gathered(self, memory: Memory, start: Operand, places: Sequence[Value]) -> Element:
-        """A vector of elements, each at its place after the start."""
-        single = [self.elements.parts(memory.load(place + start), memory.dtype) for place in places]
-        return self.elements.joined([self.b.from_elements(column) for column in zip(*single)])
 
     def _linear(self, index: Operand, shape: Sequence[int], strides: Sequence[int]) -> Operand:
         """The flat place of the index of some dimensions."""

@@ -127,13 +127,8 @@ class Nests:
         if not outs:
             return
         shape = outs[0][0].shape
-        while len(shape) > 1:  # dimensions that lie in memory like one are one
-            known: dict[Node, Node | None] = {}
-            pairs = [(joined(n, known), to.joined()) for n, to in outs]
-            if not all(n is not None and to is not None for n, to in pairs):
-                break
-            outs = [(n, to) for n, to in pairs if n is not None and to is not None]
-            shape = outs[0][1].shape
+        nodes, places = _joined([n for n, _ in outs], [to for _, to in outs])
+        outs, shape = list(zip(nodes, places)), places[0].shape
         if not shape:
             reader = Reader(self.elements)
             for n, to in outs:
@@ -165,14 +160,8 @@ class Nests:
         places = [
             Array(n.shape, to.dtype, to.memory, to.strides[:-1], to.base + Ix((), j), to.owner) for j, n in enumerate(nodes)
         ]  # fmt: skip
+        nodes, places = _joined(nodes, places)
         shape = nodes[0].shape
-        while len(shape) > 1:
-            known: dict[Node, Node | None] = {}
-            pairs = [(joined(n, known), place.joined()) for n, place in zip(nodes, places)]
-            if not all(n is not None and place is not None for n, place in pairs):
-                break
-            nodes, places = [n for n, _ in pairs if n is not None], [place for _, place in pairs if place is not None]
-            shape = nodes[0].shape
         if not shape or to.strides[-1] != 1 or places[0].strides[-1] != k:
             for n, place in zip(nodes, places):
                 self.store([(n, place)])
@@ -602,6 +591,18 @@ class Nests:
 
     def _wide(self, x: Element, dtype: DType, wide: DType) -> Element:
         return self.elements.convert(self.elements.lift(x, dtype, width_of(x)), dtype, wide)
+
+
+def _joined(nodes: Sequence[Node], places: Sequence[Array]) -> tuple[list[Node], list[Array]]:
+    """Nodes of one shape and where they go, with their last dimensions as one as far as these lie in memory like one."""
+    while len(places[0].shape) > 1:
+        known: dict[Node, Node | None] = {}
+        pairs = [(joined(n, known), to.joined()) for n, to in zip(nodes, places)]
+        found = [(n, to) for n, to in pairs if n is not None and to is not None]
+        if len(found) < len(pairs):
+            break
+        nodes, places = [n for n, _ in found], [to for _, to in found]
+    return list(nodes), list(places)
 
 
 def product(x: Node, y: Node) -> Node:
