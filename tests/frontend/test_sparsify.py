@@ -88,6 +88,27 @@ def test_what_would_be_dense_is_refused(case: int) -> None:
         sparse.sparsify(f)(sparse.BCOO.fromdense(M))
 
 
+UNARY = (
+    "abs acos acosh asin asinh atan atanh bessel_i0e bessel_i1e cbrt ceil cos cosh digamma erf erf_inv erfc exp exp2 expm1 "
+    "floor is_finite lgamma log log1p logistic neg rsqrt sign sin sinh sqrt square tan tanh"
+).split()
+
+
+def test_functions_that_keep_zeros_are_applied_and_others_refused() -> None:
+    m = sparse.BCOO(([0.25, 0.5, 0.125], np.array([[0, 1], [2, 2], [2, 2]])), shape=(3, 4))  # of one place, two
+    for name in UNARY:
+        f = getattr(quire.lax, name)
+        want = f(m.todense())
+        try:
+            got = sparse.sparsify(f)(m)
+        except NotImplementedError as error:
+            assert str(error).startswith(f"sparse rule for {name} is not implemented because it would"), error
+            assert want[0, 0] != 0, name
+        else:
+            assert want[0, 0] == 0, name
+            np.testing.assert_allclose(got.todense(), want, rtol=1e-6, err_msg=name)
+
+
 def test_derivatives_have_the_places_of_the_array() -> None:
     m, theirs = sparse.BCOO.fromdense(M), jax_sparse.BCOO.fromdense(M)
     for name in ("grad", "value_and_grad"):

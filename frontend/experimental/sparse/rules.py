@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from quire.ir import tracing
 from quire.ir.primitive import Primitive
@@ -25,27 +26,26 @@ ArrayRule: TypeAlias = Callable[..., Any]
 Rule: TypeAlias = Callable[..., list[SparsifyValue]]
 
 _INTENT = "If this is your intent, use sparse.todense() to convert your arguments to dense matrices."
-# What commutes with sums, and what only keeps zeros: of the latter, elements of one place are summed first.
+# What commutes with sums: elements of one place need not be summed first.
 _LINEAR = "copy imag neg real conj stop_gradient copy_p"
-_KEEPS_ZEROS = (
-    "abs asin asinh atan atanh bessel_i1e expm1 log1p sign sin sinh sqrt square cbrt tan tanh ceil floor round erf erf_inv "
-    "convert_element_type reduce_precision nextafter is_finite_zero"
-)
-_DENSIFIES = (
-    "acos acosh bessel_i0e cos cosh eq exp exp2 ge gt le lt log logistic lgamma digamma erfc ne not population_count rsqrt xor "
-    "is_finite or and cumprod"
-)
+# Of several operands, what is not zero where they are.
+_DENSIFIES = frozenset("cumprod eq ge gt le lt ne and or xor".split())
 
 RULES: dict[str, Rule] = {}
 
 
-def not_implemented(name: str) -> NotImplementedError:
-    """The error of a primitive without a rule."""
-    if name in _DENSIFIES.split():
+def not_implemented(name: str, dense: bool = False) -> NotImplementedError:
+    """The error of a primitive without a rule; whether that is because its result would be `dense`."""
+    if dense or name in _DENSIFIES:
         return NotImplementedError(
             f"sparse rule for {name} is not implemented because it would result in dense output. {_INTENT}"
         )
     return NotImplementedError(f"sparse rule for {name} is not implemented.")
+
+
+def _keeps_zeros(p: Primitive, x: Value, params: Mapping[str, Any]) -> bool:
+    """Whether a function of one number gives 0 for a 0 of x's dtype."""
+    return not np.asarray(tracing.evaluate(p, [np.zeros((), x.dtype)], params))
 
 
 def apply(
@@ -55,9 +55,12 @@ def apply(
     if all(v.is_dense() for v in values):
         out = tracing.bind(p, [env.data(v) for v in values], params)
         return [env.dense(x) for x in (out if p.multiple_results else (out,))]
-    if p.name not in RULES:
-        raise not_implemented(p.name)
-    return RULES[p.name](env, *values, **params)
+    if p.name in RULES:
+        return RULES[p.name](env, *values, **params)
+    alone = p.family == "elementwise" and len(values) == 1
+    if alone and _keeps_zeros(p, env.data(values[0]), params):
+        return _summed_first(p, env, values[0], **params)
+    raise not_implemented(p.name, dense=alone)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -263,11 +266,9 @@ def _gather(x: Any, at: Any, *, dimension_numbers: Any, slice_sizes: Sequence[in
 def _fill() -> None:
     from quire.ir.primitive import PRIMITIVES
 
-    for names, how in ((_LINEAR, _same_places), (_KEEPS_ZEROS, _summed_first)):
-        for name in names.split():
-            if name in PRIMITIVES:
-                RULES[name] = functools.partial(how, PRIMITIVES[name])
+    for name in _LINEAR.split():
+        if name in PRIMITIVES:
+            RULES[name] = functools.partial(_same_places, PRIMITIVES[name])
 
 
 _fill()
-DENSIFYING = MappingProxyType(dict.fromkeys(_DENSIFIES.split(), True))
