@@ -1,26 +1,21 @@
-"""Reference rules of linear algebra, by NumPy and SciPy's LAPACK.
+"""Reference rules of linear algebra, by NumPy and SciPy's LAPACK (`lapack`).
 
-The lowering for the CPU calls the same functions from compiled code. Batches go through NumPy's generalised ufuncs, or,
-where NumPy has none, through a loop of LAPACK calls (a microsecond each) or of operations on all small matrices at once.
+The lowering for the CPU calls the same functions from compiled code. Batches go through NumPy's loops of LAPACK calls, or,
+where NumPy has none, through a loop in Python (a microsecond a call) or through operations on all small matrices at once.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import lru_cache
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+from collections.abc import Callable, Set
 from typing import Any
 
 import numpy as np
-from numpy.linalg import _umath_linalg  # type: ignore[attr-defined]
 
 from quire.ir import dtypes
 from quire.ir.primitives import linalg as la
 
-from .rules import reference
+from .lapack import of_batch, routine, scipy_linalg
+from .rules import reference, sparing
 
 Array = np.ndarray[Any, Any]
 
@@ -40,50 +35,6 @@ def over_batch(
     return results
 
 
-def _scipy() -> Any:
-    """scipy.linalg, imported at its first use: it takes a third of a second."""
-    import scipy.linalg
-
-    return scipy.linalg
-
-
-@lru_cache(maxsize=2)
-def _wrappers(name: str) -> Any:
-    """SciPy's extension module of LAPACK's or BLAS's functions (``_flapack``, ``_fblas``), without scipy.linalg.
-
-    scipy.linalg imports numpy.testing, numpy.f2py and more, which takes 260 ms and 20 MB; the module alone takes 10 ms.
-    It is put where the import of scipy.linalg finds it. Where SciPy has no such file, the package is imported.
-    """
-    import scipy
-
-    full = "scipy.linalg." + name
-    if full not in sys.modules and "scipy.linalg" not in sys.modules:
-        found = PathFinder.find_spec(name, [str(Path(scipy.__file__).with_name("linalg"))])
-        if found is not None and found.origin is not None:
-            spec = spec_from_file_location(full, found.origin)
-            assert spec is not None and spec.loader is not None
-            module = module_from_spec(spec)
-            spec.loader.exec_module(module)
-            sys.modules[full] = module  # only now: another thread, or a later import, must not find half of it
-    if full not in sys.modules:
-        linalg = _scipy()
-        return linalg.blas if name == "_fblas" else linalg.lapack
-    return sys.modules[full]
-
-
-_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
-
-
-@lru_cache(maxsize=128)
-def _routine(name: str, code: str) -> Callable[..., Any]:
-    return getattr(_wrappers("_fblas" if name == "trsm" else "_flapack"), _LETTERS[code] + name)
-
-
-def _function(name: str, x: Array) -> Callable[..., Any]:
-    """The LAPACK function for the array's dtype; `name` without its type letter (syevd becomes heevd by the caller)."""
-    return _routine(name, x.dtype.char)
-
-
 def _many_small(count: int, steps: int) -> bool:
     """Whether so many matrices are done sooner all at once, in NumPy operations, than in a loop of LAPACK calls."""
     return count > 8 * steps
@@ -95,15 +46,14 @@ def cholesky(x: Array) -> Array:
         return x
     if x.ndim == 2:
         return _cholesky_of_one(x)
-    try:
-        return np.linalg.cholesky(x)
-    except np.linalg.LinAlgError:  # which does not say of which matrix
-        return over_batch(lambda a: (_cholesky_of_one(a),), [(x.shape[-2:], x.dtype)], [(x, 2)])[0]
+    (out,) = of_batch("cholesky_lo", f"{x.dtype.char}->{x.dtype.char}", x, only_finite=False)
+    failed = np.asarray(np.isnan(out).all((-2, -1)))
+    return np.where(failed[..., None, None], np.tril(out), out) if failed.any() else out
 
 
 def _cholesky_of_one(a: Array) -> Array:
     # a's transpose is in LAPACK's order; its upper triangle is a's lower one, and a^T = u^H u has u = l^T.
-    c, info = _function("potrf", a)(a.T, lower=0, clean=1)
+    c, info = routine("potrf", a)(a.T, lower=0, clean=1)
     return c.T if info == 0 else np.tril(np.full_like(a, np.nan))
 
 
@@ -118,7 +68,7 @@ def triangular_solve(
         return _substitute(a, b, left_side, lower, transpose_a, conjugate_a, unit_diagonal)
     if conjugate_a and not transpose_a:  # BLAS has the conjugate transpose only
         a, conjugate_a = a.conj(), False
-    trsm = _function("trsm", b)
+    trsm = routine("trsm", b)
     # op(a) x = b is x^T op(a)^T = b^T, in matrices that are transposed in memory as BLAS takes them.
     keywords: dict[str, Any] = {
         "side": int(left_side), "lower": int(not lower), "trans_a": (2 if conjugate_a else 1) if transpose_a else 0,
@@ -178,12 +128,12 @@ def lu(x: Array) -> list[Array]:
     if not x.size:
         return [x, np.zeros((*batch, k), np.int32), permutation_of(np.zeros((*batch, 0), np.int32), m)]
     if not batch:
-        out, pivots, _ = _function("getrf", x)(x)
+        out, pivots, _ = routine("getrf", x)(x)
         return [out, pivots, permutation_of(pivots, m)]
     if _many_small(x.size // (m * n), k):
         out, pivots = _eliminate(x)
     else:
-        getrf = _function("getrf", x)
+        getrf = routine("getrf", x)
         out, pivots = over_batch(lambda a: getrf(a)[:2], [((m, n), x.dtype), ((k,), np.int32)], [(x, 2)])
     return [out, pivots, permutation_of(pivots, m)]
 
@@ -225,10 +175,25 @@ def geqrf(x: Array) -> list[Array]:
     def one(a: Array) -> tuple[Array, Array]:
         if not a.size:
             return a, np.zeros(k, a.dtype)
-        out, tau, _, _ = _function("geqrf", a)(a)
-        return out, tau
+        return _reflectors(a)
 
     return over_batch(one, [((m, n), x.dtype), ((k,), x.dtype)], [(x, 2)])
+
+
+def _reflectors(a: Array) -> tuple[Array, Array]:
+    """Householder reflectors of a matrix below R, and their factors. With room for blocks: the wrapper leaves none."""
+    out, tau, _, _ = routine("geqrf", a)(a, lwork=_BLOCK * a.shape[1])
+    return out, tau
+
+
+def _product(reflectors: Array, taus: Array) -> Array:
+    """The unitary matrix of Householder reflectors, with as many columns as there are."""
+    name = "ungqr" if reflectors.dtype.kind == "c" else "orgqr"
+    return routine(name, reflectors)(reflectors, taus, lwork=_BLOCK * reflectors.shape[1])[0]
+
+
+# LAPACK's blocks have at most so many columns.
+_BLOCK = 64
 
 
 @reference(la.householder_product_p)
@@ -238,7 +203,7 @@ def householder_product(a: Array, taus: Array) -> Array:
             return (a,)
         if not tau.size:
             return (np.eye(*a.shape, dtype=a.dtype),)
-        return (_function("ungqr" if a.dtype.kind == "c" else "orgqr", a)(a, tau)[0],)
+        return (_product(a, tau),)
 
     return over_batch(one, [(a.shape[-2:], a.dtype)], [(a, 2), (taus, 1)])[0]
 
@@ -247,67 +212,58 @@ def householder_product(a: Array, taus: Array) -> Array:
 def qr(x: Array, *, pivoting: bool, full_matrices: bool) -> list[Array]:
     m, n = x.shape[-2:]
     k = m if full_matrices else min(m, n)
-    if x.size and not pivoting:
+    if (
+        x.size and not pivoting and x.ndim > 2 and min(m, n) < 24
+    ):  # in double precision, but without a call in Python each
         return list(np.linalg.qr(x, "complete" if full_matrices else "reduced"))
 
     def one(a: Array) -> tuple[Array, ...]:
         if not a.size:
             out: tuple[Array, ...] = (np.eye(m, k, dtype=a.dtype), np.zeros((k, n), a.dtype))
             return (*out, np.arange(n, dtype=np.int32)) if pivoting else out
-        return _scipy().qr(a, mode="full" if full_matrices else "economic", pivoting=pivoting, check_finite=False)
+        if not pivoting:
+            reflectors, taus = _reflectors(a)
+            columns = np.zeros((m, k), a.dtype, order="F")
+            columns[:, : min(n, k)] = reflectors[:, :k]
+            return _product(columns, taus), np.triu(reflectors[:k])
+        return scipy_linalg().qr(a, mode="full" if full_matrices else "economic", pivoting=pivoting, check_finite=False)
 
     outs: list[Any] = [((m, k), x.dtype), ((k, n), x.dtype)]
     return over_batch(one, [*outs, ((n,), np.int32)] if pivoting else outs, [(x, 2)])
 
 
-def _each_or_nan(f: Callable[[Array], list[Array]], x: Array, outs: list[tuple[tuple[int, ...], Any]]) -> list[Array]:
-    """f of a batch of matrices; where it fails, of each, with NaN for those of which it fails or that are not finite."""
+def _or_nan(f: Callable[[Array], tuple[Array, ...]], x: Array, outs: list[tuple[tuple[int, ...], Any]]) -> list[Array]:
+    """The results of f for a matrix, whose last says whether there are any (0): NaN where not, or x is not finite."""
     if np.isfinite(x).all():
-        try:
-            return f(x)
-        except np.linalg.LinAlgError:
-            pass
-
-    def one(a: Array) -> list[Array]:
-        if np.isfinite(a).all():
-            try:
-                return f(a)
-            except np.linalg.LinAlgError:
-                pass
-        return [np.full(shape, np.nan, dtype) for shape, dtype in outs]
-
-    return over_batch(one, outs, [(x, 2)])
+        *results, info = f(x)
+        if info == 0:
+            return results
+    return [np.full(shape, np.nan, dtype) for shape, dtype in outs]
 
 
 @reference(la.eigh_p)
-def eigh(x: Array, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tuple[int, int] | None) -> list[Array]:
-    n = x.shape[-1]
+def eigh(
+    x: Array, *, lower: bool, sort_eigenvalues: bool, subset_by_index: tuple[int, int] | None,
+    unread: Set[int] = frozenset(),
+) -> list[Array]:  # fmt: skip
+    n, real, char = x.shape[-1], dtypes.real_dtype(x.dtype), x.dtype.char
     start, stop = (0, n) if subset_by_index is None else subset_by_index
-    outs: list[Any] = [((n, stop - start), x.dtype), ((stop - start,), dtypes.real_dtype(x.dtype))]
-
-    def some(a: Array) -> list[Array]:
-        w, v = np.linalg.eigh(a, "L" if lower else "U")
-        return [v[..., start:stop], w[..., start:stop]]
-
     if not x.size:
-        return over_batch(lambda a: (), outs, [(x, 2)])
-    return _each_or_nan(some, np.tril(x) if lower else np.triu(x), outs)
+        return over_batch(lambda a: (), [((n, stop - start), x.dtype), ((stop - start,), real)], [(x, 2)])
+    if not np.isfinite(x).all():
+        x = np.tril(x) if lower else np.triu(x)  # the other triangle, which is not read, need not be finite
+    vectors = 0 not in unread
+    if x.ndim == 2:
+        name, outs = "heevd" if char in "FD" else "syevd", [((n,), real), ((n, n), x.dtype)]
+        w, v = _or_nan(lambda a: routine(name, a)(a, compute_v=int(vectors), lower=int(lower)), x, outs)
+    elif vectors:
+        w, v = of_batch("eigh_lo" if lower else "eigh_up", f"{char}->{char.lower()}{char}", x)
+    else:
+        (w,), v = of_batch("eigvalsh_lo" if lower else "eigvalsh_up", f"{char}->{char.lower()}", x), x
+    return [v[..., start:stop], w[..., start:stop]]
 
 
-def _eigenvalues(x: Array) -> Array:
-    """The eigenvalues of a batch of matrices in double precision; NaN for those that are not finite, or of which LAPACK
-    finds none.
-
-    The loop over the batch that `numpy.linalg.eigvals` calls, without its checks: of small matrices they take a quarter
-    of the time.
-    """
-    a = x.astype(np.result_type(x.dtype, np.float64), copy=False)
-    if np.isfinite(a).all():
-        return _umath_linalg.eigvals(a)
-    finite = np.isfinite(a).all((-2, -1))
-    out = np.full(a.shape[:-1], np.nan, np.complex128)
-    out[finite] = _umath_linalg.eigvals(a[finite])
-    return out
+sparing[la.eigh_p] = eigh
 
 
 @reference(la.eig_p)
@@ -316,18 +272,20 @@ def eig(x: Array, *, compute_left_eigenvectors: bool, compute_right_eigenvectors
     outs: list[Any] = [((n,), dtype), *[((n, n), dtype)] * (compute_left_eigenvectors + compute_right_eigenvectors)]
     if not x.size:
         return over_batch(lambda a: (), outs, [(x, 2)])
+    if compute_left_eigenvectors:
 
-    def some(a: Array) -> list[Array]:
-        if compute_left_eigenvectors:
-            return over_batch(with_left, outs, [(a, 2)])
-        return [v.astype(dtype, copy=False) for v in np.linalg.eig(a)]
+        def with_left(a: Array) -> tuple[Any, ...]:
+            try:
+                return (*scipy_linalg().eig(a, left=True, right=compute_right_eigenvectors, check_finite=False), 0)
+            except np.linalg.LinAlgError:
+                return (None, 1)
 
-    def with_left(a: Array) -> Any:
-        return _scipy().eig(a, left=True, right=compute_right_eigenvectors, check_finite=False)
-
-    if not compute_left_eigenvectors and not compute_right_eigenvectors:
-        return [_eigenvalues(x).astype(dtype, copy=False)]
-    return _each_or_nan(some, x, outs)
+        return over_batch(lambda a: tuple(_or_nan(with_left, a, outs)), outs, [(x, 2)])
+    given = x if x.dtype.char != "F" else x.astype("D")  # for which NumPy has no loop
+    out = "F" if given.dtype.char == "f" else "D"
+    name, outs_of = ("eig", 2 * out) if compute_right_eigenvectors else ("eigvals", out)
+    found = of_batch(name, f"{given.dtype.char}->{outs_of}", given)
+    return [v.astype(dtype, copy=False) for v in found]
 
 
 @reference(la.svd_p)
@@ -335,22 +293,46 @@ def svd(x: Array, *, full_matrices: bool, compute_uv: bool, subset_by_index: tup
     m, n = x.shape[-2:]
     k = min(m, n)
     start, stop = (0, k) if subset_by_index is None else subset_by_index
-    rows, columns = (m, n) if full_matrices else (stop - start, stop - start)
-    outs: list[Any] = [((stop - start,), dtypes.real_dtype(x.dtype))]
-    if compute_uv:
-        outs += [((m, rows), x.dtype), ((columns, n), x.dtype)]
+    rows, columns = (m, n) if full_matrices else (k, k)
+    real = dtypes.real_dtype(x.dtype)
+    outs: list[Any] = [((k,), real), ((m, rows), x.dtype), ((columns, n), x.dtype)][: 3 if compute_uv else 1]
     if not x.size:
-        return over_batch(lambda a: (np.zeros(0), np.eye(m, rows), np.eye(columns, n))[: len(outs)], outs, [(x, 2)])
+        results = over_batch(lambda a: (np.zeros(0), np.eye(m, rows), np.eye(columns, n))[: len(outs)], outs, [(x, 2)])
+    elif x.ndim == 2:
+        results = _or_nan(lambda a: _singular(a, compute_uv, full_matrices), x, outs)
+    elif compute_uv:
+        char = x.dtype.char
+        u, s, vh = of_batch("svd_f" if full_matrices else "svd_s", f"{char}->{char}{char.lower()}{char}", x)
+        results = [s, u, vh]
+    else:
+        results = of_batch("svd", f"{x.dtype.char}->{x.dtype.char.lower()}", x)
+    s, *vectors = results
+    if vectors and not full_matrices:
+        vectors = [vectors[0][..., start:stop], vectors[1][..., start:stop, :]]
+    return [s[..., start:stop], *vectors]
 
-    def some(a: Array) -> list[Array]:
-        if not compute_uv:
-            return [np.linalg.svd(a, compute_uv=False)[..., start:stop]]
-        u, s, vh = np.linalg.svd(a, full_matrices=full_matrices)
-        if not full_matrices:
-            u, vh = u[..., start:stop], vh[..., start:stop, :]
-        return [s[..., start:stop], u, vh]
 
-    return _each_or_nan(some, x, outs)
+def _svd_sparing(x: Array, *, compute_uv: bool, unread: Set[int], **params: Any) -> list[Array]:
+    vectors = [i for i in (1, 2) if compute_uv and i not in unread]
+    results = svd(x, compute_uv=bool(vectors), **params)
+    if vectors or not compute_uv:
+        return results
+    m, n = x.shape[-2:]
+    k = results[0].shape[-1]
+    rows, columns = (m, n) if params["full_matrices"] else (k, k)
+    return [*results, np.empty((*x.shape[:-2], m, rows), x.dtype), np.empty((*x.shape[:-2], columns, n), x.dtype)]
+
+
+sparing[la.svd_p] = _svd_sparing
+
+
+def _singular(a: Array, compute_uv: bool, full_matrices: bool) -> tuple[Any, ...]:
+    """The singular values, vectors if wanted, and whether LAPACK gave up."""
+    wanted = {"compute_uv": int(compute_uv), "full_matrices": int(full_matrices)}
+    room, _ = routine("gesdd_lwork", a)(*a.shape, **wanted)
+    # The number comes as a float, which of float32 may be one that is rounded down.
+    u, s, vh, info = routine("gesdd", a)(a, lwork=int(np.nextafter(room.real, np.inf)) + 1, **wanted)
+    return (s, u, vh, info) if compute_uv else (s, info)
 
 
 @reference(la.schur_p)
@@ -362,7 +344,7 @@ def schur(
             return (a, a)[: 1 + compute_schur_vectors]
         if not np.all(np.isfinite(a)):
             return tuple([np.full_like(a, np.nan)] * (1 + compute_schur_vectors))
-        out: Any = _scipy().schur(a, check_finite=False)
+        out: Any = scipy_linalg().schur(a, check_finite=False)
         return out[: 1 + compute_schur_vectors]
 
     return over_batch(one, [(x.shape[-2:], x.dtype)] * (1 + compute_schur_vectors), [(x, 2)])
@@ -375,7 +357,7 @@ def hessenberg(x: Array) -> list[Array]:
     def one(a: Array) -> tuple[Array, Array]:
         if n < 2:
             return a, np.zeros(max(n - 1, 0), a.dtype)
-        out, tau, _ = _function("gehrd", a)(a)
+        out, tau, _ = routine("gehrd", a)(a)
         return out, tau
 
     return over_batch(one, [((n, n), x.dtype), ((max(n - 1, 0),), x.dtype)], [(x, 2)])
@@ -388,7 +370,7 @@ def tridiagonal(x: Array, *, lower: bool) -> list[Array]:
     def one(a: Array) -> tuple[Array, ...]:
         if n < 2:
             return a, np.real(np.diagonal(a)), np.zeros(max(n - 1, 0), real), np.zeros(max(n - 1, 0), a.dtype)
-        out, d, e, tau, _ = _function("hetrd" if a.dtype.kind == "c" else "sytrd", a)(a, lower=int(lower))
+        out, d, e, tau, _ = routine("hetrd" if a.dtype.kind == "c" else "sytrd", a)(a, lower=int(lower))
         return out, d, e, tau
 
     m = max(n - 1, 0)
@@ -404,7 +386,7 @@ def tridiagonal_solve(dl: Array, d: Array, du: Array, b: Array, *, perturb_singu
             return (_solved_with_pivots(dl, d, du, b),)
         if len(d) == 1:
             return (b / d[0],)
-        _, _, _, x, info = _function("gtsv", b)(dl[1:], d, du[:-1], b)
+        _, _, _, x, info = routine("gtsv", b)(dl[1:], d, du[:-1], b)
         return (x if info == 0 else np.full_like(x, np.nan),)
 
     return over_batch(one, [(b.shape[-2:], b.dtype)], [(dl, 1), (d, 1), (du, 1), (b, 2)])[0]
@@ -416,12 +398,10 @@ def _solved_with_pivots(dl: Array, d: Array, du: Array, b: Array) -> Array:
     more = max(3 - n, 0)  # rows of the identity: SciPy's interface takes three at least
     rows = np.pad(b, ((0, more), (0, 0)))
     lower, upper = np.pad(dl[1:], (0, more)), np.pad(du[:-1], (0, more))
-    lower, pivots, upper, second, order, _ = _function("gttrf", b)(
-        lower, np.pad(d, (0, more), constant_values=1), upper
-    )
+    lower, pivots, upper, second, order, _ = routine("gttrf", b)(lower, np.pad(d, (0, more), constant_values=1), upper)
     top = max(np.abs(u).max(initial=0) for u in (pivots[:n], upper[: n - 1], second[: max(n - 2, 0)]))
     pivots[:n] = _pivots(pivots[:n], top)
-    return _function("gttrs", b)(lower, pivots, upper, second, order, rows)[0][:n]
+    return routine("gttrs", b)(lower, pivots, upper, second, order, rows)[0][:n]
 
 
 def _pivots(d: Array, top: Any) -> Array:

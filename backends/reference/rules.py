@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quire.ir.primitive import RuleTable
+from quire.ir.primitive import Primitive, RuleTable
 
 ReferenceRule = Callable[..., Any]
 reference: RuleTable[ReferenceRule] = RuleTable("reference", "evaluation by NumPy")
+
+#: Rules that know which results nothing reads (a set of their numbers, the keyword `unread`), and leave any numbers there.
+sparing: dict[Primitive, ReferenceRule] = {}

@@ -16,7 +16,7 @@ from quire.ir.primitive import Primitive
 from quire.ir.primitives import linalg as la
 
 from ..kernels import Kernel, KernelTarget, NoKernel
-from ..kernels.linalg import linalg_kernel
+from ..kernels.linalg import check_worth, linalg_kernel
 from . import linalg_forms
 from .host_calls import emit_host_call
 from .kernel_calls import attempt, call
@@ -30,7 +30,13 @@ def _is_small(p: Primitive, avals: Sequence[ShapedArray]) -> bool:
 
 def _has_signs(ctx: Ctx, p: Primitive, params: Mapping[str, Any]) -> bool:
     """Whether kernels and LAPACK may choose other signs, which users see: in samples of a normal distribution, say."""
-    return p is la.eigh_p and 0 not in ctx.unread or p is la.svd_p and params["compute_uv"]
+    return (
+        p is la.eigh_p
+        and 0 not in ctx.unread
+        or p is la.svd_p
+        and params["compute_uv"]
+        and {1, 2} - {*ctx.unread} != set()
+    )
 
 
 _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
@@ -39,8 +45,10 @@ _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}
 def _rule(p: Primitive) -> Callable[..., Any]:
     def rule(ctx: Ctx, *operands: Any, **params: Any) -> Any:
         def make(target: KernelTarget) -> Kernel:
-            if ctx.target.host_functions and _has_signs(ctx, p, params) and not ctx.in_loop:
-                raise NoKernel("outside of loops the signs of its vectors are LAPACK's")
+            if ctx.target.host_functions and not ctx.in_loop:
+                if _has_signs(ctx, p, params):
+                    raise NoKernel("outside of loops the signs of its vectors are LAPACK's")
+                check_worth(p, ctx.avals_in, ctx.avals_out, target)
             return linalg_kernel(p, params, ctx.avals_in, ctx.avals_out, target, expander(ctx.target))
 
         kernel = attempt(ctx, make)
@@ -51,7 +59,8 @@ def _rule(p: Primitive) -> Callable[..., Any]:
         small = _is_small(p, ctx.avals_in)
         if ctx.target.host_functions and not small:
             ctx.chose(f"LAPACK: {kernel.reason}")
-            function = RuleCall(p, tuple(params.items()), tuple(a.strong() for a in ctx.avals_out))
+            results = tuple(a.strong() for a in ctx.avals_out)
+            function = RuleCall(p, tuple(params.items()), results, frozenset(ctx.unread))
             return emit_host_call(ctx, function, operands, ctx.avals_out, share=True, borrow=True)
         form = _FORMS.get(p)
         if form is None or p is la.eig_p and not small:

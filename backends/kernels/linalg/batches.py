@@ -44,6 +44,7 @@ class Operation:
         weight: operations, in units of the third power of the size.
         copies: how many matrices it keeps in memory of its own.
         banded: its matrices are given by their diagonals; `weight` is that of an element of the solution.
+        iterates: goes over a matrix until nothing changes.
     """
 
     emit: Emit
@@ -54,6 +55,7 @@ class Operation:
     copies: int = 1
     longest: int = 0
     banded: bool = False
+    iterates: bool = False
 
 
 OPERATIONS: dict[Primitive, Operation] = {
@@ -64,8 +66,8 @@ OPERATIONS: dict[Primitive, Operation] = {
     la.geqrf_p: Operation(householder.geqrf, (2,), (2, 1), 32),
     la.householder_product_p: Operation(householder.householder_product, (2, 1), (2,), 32),
     la.qr_p: Operation(householder.qr, (2,), (2, 2), 32, 2, 2, longest=4096),
-    la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1), 16, 30, 2),
-    la.svd_p: Operation(singular.svd, (2,), (1, 2, 2), 16, 60, 4, longest=4096),
+    la.eigh_p: Operation(jacobi.eigh, (2,), (2, 1), 16, 30, 2, iterates=True),
+    la.svd_p: Operation(singular.svd, (2,), (1, 2, 2), 16, 60, 4, longest=4096, iterates=True),
     la.tridiagonal_solve_p: Operation(tridiagonal.tridiagonal_solve, (1, 1, 1, 2), (2,), 4096, 16, banded=True),
 }
 
@@ -75,6 +77,9 @@ UNROLLED = 3
 GROUP_WORK = 1 << 14
 #: Lanes are worth it for so many matrices, of a vector's lanes.
 LEAST_FULL = 0.5
+#: Nanoseconds, as measured: of an operation where Jacobi's rotations go over one matrix after the other; of LAPACK, for a row of
+#: a small matrix; of a call from the program into Python.
+ROTATION_NS, LAPACK_ROW_NS, CALL_NS = 0.2, 650, 40_000
 
 
 def stacked(array: Array, rank: int) -> Array:
@@ -94,8 +99,8 @@ def stacked(array: Array, rank: int) -> Array:
     return Array((count, *shape), array.dtype, array.memory, (stride, *strides), array.base)
 
 
-def work_of(p: Primitive, arrays: Sequence[Array]) -> int:
-    """The operations of one matrix, roughly."""
+def work_of(p: Primitive, arrays: Sequence[Array | ShapedArray]) -> int:
+    """The operations of one matrix, roughly, of arrays (batch, rows, columns)."""
     rows, columns = (max(a.shape[d] for a in arrays) for d in (1, 2))
     least, most = sorted((rows, columns))
     if OPERATIONS[p].banded:
@@ -128,7 +133,7 @@ def checked(p: Primitive, params: Mapping[str, Any], shapes: Sequence[tuple[int,
         raise NoKernel(f"kernels are for matrices of up to {operation.largest} rows and columns{longer}")
 
 
-def lanes_for(p: Primitive, arrays: Sequence[Array], target: KernelTarget) -> int:
+def lanes_for(p: Primitive, arrays: Sequence[Array | ShapedArray], target: KernelTarget) -> int:
     """How many matrices are computed at a time; 0: one."""
     real = max(dtypes.real_dtype(a.dtype).itemsize for a in arrays)
     lanes, count = target.lanes(8 * real), arrays[0].shape[0]
@@ -141,6 +146,23 @@ def lanes_for(p: Primitive, arrays: Sequence[Array], target: KernelTarget) -> in
     while OPERATIONS[p].banded and lanes > 4 and each * lanes > STACK_BYTES:
         lanes //= 2  # one by one each step waits for the one before
     return lanes if each * lanes <= STACK_BYTES else 0
+
+
+def check_worth(
+    p: Primitive, avals: Sequence[ShapedArray], results: Sequence[ShapedArray], target: KernelTarget
+) -> None:
+    """Raises NoKernel for iterations over matrices one by one that take longer than one call of LAPACK for all of them."""
+    operation = OPERATIONS.get(p)
+    if operation is None or not operation.iterates:
+        return
+    arrays = [*zip(avals, operation.ranks), *zip(results, operation.out_ranks)]
+    xs = [ShapedArray((math.prod(a.shape[:-k]), *a.shape[-k:], *(1,) * (2 - k)), a.dtype) for a, k in arrays]
+    count, size = xs[0].shape[0], min(xs[0].shape[1:])
+    if lanes_for(p, xs, target):
+        return
+    if count * (ROTATION_NS * work_of(p, xs) - LAPACK_ROW_NS * size) > CALL_NS:
+        what = f"{count} matrices one by one" if count > 1 else "a matrix of this size"
+        raise NoKernel(f"iterations over {what} are slower than a call")
 
 
 def emit_batch(
