@@ -65,11 +65,14 @@ def unwrap(x: Any) -> Any:
 
 
 def inexact_operands(name: str, x: Any, y: Any) -> list[Value] | tuple[Value, Value]:
-    """Two operands as `operands` gives them, of an inexact dtype."""
-    x, y = operands(name, x, y)
-    if aval_of(x).dtype in INEXACT:
-        return x, y
-    return promote_inexact(x, y)
+    """Two operands as `operands` gives them, of an inexact dtype.
+
+    Integers and bool are converted as they were given: a number without a width need not be one of the other's integer dtype.
+    """
+    a, b = operands(name, x, y)
+    if aval_of(a).dtype in INEXACT:
+        return a, b
+    return promote_shapes(name, *promote_inexact(unwrap(x), unwrap(y)))
 
 
 def inexact_operand(name: str, x: Any) -> Value:

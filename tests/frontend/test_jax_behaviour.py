@@ -65,6 +65,23 @@ STRICT = {
 }
 
 USUAL = {
+    "numbers that are none of the integers' dtype": lambda q, n, s: [
+        f(a, b)
+        for f in (
+            n.divide,
+            n.arctan2,
+            n.hypot,
+            n.logaddexp,
+            n.logaddexp2,
+            n.copysign,
+            n.heaviside,
+            n.nextafter,
+            n.float_power,
+        )
+        for x in (n.array([1, 100], n.uint8), n.array([-3, 100], n.int8), n.array([True, False]))
+        for y in (300, -7, n.asarray(70000))
+        for a, b in ((x, y), (y, x))
+    ],
     "numbers as conditions": lambda q, n, s: [
         n.select([n.array([1, 0, 2]), n.array([0.0, 0.5, 0.0])], [1.0, 2.0], 5.0),
         n.select([1, 0], [n.ones(2), n.zeros(2)]),

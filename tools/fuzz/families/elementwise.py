@@ -119,6 +119,10 @@ def scalar(b: Builder) -> object:
     """With a Python number, or a scalar of NumPy's."""
     x = b.pick("fciu")
     if x.kind in "iu":
+        if b.chance(0.3):  # numbers that need not be ones of the integers' dtype: the results are floats
+            return b.emit(
+                b.one("{0} / 300", "{0} / -7", "70000 / ({0} | 1)", "np.hypot({0}, 1000)", "np.arctan2({0}, -2)"), x
+            )
         return b.emit(b.one("{0} + 1", "3 - {0}" if x.kind == "i" else "3 + {0}", "{0} * 2", "{0} / 4", "{0} * 0.5"), x)
     return b.emit(b.one("{0} * 0.5", "1 - {0}", "{0} + 2", "{0} / 3", "2.5 * {0} - 1", "{0} - 1e-3", "{0} * 0"), x)
 
