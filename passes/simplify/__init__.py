@@ -1,6 +1,6 @@
 """simplify: algebra, structure and constants, by tables of rules.
 
-`algebra` holds identities as data, `structure` and `values` rules as functions; `rewriter` applies them.
+`algebra` holds identities as data, `structure`, `slices` and `values` rules as functions; `rewriter` applies them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quire.ir.jaxpr import ClosedJaxpr, Var
 from ..base import Pass, PassContext, register_pass
 
 from . import values  # first: folding before algebra  # isort: skip
-from . import algebra, structure
+from . import algebra, slices, structure
 from .algebra import add_identities
 from .rewriter import RULES, Rewriter, Rule, add_rule, rule
 
@@ -52,6 +52,7 @@ __all__ = [
     "add_rule",
     "algebra",
     "rule",
+    "slices",
     "structure",
     "values",
 ]

@@ -155,6 +155,11 @@ class Rewriter:
         """Whether the program reads the atom once."""
         return isinstance(a, Var) and self.uses.get(a, 0) <= 1
 
+    def read_again(self, a: Atom) -> None:
+        """Another equation will read the atom, and those that do now stay."""
+        if isinstance(a, Var):
+            self.uses[a] = self.uses.get(a, 0) + 1
+
     # -- what rules build
 
     def literal(self, value: Any, like: ShapedArray) -> Literal:
@@ -243,7 +248,11 @@ class Rewriter:
             self.source, self.fuel = eqn.source, _FUEL
             results = self.simplified(eqn)
             if results is not eqn.outputs:
-                self.env.update((v, a) for v, a in zip(old.outputs, results) if v is not a)
+                for v, a in zip(old.outputs, results):
+                    if v is not a:
+                        self.env[v] = a
+                        if isinstance(a, Var):  # what read the old value reads this one
+                            self.uses[a] = self.uses.get(a, 0) + self.uses.get(v, 0)
         if not self.changed:
             return self.jaxpr
         outvars = [self.env.get(a, a) if isinstance(a, Var) else a for a in self.jaxpr.outvars]

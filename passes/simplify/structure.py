@@ -9,6 +9,7 @@ from quire.ir.jaxpr import Eqn
 from quire.ir.primitive import PRIMITIVES, Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
+from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
 from .rewriter import SPREAD, Rewrite, Rewriter, RuleFunction, Trait, rule
@@ -100,6 +101,34 @@ def transpose_of_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
         return None
     shape = e.outputs[0].aval.shape
     return r.emit(st.broadcast_in_dim_p, inner.inputs, shape=shape, broadcast_dimensions=dims)
+
+
+@rule(st.tile_p)
+def tile_of_single_elements(r: Rewriter, e: Eqn) -> Rewrite:
+    """What is repeated along dimensions of size 1 only is broadcast."""
+    (x,) = e.inputs
+    if any(n != 1 and k != 1 for n, k in zip(x.aval.shape, e.params["reps"], strict=True)):
+        return None
+    dims = tuple(range(x.aval.ndim))
+    return r.emit(st.broadcast_in_dim_p, [x], shape=e.outputs[0].aval.shape, broadcast_dimensions=dims)
+
+
+@rule(rd.reduce_sum_p, when=(st.pad_p,))
+def sum_of_pad(r: Rewriter, e: Eqn) -> Rewrite:
+    """Zeros around an array add nothing to its sums; along the other dimensions the sums are padded."""
+    inner = r.producer(e.inputs[0], st.pad_p)
+    if inner is None:
+        return None
+    x, value = inner.inputs
+    number, axes = r.value(value), e.params["axes"]
+    config = inner.params["padding_config"]
+    if number is None or number != 0 or any(low < 0 or high < 0 for low, high, _ in (config[d] for d in axes)):
+        return None
+    total = r.emit(e.primitive, [x], **e.params)
+    kept = tuple(c for d, c in enumerate(config) if d not in axes)
+    if all(c == (0, 0, 0) for c in kept):
+        return total
+    return r.emit(st.pad_p, [total, r.literal(0, value.aval)], padding_config=kept)
 
 
 def moving_of_scalar_broadcast(r: Rewriter, e: Eqn) -> Rewrite:
@@ -237,6 +266,28 @@ def of_broadcast_scalar(r: Rewriter, e: Eqn) -> Rewrite:
     return r.broadcast(r.emit(e.primitive, [source], **e.params), e.outputs[0].aval)
 
 
+#: From so many elements on it is worth a dispatch of its own to compute what is repeated once.
+_REPEATED = 4096
+
+
+def of_broadcasts_alike(r: Rewriter, e: Eqn) -> Rewrite:
+    """What is computed of arrays that are repeated alike is computed once, and repeated."""
+    aval = e.outputs[0].aval
+    if aval.size < _REPEATED or aval.division:
+        return None
+    arrays = [r.producer(a, st.broadcast_in_dim_p) for a in e.inputs if a.aval.shape]
+    first = arrays[0] if arrays else None
+    if first is None or not first.inputs[0].aval.shape or first.inputs[0].aval.size * 2 > aval.size:
+        return None
+    how = (first.inputs[0].aval.shape, first.params["broadcast_dimensions"])
+    if any(a is None or (a.inputs[0].aval.shape, a.params["broadcast_dimensions"]) != how for a in arrays):
+        return None
+    sources = iter([a.inputs[0] for a in arrays if a is not None])
+    once = r.emit(e.primitive, [next(sources) if a.aval.shape else a for a in e.inputs], **e.params)
+    return r.emit(st.broadcast_in_dim_p, [once], shape=aval.shape, broadcast_dimensions=how[1])
+
+
 # Elementwise primitives with parameters, which `_elementwise` leaves out, that compute one element of one operand.
 _WITH_PARAMETERS = (ew.convert_element_type_p, ew.integer_pow_p, ew.square_p, ew.round_p, ew.reduce_precision_p)
 rule(*dict.fromkeys((*_elementwise(), *_WITH_PARAMETERS)), when=(SPREAD,))(of_broadcast_scalar)
+rule(*dict.fromkeys((*_elementwise(), *_WITH_PARAMETERS)), when=(st.broadcast_in_dim_p,))(of_broadcasts_alike)
