@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 
 WAKE_SECONDS = 50e-6
-"""What waking worker threads costs. A program that would not gain so much by them is run in the caller's thread."""
-SYNC_TURN_BELOW_SECONDS = 20e-6
-"""So is a program with loops on the host of which a turn takes less than this: workers would be woken in each."""
+"""What waking worker threads costs. A program that would not gain so much by them is run in the caller's thread, and so is one
+with loops on the host that would not gain so much in each turn, in which they are woken anew."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +137,7 @@ def lower_optimized(request: Request, optimized: ClosedJaxpr) -> LoweredProgram:
     results = tuple((kind, kept[i] if kind == "argument" else i) for kind, i in module.results)
     cost, turn = estimate(program.jaxpr), estimate(program.jaxpr, once=module.host_loops)
     short = _saved_by_workers(cost, request.target) <= WAKE_SECONDS
-    short_turns = bool(module.host_loops) and turn.seconds(request.target) <= SYNC_TURN_BELOW_SECONDS
+    short_turns = bool(module.host_loops) and _saved_by_workers(turn, request.target) <= WAKE_SECONDS
     return LoweredProgram(
         request, module, kept, results, cost, has_unknown_trips(program.jaxpr), module.serial or short or short_turns
     )
