@@ -65,8 +65,11 @@ def slice_of_broadcast(r: Rewriter, e: Eqn, inner: Eqn) -> Rewrite:
     (x,) = inner.inputs
     if not x.aval.shape:  # simpler: `moving_of_scalar_broadcast`
         return None
-    bounds, dims = _bounds(e), inner.params["broadcast_dimensions"]
-    own = [bounds[d] if n == inner.params["shape"][d] else (0, 1, 1) for d, n in zip(dims, x.aval.shape, strict=True)]
+    bounds = _bounds(e)
+    dims: tuple[int, ...] = inner.params["broadcast_dimensions"]
+    own: list[Bound] = [
+        bounds[d] if n == inner.params["shape"][d] else (0, 1, 1) for d, n in zip(dims, x.aval.shape, strict=True)
+    ]
     part = _sliced(r, x, own, beside=e)
     return r.emit(st.broadcast_in_dim_p, [part], shape=e.outputs[0].aval.shape, broadcast_dimensions=dims)
 
@@ -76,7 +79,8 @@ def slice_of_transpose(r: Rewriter, e: Eqn, inner: Eqn) -> Rewrite:
     """A slice of a transpose is the transpose of a slice, if nothing else reads the transpose."""
     if not r.single_use(e.inputs[0]):
         return None
-    bounds, permutation = _bounds(e), inner.params["permutation"]
+    bounds = _bounds(e)
+    permutation: tuple[int, ...] = inner.params["permutation"]
     part = _sliced(r, inner.inputs[0], [bounds[permutation.index(d)] for d in range(len(permutation))])
     return r.emit(st.transpose_p, [part], permutation=permutation)
 
@@ -84,7 +88,8 @@ def slice_of_transpose(r: Rewriter, e: Eqn, inner: Eqn) -> Rewrite:
 @_of(st.concatenate_p)
 def slice_of_concatenate(r: Rewriter, e: Eqn, inner: Eqn) -> Rewrite:
     """A slice that lies within one of the parts is the part's; of more parts if nothing else reads them together."""
-    axis, first = inner.params["dimension"], 0
+    axis: int = inner.params["dimension"]
+    first = 0
     bounds = _bounds(e)
     start, limit, step = bounds[axis]
     parts: list[tuple[Atom, list[Bound]]] = []
@@ -134,7 +139,8 @@ def slice_of_iota(r: Rewriter, e: Eqn) -> Rewrite:
     inner = r.producer(e.inputs[0], st.iota_p)
     if inner is None or not dtypes.is_integer(inner.params["dtype"]):
         return None
-    start, _, step = _bounds(e)[inner.params["dimension"]]
+    dimension: int = inner.params["dimension"]
+    start, _, step = _bounds(e)[dimension]
     aval = e.outputs[0].aval
     out = r.emit(st.iota_p, [], **{**inner.params, "shape": aval.shape})
     if step != 1:
