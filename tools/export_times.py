@@ -74,8 +74,8 @@ def programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         "cond": (lambda x, n: lax.cond(n > 3, qnp.sin, lambda v: v * 2, x), (normal(64), np.int32(4))),
         "while with an fft in its body": (looped, (normal(256), np.int32(5))),
         "random normal 1000": (lambda k: quire.random.normal(k, (1000,)), (np.array([0, 3], np.uint32),)),
-        "cholesky 64 (IR form)": (lambda a: qnp.linalg.cholesky(a), (spd,)),
-        "solve 64x64 (IR form)": (lambda a, b: qnp.linalg.solve(a, b), (spd, normal(64))),
+        "cholesky 64": (lambda a: qnp.linalg.cholesky(a), (spd,)),
+        "solve 64x64": (lambda a, b: qnp.linalg.solve(a, b), (spd, normal(64))),
     }  # fmt: skip
 
 

@@ -26,3 +26,5 @@ def test_as_many_digits_are_recognised(tmp_path: Path) -> None:
     found = dict(re.findall(r"^(\w+): ([\d.]+)% of 360", out.stdout, re.MULTILINE))
     assert set(found) == {"Python", "C", "JavaScript"}
     assert len(set(found.values())) == 1 and float(found["C"]) > 85
+    objects = list(tmp_path.rglob("*_kernels.o"))
+    assert objects and all(p.stat().st_size < 100_000 for p in objects)  # the weights lie in a file of their own
