@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quire.tools.bench import cli, report, workload
+from quire.tools.bench import cli, report, roofline, workload
 from quire.tools.bench.measure import Effort, Measured, Result, measure
 from quire.tools.bench.sections import markers
-from quire.tools.bench.workload import Figure, Library, Timed, Unavailable, Workload
+from quire.tools.bench.workload import Figure, Library, Timed, Unavailable, Work, Workload
 
 LIBRARIES = ("quire", "numpy")
 QUICK = Effort(seconds=0.01, least=2, most=3)
@@ -38,6 +38,42 @@ def test_different_results_are_a_failure_and_are_not_timed() -> None:
 
     result = measure(Workload("test", "unequal", build, LIBRARIES), LIBRARIES, QUICK)
     assert result.failed == "result 0: quire and numpy differ by 0.5 (values to 1.5)" and not result.measured
+
+
+def test_a_program_is_held_against_the_least_that_memory_and_arithmetic_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = roofline.Limits(((1000, 2e9), (1_000_000, 1e9)), 1e9)
+    assert machine.bandwidth(999) == 2e9 and machine.bandwidth(1001) == machine.bandwidth(10**9) == 1e9
+    assert machine.least(Work(10, 1000)) == (5e-7, "memory") and machine.least(Work(1e6, 1000)) == (1e-3, "operations")
+    monkeypatch.setattr(workload, "_entries", {})
+    workload.program(
+        "test",
+        "roofline",
+        lambda lib: lambda x, y: lib.np.sum(x @ y),
+        lambda rng: (np.ones((8, 16), "f"), np.ones((16, 4), "f")),
+    )
+    entry = workload._entries["test/roofline"]
+    assert isinstance(entry, Workload)
+    found = roofline.measure(entry, machine, QUICK)
+    assert found.failed is None and found.bytes == 4 * (8 * 16 + 16 * 4 + 1) and found.operations >= 2 * 8 * 16 * 4
+    assert found.ratio == pytest.approx(found.seconds / max(found.bytes / 2e9, found.operations / 1e9))  # type: ignore[operator]
+    assert roofline.from_json(found.to_json()) == found and not found.is_work
+    assert (
+        roofline.measure(Workload("test", "sum", _sum, LIBRARIES), machine, QUICK).skipped == "not one compiled program"
+    )
+    slow = roofline.Roofline("matmul/slow", 2.0, 1.0, "operations")
+    fast = roofline.Roofline("elementwise/fast", 1.2, 1.0, "memory")
+    assert roofline.farthest_first([fast, found, slow], ["quire"]) == [slow, fast, found]
+    lines = roofline.summary([fast, slow, found], ["quire"])
+    assert "limited by memory: 1 of at least 20 us, geometric mean 1.20; 1 within 1.3" in lines
+    assert "limited by operations, matrix products: 1 of at least 20 us, geometric mean 2.00; 0 within 1.2" in lines
+
+
+def test_bandwidth_and_arithmetic_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roofline, "FOOTPRINTS", (3 << 13, 3 << 16))
+    machine = roofline.limits()
+    assert [size for size, _ in machine.bandwidths] == [3 << 13, 3 << 16]
+    assert all(speed > 1e8 for _, speed in machine.bandwidths) and machine.operations > 1e8
+    assert "GFLOP/s" in roofline.described(machine)
 
 
 def test_what_a_library_lacks_is_skipped_with_the_reason() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import report, several
-from .kinds import MEMORY, TIME, WARM_START, Kind
+from .kinds import MEMORY, ROOFLINE, TIME, WARM_START, Kind
 from .sections import table
 from .workload import Entry, Workload, entries
 
@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   python -m quire.tools.bench 'matmul/*' --against jax,numpy
   python -m quire.tools.bench --memory matmul              peak memory, each library in a process of its own
   python -m quire.tools.bench --warm-start call            first results of cached programs, in new processes
+  python -m quire.tools.bench --roofline elementwise       time over the least that bytes and operations take
   python -m quire.tools.bench --json run.json --plot run.png --markdown docs/performance.md
 
 Exit code: 0, or 1 when a workload failed or gave other results than the other library, 2 for a wrong command line.
@@ -46,6 +47,10 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument(
         "--warm-start", dest="kind", action="store_const", const=WARM_START,
         help="measure quire's first results of programs that are in the persistent cache",
+    )  # fmt: skip
+    what.add_argument(
+        "--roofline", dest="kind", action="store_const", const=ROOFLINE,
+        help="measure quire beside what this machine's memory and arithmetic take at the least",
     )  # fmt: skip
     p.add_argument("--list", action="store_true", help="list the workloads and end")
     p.add_argument(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import memory, report, warm_start
+from . import memory, report, roofline, warm_start
 from .measure import Effort, measure_all
 from .workload import Entry, Workload
 
@@ -69,4 +69,9 @@ WARM_START = Kind(
     lambda run, libraries, seconds, progress: warm_start.measure_all(run, libraries, progress),
     warm_start.slowest_first, warm_start.columns, warm_start.row, warm_start.row, warm_start.summary,
     warm_start.from_json,
+)  # fmt: skip
+ROOFLINE = Kind(
+    "roofline", roofline.SECTION, False, lambda libraries: ["quire"],
+    lambda run, libraries, seconds, progress: roofline.measure_all(run, Effort(seconds), progress),
+    roofline.farthest_first, roofline.columns, roofline.row, roofline.row, roofline.summary, roofline.from_json,
 )  # fmt: skip

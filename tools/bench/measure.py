@@ -121,7 +121,7 @@ def _measure_workload(entry: Workload, names: Sequence[str], effort: Effort, res
             result.notes.append(f"{name}: {error}")
     libraries = {name: Library(name) for name in timed}
     _check_equal(entry, timed, libraries)
-    blocks = {name: _Block(libraries[name], t) for name, t in timed.items()}
+    blocks = {name: Block(libraries[name], t) for name, t in timed.items()}
     for block in blocks.values():
         block.warm_up()
     rounds = max(b.seconds for b in blocks.values())
@@ -152,7 +152,7 @@ def _compile_times(timed: Timed, times: int) -> list[float]:
     return seconds
 
 
-class _Block:
+class Block:
     """Some calls of one library, timed together."""
 
     def __init__(self, library: Library, timed: Timed) -> None:

@@ -64,6 +64,14 @@ class Library:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What one call does: operations as the cost estimate counts them, and the bytes of its arguments and results."""
+
+    operations: float
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Timed:
     """What one library does in a workload.
 
@@ -77,6 +85,7 @@ class Timed:
         count: a number beside the time, such as equations; the ratio of counts is reported too.
         ahead: makes everything that a call needs, without calling, and returns the call: where the memory of a call is
             measured, what compiling takes must not be part of it. None: `call` is made once before.
+        work: tells what one call does, where it is one compiled program of quire's.
     """
 
     call: Callable[[], Any]
@@ -86,6 +95,7 @@ class Timed:
     compile_anew: Callable[[], Any] | None = None
     count: Callable[[], int] | None = None
     ahead: Callable[[], Callable[[], Any]] | None = None
+    work: Callable[[], Work] | None = None
 
 
 @dataclass(frozen=True)
@@ -177,10 +187,15 @@ def program(
         def ahead() -> Callable[[], Any]:
             return functools.partial(compiled.lower(*given).compile(), *given)
 
+        def work() -> Work:
+            arrays = lib.tree_util.tree_leaves((given, compiled(*given)))
+            return Work(compiled.lower(*given).compile().cost_analysis()["flops"], sum(a.nbytes for a in arrays))
+
         compiles = lib.name != "numpy"
         return Timed(
-            lambda: compiled(*given), compile_anew=compile_anew if compiles else None, ahead=ahead if compiles else None
-        )
+            lambda: compiled(*given), compile_anew=compile_anew if compiles else None, ahead=ahead if compiles else None,
+            work=work if lib.name == "quire" else None,
+        )  # fmt: skip
 
     register(Workload(group, name, build, libraries, tolerance))
 
