@@ -230,7 +230,7 @@ def zeta(x: Array, q: Array) -> Array:
     value = np.where((q < 0) & ~pole & (x != np.floor(x)), np.nan, special().zeta(x, q))
     value = np.where(pole, np.where(x % 2 == 0, np.inf, np.nan), value)
     value = np.where(x == 1, np.inf, value)
-    return np.where(np.isnan(x) | np.isnan(q) | np.isinf(x) | np.isinf(q), np.nan, value)
+    return np.where(np.isnan(x) | np.isnan(q) | np.isinf(x) | (np.isinf(q) & (x != 1)), np.nan, value)
 
 
 def polygamma(m: Array, x: Array) -> Array:

@@ -229,7 +229,7 @@ def zeta(x0: Num, q0: Num) -> Num:
     """The sum of (q + k)^-x until q + k > 9, and Euler and Maclaurin's formula for the rest (as in Cephes)."""
     x0, q0 = spread_all(x0, q0)
     pole = (q0 <= 0) & floor(q0).eq(q0)
-    nan = x0.ne(x0) | q0.ne(q0) | abs(x0).eq(np.inf) | abs(q0).eq(np.inf)
+    nan = x0.ne(x0) | q0.ne(q0) | abs(x0).eq(np.inf) | (abs(q0).eq(np.inf) & x0.ne(1.0))
     undefined = nan | pole | (x0 <= 1.0) | ((q0 < 0) & floor(x0).ne(x0))
     x, q = where(undefined, const(2, x0), x0), where(undefined, const(1, q0), q0)
 
