@@ -471,3 +471,40 @@ def test_zeta_far():
     by_x, by_q = quire.grad(lambda x, q: S.zeta(x, q).sum(), (0, 1))(np.float32([0, 5e3, 200]), np.float32([2.5, 3, 3]))
     np.testing.assert_allclose(by_x[1:], 0)
     np.testing.assert_allclose(by_q, [-1, 0, 0])
+
+
+def large_gamma(a, x):
+    """P(a, x), its derivatives by a and x, Q(a, x), for large a: integrals of the density, in 30 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(30):
+        a, x = mpmath.mpf(float(a)), mpmath.mpf(float(x))
+        width = mpmath.sqrt(a)
+
+        def density(t):
+            return mpmath.exp((a - 1) * mpmath.log(t) - t - mpmath.loggamma(a))
+
+        def slope(t):
+            return density(t) * (mpmath.log(t) - mpmath.digamma(a))
+
+        low = mpmath.linspace(max(min(a, x) - 14 * width, a / 1000), x, 13)
+        high = mpmath.linspace(x, max(a, x) + 16 * width, 13)
+        p, by_a, q = mpmath.quad(density, low), mpmath.quad(slope, low), mpmath.quad(density, high)
+        return [float(v) for v in (p, by_a, density(x), q)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_incomplete_gamma_of_large_numbers(dtype):
+    a, units = (v.ravel() for v in np.meshgrid([201.0, 6e4, 1e10], [-6.0, -0.5, 0.0, 0.01, 5.0]))
+    a, x = (
+        np.append(v, far).astype(dtype) for v, far in ((a, [300, 300, 1e3]), (a + units * np.sqrt(a), [400, 200, 1200]))
+    )
+    p, by_a, by_x, q = (np.array(v) for v in zip(*map(large_gamma, a, x)))
+    tolerance = 1e-5 if dtype == "float32" else 1e-12
+    with config.override(enable_x64=dtype == "float64"):
+        a, x = qnp.asarray(a), qnp.asarray(x)
+        for run in (lambda f: f, quire.jit):
+            np.testing.assert_allclose(run(S.gammainc)(a, x), p, rtol=tolerance)
+            np.testing.assert_allclose(run(S.gammaincc)(a, x), q, rtol=tolerance)
+            got = run(quire.grad(lambda a, x: S.gammainc(a, x).sum(), (0, 1)))(a, x)
+            np.testing.assert_allclose(got, [by_a, by_x], rtol=tolerance)
+            np.testing.assert_allclose(run(quire.lax.random_gamma_grad)(a, x), -by_a / by_x, rtol=tolerance)
