@@ -95,16 +95,16 @@ def real_dtype(d: DType) -> DType:
     return _PART.get(d, d)
 
 
-def complex_dtype(d: DType) -> DType:
-    """The complex dtype whose parts have dtype `d`."""
-    return complex128 if d in (float64, complex128) else complex64
-
-
 _TO_32: dict[DType, DType] = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
 
 WIDE = frozenset(_TO_32)
 """The dtypes of 64-bit numbers, which there are with `enable_x64` alone."""
+
+
+def complex_dtype(d: DType) -> DType:
+    """The complex dtype whose parts hold numbers of dtype `d`: double precision for all of 64 bits, integers too."""
+    return complex128 if d in WIDE else complex64
 
 
 def canonicalize(d: Any) -> DType:

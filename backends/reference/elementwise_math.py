@@ -14,6 +14,7 @@ from quire.ir import dtypes
 from quire.ir.primitive import PRIMITIVES, Primitive
 from quire.ir.primitives import elementwise as ew
 
+from ..gamma_coefficients import ABOVE, BELOW, LEAST, STIRLING, coefficients
 from .rules import reference
 
 Array = Any
@@ -173,14 +174,52 @@ def bessel_i1e(x: Array) -> Array:
     return np.where(x == 0, x, special().i1e(x))
 
 
+def _log_excess(mu: Array) -> Array:
+    """mu - log(1 + mu), by s = mu / (2 + mu) where they are nearly one: log(1 + mu) is 2 artanh(s), and mu - 2s is mu s."""
+    near = np.abs(mu) < 0.4
+    m = np.where(near, mu, 0.0)
+    s = m / (2 + m)
+    series = np.polynomial.polynomial.polyval(s * s, [0.0, *(1 / (2 * k + 1) for k in range(1, 16))])
+    return np.where(near, s * (m - 2 * series), mu - np.log1p(mu))
+
+
+def _stirling(a: Array) -> Array:
+    """log gamma(a) less (a - 1/2) log a - a + log(2 pi)/2."""
+    return np.polynomial.polynomial.polyval(1 / (a * a), [float(c) for c in STIRLING]) / a
+
+
+def _expands(a: Array, mu: Array) -> Array:
+    """Where the expansion for large a holds; SciPy's own ends a few deviations from a, and its series too early."""
+    return (a >= LEAST) & (mu > BELOW) & (mu < ABOVE)
+
+
+def _smaller_expansion(a: Array, mu: Array) -> Array:
+    """P(a, a (1 + mu)) for negative mu, else Q, by the expansion of `gamma_coefficients`."""
+    half_square = _log_excess(mu)
+    eta = np.where(mu < 0, -1.0, 1.0) * np.sqrt(2 * half_square)
+    sums = sum(np.polynomial.polynomial.polyval(eta, row) / a**k for k, row in enumerate(coefficients()))
+    share = np.where(mu < 0, -1.0, 1.0) * sums / np.sqrt(2 * np.pi * a)
+    return np.exp(-a * half_square) * (0.5 * special().erfcx(np.abs(eta) * np.sqrt(a / 2)) + share)
+
+
+def _gamma_ratio(a: Array, x: Array, lower: bool) -> Array:
+    """P(a, x) if `lower`, else Q(a, x); NaN outside their domain."""
+    mu = (x - a) / np.where(a >= LEAST, a, 1.0)
+    expands = _expands(a, mu)
+    smaller = _smaller_expansion(np.where(expands, a, LEAST), np.where(expands, mu, 0.0))
+    expanded = np.where((mu < 0) == lower, smaller, 1 - smaller)
+    value = (special().gammainc if lower else special().gammaincc)(a, x)
+    return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, np.where(expands, expanded, value))
+
+
 def igamma(a: Array, x: Array) -> Array:
     """The regularised lower incomplete gamma function P(a, x); NaN outside its domain."""
-    return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, special().gammainc(a, x))
+    return _gamma_ratio(a, x, True)
 
 
 def igammac(a: Array, x: Array) -> Array:
     """The regularised upper incomplete gamma function Q(a, x); NaN outside its domain."""
-    return np.where((x < 0) | (a < 0) | (np.isinf(a) & np.isinf(x)), np.nan, special().gammaincc(a, x))
+    return _gamma_ratio(a, x, False)
 
 
 def _slope_series(a: Array, x: Array) -> Array:
@@ -205,23 +244,49 @@ def _slope_tail(a: Array, x: Array) -> Array:
     return (np.log(x) - special().digamma(a)) * np.sum(terms, axis=0) + np.sum(slopes, axis=0)
 
 
+def _slope_expansion(a: Array, mu: Array) -> Array:
+    """The derivative of a sample a (1 + mu) over the sample for large a, by the expansion of `gamma_coefficients`."""
+    polyval = np.polynomial.polynomial.polyval
+    eta, logarithm = np.sign(mu) * np.sqrt(2 * _log_excess(mu)), np.log1p(mu)
+    safe = np.where(eta == 0, 1.0, eta)
+    log_by_eta, mu_by_eta = np.where(eta == 0, 1.0, logarithm / safe), np.where(eta == 0, 1.0, mu / safe)
+    total, inverse = log_by_eta, 1 / a
+    for k, row in enumerate(coefficients()):
+        value, rise = polyval(eta, row), polyval(eta, [i * c for i, c in enumerate(row)][1:] or [0.0])
+        slope = value * (logarithm - (k + 0.5) * inverse) - rise * mu_by_eta * inverse
+        total = total + slope * inverse**k
+    return total * np.exp(_stirling(a)) / a
+
+
+def _density(a: Array, x: Array) -> Array:
+    """x^(a-1) e^-x / gamma(a); a log x, x and log gamma(a) are large where a is, their sum is not."""
+    large = a >= 20
+    few, small = np.where(large, 1.0, a), np.where(large, 1.0, x)
+    many, near = np.where(large, a, 20.0), np.where(large, x, 20.0)
+    direct = np.exp((few - 1) * np.log(small) - small - special().gammaln(few))
+    exponent = many * _log_excess((near - many) / many) + _stirling(many)
+    return np.where(large, np.sqrt(many / (2 * np.pi)) * np.exp(-exponent) / near, direct)
+
+
 def random_gamma_grad(a: Array, x: Array) -> Array:
     """-(dP/da) / (dP/dx): the implicit derivative of a sample."""
     a, x = np.broadcast_arrays(a, x)
     invalid = (x < 0) | (a <= 0) | np.isnan(a) | np.isnan(x) | np.isinf(a)
     flat = (x == 0) | (np.abs(x - a) > 40 * np.sqrt(np.maximum(a, x)) + 700)
     a, x = np.where(invalid | flat, 1.0, a), np.where(invalid | flat, 1.0, x)
-    tail = x > 30 + 1.7 * a
-    near = -_slope_series(np.where(tail, 1.0, a), np.where(tail, 1.0, x)) * x / a
+    mu, tail = (x - a) / a, x > 30 + 1.7 * a
+    expands = _expands(a, mu)
+    other = tail | expands
+    near = -_slope_series(np.where(other, 1.0, a), np.where(other, 1.0, x)) * x / a
     value = np.where(tail, _slope_tail(a, np.where(tail, x, 1000.0)), near)
+    value = np.where(expands, _slope_expansion(np.where(expands, a, LEAST), np.where(expands, mu, 0.0)) * x, value)
     return np.where(invalid, np.nan, np.where(flat, 0.0, value))
 
 
 def igamma_grad_a(a: Array, x: Array) -> Array:
     """The derivative of a sample times minus its density x^(a-1) e^-x / gamma(a)."""
-    density = np.exp((a - 1) * np.log(x) - x - special().gammaln(a))
     value = random_gamma_grad(a, x)
-    return np.where(value == 0, 0.0, -value * density)
+    return np.where(value == 0, 0.0, -value * _density(a, x))
 
 
 def zeta(x: Array, q: Array) -> Array:
@@ -230,7 +295,7 @@ def zeta(x: Array, q: Array) -> Array:
     value = np.where((q < 0) & ~pole & (x != np.floor(x)), np.nan, special().zeta(x, q))
     value = np.where(pole, np.where(x % 2 == 0, np.inf, np.nan), value)
     value = np.where(x == 1, np.inf, value)
-    return np.where(np.isnan(x) | np.isnan(q) | np.isinf(x) | np.isinf(q), np.nan, value)
+    return np.where(np.isnan(x) | np.isnan(q) | np.isinf(x) | (np.isinf(q) & (x != 1)), np.nan, value)
 
 
 def polygamma(m: Array, x: Array) -> Array:

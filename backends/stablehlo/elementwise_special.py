@@ -45,6 +45,7 @@ from .formulas import (
     tan,
     where,
 )  # fmt: skip
+from .gamma_expansion import STIRLING_LEAST, Expansion, chebyshev, gamma_factor
 from .lowering import FORMULAS, Ctx, LoweringRule
 
 
@@ -188,18 +189,6 @@ _I0_LARGE = (
 )  # fmt: skip
 
 
-def chebyshev(x: Num, series: tuple[float, ...]) -> Num:
-    """Clenshaw's recurrence in 2x' = x; the highest order first."""
-    least = 0.0 if x.dtype == dtypes.float64 else 1e-9
-    kept = [c for i, c in enumerate(series) if any(abs(b) > least for b in series[: i + 1])]
-    b0: Any = const(kept[0], x)
-    b1: Any = const(0, x)
-    b2: Any = const(0, x)
-    for c in kept[1:]:
-        b0, b1, b2 = x * b0 - b1 + c, b0, b1
-    return 0.5 * (b0 - b2)
-
-
 @formula
 def bessel_i0e(x: Num) -> Num:
     """exp(-|x|) I0(x)."""
@@ -229,7 +218,7 @@ def zeta(x0: Num, q0: Num) -> Num:
     """The sum of (q + k)^-x until q + k > 9, and Euler and Maclaurin's formula for the rest (as in Cephes)."""
     x0, q0 = spread_all(x0, q0)
     pole = (q0 <= 0) & floor(q0).eq(q0)
-    nan = x0.ne(x0) | q0.ne(q0) | abs(x0).eq(np.inf) | abs(q0).eq(np.inf)
+    nan = x0.ne(x0) | q0.ne(q0) | abs(x0).eq(np.inf) | (abs(q0).eq(np.inf) & x0.ne(1.0))
     undefined = nan | pole | (x0 <= 1.0) | ((q0 < 0) & floor(x0).ne(x0))
     x, q = where(undefined, const(2, x0), x0), where(undefined, const(1, q0), q0)
 
@@ -319,6 +308,14 @@ def gamma_fraction(a: Num, x: Num) -> Num:
     return loop([0.0 * one, y, z, p1 / q1, one, one, p1, x, q1], running, step)[3]
 
 
+def _factor(a: Num, x: Num) -> Num:
+    """x^a e^-x / gamma(a)."""
+    large = a >= STIRLING_LEAST
+    small, one = where(large, const(1, a), a), const(1, a)
+    direct_ = exp(small * log(where(large, one, x)) - where(large, one, x) - lgamma(small))
+    return where(large, gamma_factor(where(large, a, const(STIRLING_LEAST, a)), where(large, x, one)), direct_)
+
+
 def _gamma_ratio(lower: bool) -> LoweringRule:
     @formula
     def rule(a0: Num, x0: Num) -> Num:
@@ -328,12 +325,16 @@ def _gamma_ratio(lower: bool) -> LoweringRule:
         zero, full = (x0.eq(0) & (a0 > 0)) | a0.eq(np.inf), x0.eq(np.inf) | a0.eq(0)
         skip = invalid | zero | full
         a, x = where(skip, const(1, a0), a0), where(skip, const(1, x0), x0)
-        by_series = (x <= 1.0) | (x <= a)
-        factor = exp(a * log(x) - x - lgamma(a))
-        p = gamma_series(where(by_series, a, const(1, a)), where(by_series, x, const(0, x))) * factor / a
+        expansion = Expansion(a, x)
+        below = (x <= 1.0) | (x <= a)
+        by_series, by_fraction = below & ~expansion.applies, ~(below | expansion.applies)
+        factor = _factor(a, x)
         one = const(1, a)
-        q = gamma_fraction(where(by_series, one, a), where(by_series, const(2, a), x)) * factor
-        value = where(by_series, p, 1.0 - q) if lower else where(by_series, 1.0 - p, q)
+        p = gamma_series(where(by_series, a, one), where(by_series, x, const(0, x))) * factor / a
+        q = gamma_fraction(where(by_fraction, a, one), where(by_fraction, x, const(2, a))) * factor
+        smaller = where(expansion.applies, expansion.smaller(), where(below, p, q))
+        below = where(expansion.applies, ~expansion.above, below)
+        value = where(below, smaller, 1.0 - smaller) if lower else where(below, 1.0 - smaller, smaller)
         at_zero, at_full = (0.0, 1.0) if lower else (1.0, 0.0)
         value = where(zero, const(at_zero, a), where(full, const(at_full, a), value))
         return where(invalid, const(np.nan, a), value)
@@ -383,12 +384,14 @@ def _gamma_derivative(of_sample: bool) -> LoweringRule:
         flat = x0.eq(0) | (abs(x0 - a0) > 40.0 * sqrt(where(a0 > x0, a0, x0)) + 700.0)
         skip = invalid | flat
         a, x = where(skip, const(1, a0), a0), where(skip, const(1, x0), x0)
+        expansion = Expansion(a, x)
         tail = x > 30.0 + 1.7 * a
-        total = gamma_slope(where(tail, const(1, a), a), where(tail, const(1, x), x))
+        other = tail | expansion.applies
+        total = gamma_slope(where(other, const(1, a), a), where(other, const(1, x), x))
         far = tail_slope(a, where(tail, x, const(1000, x)), log(x) - digamma(a))
-        value = where(tail, far, -total * (x / a))
+        value = where(expansion.applies, expansion.sample_slope() * x, where(tail, far, -total * (x / a)))
         if not of_sample:
-            value = -value * exp((a - 1.0) * log(x) - x - lgamma(a))
+            value = -value * (_factor(a, x) / x)
         return where(invalid, const(np.nan, a), where(flat, const(0, a), value))
 
     return rule

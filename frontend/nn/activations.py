@@ -8,7 +8,7 @@ from typing import Any
 from quire.ir.tracing import Tracer
 
 from .. import numpy as jnp
-from ..arrays.operands import Value, array_of, as_axis, common_inexact, float_only, inexact_of, no_bool, real_only
+from ..arrays.operands import Value, array_of, as_axis, cast, common_inexact, float_only, inexact_of, no_bool, real_only
 from ..lax import erfc, logistic
 from ..numpy import tanh as tanh
 from ..transforms.custom_derivatives import custom_jvp
@@ -197,6 +197,7 @@ def gelu(x: Any, approximate: bool = True) -> Value:
     Array([0.       , 0.8413447], dtype=float32)
     """
     x = inexact_of("quire.nn.gelu", x)
+    x = cast(x, x.aval.dtype)  # JAX's factors have a dtype, so its result is never of weak type
     if approximate:
         return x * (0.5 * (1.0 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x)))))
     return 0.5 * x * erfc(-x * math.sqrt(0.5))
@@ -282,7 +283,8 @@ def hard_sigmoid(x: Any) -> Value:
     >>> quire.nn.hard_sigmoid(quire.numpy.array([-4., 0., 3.]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return _relu6(inexact_of("quire.nn.hard_sigmoid", x, weak=True) + 3.0) / 6.0
+    # Not converted before: to add a number without a width gives integers of 32 bits the default float dtype.
+    return _relu6(array_of("quire.nn.hard_sigmoid", x) + 3.0) / 6.0
 
 
 def hard_silu(x: Any) -> Value:
@@ -291,7 +293,7 @@ def hard_silu(x: Any) -> Value:
     >>> quire.nn.hard_silu(quire.numpy.array([-4., 1., 3.]))
     Array([-0.       ,  0.6666667,  3.       ], dtype=float32)
     """
-    x = inexact_of("quire.nn.hard_silu", x, weak=True)
+    x = array_of("quire.nn.hard_silu", x)
     return x * hard_sigmoid(x)
 
 

@@ -32,9 +32,8 @@ def _operand(name: str, a: Any, kind: FftType) -> Value:
     d = x.aval.dtype
     if kind is FftType.RFFT and dtypes.is_complex(d):
         raise ValueError(f"quire.numpy.fft.{name}: only real input is supported, got {x.aval.short()}: use fft")
-    wide = d in (dtypes.float64, dtypes.complex128)
-    real = dtypes.float64 if wide else dtypes.float32
-    return cast(x, real if kind is FftType.RFFT else dtypes.complex_dtype(real))
+    wide = dtypes.complex_dtype(d)
+    return cast(x, dtypes.real_dtype(wide) if kind is FftType.RFFT else wide)
 
 
 def _sizes(name: str, s: Any, what: str) -> tuple[int, ...]:

@@ -253,6 +253,13 @@ def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Any:
     return device_put(self, device)
 
 
+def _rounded(self: Any, ndigits: int | None = None) -> Any:
+    """`round(x)`: integers, as Python's; `round(x, ndigits)` keeps the dtype."""
+    if ndigits is not None:
+        return qnp.round(self, ndigits)
+    return qnp.round(self).astype(int)
+
+
 def attach() -> None:
     """Give `Array` and the tracer their operators, methods and attributes."""
     members: dict[str, Any] = {}
@@ -263,7 +270,7 @@ def attach() -> None:
         members[f"__{name}__"] = _compared(f, _SYMBOLS[name])
     for name, f in _UNARY.items():
         members[f"__{name}__"] = f
-    members["__round__"] = lambda self, ndigits=None: qnp.round(self, ndigits or 0)
+    members["__round__"] = _rounded
     members |= {"__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem}
     members |= {name: _method(name) for name in _METHODS if hasattr(qnp, name)}
     members |= {"reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "view": _view}

@@ -348,18 +348,27 @@ def ldexp(x1: Any, x2: Any, /) -> Value:
         raise ValueError(f"quire.numpy.ldexp: x2 must be integers, got dtype {exponent_dtype}")
     x = promote_inexact(x1)[0]
     no_complex("ldexp", aval_of(x).dtype)
-    x, n = promote_shapes("ldexp", x, cast(x2, dtypes.int32))
     dtype = aval_of(x).dtype
     wide = cast(x, dtypes.float32) if dtype in (dtypes.float16, dtypes.bfloat16) else x
     compute = aval_of(wide).dtype
-    limit = 4 * np.finfo(compute).maxexp
-    n = bind(ew.max_p, (bind(ew.min_p, (n, np.int32(limit)), {}), np.int32(-limit)), {})
+    wide, n = promote_shapes("ldexp", wide, _exponents(ensure("ldexp", x2, 1), 4 * int(np.finfo(compute).maxexp)))
     for _ in range(4):  # four factors, each a power of two that the dtype holds
         part = ew.div_p.bind(n, np.int32(4)) if _ < 3 else n
         if _ < 3:
             n = sub_(n, part) if _ == 0 else sub_(n, part)
         wide = mul_(wide, _exact_power_of_two(part, compute))
     return cast(wide, dtype)
+
+
+def _exponents(n: Value, limit: int) -> Value:
+    """Integers from -limit to limit as int32: limited in their own dtype, as what int32 does not hold would wrap."""
+    if aval_of(n).dtype not in (dtypes.uint32, dtypes.int64, dtypes.uint64):
+        n = cast(n, dtypes.int32)  # which holds them all
+    dtype = aval_of(n).dtype
+    limited = bind(ew.min_p, (n, dtype.type(limit)), {})
+    if not dtypes.is_unsigned(dtype):
+        limited = bind(ew.max_p, (limited, dtype.type(-limit)), {})
+    return cast(limited, dtypes.int32)
 
 
 def _exact_power_of_two(n: Value, dtype: DType) -> Value:

@@ -246,12 +246,18 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
 # -- two sets -------------------------------------------------------------------------------------------------------------
 
 
-def _two(name: str, ar1: Any, ar2: Any, size: int | None) -> list[Value]:
-    x, y = promote_dtypes(ensure(name, ar1), ensure(name, ar2, 1))
+def _two(name: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Value, Value]:
+    """Two arrays, flattened, each of its own dtype."""
+    x, y = ensure(name, ar1), ensure(name, ar2, 1)
     if size is None:
         for v in (x, y):
             known_shape_operand(name, v, _ADVICE)
-    return [ravel(x), ravel(y)]
+    return ravel(x), ravel(y)
+
+
+def _two_promoted(name: str, ar1: Any, ar2: Any, size: int | None) -> list[Value]:
+    """Two arrays, flattened, of one dtype: that of a result with elements of both."""
+    return promote_dtypes(*_two(name, ar1, ar2, size))
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
@@ -262,7 +268,7 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
     >>> quire.numpy.union1d(quire.numpy.array([3, 1]), quire.numpy.array([2, 1]))
     Array([1, 2, 3], dtype=int32)
     """
-    return unique(concatenate(_two("union1d", ar1, ar2, size)), size=size, fill_value=fill_value)
+    return unique(concatenate(_two_promoted("union1d", ar1, ar2, size)), size=size, fill_value=fill_value)
 
 
 def setdiff1d(
@@ -281,10 +287,7 @@ def setdiff1d(
     Array([1, 3], dtype=int32)
     """
     x, y = _two("setdiff1d", ar1, ar2, size)
-    return cast(_setdiff1d(x, y, assume_unique, size, fill_value), ensure("setdiff1d", ar1).aval.dtype)
-
-
-def _setdiff1d(x: Value, y: Value, assume_unique: bool, size: int | None, fill_value: Any) -> Value:
+    # All elements are the first array's: they keep its dtype, and only their comparison is in that of both.
     if size is None:
         x = x if assume_unique else unique(x)
         return x[isin(x, y, invert=True)]
@@ -296,7 +299,7 @@ def _setdiff1d(x: Value, y: Value, assume_unique: bool, size: int | None, fill_v
     else:
         x, new, _ = _sorted(x, True)
         chosen = new & isin(x, y, invert=True)
-    return _chosen("setdiff1d", x, chosen, n, fill)
+    return cast(_chosen("setdiff1d", x, chosen, n, fill), x.aval.dtype, x.aval.weak_type)
 
 
 def _chosen(name: str, x: Value, mask: Value, size: int, fill: Any) -> Value:
@@ -338,7 +341,7 @@ def setxor1d(
     >>> quire.numpy.setxor1d(quire.numpy.array([3, 1]), quire.numpy.array([2, 1]))
     Array([2, 3], dtype=int32)
     """
-    x, y = _two("setxor1d", ar1, ar2, size)
+    x, y = _two_promoted("setxor1d", ar1, ar2, size)
     if assume_unique:  # then an element of both is one that occurs twice
         both = sort(concatenate([x, y]))
         differs = both[1:] != both[:-1]
@@ -386,7 +389,7 @@ def intersect1d(
     >>> quire.numpy.intersect1d(quire.numpy.array([3, 1, 2]), quire.numpy.array([2, 5, 3]))
     Array([2, 3], dtype=int32)
     """
-    x, y = _two("intersect1d", ar1, ar2, size)
+    x, y = _two_promoted("intersect1d", ar1, ar2, size)
     index = _index_dtype()
     if not x.aval.size or not y.aval.size:
         n = 0 if size is None else as_int("intersect1d", size, "size")

@@ -343,9 +343,45 @@ def _i1e_partial(t: Value, ans: Value, x: Value) -> Value:
 define_jvp(ew.bessel_i1e_p, _i1e_partial)
 
 
+_STIRLING_LEAST = 20.0
+# Of ..., 1/a^3, 1/a: log gamma(a) less its leading terms (NIST DLMF 5.11.1), the highest first.
+_STIRLING = (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+_ARTANH = tuple(1.0 / (2 * k + 1) for k in range(15, 0, -1))
+
+
+def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
+    """Horner's rule, the highest power first."""
+    total: Value = _const(coefficients[0], x)
+    for c in coefficients[1:]:
+        total = ew.add(ew.mul(total, x), _const(c, x))
+    return total
+
+
+def _log_excess(mu: Value) -> Value:
+    """mu - log(1 + mu), by s = mu / (2 + mu) where they are nearly one: log(1 + mu) is 2 artanh(s), and mu - 2s is mu s."""
+    near, zero, two = ew.lt(ew.abs(mu), _const(0.4, mu)), _const(0, mu), _const(2, mu)
+    m, far = ew.where(near, mu, zero), ew.where(near, zero, mu)
+    s = ew.div(m, ew.add(two, m))
+    square = ew.mul(s, s)
+    series = ew.mul(s, ew.sub(m, ew.mul(ew.mul(two, square), _polynomial(square, _ARTANH))))
+    return ew.where(near, series, ew.sub(far, ew.log1p(far)))
+
+
 def _gamma_density(a: Value, x: Value) -> Value:
-    """x^(a-1) e^-x / gamma(a): the derivative of igamma by x (NIST DLMF 8.8.13)."""
-    return ew.exp(ew.sub(ew.sub(ew.mul(ew.sub(a, _const(1, a)), ew.log(x)), x), ew.lgamma(a)))
+    """x^(a-1) e^-x / gamma(a): the derivative of igamma by x (NIST DLMF 8.8.13).
+
+    For large a by Stirling's series: a log x, x and log gamma(a) are large then, their sum is not.
+    """
+    large = ew.ge(a, _const(_STIRLING_LEAST, a))
+    one, least = _const(1, a), _const(_STIRLING_LEAST, a)
+    few, small = ew.where(large, one, a), ew.where(large, one, x)
+    direct = ew.exp(ew.sub(ew.sub(ew.mul(ew.sub(few, one), ew.log(small)), small), ew.lgamma(few)))
+    many, near = ew.where(large, a, least), ew.where(large, x, least)
+    inverse = ew.div(one, many)
+    stirling = ew.mul(inverse, _polynomial(ew.mul(inverse, inverse), _STIRLING))
+    exponent = ew.add(ew.mul(many, _log_excess(ew.div(ew.sub(near, many), many))), stirling)
+    scale = ew.sqrt(ew.mul(many, _const(0.5 / math.pi, a)))
+    return ew.where(large, ew.div(ew.mul(scale, ew.exp(ew.neg(exponent))), near), direct)
 
 
 define_jvp(

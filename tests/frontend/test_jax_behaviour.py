@@ -65,6 +65,41 @@ STRICT = {
 }
 
 USUAL = {
+    "sets of integers and floats keep the first one's elements": lambda q, n, s: [
+        n.setdiff1d(n.array([2**24 + 1, 5, 2**24 + 3, 2]), x, **options)
+        for x in (n.array([5.0, 0.5]), n.array([5.0, 0.5], "float16"), n.array([True]), 2.5)
+        for options in ({}, {"assume_unique": True}, {"size": 4}, {"size": 4, "fill_value": 7.5})
+    ],
+    "differences of numbers without a width have none": lambda q, n, s: [
+        n.setdiff1d(x, n.array([1]), size=2) + n.ones(2, d) for x, d in ((5, "int8"), (5.5, "float16"))
+    ],
+    "round to integers": lambda q, n, s: [
+        f(n.array([1, 2, 3], d))
+        for d in ("int8", "uint8", "int32", "float16", "float32")
+        for f in (round, lambda x: round(x, 0), lambda x: round(x, 1), q.jit(round))
+    ],
+    "round numbers without a width": lambda q, n, s: [
+        n.ones(2, "int8") + round(x) for x in (n.asarray(2), n.asarray(2.5))
+    ],
+    "ldexp by what 32 bits with a sign do not hold": lambda q, n, s: n.ldexp(
+        n.array([2.0, 0.5, -3.0]), n.array([2**32 - 1, 2**31, 5], "uint32")
+    ),
+    "ldexp by narrow integers": lambda q, n, s: [
+        n.ldexp(n.array([2.0, 0.5, -3.0], x), n.array([1, 0, 1], d))
+        for x in ("float16", "float32", "uint8")
+        for d in ("int8", "uint16", "bool")
+    ],
+    "gelu has a width": lambda q, n, s: [
+        n.ones(2, "bfloat16") + q.nn.gelu(x, approximate=a) for x in (0.5, 1) for a in (True, False)
+    ],
+    "ranks of halves": lambda q, n, s: s.stats.rankdata(n.arange(6, dtype="float16")),
+    "zeta at its pole": lambda q, n, s: [
+        f(n.array([1.0, 1.0, 1.0]), n.array([n.inf, -1.0, 2.0])) for f in (s.special.zeta, q.lax.zeta)
+    ],
+    "derivatives of zeta, at 0 and far": lambda q, n, s: [
+        q.grad(lambda x: s.special.zeta(n.array([0.0, 2.0, 0.0]), x).sum())(n.array([2.5, 3.0, 0.25])),
+        q.grad(lambda x: s.special.zeta(x, n.array([3.0, 0.75])).sum())(n.array([30.0, 40.0])),
+    ],
     "numbers that are none of the integers' dtype": lambda q, n, s: [
         f(a, b)
         for f in (
@@ -468,6 +503,26 @@ def compare(f):
         np.testing.assert_allclose(g, w, rtol=2e-4, atol=2e-5)
 
 
+# With numbers of 64 bits: what becomes of integers.
+WIDE = {
+    **{
+        f"fft.{name}": lambda q, n, s, name=name: [
+            getattr(n.fft, name)(n.array([[3, 1], [2, 5]], d)) for d in ("int64", "uint64", "int32", "bool")
+        ]
+        for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "rfftn", "irfft2")
+    },
+    "sort_complex": lambda q, n, s: [n.sort_complex(n.array([3, 1], d)) for d in ("int64", "uint64", "int32")],
+    "ldexp": lambda q, n, s: n.ldexp(n.full(4, 2.0), n.array([2**64 - 1, 2**63, 2**40, 3], "uint64")),
+    "round": lambda q, n, s: [round(n.array([2.5, 3.0], d)) for d in ("float32", "float64", "int32")],
+    "mode": lambda q, n, s: s.stats.mode(n.array([3, 1, 3], "int32")),
+    "rankdata": lambda q, n, s: [s.stats.rankdata(n.array([3, 1, 3], d)) for d in ("int32", "float32")],
+    "hard_sigmoid": lambda q, n, s: [
+        f(n.array([3, 1, 3], d)) for f in (q.nn.hard_sigmoid, q.nn.hard_silu) for d in ("int32", "int64", "float32")
+    ],
+    "setdiff1d": lambda q, n, s: n.setdiff1d(n.array([2**53 + 1, 3, 5], "uint64"), n.array([3], "int64")),
+}
+
+
 @pytest.mark.parametrize("name", STRICT)
 def test_strict(name):
     with (
@@ -482,3 +537,9 @@ def test_strict(name):
 @pytest.mark.parametrize("name", USUAL)
 def test_usual(name):
     compare(USUAL[name])
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_wide(name):
+    with quire.enable_x64(True), jax.enable_x64(True):
+        compare(WIDE[name])

@@ -429,3 +429,82 @@ def test_compiled():
     slope = quire.grad(lambda v: qnp.sum(S.log_ndtr(v) + S.gamma(v)))
     cases.append(Case("gradient", slope, [np.array([0.5, 3.0, 4.5], "f4")], rtol=1e-5))
     check_cases(cases)
+
+
+def test_entropies_of_numbers_far_apart():
+    p = np.array([1e-30, 1e30, 1.0, 0.0, 0.5, np.nan, 1e-38, -1.0], "float32")
+    q = np.array([1e10, 1e-5, 1.0, 2.0, 0.5000001, -1.0, 1e-3, np.nan], "float32")
+    wide = [x.astype("float64") for x in (p, q)]
+    for f, g in ((S.rel_entr, sp.rel_entr), (S.kl_div, sp.kl_div)):
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(f(p, q), g(*wide).astype("float32"), rtol=1e-5, atol=1e-9)
+    p, q = (x[[0, 1, 2, 4, 6]] for x in (p, q))
+    log = np.log(p.astype("float64")) - np.log(q.astype("float64"))
+    by_p, by_q = quire.grad(lambda p, q: S.rel_entr(p, q).sum(), (0, 1))(p, q)
+    np.testing.assert_allclose(by_p, log + 1, rtol=1e-5)
+    np.testing.assert_allclose(by_q, -p.astype("float64") / q, rtol=1e-5, atol=1e-36)
+    by_p, by_q = quire.grad(lambda p, q: S.kl_div(p, q).sum(), (0, 1))(p, q)
+    np.testing.assert_allclose(by_p, log, rtol=1e-5)
+    np.testing.assert_allclose(by_q, 1 - p.astype("float64") / q, rtol=1e-5)
+
+
+def test_beta_of_unlike_numbers(x64):
+    mpmath = pytest.importorskip("mpmath")
+    numbers = [0.3, 1e-6, 5, 30, 1e6 + 0.5, 1e8, -0.4, -20.625, -1e3 - 0.25, -11.25]
+    a, b = (x.ravel() for x in np.meshgrid(numbers, numbers))
+
+    def exact(f):
+        with mpmath.workdps(40):
+            return np.array([float(f(mpmath.mpf(x), mpmath.mpf(y))) for x, y in zip(a, b)])
+
+    want = exact(lambda a, b: mpmath.re(mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)))
+    np.testing.assert_allclose(S.betaln(a, b), want, rtol=1e-11, atol=1e-12)
+    want = exact(lambda a, b: mpmath.digamma(a) - mpmath.digamma(a + b))
+    np.testing.assert_allclose(quire.grad(lambda a: S.betaln(a, b).sum())(a), want, rtol=1e-11, atol=1e-12)
+    # Rising factorials, too: gamma(z + m) / gamma(z) for a small m.
+    value, slope = quire.value_and_grad(S.poch)(1e8, 0.25)
+    np.testing.assert_allclose(value, float(mpmath.rf(10**8, mpmath.mpf(0.25))), rtol=1e-13)
+    np.testing.assert_allclose(slope, float(mpmath.diff(lambda z: mpmath.rf(z, 0.25), 10**8)), rtol=1e-7)
+
+
+def test_zeta_far():
+    by_x, by_q = quire.grad(lambda x, q: S.zeta(x, q).sum(), (0, 1))(np.float32([0, 5e3, 200]), np.float32([2.5, 3, 3]))
+    np.testing.assert_allclose(by_x[1:], 0)
+    np.testing.assert_allclose(by_q, [-1, 0, 0])
+
+
+def large_gamma(a, x):
+    """P(a, x), its derivatives by a and x, Q(a, x), for large a: integrals of the density, in 30 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(30):
+        a, x = mpmath.mpf(float(a)), mpmath.mpf(float(x))
+        width = mpmath.sqrt(a)
+
+        def density(t):
+            return mpmath.exp((a - 1) * mpmath.log(t) - t - mpmath.loggamma(a))
+
+        def slope(t):
+            return density(t) * (mpmath.log(t) - mpmath.digamma(a))
+
+        low = mpmath.linspace(max(min(a, x) - 14 * width, a / 1000), x, 13)
+        high = mpmath.linspace(x, max(a, x) + 16 * width, 13)
+        p, by_a, q = mpmath.quad(density, low), mpmath.quad(slope, low), mpmath.quad(density, high)
+        return [float(v) for v in (p, by_a, density(x), q)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_incomplete_gamma_of_large_numbers(dtype):
+    a, units = (v.ravel() for v in np.meshgrid([201.0, 6e4, 1e10], [-6.0, -0.5, 0.0, 0.01, 5.0]))
+    a, x = (
+        np.append(v, far).astype(dtype) for v, far in ((a, [300, 300, 1e3]), (a + units * np.sqrt(a), [400, 200, 1200]))
+    )
+    p, by_a, by_x, q = (np.array(v) for v in zip(*map(large_gamma, a, x)))
+    tolerance = 1e-5 if dtype == "float32" else 1e-12
+    with config.override(enable_x64=dtype == "float64"):
+        a, x = qnp.asarray(a), qnp.asarray(x)
+        for run in (lambda f: f, quire.jit):
+            np.testing.assert_allclose(run(S.gammainc)(a, x), p, rtol=tolerance)
+            np.testing.assert_allclose(run(S.gammaincc)(a, x), q, rtol=tolerance)
+            got = run(quire.grad(lambda a, x: S.gammainc(a, x).sum(), (0, 1)))(a, x)
+            np.testing.assert_allclose(got, [by_a, by_x], rtol=tolerance)
+            np.testing.assert_allclose(run(quire.lax.random_gamma_grad)(a, x), -by_a / by_x, rtol=tolerance)

@@ -12,7 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import structural as st
 
 from ... import numpy as qnp
-from ...arrays.operands import Value, array, as_axes, cast, operands, usual_promotion
+from ...arrays.operands import Value, array, as_axes, cast, operands, usual_promotion, widened
 from ...numpy import reductions as rd
 from ...transforms.custom_derivatives import custom_jvp
 
@@ -90,19 +90,59 @@ def entr(x: Any) -> Value:
     return entr_(*operands("special.entr", x))
 
 
+@custom_jvp
 def _log_ratio(x: Value, y: Value) -> Value:
-    """log(x / y) of positive numbers, accurate where they are nearly equal."""
+    """log(x / y) of positive numbers, accurate where they are nearly equal and where the ratio over- or underflows."""
     ratio = x / y
     close = (ratio > 0.5) & (ratio < 2.0)
-    return qnp.where(close, ew.log1p(qnp.where(close, (x - y) / y, 0.0)), ew.log(ratio))
+    near = ew.log1p(qnp.where(close, (x - y) / y, 0.0))
+    normal = (ratio >= float(np.finfo(aval_of(ratio).dtype).tiny)) & qnp.isfinite(ratio)
+    far = qnp.where(normal, ew.log(qnp.where(normal, ratio, 1.0)), ew.log(x) - ew.log(y))
+    return qnp.where(close, near, far)
 
 
-def _rel_entr(p: Value, q: Value) -> Value:
+@_log_ratio.defjvp
+def _log_ratio_jvp(primals: Any, tangents: Any) -> Any:
+    (x, y), (tx, ty) = primals, tangents
+    return _log_ratio(x, y), tx / x - ty / y
+
+
+def _where_positive(p: Value, q: Value) -> tuple[Value, Value, Value]:
+    """Whether both numbers are positive, and the numbers, 1 where not."""
     both = (p > 0) & (q > 0)
+    return both, qnp.where(both, p, 1.0), qnp.where(both, q, 1.0)
+
+
+@custom_jvp
+def _rel_entr(p: Value, q: Value) -> Value:
+    both, x, y = _where_positive(p, q)
     zero = (p == 0) & (q >= 0)
-    x, y = qnp.where(both, p, 1.0), qnp.where(both, q, 1.0)
     value = qnp.where(both, x * _log_ratio(x, y), qnp.where(zero, 0.0, np.inf))
     return qnp.where(qnp.isnan(p) | qnp.isnan(q), np.nan, value)
+
+
+@_rel_entr.defjvp
+def _rel_entr_jvp(primals: Any, tangents: Any) -> Any:
+    (p, q), (tp, tq) = primals, tangents
+    both, x, y = _where_positive(p, q)
+    slope = tp * (_log_ratio(x, y) + 1.0) - tq * (x / y)
+    return _rel_entr(p, q), qnp.where(both, slope, 0.0)
+
+
+@custom_jvp
+def _kl_div(p: Value, q: Value) -> Value:
+    negative = ((p < 0) | (q < 0)) & (p == p) & (q == q)
+    return qnp.where(negative, np.inf, _rel_entr(p, q) - p + q)
+
+
+@_kl_div.defjvp
+def _kl_div_jvp(primals: Any, tangents: Any) -> Any:
+    (p, q), (tp, tq) = primals, tangents
+    both, x, y = _where_positive(p, q)
+    # That of rel_entr less 1 would lose the logarithm of numbers that are nearly equal.
+    slope = tp * _log_ratio(x, y) + tq * ((y - x) / y)
+    zero = (p == 0) & (q >= 0)
+    return _kl_div(p, q), qnp.where(both, slope, qnp.where(zero, tq - tp, 0.0))
 
 
 def rel_entr(p: Any, q: Any) -> Value:
@@ -116,7 +156,7 @@ def rel_entr(p: Any, q: Any) -> Value:
     >>> quire.scipy.special.rel_entr(2.0, 2.0).item()
     0.0
     """
-    return _rel_entr(*operands("special.rel_entr", p, q))
+    return widened(_rel_entr, *operands("special.rel_entr", p, q))
 
 
 def kl_div(p: Any, q: Any) -> Value:
@@ -130,8 +170,7 @@ def kl_div(p: Any, q: Any) -> Value:
     >>> quire.scipy.special.kl_div(0.0, 2.0).item()
     2.0
     """
-    x, y = operands("special.kl_div", p, q)
-    return qnp.where((x < 0) | (y < 0), np.inf, _rel_entr(x, y) - x + y)
+    return widened(_kl_div, *operands("special.kl_div", p, q))
 
 
 def expit(x: Any) -> Value:

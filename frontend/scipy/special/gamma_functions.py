@@ -321,32 +321,89 @@ def gammaincc(a: Any, x: Any) -> Value:
 # -- beta function ----------------------------------------------------------------------------------------------------
 
 
+def _log_sine(x: Value) -> Value:
+    """log(abs(sin(pi x)))."""
+    return ew.log(qnp.abs(_sin_half_pi(2.0 * x)))
+
+
+def _log_gamma_quotient(x: Value, d: Value, end: Value) -> Value:
+    """log(gamma(x) / gamma(end)) for end = x + d, both of 10 or more, without a difference of their logarithms."""
+    corrections = _stirling_correction(x) - _stirling_correction(end)
+    return corrections - (x - 0.5) * ew.log1p(d / x) - d * (ew.log(end) - 1.0)
+
+
 @custom_jvp
 def betaln_(a: Value, b: Value) -> Value:
-    """As TOMS 708 (Didonato and Morris 1992): where b is large, differences of large logarithms are never formed."""
-    low, high = qnp.minimum(a, b), qnp.maximum(a, b)
-    plain = ew.lgamma(low) + (ew.lgamma(high) - ew.lgamma(low + high))
-    large = (high >= 10.0) & (low > 0) & qnp.isfinite(high)
-    q = qnp.where(large, high, 10.0)
-    p = qnp.where(large, low, 1.0)
-    ratio = p / q
-    corrections = _stirling_correction(q) - _stirling_correction(p + q)
-    one = ew.lgamma(p) + corrections - (q - 0.5) * ew.log1p(ratio) - p * (ew.log(p + q) - 1.0)
+    """As TOMS 708 (Didonato and Morris 1992): where b is large, differences of large logarithms are never formed.
+
+    Where the sum is negative, gamma(a) / gamma(a + b) is gamma(1 - a - b) sin(pi (a + b)) / (gamma(1 - a) sin(pi a)).
+    """
+    least, most = qnp.minimum(a, b), qnp.maximum(a, b)
+    mirrored = (least < 0) & (a + b <= 0) & qnp.isfinite(least)
+    image = 1.0 - (a + b)
+    low = qnp.where(mirrored, qnp.minimum(most, image), least)
+    high = qnp.where(mirrored, qnp.maximum(most, image), most)
+    total = qnp.where(mirrored, 1.0 - least, a + b)
+    sines = qnp.where(
+        mirrored, _log_sine(qnp.where(mirrored, 1.0 - image, 0.5)) - _log_sine(qnp.where(mirrored, least, 0.5)), 0.0
+    )
+
+    log_low = ew.lgamma(low)
+    plain = log_low + (ew.lgamma(high) - ew.lgamma(total))
+    finite = qnp.isfinite(high)
+    large = finite & (high >= 10.0) & (total >= 10.0)
+    # Of opposite signs and nearly one size: gamma(low) is pi / (sin(pi low) gamma(1 - low)), and 1 - low near to high.
+    opposite = finite & (high >= 10.0) & (total < 10.0) & (low <= -9.0)
+    q = qnp.where(large | opposite, high, 10.0)
+    p = qnp.where(opposite, 1.0 - total, qnp.where(large, low, 1.0))
+    end = qnp.where(opposite, 1.0 - low, qnp.where(large, total, 11.0))
+    quotient = _log_gamma_quotient(q, p, end)
+    pole = _log_sine(qnp.where(opposite, low, 0.5))
+    across = math.log(math.pi) - pole - ew.lgamma(qnp.where(opposite, total, 1.0)) + quotient
     both = qnp.where(p >= 10.0, p, 10.0)
     r = both / q
     two = (
-        _HALF_LOG_2PI - 0.5 * ew.log(q) + (corrections + _stirling_correction(both))
+        _HALF_LOG_2PI - 0.5 * ew.log(q) + (_stirling_correction(q) - _stirling_correction(both + q) + _stirling_correction(both))
         + (both - 0.5) * ew.log(r / (1.0 + r)) - q * ew.log1p(r)
     )  # fmt: skip
-    value = qnp.where(large, qnp.where(p >= 10.0, two, one), plain)
-    return qnp.where(qnp.isposinf(high) & (low > 0), -np.inf, value)
+    value = qnp.where(large, qnp.where(p >= 10.0, two, log_low + quotient), qnp.where(opposite, across, plain))
+    return qnp.where(qnp.isposinf(high) & (low > 0), -np.inf, value + sines)
+
+
+# Of 1/x**2, 1/x**4, ...: log x - 1/(2 x) - digamma(x) (NIST DLMF 5.11.2), highest first.
+_DIGAMMA = tuple(float(_B[2 * k] / (2 * k)) for k in range(8, 0, -1))
+
+
+def _digamma_rise(x: Value, d: Value) -> Value:
+    """digamma(x + d) - digamma(x), without their difference where both are positive, or both negative."""
+    negative = (x < 0) & (x + d < 0)
+    alike = negative | ((x > 0) & (x + d > 0)) & qnp.isfinite(x) & qnp.isfinite(d)
+    # From the mirror image 1 - x - d to 1 - x, where both are negative.
+    start = qnp.where(alike, qnp.where(negative, 1.0 - (x + d), x), 1.0)
+    step = qnp.where(alike, d, 0.0)
+    total: Any = 0.0
+    for k in range(10):
+        total = total + step / ((start + float(k)) * (start + step + float(k)))
+    start = start + 10.0
+    end = start + step
+    u, v = 1.0 / (start * start), 1.0 / (end * end)
+    # The rise of a polynomial of 1/x**2 is that of 1/x**2 times its divided difference.
+    value, divided = qnp.zeros_like(u), qnp.zeros_like(u)
+    for c in (*_DIGAMMA, 0.0):
+        divided = divided * v + value
+        value = value * u + c
+    reciprocals = step / (start * end)
+    rise = total + ew.log1p(step / start) + reciprocals * (0.5 + divided * (1.0 / start + 1.0 / end))
+    poles = _sin_half_pi(2.0 * qnp.where(negative, x, 0.5)) * _sin_half_pi(2.0 * qnp.where(negative, x + d, 0.5))
+    rise = qnp.where(negative, math.pi * _sin_half_pi(2.0 * step) / poles - rise, rise)
+    other_x, other_end = qnp.where(alike, 1.0, x), qnp.where(alike, 1.0, x + d)
+    return qnp.where(alike, rise, ew.digamma(other_end) - ew.digamma(other_x))
 
 
 @betaln_.defjvp
 def _betaln_jvp(primals: Any, tangents: Any) -> Any:
     (a, b), (ta, tb) = primals, tangents
-    total = ew.digamma(a + b)
-    return betaln_(a, b), ta * (ew.digamma(a) - total) + tb * (ew.digamma(b) - total)
+    return betaln_(a, b), -(ta * _digamma_rise(a, b) + tb * _digamma_rise(b, a))
 
 
 def betaln(a: Any, b: Any) -> Value:
@@ -433,15 +490,18 @@ def _poch(z: Value, m: Value) -> Value:
         up = up * qnp.where(k < m, z + float(k), 1.0)
         down = down * qnp.where(k < -m, z - float(k + 1), 1.0)
     product = qnp.where(m < 0, qnp.where(down == 0, np.inf, 1.0 / down), up)
-    ratio = ew.exp(ew.lgamma(z + m) - ew.lgamma(z)) * _gammasgn(z + m) * _gammasgn(z)
+    large = (z >= 10.0) & (z + m >= 10.0) & qnp.isfinite(z) & qnp.isfinite(m)
+    far, by = qnp.where(large, z, 10.0), qnp.where(large, m, 1.0)
+    logarithm = qnp.where(large, -_log_gamma_quotient(far, by, far + by), ew.lgamma(z + m) - ew.lgamma(z))
+    ratio = ew.exp(logarithm) * _gammasgn(z + m) * _gammasgn(z)
     return qnp.where(whole, product, ratio)
 
 
 @_poch.defjvp
 def _poch_jvp(primals: Any, tangents: Any) -> Any:
     (z, m), (tz, tm) = primals, tangents
-    value, end = _poch(z, m), ew.digamma(z + m)
-    return value, value * (tz * (end - ew.digamma(z)) + tm * end)
+    value = _poch(z, m)
+    return value, value * (tz * _digamma_rise(z, m) + tm * ew.digamma(z + m))
 
 
 def poch(z: Any, m: Any) -> Value:
@@ -473,8 +533,8 @@ def _binomial(n: Value, k: Value) -> Value:
 @_binomial.defjvp
 def _binomial_jvp(primals: Any, tangents: Any) -> Any:
     (n, k), (tn, tk) = primals, tangents
-    value, rest = _binomial(n, k), ew.digamma(n - k + 1.0)
-    return value, value * (tn * (ew.digamma(n + 1.0) - rest) + tk * (rest - ew.digamma(k + 1.0)))
+    value, rest = _binomial(n, k), n - k + 1.0
+    return value, value * (tn * _digamma_rise(rest, k) + tk * _digamma_rise(k + 1.0, n - 2.0 * k))
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Value:
@@ -546,11 +606,11 @@ def _euler_maclaurin(x: Value, q: Value) -> Value:
     end = q + 10.0
     power = ew.exp(-x * ew.log(end))
     total = total + power * end / (x - 1.0) + 0.5 * power
-    rising, scale = x, power / end
+    term = power * (x / end)
     for j in range(1, 9):
-        total = total + float(_B[2 * j] / math.factorial(2 * j)) * rising * scale
-        rising = rising * (x + (2.0 * j - 1.0)) * (x + 2.0 * j)
-        scale = scale / (end * end)
+        total = total + float(_B[2 * j] / math.factorial(2 * j)) * term
+        # One by one, from the power on: products of the factors alone overflow for large x, where the power is 0.
+        term = term * ((x + (2.0 * j - 1.0)) / end) * ((x + 2.0 * j) / end)
     return total
 
 
@@ -563,7 +623,9 @@ def _hurwitz(x: Value, q: Value) -> Value:
 def _hurwitz_jvp(primals: Any, tangents: Any) -> Any:
     (x, q), (tx, tq) = primals, tangents
     _, by_x = jvp(lambda s: _euler_maclaurin(s, q), (x,), (qnp.ones_like(x),))
-    return _hurwitz(x, q), tx * by_x - tq * x * _hurwitz(x + 1.0, q)
+    # As s goes to 0, so does s zeta(s + 1, q) to 1: the residue at the pole.
+    by_q = qnp.where(x == 0, 1.0, x * _hurwitz(qnp.where(x == 0, 2.0, x + 1.0), q))
+    return _hurwitz(x, q), tx * by_x - tq * by_q
 
 
 def _alternating(x: Value) -> Value:

@@ -12,7 +12,7 @@ from quire.ir.avals import aval_of
 
 from ... import lax
 from ... import numpy as qnp
-from ...arrays.operands import INEXACT, Value, array, as_axis, cast, inexact
+from ...arrays.operands import INEXACT, Value, array, as_axis, cast
 from ...numpy import reductions as rd
 from ...numpy.nan_functions import nanstd
 
@@ -88,7 +88,7 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
         size = last - first + 1
         best = qnp.argmax(size, axis=-1, keepdims=True)
         value = qnp.take_along_axis(rows, best, axis=-1)[..., 0]
-        count = qnp.take_along_axis(size, best, axis=-1)[..., 0]
+        count = cast(qnp.take_along_axis(size, best, axis=-1)[..., 0], dtypes.canonicalize(dtypes.int64))
     if keepdims:
         ndim = np.ndim(a) if d is None else aval_of(rows).ndim
         new = tuple(1 for _ in range(ndim)) if d is None else (*shape[:d], 1, *shape[d:-1])
@@ -129,7 +129,7 @@ def rankdata(
             f"quire.scipy.stats.rankdata: unknown method {method!r}: it must be one of {', '.join(_METHODS)}"
         )
     rows, d = _along_last("rankdata", a, axis)
-    float_ = inexact(aval_of(rows).dtype)
+    float_ = dtypes.canonicalize(dtypes.float64)
     if aval_of(rows).size == 0:
         out = qnp.zeros(aval_of(rows).shape, dtype=float_)
         return out if d is None else qnp.moveaxis(out, -1, d)
