@@ -42,6 +42,19 @@ def test_large_unsigned_indices_are_behind_the_array():
         np.testing.assert_array_equal(f(lambda x, i: qnp.asarray(x).at[i].add(1, mode="clip"))(x, i), [0, 1, 3, 3, 7])
 
 
+def test_subnormal_numbers_are_kept_in_eager_calls():
+    x = np.array([1e-40], np.float32)
+    assert qnp.multiply(x, 2)[0] > 0 and quire.jit(lambda x: x * 2)(x)[0] == 0
+    assert qnp.power(0.0, x)[0] == 0 and quire.jit(qnp.power)(np.zeros(1, np.float32), x)[0] == 1
+
+
+def test_there_is_no_mass_between_integers():
+    from quire.scipy import stats
+
+    assert stats.geom.pmf(0.5, 0.3) == stats.binom.pmf(1.5, 3, 0.3) == stats.nbinom.pmf(0.5, 3, 0.3) == 0
+    assert stats.bernoulli.pmf(0.5, 0.3) == stats.betabinom.pmf(0.5, 3, 1.0, 2.0) == 0
+
+
 def test_samples_have_fewer_than_2_to_the_32_elements():
     with pytest.raises(ValueError, match=r"at most 2\*\*32 - 1 are supported"):
         quire.eval_shape(lambda: quire.random.normal(quire.random.key(0), (1 << 33,)))
