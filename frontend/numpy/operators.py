@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from quire.ir.avals import aval_of
 from quire.ir.source import current_source, is_internal, where
 from quire.ir.tracing import Tracer
 from quire.runtime.array import Array
@@ -260,6 +261,15 @@ def _rounded(self: Any, ndigits: int | None = None) -> Any:
     return qnp.round(self).astype(int)
 
 
+def _contains(self: Any, value: Any) -> bool:
+    """``value in x``: whether an element equals the value. Raises ValueError for other than vectors, as in JAX."""
+    if self.ndim != 1:
+        raise ValueError(
+            f"value in x: x must have one dimension, got {aval_of(self).short()}: write (x == value).any()"
+        )
+    return bool(qnp.any(self == value))
+
+
 def attach() -> None:
     """Give `Array` and the tracer their operators, methods and attributes."""
     members: dict[str, Any] = {}
@@ -270,7 +280,7 @@ def attach() -> None:
         members[f"__{name}__"] = _compared(f, _SYMBOLS[name])
     for name, f in _UNARY.items():
         members[f"__{name}__"] = f
-    members["__round__"] = _rounded
+    members["__round__"], members["__contains__"] = _rounded, _contains
     members |= {"__getitem__": getitem, "__setitem__": _setitem, "__delitem__": _delitem}
     members |= {name: _method(name) for name in _METHODS if hasattr(qnp, name)}
     members |= {"reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "view": _view}

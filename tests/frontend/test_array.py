@@ -180,3 +180,14 @@ def test_compiled_results_are_arrays():
     assert repr(y) == "Array([0., 2., 4.], dtype=float32)"
     assert y.tolist() == [0, 2, 4] and np.asarray(y).tolist() == [0, 2, 4]
     assert y[1].item() == 2 and (y + 1).tolist() == [1, 3, 5]
+
+
+@pytest.mark.parametrize("shape", [(), (2, 2), (0, 3)])
+def test_values_are_searched_in_vectors(shape):
+    text = (
+        r"^value in x: x must have one dimension, got f32\["
+        + ",".join(map(str, shape))
+        + r"\]: write \(x == value\)\.any\(\)"
+    )
+    with pytest.raises(ValueError, match=text):
+        _ = 1.0 in qnp.zeros(shape)

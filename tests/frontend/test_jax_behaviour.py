@@ -65,6 +65,7 @@ STRICT = {
 }
 
 USUAL = {
+    "values in vectors": lambda q, n, s: [1.0 in n.arange(3.0), 4 in n.arange(3), n.int8(2) in n.arange(3)],
     "sets of integers and floats keep the first one's elements": lambda q, n, s: [
         n.setdiff1d(n.array([2**24 + 1, 5, 2**24 + 3, 2]), x, **options)
         for x in (n.array([5.0, 0.5]), n.array([5.0, 0.5], "float16"), n.array([True]), 2.5)
