@@ -29,9 +29,14 @@ class Simplify(Pass):
     """Apply algebraic identities, join chains of conversions, broadcasts, reshapes and transposes, fold constants.
 
     Every rule is exact, NaN, infinities and signed zeros included. The rules that fired are counted by name.
+
+    Attributes:
+        slices: whether what is read by a slice alone is computed in the slice alone: after cse, when equal equations that
+            other slices read are one.
     """
 
     name = "simplify"
+    slices: bool = False
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
         known: dict[Var, Any] = {}
@@ -39,7 +44,7 @@ class Simplify(Pass):
             on_host: bool = isinstance(value, np.ndarray)
             if on_host and v.aval.size <= _KNOWN_SIZE:
                 known[v] = value
-        jaxpr = Rewriter(program.jaxpr, context, known).run()
+        jaxpr = Rewriter(program.jaxpr, context, known, self.slices).run()
         return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
 
 

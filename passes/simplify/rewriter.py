@@ -107,8 +107,12 @@ _FUEL = 64
 class Rewriter:
     """The state of one jaxpr's simplification, and what rules may ask and build."""
 
-    def __init__(self, jaxpr: Jaxpr, context: PassContext, known: dict[Var, np.ndarray[Any, Any]]) -> None:
+    def __init__(
+        self, jaxpr: Jaxpr, context: PassContext, known: dict[Var, np.ndarray[Any, Any]], slices: bool = False
+    ) -> None:
         self.jaxpr = jaxpr
+        self.slices = slices  # whether they go to what is computed
+        self.made: dict[Any, Atom] = {}  # what rules have made, by what it is, for those who would make the same
         self.context = context
         self.known = known  # values of constants
         self.eqns: list[Eqn] = []
@@ -232,6 +236,7 @@ class Rewriter:
                     for v in dropped.outputs:
                         self.producers.pop(v, None)
                 del self.eqns[mark:]
+                self.made.clear()
         self.eqns.append(eqn)
         for v in eqn.outputs:
             self.producers[v] = eqn
@@ -260,4 +265,4 @@ class Rewriter:
 
     def nested(self, jaxpr: Jaxpr) -> Jaxpr:
         """A nested jaxpr, simplified for itself."""
-        return Rewriter(jaxpr, self.context, {}).run()
+        return Rewriter(jaxpr, self.context, {}, self.slices).run()

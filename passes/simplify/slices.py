@@ -38,9 +38,17 @@ def _sliced(r: Rewriter, x: Atom, bounds: Sequence[Bound], beside: Eqn | None = 
         r.read_again(x)
     if all((start, limit, step) == (0, n, 1) for (start, limit, step), n in zip(bounds, x.aval.shape, strict=True)):
         return x
-    starts, limits, steps = zip(*bounds, strict=True)
-    strides = None if all(s == 1 for s in steps) else steps
-    return r.emit(st.slice_p, [x], start_indices=starts, limit_indices=limits, strides=strides)
+    key = ("slice", x, tuple(bounds))
+    if key not in r.made:
+        starts, limits, steps = zip(*bounds, strict=True)
+        strides = None if all(s == 1 for s in steps) else steps
+        r.made[key] = r.emit(st.slice_p, [x], start_indices=starts, limit_indices=limits, strides=strides)
+    return r.made[key]
+
+
+def _alone(r: Rewriter, e: Eqn) -> bool:
+    """Whether the slice alone reads its array, as far as can be known: equal arrays are one after cse."""
+    return r.slices and r.single_use(e.inputs[0])
 
 
 def _of(p: Primitive) -> Callable[[Callable[[Rewriter, Eqn, Eqn], Rewrite]], object]:
@@ -77,7 +85,7 @@ def slice_of_broadcast(r: Rewriter, e: Eqn, inner: Eqn) -> Rewrite:
 @_of(st.transpose_p)
 def slice_of_transpose(r: Rewriter, e: Eqn, inner: Eqn) -> Rewrite:
     """A slice of a transpose is the transpose of a slice, if nothing else reads the transpose."""
-    if not r.single_use(e.inputs[0]):
+    if not _alone(r, e):
         return None
     bounds = _bounds(e)
     permutation: tuple[int, ...] = inner.params["permutation"]
@@ -105,7 +113,7 @@ def slice_of_concatenate(r: Rewriter, e: Eqn, inner: Eqn) -> Rewrite:
         first = end
     if len(parts) == 1:
         return _sliced(r, *parts[0], beside=e)
-    if not parts or not r.single_use(e.inputs[0]):
+    if not parts or not _alone(r, e):
         return None
     return r.emit(st.concatenate_p, [_sliced(r, x, own) for x, own in parts], dimension=axis)
 
@@ -128,7 +136,7 @@ def slice_of_pad(r: Rewriter, e: Eqn, inner: Eqn) -> Rewrite:
         padding.append((begin + low - start, limit - low - end, 0))
     if not any(low or high for low, high, _ in padding):
         return _sliced(r, x, bounds, beside=e)
-    if not r.single_use(e.inputs[0]):
+    if not _alone(r, e):
         return None
     return r.emit(st.pad_p, [_sliced(r, x, bounds), value], padding_config=tuple(padding))
 
@@ -151,7 +159,7 @@ def slice_of_iota(r: Rewriter, e: Eqn) -> Rewrite:
 def _of_computed(p: Primitive) -> None:
     def slice_of_elementwise(r: Rewriter, e: Eqn, inner: Eqn) -> Rewrite:
         """Of what only a slice is read of, only the slice is computed."""
-        if not r.single_use(e.inputs[0]):
+        if not _alone(r, e):
             return None
         bounds = _bounds(e)
         parts = [_sliced(r, x, bounds) if x.aval.shape else x for x in inner.inputs]

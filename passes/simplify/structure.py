@@ -261,7 +261,7 @@ def of_broadcast_scalar(r: Rewriter, e: Eqn) -> Rewrite:
     if len(e.inputs) != 1 or not e.outputs[0].aval.shape:
         return None
     source = r.broadcast_source(e.inputs[0])
-    if source is None or not (r.single_use(e.inputs[0]) or r.value(source) is not None):
+    if source is None:
         return None
     return r.broadcast(r.emit(e.primitive, [source], **e.params), e.outputs[0].aval)
 
