@@ -37,7 +37,10 @@ COMMON_FLAGS = (
 )
 
 
-COMMON_PASSES = "drop-weak-types,inline,emulate-spmd,canonicalize-literals,simplify,cse,hoist,simplify{slices=true},join-sums,dce,store-compared"
+COMMON_PASSES = (
+    "drop-weak-types,inline,emulate-spmd,canonicalize-literals,simplify,cse,hoist,simplify{slices=true},join-sums,dce,"
+    "store-compared"
+)
 """The pipeline of a target without kernels of ours."""
 CPU_PASSES = COMMON_PASSES + ",fuse,updates,merge-alike"
 """The pipeline for the CPU."""
