@@ -122,6 +122,7 @@ def measure(f: Callable[..., Any], args: tuple[Any, ...], folder: Path) -> dict[
         quire.block_until_ready(compiled(*given))
         other.append((time.perf_counter() - begin) / turns)
     processes: list[float] = []
+    before = os.getcwd()
     os.chdir(folder)
     for _ in range(ROUNDS):
         begin = time.perf_counter()
@@ -130,7 +131,7 @@ def measure(f: Callable[..., Any], args: tuple[Any, ...], folder: Path) -> dict[
         )
         assert os.waitpid(child, 0)[1] >= 0
         processes.append(time.perf_counter() - begin)
-    os.chdir("/")
+    os.chdir(before)
     return {
         "export": export_seconds, "process": min(processes), "median": statistics.median(processes), "c": min(own),
         "quire": min(other), "program": (folder / "check").stat().st_size, "weights": made.files.get("weights.bin", 0),
