@@ -49,6 +49,7 @@ LISTS = {
     "passes/store_compared.py: SELECTING": "whose results are elements of the operands",
     "passes/store_compared.py: SUMS": "what a machine may round together with a product",
     "passes/store_compared.py: _APPLIED": "whose programs are of arrays",
+    "passes/simplify/slices.py: _COMPUTED": "with parameters that hold for a slice as for the whole",
     "passes/simplify/structure.py: _WITH_PARAMETERS": "whose parameters do not speak of shapes",
     "backends/kernel_forms.py: WITHOUT": "what has no form in kernels",
     "backends/kernel_forms.py: WITHOUT_DOUBLE": "what has no form in kernels for float64",
