@@ -30,7 +30,7 @@ from quire.ir.errors import QuireError
 from quire.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, has_nested
 from quire.ir.primitives.elementwise import nextafter_p, stop_gradient_p
 from quire.ir.primitives.indexing import GatherScatterMode
-from quire.ir.primitives.linalg import cholesky_p, eigh_p
+from quire.ir.primitives.linalg import cholesky_p, eigh_p, svd_p
 from quire.ir.tracing import Tracer
 from quire.passes.checkify import slice_starts
 from quire.passes.compare import random_inputs
@@ -221,7 +221,7 @@ def _jvp(s: Sample) -> Iterator[Fault | None]:
         for i, t in zip(wrt, tangents):
             whole[i] = whole[i] + h * t.astype(np.float64)
         out = rule(*whole, **s.eqn.params)
-        return [np.asarray(x) for x in (out if isinstance(out, list | tuple) else [out])]
+        return _turned(s, [np.asarray(x) for x in (out if isinstance(out, list | tuple) else [out])])
 
     def slope(h: float, tangents: Sequence[Host]) -> list[tuple[Host, Host]]:
         """The differences, and where they say anything: no kink, jump or pole lies between, and rounding is less."""
@@ -261,6 +261,29 @@ def _jvp(s: Sample) -> Iterator[Fault | None]:
             )
         else:
             yield None
+
+
+def _turned(s: Sample, results: list[Host]) -> list[Host]:
+    """Results of the sample's equation with the signs that its eigenvectors and singular vectors have in the sample.
+
+    LAPACK need not choose the same ones in another precision.
+    """
+    if s.eqn.primitive is eigh_p:
+        vectors, *others = results
+        return [vectors * _signs(vectors, s.results[0])[..., None, :], *others]
+    if s.eqn.primitive is svd_p and len(results) == 3:
+        values, u, vh = results
+        k = values.shape[-1]
+        signs = _signs(u[..., :k], s.results[1][..., :k])
+        u, vh = u.copy(), vh.copy()
+        u[..., :k] *= signs[..., None, :]
+        vh[..., :k, :] *= signs[..., None]
+        return [values, u, vh]
+    return results
+
+
+def _signs(columns: Host, like: Host) -> Host:
+    return np.where(np.sum(columns * like, axis=-2) < 0, -1.0, 1.0)
 
 
 def _number(x: Host, index: tuple[int, ...]) -> str:
