@@ -64,7 +64,12 @@ def test_as_in_jax() -> None:
     run = {n: lambda x, c=c: lax.associative_scan(c[0](quire), x, reverse=c[2], axis=c[3]) for n, c in CASES.items()}
     got = quire.jit(lambda xs: {n: run[n](x) for n, x in xs.items()})({n: c[1] for n, c in CASES.items()})
     for name, (fn, elems, reverse, axis) in CASES.items():
-        want = jax.lax.associative_scan(fn(jax), jax.tree.map(jnp.asarray, elems), reverse=reverse, axis=axis)
+        scan = jax.jit(
+            lambda x, fn=fn, reverse=reverse, axis=axis: jax.lax.associative_scan(
+                fn(jax), x, reverse=reverse, axis=axis
+            )
+        )
+        want = scan(jax.tree.map(jnp.asarray, elems))
         jax.tree.map(
             lambda x, y, name=name: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4, err_msg=name),
             got[name],

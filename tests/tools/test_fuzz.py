@@ -25,7 +25,7 @@ from quire.tools.fuzz.running import Finding, run_batch
 from quire.tools.fuzz.script import script
 from quire.tools.fuzz.workers import _Worker, computed
 
-FIXED, PART = 300, 100
+FIXED, PART = 200, 100
 
 
 @pytest.mark.parametrize("first", range(0, FIXED, PART))
