@@ -30,13 +30,8 @@ def _is_small(p: Primitive, avals: Sequence[ShapedArray]) -> bool:
 
 def _has_signs(ctx: Ctx, p: Primitive, params: Mapping[str, Any]) -> bool:
     """Whether kernels and LAPACK may choose other signs, which users see: in samples of a normal distribution, say."""
-    return (
-        p is la.eigh_p
-        and 0 not in ctx.unread
-        or p is la.svd_p
-        and params["compute_uv"]
-        and {1, 2} - {*ctx.unread} != set()
-    )
+    vectors = {0} if p is la.eigh_p else {1, 2} if p is la.svd_p and params["compute_uv"] else set[int]()
+    return not vectors <= {*ctx.unread}
 
 
 _FORMS = {p: traced_rule(form) for p, form in linalg_forms.FORMS.items()}

@@ -1,4 +1,7 @@
-"""LAPACK as the reference rules call it: in the arrays' own precision, batches in threads, without what nothing reads."""
+"""LAPACK as the reference rules call it: in the arrays' own precision, batches in threads, without what nothing reads.
+
+Its functions are loaded without the rest of scipy.linalg, and live together with it.
+"""
 
 from __future__ import annotations
 
@@ -113,3 +116,31 @@ def test_many_matrices_that_are_iterated_over_one_by_one_are_a_call() -> None:
 
     assert "LAPACK: iterations over 50 matrices one by one are slower than a call" in choice(50, 16, 16)
     assert "kernel: svd of 50 matrices" in choice(50, 6, 6) and "kernel: svd of one matrix" in choice(8, 8)
+
+
+SOLVE = """
+import sys
+import numpy as np, quire.numpy as qnp
+{first}
+a = np.array([[4, 1], [1, 3]], np.float32)
+np.testing.assert_allclose(qnp.linalg.cholesky(a), np.linalg.cholesky(a), rtol=1e-6)
+np.testing.assert_allclose(qnp.linalg.solve(a, a), np.eye(2), atol=1e-6)
+print("scipy.linalg" in sys.modules)
+{then}
+"""
+SCIPY = "import scipy.linalg; assert scipy.linalg.cholesky(np.eye(2))[1, 1] == 1"
+SAME = SCIPY + "; assert scipy.linalg.lapack.dpotrf is sys.modules['scipy.linalg._flapack'].dpotrf"
+
+ABSENT = "from quire.backends.reference import lapack; lapack.PathFinder = type('', (), {'find_spec': lambda *_: None})"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "imported"),
+    [("", "", "False"), ("", SAME, "False"), ("import scipy.linalg", SAME, "True"), (ABSENT, SCIPY, "True")],
+    ids=["alone", "before scipy.linalg", "after scipy.linalg", "a SciPy built in another way"],
+)
+def test_together_with_scipy(first: str, then: str, imported: str) -> None:
+    script = SOLVE.format(first=first, then=then)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [imported]
