@@ -342,6 +342,9 @@ _SCALAR_DTYPES: dict[type, DType] = {
 }  # fmt: skip
 
 
+_NUMPY_SCALARS = frozenset(t for t in np.sctypeDict.values() if issubclass(t, np.number | np.bool_))
+
+
 @cache
 def _numpy_scalar(kind: type, _x64: bool, _explicit: str) -> ShapedArray:
     """The aval of NumPy scalars of one type: looked up for every number beside an array. The options are part of the key."""
@@ -363,6 +366,9 @@ def aval_of(value: Any) -> ShapedArray:
     if type(value) is np.ndarray:
         array = cast("np.ndarray[Any, Any]", value)
         return _array_aval(array.shape, array.dtype, config.options.enable_x64)
+    if type(value) in _NUMPY_SCALARS:
+        options = config.options
+        return _numpy_scalar(type(value), options.enable_x64, options.explicit_x64_dtypes)
     aval = getattr(value, "aval", None)
     if aval is not None:
         return aval

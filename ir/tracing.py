@@ -369,7 +369,8 @@ class Trace:
 
     def bind(self, p: Primitive, args: Sequence[Any], params: Params) -> Any:
         """Record an equation; returns the tracers of its results, or the one tracer."""
-        outputs = self.record(p, [self.atom(a) for a in args], params)
+        atoms = [a.variable if type(a) is Tracer and a.owner is self else self.atom(a) for a in args]
+        outputs = self.record(p, atoms, params)
         if p.multiple_results:
             return [Tracer(self, v) for v in outputs]
         return Tracer(self, outputs[0]) if p.family != "refs" else tracer_of(self, outputs[0])
