@@ -209,6 +209,32 @@ class KernelChain:
         return [values[i] for i in self.picked]
 
 
+class ChainOf:
+    """A :class:`KernelChain` in the making: dispatches in their order, and whole chains among them."""
+
+    def __init__(self, operands: Sequence[Spec]) -> None:
+        self.operands = tuple(operands)
+        self._steps: list[Step] = []
+        self._specs = list(operands)
+
+    def then(self, kernel: Kernel | KernelChain, sources: Sequence[int], scalars: Sequence[int] = ()) -> list[int]:
+        """Run this with the values of these numbers; the numbers of its outputs."""
+        if isinstance(kernel, KernelChain):
+            values = list(sources)
+            for step in kernel.steps:
+                values += self.then(step.kernel, [values[i] for i in step.sources], step.scalars)
+            return [values[i] for i in kernel.picked]
+        first = len(self._specs)
+        self._steps.append(Step(kernel, tuple(sources), tuple(scalars)))
+        self._specs += kernel.outputs
+        return list(range(first, len(self._specs)))
+
+    def finished(self, picked: Sequence[int], reason: str) -> KernelChain:
+        """The chain whose results are these values."""
+        outputs = tuple(self._specs[i] for i in picked)
+        return KernelChain(tuple(self._steps), self.operands, outputs, tuple(picked), reason)
+
+
 def _index(number: int) -> ir.Value:
     value = ir.IntegerAttr.get(ir.IndexType.get(), number)
     return ir.Operation.create("arith.constant", results=[ir.IndexType.get()], attributes={"value": value}).result

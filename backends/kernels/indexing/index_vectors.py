@@ -66,9 +66,12 @@ class Components:
         """
         b, strides = self.elements.b, row_major(shape)
         at, along, inside = b.index(0), b.index(0), None
+        # Shaders need not have numbers of 64 bits, which are not faster on a CPU where there are some.
+        narrow = b.target.kind == "gpu" and all(n.dtype.itemsize <= 4 for n in self.nodes) and math.prod(shape) < 2**31
+        word = "i32" if narrow else "i64"
         for k, d in enumerate(dims):
             signed, limit = not dtypes.is_unsigned(self.nodes[k].dtype), shape[d] - sizes[d]
-            index = b.cast(self.component(place, k), "i64", signed=signed)
+            index = b.cast(self.component(place, k), word, signed=signed)
             if not moved:
                 fits = b.cmp("ule", index, limit)  # a negative index is a huge unsigned one
                 inside = fits if inside is None else inside & fits

@@ -6,11 +6,12 @@ moved inside (``clip``); no index value of any type makes the kernel touch other
 dimensions of the updates in their order; neighbouring window dimensions that are contiguous in both arrays
 become one, and the innermost run is vectorised.
 
-The work is spread over workgroups in one of two ways. Dimensions in which updates cannot meet are shared out: batching,
-leading window dimensions that no index moves, and scatter dimensions where the program promises that indices are unique.
-Else, each workgroup has a range of an indexed dimension of the operand: it goes through all index vectors, and applies
-the windows that begin there. Where that range is one piece of memory, it can copy it before: an operand that has to keep
-its elements is then copied by all workgroups. Small windows are cheaper to apply than to pass over: one workgroup then has all.
+On CPUs (`scatter_by_threads` is for GPUs) the work is spread over workgroups in one of two ways. Dimensions in which updates
+cannot meet are shared out: batching, leading window dimensions that no index moves, and scatter dimensions where the program
+promises that indices are unique. Else, each workgroup has a range of an indexed dimension of the operand: it goes through all
+index vectors, and applies the windows that begin there. Where that range is one piece of memory, it can copy it before: an
+operand that has to keep its elements is then copied by all workgroups. Small windows are cheaper to apply than to pass over: one
+workgroup then has all.
 
 Extremes of floats compare integers (`elements/keys.py`). With many updates the operand's elements are such keys meanwhile.
 """
@@ -20,25 +21,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 from quire.ir.primitives.indexing import ScatterDimensionNumbers
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
-from ..core.kernel import Kernel, Spec
-from ..core.shapes import row_major, shorter
+from ..core.kernel import Kernel, KernelChain, Spec
+from ..core.shapes import shorter
 from ..core.target import KernelTarget
 from ..core.values import Value
-from ..elements.combiner import Combiner, Op
+from ..elements.combiner import Combiner
 from .index_vectors import Components, IndexVectors, StoredVectors
-
-ScatterOp = Literal["set", "add", "mul", "min", "max"]
-Mode = Literal["drop", "clip"]
-
-_OPS: dict[str, Op] = {"add": "sum", "mul": "prod", "min": "min", "max": "max"}
+from .scatter_by_threads import scatter_by_threads
+from .update_axes import OPS, Axis, Mode, Place, ScatterOp, are_elements, merged, update_axes, window_sizes
 
 #: Updates that are worth a workgroup of their own, and bytes that are read and written: others must be woken for them.
 GROUP_UPDATES, GROUP_BYTES = 8192, 1 << 18
@@ -50,25 +47,8 @@ KEYS_WORTH = 4
 LISTED = 512
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One loop over the updates: its length and its stride in updates and operand (elements).
-
-    ``role``: a scatter position, a window dimension, or one in which updates cannot meet (free). ``batch`` is the
-    dimension of the index vectors' array that it goes over, if any.
-    """
-
-    size: int
-    update: int
-    operand: int
-    role: Literal["scatter", "window", "free"]
-    batch: int | None = None
-
-
-def check(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDimensionNumbers, target: KernelTarget) -> None:
+def check(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDimensionNumbers) -> None:
     """Raise :class:`NoKernel` unless the kernel can do the scatter."""
-    if target.kind != "cpu":
-        raise NoKernel("the scatter kernel applies updates one after the other: CPUs only")
     if indices.dtype.kind not in ("int", "uint"):
         raise NoKernel(f"indices must be integers, got {indices.dtype.name}")
     if operand.dtype != updates.dtype:
@@ -78,13 +58,6 @@ def check(operand: Spec, indices: Spec, updates: Spec, dims: ScatterDimensionNum
     sizes = window_sizes(operand, updates, dims)
     if any(w > d for w, d in zip(sizes, operand.shape)):
         raise NoKernel(f"a window {sizes} is larger than the operand {operand}")
-
-
-def window_sizes(operand: Spec, updates: Spec, dims: ScatterDimensionNumbers) -> list[int]:
-    """The size of one window along each dimension of the operand."""
-    single = {*dims.inserted_window_dims, *dims.operand_batching_dims}
-    sizes = iter(updates.shape[d] for d in dims.update_window_dims)
-    return [1 if d in single else next(sizes) for d in range(len(operand.shape))]
 
 
 def scatter(
@@ -98,7 +71,7 @@ def scatter(
     mode: Mode = "drop",
     keep: bool = False,
     unique: bool = False,
-) -> Kernel:
+) -> Kernel | KernelChain:
     """The kernel with operands (operand, what the indices are made of, updates); its one result is the operand, updated.
 
     It is updated in place, and ``tied`` says so: an operand that must keep its value (``keep``) has to be copied by
@@ -107,12 +80,14 @@ def scatter(
     """
     if isinstance(indices, Spec):
         indices = StoredVectors(indices)
-    check(operand, indices.spec, updates, dims, target)
+    check(operand, indices.spec, updates, dims)
     operands = [operand, *indices.operands, updates]
     if updates.size == 0 or operand.size == 0:
         return Kernel.nothing(f"scatter_{op}", operands, [operand], [0], "no updates")
+    if target.kind == "gpu":
+        return scatter_by_threads(op, operand, indices, updates, dims, target, mode=mode, unique=unique)
     axes = _axes(operand, updates, dims)
-    if unique and mode == "drop" and updates.size >= 2 * GROUP_UPDATES and _are_elements(operand, updates, dims):
+    if unique and mode == "drop" and updates.size >= 2 * GROUP_UPDATES and are_elements(operand, updates, dims):
         axes = _freed(axes, target.workgroups)
     free = next((i for i, a in enumerate(axes) if a.role != "free"), len(axes))
     share = _share(operand, updates, dims, axes, target, keep)
@@ -178,36 +153,17 @@ def _share(
 
 def _axes(operand: Spec, updates: Spec, dims: ScatterDimensionNumbers) -> list[Axis]:
     """The loops over the updates: free leading ones, scatter positions, then the rest of the window."""
-    strides_u, strides_o = row_major(updates.shape), row_major(operand.shape)
-    batching = dict(zip(dims.scatter_indices_batching_dims, dims.operand_batching_dims))
-    single = {*dims.inserted_window_dims, *dims.operand_batching_dims}
-    windows = iter(d for d in range(len(operand.shape)) if d not in single)
     leading: list[Axis] = []
     scatter_axes: list[Axis] = []
     window: list[Axis] = []
-    batch = 0
-    for d, size in enumerate(updates.shape):
-        if d in dims.update_window_dims:
-            o = next(windows)
-            free = o not in dims.scatter_dims_to_operand_dims
-            axis = Axis(size, strides_u[d], strides_o[o], "free" if free else "window")
-            (leading if free and not scatter_axes else window).append(axis)
-        else:
-            o = batching.get(batch)
-            axis = Axis(size, strides_u[d], 0 if o is None else strides_o[o], "scatter" if o is None else "free", batch)
-            batch += 1
-            # A batching dimension separates updates; it may go outside where it already is.
-            (leading if o is not None and not scatter_axes else scatter_axes).append(axis)
+    for axis in update_axes(operand, updates, dims):
+        # A batching dimension separates updates; it may go outside where it already is.
+        outside = axis.role == "free" and not scatter_axes
+        (leading if outside else window if axis.batch is None else scatter_axes).append(axis)
     scatter_axes = [replace(a, role="scatter") for a in scatter_axes]
     window = [replace(a, role="window") for a in window]
     keep = [a for a in (*leading, *scatter_axes) if a.size > 1]
-    return keep + _merged([a for a in window if a.size > 1])
-
-
-def _are_elements(operand: Spec, updates: Spec, dims: ScatterDimensionNumbers) -> bool:
-    """Whether windows have one place along each dimension that is indexed: different ones have no element in common."""
-    sizes = window_sizes(operand, updates, dims)
-    return all(sizes[d] == 1 for d in dims.scatter_dims_to_operand_dims)
+    return keep + merged([a for a in window if a.size > 1])
 
 
 def _freed(axes: Sequence[Axis], enough: int) -> list[Axis]:
@@ -219,45 +175,6 @@ def _freed(axes: Sequence[Axis], enough: int) -> list[Axis]:
         out.append(replace(axis, role="free") if free else axis)
         pieces *= axis.size
     return out
-
-
-def _merged(axes: Sequence[Axis]) -> list[Axis]:
-    """Neighbouring window axes that are one contiguous axis in updates and operand become one."""
-    out: list[Axis] = []
-    for axis in axes:
-        last = out[-1] if out else None
-        if last and last.update == axis.update * axis.size and last.operand == axis.operand * axis.size:
-            out[-1] = replace(axis, size=last.size * axis.size)
-        else:
-            out.append(axis)
-    return out
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Flat places in updates and operand, and the index vector's place in each dimension met so far."""
-
-    update: Value
-    operand: Value
-    vector: dict[int, Value] = field(default_factory=dict[int, Value])
-
-    def moved(self, steps: Value, axis: Axis) -> _Place:
-        """The place ``steps`` further along ``axis``."""
-
-        def move(at: Value, stride: int) -> Value:
-            return at + steps * stride if stride else at
-
-        vector = self.vector if axis.batch is None else {**self.vector, axis.batch: steps}
-        return _Place(move(self.update, axis.update), move(self.operand, axis.operand), vector)
-
-    def at(self, axes: Sequence[Axis], number: Value) -> _Place:
-        """The place of a number in the order of these axes' indices."""
-        place, b = self, number.builder
-        for axis in reversed(axes):
-            first = axis is axes[0]
-            place = place.moved(number if first else b.urem(number, axis.size), axis)
-            number = number if first else b.udiv(number, axis.size)
-        return place
 
 
 @dataclass(frozen=True)
@@ -279,13 +196,13 @@ class _Writer:
         """The index vectors."""
         return self.indices.opened(self.b, 1)
 
-    def origin(self) -> _Place:
+    def origin(self) -> Place:
         """The first element of everything."""
-        return _Place(self.b.index(0), self.b.index(0))
+        return Place(self.b.index(0), self.b.index(0))
 
     # -- all of the operand ----------------------------------------------------------------------------------
 
-    def positions(self, axes: Sequence[Axis], place: _Place) -> None:
+    def positions(self, axes: Sequence[Axis], place: Place) -> None:
         """Loop over the scatter positions and apply each window."""
         b = self.b
         window = [a for a in axes if a.role == "window"]
@@ -327,7 +244,7 @@ class _Writer:
                 loop.yield_(loop.carried[0] + b.cast(b.cast(mine, "i64", signed=False), "index"))
             with b.for_(0, loop.results[0]) as each:
                 update, at = (b.cast(b.load(x, each.index), "index") for x in (of, to))
-                self._window(window, _Place(update, at))
+                self._window(window, Place(update, at))
         if share.whole:
             self.end(first * share.row, last * share.row)
 
@@ -360,23 +277,23 @@ class _Writer:
             b.vstore(change(b.vload(1, source, loop.index)), result, loop.index)
 
     def _combiner(self) -> Combiner:
-        return Combiner(self.b, _OPS[self.op], self.operand.dtype)
+        return Combiner(self.b, OPS[self.op], self.operand.dtype)
 
     # -- one window ------------------------------------------------------------------------------------------
 
-    def _start(self, place: _Place, component: int = 0) -> tuple[Value | None, Value, Value]:
+    def _start(self, place: Place, component: int = 0) -> tuple[Value | None, Value, Value]:
         """Read an index vector: whether its window lies inside (None: always), how far from a place it begins, and one
         of its components, as far as it lies inside."""
         sizes, dims = window_sizes(self.operand, self.updates, self.dims), self.dims.scatter_dims_to_operand_dims
         moved = self.mode == "clip"
         return self.vectors.window(self._vector(place), dims, self.operand.shape, sizes, moved, component)
 
-    def _vector(self, place: _Place) -> list[Value]:
+    def _vector(self, place: Place) -> list[Value]:
         """The place of an index vector; dimensions of size 1 have no loop."""
         rank = len(self.updates.shape) - len(self.dims.update_window_dims)
         return [place.vector.get(d, self.b.index(0)) for d in range(rank)]
 
-    def _window(self, axes: Sequence[Axis], place: _Place) -> None:
+    def _window(self, axes: Sequence[Axis], place: Place) -> None:
         b = self.b
         with ExitStack() as loops:
             run = 1
@@ -387,7 +304,7 @@ class _Writer:
                 place = place.moved(loop.index, axis)
             self._run(run, place)
 
-    def _run(self, length: int, place: _Place) -> None:
+    def _run(self, length: int, place: Place) -> None:
         """``length`` contiguous elements: whole vectors, then ever shorter ones."""
         b, dtype = self.b, self.operand.dtype
         lanes = b.target.lanes(dtype.bits if self.op == "set" else max(16, dtype.bits))
@@ -400,7 +317,7 @@ class _Writer:
         for done, n in shorter(whole, length, lanes):
             self._elements(n, place, done)
 
-    def _elements(self, n: int, place: _Place, offset: Value | int) -> None:
+    def _elements(self, n: int, place: Place, offset: Value | int) -> None:
         b, dtype = self.b, self.operand.dtype
         to, at = place.operand + offset, place.update + offset
         new = len(b.operands) - 1

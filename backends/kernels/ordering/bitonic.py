@@ -77,7 +77,21 @@ def sort(
 
 def top_k(operand: Spec, results: Sequence[Spec], rows: Rows, k: int, target: KernelTarget) -> Kernel | KernelChain:
     """The kernels of the k largest of each row; see `quire.backends.kernels.ordering.choice`."""
-    order = Order(descending=True, total=True)
+    return _with_places(operand, results, rows, k, target, Order(descending=True, total=True), f"top {k}")
+
+
+def sorted_with_places(operand: Spec, target: KernelTarget) -> Kernel | KernelChain:
+    """The kernels of a vector's stable sort. The results: the numbers, and where each was (i32)."""
+    results = [operand, Spec.of(operand.shape, "i32")]
+    return _with_places(
+        operand, results, Rows.of(operand.shape, 0), operand.size, target, Order(False), "sort with places"
+    )
+
+
+def _with_places(
+    operand: Spec, results: Sequence[Spec], rows: Rows, k: int, target: KernelTarget, order: Order, what: str
+) -> Kernel | KernelChain:
+    """The kernels of the first k in this order of each row, and of their places."""
     network = Network((operand,), rows, tuple(keys_of(0, operand.dtype)), order, target)
 
     def finish(b: KernelBuilder, row: Value, i: Value, place: Value) -> None:
@@ -85,7 +99,7 @@ def top_k(operand: Spec, results: Sequence[Spec], rows: Rows, k: int, target: Ke
         store_words(b, values, word_view(b, 0, results[0], result=True), row * k + i)
         b.store(b.cast(place, "i32"), b.result(1, (results[1].size,)), row * k + i)
 
-    return _run(network, list(results), k, finish, f"top {k} of {rows.count} rows of {rows.n}")
+    return _run(network, list(results), k, finish, f"{what} of {rows.count} rows of {rows.n}")
 
 
 def _run(net: Network, results: list[Spec], count: int, finish: Finish, what: str) -> Kernel | KernelChain:
