@@ -214,7 +214,7 @@ class ChainOf:
 
     def __init__(self, operands: Sequence[Spec]) -> None:
         self.operands = tuple(operands)
-        self._steps: list[Step] = []
+        self.steps: list[Step] = []
         self._specs = list(operands)
 
     def then(self, kernel: Kernel | KernelChain, sources: Sequence[int], scalars: Sequence[int] = ()) -> list[int]:
@@ -225,14 +225,14 @@ class ChainOf:
                 values += self.then(step.kernel, [values[i] for i in step.sources], step.scalars)
             return [values[i] for i in kernel.picked]
         first = len(self._specs)
-        self._steps.append(Step(kernel, tuple(sources), tuple(scalars)))
+        self.steps.append(Step(kernel, tuple(sources), tuple(scalars)))
         self._specs += kernel.outputs
         return list(range(first, len(self._specs)))
 
     def finished(self, picked: Sequence[int], reason: str) -> KernelChain:
         """The chain whose results are these values."""
         outputs = tuple(self._specs[i] for i in picked)
-        return KernelChain(tuple(self._steps), self.operands, outputs, tuple(picked), reason)
+        return KernelChain(tuple(self.steps), self.operands, outputs, tuple(picked), reason)
 
 
 def _index(number: int) -> ir.Value:

@@ -29,7 +29,7 @@ from ..core.kernel import ChainOf, Kernel, KernelChain, Spec
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value
 from ..elements.combiner import Combiner, State
-from ..ordering.bitonic import sorted_with_places
+from ..ordering.by_threads import sorted_with_places
 from ..ordering.radix_sort import load_words, store_words, word_view
 from .index_vectors import Components, IndexVectors
 from .update_axes import OPS, Axis, Mode, Place, ScatterOp, are_elements, merged, update_axes, window_sizes

@@ -1,4 +1,4 @@
-"""Sort and top_k on GPUs: a bitonic network over (keys, place), workgroups of threads.
+"""A bitonic network over (keys, place), workgroups of threads (GPU).
 
 The place is the last key, so that the order is strict and the sort stable. Rows of up to :data:`BLOCK`
 elements are sorted by one workgroup in its shared memory. Longer rows are padded to a power of two in global
@@ -8,17 +8,14 @@ while partners are further apart than a block, then one dispatch that ends it in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ..core.builder import GRID, KernelBuilder
 from ..core.kernel import Kernel, KernelChain, Spec, Step
-from ..core.shapes import Rows
-from ..core.target import KernelTarget
 from ..core.values import Buffer, Operand, Value
-from ..elements.keys import Key, keys_of
-from .radix_sort import Order, load_key, load_words, store_words, word_view
+from .rows_by_threads import Finish, Sorting, finished
 
 #: Elements a workgroup sorts in its shared memory, if they fit.
 BLOCK = 1024
@@ -26,86 +23,39 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class Network:
-    """What is sorted: padded rows of ``length`` elements with their keys, and how blocks are cut."""
+    """How rows are padded and cut into blocks."""
 
-    operands: tuple[Spec, ...]
-    rows: Rows
-    keys: tuple[Key, ...]
-    order: Order
-    target: KernelTarget
+    sorting: Sorting
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.sorting.rows.count
 
     @property
     def length(self) -> int:
         """Elements of a padded row: a power of two."""
-        return 1 << max(1, (self.rows.n - 1).bit_length())
-
-    @property
-    def elements(self) -> list[str]:
-        """Types of what an element consists of: its keys and its place."""
-        return [*("i64" if key.bits == 64 else "i32" for key in self.keys), "i32"]
+        return 1 << max(1, (self.sorting.rows.n - 1).bit_length())
 
     @property
     def block(self) -> int:
         """Elements of a block."""
-        size = sum(int(e[1:]) // 8 for e in self.elements)
-        return min(self.length, BLOCK, 1 << (self.target.shared_bytes // size).bit_length() - 1)
+        size = sum(int(e[1:]) // 8 for e in self.sorting.elements)
+        return min(self.length, BLOCK, 1 << (self.sorting.target.shared_bytes // size).bit_length() - 1)
 
     @property
     def specs(self) -> list[Spec]:
         """The arrays of padded rows in global memory."""
-        return [Spec.of((self.rows.count * self.length,), e) for e in self.elements]
+        return self.sorting.specs(self.length)
 
 
-Finish = Callable[[KernelBuilder, Value, Value, Value], None]
-
-
-def sort(
-    operands: Sequence[Spec], rows: Rows, keys: Sequence[Key], target: KernelTarget, order: Order
-) -> Kernel | KernelChain:
-    """The kernels that sort the rows of ``operands`` by some keys; see `quire.backends.kernels.ordering.choice`."""
-    network = Network(tuple(operands), rows, tuple(keys), order, target)
-
-    def finish(b: KernelBuilder, row: Value, i: Value, place: Value) -> None:
-        start = rows.start(b, row)
-        for o, spec in enumerate(operands):
-            source, to = word_view(b, o, spec), word_view(b, o, spec, result=True)
-            values = load_words(b, source, spec, start + place * rows.inner)
-            store_words(b, values, to, start + i * rows.inner)
-
-    return _run(network, list(operands), rows.n, finish, f"sort of {rows.count} rows of {rows.n}")
-
-
-def top_k(operand: Spec, results: Sequence[Spec], rows: Rows, k: int, target: KernelTarget) -> Kernel | KernelChain:
-    """The kernels of the k largest of each row; see `quire.backends.kernels.ordering.choice`."""
-    return _with_places(operand, results, rows, k, target, Order(descending=True, total=True), f"top {k}")
-
-
-def sorted_with_places(operand: Spec, target: KernelTarget) -> Kernel | KernelChain:
-    """The kernels of a vector's stable sort. The results: the numbers, and where each was (i32)."""
-    results = [operand, Spec.of(operand.shape, "i32")]
-    return _with_places(
-        operand, results, Rows.of(operand.shape, 0), operand.size, target, Order(False), "sort with places"
-    )
-
-
-def _with_places(
-    operand: Spec, results: Sequence[Spec], rows: Rows, k: int, target: KernelTarget, order: Order, what: str
-) -> Kernel | KernelChain:
-    """The kernels of the first k in this order of each row, and of their places."""
-    network = Network((operand,), rows, tuple(keys_of(0, operand.dtype)), order, target)
-
-    def finish(b: KernelBuilder, row: Value, i: Value, place: Value) -> None:
-        values = load_words(b, word_view(b, 0, operand), operand, row * rows.n + place)
-        store_words(b, values, word_view(b, 0, results[0], result=True), row * k + i)
-        b.store(b.cast(place, "i32"), b.result(1, (results[1].size,)), row * k + i)
-
-    return _run(network, list(results), k, finish, f"{what} of {rows.count} rows of {rows.n}")
-
-
-def _run(net: Network, results: list[Spec], count: int, finish: Finish, what: str) -> Kernel | KernelChain:
+def run(s: Sorting, results: Sequence[Spec], count: int, finish: Finish, what: str) -> Kernel | KernelChain:
+    """The kernels that sort, and hand the first `count` elements of each row to `finish`."""
+    net = Network(s)
+    results = list(results)
     if net.block == net.length:
         return _one_block(net, results, count, finish, what)
-    n, arrays = len(net.operands), len(net.specs)
+    n, arrays = len(net.sorting.operands), len(net.specs)
     sort_blocks, step, merge = _sort_blocks(net), _step(net), _merge(net)
     steps = [Step(sort_blocks, tuple(range(n)))]
     last = n  # number of the first array
@@ -123,11 +73,11 @@ def _run(net: Network, results: list[Spec], count: int, finish: Finish, what: st
             distance //= 2
         then(merge, size)
         size *= 2
-    final = _finish(net, results, count, finish, what)
+    final = finished(s, net.length, results, count, finish, what)
     steps.append(Step(final, (*range(n), last + arrays - 1)))
     picked = tuple(range(last + arrays, last + arrays + len(results)))
     reason = f"{what}: bitonic network, {len(steps)} dispatches"
-    return KernelChain(tuple(steps), net.operands, tuple(results), picked, reason)
+    return KernelChain(tuple(steps), net.sorting.operands, tuple(results), picked, reason)
 
 
 def _less(b: KernelBuilder, x: Sequence[Value], y: Sequence[Value]) -> Value:
@@ -174,21 +124,18 @@ def _merge_down(
 
 def _load_block(b: KernelBuilder, net: Network, shared: Sequence[Buffer], row: Value, at: Value) -> None:
     """Keys and places of one block of a row into shared memory, padded at the end of the row."""
-    start = net.rows.start(b, row)
+    start = net.sorting.rows.start(b, row)
     with b.threads(net.block) as i:
         place = at + i
         with ExitStack() as guard:
-            padded = net.length > net.rows.n
-            real = b.cmp("ult", place, net.rows.n)
-            branch = guard.enter_context(b.if_(real, net.elements[:-1])) if padded else None
-            keys = []
-            for key, elem in zip(net.keys, net.elements):
-                word = load_key(b, net.operands[key.operand], key, start + place * net.rows.inner)
-                keys.append(b.cast(net.order.signed(b, key.dtype, word), elem))
+            padded = net.length > net.sorting.rows.n
+            real = b.cmp("ult", place, net.sorting.rows.n)
+            branch = guard.enter_context(b.if_(real, net.sorting.elements[:-1])) if padded else None
+            keys = net.sorting.load(b, start, place)
             if branch is not None:
                 branch.yield_(*keys)
                 branch.else_()
-                branch.yield_(*(b.const((1 << (int(e[1:]) - 1)) - 1, e) for e in net.elements[:-1]))
+                branch.yield_(*(b.const((1 << (int(e[1:]) - 1)) - 1, e) for e in net.sorting.elements[:-1]))
         values = branch.results if branch is not None else keys
         for memory, value in zip(shared, [*values, b.cast(place, "i32")]):
             b.store(value, memory, i)
@@ -203,14 +150,14 @@ def _sort_block(b: KernelBuilder, net: Network, shared: Sequence[Buffer], at: Va
 
 
 def _one_block(net: Network, results: list[Spec], count: int, finish: Finish, what: str) -> Kernel:
-    b = KernelBuilder("bitonic", net.operands, results, net.target)
-    shared = [b.shared((net.block,), e) for e in net.elements]
-    with b.pieces(net.rows.count) as row:
+    b = KernelBuilder("bitonic", net.sorting.operands, results, net.sorting.target)
+    shared = [b.shared((net.block,), e) for e in net.sorting.elements]
+    with b.pieces(net.rows) as row:
         _load_block(b, net, shared, row, b.index(0))
         _sort_block(b, net, shared, b.index(0))
         with b.threads(count) as i:
             finish(b, row, i, b.cast(b.load(shared[-1], i), "index"))
-    return b.build((min(net.rows.count, GRID),), f"{what}: bitonic network in one workgroup a row")
+    return b.build((min(net.rows, GRID),), f"{what}: bitonic network in one workgroup a row")
 
 
 def _copy(
@@ -228,27 +175,27 @@ def _copy(
 
 
 def _sort_blocks(net: Network) -> Kernel:
-    b = KernelBuilder("bitonic_blocks", net.operands, net.specs, net.target)
-    shared = [b.shared((net.block,), e) for e in net.elements]
+    b = KernelBuilder("bitonic_blocks", net.sorting.operands, net.specs, net.sorting.target)
+    shared = [b.shared((net.block,), e) for e in net.sorting.elements]
     blocks = net.length // net.block
-    with b.pieces(net.rows.count * blocks) as piece:
+    with b.pieces(net.rows * blocks) as piece:
         row, number = b.divmod(piece, blocks)
         at = number * net.block
         _load_block(b, net, shared, row, at)
         _sort_block(b, net, shared, at)
         _copy(b, net, shared, [b.result(i) for i in range(len(shared))], 0, piece * net.block)
-    return b.build((min(net.rows.count * blocks, GRID),), "bitonic network: blocks")
+    return b.build((min(net.rows * blocks, GRID),), "bitonic network: blocks")
 
 
 def _in_place(net: Network, name: str, scalars: int) -> KernelBuilder:
     tied = {i: i for i in range(len(net.specs))}
-    return KernelBuilder(name, net.specs, net.specs, net.target, tied=tied, scalars=scalars)
+    return KernelBuilder(name, net.specs, net.specs, net.sorting.target, tied=tied, scalars=scalars)
 
 
 def _step(net: Network) -> Kernel:
     b = _in_place(net, "bitonic_step", 2)
     share = net.block // 2  # pairs of one workgroup
-    pieces = net.rows.count * net.length // 2 // share
+    pieces = net.rows * net.length // 2 // share
     size, distance = b.scalar(0), b.scalar(1)
     arrays = [b.operand(i) for i in range(len(net.specs))]
     with b.pieces(pieces) as piece:
@@ -260,28 +207,13 @@ def _step(net: Network) -> Kernel:
 
 def _merge(net: Network) -> Kernel:
     b = _in_place(net, "bitonic_merge", 1)
-    shared = [b.shared((net.block,), e) for e in net.elements]
+    shared = [b.shared((net.block,), e) for e in net.sorting.elements]
     blocks = net.length // net.block
     arrays = [b.operand(i) for i in range(len(net.specs))]
-    with b.pieces(net.rows.count * blocks) as piece:
+    with b.pieces(net.rows * blocks) as piece:
         at = b.urem(piece, blocks) * net.block
         _copy(b, net, arrays, shared, piece * net.block, 0)
         half = net.block // 2
         _merge_down(b, shared, b.scalar(0), b.index(half), net.block.bit_length() - 1, at)
         _copy(b, net, shared, arrays, 0, piece * net.block)
-    return b.build((min(net.rows.count * blocks, GRID),), "bitonic network: last steps of one size")
-
-
-def _finish(net: Network, results: list[Spec], count: int, finish: Finish, what: str) -> Kernel:
-    places = net.specs[-1]
-    b = KernelBuilder("bitonic_finish", [*net.operands, places], results, net.target)
-    memory = b.operand(len(net.operands))
-    share = 4 * net.target.threads
-    shares = -(-count // share)
-    with b.pieces(net.rows.count * shares) as piece:
-        row, number = b.divmod(piece, shares)
-        with b.threads(share) as thread:
-            i = number * share + thread
-            with b.if_(b.cmp("ult", i, count)):
-                finish(b, row, i, b.cast(b.load(memory, row * net.length + i), "index"))
-    return b.build((min(net.rows.count * shares, GRID),), what)
+    return b.build((min(net.rows * blocks, GRID),), "bitonic network: last steps of one size")

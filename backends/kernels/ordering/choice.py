@@ -1,4 +1,4 @@
-"""sort and top_k for any target: radix and ranks on CPUs, a bitonic network on GPUs."""
+"""sort and top_k for any target: radix and ranks on CPUs, bitonic networks and radix passes on GPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.kernel import EMPTY, Kernel, KernelChain, Spec
 from ..core.shapes import Rows
 from ..core.target import KernelTarget
 from ..elements.keys import keys_of
-from . import bitonic, radix_sort, radix_top_k
+from . import by_threads, radix_sort, radix_top_k
 from .radix_sort import Order
 
 
@@ -35,7 +35,7 @@ def sort(
         forward = range(len(operands))
         return Kernel.nothing("sort", operands, operands, forward, "at most one element a row: nothing moves")
     keys = [key for i, spec in enumerate(operands[:num_keys]) for key in keys_of(i, spec.dtype)]
-    template = bitonic.sort if target.kind == "gpu" else radix_sort.sort
+    template = by_threads.sort if target.kind == "gpu" else radix_sort.sort
     return template(operands, rows, keys, target, Order(descending))
 
 
@@ -53,5 +53,5 @@ def top_k(operand: Spec, k: int, target: KernelTarget) -> Kernel | KernelChain:
     results = [Spec(shape, operand.dtype), Spec.of(shape, "i32")]
     if results[0].size == 0:
         return Kernel.nothing("top_k", [operand], results, [EMPTY, EMPTY], "no results")
-    template = bitonic.top_k if target.kind == "gpu" else radix_top_k.top_k
+    template = by_threads.top_k if target.kind == "gpu" else radix_top_k.top_k
     return template(operand, results, rows, k, target)

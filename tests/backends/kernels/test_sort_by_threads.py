@@ -1,6 +1,8 @@
-"""The GPU sort and top_k networks on a Vulkan device (Mesa's software driver will do); compiled for CUDA."""
+"""Sort and top_k for GPUs, by networks and by radix passes, on a Vulkan device (Mesa's software driver will do); compiled for CUDA."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import iree.compiler as compiler
 import iree.runtime as rt
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 from quire.backends.kernels import DTYPES, GPU, NoKernel, Spec, sort, top_k
+from quire.backends.kernels.ordering import by_threads
 
 
 def _vulkan_missing() -> str:
@@ -28,6 +31,7 @@ SORTS = [
     *(((2, 1500), (name,), 1, 1, True) for name in ("f64", "u8", "c64", "bf16")),
     ((5, 40, 3), ("i8", "f32", "bool"), 1, 2, True),
     ((4, 20_000), ("f32", "i32"), 1, 1, False),
+    ((2, 70_000), ("f32", "i8"), 1, 1, False),
 ]
 # (dtype, shape, k)
 TOPS = [
@@ -39,14 +43,21 @@ TOPS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def compiled(bundle):
+@pytest.fixture(scope="module", params=["network", "radix"])
+def compiled(request, bundle):
+    """All cases by one of the two ways, whatever their length, with different numbers of threads."""
     module = bundle("vulkan-spirv")
-    sorts = [
-        module.add(sort([Spec.of(shape, d) for d in dtypes], dim, keys, GPU, descending=descending))
-        for shape, dtypes, dim, keys, descending in SORTS
-    ]
-    tops = [module.add(top_k(Spec.of(shape, name), k, GPU)) for name, shape, k in TOPS]
+    radix = request.param == "radix"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_threads, "RADIX_LENGTH", 0 if radix else 1 << 30)
+        targets = [dataclasses.replace(GPU, threads=t) for t in (64, 128, 256)]
+        sorts = [
+            module.add(sort([Spec.of(shape, d) for d in dtypes], dim, keys, targets[i % 3], descending=descending))
+            for i, (shape, dtypes, dim, keys, descending) in enumerate(SORTS)
+        ]
+        tops = [module.add(top_k(Spec.of(shape, name), k, GPU)) for name, shape, k in TOPS]
+    ways = ("bitonic", "at most one", "no results") if not radix else ("radix", "at most one", "no results")
+    assert all(any(way in kernel.reason for way in ways) for kernel in module.kernels)
     module.compile()
     return module, sorts, tops
 
@@ -83,6 +94,7 @@ def test_compiles_for_cuda(bundle):
     module = bundle("vulkan-spirv")
     module.add(sort([Spec.of((2, 5000), d) for d in ("f64", "i8")], 1, 2, GPU))
     module.add(top_k(Spec.of((300,), "bf16"), 5, GPU))
+    module.add(sort([Spec.of((70_000,), d) for d in ("f32", "i8")], 0, 1, GPU))
     flags = ["--iree-cuda-target=sm_80", "--iree-input-type=auto", "--iree-input-demote-f64-to-f32=false"]
     assert compiler.compile_str(module.text(), target_backends=["cuda"], extra_args=flags)
 
@@ -91,9 +103,15 @@ def test_long_rows_are_chains():
     chain = sort([Spec.of((2, 5000), "f32")], 1, 1, GPU)
     assert chain.reason == "sort of 2 rows of 5000: bitonic network, 11 dispatches"
     assert len({step.kernel.name for step in chain.steps}) == 4
+    chain = sort([Spec.of((1 << 16,), "f32")], 0, 1, GPU)
+    assert chain.reason == "sort of 1 rows of 65536: radix passes of 4 bits, 26 dispatches"
+    # A key of 64 bits takes twice as many passes: they begin to be worth it later.
+    assert "bitonic" in sort([Spec.of((1 << 16,), "f64")], 0, 1, GPU).reason
+    assert "radix" in sort([Spec.of((1 << 17,), "f64")], 0, 1, GPU).reason
+    assert "radix" in top_k(Spec.of((1 << 16,), "f32"), 5, GPU).reason
 
 
-def test_what_the_network_does_not_take():
+def test_what_is_not_taken():
     with pytest.raises(NoKernel, match="complex numbers have no order"):
         top_k(Spec.of((5,), "c64"), 1, GPU)
     with pytest.raises(NoKernel, match="k must be between 0 and the length of the last axis, got 6"):
