@@ -25,7 +25,7 @@ def _checked(x: ShapedArray, out: ShapedArray, count: int, target: KernelTarget)
     """The target, whose kernels can transform the last `count` dimensions. Raises NoKernel."""
     widest = Spec.of(max(x.shape, out.shape), dtypes.complex_dtype(dtypes.real_dtype(out.dtype)))
     for d in range(x.ndim - count, x.ndim):
-        kernels.check(widest, d, target)
+        kernels.check(widest, widest.shape[d], target)
     return target
 
 

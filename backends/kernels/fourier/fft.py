@@ -1,7 +1,7 @@
 """Fourier transforms of one dimension, of any length, in single and double precision.
 
 All the work of a transform is done by one workgroup in memory of its own, which stays in the cache; transforms are
-spread over the workgroups. Three forms differ in what a vector holds:
+spread over the workgroups (CPUs; `fft_by_threads` is for GPUs). Three forms differ in what a vector holds:
 
 - **rows**: the transformed dimension is the last, and long: vectors of neighbouring elements. While the stride of a
   stage is less than a vector its results are put in order by shuffles.
@@ -19,19 +19,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from typing import Any
 
 from ..core.builder import KernelBuilder
 from ..core.dtypes import dtype_of
 from ..core.errors import NoKernel
-from ..core.kernel import Kernel, Spec
+from ..core.kernel import Kernel, KernelChain, Spec
 from ..core.target import KernelTarget
 from ..core.values import Value
 from . import plan as plans
+from .fft_by_threads import fft_by_threads, split
 from .memory import Gathered, Interleaved, Memory, Planes
 from .passes import Passes, Step
+from .problem import Kind, Problem
 
 #: Least and most bytes that a block of columns has in each row.
 COLUMN_BYTES = (128, 512)
@@ -43,15 +44,6 @@ ON_STACK = 1 << 14
 GRAIN = 1 << 13
 #: Longer transforms are not taken: their stages would stream through memory, one processor at work.
 LONGEST = 1 << 22
-
-
-class Kind(Enum):
-    """Complex to complex; real to half or all of the spectrum; half a spectrum to real."""
-
-    COMPLEX = "complex"
-    HALF = "real to half"
-    WHOLE = "real to whole"
-    REAL = "half to real"
 
 
 @dataclass(frozen=True)
@@ -75,15 +67,15 @@ class Form:
         return f"{self.name}{', pairs as complex numbers' if self.paired else ''}, {length}"
 
 
-def check(operand: Spec, dim: int, target: KernelTarget) -> None:
-    """Raise :class:`NoKernel` unless :func:`fft` can transform dimension ``dim`` of the operand."""
-    if target.kind != "cpu":
-        raise NoKernel("the fft kernel is for CPUs")
+def check(operand: Spec, n: int, target: KernelTarget) -> None:
+    """Raise :class:`NoKernel` unless :func:`fft` can transform an operand like this by transforms of length ``n``."""
     if operand.dtype.name not in ("f32", "f64", "c64", "c128"):
         raise NoKernel(f"the fft kernel has no {operand.dtype.name}")
     if operand.size * 4 >= 1 << 31:
         raise NoKernel("the fft kernel has places of 32 bits")
-    if operand.shape[dim] > LONGEST:
+    if target.kind == "gpu":
+        split(n, dtype_of("f32" if operand.dtype.bits == 32 else "f64"), target)
+    elif n > LONGEST:
         raise NoKernel(f"the fft kernel is for lengths up to {LONGEST}")
 
 
@@ -133,7 +125,7 @@ def _width(outer: int, n: int, inner: int, bits: int, target: KernelTarget) -> i
 
 def fft(
     operand: Spec, dim: int, kind: Kind, target: KernelTarget, *, length: int = 0, inverse: bool = False
-) -> tuple[Kernel, Any]:
+) -> tuple[Kernel | KernelChain, Any]:
     """The kernel of a transform of dimension ``dim``, and its second operand: a NumPy table of factors.
 
     Args:
@@ -144,30 +136,20 @@ def fft(
 
     Raises :class:`NoKernel`.
     """
-    check(operand, dim, target)
     size = operand.shape[dim]
     n = length if kind is Kind.REAL else size
+    check(operand, n, target)
     out_size = n // 2 + 1 if kind is Kind.HALF else n
     bits = operand.dtype.bits
     complex_dtype, real_dtype = ("c64", "f32") if bits == 32 else ("c128", "f64")
     shape = (*operand.shape[:dim], out_size, *operand.shape[dim + 1 :])
     result = Spec.of(shape, real_dtype if kind is Kind.REAL else complex_dtype)
     outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
-    form = choose(kind, outer, n, inner, bits, target)
     problem = Problem(kind, outer, n, inner, (size, out_size), inverse or kind is Kind.REAL)
+    if target.kind == "gpu":
+        return fft_by_threads(problem, operand, result, target)
+    form = choose(kind, outer, n, inner, bits, target)
     return _Fft(problem, form, operand, result, target).build()
-
-
-@dataclass(frozen=True)
-class Problem:
-    """``outer`` x ``inner`` transforms of length n; ``sizes`` of the dimension in operand and result."""
-
-    kind: Kind
-    outer: int
-    n: int
-    inner: int
-    sizes: tuple[int, int]
-    inverse: bool
 
 
 class _Fft:

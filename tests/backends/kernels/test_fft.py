@@ -98,7 +98,7 @@ def test_choices():
 @pytest.mark.parametrize(
     "spec, dim, target, why",
     [
-        (Spec.of((4, 8), "c64"), 1, GPU, "for CPUs"), (Spec.of((4, 8), "f16"), 1, CPU_AVX2, "has no f16"),
+        (Spec.of((4, 34), "c64"), 1, GPU, "no prime factors above 13"), (Spec.of((4, 8), "f16"), 1, CPU_AVX2, "has no f16"),
         (Spec.of((1 << 30,), "c64"), 0, CPU_AVX2, "places of 32 bits"),
         (Spec.of((LONGEST + 1,), "c64"), 0, CPU_AVX2, "lengths up to"),
     ],
