@@ -25,12 +25,21 @@ from quire.tools.fuzz.running import Finding, run_batch
 from quire.tools.fuzz.script import script
 from quire.tools.fuzz.workers import _Worker, computed
 
-FIXED, PART = 200, 100
+FIXED, PART = 160, 80
 
 
 @pytest.mark.parametrize("first", range(0, FIXED, PART))
 def test_fixed_programs(first: int, capsys: pytest.CaptureFixture[str]) -> None:
     status = cli.main(["--seed", str(first), "--count", str(PART), "--no-reduce", "--jobs", "2"])
+    assert status == 0, capsys.readouterr().out[-8000:]
+
+
+def test_programs_of_large_arrays(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kernels of several workgroups, blocks and strips, which the other programs' arrays are too small for."""
+    programs = [generate(s, False, large=True) for s in range(12)]
+    assert sum(any(x.size > 20_000 for x in p.values()) for p in programs) >= 3
+    options = ["--large", "--batch", "4", "--no-reduce", "--jobs", "2"]
+    status = cli.main([*options, "--seed", "130000000", "--count", "32"])
     assert status == 0, capsys.readouterr().out[-8000:]
 
 

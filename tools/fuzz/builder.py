@@ -88,6 +88,7 @@ class Setting:
         lanes: how many fold the transformations make its values.
         costly: it may sort and draw random numbers: such programs take ten times as long to compile.
         special: values that are not finite are used like others.
+        scale: the elements that an array may have, as a multiple of the usual most.
     """
 
     sizes: tuple[int, ...]
@@ -98,6 +99,12 @@ class Setting:
     lanes: int = 1
     costly: bool = True
     special: bool = False
+    scale: int = 1
+
+    @property
+    def most(self) -> int:
+        """The elements that an array may have."""
+        return MOST_ELEMENTS * self.scale
 
 
 class Builder:
@@ -130,7 +137,11 @@ class Builder:
         nonempty: bool = False,
         most: int = MOST_ELEMENTS,
     ) -> Value:
-        """A value of one of these kinds; recent ones are likelier. LookupError if there is none."""
+        """A value of one of these kinds; recent ones are likelier. LookupError if there is none.
+
+        `most` is for programs of the usual scale.
+        """
+        most *= self.setting.scale
         found = [
             v
             for v in self.values
@@ -151,7 +162,7 @@ class Builder:
     def shape(self, most_ndim: int = 3) -> Shape:
         while True:
             shape = tuple(self.size() for _ in range(self.rng.choice((0, 1, 1, 1, 2, 2, 2, 3)[: 3 + 2 * most_ndim])))
-            if onp.prod(shape, dtype=int) <= MOST_ELEMENTS // self.setting.lanes:
+            if onp.prod(shape, dtype=int) <= self.setting.most // self.setting.lanes:
                 return shape
 
     def name(self, prefix: str = "v") -> str:
@@ -185,7 +196,7 @@ class Builder:
             raise
         except Exception as error:
             raise Refused(dataclasses.replace(statement, targets=(self.name(),)), error) from error
-        if sum(x.size for x in results) * self.setting.lanes > 4 * MOST_ELEMENTS:
+        if sum(x.size for x in results) * self.setting.lanes > 4 * self.setting.most:
             raise LookupError
         targets = tuple(self.name() for _ in results)
         avals = tuple((x.shape, x.dtype.name) for x in results)

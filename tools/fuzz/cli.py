@@ -50,6 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument("--references", action="store_true", help="loops and branches keep what they carry in references")
     p.add_argument("--family", metavar="NAME", help="half of all statements are of this family, such as stencils")
     p.add_argument("--special", action="store_true", help="NaN, infinities and zeros of both signs among the numbers")
+    p.add_argument("--large", action="store_true", help="arrays of thousands of elements (best with --batch 4)")
     p.add_argument("--small-kernels", action="store_true",
                    help="kernels for arrays of any size, which the compiler forms for large ones only")  # fmt: skip
     p.add_argument("--host-loops", action="store_true",
@@ -64,6 +65,13 @@ def make_parser() -> argparse.ArgumentParser:
     p.add_argument("-o", "--output", metavar="DIR", help="write each finding's script into this folder")
     p.add_argument("--show", action="store_true", help="print the program of --seed and end")
     return p
+
+
+def _program(o: argparse.Namespace, seed: int) -> Program:
+    """The program of a seed under these options."""
+    from .generate import generate
+
+    return generate(seed, o.x64, o.references, o.family, o.special, o.large)
 
 
 @dataclass
@@ -108,10 +116,7 @@ class Fuzz:
             self._tell_progress()
 
     def _program(self, seed: int) -> Program:
-        from .generate import generate
-
-        o = self.options
-        return generate(seed, o.x64, o.references, o.family, o.special)
+        return _program(self.options, seed)
 
     def _tell_progress(self) -> None:
         now = time.monotonic()
@@ -260,15 +265,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             fuse = fuse.replace("{", "{whole-loops=false,").replace(",}", "}")
         os.environ[CPU_PIPELINE.name] = CPU_PASSES.replace("fuse", fuse)
     if options.show:
-        from .generate import generate
         from .script import script
 
-        print(
-            script(
-                [generate(options.seed, options.x64, options.references, options.family, options.special)],
-                f"program {options.seed}",
-            )
-        )
+        print(script([_program(options, options.seed)], f"program {options.seed}"))
         return 0
     if options.count is None and options.minutes is None:
         options.count = 300

@@ -13,12 +13,17 @@ from .prelude import argument
 from .program import Arg, Program, Transform, pruned, read_names, with_references
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65)
+#: With these, and arrays of so many times the usual most, kernels have several workgroups and blocks.
+LARGE_SIZES = (1, 2, 3, 5, 16, 31, 64, 100, 128, 129, 257, 500, 1000, 1023, 2048, 4097, 10_000)
+LARGE_SCALE = 20
 DERIVATIVES = ("gradient", "value_and_gradient", "pushforward", "pullback")
 
 
-def _setting(rng: random.Random, x64: bool, stack: list[str]) -> Setting:
-    sizes = [rng.choice(SIZES) for _ in range(3)]
-    if rng.random() < 0.03:
+def _setting(rng: random.Random, x64: bool, stack: list[str], large: bool) -> Setting:
+    sizes = [rng.choice(LARGE_SIZES if large else SIZES) for _ in range(3)]
+    if large:
+        sizes[0] = rng.choice(LARGE_SIZES[6:])
+    elif rng.random() < 0.03:
         sizes[0] = rng.choice((300, 300, 5000))
     if 0 in sizes and rng.random() < 0.7:
         sizes = [n or 3 for n in sizes]
@@ -43,6 +48,7 @@ def _setting(rng: random.Random, x64: bool, stack: list[str]) -> Setting:
         reverse,
         lanes,
         costly=rng.random() < 0.12,
+        scale=LARGE_SCALE if large else 1,
     )
 
 
@@ -121,16 +127,18 @@ def generate(
     references: bool = False,
     family: str | None = None,
     special: bool = False,
+    large: bool = False,
 ) -> Program:
     """The program of a seed; 64-bit dtypes are enabled in one of six unless `x64` says.
 
     With `references` its loops and branches keep what they carry in references. Half of its statements are of `family`.
     With `special` its floats hold NaN, infinities and zeros of both signs, and it is not differentiated.
+    With `large` its arrays have thousands of elements.
     """
     rng = random.Random(seed)
     wide = rng.random() < 1 / 6 if x64 is None else x64
     names = [n for n in _stack(rng) if not (special and n in DERIVATIVES)]
-    b = Builder(rng, dataclasses.replace(_setting(rng, wide, names), special=special))
+    b = Builder(rng, dataclasses.replace(_setting(rng, wide, names, large), special=special))
     args = _arguments(rng, b)
     if special:
         args = [dataclasses.replace(a, kind="special") if kind_of(a.aval[1]) in "fc" else a for a in args]

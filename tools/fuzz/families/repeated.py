@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..builder import MOST_ELEMENTS, Builder, Value
+from ..builder import Builder, Value
 from .elementwise import BOOLEAN, COMPLEX, INTEGER, UNARY
 
 
@@ -11,7 +11,7 @@ def _form(b: Builder, x: Value) -> Value:
     options = ["{0}[None]", "{0}.reshape(-1)", "{0}[..., None]"]
     if x.ndim > 1:
         options += ["{0}.T", "np.swapaxes({0}, 0, -1)", f"{{0}}.reshape({x.shape[::-1]})"]
-    if x.size * 3 * b.setting.lanes <= MOST_ELEMENTS:
+    if x.size * 3 * b.setting.lanes <= b.setting.most:
         options += [f"np.broadcast_to({{0}}, {(3, *x.shape)})", "np.tile({0}, 2)", "np.repeat({0}[..., None], 2, -1)"]
     if x.ndim:
         options += ["{0}[::-1]", "{0}[1:]"]
