@@ -17,6 +17,7 @@ from quire.ir.primitives import structural as st
 from ..arrays.operands import Value, as_axis, as_int, broadcast_to, cast, ensure, known_shape_operand, promote_dtypes
 from ._ops import select
 from .creation import filled
+from .elementwise import isnan
 from .joining import concatenate
 from .positions import nonzero
 from .predicates import isin
@@ -303,7 +304,7 @@ def setdiff1d(
 
 
 def _chosen(name: str, x: Value, mask: Value, size: int, fill: Any) -> Value:
-    """The first `size` elements that a mask selects; for missing ones `fill`: None for the first of them, 0 if none.
+    """The first `size` elements that a mask selects; for missing ones `fill`: None for the least of them, 0 if none.
 
     The result's dtype is that of the elements and of `fill`.
     """
@@ -313,7 +314,10 @@ def _chosen(name: str, x: Value, mask: Value, size: int, fill: Any) -> Value:
         return found
     if fill is None:
         zero = filled((), 0, x.aval.dtype)
-        return select(exists, found, broadcast_to(select(exists[0], found[0], zero), (size,)))
+        least = select(exists[0], found[0], zero)
+        if dtypes.is_float(x.aval.dtype):  # the elements are sorted, but a minimum is NaN where there is one
+            least = select(any_(mask & isnan(x)), filled((), np.nan, x.aval.dtype), least)
+        return select(exists, found, broadcast_to(least, (size,)))
     return select(exists, *promote_dtypes(found, _fill_rows(name, fill, x, size)))
 
 

@@ -374,6 +374,11 @@ USUAL = {
     "setxor1d of values that occur twice": lambda q, n, s: n.setxor1d(
         n.array([1, 1, 2]), n.array([3]), assume_unique=True
     ),
+    "setxor1d of a given size with NaN": lambda q, n, s: [
+        n.setxor1d(n.array(x), n.array(y), unique, size=6)
+        for x, y in (([3.0, np.nan], [np.nan, 1.0]), ([np.inf, 1.0], [2.0]), ([True], [False]))
+        for unique in (False, True)
+    ],
     "setxor1d of a given size": lambda q, n, s: n.setxor1d(
         n.array([1, 1, 2]), n.array([3]), assume_unique=True, size=3, fill_value=9
     ),
