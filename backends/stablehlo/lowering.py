@@ -414,7 +414,7 @@ def parsed_module(text: str) -> Any:
         return mlir.Module.parse(text)
 
 
-def _constant(array: np.ndarray[Any, Any], dtype: DType, target: Target) -> Any:
+def _constant(array: np.ndarray[Any, Any], dtype: dtypes.DType, target: Target) -> Any:
     """A constant of the program. IREE finds no SPIR-V for vectors of bfloat16: they are given by their bits."""
     if dtype == dtypes.bfloat16 and target.backend == "vulkan-spirv" and array.size > 1:
         return hlo.bitcast(hlo.constant(array.view(np.uint16), dtypes.uint16), dtype)
