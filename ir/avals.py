@@ -342,7 +342,9 @@ _SCALAR_DTYPES: dict[type, DType] = {
 }  # fmt: skip
 
 
-_NUMPY_SCALARS = frozenset(t for t in np.sctypeDict.values() if issubclass(t, np.number | np.bool_))
+_NUMPY_SCALARS: frozenset[type] = frozenset(
+    np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + np.typecodes["AllFloat"]
+)
 
 
 @cache
@@ -366,9 +368,9 @@ def aval_of(value: Any) -> ShapedArray:
     if type(value) is np.ndarray:
         array = cast("np.ndarray[Any, Any]", value)
         return _array_aval(array.shape, array.dtype, config.options.enable_x64)
-    if type(value) in _NUMPY_SCALARS:
+    if cast("Any", type(value)) in _NUMPY_SCALARS:
         options = config.options
-        return _numpy_scalar(type(value), options.enable_x64, options.explicit_x64_dtypes)
+        return _numpy_scalar(cast("Any", value).__class__, options.enable_x64, options.explicit_x64_dtypes)
     aval = getattr(value, "aval", None)
     if aval is not None:
         return aval

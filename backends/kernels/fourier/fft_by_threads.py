@@ -95,21 +95,18 @@ class _End:
 
     def load(self, b: KernelBuilder, outer: Value, g: Value, inner: Value) -> Complex:
         """Element `g` of a transform, of which only half may be there."""
-        mirrored = self.p.kind is Kind.REAL
-        if mirrored:
-            later = b.cmp("sgt", g, self.p.n // 2)
-            real_only = b.cmp("eq", g, 0) | b.cmp("eq", g * 2, self.p.n)
-            g = b.select(later, b.index(self.p.n) - g, g)
-        memory = b.operand(0, (self.spec.size * self.spec.dtype.parts,))
-        at = self._at(outer, g, inner)
+        n, memory = self.p.n, b.operand(0, (self.spec.size * self.spec.dtype.parts,))
         if self.spec.dtype.parts == 1:
-            re = b.load(memory, at)
+            re = b.load(memory, self._at(outer, g, inner))
             return re, b.const(0, re.type)
-        re, im = b.load(memory, at * 2), b.load(memory, at * 2 + 1)
-        if mirrored:
-            im = b.select(later, b.negf(im), im)
-            im = b.select(real_only, b.const(0, im.type), im)
-        return (im, re) if self.p.inverse else (re, im)
+        if self.p.kind is not Kind.REAL:
+            re, im = _pair(b, memory, self._at(outer, g, inner) * 2)
+            return (im, re) if self.p.inverse else (re, im)
+        later = b.cmp("sgt", g, n // 2)  # the conjugate of what is there
+        re, im = _pair(b, memory, self._at(outer, b.select(later, b.index(n) - g, g), inner) * 2)
+        im = b.select(later, b.negf(im), im)
+        real_only = b.cmp("eq", g, 0) | b.cmp("eq", g * 2, n)
+        return b.select(real_only, b.const(0, im.type), im), re
 
     def store(self, b: KernelBuilder, outer: Value, g: Value, inner: Value, value: Complex) -> None:
         """Write element `g`."""

@@ -5,24 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 import iree.compiler as compiler
-import iree.runtime as rt
 import numpy as np
 import pytest
 
 from quire.backends.kernels import DTYPES, GPU, NoKernel, Spec, sort, top_k
 from quire.backends.kernels.ordering import by_threads
-
-
-def _vulkan_missing() -> str:
-    """Why no Vulkan device can be used, or ''."""
-    try:
-        return "" if rt.get_driver("vulkan").query_available_devices() else "no Vulkan device"
-    except Exception as error:  # the driver's own error types differ by platform
-        return f"no Vulkan driver: {error}"
-
-
-MISSING = _vulkan_missing()
-vulkan = [pytest.mark.vulkan, pytest.mark.skipif(bool(MISSING), reason=MISSING[:200])]
+from tests.backends.kernels.test_gpu_kernels import vulkan
 
 # (shape, dtypes, dimension, number of keys, descending)
 SORTS = [
