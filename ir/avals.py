@@ -370,7 +370,7 @@ def aval_of(value: Any) -> ShapedArray:
         return _array_aval(array.shape, array.dtype, config.options.enable_x64)
     if cast("Any", type(value)) in _NUMPY_SCALARS:
         options = config.options
-        return _numpy_scalar(cast("Any", value).__class__, options.enable_x64, options.explicit_x64_dtypes)
+        return _numpy_scalar(value.__class__, options.enable_x64, options.explicit_x64_dtypes)
     aval = getattr(value, "aval", None)
     if aval is not None:
         return aval

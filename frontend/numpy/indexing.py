@@ -131,8 +131,8 @@ def _dims_taken(item: Any) -> int:
     return 1
 
 
-def parse(shape: tuple[int, ...], index: Any) -> Parsed:
-    """Align an index expression with an operand of this shape.
+def parse(shape: tuple[int, ...], index: Any, wrap: bool = True) -> Parsed:
+    """Align an index expression with an operand of this shape; with `wrap` negative integers count from the end.
 
     Raises IndexError or TypeError for what is no index, for too many indices, for masks of other shapes.
     """
@@ -179,7 +179,7 @@ def parse(shape: tuple[int, ...], index: Any) -> Parsed:
                 entries.append(Positions(dim, values.astype(np.int32)))
                 dim += 1
             continue
-        entries.append(_integer(item, dim, sizes[dim], i, items))
+        entries.append(_integer(item, dim, sizes[dim], i, wrap))
         dim += 1
     advanced = [isinstance(e, Positions | Static) for e in entries]
     return Parsed(tuple(sizes), tuple(added), entries, any(advanced[:before_gap]) and any(advanced[before_gap:]))
@@ -217,14 +217,14 @@ def _slice(item: slice, dim: int, n: int, position: int) -> Slice:
     return Slice(dim, start if count else 0, step if count else 1, count)
 
 
-def _integer(item: Any, dim: int, n: int, i: int, items: Sequence[Any]) -> Entry:
+def _integer(item: Any, dim: int, n: int, i: int, wrap: bool) -> Entry:
     if isinstance(item, Array | np.ndarray) and item.ndim == 0 and item.dtype.kind in "iu":
         item = int(item)
     if isinstance(item, int | np.integer):
         position = int(item)
         if n == 0:
             raise IndexError(f"index {position} is out of bounds for axis {i} with size 0")
-        return Static(dim, position + n if position < 0 else position)
+        return Static(dim, position + n if wrap and position < 0 else position)
     if isinstance(item, Array | Tracer | np.ndarray):
         if item.dtype.kind not in "iu":
             raise TypeError(
@@ -270,7 +270,7 @@ class Layout:
 def layout(parsed: Parsed) -> Layout:
     """NumPy's rule: the dimensions of index arrays replace theirs where these are neighbours, else they come first.
 
-    Raises IndexError where the shapes of index arrays do not broadcast together.
+    Raises ValueError where the shapes of index arrays do not broadcast together.
     """
     entries = parsed.entries
     arrays = [e for e in entries if isinstance(e, Positions)]
@@ -279,7 +279,7 @@ def layout(parsed: Parsed) -> Layout:
     try:
         batch = broadcast_shapes("ndarray indexing", *shapes)
     except TypeError:
-        raise IndexError(
+        raise ValueError(
             f"index arrays of shapes {', '.join(map(str, shapes))} do not broadcast together{where(current_source(2))}"
         ) from None
     neighbours = not advanced or not parsed.parted and advanced[-1] - advanced[0] == len(advanced) - 1
@@ -369,11 +369,11 @@ def get(
         raise ValueError(
             f"indexing: fill_value must be a scalar, got shape {np.shape(fill_value)}: choose by quire.numpy.where"
         )
-    parsed = parse(x.aval.shape, index)
+    parsed = parse(x.aval.shape, index, wrap_negative_indices)
     plan = layout(parsed)
     m = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.of(mode)
     if m is GatherScatterMode.PROMISE_IN_BOUNDS and config.options.check_static_indices:
-        _check_inside(parsed)
+        _check_inside(parsed, wrap_negative_indices)
     fill = m is GatherScatterMode.FILL_OR_DROP
     aval = x.aval
     if 0 in plan.shape:
@@ -404,12 +404,12 @@ def get(
     return st.expand_dims(x, plan.new) if plan.new else x
 
 
-def _check_inside(parsed: Parsed) -> None:
+def _check_inside(parsed: Parsed, wrap: bool) -> None:
     """`config.check_static_indices`: an integer that is known while a function is traced must lie inside."""
     for e in parsed.entries:
         if isinstance(e, Static) and not 0 <= e.position < parsed.shape[e.dim]:
             n = parsed.shape[e.dim]
-            given = e.position if e.position >= 0 else e.position - n
+            given = e.position if e.position >= 0 or not wrap else e.position - n
             dim = e.dim - sum(d < e.dim for d in parsed.added)
             raise IndexError(
                 f"index {given} out of bounds for axis {dim} with size {n}{where(current_source(2))}: "
@@ -586,11 +586,11 @@ def update(
 ) -> Value:
     """x with `y` combined into the elements that `index` selects; `how` is a key of `UPDATES`, or "apply"."""
     aval = x.aval
-    if type(x) is Array and mode is None and apply is None and eager_here():
+    if type(x) is Array and mode is None and apply is None and wrap_negative_indices and eager_here():
         done = _host_update(x, index, y, how)
         if done is not None:
             return done
-    parsed = parse(aval.shape, index)
+    parsed = parse(aval.shape, index, wrap_negative_indices)
     plan = layout(parsed)
     m = GatherScatterMode.of(mode)
     y = make_array(y, copy=False)
@@ -605,19 +605,34 @@ def update(
         return x
     if parsed.added:
         work = st.expand_dims(work, parsed.added)
-    if apply is None and (m is not GatherScatterMode.CLIP or not _any_outside(parsed)) and _contiguous(parsed):
+    at_its_place = m is not GatherScatterMode.CLIP or not _any_outside(parsed)
+    if apply is None and at_its_place and _contiguous(parsed) and not _refused(aval, how):
         out = _update_slice(work, parsed, plan, y, UPDATES[how][1])
     else:
         out = _scatter(work, parsed, plan, y, how, m, indices_are_sorted, unique_indices, wrap_negative_indices, apply)
     if parsed.added:
         out = st.squeeze(out, parsed.added)
-    return cast(out, aval.dtype, aval.weak_type)
+    return _typed_as(out, aval)
+
+
+def _refused(aval: ShapedArray, how: str) -> bool:
+    """Whether the scatter primitive takes no operand of this type: arithmetic of bools."""
+    return dtypes.is_bool(aval.dtype) and how in ("add", "subtract", "multiply")
+
+
+def _typed_as(x: Value, aval: ShapedArray) -> Value:
+    """x with the dtype of an aval, and of weak type where that is."""
+    if aval.weak_type and not x.aval.weak_type:
+        return ew.convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=True)
+    return cast(x, aval.dtype, aval.weak_type)
 
 
 def _host_update(x: Array, index: Any, y: Any, how: str) -> Array | None:
     """The update of an array in host memory at an index that lies inside, with a value that fits its dtype."""
     aval = x.aval
     kind = type(y)
+    if _refused(aval, how):
+        return None
     if kind is Array:
         if y.aval.dtype != aval.dtype or y._device is not None:  # pyright: ignore[reportPrivateUsage]
             return None
@@ -697,7 +712,7 @@ def _update_slice(x: Value, parsed: Parsed, plan: Layout, y: Value, combine: Com
     if combine is not None:
         y = combine(st.slice(x, starts, [a + n for a, n in zip(starts, sizes)]), y)
     if sizes == list(shape):
-        return cast(y, x.aval.dtype, x.aval.weak_type)
+        return _typed_as(y, x.aval)
     return ix.dynamic_update_slice(x, y, [np.int32(a) for a in starts])
 
 

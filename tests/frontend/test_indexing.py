@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -211,7 +212,7 @@ ERRORS = [
         IndexError,
         r"boolean index did not match shape of indexed array in index 0: got \(1,\), expected \(2,\)",
     ),
-    ("[0, 1], [0, 1, 2]", IndexError, "do not broadcast together"),
+    ("[0, 1], [0, 1, 2]", ValueError, "do not broadcast together"),
     ("::0", ValueError, "slice step cannot be zero"),
 ]
 
@@ -303,3 +304,74 @@ def test_many_places_with_gaps_are_computed_and_no_constant():
     assert not closed.consts and "iota" in primitives(closed)
     few = quire.make_jaxpr(lambda x: x.at[::2].set(0.0))(x[:20, 0])
     assert any(c.shape == (10, 1) for c in few.consts)
+
+
+HOW = ("set", "add", "multiply", "min", "max", "divide", "power")
+#: Operand, how, index, value and options of an update.
+Case = tuple[Any, str, Any, Any, dict[str, bool]]
+
+
+def not_wrapped(lib) -> list[Case]:
+    """Negative integers that do not count from the end, as scalars, in arrays and beside slices."""
+    np_ = lib.numpy
+    places = (-2, np_.array([-2]), np_.array(-2), (slice(None), -1), (np_.array([0, 1]), -1), slice(-2, None))
+    x = np_.arange(1.0, 13).reshape(4, 3)
+    return [(x, how, i, 2.0, {"wrap_negative_indices": False}) for how in HOW for i in places]
+
+
+def bools(lib) -> list[Case]:
+    """Arithmetic of bools, which is refused however the elements are selected."""
+    x = lib.numpy.zeros((5, 3), bool)
+    return [(x, how, i, True, {}) for how in HOW for i in (lib.numpy.array([1, 2]), 1, slice(1, None))]
+
+
+def of_weak_type(lib) -> list[Case]:
+    """Arrays that numbers without a width were made of, updated by such that have one."""
+    np_ = lib.numpy
+    x = np_.where(np_.eye(2, dtype=bool), 0.0, 1.0)
+    places = (0, np_.array([0]), slice(None), (slice(None), 0), slice(None, None, 2))
+    return [(x, how, i, np.float32(2), {}) for how in HOW for i in places]
+
+
+@pytest.mark.parametrize("cases", [not_wrapped, bools, of_weak_type])
+def test_updates_are_of_jax_types_eager_and_traced(cases):
+    def described(f):
+        try:
+            y = f()
+        except Exception as error:
+            return type(error).__name__
+        return y.shape, str(y.dtype), bool(y.weak_type), np.asarray(y).tolist()
+
+    for (x, how, i, v, options), (jx, _, ji, jv, _) in zip(cases(quire), cases(jax)):
+
+        def update(x, i=i, v=v, how=how, options=options):
+            return getattr(x.at[i], how)(v, **options)
+
+        def update_of_jax(x, i=ji, v=jv, how=how, options=options):
+            return getattr(x.at[i], how)(v, **options)
+
+        eager, wanted = described(functools.partial(update, x)), described(functools.partial(update_of_jax, jx))
+        assert eager == wanted, (how, i)
+        if isinstance(wanted, str):
+            with pytest.raises(TypeError):
+                quire.make_jaxpr(update)(x)
+            continue
+        got, closed = traced(update, x)
+        assert (closed.out_avals[0].weak_type, got.tolist()) == wanted[2:], (how, i)
+
+
+def test_elements_that_are_taken_do_not_count_from_the_end():
+    """What `mode="clip"` and segments mean by a negative scalar."""
+
+    def every(lib):
+        np_ = lib.numpy
+        x = np_.arange(1.0, 13).reshape(4, 3)
+        return [
+            np_.take(x, -1, axis=0, mode="clip"), np_.take(x, np_.array(-2), axis=0, mode="clip"),
+            np_.take(x, -1, mode="clip"), np_.take(x, -1, axis=0, mode="wrap"), np_.take(x, -1, axis=0),
+            lib.ops.segment_sum(np.float32(1), np_.array(-1), 2), lib.ops.segment_max(np.float32(1), np_.array(-1), 2),
+            x.at[:, -2].get(mode="fill", fill_value=9, wrap_negative_indices=False),
+        ]  # fmt: skip
+
+    for got, want in zip(every(quire), every(jax)):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
