@@ -230,12 +230,18 @@ def reduction_of_repeated(r: Rewriter, e: Eqn) -> Rewrite:
     return r.emit(st.broadcast_in_dim_p, [reduced], shape=tuple(shape[d] for d in kept), broadcast_dimensions=places)
 
 
+def sort_of_single_elements(r: Rewriter, e: Eqn) -> Rewrite:
+    """Rows of one element, or of none, are in order. Only IREE would see that an index of such an order does not read the rows."""
+    return list(e.inputs) if e.inputs[0].aval.shape[e.params["dimension"]] <= 1 else None
+
+
 _IDEMPOTENT = ("reduce_max", "reduce_min", "reduce_and", "reduce_or")
 rule_of("reduce_sum", "reduce_prod", "reduce_xor", *_IDEMPOTENT, when=(st.broadcast_in_dim_p,))(reduction_of_repeated)
 rule_of("slice", when=(st.slice_p,))(slice_of_slice)
 rule_of("rev", when=(st.rev_p,))(reverse_of_reverse)
 rule_of("concatenate")(concatenate_of_one)
 rule_of("pad")(pad_of_nothing)
+rule_of("sort")(sort_of_single_elements)
 
 
 # -- scalars beside arrays --------------------------------------------------------------------------------------------

@@ -253,6 +253,9 @@ PROGRAMS = [
     ("not a sum along what is repeated", "{ lambda ; a:f32[3]. let"
      " b:f32[3,4] = broadcast_in_dim[broadcast_dimensions=(0,) shape=(3, 4)] a"
      " c:f32[3] = reduce_sum[axes=(1,)] b in (c,) }", None),
+    ("rows of one element are in order", "{ lambda ; a:f32[3,1] b:i32[3,1]. let"
+     " c:f32[3,1] d:i32[3,1] = sort[dimension=1 is_stable=True num_keys=1] a b in (d, c) }",
+     "{ lambda ; a:f32[3,1] b:i32[3,1]. let in (b, a) }"),
     ("empty operands of concatenate go", "{ lambda ; a:f32[2] b:f32[0]. let c:f32[2] = concatenate[dimension=0] a b in (c,) }",
      "{ lambda ; a:f32[2] b:f32[0]. let in (a,) }"),
 ]  # fmt: skip
