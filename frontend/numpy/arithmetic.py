@@ -217,7 +217,7 @@ def _static_exponent(x: Any) -> int | None:
 
 
 def _integer_power(x: Value, y: Value) -> Value:
-    """x ** y of integers by repeated squaring: six steps hold every power that does not overflow."""
+    """x ** y of integers by repeated squaring: six steps hold every power that does not overflow, but those of 0."""
     aval = aval_of(x)
     shape = max(aval.shape, aval_of(y).shape, key=len)
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
@@ -231,9 +231,7 @@ def _integer_power(x: Value, y: Value) -> Value:
         if step < 5:
             x = mul_(x, x)
             y = bind(shift, (y, scalar_like(1, y)), {})
-    if dtypes.is_unsigned(aval.dtype):
-        return result
-    return select(and_(eq_(base, 0), lt_(exponent, 0)), 0, result)
+    return select(and_(eq_(base, 0), ne_(exponent, 0)), 0, result)
 
 
 def float_power(x: Any, y: Any, /) -> Value:

@@ -367,6 +367,8 @@ def _variance(
         raise ValueError(f"quire.numpy.{name}: dtype {compute} has no imaginary part for that of {x.aval.short()}")
     if compute not in INEXACT:
         compute = dtypes.canonicalize(dtypes.float64)
+    if compute in (dtypes.float16, dtypes.bfloat16):  # squares of halves are soon beyond them, whatever was asked for
+        compute = dtypes.float32
     result = dtypes.real_dtype(result) if dtype is None else result
     if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(compute):
         compute = dtypes.complex_dtype(compute)

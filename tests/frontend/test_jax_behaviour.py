@@ -374,6 +374,16 @@ USUAL = {
     "setxor1d of values that occur twice": lambda q, n, s: n.setxor1d(
         n.array([1, 1, 2]), n.array([3]), assume_unique=True
     ),
+    "powers of 0 beyond the bits of an integer": lambda q, n, s: [
+        n.power(n.array([0, 0, 1, 0], dtype), n.array([64, 127, 64, 0], dtype))
+        for dtype in ("int8", "uint8", "int32", "uint32")
+    ],
+    "variances asked for as halves": lambda q, n, s: [
+        f(n.linspace(0.0, 200.0, 201).astype(of), dtype=dtype)
+        for f in (n.var, n.nanstd)
+        for of in ("float16", "float32", "uint8")
+        for dtype in ("float16", "bfloat16")
+    ],
     "setxor1d of a given size with NaN": lambda q, n, s: [
         n.setxor1d(n.array(x), n.array(y), unique, size=6)
         for x, y in (([3.0, np.nan], [np.nan, 1.0]), ([np.inf, 1.0], [2.0]), ([True], [False]))

@@ -71,10 +71,12 @@ class _Scatter:
 
     @cached_property
     def axes(self) -> tuple[list[Axis], list[Axis]]:
-        """The axes of the updates that units are numbered along, and those of lanes."""
+        """The axes of the updates that units are numbered along, those of the index vectors first, and those of lanes."""
         axes = [a for a in update_axes(self.operand, self.updates, self.dims) if a.size > 1]
+        vectors = [a for a in axes if a.batch is not None]
+        windows = [a for a in axes if a.role == "window"]
         lanes = [a for a in axes if a.role == "free" and a.batch is None]
-        return [a for a in axes if a not in lanes], merged(lanes)
+        return [*vectors, *windows], merged(lanes)
 
     @property
     def units(self) -> int:

@@ -33,6 +33,9 @@ FORMS = {
     "batched": ((3, 8, 5), (3, 4, 1), (3, 4, 5), ScatterDimensionNumbers((2,), (1,), (1,), (0,), (0,))),
     "batched windows": ((8, 3, 9), (4, 3, 1), (4, 3, 2), ScatterDimensionNumbers((2,), (0,), (2,), (1,), (1,))),
 }
+FORMS["overlapping windows, their places first"] = (
+    (20,), (30, 1), (3, 30), ScatterDimensionNumbers((0,), (), (0,)),
+)  # fmt: skip
 FORMS["batched windows"] = ((8, 3, 9), (4, 3, 2), (4, 3, 2), ScatterDimensionNumbers((2,), (0,), (0, 2), (1,), (1,)))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from quire.backends.kernels import DTYPES, GPU, KernelChain, Spec, scatter
 from quire.backends.kernels.indexing import scatter_by_threads
+from quire.ir.primitives.indexing import ScatterDimensionNumbers
 from tests.backends.kernels.test_gpu_kernels import vulkan
 from tests.backends.kernels.test_scatter import FORMS, OPS, ROWS, SCALARS, draw, draw_indices, reference
 
@@ -20,6 +21,7 @@ MANY = {
     "one place": ((1,), (3000, 1), (3000,), SCALARS),
     "many places": ((4000,), (65535, 1), (65535,), SCALARS),
     "segments": ((20, 33), (1000, 1), (1000, 33), ROWS),
+    "overlapping windows": ((70,), (40, 1), (9, 40), ScatterDimensionNumbers((0,), (), (0,))),
     "one chunk": ((20, 3), (100, 1), (100, 3), ROWS),
 }
 
@@ -31,6 +33,7 @@ def cases() -> list[tuple]:
         for form in FORMS
         for op, mode, index in (("set", "drop", "i32"), ("add", "clip", "i8"))
     ]
+    out += [("overlapping windows", op, "clip", "i32", "f32", 128) for op in ("set", "add")]
     out += [
         ("part of a row", "set", mode, index, "i32", 128) for index in ("u8", "u32", "i64") for mode in ("drop", "clip")
     ]
