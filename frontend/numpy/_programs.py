@@ -15,7 +15,7 @@ OPERANDS: dict[int, str] = {
     "cumsum cumprod diff sort nan_to_num trace tril triu roll flip take sinc round around argmax argmin all any "
     "count_nonzero diagonal isposinf isneginf modf frexp",
     2: "matmul dot vdot inner outer tensordot cross kron vecdot matvec vecmat floor_divide remainder mod divmod fmod "
-    "isclose allclose linspace quantile percentile hypot heaviside float_power polyval convolve correlate",
+    "isclose allclose quantile percentile hypot heaviside float_power polyval convolve correlate",
     3: "where clip interp",
 }
 

@@ -34,6 +34,7 @@ from ..arrays.placement import device_put
 from . import arithmetic as ar
 from .arithmetic import power
 from .creation import filled
+from .dtype_info import finfo
 from .elementwise import divide, exp, log, multiply, subtract
 from .joining import concatenate
 from .shapes import expand_dims, moveaxis, reshape
@@ -147,23 +148,35 @@ def linspace(
     num = as_int("linspace", num, "num")
     if num < 0:
         raise ValueError(f"quire.numpy.linspace: num must be non-negative, got {num}")
+    ends = [x for x in (start, stop) if type(x) is int or type(x) is float]
     start, stop = ensure("linspace", start, "start"), ensure("linspace", stop, "stop")
     d = inexact(result_type(start, stop)[0]) if dtype is None else user_dtype("linspace", dtype)
     compute = inexact(d)
+    compute = dtypes.float32 if compute in (dtypes.float16, dtypes.bfloat16) else compute
+    div = (num - 1) if endpoint else num
+    # Rounded once, by the division, where the ends are whole numbers: 0 to 200 in steps of 1 are these.
+    once = len(ends) == 2 and max(map(abs, ends)) * div < float(finfo(compute).max) / 4
+    if once and num > 1 and axis == 0 and device is None and not retstep and not dtypes.is_complex(d) and eager_here():
+        host = _between(*ends, num, div, compute)
+        host = np.floor(host) if dtypes.is_integer(d) else host
+        return from_numpy(host.astype(d), ShapedArray((num,), d))
     start, stop = cast(start, compute), cast(stop, compute)
 
     start, stop = promote_all_shapes("linspace", start, stop)
     shape = aval_of(start).shape
-    div = (num - 1) if endpoint else num
     real = dtypes.real_dtype(compute)
     if num > 1:
         delta = divide(subtract(stop, start), compute.type(div))
         column = (div if endpoint else num,) + (1,) * len(shape)
-        step = cast(divide(st.reshape(iota((column[0],), 0, real), column), real.type(div)), compute)
-        out = ar.add_(
-            multiply(st.reshape(start, (1, *shape)), subtract(compute.type(1), step)),
-            multiply(st.reshape(stop, (1, *shape)), step),
-        )
+        place = st.reshape(iota((column[0],), 0, real), column)
+        first, last = st.reshape(start, (1, *shape)), st.reshape(stop, (1, *shape))
+        if once:
+            place = cast(place, compute)
+            weighted = ar.add_(multiply(first, subtract(compute.type(div), place)), multiply(last, place))
+            out = divide(weighted, compute.type(div))
+        else:
+            step = cast(divide(place, real.type(div)), compute)
+            out = ar.add_(multiply(first, subtract(compute.type(1), step)), multiply(last, step))
         if endpoint:
             out = concatenate([out, expand_dims(stop, 0)], axis=0)
     elif num == 1:
@@ -178,7 +191,16 @@ def linspace(
     if axis != 0:
         out = moveaxis(out, 0, axis)
     out = out if device is None else device_put(out, device)
-    return (out, delta) if retstep else out
+    return (out, cast(delta, inexact(d))) if retstep else out
+
+
+def _between(start: float, stop: float, num: int, div: int, dtype: DType) -> np.ndarray[Any, Any]:
+    """What `linspace` computes of two numbers, in host memory; the last value is `stop`."""
+    place, scale = np.arange(num, dtype=dtype), dtype.type(div)
+    out = (dtype.type(start) * (scale - place) + dtype.type(stop) * place) / scale
+    if div < num:
+        out[-1] = stop
+    return out
 
 
 def logspace(

@@ -408,3 +408,15 @@ def test_traced_values_that_decide_a_shape():
     ):
         with pytest.raises(quire.errors.ConcretizationTypeError, match=text):
             quire.make_jaxpr(f)(qnp.asarray(V))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])
+def test_linspace_between_whole_numbers_is_rounded_once(dtype):
+    """As NumPy's, which computes in double precision; eager as compiled."""
+    ends = [(0, 200, 201), (-5, 5, 1001), (1, 10, 10), (0, 1, 101), (3, 3, 4), (10, 0, 11), (0, 7, 1)]
+    wanted = [np.linspace(*e, endpoint=last, dtype=qnp.dtype(dtype)) for e in ends for last in (True, False)]
+    eager = [qnp.linspace(*e, endpoint=last, dtype=dtype) for e in ends for last in (True, False)]
+    traced = quire.jit(lambda: [qnp.linspace(*e, endpoint=last, dtype=dtype) for e in ends for last in (True, False)])()
+    for want, a, b in zip(wanted, eager, traced):
+        np.testing.assert_array_equal(np.asarray(a), want)
+        np.testing.assert_array_equal(np.asarray(b), np.asarray(a))
