@@ -333,11 +333,24 @@ define_jvp(ew.zeta_p, None, lambda t, ans, x, q: ew.mul(t, ew.mul(ew.neg(x), ew.
 define_jvp(ew.bessel_i0e_p, lambda t, ans, x: ew.mul(t, ew.sub(ew.bessel_i1e(x), ew.mul(ew.sign(x), ans))))
 
 
+# Of the derivative of I1, in x**2: (2k + 1) / (2**(2k + 1) k! (k + 1)!), the highest power first (NIST DLMF 10.25.2).
+_I1_SLOPE = tuple(
+    (2 * k + 1) / (2 ** (2 * k + 1) * math.factorial(k) * math.factorial(k + 1)) for k in range(9, -1, -1)
+)
+
+
+def i1_slope(x: Value) -> Value:
+    """The derivative of I1 for abs(x) up to 1, by its series."""
+    return _polynomial(ew.mul(x, x), _I1_SLOPE)
+
+
 def _i1e_partial(t: Value, ans: Value, x: Value) -> Value:
-    zero = ew.eq(x, _const(0, x))
-    safe = ew.where(zero, _const(1, x), x)
-    slope = ew.sub(ew.bessel_i0e(safe), ew.mul(ans, ew.add(ew.sign(safe), ew.div(_const(1, x), safe))))
-    return ew.mul(t, ew.where(zero, _const(0.5, x), slope))
+    """Near 0 by the series: the derivative of I1 / x, which further derivatives hold, cancels there."""
+    near, zero, one = ew.lt(ew.abs(x), _const(1, x)), _const(0, x), _const(1, x)
+    small, safe = ew.where(near, x, zero), ew.where(near, one, x)
+    slope = ew.sub(ew.mul(ew.exp(ew.neg(ew.abs(small))), i1_slope(small)), ew.mul(ew.sign(small), ans))
+    far = ew.sub(ew.bessel_i0e(safe), ew.mul(ans, ew.add(ew.sign(safe), ew.div(one, safe))))
+    return ew.mul(t, ew.where(near, slope, far))
 
 
 define_jvp(ew.bessel_i1e_p, _i1e_partial)

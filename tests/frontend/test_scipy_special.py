@@ -508,3 +508,30 @@ def test_incomplete_gamma_of_large_numbers(dtype):
             got = run(quire.grad(lambda a, x: S.gammainc(a, x).sum(), (0, 1)))(a, x)
             np.testing.assert_allclose(got, [by_a, by_x], rtol=tolerance)
             np.testing.assert_allclose(run(quire.lax.random_gamma_grad)(a, x), -by_a / by_x, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_higher_derivatives_where_their_terms_cancel(dtype):
+    """log_ndtr in both tails, the Bessel functions near 0, and 1F1 where exp(x) overflows and the function does not."""
+    mpmath = pytest.importorskip("mpmath")
+    cases = {
+        "log_ndtr": (lambda x: mpmath.log(mpmath.ncdf(x)), [-1e3, -30.0, -6.5, -5.9, -1.0, 2.0, 13.0]),
+        "i1": (lambda x: mpmath.besseli(1, x), [-0.5, 1e-3, 0.9, 1.1, 7.0]),
+        "i1e": (lambda x: mpmath.exp(-abs(x)) * mpmath.besseli(1, x), [-0.5, 1e-3, 0.9, 1.1, 7.0]),
+    }
+    tolerance = 2e-4 if dtype == "float32" else 1e-11
+    with config.override(enable_x64=dtype == "float64"), mpmath.workdps(60):
+        for name, (exact, at) in cases.items():
+            f = getattr(S, name)
+            at = np.array(at, dtype)
+            second = quire.jit(quire.vmap(quire.grad(quire.grad(f))))(at)
+            wanted = [float(mpmath.diff(exact, mpmath.mpf(float(x)), 2)) for x in at]
+            np.testing.assert_allclose(second, wanted, rtol=tolerance, err_msg=name)
+        for f in (S.log_ndtr, S.i1, S.i1e):
+            assert np.isfinite(quire.vmap(quire.grad(quire.grad(f)))(np.array([-1e-30, 0, 1e-30, 20, 40], dtype))).all()
+        x = 90.0 if dtype == "float32" else 712.0
+        value, slope = quire.value_and_grad(S.hyp1f1, 2)(0.5, 4.0, x)
+        np.testing.assert_allclose(value, float(mpmath.hyp1f1(0.5, 4, x)), rtol=1e-5 if dtype == "float32" else 1e-12)
+        np.testing.assert_allclose(
+            slope, float(mpmath.hyp1f1(1.5, 5, x) / 8), rtol=1e-5 if dtype == "float32" else 1e-12
+        )

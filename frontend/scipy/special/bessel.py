@@ -12,6 +12,7 @@ from quire.ir import dtypes
 from quire.ir.avals import aval_of
 from quire.ir.errors import ConcretizationTypeError
 from quire.ir.primitives import elementwise as ew
+from quire.passes.ad.elementwise import i1_slope
 
 from ... import lax
 from ... import numpy as qnp
@@ -59,8 +60,9 @@ def _i0_jvp(primals: Any, tangents: Any) -> Any:
 def _i1_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
     value = _i1(x)
-    zero = x == 0
-    return value, t * (_i0(x) - qnp.where(zero, 0.5, value / qnp.where(zero, 1.0, x)))
+    near = qnp.abs(x) < 1  # where the quotient's derivatives cancel
+    far = _i0(x) - value / qnp.where(near, 1.0, x)
+    return value, t * qnp.where(near, i1_slope(qnp.where(near, x, 0.0)), far)
 
 
 def i0(x: Any) -> Value:

@@ -355,7 +355,29 @@ def log_ndtr_(x: Value) -> Value:
 @log_ndtr_.defjvp
 def _log_ndtr_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return log_ndtr_(x), t * math.sqrt(2 / math.pi) / erfcx_real(x * (-1 / _SQRT2))
+    return log_ndtr_(x), t * _slope_of_log_ndtr(x)
+
+
+@custom_jvp
+def _slope_of_log_ndtr(x: Value) -> Value:
+    """The normal density over its distribution function: the inverse Mills ratio of -x."""
+    return math.sqrt(2 / math.pi) / erfcx_real(x * (-1 / _SQRT2))
+
+
+@_slope_of_log_ndtr.defjvp
+def _slope_of_log_ndtr_jvp(primals: Any, tangents: Any) -> Any:
+    """r' = -r (x + r). Far below 0 the sum cancels: with y = -x it is the continued fraction 1/(y + 2/(y + 3/(y + ...)))
+    (NIST DLMF 7.9.1)."""
+    (x,), (t,) = primals, tangents
+    r = _slope_of_log_ndtr(x)
+    low = x < -6.0
+    y = qnp.where(low, -x, 6.0)
+    fraction = y
+    for k in range(20 if is_double(x) else 10, 1, -1):
+        fraction = y + k / fraction
+    rate = r * qnp.where(low, 1 / fraction, x + r)
+    rate = qnp.where(r == 0, 0.0, qnp.where(qnp.isneginf(x), 1.0, rate))
+    return r, -t * rate
 
 
 def log_ndtr(x: Any, series_order: int = 3) -> Value:

@@ -126,7 +126,8 @@ def _hyp1f1(a: Value, b: Value, x: Value) -> Value:
     near, _ = _series([qnp.where(skip, 1.0, upper)], [qnp.where(skip, 1.0, b)], qnp.where(skip, 0.0, size))
     distant = _confluent_far(qnp.where(far, upper, 1.0), qnp.where(far & ~bad, b, 1.0), qnp.where(far, size, 100.0))
     factor = ew.exp(qnp.where(mirrored, x, 0.0))
-    value = qnp.where(far, qnp.where(mirrored, distant, ew.exp(size) * distant), near * factor)
+    half = ew.exp(0.5 * size)  # the whole factor may overflow where the product does not
+    value = qnp.where(far, qnp.where(mirrored, distant, half * distant * half), near * factor)
     value = qnp.where(_nonpositive_integer(b), np.inf, value)
     return qnp.where(qnp.isnan(x) | qnp.isnan(a) | qnp.isnan(b), np.nan, value)
 
@@ -139,10 +140,10 @@ def _hyp1f1_jvp(primals: Any, tangents: Any) -> Any:
     arguments = qnp.where(skip, 1.0, upper), qnp.where(skip, 1.0, b), qnp.where(skip, 0.0, size)
     _, (by_upper, by_lower) = _series([arguments[0]], [arguments[1]], arguments[2], partials=True)
     distant = qnp.where(far, upper, 1.0), qnp.where(far & ~bad, b, 1.0), qnp.where(far, size, 100.0)
-    scale = qnp.where(mirrored, 1.0, ew.exp(qnp.where(far, size, 0.0)))
+    half = qnp.where(mirrored, 1.0, ew.exp(qnp.where(far, 0.5 * size, 0.0)))
     one = qnp.ones_like(x)
-    far_upper = jvp(lambda u: _confluent_far(u, *distant[1:]), (distant[0],), (one,))[1] * scale
-    far_lower = jvp(lambda v: _confluent_far(distant[0], v, distant[2]), (distant[1],), (one,))[1] * scale
+    far_upper = jvp(lambda u: _confluent_far(u, *distant[1:]), (distant[0],), (one,))[1] * half * half
+    far_lower = jvp(lambda v: _confluent_far(distant[0], v, distant[2]), (distant[1],), (one,))[1] * half * half
     factor = ew.exp(qnp.where(mirrored, x, 0.0))
     by_upper = qnp.where(far, far_upper, by_upper * factor)
     by_lower = qnp.where(far, far_lower, by_lower * factor)
