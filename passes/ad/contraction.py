@@ -57,6 +57,15 @@ def _preferred(cotangent: Value, other: Value, aval: ShapedArray) -> Any:
     return aval.dtype
 
 
+def _of_one_dtype(x: Value, y: Value) -> tuple[Value, Value]:
+    """Both in the dtype that holds either: a convolution's result may be of another dtype than its operands."""
+    a, b = aval_of(x).dtype, aval_of(y).dtype
+    if a == b:
+        return x, y
+    both = dtypes.promote_types(a, b)
+    return ew.convert_element_type(x, both), ew.convert_element_type(y, both)
+
+
 # -- dot_general ------------------------------------------------------------------------------------------------------------
 
 
@@ -165,10 +174,11 @@ def _conv_to_lhs(
     out_sizes = _sizes(out_aval.shape, out_spec, window_strides)
     before = [k - lo - 1 for k, (lo, _) in zip(rhs_sizes, padding)]
     after = [n + k - 1 - o - b for n, k, o, b in zip(lhs_sizes, rhs_sizes, out_sizes, before)]
+    cotangent, kernel = _of_one_dtype(cotangent, kernel)
     out = ct.conv_general_dilated(
         cotangent, kernel, lhs_dilation, list(zip(before, after)), window_strides, rhs_dilation,
         ct.ConvDimensionNumbers(out_spec, _swap(rhs_spec), lhs_spec), groups, 1, precision,
-        _preferred(cotangent, rhs, aval),
+        _preferred(cotangent, kernel, aval),
     )  # fmt: skip
     if batch_group_count > 1:  # the groups belong to the batch
         out = _into(_out_of(out, lhs_spec[1], batch_group_count), lhs_spec[1], lhs_spec[0])
@@ -188,6 +198,7 @@ def _conv_to_rhs(
     rhs_sizes = _sizes(aval.shape, rhs_spec, rhs_dilation)
     out_sizes = _sizes(out_aval.shape, out_spec, window_strides)
     pads = [(lo, o + k - n - 1 - lo) for n, k, o, (lo, _) in zip(lhs_sizes, rhs_sizes, out_sizes, padding)]
+    lhs, cotangent = _of_one_dtype(lhs, cotangent)
     out = ct.conv_general_dilated(
         lhs, cotangent, rhs_dilation, pads, lhs_dilation, window_strides,
         ct.ConvDimensionNumbers(_swap(lhs_spec), _swap(out_spec), _swap(rhs_spec)),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import quire
 from quire.backends import reference
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.primitives import contraction as ct
@@ -169,6 +170,26 @@ def test_cotangents_have_the_operands_dtype():
     c = normal((3, 5), np.complex64)
     got = run(lambda c, y: transpose[p](c, Linear(aval_of(x)), y, **params)[0], c, y)[0]
     np.testing.assert_allclose(got, jax.vjp(lambda a: a @ y, x)[1](c)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype, result", [("bfloat16", "float32"), ("float16", "float32"), ("float16", "bfloat16")])
+def test_cotangents_of_convolutions_with_results_of_another_dtype(dtype, result):
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, s).astype(np.float32) for s in ((2, 5, 5, 4), (3, 3, 2, 4)))
+
+    def gradient(lib):
+        def f(x, w):
+            out = lib.lax.conv_general_dilated(
+                x, w, (2, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=2,
+                preferred_element_type=lib.numpy.dtype(result),
+            )  # fmt: skip
+            return (out**2).sum()
+
+        return lib.grad(f, (0, 1))(*(lib.numpy.asarray(v).astype(dtype) for v in (x, w)))
+
+    for got, want in zip(gradient(quire), gradient(jax)):
+        assert str(got.dtype) == str(want.dtype) == dtype
+        np.testing.assert_allclose(np.asarray(got, np.float32), np.asarray(want, np.float32), rtol=1e-2)
 
 
 def test_an_empty_convolution_has_zero_cotangents():
