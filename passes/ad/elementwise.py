@@ -266,7 +266,7 @@ def _pow_exponent(t: Value, ans: Value, x: Value, y: Value) -> Value:
 define_jvp(ew.pow_p, _pow_base, _pow_exponent)
 define_jvp(ew.exp_p, lambda t, ans, x: ew.mul(t, ans))
 define_jvp(ew.exp2_p, lambda t, ans, x: ew.mul(_const(math.log(2), x), ew.mul(t, ans)))
-define_jvp(ew.expm1_p, lambda t, ans, x: ew.mul(t, ew.add(ans, _const(1, x))))
+define_jvp(ew.expm1_p, lambda t, ans, x: ew.mul(t, ew.exp(x)))  # ans + 1 cancels far below 0
 define_jvp(ew.log_p, lambda t, ans, x: ew.div(t, x))
 define_jvp(ew.log1p_p, lambda t, ans, x: ew.div(t, ew.add(x, _const(1, x))))
 define_jvp(ew.logistic_p, lambda t, ans, x: ew.mul(t, ew.mul(ans, ew.sub(_const(1, x), ans))))
@@ -370,14 +370,28 @@ def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
     return total
 
 
-def _log_excess(mu: Value) -> Value:
-    """mu - log(1 + mu), by s = mu / (2 + mu) where they are nearly one: log(1 + mu) is 2 artanh(s), and mu - 2s is mu s."""
-    near, zero, two = ew.lt(ew.abs(mu), _const(0.4, mu)), _const(0, mu), _const(2, mu)
-    m, far = ew.where(near, mu, zero), ew.where(near, zero, mu)
+def _log_excess(mu: Value, ratio: Value) -> Value:
+    """mu - log(1 + mu), where ratio is 1 + mu rounded once.
+
+    By s = mu / (2 + mu) where that is nearly one: log(1 + mu) is 2 artanh(s), and mu - 2s is mu s.
+    """
+    near, zero, one, two = ew.lt(ew.abs(mu), _const(0.4, mu)), _const(0, mu), _const(1, mu), _const(2, mu)
+    m, far = ew.where(near, mu, zero), ew.where(near, one, ratio)
     s = ew.div(m, ew.add(two, m))
     square = ew.mul(s, s)
     series = ew.mul(s, ew.sub(m, ew.mul(ew.mul(two, square), _polynomial(square, _ARTANH))))
-    return ew.where(near, series, ew.sub(far, ew.log1p(far)))
+    return ew.where(near, series, ew.sub(mu, ew.log(far)))
+
+
+def _stirling_rest(a: Value) -> Value:
+    """log gamma(a) less (a - 1/2) log a - a + log(2 pi) / 2: a small number for large a (NIST DLMF 5.11.1)."""
+    large, one, half = ew.ge(a, _const(_STIRLING_LEAST, a)), _const(1, a), _const(0.5, a)
+    few, many = ew.where(large, one, a), ew.where(large, a, _const(_STIRLING_LEAST, a))
+    leading = ew.sub(ew.mul(ew.sub(few, half), ew.log(few)), few)
+    inverse = ew.div(one, many)
+    series = ew.mul(inverse, _polynomial(ew.mul(inverse, inverse), _STIRLING))
+    direct = ew.sub(ew.lgamma(few), ew.add(leading, _const(0.5 * math.log(2 * math.pi), a)))
+    return ew.where(large, series, direct)
 
 
 def _gamma_density(a: Value, x: Value) -> Value:
@@ -390,9 +404,8 @@ def _gamma_density(a: Value, x: Value) -> Value:
     few, small = ew.where(large, one, a), ew.where(large, one, x)
     direct = ew.exp(ew.sub(ew.sub(ew.mul(ew.sub(few, one), ew.log(small)), small), ew.lgamma(few)))
     many, near = ew.where(large, a, least), ew.where(large, x, least)
-    inverse = ew.div(one, many)
-    stirling = ew.mul(inverse, _polynomial(ew.mul(inverse, inverse), _STIRLING))
-    exponent = ew.add(ew.mul(many, _log_excess(ew.div(ew.sub(near, many), many))), stirling)
+    excess = _log_excess(ew.div(ew.sub(near, many), many), ew.div(near, many))
+    exponent = ew.add(ew.mul(many, excess), _stirling_rest(many))
     scale = ew.sqrt(ew.mul(many, _const(0.5 / math.pi, a)))
     return ew.where(large, ew.div(ew.mul(scale, ew.exp(ew.neg(exponent))), near), direct)
 
@@ -409,12 +422,34 @@ define_jvp(
 )
 
 
+def log_beta_density(a: Value, b: Value, x: Value) -> tuple[Value, Value]:
+    """log(x^(a-1) (1-x)^(b-1) / B(a, b)) for large a + b, and where it is: 0 < x < 1 besides. Elsewhere the value means nothing.
+
+    By what x differs from the mean, as powers and B are large or small then, their product is not (C. Loader, Fast and Accurate
+    Computation of Binomial Probabilities, 2000).
+    """
+    one, half = _const(1, x), _const(0.5, x)
+    inside = ew.bitwise_and(ew.gt(x, _const(0, x)), ew.lt(x, one))
+    large = ew.bitwise_and(inside, ew.ge(ew.add(a, b), _const(_STIRLING_LEAST, a)))
+    p, q, y = ew.where(large, a, one), ew.where(large, b, one), ew.where(large, x, half)
+    n, rest = ew.add(p, q), ew.sub(one, y)
+    off = ew.sub(ew.mul(y, n), p)
+    by_p = ew.mul(p, _log_excess(ew.div(off, p), ew.div(ew.mul(y, n), p)))
+    by_q = ew.mul(q, _log_excess(ew.neg(ew.div(off, q)), ew.div(ew.mul(rest, n), q)))
+    series = ew.sub(ew.sub(_stirling_rest(n), _stirling_rest(p)), _stirling_rest(q))
+    scale = ew.mul(half, ew.log(ew.mul(ew.mul(ew.div(p, n), q), _const(0.5 / math.pi, x))))
+    return ew.sub(ew.sub(ew.add(scale, series), ew.add(by_p, by_q)), ew.log(ew.mul(y, rest))), large
+
+
 def _beta_density(t: Value, ans: Value, a: Value, b: Value, x: Value) -> Value:
     """x^(a-1) (1-x)^(b-1) / B(a, b): the derivative of the incomplete beta function by x."""
-    one = _const(1, x)
-    log_beta = ew.sub(ew.add(ew.lgamma(a), ew.lgamma(b)), ew.lgamma(ew.add(a, b)))
-    power = ew.add(ew.mul(ew.sub(a, one), ew.log(x)), ew.mul(ew.sub(b, one), ew.log1p(ew.neg(x))))
-    return ew.mul(t, ew.exp(ew.sub(power, log_beta)))
+    zero, one = _const(0, x), _const(1, x)
+    far, large = log_beta_density(a, b, x)
+    p, q, y = ew.where(large, one, a), ew.where(large, one, b), ew.where(large, _const(0.5, x), x)
+    log_beta = ew.sub(ew.add(ew.lgamma(p), ew.lgamma(q)), ew.lgamma(ew.add(p, q)))
+    left = ew.where(ew.eq(p, one), zero, ew.mul(ew.sub(p, one), ew.log(y)))
+    right = ew.where(ew.eq(q, one), zero, ew.mul(ew.sub(q, one), ew.log1p(ew.neg(y))))
+    return ew.mul(t, ew.exp(ew.where(large, far, ew.sub(ew.add(left, right), log_beta))))
 
 
 def _no_derivative(what: str) -> Any:

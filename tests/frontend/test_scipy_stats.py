@@ -315,3 +315,34 @@ def test_mode_counts_nans_as_one_value(axis, dtype):
         np.testing.assert_array_equal(got.mode, want.mode)
         np.testing.assert_array_equal(got.count, want.count)
     assert np.isnan(np.atleast_1d(got.mode)[2 if axis is not None else 0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_beta_distribution_of_large_parameters(dtype):
+    """Its density, also as the derivative of betainc, and where the derivatives of both chances have no limit."""
+    mpmath = pytest.importorskip("mpmath")
+    at = [(5, 5, 0.3), (500, 400, 0.56), (1e4, 3, 0.9997), (3, 1e6, 2e-6), (1, 1, 0), (1, 1, 1), (2, 1, 1), (1, 30, 0)]
+    a, b, x = np.array(at, dtype).T
+    with mpmath.workdps(40):
+        wanted = [float(v ** (p - 1) * (1 - v) ** (q - 1) / mpmath.beta(p, q)) for p, q, v in map(_exact, zip(a, b, x))]
+    tolerance = 1e-5 if dtype == "float32" else 1e-11
+    with config.override(enable_x64=dtype == "float64"):
+        stats, betainc = quire.scipy.stats, quire.scipy.special.betainc
+        for run in (lambda f: f, quire.jit):
+            np.testing.assert_allclose(run(stats.beta.pdf)(x, a, b), wanted, rtol=tolerance)
+            slope = run(quire.grad(lambda x: betainc(a, b, x).sum()))(x)
+            np.testing.assert_allclose(slope, wanted, rtol=tolerance)
+        edges = np.array([1e-20, 1e-10], dtype)
+        ones = np.ones(2, dtype)
+        slope = quire.grad(lambda x: stats.beta.logcdf(x, ones, ones).sum())(edges)
+        np.testing.assert_allclose(slope, 1 / edges, rtol=tolerance)
+        slope = quire.grad(lambda x: stats.gennorm.cdf(x, 1.5).sum())(np.array([-1e-30, 0, 1e-10], dtype))
+        np.testing.assert_allclose(slope, stats.gennorm.pdf(np.zeros(3, dtype), 1.5), rtol=tolerance)
+        slope = quire.grad(lambda x: stats.pareto.cdf(x, 2.0).sum())(np.array([200, 2000], dtype))
+        np.testing.assert_allclose(slope, [2.5e-7, 2.5e-10], rtol=tolerance)
+
+
+def _exact(numbers):
+    import mpmath
+
+    return [mpmath.mpf(float(v)) for v in numbers]

@@ -21,6 +21,8 @@ from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
 from ...arrays.operands import Value, cast, operands, widened
+from ...transforms.custom_derivatives import SymbolicZero, custom_jvp
+from ...transforms.differentiation import jvp
 
 Formula = Callable[..., Value]
 
@@ -103,7 +105,9 @@ class Family:
             return self.formulas[name]
         other = {"logcdf": ("cdf", "sf"), "logsf": ("sf", "cdf")}.get(name, ())
         if other and all(f in self.formulas for f in other):
-            return _nearer(*(self.formulas[f] for f in other))
+            return _nearer(
+                *(self.formulas[f] for f in other), self.formula("logpdf"), 1.0 if name == "logcdf" else -1.0
+            )
         for source, by in _DERIVED[name]:
             if source in self.formulas:
                 return _composed(by, self.formulas[source])
@@ -121,15 +125,43 @@ def _composed(outer: Formula, inner: Formula) -> Formula:
     return composed
 
 
-def _nearer(chance: Formula, rest: Formula) -> Formula:
-    """The logarithm of a chance: where it is large, from the rest to 1."""
+def _nearer(chance: Formula, rest: Formula, logpdf: Formula, sign: float) -> Formula:
+    """The logarithm of a chance: where it is large, from the rest to 1.
+
+    The derivatives of both chances have no limit at the ends of the support: that of the one which is not taken would make NaN of
+    the other's.
+    """
 
     def logarithm(*args: Value) -> Value:
         p, q = chance(*args), rest(*args)
         small = p < 0.5
         return qnp.where(small, ew.log(qnp.where(small, p, 1.0)), ew.log1p(-qnp.where(small, 0.0, q)))
 
-    return logarithm
+    return by_density(logarithm, lambda value, y, *shapes: sign * ew.exp(logpdf(y, *shapes) - value))
+
+
+def by_density(f: Formula, slope: Formula) -> Formula:
+    """`f`, whose derivative by the variable is `slope` of its value and arguments, where that of its formula is not finite."""
+    known = custom_jvp(f)
+
+    def derivative(primals: Sequence[Value], tangents: Sequence[Any]) -> tuple[Value, Value]:
+        (y, *shapes), (t, *by_shapes) = primals, tangents
+        value = known(y, *shapes)
+        total = qnp.zeros_like(value)
+        if not isinstance(t, SymbolicZero):
+            total = total + t * slope(value, y, *shapes)
+        moved = [k for k, ts in enumerate(by_shapes) if not isinstance(ts, SymbolicZero)]
+        if moved:
+
+            def of_moved(*values: Value) -> Value:
+                given = dict(zip(moved, values))
+                return f(y, *(given.get(k, s) for k, s in enumerate(shapes)))
+
+            total = total + jvp(of_moved, tuple(shapes[k] for k in moved), tuple(by_shapes[k] for k in moved))[1]
+        return value, total
+
+    known.defjvp(derivative, symbolic_zeros=True)
+    return known
 
 
 def _split(family: Family, located: tuple[str, ...], rest: Sequence[Value]) -> tuple[list[Value], Any, Any]:

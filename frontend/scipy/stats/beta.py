@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from quire.ir.primitives import elementwise as ew
+from quire.passes.ad.elementwise import log_beta_density
 
+from ... import numpy as qnp
 from ...arrays.operands import Value
 from ..special.entropy import xlog1py_, xlogy_
 from ..special.gamma_functions import betaln_
@@ -11,7 +13,8 @@ from ._family import Family, functions
 
 
 def _logpdf(y: Value, a: Value, b: Value) -> Value:
-    return xlogy_(a - 1.0, y) + xlog1py_(b - 1.0, -y) - betaln_(a, b)
+    far, large = log_beta_density(a, b, y)
+    return qnp.where(large, far, xlogy_(a - 1.0, y) + xlog1py_(b - 1.0, -y) - betaln_(a, b))
 
 
 def _cdf(y: Value, a: Value, b: Value) -> Value:

@@ -6,7 +6,7 @@ from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
 from ...arrays.operands import Value
-from ._family import Family, functions
+from ._family import Family, by_density, functions
 
 
 def _logpdf(y: Value, beta: Value) -> Value:
@@ -34,7 +34,7 @@ _family = Family(
     shapes={"beta": "the exponent, greater than 0."},
     valid=_valid,
     located=(),
-    formulas={"logpdf": _logpdf, "cdf": _cdf},
+    formulas={"logpdf": _logpdf, "cdf": by_density(_cdf, lambda _, y, beta: ew.exp(_logpdf(y, beta)))},
     example="0.5, 1.5",
     results={"logpdf": "-0.9444", "pdf": "0.3889", "cdf": "0.7417"},
 )
