@@ -43,8 +43,10 @@ def custom_call(*operands: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> Any:
 
 
 @reference(calls.custom_lin_p)
-def custom_lin(*operands: Any, **_: Any) -> Any:
-    raise TypeError("a custom_vjp function has no forward derivative: use custom_jvp, or reverse mode (grad, vjp)")
+def custom_lin(*operands: Any, name: str, **_: Any) -> Any:
+    raise TypeError(
+        f"custom_vjp {name}: a function with a reverse rule has no forward derivative: use custom_jvp, or reverse mode (grad, vjp)"
+    )
 
 
 @reference(calls.custom_linear_solve_p)

@@ -346,7 +346,8 @@ def lower_eqn(
     rule = lowering.get(eqn.primitive)
     if rule is None:
         why = lowering.reasons.get(eqn.primitive, "it has no lowering rule")
-        raise errors.UnsupportedError(f"primitive {eqn.primitive.name} cannot be compiled{where(source)}: {why}")
+        of = f" of {eqn.params['name']}" if "name" in eqn.params else ""
+        raise errors.UnsupportedError(f"primitive {eqn.primitive.name}{of} cannot be compiled{where(source)}: {why}")
     ctx = Ctx(module, eqn, [a.aval for a in eqn.inputs], [v.aval for v in eqn.outputs], source, shared, unread)
     if module.target.unsupported:
         for aval in (*ctx.avals_in, *ctx.avals_out):

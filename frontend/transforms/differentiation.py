@@ -106,9 +106,16 @@ def _trace(
     return _Traced(opened.jaxpr, opened.captured, out_tree, aux, aux_tree, n_aux, opened, jaxpr)
 
 
-def applies(eqns: Sequence[Eqn], p: Primitive) -> bool:
-    """Whether an equation, or one nested in it, applies the primitive."""
-    return any(eqn.primitive is p or any(applies(inner.eqns, p) for inner in nested_jaxprs(eqn.params)) for eqn in eqns)
+def application(eqns: Sequence[Eqn], p: Primitive) -> Eqn | None:
+    """The first equation, or one nested in it, that applies the primitive."""
+    for eqn in eqns:
+        if eqn.primitive is p:
+            return eqn
+        for inner in nested_jaxprs(eqn.params):
+            found = application(inner.eqns, p)
+            if found is not None:
+                return found
+    return None
 
 
 def _is_array(x: Any) -> bool:
@@ -397,8 +404,8 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
         outs, out_ts = jvp_eval(traced.jaxpr, [*traced.captured, *leaves], [*captured, *ts])
         _store_jvp(traced, outs, out_ts, references, tangent_references)
         keep([*outs, *out_ts])
-    if applies(keep.equations, custom_lin_p):
-        raise TypeError(no_forward_mode(name_of(fun)))
+    if (reverse_only := application(keep.equations, custom_lin_p)) is not None:
+        raise TypeError(no_forward_mode(reverse_only.params["name"]) + where(reverse_only.source))
     n = len(outs) - traced.n_aux
     out = tree_util.tree_unflatten(traced.out_tree, [as_array(x) for x in outs[:n]])
     out_tangent = tree_util.tree_unflatten(traced.out_tree, [_tangent_value(t) for t in out_ts[:n]])

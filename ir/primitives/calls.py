@@ -146,13 +146,14 @@ def custom_vjp_call_p(
 @primitive("custom_lin", multiple_results=True)
 def custom_lin_p(
     *operands: ShapedArray,
+    name: str,
     bwd: Callable[..., Any],
     num_res: int,
     out_avals: tuple[ShapedArray, ...],
     in_tangents: tuple[ShapedArray | None, ...],
     symbolic_zeros: bool,
 ) -> tuple[ShapedArray, ...]:
-    """The derivative of a `custom_vjp_call`, of which only the transpose, `bwd`, is known.
+    """The derivative of the `custom_vjp_call` of a name, of which only the transpose, `bwd`, is known.
 
     Operands: the residuals, then the tangents that are not zero; `in_tangents` tells for each argument of the
     function its tangent's aval where the tangent is an operand, else None.

@@ -302,7 +302,7 @@ def _custom_vjp(
     outs, residuals = fwd_jaxpr_thunk(args, nonzeros)
     out_avals = tuple(a.tangent() for a in call_jaxpr.out_avals)
     out_ts = calls.custom_lin_p.bind(
-        *residuals, *select(ts, nonzeros), bwd=bwd, num_res=len(residuals), out_avals=out_avals,
+        *residuals, *select(ts, nonzeros), name=name, bwd=bwd, num_res=len(residuals), out_avals=out_avals,
         in_tangents=tuple(t.aval if nz else None for t, nz in zip(ts, nonzeros)), symbolic_zeros=symbolic_zeros,
     )  # fmt: skip
     inexact = [a.tangent().dtype == a.dtype for a in call_jaxpr.out_avals]
@@ -329,7 +329,7 @@ jvp.absent("a custom_vjp function has no forward derivative: use custom_jvp, or 
 
 @transpose(calls.custom_lin_p)
 def _custom_lin_transpose(
-    cts: Sequence[Any], *operands: Any, bwd: Any, num_res: int, out_avals: tuple[ShapedArray, ...],
+    cts: Sequence[Any], *operands: Any, name: str, bwd: Any, num_res: int, out_avals: tuple[ShapedArray, ...],
     in_tangents: tuple[ShapedArray | None, ...], symbolic_zeros: bool,
 ) -> Sequence[Any]:  # fmt: skip
     given = list(cts) if symbolic_zeros else [instantiate(c) for c in cts]

@@ -121,6 +121,18 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
     "primal values": (lambda: quire.custom_derivatives.custom_vjp_primal_tree_values([1]), TypeError, "expected CustomVJPPrimal leaves, got 1"),
     "not linear": (lambda: quire.linear_transpose(qnp.sin, X)(X), Exception, "sin.*not linear"),
     "jvp of custom_vjp": (lambda: quire.jvp(reverse_only, (1.0,), (1.0,)), TypeError, "forward-mode differentiation"),
+    "jvp of what calls it": (
+        lambda: quire.jit(lambda x: quire.jvp(lambda x: reverse_only(x) * 2, (x,), (x,)))(1.0),
+        TypeError, r"custom_vjp reverse_only: forward-mode .*test_jvp_vjp.py",
+    ),
+    "jvp of its program": (
+        lambda: quire.jvp(quire.jit(reverse_only), (1.0,), (1.0,)),
+        quire.errors.UnsupportedError, r"custom_lin of reverse_only cannot be compiled .*test_jvp_vjp.py",
+    ),
+    "jvp of it rematerialized": (
+        lambda: quire.jvp(quire.checkpoint(reverse_only), (1.0,), (1.0,)),
+        TypeError, "custom_vjp reverse_only: a function with a reverse rule",
+    ),
     "compiled jvp of custom_vjp": (
         lambda: quire.jit(lambda x: quire.jvp(reverse_only, (x,), (x,)))(1.0), TypeError, "forward-mode differentiation"
     ),
