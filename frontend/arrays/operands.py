@@ -240,7 +240,7 @@ def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
     if kind in SCALARS:
         return _cast_scalar(x, dtype, weak)
     aval = aval_of(x)
-    if aval.dtype == dtype and (weak or not aval.weak_type):
+    if aval.dtype == dtype and weak == aval.weak_type:
         return x
     return ew.convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak)
 

@@ -612,19 +612,12 @@ def update(
         out = _scatter(work, parsed, plan, y, how, m, indices_are_sorted, unique_indices, wrap_negative_indices, apply)
     if parsed.added:
         out = st.squeeze(out, parsed.added)
-    return _typed_as(out, aval)
+    return cast(out, aval.dtype, aval.weak_type)
 
 
 def _refused(aval: ShapedArray, how: str) -> bool:
     """Whether the scatter primitive takes no operand of this type: arithmetic of bools."""
     return dtypes.is_bool(aval.dtype) and how in ("add", "subtract", "multiply")
-
-
-def _typed_as(x: Value, aval: ShapedArray) -> Value:
-    """x with the dtype of an aval, and of weak type where that is."""
-    if aval.weak_type and not x.aval.weak_type:
-        return ew.convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=True)
-    return cast(x, aval.dtype, aval.weak_type)
 
 
 def _host_update(x: Array, index: Any, y: Any, how: str) -> Array | None:
@@ -712,7 +705,7 @@ def _update_slice(x: Value, parsed: Parsed, plan: Layout, y: Value, combine: Com
     if combine is not None:
         y = combine(st.slice(x, starts, [a + n for a, n in zip(starts, sizes)]), y)
     if sizes == list(shape):
-        return _typed_as(y, x.aval)
+        return cast(y, x.aval.dtype, x.aval.weak_type)
     return ix.dynamic_update_slice(x, y, [np.int32(a) for a in starts])
 
 

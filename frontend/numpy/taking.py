@@ -306,7 +306,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
     flat = ravel(which)
     ordinal = ew.sub_p.bind(cumsum(cast(flat, dtypes.int32)), np.int32(1))
     chosen = values[remainder(ordinal, values.aval.size)]
-    return reshape(where(flat, cast(chosen, x.aval.dtype), ravel(x)), x.aval.shape)
+    return reshape(where(flat, cast(chosen, x.aval.dtype, x.aval.weak_type), ravel(x)), x.aval.shape)
 
 
 def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Value:
@@ -391,7 +391,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
         x, axis = ravel(x), 0
     d = as_axis("insert", axis, x.aval.ndim)
     n = x.aval.shape[d]
-    v = cast(v, x.aval.dtype)
+    v = cast(v, x.aval.dtype, x.aval.weak_type)
     v = st.reshape(v, (1,) * (x.aval.ndim - v.aval.ndim) + v.aval.shape) if v.aval.ndim < x.aval.ndim else v
     if isinstance(obj, slice):
         places: Any = np.arange(n)[obj]

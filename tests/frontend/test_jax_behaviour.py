@@ -374,6 +374,20 @@ USUAL = {
     "setxor1d of values that occur twice": lambda q, n, s: n.setxor1d(
         n.array([1, 1, 2]), n.array([3]), assume_unique=True
     ),
+    "weak types of what is put into arrays": lambda q, n, s: [
+        f(x, n.ones(3)).weak_type
+        for x in [n.where(n.eye(3, dtype=bool), 0.0, 1.0)]
+        for f in (
+            lambda x, v: n.place(x, x > 0, v, inplace=False),
+            lambda x, v: n.insert(x, 1, v, axis=0),
+            lambda x, v: n.put(x, n.arange(3), v, inplace=False),
+            lambda x, v: n.fill_diagonal(x, v, inplace=False),
+            lambda x, v: n.pad(x, 1, constant_values=v[0]),
+            lambda x, v: n.pad(x, 1, mode="mean"),
+            lambda x, v: n.setdiff1d(x, v, size=4, fill_value=v[0]),
+            lambda x, v: q.jit(lambda x, v: x.at[0].set(v))(x, v),
+        )
+    ],
     "powers of 0 beyond the bits of an integer": lambda q, n, s: [
         n.power(n.array([0, 0, 1, 0], dtype), n.array([64, 127, 64, 0], dtype))
         for dtype in ("int8", "uint8", "int32", "uint32")
