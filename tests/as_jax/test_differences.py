@@ -42,6 +42,14 @@ def test_large_unsigned_indices_are_behind_the_array():
         np.testing.assert_array_equal(f(lambda x, i: qnp.asarray(x).at[i].add(1, mode="clip"))(x, i), [0, 1, 3, 3, 7])
 
 
+def test_indices_beyond_int32_are_outside():
+    with quire.config.override(enable_x64=True):
+        x, i = qnp.arange(5.0), np.array([2**33, 2**32 + 1, -(2**40)])
+        for f in (lambda f: f, quire.jit):
+            np.testing.assert_array_equal(f(lambda x, i: x.at[i].add(1))(x, i), np.arange(5.0))
+            np.testing.assert_array_equal(f(lambda x, i: x.at[i].get(mode="fill", fill_value=-1))(x, i), [-1, -1, -1])
+
+
 def test_subnormal_numbers_are_kept_in_eager_calls():
     x = np.array([1e-40], np.float32)
     assert qnp.multiply(x, 2)[0] > 0 and quire.jit(lambda x: x * 2)(x)[0] == 0
