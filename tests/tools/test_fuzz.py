@@ -192,3 +192,18 @@ def test_a_finding_is_a_script_of_its_own(tmp_path: Any) -> None:
 def test_programs_whose_loops_keep_what_they_carry_in_references(capsys: pytest.CaptureFixture[str]) -> None:
     status = cli.main(["--references", "--no-compile", "--count", "40", "--no-reduce", "--jobs", "1"])
     assert status == 0, capsys.readouterr().out[-8000:]
+
+
+def test_programs_are_computed_operation_by_operation_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only eager operations get wrong is found: their updates of arrays in host memory, for example."""
+    from quire.numpy import indexing
+
+    def wrong(x: object, *_: object) -> object:
+        return x
+
+    update = Statement(("b",), "{0}.at[2:4].set(1)", ("a",), (((17,), "float32"),))
+    program = Program((Arg("a", ((17,), "float32"), "normal", 1),), (update,), ("b",))
+    assert not run_batch([program], jax=False, compiled=False).findings
+    monkeypatch.setattr(indexing, "_host_update", wrong)
+    (finding,) = run_batch([program], jax=False, compiled=False).findings
+    assert finding.kind == "eager" and "operation by operation" in finding.text

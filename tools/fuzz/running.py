@@ -28,6 +28,8 @@ from quire.runtime.devices import default_platform
 from .program import Program, library_names
 
 Array = onp.ndarray[Any, Any]
+#: One of so many programs is also computed operation by operation, which takes as long as its compiled form.
+EAGER = 2
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Finding:
     """Something that should not be.
 
     Attributes:
-        kind: "refused", "failed", "crashed", "wrong", "passes", "reference", "unstable", "argument", "process".
+        kind: "refused", "failed", "crashed", "wrong", "passes", "eager", "reference", "unstable", "argument", "process".
         text: one line that tells it.
         programs: what to run together to see it.
     """
@@ -157,6 +159,9 @@ def _run_batch(programs: Sequence[Program], outcome: Outcome, jax: bool, twice: 
             outcome.findings.append(Finding("failed", f"reference: {described(error)}", (p,)))
             continue
         runs.append(_Run(p, function, values, closed, want))
+    for run in runs:
+        if run.program.seed % EAGER == 0:
+            _eager(run, outcome)
     digest = hashlib.sha256()
     if compiled:
         for part in _compiled(runs, outcome, twice):
@@ -167,6 +172,24 @@ def _run_batch(programs: Sequence[Program], outcome: Outcome, jax: bool, twice: 
     outcome.digest = digest.hexdigest()
     if jax:
         _against_jax(runs, outcome)
+
+
+# -- operation by operation
+
+
+def _eager(run: _Run, outcome: Outcome) -> None:
+    """Eager operations give the same; of programs without loops and derivatives, which are programs that are compiled."""
+    if run.program.stack or any(s.blocks for s in run.program.statements):
+        return
+    try:
+        results = run.function(*(quire.device_put(onp.array(x)) for x in run.values))
+        got = [onp.asarray(x) for x in tree_util.tree_leaves(results)]
+    except Exception as error:
+        outcome.findings.append(Finding("failed", f"eager: {described(error)}", (run.program,)))
+        return
+    finding = _compared(run, got, outcome, "eager", "operation by operation")
+    if finding is not None:
+        outcome.findings.append(finding)
 
 
 # -- passes and lowering

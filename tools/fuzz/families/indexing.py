@@ -7,6 +7,8 @@ from .structural import slice_text
 
 UPDATES = ("set", "set", "add", "add", "mul", "min", "max", "subtract")
 GET_MODES = ("", "", "mode='clip'", "mode='fill'", "mode='drop'")
+#: Modes that say what becomes of an index outside, which a negative one may be.
+NOT_WRAPPED = ("mode='clip'", "mode='drop'", "mode='fill'")
 SET_MODES = ("", "", "mode='clip'", "mode='drop'", "mode='fill'")
 
 
@@ -29,6 +31,8 @@ def _index(b: Builder, x: Value, outside: bool) -> tuple[str, list[Value], bool]
         return _literal(b, n, False), [], True
     if form <= 2:
         return _literal(b, n, outside), [], not outside
+    if form <= 3 and b.chance(0.3):
+        return str(b.rng.randint(-n - 1, n) if outside else b.rng.randint(-n, n - 1)), [], not outside
     if form <= 4:
         i = b.pick("iu", accept=lambda v: v.ndim <= 2, most=40)
         return "{1}", [i], False
@@ -63,6 +67,8 @@ def gather(b: Builder) -> object:
         return b.emit(f"{{0}}[{index}]", x, *operands)
     if mode == "mode='fill'" and b.chance(0.5):
         mode += ", fill_value=" + ("True" if x.kind == "b" else "3")
+    if mode in NOT_WRAPPED and b.chance(0.3):
+        mode += ", wrap_negative_indices=False"
     return b.emit(f"{{0}}.at[{index}].get({mode})", x, *operands)
 
 
@@ -70,8 +76,13 @@ def take(b: Builder) -> object:
     x = b.pick(least_ndim=1, nonempty=True)
     axis = b.rng.randrange(x.ndim)
     if b.chance(0.5):
+        mode = b.one("clip", "wrap", "fill")
+        if b.chance(0.3):
+            return b.emit(
+                f"np.take({{0}}, {b.rng.randint(-x.shape[axis], x.shape[axis])}, axis={axis}, mode={mode!r})", x
+            )
         i = b.pick("i", accept=lambda v: v.ndim <= 2, most=40)
-        return b.emit(f"np.take({{0}}, {{1}}, axis={axis}, mode={b.one('clip', 'wrap', 'fill')!r})", x, i)
+        return b.emit(f"np.take({{0}}, {{1}}, axis={axis}, mode={mode!r})", x, i)
     if x.kind in "cb":
         raise LookupError
     return b.emit(f"np.take_along_axis({{0}}, np.argsort({{0}}, axis={axis}), axis={axis})", x)
@@ -119,6 +130,8 @@ def update(b: Builder) -> object:
         method = "add"
     if b.setting.derived and method in ("min", "max") and "clip" in mode:
         mode = ""  # JAX does not count updates that are clipped among those that share a tangent
+    if mode in NOT_WRAPPED and b.chance(0.3):
+        mode += ", wrap_negative_indices=False"
     if b.chance(0.08) and x.kind == "f":
         function = b.one("np.tanh", "np.sin", "np.round", "np.square", "api.nn.silu")
         return b.emit(f"{{0}}.at[{index}].apply({function}{', ' + mode if mode else ''})", x, *operands[:1])
