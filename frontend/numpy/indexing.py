@@ -145,7 +145,7 @@ def parse(shape: tuple[int, ...], index: Any, wrap: bool = True) -> Parsed:
             f"Too many indices: array is {len(shape)}-dimensional, but {taken} were indexed{where(current_source(2))}"
         )
     ellipsis = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
-    gap = len(items) if taken < len(shape) else ellipsis  # where an ellipsis stands for no dimension
+    gap = ellipsis if taken == len(shape) else -1  # where an ellipsis stands for no dimension
     items[ellipsis : ellipsis + 1] = [slice(None)] * (len(shape) - taken)
     before_gap = 0
     entries: list[Entry] = []

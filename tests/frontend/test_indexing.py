@@ -254,6 +254,46 @@ def test_random_indices_agree_with_numpy(data):
     np.testing.assert_array_equal(traced(lambda x: x.at[index].set(-1), qnp.asarray(x))[0], want)
 
 
+@settings(deadline=None, max_examples=400)
+@given(hs.data())
+def test_random_mixtures_agree_with_numpy(data):
+    """Arrays that broadcast together, numbers, slices, new dimensions and an ellipsis for any number of dimensions, none too."""
+    shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=5, min_side=1, max_side=3))
+    items: list[object] = []
+    for n in shape[: data.draw(hs.integers(1, len(shape)))]:
+        one = hs.integers(-n, n - 1)
+        array = hs.lists(one, min_size=2, max_size=2).map(np.array)
+        items.append(data.draw(hs.one_of(array, array, one, hs.slices(n))))
+    skipped = data.draw(hs.integers(0, len(items)))
+    if data.draw(
+        hs.booleans()
+    ):  # the items before the ellipsis are of the first dimensions, those after it of the last
+        kept = len(items) - skipped
+        last = shape[len(shape) - skipped :] if skipped else ()
+        items = [
+            *items[:kept],
+            ...,
+            *(data.draw(hs.lists(hs.integers(-n, n - 1), min_size=2, max_size=2).map(np.array)) for n in last),
+        ]
+    if data.draw(hs.booleans()):
+        items.insert(data.draw(hs.integers(0, len(items))), None)
+    x, index = np.arange(np.prod(shape), dtype=np.int32).reshape(shape), tuple(items)
+    np.testing.assert_array_equal(qnp.asarray(x)[index], x[index])
+    np.testing.assert_array_equal(traced(lambda x: x[index], qnp.asarray(x))[0], x[index])
+    want = x.copy()
+    want[index] = -1
+    np.testing.assert_array_equal(traced(lambda x: x.at[index].set(-1), qnp.asarray(x))[0], want)
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 2, 2), (8, 0, 9, 1), (2, 3, 4), (2, 3, 2, 3, 2)])
+def test_diagonals_of_arrays_of_many_dimensions(shape):
+    x = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    for offset in (0, 1, -1, 5):
+        for axes in ((0, 1), (1, 0), (-1, 0), (1, 2)):
+            np.testing.assert_array_equal(qnp.diagonal(x, offset, *axes), np.diagonal(x, offset, *axes))
+            np.testing.assert_array_equal(qnp.trace(x, offset, *axes), np.trace(x, offset, *axes))
+
+
 def test_compiled():
     @quire.compile
     def f(x, i, v):
