@@ -47,6 +47,13 @@ def _index(b: Builder, x: Value, outside: bool) -> tuple[str, list[Value], bool]
 def _mixture(b: Builder, x: Value) -> tuple[str, list[Value], bool]:
     """Arrays, numbers, slices, new dimensions and an ellipsis, in any order; the arrays broadcast together."""
     count, items = b.rng.randint(1, 3), list[str]()
+    if b.chance(0.4):  # the last dimensions, behind an ellipsis for the others
+        for n in x.shape[x.ndim - b.rng.randint(1, x.ndim) :]:
+            numbers = [b.rng.randint(-n, n - 1) for _ in range(count)]
+            items.append(b.one(f"np.array({numbers})", f"np.array({numbers})", str(numbers[0])))
+        if any("np" in item for item in items):
+            return ", ".join(["...", *items]), [], True
+    items.clear()
     for n in x.shape[: b.rng.randint(1, x.ndim)]:
         numbers = [b.rng.randint(-n, n - 1) for _ in range(count)]
         table = f"np.array({[[k] for k in numbers]})" if b.chance(0.2) else f"np.array({numbers})"
@@ -59,8 +66,14 @@ def _mixture(b: Builder, x: Value) -> tuple[str, list[Value], bool]:
     return ", ".join(items), [], True
 
 
-def gather(b: Builder) -> object:
+def _indexed(b: Builder) -> Value:
+    """An array that has elements, of four dimensions now and then."""
     x = b.pick(least_ndim=1, nonempty=True)
+    return b.emit("{0}" + b.one("[:, None]", "[..., None]"), x) if x.ndim == 3 and b.chance(0.4) else x
+
+
+def gather(b: Builder) -> object:
+    x = _indexed(b)
     index, operands, within = _index(b, x, b.chance(0.5))
     mode = b.one(*GET_MODES, *(("mode='promise_in_bounds'",) if within else ()))
     if not mode and b.chance(0.5):
@@ -116,7 +129,7 @@ def _method(b: Builder, x: Value) -> str:
 
 def update(b: Builder) -> object:
     """An update by integer arrays, in each mode."""
-    x = b.pick(least_ndim=1, nonempty=True)
+    x = _indexed(b)
     index, operands, within = _index(b, x, b.chance(0.5))
     values, operands = _values(b, x, index, operands)
     mode = b.one(*SET_MODES, *(("mode='promise_in_bounds'",) if within else ()))
