@@ -12,7 +12,7 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import EllipsisType
 from typing import Any
 
@@ -383,8 +383,13 @@ def get(
         return filled(plan.shape, value, aval.dtype, aval.weak_type)
     if parsed.added:
         x = st.expand_dims(x, parsed.added)
+    gathered = fill
+    if m is GatherScatterMode.PROMISE_IN_BOUNDS and _any_outside(parsed) and any(map(_is_gathered, parsed.entries)):
+        # What a gather finds outside has no derivative, as in JAX: integers are among its indices then.
+        parsed = replace(parsed, entries=[_as_positions(e, parsed.shape) for e in parsed.entries])
+        gathered = True
     arrays = [e for e in parsed.entries if isinstance(e, Positions)]
-    if not fill and arrays and all(np.ndim(e.values) == 0 for e in arrays):
+    if not gathered and arrays and all(np.ndim(e.values) == 0 for e in arrays):
         x = _dynamic_part(x, parsed, wrap_negative_indices)
         arrays = []
     x, kept = _static_part(x, parsed, [e.dim for e in arrays])
@@ -415,6 +420,23 @@ def _check_inside(parsed: Parsed, wrap: bool) -> None:
                 f"index {given} out of bounds for axis {dim} with size {n}{where(current_source(2))}: "
                 "quire.config.check_static_indices is on"
             )
+
+
+def _strided(e: Slice) -> bool:
+    """Whether there are gaps between the elements of a slice."""
+    return abs(e.step) > 1 and e.count > 1
+
+
+def _is_gathered(e: Entry) -> bool:
+    """Whether an entry makes an indexing a gather, in JAX."""
+    return isinstance(e, Positions) and np.ndim(e.values) > 0 or isinstance(e, Slice) and _strided(e)
+
+
+def _as_positions(e: Entry, shape: tuple[int, ...]) -> Entry:
+    """An integer that lies outside as an index array without dimensions."""
+    if isinstance(e, Static) and not 0 <= e.position < shape[e.dim]:
+        return Positions(e.dim, np.asarray(e.position))
+    return e
 
 
 def _any_outside(parsed: Parsed) -> bool:
@@ -681,10 +703,7 @@ def _update_values(y: Value, plan: Layout) -> Value:
 
 def _contiguous(parsed: Parsed) -> bool:
     """Whether the index selects a static block: static integers and slices without gaps only."""
-    return all(
-        not isinstance(e, Positions) and not (isinstance(e, Slice) and abs(e.step) > 1 and e.count > 1)
-        for e in parsed.entries
-    )
+    return all(not isinstance(e, Positions) and not (isinstance(e, Slice) and _strided(e)) for e in parsed.entries)
 
 
 def _update_slice(x: Value, parsed: Parsed, plan: Layout, y: Value, combine: Combine | None) -> Value:
@@ -723,7 +742,7 @@ def _scatter(
 ) -> Value:
     """A scatter whose index vectors run over the index arrays and over slices with gaps, in the result's order."""
     shape = x.aval.shape
-    strided = [p for p in plan.order if isinstance(p, Slice) and abs(p.step) > 1 and p.count > 1]
+    strided = [p for p in plan.order if isinstance(p, Slice) and _strided(p)]
     batch: list[int] = []
     array_axes: list[int] = []
     slice_axis: dict[int, int] = {}

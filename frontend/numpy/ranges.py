@@ -157,7 +157,7 @@ def linspace(
     # Rounded once, by the division, where the ends are whole numbers: 0 to 200 in steps of 1 are these.
     once = len(ends) == 2 and max(map(abs, ends)) * div < float(finfo(compute).max) / 4
     if once and num > 1 and axis == 0 and device is None and not retstep and not dtypes.is_complex(d) and eager_here():
-        host = _between(*ends, num, div, compute)
+        host = _between(ends[0], ends[1], num, div, compute)
         host = np.floor(host) if dtypes.is_integer(d) else host
         return from_numpy(host.astype(d), ShapedArray((num,), d))
     start, stop = cast(start, compute), cast(stop, compute)

@@ -285,6 +285,23 @@ def test_random_mixtures_agree_with_numpy(data):
     np.testing.assert_array_equal(traced(lambda x: x.at[index].set(-1), qnp.asarray(x))[0], want)
 
 
+def test_derivatives_of_what_lies_outside():
+    """An integer outside reads the nearest element; beside index arrays or a slice with gaps that has no derivative, as in JAX."""
+    cases = {
+        "[3]": [3],
+        "[3, 1]": [3, 1],
+        "[-14, ::3]": [-14, slice(None, None, 3)],
+        "[3, [0, 1]]": [3, np.array([0, 1])],
+    }
+    for name, index in cases.items():
+        (got, wanted) = (
+            lib.value_and_grad(lambda x, index=index: x[tuple(index)].sum())(lib.numpy.arange(1.0, 7).reshape(1, 6))
+            for lib in (quire, jax)
+        )
+        for a, b in zip(got, wanted):
+            np.testing.assert_array_equal(np.asarray(a), np.asarray(b), err_msg=name)
+
+
 @pytest.mark.parametrize("shape", [(3, 3, 2, 2), (8, 0, 9, 1), (2, 3, 4), (2, 3, 2, 3, 2)])
 def test_diagonals_of_arrays_of_many_dimensions(shape):
     x = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)

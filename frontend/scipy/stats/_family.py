@@ -105,9 +105,8 @@ class Family:
             return self.formulas[name]
         other = {"logcdf": ("cdf", "sf"), "logsf": ("sf", "cdf")}.get(name, ())
         if other and all(f in self.formulas for f in other):
-            return _nearer(
-                *(self.formulas[f] for f in other), self.formula("logpdf"), 1.0 if name == "logcdf" else -1.0
-            )
+            chance, rest = (self.formulas[f] for f in other)
+            return _nearer(chance, rest, self.formula("logpdf"), 1.0 if name == "logcdf" else -1.0)
         for source, by in _DERIVED[name]:
             if source in self.formulas:
                 return _composed(by, self.formulas[source])

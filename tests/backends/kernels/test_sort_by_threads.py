@@ -31,21 +31,35 @@ TOPS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["network", "radix"])
-def compiled(request, bundle):
-    """All cases by one of the two ways, whatever their length, with different numbers of threads."""
-    module = bundle("vulkan-spirv")
-    radix = request.param == "radix"
+#: Those that are sorted by radix passes too, whatever their length.
+RADIX = [
+    *(((n,), ("f32", "i32"), 0, 1, False) for n in (2, 129, 2049)),
+    *(((3, 50), (name, "i32"), 1, 1, False) for name in ("f32", "u8", "i16", "bool", "bf16", "c64", "i64")),
+    ((2, 1500), ("f64",), 1, 1, True),
+    ((5, 40, 3), ("i8", "f32", "bool"), 1, 2, True),
+    ((2, 70_000), ("f32", "i8"), 1, 1, False),
+]
+ALL_SORTS = [*(("network", case) for case in SORTS), *(("radix", case) for case in RADIX)]
+ALL_TOPS = [*(("network", case) for case in TOPS), *(("radix", case) for case in TOPS[:3])]
+
+
+@pytest.fixture(scope="module")
+def compiled(bundle):
+    """All cases, with different numbers of threads."""
+    module, targets = bundle("vulkan-spirv"), [dataclasses.replace(GPU, threads=t) for t in (64, 128, 256)]
+    sorts, tops = [], []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_threads, "RADIX_LENGTH", 0 if radix else 1 << 30)
-        targets = [dataclasses.replace(GPU, threads=t) for t in (64, 128, 256)]
-        sorts = [
-            module.add(sort([Spec.of(shape, d) for d in dtypes], dim, keys, targets[i % 3], descending=descending))
-            for i, (shape, dtypes, dim, keys, descending) in enumerate(SORTS)
-        ]
-        tops = [module.add(top_k(Spec.of(shape, name), k, GPU)) for name, shape, k in TOPS]
-    ways = ("bitonic", "at most one", "no results") if not radix else ("radix", "at most one", "no results")
-    assert all(any(way in kernel.reason for way in ways) for kernel in module.kernels)
+        for i, (way, (shape, dtypes, dim, keys, descending)) in enumerate(ALL_SORTS):
+            patch.setattr(by_threads, "RADIX_LENGTH", 0 if way == "radix" else 1 << 30)
+            target = targets[i % 3]
+            kernel = sort([Spec.of(shape, d) for d in dtypes], dim, keys, target, descending=descending)
+            assert {"network": "bitonic", "radix": "radix"}[way] in kernel.reason or "at most one" in kernel.reason
+            sorts.append(module.add(kernel))
+        for way, (name, shape, k) in ALL_TOPS:
+            patch.setattr(by_threads, "RADIX_LENGTH", 0 if way == "radix" else 1 << 30)
+            kernel = top_k(Spec.of(shape, name), k, GPU)
+            assert {"network": "bitonic", "radix": "radix"}[way] in kernel.reason or "no results" in kernel.reason
+            tops.append(module.add(kernel))
     module.compile()
     return module, sorts, tops
 
@@ -53,10 +67,10 @@ def compiled(request, bundle):
 class TestOnVulkan:
     pytestmark = vulkan
 
-    @pytest.mark.parametrize("case", range(len(SORTS)), ids=lambda i: "-".join(map(str, SORTS[i])))
+    @pytest.mark.parametrize("case", range(len(ALL_SORTS)), ids=lambda i: "-".join(map(str, ALL_SORTS[i])))
     def test_sort(self, compiled, tools, case):
         module, sorts, _ = compiled
-        shape, dtypes, dimension, keys, descending = SORTS[case]
+        shape, dtypes, dimension, keys, descending = ALL_SORTS[case][1]
         rng = np.random.default_rng(case)
         arrays = [tools.sample(DTYPES[d].numpy(), shape, rng) for d in dtypes]
         order = [k for x in arrays[:keys] for k in tools.order_keys(x)]
@@ -66,10 +80,10 @@ class TestOnVulkan:
             expected = np.take_along_axis(array, places, dimension)
             np.testing.assert_array_equal(tools.bits(result), tools.bits(expected))
 
-    @pytest.mark.parametrize("case", range(len(TOPS)), ids=lambda i: "-".join(map(str, TOPS[i])))
+    @pytest.mark.parametrize("case", range(len(ALL_TOPS)), ids=lambda i: "-".join(map(str, ALL_TOPS[i])))
     def test_top_k(self, compiled, tools, case):
         module, _, tops = compiled
-        name, shape, k = TOPS[case]
+        name, shape, k = ALL_TOPS[case][1]
         x = tools.sample(DTYPES[name].numpy(), shape, np.random.default_rng(case))
         values, places = module.run(tops[case], x)
         key = tools.order_keys(x, total=True)[0]
