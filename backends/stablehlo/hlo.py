@@ -536,9 +536,10 @@ def gather(
 
     Of one element it takes a slice, with the wrong rank where that element is a slice of another shape. Of a part of a larger
     array it would gather from the larger one in place, with strides, and fails to translate the vectors that it makes of that
-    ("LLVM Translation failed for operation: builtin.unrealized_conversion_cast"). So these are behind a barrier.
+    ("LLVM Translation failed for operation: builtin.unrealized_conversion_cast"), and so of what is computed of a part with gaps.
+    These are behind a barrier.
     """
-    if math.prod(shape_of(x)) == 1 or origins.is_part(base_of(x, moved=True)):
+    if math.prod(shape_of(x)) == 1 or origins.is_part(base_of(x, moved=True)) or origins.takes_strides(x):
         x = optimization_barrier(x)[0]
     return op1(
         "stablehlo.gather", [x, indices], with_shape(x, out_shape), slice_sizes=i64_array(slice_sizes),

@@ -377,3 +377,18 @@ def test_gradients_of_differences_along_one_element():
         ]
 
     check([Case("differences", leaves(f), [x])])
+
+
+def test_what_is_taken_of_what_is_computed_of_slices_with_gaps():
+    """Seed 120003135 of the fuzz: elements that are widened are read where they are needed, with strides there."""
+    i = np.array([10, -19, 12], np.int32)
+
+    def f(x: Any) -> Any:
+        return [
+            (x.astype(wide)[46:123:3] + 1)[i] if gaps else (x.astype(wide)[46:72] + 1)[i]
+            for wide in ("int32", "float32")
+            for gaps in (True, False)
+        ]
+
+    x = np.arange(300)
+    check([Case(d, f, [x.astype(d)]) for d in ("bool", "int8", "uint16", "float16", "int32")])
