@@ -383,15 +383,19 @@ def _log_excess(mu: Value, ratio: Value) -> Value:
     return ew.where(near, series, ew.sub(mu, ew.log(far)))
 
 
+def _stirling_series(a: Value) -> Value:
+    """`_stirling_rest` for a from `_STIRLING_LEAST` on."""
+    inverse = ew.div(_const(1, a), a)
+    return ew.mul(inverse, _polynomial(ew.mul(inverse, inverse), _STIRLING))
+
+
 def _stirling_rest(a: Value) -> Value:
     """log gamma(a) less (a - 1/2) log a - a + log(2 pi) / 2: a small number for large a (NIST DLMF 5.11.1)."""
     large, one, half = ew.ge(a, _const(_STIRLING_LEAST, a)), _const(1, a), _const(0.5, a)
     few, many = ew.where(large, one, a), ew.where(large, a, _const(_STIRLING_LEAST, a))
     leading = ew.sub(ew.mul(ew.sub(few, half), ew.log(few)), few)
-    inverse = ew.div(one, many)
-    series = ew.mul(inverse, _polynomial(ew.mul(inverse, inverse), _STIRLING))
     direct = ew.sub(ew.lgamma(few), ew.add(leading, _const(0.5 * math.log(2 * math.pi), a)))
-    return ew.where(large, series, direct)
+    return ew.where(large, _stirling_series(many), direct)
 
 
 def _gamma_density(a: Value, x: Value) -> Value:
@@ -405,7 +409,7 @@ def _gamma_density(a: Value, x: Value) -> Value:
     direct = ew.exp(ew.sub(ew.sub(ew.mul(ew.sub(few, one), ew.log(small)), small), ew.lgamma(few)))
     many, near = ew.where(large, a, least), ew.where(large, x, least)
     excess = _log_excess(ew.div(ew.sub(near, many), many), ew.div(near, many))
-    exponent = ew.add(ew.mul(many, excess), _stirling_rest(many))
+    exponent = ew.add(ew.mul(many, excess), _stirling_series(many))
     scale = ew.sqrt(ew.mul(many, _const(0.5 / math.pi, a)))
     return ew.where(large, ew.div(ew.mul(scale, ew.exp(ew.neg(exponent))), near), direct)
 
