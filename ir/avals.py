@@ -379,9 +379,6 @@ def aval_of(value: Any) -> ShapedArray:
         if scalar is dtypes.int64:
             check_int_range(value)
         return ShapedArray((), dtypes.canonicalize(scalar), scalar is not dtypes.bool_)
-    if isinstance(value, np.number | np.bool_):
-        options = config.options
-        return _numpy_scalar(cast("Any", value).__class__, options.enable_x64, options.explicit_x64_dtypes)
     if isinstance(value, np.ndarray | np.generic):
         refuse_masked(value)
         array = cast("np.ndarray[Any, Any]", value)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ..core.builder import GRID, KernelBuilder
-from ..core.kernel import Kernel, KernelChain, Spec, Step
+from ..core.kernel import ChainOf, Kernel, KernelChain, Spec
 from ..core.values import Buffer, Operand, Value
 from .rows_by_threads import Finish, Sorting, finished
 
@@ -55,29 +55,18 @@ def run(s: Sorting, results: Sequence[Spec], count: int, finish: Finish, what: s
     results = list(results)
     if net.block == net.length:
         return _one_block(net, results, count, finish, what)
-    n, arrays = len(net.sorting.operands), len(net.specs)
-    sort_blocks, step, merge = _sort_blocks(net), _step(net), _merge(net)
-    steps = [Step(sort_blocks, tuple(range(n)))]
-    last = n  # number of the first array
-
-    def then(kernel: Kernel, *scalars: int) -> None:
-        nonlocal last
-        steps.append(Step(kernel, tuple(range(last, last + arrays)), scalars))
-        last += arrays
-
+    chain, n = ChainOf(s.operands), len(s.operands)
+    arrays, step, merge = chain.then(_sort_blocks(net), range(n)), _step(net), _merge(net)
     size = 2 * net.block
     while size <= net.length:
         distance = size // 2
         while distance >= net.block:
-            then(step, size, distance)
+            arrays = chain.then(step, arrays, [size, distance])
             distance //= 2
-        then(merge, size)
+        arrays = chain.then(merge, arrays, [size])
         size *= 2
-    final = finished(s, net.length, results, count, finish, what)
-    steps.append(Step(final, (*range(n), last + arrays - 1)))
-    picked = tuple(range(last + arrays, last + arrays + len(results)))
-    reason = f"{what}: bitonic network, {len(steps)} dispatches"
-    return KernelChain(tuple(steps), net.sorting.operands, tuple(results), picked, reason)
+    out = chain.then(finished(s, net.length, results, count, finish, what), [*range(n), arrays[-1]])
+    return chain.finished(out, f"{what}: bitonic network, {len(chain.steps)} dispatches")
 
 
 def _less(b: KernelBuilder, x: Sequence[Value], y: Sequence[Value]) -> Value:
