@@ -337,3 +337,36 @@ def test_more_scalars_than_the_device_has_storage_buffers_for() -> None:
     x = np.arange(3, dtype=np.float32)
     got = qr.compile(lambda x: qnp.stack([x[i % 2] * i for i in range(70)]), backend="vulkan")(x)
     np.testing.assert_array_equal(np.asarray(got), [x[i % 2] * i for i in range(70)])
+
+
+def test_scatters_sorts_and_transforms_in_programs() -> None:
+    """Operands that are read again and written in loops, derivatives, lanes; compared with the CPU, and called twice."""
+    rng = np.random.default_rng(0)
+    x, u = (rng.integers(-9, 10, n).astype(np.float32) for n in (400, 3000))
+    i = rng.integers(-5, 405, 3000).astype(np.int32)
+    rows = rng.integers(-9, 10, (3, 400)).astype(np.float32)
+
+    def f(x: Any, i: Any, u: Any, rows: Any) -> list[Any]:
+        added = x.at[i].add(u)
+        return [
+            x, added, x.at[i].set(1.0) + added, added.at[3].max(x[:1][0]),
+            qr.lax.fori_loop(0, 3, lambda k, y: y.at[i].add(u * k), x),
+            qr.grad(lambda x: (x[i % 400] * u).sum())(x),
+            qr.vmap(lambda r: r.at[i[:50]].min(u[:50]))(rows),
+            qr.ops.segment_sum(u.astype("int8"), i, 400), qnp.argsort(u), qnp.sort(qnp.round(qnp.tile(u, 30) / 2)),
+        ]  # fmt: skip
+
+    def transforms(rows: Any) -> list[Any]:
+        z = qnp.fft.fft(rows)
+        return [qnp.fft.ifft(z * z).real, qnp.fft.irfft(qnp.fft.rfft(rows, axis=0), n=3, axis=0),
+                qr.grad(lambda r: (qnp.abs(qnp.fft.rfft(r)) ** 2).sum())(rows)]  # fmt: skip
+
+    compiled, twice = qr.compile(f, backend="vulkan"), qr.compile(transforms, backend="vulkan")
+    wanted = qr.compile(f, backend="cpu")(x, i, u, rows)
+    for _ in range(2):
+        for got, want in zip(compiled(x, i, u, rows), wanted, strict=True):
+            np.testing.assert_array_equal(
+                np.asarray(got), np.asarray(want)
+            )  # whole numbers: any order of sums is exact
+    for got, want in zip(twice(rows), qr.compile(transforms, backend="cpu")(rows), strict=True):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), atol=1e-5 * np.abs(np.asarray(want)).max())
