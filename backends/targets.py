@@ -44,6 +44,8 @@ COMMON_PASSES = (
 """The pipeline of a target without kernels of ours."""
 CPU_PASSES = COMMON_PASSES + ",fuse,updates,merge-alike"
 """The pipeline for the CPU."""
+GPU_PASSES = COMMON_PASSES + ",fuse-attention"
+"""The pipeline for GPUs for which there are kernels: IREE forms the other clusters."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Target:
         flops_per_second: rough peak of f32 arithmetic, for cost estimates.
         unsupported: dtype name to the reason why a program with it cannot be compiled.
         kernels: whether quire's own kernels (backends/kernels) exist for it.
+        shared_bytes: workgroup memory that a kernel may have on it (GPU).
         host_functions: whether compiled code can call Python functions on it.
         system_link: whether programs are linked with `iree.system_link_flags()`.
         device_targets: the module's attribute `hal.device.targets`, where a device of its own is compiled for; it takes the
@@ -83,6 +86,7 @@ class Target:
     flops_per_second: float = 1e11
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}), hash=False)
     kernels: bool = False
+    shared_bytes: int = 0
     host_functions: bool = False
     system_link: bool = False
     reassociates: bool = False
@@ -262,7 +266,9 @@ def vulkan_target(gpu: str | None = None) -> Target:
         bytes_per_second=3e11,
         flops_per_second=1e13,
         unsupported=_NO_I128,
+        pipeline=GPU_PASSES,
         kernels=True,
+        shared_bytes=32768,
         host_functions=True,
         reassociates=True,
     )
@@ -354,8 +360,10 @@ def cuda_target(gpu: str | None = None) -> Target:
         name="cuda",
         backend="cuda",
         flags=(_backend("cuda"), f"--iree-cuda-target={gpu}", *COMMON_FLAGS),
+        pipeline=GPU_PASSES,
         drivers=("cuda",),
         kernels=True,
+        shared_bytes=49152,
         workers=108,
         bytes_per_second=1.5e12,
         flops_per_second=2e13,

@@ -12,7 +12,7 @@ from .core.kernel import EMPTY, REASON, SERIAL, Kernel, KernelChain, Spec
 from .core.target import CPU_AVX2, CPU_AVX512, CPU_BASELINE, GPU, KernelTarget
 from .indexing.scatter import scatter
 from .ordering.choice import sort, top_k
-from .products.attention import AttentionRows
+from .products.attention_rows import AttentionRows
 from .products.choice import attention_of, convolution, correlation, dot, reads_in_place, widens
 from .products.complex_gemm import complex_dot
 from .products.convolution import Conv, Window, window

@@ -51,7 +51,8 @@ def kernel_target(target: Target) -> KernelTarget:
     if not target.kernels:
         raise NoKernel("the target has no kernels")
     if target.backend in _GPUS:
-        return KernelTarget(kind="gpu", vector_bytes=16, reassociates=target.reassociates)
+        most = target.shared_bytes or KernelTarget.shared_bytes
+        return KernelTarget("gpu", 16, most_shared_bytes=most, reassociates=target.reassociates)
     return KernelTarget(vector_bytes=target.vector_bytes or 16, workgroups=4 * target.workers)
 
 

@@ -38,32 +38,13 @@ _NESTED = {
 }  # fmt: skip
 
 
-@register_pass
 @dataclass(frozen=True)
-class Fuse(Pass):
-    """Make `fusion` equations of contractions and reductions with their neighbours, and of elementwise equations.
+class Clustering(Pass):
+    """What passes that make `fusion` equations share: they leave targets without kernels alone, and go into nested programs.
 
-    A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its epilogue. A
-    reduction is joined by what feeds it and what uses its result; the values of such a cluster have one shape, before
-    reduction, and all its reductions go over the same axes, which are neighbours; over others a reduction is two (`axes`). A
-    reduction of products' rows over which another product sums is one equation with all: attention. Contractions of fewer than
-    `least_operations`, reductions of fewer than `least_elements` elements and attention to fewer than `least_attended` stay as
-    they are. A gather or scatter is joined by what computes its indices, light equations that are copied where others read them
-    too; a gather of single elements, `least_gathered` of them, counts as an elementwise equation. What is computed of shifted,
-    padded or joined parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left,
-    elementwise equations of one number of elements are clusters if they are heavy together, or many, or gather, or are several
-    small updates that are alike (see `merge-alike`); on CPUs also if they have `least_light` elements and are no part of a
-    dispatch. Branches and loops' bodies are fused as programs of their own. A loop that becomes one kernel stays as it is; with
-    `whole_loops` false it is none where its body has fusions.
+    A loop that becomes one kernel stays as it is; with `whole_loops` false it is none where its body has fusions.
     """
 
-    name = "fuse"
-    least_elements: int = 512
-    least_attended: int = 16384
-    least_operations: int = 131072
-    least_moved: int = 2048
-    least_gathered: int = 1024
-    least_light: int = 32768
     whole_loops: bool = True
 
     def apply(self, program: ClosedJaxpr, context: PassContext) -> ClosedJaxpr:
@@ -72,9 +53,9 @@ class Fuse(Pass):
         jaxpr = self._fused(program.jaxpr, context)
         return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
 
-    def least_light_on(self, target: Any) -> int | None:
-        """Of how many elements light equations are a cluster on a target; None where they are none."""
-        return self.least_light if getattr(target, "vector_bytes", 0) else None
+    def clustered(self, jaxpr: Jaxpr, context: PassContext, in_loop: bool) -> Jaxpr:
+        """The jaxpr with its clusters as equations; those nested in it have theirs."""
+        raise NotImplementedError
 
     def _fused(self, jaxpr: Jaxpr, context: PassContext, in_loop: bool = False) -> Jaxpr:
         eqns = list(jaxpr.eqns)
@@ -90,6 +71,41 @@ class Fuse(Pass):
                     eqns[i] = with_params(eqn, {**eqn.params, **inner})
         if any(a is not b for a, b in zip(eqns, jaxpr.eqns)):
             jaxpr = Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
+        return self.clustered(jaxpr, context, in_loop)
+
+
+@register_pass
+@dataclass(frozen=True)
+class Fuse(Clustering):
+    """Make `fusion` equations of contractions and reductions with their neighbours, and of elementwise equations.
+
+    A contraction (dot_general, convolution) is joined by what is computed of its result, element by element: its epilogue. A
+    reduction is joined by what feeds it and what uses its result; the values of such a cluster have one shape, before
+    reduction, and all its reductions go over the same axes, which are neighbours; over others a reduction is two (`axes`). A
+    reduction of products' rows over which another product sums is one equation with all: attention. Contractions of fewer than
+    `least_operations`, reductions of fewer than `least_elements` elements and attention to fewer than `least_attended` stay as
+    they are. A gather or scatter is joined by what computes its indices, light equations that are copied where others read them
+    too; a gather of single elements, `least_gathered` of them, counts as an elementwise equation. What is computed of shifted,
+    padded or joined parts of arrays is one equation with these, if it has `least_moved` elements: a stencil. Of what is left,
+    elementwise equations of one number of elements are clusters if they are heavy together, or many, or gather, or are several
+    small updates that are alike (see `merge-alike`); on CPUs also if they have `least_light` elements and are no part of a
+    dispatch. Branches and loops' bodies are fused as programs of their own.
+    """
+
+    name = "fuse"
+    least_elements: int = 512
+    least_attended: int = 16384
+    least_operations: int = 131072
+    least_moved: int = 2048
+    least_gathered: int = 1024
+    least_light: int = 32768
+
+    def least_light_on(self, target: Any) -> int | None:
+        """Of how many elements light equations are a cluster on a target; None where they are none."""
+        return self.least_light if getattr(target, "vector_bytes", 0) else None
+
+    def clustered(self, jaxpr: Jaxpr, context: PassContext, in_loop: bool) -> Jaxpr:
+        """The jaxpr with its clusters as equations."""
         has_form = forms_of(context.target)
         indexed, joined = with_indices(jaxpr, has_form, self.least_gathered)
         parted, count = with_attention(with_parted_axes(split(indexed), self.least_elements), self.least_attended)
@@ -114,6 +130,26 @@ class Fuse(Pass):
         return merge(parted) if clusters or more or count or stencils else indexed
 
 
+@register_pass
+@dataclass(frozen=True)
+class FuseAttention(Clustering):
+    """Make `fusion` equations of attention alone, as `fuse` does, for targets whose compiler forms the other clusters.
+
+    `least_attended` are the fewest scores: fewer (4 MiB in float32) stay in the caches of a GPU between several dispatches.
+    """
+
+    name = "fuse-attention"
+    least_attended: int = 1 << 20
+
+    def clustered(self, jaxpr: Jaxpr, context: PassContext, in_loop: bool) -> Jaxpr:
+        """The jaxpr with each attention as an equation."""
+        found, count = with_attention(split(jaxpr), self.least_attended)
+        if not count:
+            return jaxpr
+        context.counters["attention"] += count
+        return merge(found)
+
+
 def _is_kernel(eqn: Eqn, target: Any) -> bool:
     """Whether an equation is a loop that becomes one kernel; without a target none does."""
     if eqn.primitive.name not in _LOOPS or target is None:
@@ -132,4 +168,4 @@ def _formed(clusters: Sequence[Cluster], jaxpr: Jaxpr, context: PassContext) -> 
     return formed
 
 
-__all__ = ["Fuse", "MergeAlike", "UpdatesInPlace"]
+__all__ = ["Clustering", "Fuse", "FuseAttention", "MergeAlike", "UpdatesInPlace"]

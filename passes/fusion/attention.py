@@ -19,6 +19,7 @@ from quire.ir.primitives import structural as st
 from .clusters import Cluster, is_seed, reduction_clusters
 from .graph import Graph, Group, Order
 from .order import replaced
+from .unit_batches import with_unit_batches
 
 #: Products of longer sums than this, or into more columns, are better by their own kernels if the rows are stored anyway.
 MOST_DEPTH = 128
@@ -42,7 +43,7 @@ def with_attention(jaxpr: Jaxpr, least: int) -> tuple[Jaxpr, int]:
     if products < 2 or not any(is_seed(e, least) for e in jaxpr.eqns):
         return jaxpr, 0
     given = jaxpr
-    jaxpr, middle = _clusters(_with_transposed_operands(_untransposed(jaxpr)), least)
+    jaxpr, middle = _clusters(_with_transposed_operands(_untransposed(with_unit_batches(jaxpr))), least)
     if not middle:
         return given, 0
     jaxpr = replaced(jaxpr, middle)

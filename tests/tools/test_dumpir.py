@@ -227,7 +227,7 @@ def test_text_down_to_iree(tmp_path):
 def test_lists():
     passes = dumpir("--list-passes").stdout
     assert "simplify: Apply algebraic identities" in passes and "    derivatives: bool = true" in passes
-    assert dumpir("--show-pipeline", "--target", "cuda").stdout.strip().endswith("dce,store-compared")
+    assert dumpir("--show-pipeline", "--target", "cuda").stdout.strip().endswith("store-compared,fuse-attention")
     assert "llvm-cpu" in dumpir("--list-targets").stdout
     stages = dumpir("--list-stages", "--target", "vulkan").stdout.split()
     assert stages[0] == "jaxpr" and "stablehlo" in stages and stages[-1] == "spirv"

@@ -13,7 +13,8 @@ class KernelTarget:
     ``vector_bytes`` is one vector register (16 for baseline x86-64 and aarch64, 32 for AVX2, 64 for AVX-512).
     ``workgroups`` bounds how many pieces a CPU kernel splits independent rows into: a few for each core, so
     that uneven rows even out, while scratch memory (one piece each) stays small. ``threads`` is the size of a
-    GPU workgroup and ``shared_bytes`` its workgroup memory. ``reassociates`` says that the driver takes sums of floats for
+    GPU workgroup and ``shared_bytes`` the workgroup memory that most kernels take, so that several workgroups have room;
+    ``most_shared_bytes`` is all that there is. ``reassociates`` says that the driver takes sums of floats for
     sums of real numbers; the builder then hides from it what an error-free sum is made of.
     """
 
@@ -22,6 +23,7 @@ class KernelTarget:
     workgroups: int = 16
     threads: int = 128
     shared_bytes: int = 16384
+    most_shared_bytes: int = 16384
     reassociates: bool = False
 
     @property

@@ -142,8 +142,13 @@ def over_a_row(
 # -- what is kept between passes ----------------------------------------------------------------------------------------
 
 
-def keep(emitter: ReductionEmitter, cluster: ReductionCluster) -> None:
-    """Choose the memory of values that later passes read: a result that is written later, or the stack."""
+def keep(
+    emitter: ReductionEmitter, cluster: ReductionCluster, row_memory: Callable[[Var], Memory] | None = None
+) -> None:
+    """Choose the memory of values that later passes read: a result that is written later, or the stack.
+
+    In the place of the stack `row_memory` may give rows of the workgroup's own.
+    """
     free = [(v, memory) for v, memory in zip(cluster.outvars, emitter.outputs) if cluster.full(v)]
     bytes_left = ROW_BYTES
     kept = cluster.kept()
@@ -162,6 +167,8 @@ def keep(emitter: ReductionEmitter, cluster: ReductionCluster) -> None:
         elif later is not None:
             free.remove(later)
             memory, on_stack = later[1], False
+        elif row_memory is not None:
+            memory, on_stack = row_memory(v), False
         else:
             nbytes = cluster.space.reduced * v.aval.dtype.itemsize
             if nbytes > bytes_left:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,13 +56,14 @@ class ReductionEmitter:
     """Computes a cluster's values at a place.
 
     `operands` are the numbers of the kernel's operands that the jaxpr's inputs are: by default all, in order. Inputs
-    and outputs in `own` are rows in memory of the workgroup's own; `starts` says where the row at hand begins. No vector
+    and outputs in `own` are rows in memory of the workgroup's own; `starts` says where the row at hand begins. `results` are the
+    numbers of the kernel's results that the other outputs are: by default the first ones. No vector
     crosses from one part of `run` neighbours to the next (0: there is one part).
     """
 
     def __init__(
         self, cluster: ReductionCluster, b: KernelBuilder, expand: Expand, operands: Mapping[Var, int] | None = None,
-        own: Mapping[Var, Buffer] | None = None, run: int = 0,
+        own: Mapping[Var, Buffer] | None = None, run: int = 0, results: Iterable[int] | None = None,
     ) -> None:  # fmt: skip
         self.cluster = cluster
         self.run = run
@@ -78,7 +79,7 @@ class ReductionEmitter:
         rows = {v: Memory(self.elements, buffer, v.aval.dtype) for v, buffer in (own or {}).items()}
         self.starts: dict[Memory, Operand] = dict.fromkeys(rows.values(), 0)
         self.inputs.update({v: rows[v] for v in jaxpr.invars if v in rows})
-        results = itertools.count()
+        results = itertools.count() if results is None else iter(results)
         self.outputs = [
             rows[v] if v in rows else Memory.of(self.elements, next(results), v.aval, result=True)
             for v in jaxpr.outvars

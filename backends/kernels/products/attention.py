@@ -14,23 +14,21 @@ caches of a CPU, so any cluster of the fuse pass will do and numbers are those o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quire.ir.jaxpr import Jaxpr, Var
-
 from ..core.builder import KernelBuilder
-from ..core.dtypes import DType, dtype_of
+from ..core.dtypes import DType
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
 from ..core.values import Value
-from ..elements.operations import Expand
 from ..fused.passes import keep, passes_over
 from ..fused.reduction_cluster import ReductionCluster, Space
 from ..fused.reduction_values import ReductionEmitter
 from ..fused.reductions import vector_lanes
+from .attention_by_threads import attention_by_threads
+from .attention_rows import AttentionRows, check
 from .matrices import Product
 from .packing import Strips
 from .plans import GROUP_FLOPS, UNROLL, tile, tiles
@@ -42,41 +40,6 @@ LEAST_ROWS = 128
 FEWEST_ROWS = 8
 #: Rows shorter than this many vectors are mostly ends.
 LEAST_VECTORS = 2
-
-
-@dataclass(frozen=True)
-class AttentionRows:
-    """The cluster between the products: its inputs of the numbers ``products`` are first products (``scores``), others
-    are operands; the output of the number ``summed`` is what the second product sums over, and those of the numbers
-    ``stored`` are results."""
-
-    jaxpr: Jaxpr
-    products: tuple[int, ...]
-    summed: int
-    stored: tuple[int, ...]
-    expand: Expand
-
-    @property
-    def scores(self) -> list[Var]:
-        """The first products."""
-        return [self.jaxpr.invars[i] for i in self.products]
-
-    @property
-    def others(self) -> list[Var]:
-        """The inputs that are operands of the kernel, after those of the products."""
-        return [v for i, v in enumerate(self.jaxpr.invars) if i not in self.products]
-
-    @property
-    def results(self) -> list[Var]:
-        """The rows that are stored: the kernel's first results."""
-        return [self.output(i) for i in self.stored]
-
-    def output(self, number: int) -> Var:
-        """The output of a number."""
-        v = self.jaxpr.outvars[number]
-        if not isinstance(v, Var):
-            raise NoKernel("rows that are a literal")
-        return v
 
 
 @dataclass(frozen=True)
@@ -113,6 +76,9 @@ def attention(
     ``products`` are the first ones and the second one, ``specs`` those of their operands and of the second one's result.
     Sums have the dtype ``total``. Raises :class:`NoKernel`.
     """
+    check(products, rows, total, specs)
+    if target.kind == "gpu":
+        return attention_by_threads(products, rows, total, specs, target)
     return _Writer(products, rows, total, specs, target).build()
 
 
@@ -130,7 +96,8 @@ class _Writer:
         self.space = rows.scores[0].aval.shape
         self.queries, self.keys = self.space[-2:]
         *operands, out = specs
-        self._check(total, operands, out, target)
+        self.total = total
+        self._check(target)
         self.lanes = lanes = target.lanes(total.bits)
         self.mr, nv = tile(self.queries, self.keys, lanes, target)
         widest = min(
@@ -178,28 +145,11 @@ class _Writer:
         self.out = b.result(len(results) - 1, (out.size,))
         self.left = b.result(rows.stored.index(rows.summed), (summed.aval.size,)) if self.shared else own[summed]
 
-    def _check(self, total: DType, operands: Sequence[Spec], out: Spec, target: KernelTarget) -> None:
-        firsts, second, rows = self.firsts, self.second, self.rows
-        if target.kind != "cpu":
-            raise NoKernel("attention kernels are for CPUs")
-        for scores in (dtype_of(v.aval.dtype) for v in rows.scores):
-            if total.kind != "float" or total.bits < 32 or scores != total or out.dtype != total:
-                raise NoKernel(f"sums in {total.name} of {scores.name} scores and {out.dtype.name} results")
-        result = dtype_of(rows.output(rows.summed).aval.dtype)
-        if result.kind != "float" or any(s.dtype.kind != "float" or s.dtype.bits > total.bits for s in operands):
-            raise NoKernel("operands of other kinds than the sums")
+    def _check(self, target: KernelTarget) -> None:
         if self.queries < FEWEST_ROWS:
             raise NoKernel(f"{self.queries} rows are not worth packing the right operands for")
-        if self.keys < LEAST_VECTORS * target.lanes(total.bits) // 2:
+        if self.keys < LEAST_VECTORS * target.lanes(self.total.bits) // 2:
             raise NoKernel(f"rows of {self.keys} elements")
-        batches = math.prod(self.space[:-2])
-        forms = [(p.m, p.n, p.outer, p.batches) for p in firsts]
-        whole = all(form == (self.queries, self.keys, (), batches) for form in forms)
-        if not whole or (second.m, second.k, second.outer, second.batches) != (self.queries, self.keys, (), batches):
-            products = " and ".join(map(str, (*firsts, second)))
-            raise NoKernel(f"products {products} of other forms than rows by columns")
-        if second.out.column != 1:
-            raise NoKernel("a result that is not stored by rows")
 
     def build(self) -> Kernel:
         """The finished kernel."""

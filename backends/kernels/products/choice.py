@@ -13,7 +13,8 @@ from ..core.kernel import Kernel, KernelChain, Spec
 from ..core.memoized import memoized
 from ..core.shapes import row_major
 from ..core.target import KernelTarget
-from .attention import AttentionRows, attention
+from .attention import attention
+from .attention_rows import AttentionRows
 from .convolution import Conv, Window, conv
 from .dot_products import dot_products
 from .epilogue import Epilogue

@@ -44,6 +44,8 @@ CASES = {
     "one head, keys stored by columns": (
         lambda q, k, v: softmax(q @ k * 0.3) @ v, (normal(190, 24), normal(24, 96), normal(96, 40)),
     ),
+    "one head": (by_hand, (normal(1, 200, 16), normal(1, 150, 16), normal(1, 150, 24))),
+    "one head of several arrays": (by_hand, (normal(3, 1, 90, 16), normal(3, 1, 80, 16), normal(3, 1, 80, 16))),
     "several parts of the queries": (by_hand, (normal(530, 32), normal(160, 32), normal(160, 32))),
     "few queries": (by_hand, (normal(6, 9, 64), normal(6, 400, 64), normal(6, 400, 64))),
     "bias and mask": (
@@ -55,6 +57,7 @@ CASES = {
     "nn, causal": (
         lambda q, k, v: nn.dot_product_attention(q, k, v, is_causal=True), tuple(normal(2, 70, 4, 16) for _ in range(3)),
     ),
+    "nn, one head": (nn.dot_product_attention, tuple(normal(150, 1, 16) for _ in range(3))),
     "einsum": (
         lambda q, k, v: qnp.einsum("bhqk,bkhd->bqhd", softmax(qnp.einsum("bqhd,bkhd->bhqk", q, k)), v),
         tuple(normal(2, 64, 4, 16) for _ in range(3)),
@@ -158,6 +161,7 @@ STORING = {
     "gradient, several parts": (
         gradient(by_nn), (normal(530, 32), normal(160, 32), normal(160, 32)), 2, "1 arrays of rows stored",
     ),
+    "gradient, one head": (gradient(by_nn), tuple(normal(1, 150, 16) for _ in range(3)), 2, "1 arrays of rows stored"),
     "gradient, mask": (
         gradient(lambda q, k, v: nn.dot_product_attention(q, k, v, is_causal=True)),
         tuple(normal(2, 70, 4, 16) for _ in range(3)), 2, "1 arrays of rows stored",
