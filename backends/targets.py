@@ -66,6 +66,7 @@ class Target:
         unsupported: dtype name to the reason why a program with it cannot be compiled.
         kernels: whether quire's own kernels (backends/kernels) exist for it.
         shared_bytes: workgroup memory that a kernel may have on it (GPU).
+        matrix_units: what its matrix units multiply in quire's kernels: "tf32", "i8".
         host_functions: whether compiled code can call Python functions on it.
         system_link: whether programs are linked with `iree.system_link_flags()`.
         device_targets: the module's attribute `hal.device.targets`, where a device of its own is compiled for; it takes the
@@ -87,6 +88,7 @@ class Target:
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=lambda: MappingProxyType({}), hash=False)
     kernels: bool = False
     shared_bytes: int = 0
+    matrix_units: tuple[str, ...] = ()
     host_functions: bool = False
     system_link: bool = False
     reassociates: bool = False
@@ -364,6 +366,7 @@ def cuda_target(gpu: str | None = None) -> Target:
         drivers=("cuda",),
         kernels=True,
         shared_bytes=49152,
+        matrix_units=() if gpu in ("sm_60", "sm_70") else ("i8",) if gpu == "sm_75" else ("tf32", "i8"),
         workers=108,
         bytes_per_second=1.5e12,
         flops_per_second=2e13,

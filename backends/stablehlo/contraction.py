@@ -244,14 +244,14 @@ def dot_general(
             return product
         found = None
     else:
-        found = _dot_kernel(ctx, lhs, rhs, dimension_numbers, total)
+        found = _dot_kernel(ctx, lhs, rhs, dimension_numbers, total, precision=precision)
     y = emit_dot(lhs, rhs, dimension_numbers, total, precision) if found is None else found[0]
     return from_computed(ctx, y, total)
 
 
 def _dot_kernel(
     ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotDimensionNumbers, total: DType,
-    following: Following | None = None,
+    following: Following | None = None, precision: ct.PrecisionPair = None,
 ) -> list[Any] | None:  # fmt: skip
     """The product, and what follows, by a kernel; None where there is none or StableHLO is the better form."""
     if dtypes.is_complex(total):
@@ -263,13 +263,19 @@ def _dot_kernel(
         right, right_order = _before_transpose(rhs, batch[1])
         x, y = (Spec.of(a.shape, _element(v)) for a, v in zip(ctx.avals_in, (left, right)))
         sums = kernels.dtype_of(total)
-        if kernels.widens(x, y, sums, dimension_numbers):
+        if target.kind == "cpu" and kernels.widens(x, y, sums, dimension_numbers):
             left, x = hlo.convert(left, total), Spec.of(x.shape, total)
         epilogue, others = (None, ()) if following is None else (following.epilogue, following.operands)
-        kernel = kernels.dot(x, y, sums, dimension_numbers, target, (left_order, right_order), epilogue)
+        orders = left_order, right_order
+        kernel = kernels.dot(x, y, sums, dimension_numbers, target, orders, epilogue, _is_coarse(precision))
         return _called(ctx, kernel, [left, right, *others])
 
     return _by_kernel(ctx, make, following)
+
+
+def _is_coarse(precision: ct.PrecisionPair) -> bool:
+    """Whether a program asks for less than float32: it says so for both operands. The default is float32 in full."""
+    return precision is not None and ct.Precision.HIGHEST not in precision
 
 
 def _complex_dot_kernel(ctx: Ctx, lhs: Any, rhs: Any, dimension_numbers: ct.DotDimensionNumbers, total: DType) -> Any:

@@ -52,7 +52,9 @@ def kernel_target(target: Target) -> KernelTarget:
         raise NoKernel("the target has no kernels")
     if target.backend in _GPUS:
         most = target.shared_bytes or KernelTarget.shared_bytes
-        return KernelTarget("gpu", 16, most_shared_bytes=most, reassociates=target.reassociates)
+        return KernelTarget(
+            "gpu", 16, most_shared_bytes=most, matrix_units=target.matrix_units, reassociates=target.reassociates
+        )
     return KernelTarget(vector_bytes=target.vector_bytes or 16, workgroups=4 * target.workers)
 
 

@@ -68,6 +68,13 @@ def measures(small: bool) -> Mapping[str, Measure]:
                 dtype,
             )  # fmt: skip
         )
+    square, whole = Numbers("f32", (n, n)), Numbers("i8", (n, n), -100, 100)
+    found += [
+        Measure(f"matmul tf32 {n}", lambda jax: lambda x, y: jax.numpy.matmul(x, y, precision="tensorfloat32"), None,
+                (square, square), 2.0 * n**3, "flop", "tf32"),
+        Measure(f"matmul i8 {n}", lambda jax: lambda x, y: jax.numpy.matmul(x, y, preferred_element_type=np.int32), None,
+                (whole, whole), 2.0 * n**3, "flop", "i8"),
+    ]  # fmt: skip
     flat, places = Numbers("f32", (many,)), Numbers("i32", (many,), 0, many // 16)
     found += [
         Measure(f"add {many}", lambda jax: lambda x, y: x + y, lambda torch, x, y: x + y, (flat, flat), 12.0 * many,
@@ -94,18 +101,18 @@ def _steps(jax: Any, steps: int) -> Callable[..., Any]:
     return loop
 
 
-#: Peaks of the makers' data sheets, dense: TFLOP/s by dtype (f16 and bf16 by tensor cores, f32 without), GB/s.
+#: Peaks of the makers' data sheets, dense: TFLOP/s by dtype (f32 without tensor cores), GB/s.
 PEAKS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
-        "H100.*PCIe": {"f32": 51, "f16": 756, "bf16": 756, "bytes": 2000},
-        "H200": {"f32": 67, "f16": 989, "bf16": 989, "bytes": 4800},
-        "H100": {"f32": 67, "f16": 989, "bf16": 989, "bytes": 3350},
-        "A100.*80": {"f32": 19.5, "f16": 312, "bf16": 312, "bytes": 2000},
-        "A100": {"f32": 19.5, "f16": 312, "bf16": 312, "bytes": 1555},
-        "RTX 4090": {"f32": 82.6, "f16": 165, "bf16": 165, "bytes": 1008},
-        "RTX 3090": {"f32": 35.6, "f16": 71, "bf16": 71, "bytes": 936},
-        "Tesla T4": {"f32": 8.1, "f16": 65, "bytes": 320},
-        "L4": {"f32": 30.3, "f16": 121, "bf16": 121, "bytes": 300},
+        "H100.*PCIe": {"f32": 51, "f16": 756, "bf16": 756, "tf32": 378, "i8": 1513, "bytes": 2000},
+        "H200": {"f32": 67, "f16": 989, "bf16": 989, "tf32": 494, "i8": 1979, "bytes": 4800},
+        "H100": {"f32": 67, "f16": 989, "bf16": 989, "tf32": 494, "i8": 1979, "bytes": 3350},
+        "A100.*80": {"f32": 19.5, "f16": 312, "bf16": 312, "tf32": 156, "i8": 624, "bytes": 2000},
+        "A100": {"f32": 19.5, "f16": 312, "bf16": 312, "tf32": 156, "i8": 624, "bytes": 1555},
+        "RTX 4090": {"f32": 82.6, "f16": 165, "bf16": 165, "tf32": 82.6, "i8": 661, "bytes": 1008},
+        "RTX 3090": {"f32": 35.6, "f16": 71, "bf16": 71, "tf32": 35.6, "i8": 284, "bytes": 936},
+        "Tesla T4": {"f32": 8.1, "f16": 65, "i8": 130, "bytes": 320},
+        "L4": {"f32": 30.3, "f16": 121, "bf16": 121, "tf32": 60, "i8": 242, "bytes": 300},
     }
 )
 

@@ -281,6 +281,10 @@ def contraction(jax: Any) -> Iterator[Entry]:
     yield Entry("i32 matmul", lambda x, y: x @ y, (i32(64, 96), i32(96, 64)))
     yield Entry("i8 matmul to i32", lambda x, y: np.matmul(x, y, preferred_element_type=np.int32),
                 (Numbers("i8", (64, 96), -100, 100), Numbers("i8", (96, 64), -100, 100)))  # fmt: skip
+    yield Entry("tf32 matmul of 256", lambda x, y: np.matmul(x, y, precision="tensorfloat32"), (f32(256, 256), f32(256, 256)),
+                tolerance=4e-3)  # fmt: skip
+    yield Entry("i8 matmul of 256 to i32", lambda x, y: np.matmul(x, y, preferred_element_type=np.int32),
+                (Numbers("i8", (256, 256), -100, 100),) * 2)  # fmt: skip
     yield Entry("complex matmul", lambda x, y: x @ y, pair("c64"))
     yield Entry("matrix times vector", lambda x, y: (x @ y, y @ x.T), (MATRIX, f32(96)))
     yield Entry("batched matmul", lambda x, y: x @ y, (f32(5, 37, 19), f32(5, 19, 23)))

@@ -165,6 +165,10 @@ class KernelBuilder(ArithMixin):
             self._scopes[-1][text] = value
         return value
 
+    def effect(self, text: str) -> None:
+        """One operation without results."""
+        self._line(text)
+
     def binary(self, op: str, x: Operand, y: Operand) -> Value:
         """An operation of the arith dialect by its name.
 

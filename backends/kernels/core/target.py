@@ -14,7 +14,8 @@ class KernelTarget:
     ``workgroups`` bounds how many pieces a CPU kernel splits independent rows into: a few for each core, so
     that uneven rows even out, while scratch memory (one piece each) stays small. ``threads`` is the size of a
     GPU workgroup and ``shared_bytes`` the workgroup memory that most kernels take, so that several workgroups have room;
-    ``most_shared_bytes`` is all that there is. ``reassociates`` says that the driver takes sums of floats for
+    ``most_shared_bytes`` is all that there is. ``matrix_units`` are the names of what its matrix units multiply
+    ("tf32", "i8"). ``reassociates`` says that the driver takes sums of floats for
     sums of real numbers; the builder then hides from it what an error-free sum is made of.
     """
 
@@ -24,6 +25,7 @@ class KernelTarget:
     threads: int = 128
     shared_bytes: int = 16384
     most_shared_bytes: int = 16384
+    matrix_units: tuple[str, ...] = ()
     reassociates: bool = False
 
     @property

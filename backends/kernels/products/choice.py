@@ -20,11 +20,14 @@ from .dot_products import dot_products
 from .epilogue import Epilogue
 from .gemm import Gemm
 from .matrices import DimensionNumbers, Product, assembled, product, result_shape
+from .matrix_units import FRAGMENT, by_matrix_units, unit_of
 from .plans import dot_products_plan, plan, vecmat_plan
 from .vecmat import vecmat
 
 #: Products of less work are left to the compiler, which does them as fast and fuses what stands around them.
 LEAST_FLOPS = 1 << 17
+#: Products of less work are not worth blocks for matrix units.
+LEAST_UNITS = 1 << 22
 #: Left operands are converted outside up to this size.
 WIDENED_BYTES = 4 << 20
 #: Convolutions of less work.
@@ -47,13 +50,22 @@ def dot(
     target: KernelTarget,
     orders: tuple[Order | None, Order | None] = (None, None),
     epilogue: Epilogue | None = None,
+    coarse: bool = False,
 ) -> Kernel:
     """The kernel of a dot_general that sums in ``total``. Raises :class:`NoKernel` where it is left to StableHLO.
 
     Operands are of the dtype ``total`` or a narrower one of its kind. ``lhs`` and ``rhs`` are what the contraction
     is of; with an entry in ``orders`` the kernel's operand is the array whose transposition that is. The result has
-    the dtype ``total``, or is what the ``epilogue`` makes of it. Dimension numbers are tuples: kernels are kept by their arguments.
+    the dtype ``total``, or is what the ``epilogue`` makes of it. On GPUs there are kernels for matrix units, which may round
+    float32 to fewer bits where the program is ``coarse``. Dimension numbers are tuples: kernels are kept by their arguments.
     """
+    if target.kind == "gpu":
+        unit = unit_of(lhs.dtype, rhs.dtype, total, coarse, target)
+        problem = product(lhs.shape, rhs.shape, dimension_numbers, orders)
+        if problem.flops < LEAST_UNITS or min(problem.m, problem.n, problem.k) < FRAGMENT:
+            raise NoKernel(f"{problem}: fewer than {LEAST_UNITS} operations, or than {FRAGMENT} rows, columns or sums")
+        out = Spec.of(result_shape(lhs.shape, rhs.shape, dimension_numbers), total)
+        return by_matrix_units(problem, unit, (_stored(lhs, orders[0]), _stored(rhs, orders[1]), out), target)
     _check_sums(lhs.dtype, rhs.dtype, total, target)
     problem = product(lhs.shape, rhs.shape, dimension_numbers, orders)
     if problem.flops < LEAST_FLOPS:
