@@ -56,7 +56,7 @@ def as_operand(x: Any, source: DType, target: DType) -> Any:
     if dtypes.is_complex(target) and not dtypes.is_complex(source):
         re = as_operand(x, source, dtypes.real_dtype(target))
         return hlo.complex(re, hlo.full_like(re, 0, dtypes.real_dtype(target)))
-    return hlo.convert(hlo.widened(x), target)
+    return hlo.convert(hlo.widened(guard_conversion(x)), target)
 
 
 _STRUCTURAL = frozenset(
@@ -65,15 +65,18 @@ _STRUCTURAL = frozenset(
 
 
 def guard_conversion(x: Any) -> Any:
-    """x, behind a barrier if it is a conversion of narrow unsigned integers, which IREE would fold into a contraction."""
+    """x, behind a barrier if it was converted from unsigned integers or bools, at last or before other conversions.
+
+    IREE folds conversions into a contraction, all of them, and then takes what they were of for signed.
+    """
     owner = x.owner
-    while not isinstance(owner, mlir.Block) and owner.name in _STRUCTURAL:
-        owner = owner.operands[0].owner
-    if isinstance(owner, mlir.Block) or owner.name != "stablehlo.convert":
-        return x
-    element = mlir.RankedTensorType(owner.operands[0].type).element_type
-    if isinstance(element, mlir.IntegerType) and (element.is_unsigned or element.width == 1):
-        return hlo.optimization_barrier(x)[0]
+    while not isinstance(owner, mlir.Block) and (owner.name in _STRUCTURAL or owner.name == "stablehlo.convert"):
+        source = owner.operands[0]
+        element = mlir.RankedTensorType(source.type).element_type
+        if owner.name == "stablehlo.convert" and isinstance(element, mlir.IntegerType):
+            if element.is_unsigned or element.width == 1:
+                return hlo.optimization_barrier(x)[0]
+        owner = source.owner
     return x
 
 

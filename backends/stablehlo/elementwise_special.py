@@ -304,8 +304,10 @@ def gamma_fraction(a: Num, x: Num) -> Num:
 
     y = 1.0 - a
     z = x + y + 1.0
-    p1, q1 = x + 1.0, z * x
-    return loop([0.0 * one, y, z, p1 / q1, one, one, p1, x, q1], running, step)[3]
+    # Convergents are ratios: numerators and denominators are divided by z x, which may be as large as x^2.
+    p2, q2 = 1.0 / x / z, 1.0 / z
+    p1 = p2 + q2
+    return loop([0.0 * one, y, z, p1, one, p2, p1, q2, one], running, step)[3]
 
 
 def _factor(a: Num, x: Num) -> Num:

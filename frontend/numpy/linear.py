@@ -41,6 +41,23 @@ def _operands(name: str, *args: Any) -> list[Value]:
     return promote_dtypes(*[ensure(name, a, i) for i, a in enumerate(args)])
 
 
+def _factors(name: str, preferred: Any, *values: Value) -> list[Value]:
+    """Operands of a product in one dtype: that of all together, or the preferred one, where theirs differ or are bools.
+
+    In the dtype of all together some would be rounded or wrapped before they are in the preferred one. Raises TypeError for a
+    preferred dtype that is narrower than integer operands.
+    """
+    if preferred is not None:
+        wanted = user_dtype(name, preferred)
+        found = {v.aval.dtype for v in values}
+        mixed = len(found) > 1 or any(map(dtypes.is_bool, found))
+        if mixed and (dtypes.is_complex(wanted) or not any(map(dtypes.is_complex, found))):
+            for dtype in () if any(map(dtypes.is_float, found)) else found:
+                ct.contraction_dtype(f"quire.numpy.{name}", dtype, wanted)  # raises where it is wider than wanted
+            return [cast(v, wanted) for v in values]
+    return promote_dtypes(*values)
+
+
 def _contract(x: Value, y: Value, dims: DimensionPairs, precision: Any, preferred: Any, name: str) -> Value:
     """`dot_general` in the result's dtype; bool is computed as and/or."""
     wanted: DType | None = None if preferred is None else user_dtype(name, preferred)
@@ -85,8 +102,9 @@ def matmul(
             f"quire.numpy.matmul: {x.aval.short()} @ {y.aval.short()}: the last dimension of the first operand ({sx[-1]}) "
             f"and the {'first' if len(sy) == 1 else 'last but one'} of the second ({sy[max(len(sy) - 2, 0)]}) must be equal"
         )
-    if x.aval.dtype is not y.aval.dtype or x.aval.weak_type != y.aval.weak_type:
-        x, y = promote_dtypes(x, y)
+    same = x.aval.dtype is y.aval.dtype and x.aval.weak_type == y.aval.weak_type
+    if not same or preferred_element_type is not None:
+        x, y = _factors("matmul", preferred_element_type, x, y)
     nx, ny = len(sx), len(sy)
     if nx <= 2 and ny <= 2 or ny <= 2:  # the second operand has no batch: its columns become the last dimension
         return _contract(x, y, (((nx - 1,), (max(ny - 2, 0),)), ((), ())), precision, preferred_element_type, "matmul")
@@ -134,7 +152,7 @@ def dot(
     >>> quire.numpy.dot(quire.numpy.array([1, 2]), quire.numpy.array([3, 4])).item()
     11
     """
-    x, y = _operands("dot", a, b)
+    x, y = _factors("dot", preferred_element_type, ensure("dot", a, 0), ensure("dot", b, 1))
     nx, ny = x.aval.ndim, y.aval.ndim
     if nx == 0 or ny == 0:
         out = multiply(x, y)
@@ -178,7 +196,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
         raise ValueError(f"quire.numpy.vecdot: sizes along the axis differ: {x.aval.short()} and {y.aval.short()}")
     if dtypes.is_complex(x.aval.dtype):
         x = ew.conj_p.bind(x)
-    x, y = promote_dtypes(x, y)
+    x, y = _factors("vecdot", preferred_element_type, x, y)
     row = st.reshape(x, (*x.aval.shape[:-1], 1, x.aval.shape[-1]))
     column = st.reshape(y, (*y.aval.shape, 1))
     out = matmul(row, column, precision=precision, preferred_element_type=preferred_element_type)
@@ -241,7 +259,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     >>> quire.numpy.inner(quire.numpy.array([1, 2]), quire.numpy.array([3, 4])).item()
     11
     """
-    x, y = _operands("inner", a, b)
+    x, y = _factors("inner", preferred_element_type, ensure("inner", a, 0), ensure("inner", b, 1))
     if x.aval.ndim == 0 or y.aval.ndim == 0:
         return dot(x, y, preferred_element_type=preferred_element_type)
     if x.aval.shape[-1] != y.aval.shape[-1]:
@@ -306,7 +324,7 @@ def tensordot(
     Array([[3., 3.],
            [3., 3.]], dtype=float32)
     """
-    x, y = _operands("tensordot", a, b)
+    x, y = _factors("tensordot", preferred_element_type, ensure("tensordot", a, 0), ensure("tensordot", b, 1))
     nx, ny = x.aval.ndim, y.aval.ndim
     try:
         n = operator.index(axes)
@@ -412,7 +430,7 @@ def einsum(
     except ValueError as error:
         raise ValueError(f"quire.numpy.einsum: {error}") from None
     wanted = None if preferred_element_type is None else user_dtype("einsum", preferred_element_type)
-    values = promote_dtypes(*arrays)
+    values = _factors("einsum", wanted, *arrays)
     steps: list[Any] = list(info.contraction_list)
     for step in steps:
         positions, expression = step[0], step[2]
@@ -445,7 +463,7 @@ def _einsum_step(
         operands = [(joined, _pair(n0, v0, n1, v1, joined, precision, wanted, product)), *rest]
     if len(operands) == 1:
         name, value = operands[0]
-        return _single(name, value, output)
+        return _single(name, value, output, wanted)
     (n0, v0), (n1, v1) = operands
     return _pair(n0, v0, n1, v1, output, precision, wanted, product)
 
@@ -461,9 +479,13 @@ def _diagonals(name: str, value: Value) -> tuple[str, Value]:
     return name, value
 
 
-def _single(name: str, value: Value, output: str) -> Value:
+def _single(name: str, value: Value, output: str, wanted: DType | None = None) -> Value:
     gone = tuple(i for i, c in enumerate(name) if c not in output)
     if gone:
+        given = value.aval.dtype
+        if wanted is not None and (dtypes.is_complex(wanted) or dtypes.is_float(wanted) and not dtypes.is_complex(given)
+                                   or not dtypes.is_inexact(given)):  # fmt: skip
+            value = cast(value, wanted)
         value = sum_(
             value, axis=gone, dtype=None if not dtypes.is_bool(value.aval.dtype) else bool, promote_integers=False
         )
@@ -477,8 +499,10 @@ def _pair(
     # A dimension of size 1 that broadcasts against the other operand's is dropped.
     n0, x, n1, y = _squeezed(n0, x, n1, y)
     # What only one operand has and the result doesn't is summed first.
-    n0, x = _summed(n0, x, set(n1) | set(output))
-    n1, y = _summed(n1, y, set(n0) | set(output))
+    n0, x = _summed(n0, x, set(n1) | set(output), wanted)
+    n1, y = _summed(n1, y, set(n0) | set(output), wanted)
+    if x.aval.dtype != y.aval.dtype:  # one was summed in the preferred dtype
+        x, y = _factors("einsum", wanted, x, y)
     batch = [c for c in output if c in n0 and c in n1]
     summed = [c for c in n0 if c in n1 and c not in output]
     if output == "".join([*batch, *(c for c in n1 + n0 if c not in batch and c not in summed)]):
@@ -499,9 +523,9 @@ def _pair(
     return st.transpose(value, [names.index(c) for c in output])
 
 
-def _summed(name: str, value: Value, needed: set[str]) -> tuple[str, Value]:
+def _summed(name: str, value: Value, needed: set[str], wanted: DType | None) -> tuple[str, Value]:
     kept = "".join(c for c in name if c in needed)
-    return (kept, _single(name, value, kept)) if kept != name else (name, value)
+    return (kept, _single(name, value, kept, wanted)) if kept != name else (name, value)
 
 
 def _squeezed(n0: str, x: Value, n1: str, y: Value) -> tuple[str, Value, str, Value]:

@@ -69,6 +69,25 @@ def test_constants_beside_what_is_computed(dtype):
         check([Case("parts", parts, [x]), Case("loop", leaves(loop), [x])])
 
 
+def test_products_of_what_was_converted_from_unsigned():
+    """IREE folds conversions into a product, all of them, and takes what they were of for signed."""
+
+    def product(between: tuple[str, ...], wanted: str) -> Any:
+        def f(x: Any) -> Any:
+            for dtype in between:
+                x = lax.convert_element_type(x, dtype)
+            return [lax.dot(x, (x.T + 1).astype(x.dtype), preferred_element_type=wanted), lax.dot(x, x.T)]
+
+        return f
+
+    sources = (np.full((5, 5), 255, np.uint8), np.full((5, 5), 65000, np.uint16), np.eye(5, dtype=np.bool_))
+    ways = (("int16",), ("int32",), ("int8", "int16"), ("uint16", "int32"), ("int16", "int32"))
+    check([
+        Case(f"{x.dtype} {between} {wanted}", product(between, wanted), [x])
+        for x in sources for between in ways for wanted in ("float32", "int32")
+    ])  # fmt: skip
+
+
 def test_sums_of_products_with_rows_and_positions():
     """Over several dimensions at once IREE makes one contraction of them, which it cannot translate."""
     w, v = array(np.float32, 12), array(np.float32, 3)

@@ -4,6 +4,7 @@ q is quire or jax, n its numpy, s its scipy. An expression that raises must rais
 """
 
 import collections
+import functools
 import importlib
 import warnings
 
@@ -65,6 +66,35 @@ STRICT = {
 }
 
 USUAL = {
+    # Products in a preferred dtype: operands are not rounded, wrapped or taken for signed before they are in it.
+    "preferred: operands of two dtypes": lambda q, n, s: [
+        f(n.full((4, 4), x, a), n.full((4, 4), 3, b))
+        for f in (
+            functools.partial(n.matmul, preferred_element_type="float32"),
+            functools.partial(n.tensordot, axes=1, preferred_element_type="float32"),
+            functools.partial(n.einsum, "ij,kj->ik", preferred_element_type="float32"),
+            functools.partial(n.inner, preferred_element_type="float32"),
+            functools.partial(n.vdot, preferred_element_type="float32"),
+            functools.partial(n.vecdot, preferred_element_type="float32"),
+        )
+        for x, a, b in (
+            (4000000000, "uint32", "int8"),
+            (200, "uint8", "int8"),
+            (100, "int8", "bool"),
+            (1, "bool", "bool"),
+        )
+    ],
+    "preferred: float16 by int8 as integers": lambda q, n, s: n.dot(
+        n.full(3, 2, "float16"), n.full(3, 100, "int8"), preferred_element_type="int32"
+    ),
+    "preferred: narrower than an operand": lambda q, n, s: n.dot(
+        n.ones(3, "int8"), n.ones(3, "int16"), preferred_element_type="int8"
+    ),
+    "preferred: sums of one operand": lambda q, n, s: [
+        n.einsum("ij->i", n.full((2, 4), 100, "int8"), preferred_element_type="int32"),
+        n.einsum("ij->i", n.ones((2, 4), bool), preferred_element_type="float32"),
+        n.einsum("ij,k->k", n.full((2, 4), 100, "int8"), n.full(3, 2, "int8"), preferred_element_type="int32"),
+    ],
     "values in vectors": lambda q, n, s: [1.0 in n.arange(3.0), 4 in n.arange(3), n.int8(2) in n.arange(3)],
     "sets of integers and floats keep the first one's elements": lambda q, n, s: [
         n.setdiff1d(n.array([2**24 + 1, 5, 2**24 + 3, 2]), x, **options)

@@ -492,6 +492,15 @@ def large_gamma(a, x):
         return [float(v) for v in (p, by_a, density(x), q)]
 
 
+def test_incomplete_gamma_far_in_the_tail():
+    """Numerators and denominators of the fraction's convergents are as large as x^2."""
+    a, x = (v.ravel() for v in np.meshgrid([0.5, 1, 20, 1e5], [2e5, 1e20, 1e150, 1e300]))
+    with config.override(enable_x64=True):
+        for run in (lambda f: f, quire.jit):
+            np.testing.assert_allclose(run(S.gammainc)(a, x), sp.gammainc(a, x), rtol=1e-12)
+            np.testing.assert_allclose(run(S.gammaincc)(a, x), sp.gammaincc(a, x), rtol=1e-12, atol=1e-300)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_incomplete_gamma_of_large_numbers(dtype):
     a, units = (v.ravel() for v in np.meshgrid([201.0, 6e4, 1e10], [-6.0, -0.5, 0.0, 0.01, 5.0]))

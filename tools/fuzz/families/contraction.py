@@ -103,6 +103,29 @@ def mixed(b: Builder) -> object:
     return b.emit(f"lax.dot_general({{0}}, {{1}}, ({batch}){preferred})", x, y)
 
 
+def preferred(b: Builder) -> object:
+    """Narrow integers and bools, by way of other dtypes, in a product of a dtype that holds it."""
+    x = b.pick("iub", least_ndim=1, most=400)
+    y = b.pick("iub", lambda v: v.shape == x.shape)
+    if any("64" in v.dtype for v in (x, y)):
+        raise LookupError
+    ways = (
+        "",
+        "",
+        ".astype('int16')",
+        ".astype('int32')",
+        ".astype('uint8').astype('int16')",
+        ".astype(bool).astype('int8')",
+    )
+    first, second = (b.one(*ways) for _ in range(2))
+    product = b.one("inner", "vdot", "tensordot", "vecdot") if x.ndim > 1 else b.one("inner", "dot", "vdot")
+    if product in ("inner", "tensordot") and (x.size * y.size) > 20_000:
+        raise LookupError
+    rest = ", 0" if product == "tensordot" else ""
+    wide = b.one("float32", "float32", "int32")
+    return b.emit(f"np.{product}({{0}}{first}, {{1}}{second}{rest}, preferred_element_type={wide!r})", x, y)
+
+
 def tensordot(b: Builder) -> object:
     x = b.pick("f", least_ndim=1, most=600)
     y = b.pick("f", lambda v: v.ndim >= 1 and v.size < 600 and v.dtype == x.dtype and v.shape[0] == x.shape[-1])
@@ -136,4 +159,4 @@ def convolve(b: Builder) -> object:
     return b.emit(f"np.{b.one('convolve', 'correlate')}({{0}}, {{1}}, mode={b.one('full', 'same', 'valid')!r})", x, y)
 
 
-FAMILY = (matmul, matmul, einsum, factors, spread, mixed, tensordot, convolution, convolve)
+FAMILY = (matmul, matmul, einsum, factors, spread, mixed, preferred, tensordot, convolution, convolve)
