@@ -144,6 +144,15 @@ def test_minimize_takes_the_steps_that_jax_takes(x64):
             assert (int(got.nit), int(got.nfev)) == (int(want.nit), int(want.nfev)) == (most, int(got.njev))
 
 
+def test_minimize_searches_on_where_the_slope_has_turned(x64):
+    with config.override(disable_jit=True):
+        got = optimize.minimize(himmelblau, qnp.zeros(2), method="BFGS")
+    assert (int(got.status), bool(got.success)) == (0, True)
+    with jax.enable_x64(True):
+        want = jax.scipy.optimize.minimize(himmelblau, jax.numpy.zeros(2), method="BFGS")
+    assert int(want.status) == 3 and float(want.fun) > float(got.fun) + 1
+
+
 def test_minimize_options(x64):
     with config.override(disable_jit=True):
         one = optimize.minimize(
