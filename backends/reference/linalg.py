@@ -6,6 +6,7 @@ where NumPy has none, through a loop in Python (a microsecond a call) or through
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Set
 from typing import Any
 
@@ -104,21 +105,31 @@ def _substitute(
     return x if left_side else x.swapaxes(-1, -2)
 
 
+#: From so many permutations on, exchanging rows of all in NumPy is quicker than exchanging elements of a list for each.
+_MANY_PERMUTATIONS = 48
+
+
 def permutation_of(pivots: Array, size: int) -> Array:
     """The permutations that exchange row i with row pivots[..., i], one after the other."""
-    if pivots.ndim == 1:
+    *batch, steps = pivots.shape
+    count = math.prod(batch)
+    exchanges = pivots.reshape(count, steps)
+    if count >= _MANY_PERMUTATIONS:  # a permutation in each column, so that the exchanged rows are contiguous
+        columns = np.empty((size, count), np.int32)
+        columns[:] = np.arange(size, dtype=np.int32)[:, None]
+        each = np.arange(count)
+        for i, p in enumerate(exchanges.T):
+            row = columns[p, each]
+            columns[p, each] = columns[i]
+            columns[i] = row
+        return np.ascontiguousarray(columns.T).reshape(*batch, size)
+    out = np.empty((count, size), np.int32)
+    for k, of_one in enumerate(exchanges.tolist()):
         order = list(range(size))
-        for i, p in enumerate(pivots.tolist()):
+        for i, p in enumerate(of_one):
             order[i], order[p] = order[p], order[i]
-        return np.array(order, np.int32)
-    out = np.empty((*pivots.shape[:-1], size), np.int32)
-    out[:] = np.arange(size, dtype=np.int32)
-    for i in range(pivots.shape[-1]):
-        p = pivots[..., i, None]
-        other = np.take_along_axis(out, p, axis=-1)
-        np.put_along_axis(out, p, out[..., i, None].copy(), axis=-1)
-        out[..., i, None] = other
-    return out
+        out[k] = order
+    return out.reshape(*batch, size)
 
 
 @reference(la.lu_p)

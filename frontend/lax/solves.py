@@ -61,7 +61,7 @@ def custom_linear_solve(
     if symmetric and transpose_solve is None:
         transpose_solve = solve
     leaves, tree = flatten_arrays(b)
-    avals = [aval_of(x).strong() for x in leaves]
+    avals = [aval_of(x) for x in leaves]
     in_tree = flatten_arrays((b,))[1]
     n = len(avals)
     mv = trace(matvec, in_tree, avals, "matvec")
@@ -101,7 +101,7 @@ def custom_linear_solve(
 
         ts = solving(transpose_solve, vecmat, "transpose_solve")
         jaxprs[3], consts[3] = ts.closed, ts.captured
-    leaves = [ew.convert_element_type(x, a.dtype) for x, a in zip(leaves, avals)]
+    leaves = [ew.convert_element_type(x, a.dtype, weak_type=a.weak_type) for x, a in zip(leaves, avals)]
     out = calls.custom_linear_solve_p.bind(
         *(x for part in consts for x in part), *leaves, const_lengths=tuple(map(len, consts)), jaxprs=tuple(jaxprs)
     )
@@ -169,8 +169,8 @@ def custom_root(
     for name, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
         check_callable(api, name, function)
     leaves, tree = flatten_arrays(initial_guess)
-    avals = [aval_of(x).strong() for x in leaves]
-    leaves = [ew.convert_element_type(x, a.dtype) for x, a in zip(leaves, avals)]
+    avals = [aval_of(x) for x in leaves]
+    leaves = [ew.convert_element_type(x, a.dtype, weak_type=a.weak_type) for x, a in zip(leaves, avals)]
     in_tree = flatten_arrays((initial_guess,))[1]
     n = len(avals)
     traced_f = trace(f, in_tree, avals, "f")

@@ -27,7 +27,7 @@ from . import elementwise, reductions
 from ._ops import add_, lt_
 from ._ops import select as _choice
 from .arithmetic import clip, remainder
-from .creation import filled
+from .creation import filled, full
 from .elementwise import as_bool
 from .indexing import get
 from .joining import concatenate
@@ -210,6 +210,9 @@ def compress(
     if size is None:
         return take(x, nonzero(mask)[0], axis=d)
     (index,) = nonzero(mask, size=size, fill_value=n)
+    if n == 0:  # `take` refuses to take anything from nothing
+        shape = (*x.aval.shape[:d], index.aval.shape[0], *x.aval.shape[d + 1 :])
+        return full(shape, fill_value, dtype=x.aval.dtype)
     return take(x, index, axis=d, mode="fill", fill_value=fill_value)
 
 

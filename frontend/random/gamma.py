@@ -165,7 +165,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out
     batch = aval.shape[:-1] if shape is None else shape_of("dirichlet", shape)
     full, (alpha,) = parameters("dirichlet", (*batch, aval.shape[-1]), dt, alpha=alpha)
     logs = loggamma(key, alpha, full, dt)
-    weights = qnp.exp(logs - lax.stop_gradient(logs.max(axis=-1, keepdims=True)))
+    weights = qnp.exp(logs - lax.stop_gradient(logs.max(axis=-1, keepdims=True, initial=-math.inf)))
     return weights / weights.sum(axis=-1, keepdims=True)
 
 

@@ -56,11 +56,13 @@ class _Search(NamedTuple):
     """The state of a line search; a point `low` and a bound `high` enclose good steps once `zooming`."""
 
     count: Any
+    turn: Any  # of bracketing, then of zooming
     zooming: Any
     done: Any
     step: Any  # to be tried next
     low: _Point
     high: _Point
+    recent: _Point  # the end of the interval before, which a cubic goes through, too
     best: _Point
     gradient: Any  # of the best point
 
@@ -69,14 +71,39 @@ def _pick(condition: Value, a: Any, b: Any) -> Any:
     return type(a)(*(qnp.where(condition, x, y) for x, y in zip(a, b)))
 
 
-def _trial(low: _Point, high: _Point) -> Value:
-    """The next step of a zoom: the minimum of the parabola through both, kept off the ends; else the middle."""
+def _parabola(low: _Point, high: _Point) -> Value:
+    """Where the parabola through both with the first's slope has its minimum; not finite where it has none."""
     width = high.step - low.step
-    curvature = high.value - low.value - low.slope * width
-    safe = qnp.where(curvature > 0, curvature, 1.0)
-    share = -0.5 * low.slope * width / safe
-    inside = (curvature > 0) & (share > 0.1) & (share < 0.9)
-    return low.step + width * qnp.where(inside, share, 0.5)
+    curvature = (high.value - low.value - low.slope * width) / (width * width)
+    return low.step - low.slope / (2.0 * curvature)
+
+
+def _cubic(low: _Point, high: _Point, other: _Point) -> Value:
+    """Where the cubic through three points with the first's slope has its minimum; not finite where it has none."""
+    wide, wider = high.step - low.step, other.step - low.step
+    rise = high.value - low.value - low.slope * wide
+    rise_other = other.value - low.value - low.slope * wider
+    scale = (wide * wider) ** 2 * (wide - wider)
+    third = (wider**2 * rise - wide**2 * rise_other) / scale
+    second = (wide**3 * rise_other - wider**3 * rise) / scale
+    return low.step + (qnp.sqrt(second * second - 3.0 * third * low.slope) - second) / (3.0 * third)
+
+
+#: How far from the interval's ends a cubic's and a parabola's minimum must be, in lengths of the interval.
+_CUBIC_MARGIN, _PARABOLA_MARGIN = 0.2, 0.1
+
+
+def _trial(low: _Point, high: _Point, recent: _Point, first: Value) -> Value:
+    """The next step of a zoom: a cubic's minimum, else a parabola's, else the middle."""
+    left, right = qnp.minimum(low.step, high.step), qnp.maximum(low.step, high.step)
+
+    def inside(step: Value, margin: float) -> Value:
+        away = margin * (right - left)
+        return qnp.isfinite(step) & (step <= right - away) & (step >= left + away)
+
+    cubic, parabola = _cubic(low, high, recent), _parabola(low, high)
+    otherwise = qnp.where(inside(parabola, _PARABOLA_MARGIN), parabola, low.step + 0.5 * (high.step - low.step))
+    return qnp.where(~first & inside(cubic, _CUBIC_MARGIN), cubic, otherwise)
 
 
 def _line_search(
@@ -85,25 +112,25 @@ def _line_search(
 ) -> _Search:  # fmt: skip
     """A step that satisfies the strong Wolfe conditions (Nocedal and Wright, algorithms 3.5 and 3.6).
 
-    One evaluation an iteration. Near the minimum, where differences of values are rounding errors, Hager and Zhang's
+    One evaluation an iteration, at most `most` to enclose good steps and `most` within. Steps within are interpolated as
+    SciPy's line search does. Near the minimum, where differences of values are rounding errors, Hager and Zhang's
     approximate condition (SIAM J. Optim. 16, 2005) accepts a step by its slope.
     """
     slack = epsilon(x) * qnp.abs(start.value)
     zero = qnp.zeros_like(start.value)
     begin = _Point(zero, start.value, start.slope)
-    state = _Search(
-        qnp.asarray(0), qnp.asarray(False), qnp.asarray(False), first, begin, begin, begin, gradient
-    )  # fmt: skip
+    none, no = qnp.asarray(0), qnp.asarray(False)
+    state = _Search(none, none, no, no, first, begin, begin, begin, begin, gradient)
 
     def running(s: _Search) -> Value:
-        return (s.count < most) & ~s.done
+        return (s.turn < most) & ~s.done
 
     def advance(s: _Search) -> _Search:
         value, g = fun(x + s.step * direction)
         here = _Point(s.step, value, qnp.dot(g, direction))
         ok = qnp.isfinite(value)
         high = ~ok | (value > start.value + _C1 * s.step * start.slope)
-        high = high | ((value >= s.low.value) & (s.zooming | (s.count > 0)))
+        high = high | ((value >= s.low.value) & (s.zooming | (s.turn > 0)))
         flat = qnp.abs(here.slope) <= -_C2 * start.slope
         near = (value <= start.value + slack) & ((2 * _C1 - 1) * start.slope >= here.slope)
         done = (~high & flat) | (ok & near & flat)
@@ -112,11 +139,16 @@ def _line_search(
         # Zooming: `here` replaces high, or low; in that case low replaces high where the slope points away from it.
         new_low = _pick(high, s.low, here)
         new_high = _pick(high, here, _pick(rises, s.low, s.high))
+        recent = _pick(high | rises, s.high, s.low)
         zooming = s.zooming | high | rises
-        step = qnp.where(zooming, _trial(new_low, new_high), 2.0 * s.step)
+        begins = zooming & ~s.zooming
+        step = qnp.where(zooming, _trial(new_low, new_high, recent, begins), 2.0 * s.step)
         better = done | (ok & (value < s.best.value))
         best = _pick(better, here, s.best)
-        return _Search(s.count + 1, zooming, done, step, new_low, new_high, best, qnp.where(better, g, s.gradient))
+        turn = qnp.where(begins, 0, s.turn + 1)
+        return _Search(
+            s.count + 1, turn, zooming, done, step, new_low, new_high, recent, best, qnp.where(better, g, s.gradient)
+        )
 
     return lax.while_loop(running, advance, state)
 
@@ -296,8 +328,8 @@ def minimize(
         ValueError: the method is unknown, or x0 is no vector. TypeError: args is no tuple, x0 has no floats, or an
             option is unknown.
 
-    Follows `jax.scipy.optimize.minimize`. The line search is Nocedal and Wright's, with Hager and Zhang's approximate
-    Wolfe condition; the whole runs within one compiled loop.
+    Follows `jax.scipy.optimize.minimize`. The line search is Nocedal and Wright's, with SciPy's interpolation and Hager and
+    Zhang's approximate Wolfe condition; the whole runs within one compiled loop.
 
     >>> def fun(x):
     ...     return ((x - quire.numpy.array([1., 2.])) ** 2).sum()

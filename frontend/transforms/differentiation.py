@@ -18,7 +18,6 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray, aval_of
 from quire.ir.jaxpr import Eqn, Jaxpr, nested_jaxprs
 from quire.ir.primitive import Primitive
-from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import custom_lin_p
 from quire.ir.primitives.elementwise import convert_element_type
 from quire.ir.references import Ref
@@ -30,21 +29,20 @@ from quire.passes.ad.linearize import Linear, linearize_eval
 from quire.passes.ad.rules import Linear as LinearInput
 from quire.passes.ad.rules import Zero, instantiate, zeros
 from quire.passes.ad.transpose import NotLinearError, backward, pullback
-from quire.runtime.array import from_numpy
 
 from .. import tree_util
 from ..arrays import references as ref_ops
+from ..arrays.key_array import is_keys
 from ..arrays.operands import as_array
 from ..arrays.references import refuse_refs
 from ..arrays.shape_struct import as_typed
-from ..arrays.tangents import flatten_tangents
+from ..arrays.tangents import flatten_tangents, structure_of_tangents
 from ..watching import key_reuse
 from ..watching.tracebacks import wraps
 from ..watching.transformations import appended
 from .functions import check_callable, name_of, partial_positions
 from .pullbacks import Pullback
 from .references import Opened, open_refs, refuse_differentiated, write_of
-from .vectorization import vmap
 
 
 @dataclass(frozen=True)
@@ -141,20 +139,31 @@ def _with_aux(traced: _Traced, values: Sequence[Any]) -> Any:
 
 
 def _check_input(what: str, x: Any, holomorphic: bool, allow_int: bool) -> None:
-    dtype = aval_of(x).dtype
+    dtype = dtype_of(x)
     if holomorphic:
         if not dtypes.is_complex(dtype):
             raise TypeError(f"{what} with holomorphic=True requires inputs with complex dtype, got {dtype}")
         return
-    if not dtypes.is_inexact(dtype) and not allow_int:
+    if (is_keys(x) or not dtypes.is_inexact(dtype)) and not allow_int:
+        advice = NO_DERIVATIVE_BY_KEYS if is_keys(x) else "convert the argument with .astype(float)"
         raise TypeError(
             f"{what} requires real- or complex-valued inputs (float or complex dtype), got {dtype}"
-            f"{where(current_source())}: convert the argument with .astype(float), or pass allow_int=True for a "
-            "gradient of dtype float0"
+            f"{where(current_source())}: {advice}, or pass allow_int=True for a gradient of dtype float0"
         )
 
 
+#: What to do instead of differentiating by a key, in messages.
+NO_DERIVATIVE_BY_KEYS = "nothing has a derivative by a key, choose other arguments with argnums"
+
+
+def dtype_of(x: Any) -> Any:
+    """The dtype of an array, a number or an array of keys, of which `aval_of` sees the words only."""
+    return x.dtype if is_keys(x) else aval_of(x).dtype
+
+
 def _check_scalar(what: str, avals: Sequence[ShapedArray], tree: Any, holomorphic: bool) -> None:
+    if any(structure_of_tangents(tree)[1]):
+        raise TypeError(f"{what} requires real-valued outputs (float dtype), the function returned an array of keys")
     if not tree_util.is_single_leaf(tree):
         raise TypeError(f"Gradient only defined for scalar-output functions. Output was a container: {tree}.")
     (aval,) = avals
@@ -227,9 +236,9 @@ def _differentiated(
     @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         positions = partial_positions(argnums, len(args), what, TypeError)
-        rest = functools.partial(_call_with, fun, args, kwargs, positions)
+        rest = with_rest(fun, args, kwargs, positions)
         leaves, tree = tree_util.flatten_arrays(tuple(args[i] for i in positions))
-        for x in leaves:
+        for x in tree_util.flatten_arrays([args[i] for i in positions], is_keys)[0]:
             _check_argument(x, what)
             _check_input("grad", x, holomorphic, allow_int)
         traced = _trace(rest, leaves, tree, what, has_aux)
@@ -259,6 +268,8 @@ def _checked_argnums(argnums: Any, what: str) -> int | tuple[int, ...]:
 
 
 def _check_argument(x: Any, what: str) -> None:
+    if is_keys(x):
+        return
     if isinstance(x, Ref):
         raise TypeError(
             f"{what}: a differentiated argument holds a reference {x.aval.short()}{where(current_source())}: differentiate by "
@@ -310,14 +321,19 @@ def float0_zeros(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return np.zeros(shape, dtypes.float0)
 
 
-def _call_with(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], positions: Sequence[int], *dynamic: Any
-) -> Any:
-    """``fun(*args, **kwargs)`` with the arguments at `positions` replaced."""
-    full = list(args)
-    for i, x in zip(positions, dynamic, strict=True):
-        full[i] = x
-    return fun(*full, **kwargs)
+def with_rest(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], positions: Sequence[int]
+) -> Callable[..., Any]:
+    """`fun` as a function of the arguments at `positions`, the rest being these; it has `fun`'s name, for messages."""
+
+    def of_chosen(*chosen: Any) -> Any:
+        full = list(args)
+        for i, x in zip(positions, chosen, strict=True):
+            full[i] = x
+        return fun(*full, **kwargs)
+
+    of_chosen.__name__ = name_of(fun)
+    return of_chosen
 
 
 def grad(
@@ -627,166 +643,4 @@ def _transposed(
     return tree_util.tree_unflatten(in_tree, [as_array(ct) for ct in values])
 
 
-# -- Jacobians ----------------------------------------------------------------------------------------------------------
-
-
-def _basis(leaves: Sequence[Any]) -> list[list[Any]]:
-    """For each leaf the rows of the identity over all leaves: arrays [n, *shape]."""
-    avals = [aval_of(x) for x in leaves]
-    total = sum(a.size for a in avals)
-    rows: list[Any] = []
-    start = 0
-    for a in avals:
-        block = np.zeros((total, a.size), a.dtype)
-        block[start + np.arange(a.size), np.arange(a.size)] = 1
-        row: Any = block.reshape(total, *a.shape)
-        if aval_of(row).dtype != a.dtype:  # of 64 bits, of a function that enables them within
-            row = from_numpy(row, ShapedArray(row.shape, a.dtype))
-        rows.append(convert_element_type(row, a.dtype, weak_type=True) if a.weak_type else row)
-        start += a.size
-    return rows
-
-
-def _split_last(x: Any, avals: Sequence[ShapedArray], axis: int) -> list[Any]:
-    """Cut dimension `axis` of x, which runs over the elements of all avals, into a piece for each."""
-    shape = aval_of(x).shape
-    pieces: list[Any] = []
-    start = 0
-    for a in avals:
-        lo, hi = [0] * len(shape), list(shape)
-        lo[axis], hi[axis] = start, start + a.size
-        piece = x if a.size == shape[axis] else st.slice(x, lo, hi)
-        pieces.append(st.reshape(piece, (*shape[:axis], *a.shape, *shape[axis + 1 :])))
-        start += a.size
-    return pieces
-
-
-def jacfwd(
-    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[..., Any]:
-    """The Jacobian by forward mode, one column at a time (all batched): good for few inputs.
-
-    The result has the output's tree, each leaf with the argument's tree below it; an array of output shape + input
-    shape.
-    """
-    what = f"jacfwd of {name_of(fun)}"
-
-    check_callable(fun, "jacfwd")
-
-    @wraps(fun)
-    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        positions = partial_positions(argnums, len(args), what)
-        rest = functools.partial(_call_with, fun, args, kwargs, positions)
-        primals = tuple(args[i] for i in positions)
-        leaves, tree = tree_util.flatten_arrays(primals)
-        for x in leaves:
-            _check_jacobian_input("jacfwd", x, holomorphic)
-        aux: list[Any] = []
-
-        def push(*tangents: Any) -> Any:
-            result = jvp(rest, primals, tree_util.tree_unflatten(tree, tangents), has_aux=has_aux)
-            return (result[1], result[0], result[2]) if has_aux else (result[1], result[0])
-
-        found = vmap(push, out_axes=(-1, None, None) if has_aux else (-1, None))(*_basis(leaves))
-        if has_aux:
-            aux.append(found[2])
-        columns, out_tree = tree_util.flatten_arrays(found[0])
-        for y in columns:
-            _check_jacobian_output("jacfwd", y, holomorphic)
-        avals = [aval_of(x) for x in leaves]
-        rows = [_split_last(c, avals, aval_of(c).ndim - 1) for c in columns]
-        jac = _jacobian_tree(rows, out_tree, tree, argnums)
-        return (jac, aux[0]) if has_aux else jac
-
-    return jacobian_function
-
-
-def jacrev(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[..., Any]:
-    """The Jacobian by reverse mode, one row at a time (all batched): good for few outputs. See `jacfwd`."""
-    what = f"jacrev of {name_of(fun)}"
-
-    check_callable(fun, "jacrev")
-
-    @wraps(fun)
-    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        positions = partial_positions(argnums, len(args), what)
-        rest = functools.partial(_call_with, fun, args, kwargs, positions)
-        primals = tuple(args[i] for i in positions)
-        leaves, tree = tree_util.flatten_arrays(primals)
-        for x in leaves:
-            _check_jacobian_input("jacrev", x, holomorphic, allow_int)
-        result = vjp(rest, *primals, has_aux=has_aux)
-        out, pullback = result[0], result[1]
-        outs, out_tree = tree_util.flatten_arrays(out)
-        for y in outs:
-            _check_jacobian_output("jacrev", y, holomorphic)
-
-        def pull(*cts: Any) -> Any:
-            return tree_util.flatten_arrays(pullback(tree_util.tree_unflatten(out_tree, cts)))[0]
-
-        found = vmap(pull)(*_basis(outs))
-        avals = [aval_of(y) for y in outs]
-        by_input = [_split_last(g, avals, 0) for g in found]
-        rows = [[by_input[i][o] for i in range(len(leaves))] for o in range(len(outs))]
-        jac = _jacobian_tree(rows, out_tree, tree, argnums)
-        return (jac, result[2]) if has_aux else jac
-
-    return jacobian_function
-
-
-jacobian = jacrev
-
-
-def hessian(
-    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[..., Any]:
-    """The Hessian, forward over reverse: ``jacfwd(jacrev(fun))``."""
-    return jacfwd(
-        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
-        argnums,
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-    )
-
-
-def _jacobian_tree(rows: list[list[Any]], out_tree: Any, in_tree: Any, argnums: int | Sequence[int]) -> Any:
-    def below(pieces: list[Any]) -> Any:
-        tree = tree_util.tree_unflatten(in_tree, pieces)
-        return tree[0] if isinstance(argnums, int) else tree
-
-    return tree_util.tree_unflatten(out_tree, [below(r) for r in rows])
-
-
-def _check_jacobian_input(what: str, x: Any, holomorphic: bool, allow_int: bool = False) -> None:
-    dtype = aval_of(x).dtype
-    if holomorphic and not dtypes.is_complex(dtype):
-        raise TypeError(f"{what} with holomorphic=True requires inputs with complex dtype, got {dtype}")
-    if not holomorphic and dtypes.is_complex(dtype) and what == "jacfwd":
-        raise TypeError(
-            f"{what} requires real-valued inputs (input dtype that is a sub-dtype of float), got {dtype}. For "
-            "holomorphic differentiation, pass holomorphic=True; for functions of complex inputs use quire.jvp"
-        )
-    if not dtypes.is_inexact(dtype) and not allow_int:
-        raise TypeError(f"{what} requires real- or complex-valued inputs (float or complex dtype), got {dtype}")
-
-
-def _check_jacobian_output(what: str, y: Any, holomorphic: bool) -> None:
-    dtype = aval_of(y).dtype
-    if holomorphic and not dtypes.is_complex(dtype):
-        raise TypeError(f"{what} with holomorphic=True requires outputs with complex dtype, got {dtype}")
-    if not holomorphic and dtypes.is_complex(dtype) and what == "jacrev":
-        raise TypeError(
-            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of float), got {dtype}. For "
-            "holomorphic differentiation, pass holomorphic=True; for others use quire.vjp"
-        )
-
-
-__all__ = [
-    "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp",
-]  # fmt: skip
+__all__ = ["grad", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp"]

@@ -337,7 +337,7 @@ def blocked_while(
 def _while_transpose(cts: Sequence[Any], *operands: Any, **params: Any) -> Sequence[Any]:
     from quire.ir.source import current_source
 
-    raise TypeError(
+    raise ValueError(
         f"while_loop cannot be differentiated in reverse{where(current_source())}: the number of its iterations, and "
         "so the memory needed, is not known. Give a bound, while_loop(..., max_steps=n), use scan or fori_loop with "
         "bounds known while tracing, or use forward mode (jvp, jacfwd)"

@@ -158,7 +158,7 @@ def _convert_jvp(
     out = ew.convert_element_type_p.bind(x, new_dtype=new_dtype, weak_type=weak_type)
     if not dtypes.is_inexact(new_dtype):
         return out, Zero(aval_of(out).tangent())
-    return out, ew.convert_element_type_p.bind(t, new_dtype=new_dtype, weak_type=False)
+    return out, ew.convert_element_type_p.bind(t, new_dtype=new_dtype, weak_type=weak_type)
 
 
 jvp.add(ew.convert_element_type_p, _convert_jvp)
@@ -166,7 +166,7 @@ jvp.add(ew.convert_element_type_p, _convert_jvp)
 
 @transpose(ew.convert_element_type_p)
 def _convert_transpose(ct: Value, x: Any, *, new_dtype: Any, weak_type: bool) -> Sequence[Any]:
-    return [ew.convert_element_type(ct, x.aval.dtype)]
+    return [ew.convert_element_type(ct, x.aval.dtype, weak_type=x.aval.weak_type)]
 
 
 def _reduce_precision_transpose(ct: Value, aval: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> Value:
@@ -249,7 +249,7 @@ define_jvp(ew.square_p, lambda t, ans, x: ew.mul(t, ew.mul(_const(2, x), x)))
 
 def _pow_base(t: Value, ans: Value, x: Value, y: Value) -> Value:
     # y x^(y-1): at x = 0, y = 0 it is NaN for inexact y and 0 for integers, as in JAX.
-    one = _const(1, y)  # of y's dtype, which may be a number
+    one = _dtype(y).type(1)  # of y's dtype, which may be a number; of strong type, as JAX's derivative is
     if not dtypes.is_integer(_dtype(y)):
         return ew.mul(t, ew.mul(y, ew.pow(x, ew.sub(y, one))))
     factor = ew.convert_element_type(y, _dtype(x))
@@ -259,7 +259,7 @@ def _pow_base(t: Value, ans: Value, x: Value, y: Value) -> Value:
 
 def _pow_exponent(t: Value, ans: Value, x: Value, y: Value) -> Value:
     # log(x) x^y, and 0 at x = 0 where y > 0.
-    base = ew.where(ew.eq(x, _const(0, x)), _const(1, x), x)
+    base = ew.where(ew.eq(x, _const(0, x)), _dtype(x).type(1), x)
     return ew.mul(t, ew.mul(ew.log(base), ans))
 
 

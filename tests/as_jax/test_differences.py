@@ -161,6 +161,25 @@ def test_indices_outside_are_clamped():
     assert int(qnp.arange(3)[5]) == 2
 
 
+def test_gradients_by_numbers_of_python_are_of_weak_type():
+    for f in (lambda x: x**2.5, lambda x: qnp.sort(qnp.stack([x, x]))[0], lambda x: qnp.stack([x, x]).at[0].mul(x)[0]):
+        assert (quire.grad(f)(1.5) * qnp.ones(2, "float16")).dtype == np.float16
+
+
+def test_jacobians_of_and_by_bools():
+    of, by = quire.jacfwd(lambda x: x > 0)(1.0), quire.jacrev(lambda x: x * 2.0, allow_int=True)(np.array([True]))
+    assert (of.dtype, of.shape, by.dtype, by.shape) == (np.bool_, (), np.bool_, (1, 1)) and not of and not by.any()
+
+
+def test_there_are_no_jacobians_of_and_by_keys():
+    for wrong in (
+        lambda: quire.jacfwd(lambda x: quire.random.key(0))(1.0),
+        lambda: quire.jacrev(quire.random.normal, allow_int=True)(quire.random.key(0)),
+    ):
+        with pytest.raises(TypeError, match="key<fry>"):
+            wrong()
+
+
 def test_bfgs_takes_real_numbers():
     import quire.scipy.optimize as so
 

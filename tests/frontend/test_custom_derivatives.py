@@ -179,6 +179,44 @@ def test_like_jax(name: str) -> None:
     check(CASES[name])
 
 
+def solutions_of_weak_type(q: Any, n: Any, l: Any) -> Any:
+    """Solutions times halves, whose dtypes tell of which type the solutions are."""
+    halves, strong = n.ones(2, n.bfloat16), n.float32(2)
+
+    def root(guess: Any, by: Any = 2.0, aux: Any = None) -> Any:
+        def solve(f: Any, x: Any) -> Any:
+            found = x - f(x) / (by * x)
+            return found if aux is None else (found, aux(x))
+
+        return l.custom_root(lambda x: x * x - 2.0, guess, solve, lambda g, y: y / g(1.0), has_aux=aux is not None)
+
+    def solution(b: Any, factor: Any = 2.0, aux: Any = None) -> Any:
+        def solve(matvec: Any, r: Any) -> Any:
+            return r / 2.0 if aux is None else (r / 2.0, aux(r))
+
+        return l.custom_linear_solve(lambda x: x * factor, b, solve, symmetric=True, has_aux=aux is not None)
+
+    found = [root(1.5), q.jit(root)(1.5), root(strong), root(1.5, strong), root(1.5, aux=lambda x: (x, x * strong))]
+    found += [
+        solution(1.5),
+        q.jit(solution)(1.5),
+        solution(strong),
+        solution(1.5, strong),
+        solution(1.5, aux=lambda r: r),
+    ]
+    found += [q.jvp(solution, (1.5,), (1.0,)), q.jvp(lambda x: root(1.5, x), (2.0,), (1.0,))]
+    found += [
+        q.jvp(lambda x: x * 1j, (1.5,), (1.0,)),
+        q.jvp(lambda x: x**2.5, (1.5,), (1.0,)),
+        q.jacfwd(lambda x: x * 1j)(1.5),
+    ]
+    return q.tree_util.tree_map(lambda x: x * halves, found)
+
+
+def test_weak_types_of_solutions_and_tangents() -> None:
+    check(solutions_of_weak_type, rtol=1e-2)
+
+
 def identity_vjp(bwd: Any) -> Any:
     return lambda: quire.grad(vjp_of(quire, lambda x: x, lambda x: (x, None), bwd))(2.0)
 

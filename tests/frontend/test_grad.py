@@ -95,6 +95,16 @@ CASES: dict[str, Any] = {
     "jacrev aux": lambda q, n, l: q.jacrev(lambda x: (n.sin(x), {"y": x.sum()}), has_aux=True)(X),
     "jacrev holomorphic": lambda q, n, l: q.jacrev(lambda z: z * z, holomorphic=True)(np.array([C, 3.0], np.complex64)),
     "jacfwd holomorphic": lambda q, n, l: q.jacfwd(lambda z: z * z, holomorphic=True)(np.array([C, 3.0], np.complex64)),
+    "jacfwd of integers": lambda q, n, l: q.jacfwd(
+        lambda p: {"a": n.argsort(p["x"]), "b": p["y"], "c": p["x"].astype(n.int8), "d": 3}
+    )({"x": X, "y": W}),
+    "jacfwd of no integers": lambda q, n, l: q.jit(q.jacfwd(n.argsort))(np.ones(0, np.float32)),
+    "jacfwd twice of integers": lambda q, n, l: q.jit(q.jacfwd(q.jacfwd(n.argsort)))(X),
+    "jacfwd of weak integers": lambda q, n, l: n.ones(2, np.int8) * q.jacfwd(lambda x: 3)(2.0),
+    "jacrev by integers": lambda q, n, l: q.jacrev(lambda i, x: {"o": i["k"] * x}, (0, 1), allow_int=True)(
+        {"k": np.arange(3, dtype=np.uint8)}, X
+    ),
+    "jacrev by an integer": lambda q, n, l: q.jit(q.jacrev(lambda i: i * 2.0, allow_int=True))(3),
     "hvp forward": lambda q, n, l: q.jvp(q.grad(smooth(n)), (X,), (X,))[1],
     "hvp reverse": lambda q, n, l: q.grad(lambda x: (q.grad(smooth(n))(x) * X).sum())(X),
     "through integers": lambda q, n, l: q.grad(lambda x: (x.astype(int).astype(float) * x).sum())(X),
@@ -136,8 +146,10 @@ def test_while_with_bound_is_differentiated_in_reverse() -> None:
 
     forward = quire.jvp(lambda x: f(x, None), (1.2,), (1.0,))[1]
     np.testing.assert_allclose(quire.grad(lambda x: f(x, 9))(1.2), forward, rtol=1e-5)
-    with pytest.raises(TypeError, match=r"while_loop cannot be differentiated in reverse.*max_steps=n"):
+    with pytest.raises(ValueError, match=r"while_loop cannot be differentiated in reverse.*max_steps=n"):
         quire.grad(lambda x: f(x, None))(1.2)
+    with pytest.raises(ValueError, match="cannot be differentiated in reverse"):
+        quire.jit(quire.grad(lambda x, n: lax.fori_loop(0, n, lambda i, c: c * c, x)))(1.2, 3)
 
 
 ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
@@ -168,6 +180,30 @@ ERRORS: dict[str, tuple[Any, type[Exception], str]] = {
     "returned object": (lambda: quire.grad(lambda x: "a")(2.0), TypeError, "the function returned 'a' of type str"),
     "jacfwd complex": (lambda: quire.jacfwd(lambda z: z * z)(C), TypeError, "jacfwd requires real-valued inputs"),
     "jacrev complex": (lambda: quire.jacrev(lambda z: z * 1j)(2.0), TypeError, "jacrev requires real-valued outputs"),
+    "jacrev int": (
+        lambda: quire.jacrev(lambda x: {"a": qnp.argmax(x), "b": x})(X), TypeError,
+        "jacrev requires real-valued outputs.*got int32.*integer outputs use quire.vjp",
+    ),
+    "jacrev bool": (lambda: quire.jacrev(lambda x: x > 0, allow_int=True)(X), TypeError, "real-valued outputs.*got bool"),
+    "hessian int": (lambda: quire.hessian(qnp.argmax)(X), TypeError, "jacrev requires real-valued outputs.*got int32"),
+    "jacrev None": (
+        lambda: quire.jacrev(lambda x: None)(2.0), ValueError,
+        "jacrev of <lambda>: the function must return arrays to differentiate, it returned None",
+    ),
+    "jacfwd of none": (lambda: quire.jacfwd(lambda x: 2.0)(()), ValueError, "jacfwd of <lambda>: .* must hold arrays, got"),
+    "jacfwd aux": (lambda: quire.jacfwd(qnp.sin, has_aux=True)(2.0), TypeError, "jvp of sin: .* must return a pair"),
+    "jacrev aux": (lambda: quire.jacrev(qnp.sin, has_aux=True)(2.0), TypeError, "vjp of sin: .* must return a pair"),
+    "grad by a key": (
+        lambda: quire.grad(quire.random.normal)(quire.random.key(0)), TypeError,
+        "grad requires .* got key<fry>.*nothing has a derivative by a key",
+    ),
+    "grad of a key": (lambda: quire.grad(lambda x: quire.random.key(0))(2.0), TypeError, "returned an array of keys"),
+    "jacfwd by a key": (lambda: quire.jacfwd(quire.random.normal)(quire.random.key(0)), TypeError, "got key<fry>"),
+    "jacrev by a key": (
+        lambda: quire.jacrev(quire.random.normal, allow_int=True)(quire.random.key(0)), TypeError, "got key<fry>"
+    ),
+    "jacfwd of a key": (lambda: quire.jacfwd(lambda x: quire.random.key(0))(2.0), TypeError, "an array of keys"),
+    "jacrev of a key": (lambda: quire.jacrev(lambda x: quire.random.key(0))(2.0), TypeError, "an array of keys"),
     "jit if": (
         lambda: quire.jit(quire.grad(lambda x: x if x > 0 else -x))(2.0), quire.errors.TracerBoolConversionError,
         r"test_grad.py:\d+",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import quire
 import quire.numpy as qnp
 
 from .numpy_cases import array_of, call, check_calls, shown
@@ -109,6 +110,15 @@ def test_nonzero_and_masks():
     ]
     calls += [call("compress", m.ravel(), I), call("compress", np.array([1, 1]), I, 1, size=2, fill_value=9)]
     check_calls(calls)
+
+
+def test_compress_of_nothing_is_filled_up():
+    none = qnp.zeros(0, bool)
+    for compress in (qnp.compress, quire.jit(qnp.compress, static_argnames=("size", "axis", "fill_value"))):
+        assert compress(none, qnp.zeros(0), size=3).tolist() == [0.0] * 3
+        got = compress(none, qnp.zeros((2, 0), int), axis=1, size=2, fill_value=7)
+        assert got.tolist() == [[7, 7]] * 2 and got.dtype == np.int32
+    assert qnp.extract(none, qnp.zeros(0), size=1, fill_value=np.nan).shape == (1,)
 
 
 def test_take_and_put():

@@ -327,6 +327,11 @@ def test_names_and_signatures_are_those_of_jax() -> None:
             assert (mine.kind, mine.default) == (other.kind, other.default), (name, mine.name)
 
 
+def test_dirichlet_of_no_parameters() -> None:
+    for shape in ((0,), (3, 0)):
+        assert qr.dirichlet(KEY, np.zeros(shape, F32)).shape == jr.dirichlet(KEY, np.zeros(shape, F32)).shape == shape
+
+
 @pytest.mark.parametrize(
     "f, message",
     [

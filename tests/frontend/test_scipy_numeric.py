@@ -7,6 +7,8 @@ import inspect
 import itertools
 import warnings
 
+import jax
+import jax.scipy.optimize
 import numpy as np
 import pytest
 import scipy
@@ -18,6 +20,7 @@ from scipy.spatial import transform as scipy_transform
 
 import quire
 import quire.numpy as qnp
+import quire.scipy.linalg
 from quire.ir.config import config
 from quire.scipy import fft, integrate, interpolate, ndimage, optimize
 from quire.scipy.cluster import vq
@@ -107,6 +110,47 @@ def test_minimize(method, x64):
             assert int(result.nfev) >= int(result.nit) > 1
     if method == "BFGS":
         np.testing.assert_allclose(result.hess_inv, np.linalg.inv(quire.hessian(well)(result.x)), atol=0.05)
+
+
+def test_minimize_takes_the_steps_that_jax_takes(x64):
+    rng = np.random.default_rng(0)
+    a, b, x = rng.normal(size=(6, 6)), rng.normal(size=6), rng.uniform(-3, 3, size=(8, 1))
+    square, distances, y = a @ a.T + np.eye(6), (x - x.T) ** 2, np.sin(x[:, 0])
+
+    def likelihood(n, linalg):
+        def f(p):
+            size, length, noise = n.exp(p)
+            factor = linalg.cholesky(size * n.exp(-distances / (2 * length**2)) + noise * n.eye(8), lower=True)
+            z = linalg.solve_triangular(factor, n.asarray(y), lower=True)
+            return 0.5 * z @ z + n.sum(n.log(n.diag(factor)))
+
+        return f
+
+    mine, theirs = (qnp, quire.scipy.linalg), (jax.numpy, jax.scipy.linalg)
+    cases = [
+        (lambda n, linalg: lambda v: 100 * (v[1] - v[0] ** 2) ** 2 + (1 - v[0]) ** 2, [-1.2, 1.0], (1, 2, 4, 7)),
+        (lambda n, linalg: lambda v: 0.5 * v @ (square @ v) - b @ v, [0.0] * 6, (3, 6)),
+        (likelihood, [0.0, 0.0, -1.0], (2, 5)),
+    ]
+    for make, start, iterations in cases:
+        for most in iterations:
+            with jax.enable_x64(True):
+                want = jax.scipy.optimize.minimize(
+                    make(*theirs), jax.numpy.array(start), method="BFGS", options={"maxiter": most}
+                )
+            with config.override(disable_jit=True):
+                got = optimize.minimize(make(*mine), q(start), method="BFGS", options={"maxiter": most})
+            np.testing.assert_allclose(got.x, want.x, rtol=1e-9, atol=1e-9)
+            assert (int(got.nit), int(got.nfev)) == (int(want.nit), int(want.nfev)) == (most, int(got.njev))
+
+
+def test_minimize_searches_on_where_the_slope_has_turned(x64):
+    with config.override(disable_jit=True):
+        got = optimize.minimize(himmelblau, qnp.zeros(2), method="BFGS")
+    assert (int(got.status), bool(got.success)) == (0, True)
+    with jax.enable_x64(True):
+        want = jax.scipy.optimize.minimize(himmelblau, jax.numpy.zeros(2), method="BFGS")
+    assert int(want.status) == 3 and float(want.fun) > float(got.fun) + 1
 
 
 def test_minimize_options(x64):

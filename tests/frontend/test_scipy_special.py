@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -220,9 +221,31 @@ def test_hyp2f1(x64):
             (-2, 1, 2, 3.0),
             (np.nan, 1, 2, 0.5),
             (1, 1, -2, 0.0),
+            (-2.5, 2, -1.5, 1.0),
         ]
         got = S.hyp2f1(*(qnp.asarray(v) for v in np.array(edges, float).T))
-    np.testing.assert_allclose(got, [np.inf, np.inf, 2.0, np.inf, 1 - 3 + 3, np.nan, 1.0], rtol=1e-12)
+    np.testing.assert_allclose(got, [np.inf, np.inf, 2.0, np.inf, 1 - 3 + 3, np.nan, 1.0, -np.inf], rtol=1e-12)
+
+
+def test_hyp2f1_whose_transformed_series_ends(x64):
+    halves = (-1.5, 0.5, 1.0, 1.5, 2.0, 2.5)
+    left = [(a, b, c, x) for a, b, c in itertools.product(halves, repeat=3) for x in (-30.0, -1e6)]
+    left = [v for v in left if min(v[2] - v[0], v[2] - v[1]) in (0, -1, -2, -3)]
+    right = [(1, 1, 1, 2), (1, 2, 1, 3), (2.5, 1, 1.5, 2), (3, 0.5, 0.5, 1.5), (2, 1, 2, 30)]
+    given = np.array([*left, *right], float).T
+    with config.override(disable_jit=True):
+        got = S.hyp2f1(*map(qnp.asarray, given))
+        np.testing.assert_allclose(got, sp.hyp2f1(*given), rtol=1e-9)
+        assert S.hyp2f1(1.5, 1.0, 1.0, 2.0).item() == np.inf  # a power of -1 that is not real
+        a, b, c, x = 1.5, 1.3, 0.5, -0.8  # c - a = -1: the parameters change places
+        slopes = quire.grad(S.hyp2f1, argnums=(0, 1, 2, 3))(a, b, c, x)
+        step = 1e-6
+        for i, slope in enumerate(slopes):
+            low, high = [a, b, c, x], [a, b, c, x]
+            low[i] -= step
+            high[i] += step
+            np.testing.assert_allclose(slope, (sp.hyp2f1(*high) - sp.hyp2f1(*low)) / (2 * step), rtol=1e-7)
+        np.testing.assert_allclose(quire.grad(S.hyp2f1, argnums=3)(1.0, 1.0, 1.0, 3.0), 0.25)
 
 
 def test_hyp1f1_far_and_at_poles(x64):

@@ -1,5 +1,7 @@
 """Linear algebra: compiled (kernels, LAPACK called from compiled code) against the reference against JAX; type errors."""
 
+import timeit
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from jax import lax
 
 import quire
 import quire.numpy
+from quire.backends.reference.linalg import permutation_of
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.primitives import contraction as ct
@@ -75,6 +78,29 @@ def test_lu_pivots_to_permutation():
     pivots = np.array([[2, 2, 2], [0, 3, 3]], np.int32)
     check([Case("pivots", lambda p: la.lu_pivots_to_permutation(p, 5), [pivots],
                 lambda p: lax.linalg.lu_pivots_to_permutation(p, 5))])  # fmt: skip
+
+
+def test_permutations_of_few_and_many_pivots():
+    rng = np.random.default_rng(0)
+    for batch in ((), (0,), (1,), (2, 3), (7, 9)):
+        pivots = rng.integers(np.arange(100), 100, (*batch, 100)).astype(np.int32)
+        want = np.broadcast_to(np.arange(110, dtype=np.int32), (*batch, 110)).copy()
+        for at in np.ndindex(*batch):
+            for i, p in enumerate(pivots[at]):
+                want[(*at, i)], want[(*at, p)] = want[(*at, p)], want[(*at, i)]
+        got = permutation_of(pivots, 110)
+        assert got.dtype == np.int32 and np.array_equal(got, want)
+
+
+def test_permutation_in_a_batch_costs_what_it_costs_alone():
+    pivots = np.random.default_rng(0).integers(np.arange(256), 256).astype(np.int32)
+
+    def seconds(p: np.ndarray) -> float:
+        return min(timeit.repeat(lambda: permutation_of(p, 256), number=1, repeat=20))
+
+    assert seconds(pivots[None]) < 8 * seconds(
+        pivots
+    )  # a loop of operations on all of the batch takes 100 times as long
 
 
 def test_qr():

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import numpy as qnp
 from ... import tree_util
-from ...transforms import differentiation
+from ...transforms import differentiation, jacobians
 from ...watching.tracebacks import wraps
 from .base import JAXSparse
 from .values import is_sparse
@@ -129,7 +129,7 @@ def jacfwd(
         ValueError: when called, `argnums` names no argument.
         NotImplementedError: when called, the result is no array.
     """
-    return _jacobian(differentiation.jacfwd)(fun, argnums, has_aux, kwargs)
+    return _jacobian(jacobians.jacfwd)(fun, argnums, has_aux, kwargs)
 
 
 def jacrev(
@@ -141,7 +141,7 @@ def jacrev(
         ValueError: when called, `argnums` names no argument.
         NotImplementedError: when called, the result is no array.
     """
-    return _jacobian(differentiation.jacrev)(fun, argnums, has_aux, kwargs)
+    return _jacobian(jacobians.jacrev)(fun, argnums, has_aux, kwargs)
 
 
 jacobian = jacrev

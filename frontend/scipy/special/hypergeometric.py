@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -223,15 +223,41 @@ def _logarithmic(a: Value, b: Value, c: Value, d: Value, s: Value) -> Value:
     return qnp.where(d >= 0, finite + power * infinite, power * finite + infinite)
 
 
-def _gauss_parts(a: Value, b: Value, c: Value, x: Value) -> Any:
-    """Pfaff's transformation brings x < -1/2 to (1/3, 1): (whether, upper parameters, argument, factor, polynomial)."""
+class _Gauss(NamedTuple):
+    """2F1 as a factor times the series of other parameters in another argument."""
+
+    first: Value
+    second: Value
+    argument: Value
+    factor: Value
+    polynomial: Value  # whether the series ends
+    mirrored: Value  # by Pfaff's transformation
+    swapped: Value  # by that for the second parameter
+    opposite: Value  # by Euler's transformation
+
+
+def _gauss_parts(a: Value, b: Value, c: Value, x: Value) -> _Gauss:
+    """Pfaff's transformation brings x < -1/2 to (1/3, 1), of the two forms by the one that ends if one does.
+
+    Euler's transformation is for x > 1 where its series ends: there the series in x diverges, and others have no real terms.
+    """
     polynomial = _nonpositive_integer(a) | _nonpositive_integer(b)
     mirrored = (x < -0.5) & ~polynomial
+    ends_a, ends_b = _nonpositive_integer(c - a), _nonpositive_integer(c - b)
+    excess = c - a - b
+    opposite = (x > 1.0) & ~polynomial & (ends_a | ends_b) & (excess == qnp.round(excess))
+    swapped = mirrored & ends_a & ~(ends_b & (a >= b))  # of two that end, by the shorter
+    first, other = qnp.where(swapped, b, a), qnp.where(swapped, a, b)
+    second = qnp.where(mirrored | opposite, c - other, b)
     safe = qnp.where(mirrored, x, -1.0)
-    second = qnp.where(mirrored, c - b, b)
     y = qnp.where(mirrored, safe / (safe - 1.0), x)
-    factor = qnp.where(mirrored, ew.exp(-a * ew.log1p(-safe)), 1.0)
-    return mirrored, second, y, factor, polynomial
+    odd = excess * 0.5 != qnp.floor(excess * 0.5)
+    power = ew.exp(qnp.where(opposite, excess * ew.log(qnp.where(opposite, x - 1.0, 1.0)), 0.0))
+    factor = qnp.where(opposite, qnp.where(odd, -power, power), 1.0)
+    factor = qnp.where(mirrored, ew.exp(-first * ew.log1p(-safe)), factor)
+    first = qnp.where(opposite, c - a, first)
+    polynomial = polynomial | opposite | (mirrored & (ends_a | ends_b))
+    return _Gauss(first, second, y, factor, polynomial, mirrored, swapped, opposite)
 
 
 def _terminates_before(a: Value, c: Value) -> Value:
@@ -241,19 +267,21 @@ def _terminates_before(a: Value, c: Value) -> Value:
 
 @custom_jvp
 def _hyp2f1(a: Value, b: Value, c: Value, x: Value) -> Value:
-    _, second, y, factor, polynomial = _gauss_parts(a, b, c, x)
+    first, second, y, factor, polynomial, *_ = _gauss_parts(a, b, c, x)
     pole = _nonpositive_integer(c) & ~(_terminates_before(a, c) | _terminates_before(b, c))
     nan = qnp.isnan(a) | qnp.isnan(b) | qnp.isnan(c) | qnp.isnan(x)
     outside = (y >= 1.0) & ~polynomial
     skip = pole | nan | outside
     close = (y > 0.9) & ~polynomial & ~skip
     idle = skip | close
-    arguments = [qnp.where(idle, v, w) for v, w in ((1.0, a), (1.0, second), (1.0, c), (0.0, y))]
+    arguments = [qnp.where(idle, v, w) for v, w in ((1.0, first), (1.0, second), (1.0, c), (0.0, y))]
     value, _ = _series(arguments[:2], [_off_poles(arguments[2])], arguments[3])
-    arguments = [qnp.where(close, v, w) for v, w in ((a, 0.25), (second, 0.25), (c, 1.0), (y, 0.95))]
+    arguments = [qnp.where(close, v, w) for v, w in ((first, 0.25), (second, 0.25), (c, 1.0), (y, 0.95))]
     value = qnp.where(close, _near_one(*arguments), value) * factor
-    excess = c - a - second
-    at_one = qnp.where(excess > 0, _gamma_ratio([c, qnp.where(excess > 0, excess, 1.0)], [c - a, c - second]), np.inf)
+    excess = c - first - second
+    infinite = _gammasgn(a) * _gammasgn(b) * _gammasgn(c) * np.inf
+    at_one = _gamma_ratio([c, qnp.where(excess > 0, excess, 1.0)], [c - first, c - second])
+    at_one = qnp.where(excess > 0, at_one, infinite)
     value = qnp.where((y == 1.0) & ~polynomial, at_one * factor, value)
     value = qnp.where((x == 0) & ~nan, 1.0, value)
     value = qnp.where((pole & (x != 0)) | ((x > 1.0) & ~polynomial), np.inf, value)
@@ -268,13 +296,17 @@ def _off_poles(c: Value) -> Value:
 @_hyp2f1.defjvp
 def _hyp2f1_jvp(primals: Any, tangents: Any) -> Any:
     (a, b, c, x), (ta, tb, tc, tx) = primals, tangents
-    mirrored, second, y, factor, polynomial = _gauss_parts(a, b, c, x)
-    idle = (y >= 1.0) & ~polynomial
-    arguments = [qnp.where(idle, v, w) for v, w in ((1.0, a), (1.0, second), (1.0, c), (0.0, y))]
-    total, (by_a, by_second, by_c) = _series(arguments[:2], arguments[2:3], arguments[3], partials=True)
-    by_a = qnp.where(mirrored, by_a - ew.log1p(-qnp.where(mirrored, x, 0.0)) * total, by_a) * factor
-    by_b = qnp.where(mirrored, -by_second, by_second) * factor
-    by_c = qnp.where(mirrored, by_c + by_second, by_c) * factor
+    of = _gauss_parts(a, b, c, x)
+    y = of.argument
+    # By the parameters Euler's form has no real derivative: there is none but where its exponent is whole.
+    idle = ((y >= 1.0) & ~of.polynomial) | of.opposite
+    arguments = [qnp.where(idle, v, w) for v, w in ((1.0, of.first), (1.0, of.second), (1.0, c), (0.0, y))]
+    total, (by_first, by_second, by_c) = _series(arguments[:2], arguments[2:3], arguments[3], partials=True)
+    mirrored = of.mirrored
+    by_first = qnp.where(mirrored, by_first - ew.log1p(-qnp.where(mirrored, x, 0.0)) * total, by_first) * of.factor
+    by_other = qnp.where(mirrored, -by_second, by_second) * of.factor
+    by_c = qnp.where(mirrored, by_c + by_second, by_c) * of.factor
+    by_a, by_b = qnp.where(of.swapped, by_other, by_first), qnp.where(of.swapped, by_first, by_other)
     by_a, by_b, by_c = (qnp.where(idle, np.nan, v) for v in (by_a, by_b, by_c))
     by_x = a * b / c * _hyp2f1(a + 1.0, b + 1.0, c + 1.0, x)
     return _hyp2f1(a, b, c, x), ta * by_a + tb * by_b + tc * by_c + tx * by_x
@@ -287,9 +319,9 @@ def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Value:
         a, b, c, x: real arrays or numbers, of shapes that broadcast.
 
     Returns:
-        An array of the broadcast shape: inf where c is 0, -1, ... and for x > 1 unless the series is a polynomial. The
-        power series, Pfaff's transformation for negative x, and the series in 1 - x next to 1 (NIST DLMF 15.2.1,
-        15.8.1, 15.8.4, 15.8.10).
+        An array of the broadcast shape: inf where c is 0, -1, ... and for x > 1 unless the function is a polynomial,
+        or one over a whole power of 1 - x. The power series, Pfaff's transformation for negative x, Euler's for x > 1, and
+        the series in 1 - x next to 1 (NIST DLMF 15.2.1, 15.8.1, 15.8.4, 15.8.10).
 
     Follows `scipy.special.hyp2f1`.
 
