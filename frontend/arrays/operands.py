@@ -227,6 +227,11 @@ def weak_where_all_are(result: Value, *operands: Value) -> Value:
     return result if all(kind_of(x)[1] for x in operands) else cast(result, aval_of(result).dtype)
 
 
+def strong(xs: Sequence[Value]) -> list[Value]:
+    """The values with strong types: those of Python numbers do not reach the results of most special functions in JAX."""
+    return [cast(x, aval_of(x).dtype) for x in xs]
+
+
 def inexact(d: DType) -> DType:
     """The dtype of inexact operations on operands of dtype d: float32 for bool and integers, float64 for 64-bit ones."""
     if d in INEXACT:

@@ -165,7 +165,9 @@ def conj(x: Value) -> Value:
     """The complex conjugate; of float32 and float64 the complex number with that real part."""
     _check_narrower("conj", x)
     aval = aval_of(x)
-    return ew.conj(x) if dtypes.is_complex(aval.dtype) else ew.convert_element_type(x, dtypes.complex_dtype(aval.dtype))
+    if dtypes.is_complex(aval.dtype):
+        return ew.conj(x)
+    return ew.convert_element_type(x, dtypes.complex_dtype(aval.dtype), weak_type=aval.weak_type)
 
 
 def bessel_i1(x: Value) -> Value:

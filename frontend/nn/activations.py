@@ -84,7 +84,7 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Value:
     >>> quire.nn.leaky_relu(quire.numpy.array([-2., 3.]), 0.5)
     Array([-1.,  3.], dtype=float32)
     """
-    x = inexact_of("quire.nn.leaky_relu", x, weak=True)
+    x = array_of("quire.nn.leaky_relu", x, "x")
     slope = array_of("quire.nn.leaky_relu", negative_slope, "negative_slope")
     return jnp.where(x >= 0, x, slope * x)
 

@@ -29,6 +29,7 @@ from ..arrays.operands import (
     promote_shapes,
     result_type,
     scalar_like,
+    strong,
     weak_where_all_are,
 )
 from ..transforms.custom_derivatives import custom_jvp
@@ -355,7 +356,7 @@ def log10(x: Any, /) -> Value:
 
 
 def _log_to_base(name: str, x: Any, base: float) -> Value:
-    x = ensure(name, inexact_operand(name, x))
+    (x,) = strong([ensure(name, inexact_operand(name, x))])
     y = ew.log_p.bind(x)
     if dtypes.is_complex(aval_of(x).dtype):  # part by part: a complex division would make NaN of infinities
         return ew.complex_p.bind(div_(ew.real_p.bind(y), math.log(base)), div_(ew.imag_p.bind(y), math.log(base)))

@@ -25,6 +25,7 @@ from ..arrays.operands import (
     promote_inexact,
     promote_shapes,
     scalar_like,
+    strong,
     weak_where_all_are,
 )
 from ..transforms.custom_derivatives import custom_jvp
@@ -388,7 +389,7 @@ def spacing(x: Any, /) -> Value:
     >>> quire.numpy.spacing(1.).item() == 2**-23
     True
     """
-    x = ensure("spacing", inexact_operand("spacing", x))
+    (x,) = strong([ensure("spacing", inexact_operand("spacing", x))])
     if dtypes.is_complex(aval_of(x).dtype):
         raise ValueError(
             f"quire.numpy.spacing: complex numbers have no spacing, got {aval_of(x).short()}: take that of each part"

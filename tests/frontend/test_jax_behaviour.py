@@ -66,6 +66,39 @@ STRICT = {
 }
 
 USUAL = {
+    "special functions of a number by halves": lambda q, n, s: [
+        f(0.5) * n.ones(2, "bfloat16")
+        for f in (
+            *(
+                getattr(s.special, name)
+                for name in (
+                    "dawsn",
+                    "erfcx",
+                    "exp1",
+                    "expi",
+                    "gamma",
+                    "ndtr",
+                    "ndtri",
+                    "log_ndtr",
+                    "spence",
+                    "gammaln",
+                    "digamma",
+                    "i0",
+                )
+            ),
+            lambda x: s.special.expn(2, x),
+            lambda x: s.special.owens_t(x, x),
+            lambda x: s.special.sici(x)[0],
+            lambda x: s.special.fresnel(x)[1],
+            lambda x: s.special.betaln(x, x),
+            n.log2,
+            n.log10,
+            n.log,
+            n.sinc,
+            n.deg2rad,
+        )
+    ],
+    "leaky_relu of integers": lambda q, n, s: [q.nn.leaky_relu(n.array([-2, 3]), 2), q.nn.leaky_relu(n.array([-2, 3]))],
     # Products in a preferred dtype: operands are not rounded, wrapped or taken for signed before they are in it.
     "preferred: operands of two dtypes": lambda q, n, s: [
         f(n.full((4, 4), x, a), n.full((4, 4), 3, b))

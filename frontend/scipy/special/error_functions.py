@@ -13,7 +13,7 @@ from quire.ir.avals import aval_of
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...arrays.operands import Value, cast, float_operands, is_double, operands, widened
+from ...arrays.operands import Value, cast, float_operands, is_double, operands, strong, widened
 from ...transforms.custom_derivatives import custom_jvp
 from .series import Chebyshev
 
@@ -125,7 +125,7 @@ def erfcx(x: Any) -> Value:
     (z,) = operands("special.erfcx", x, complex_ok=True)
     if dtypes.is_complex(aval_of(z).dtype):
         return _wofz(1j * z)
-    return widened(erfcx_real, z)
+    return widened(erfcx_real, *strong([z]))
 
 
 def _dawson_of_square(q: Any) -> Any:
@@ -179,7 +179,7 @@ def dawsn(x: Any) -> Value:
     >>> round(quire.scipy.special.dawsn(1.0).item(), 5)
     0.53808
     """
-    return widened(dawson_real, *operands("special.dawsn", x))
+    return widened(dawson_real, *strong(operands("special.dawsn", x)))
 
 
 @functools.cache
@@ -283,7 +283,7 @@ def ndtr(x: Any) -> Value:
     >>> quire.scipy.special.ndtr(0.0).item()
     0.5
     """
-    return ndtr_(*float_operands("special.ndtr", x))
+    return ndtr_(*strong(float_operands("special.ndtr", x)))
 
 
 def _central_quantile(q: Any) -> Any:
@@ -339,7 +339,7 @@ def ndtri(p: Any) -> Value:
     >>> round(quire.scipy.special.ndtri(0.975).item(), 4)
     1.96
     """
-    return ndtri_(*float_operands("special.ndtri", p))
+    return ndtri_(*strong(float_operands("special.ndtri", p)))
 
 
 @custom_jvp
@@ -401,7 +401,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Value:
         raise TypeError(f"quire.scipy.special.log_ndtr: series_order must be a Python integer, got {series_order!r}")
     if not 0 <= series_order <= 30:
         raise ValueError(f"quire.scipy.special.log_ndtr: series_order must be from 0 to 30, got {series_order}")
-    return log_ndtr_(*float_operands("special.log_ndtr", x))
+    return log_ndtr_(*strong(float_operands("special.log_ndtr", x)))
 
 
 # -- Owen's T ---------------------------------------------------------------------------------------------------------
@@ -458,4 +458,4 @@ def owens_t(h: Any, a: Any) -> Value:
     >>> quire.scipy.special.owens_t(0.0, 1.0).item()
     0.125
     """
-    return widened(_owens_t, *operands("special.owens_t", h, a))
+    return widened(_owens_t, *strong(operands("special.owens_t", h, a)))

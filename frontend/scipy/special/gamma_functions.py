@@ -14,7 +14,7 @@ from quire.ir.errors import ConcretizationTypeError
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...arrays.operands import INEXACT, Value, array, cast, concrete, is_double, operands, widened
+from ...arrays.operands import INEXACT, Value, array, cast, concrete, is_double, operands, strong, widened
 from ...transforms.custom_derivatives import custom_jvp
 from ...transforms.differentiation import jvp
 from .series import Chebyshev, horner
@@ -188,7 +188,7 @@ def gamma(x: Any) -> Value:
     (z,) = operands("special.gamma", x, complex_ok=True)
     if dtypes.is_complex(aval_of(z).dtype):
         return ew.exp(_loggamma(z))
-    return widened(_gamma, z)
+    return widened(_gamma, *strong([z]))
 
 
 @custom_jvp

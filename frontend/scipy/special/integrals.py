@@ -11,7 +11,7 @@ import numpy as np
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
-from ...arrays.operands import Value, epsilon, float_operands, is_double, operands, widened
+from ...arrays.operands import Value, epsilon, float_operands, is_double, operands, strong, widened
 from ...transforms.custom_derivatives import custom_jvp
 from .series import Chebyshev, horner
 
@@ -134,7 +134,7 @@ def expi(x: Any) -> Value:
     >>> round(quire.scipy.special.expi(1.0).item(), 4)
     1.8951
     """
-    return widened(_expi, *operands("special.expi", x))
+    return widened(_expi, *strong(operands("special.expi", x)))
 
 
 @custom_jvp
@@ -164,7 +164,7 @@ def exp1(x: Any) -> Value:
     >>> round(quire.scipy.special.exp1(1.0).item(), 4)
     0.2194
     """
-    return widened(_exp1, *operands("special.exp1", x))
+    return widened(_exp1, *strong(operands("special.exp1", x)))
 
 
 def _expn_series(n: Value, x: Value, terms: int) -> Value:
@@ -220,7 +220,7 @@ def expn(n: Any, x: Any) -> Value:
     >>> round(quire.scipy.special.expn(2, 1.0).item(), 4)
     0.1485
     """
-    return widened(_expn, *operands("special.expn", n, x))
+    return widened(_expn, *strong(operands("special.expn", n, x)))
 
 
 # -- sine and cosine integrals ----------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def sici(x: Any) -> tuple[Value, Value]:
     >>> [round(v.item(), 4) for v in quire.scipy.special.sici(1.0)]
     [0.9461, 0.3374]
     """
-    return widened(_sici, *operands("special.sici", x))
+    return widened(_sici, *strong(operands("special.sici", x)))
 
 
 # -- Fresnel's integrals ----------------------------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def fresnel(x: Any) -> tuple[Value, Value]:
     >>> [round(v.item(), 4) for v in quire.scipy.special.fresnel(1.0)]
     [0.4383, 0.7799]
     """
-    return widened(_fresnel, *operands("special.fresnel", x))
+    return widened(_fresnel, *strong(operands("special.fresnel", x)))
 
 
 # -- dilogarithm ------------------------------------------------------------------------------------------------------
@@ -433,4 +433,4 @@ def spence(x: Any) -> Value:
     >>> round(quire.scipy.special.spence(0.0).item(), 4)
     1.6449
     """
-    return _spence(*float_operands("special.spence", x))
+    return _spence(*strong(float_operands("special.spence", x)))
