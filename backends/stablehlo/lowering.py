@@ -415,7 +415,7 @@ def parsed_module(text: str) -> Any:
         return mlir.Module.parse(text)
 
 
-def _constant(array: np.ndarray[Any, Any], dtype: dtypes.DType, target: Target) -> Any:
+def constant_for(array: np.ndarray[Any, Any], dtype: dtypes.DType, target: Target) -> Any:
     """A constant of the program. IREE finds no SPIR-V for vectors of bfloat16: they are given by their bits."""
     if dtype == dtypes.bfloat16 and target.backend == "vulkan-spirv" and array.size > 1:
         return hlo.bitcast(hlo.constant(array.view(np.uint16), dtypes.uint16), dtype)
@@ -482,7 +482,7 @@ def lower_module(
         state = ModuleLowering(module, target, frozenset(donated), sole, entry=block)
         with mlir.InsertionPoint(block), origins.apart_from_one_another():
             consts = [
-                None if v.aval.dtype == dtypes.float0 else _constant(np.asarray(c), v.aval.dtype, target)
+                None if v.aval.dtype == dtypes.float0 else constant_for(np.asarray(c), v.aval.dtype, target)
                 for c, v in zip(closed.consts, jaxpr.constvars)
             ]
             values = lower_jaxpr(state, inner, consts, list(block.arguments))

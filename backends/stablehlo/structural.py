@@ -16,7 +16,7 @@ from ..kernels import NoKernel
 from ..kernels.indexing.reversal import reversed_groups
 from . import hlo, padding
 from .kernel_calls import attempt, call, spec
-from .lowering import Ctx, lowering
+from .lowering import Ctx, constant_for, lowering
 
 
 @lowering(st.broadcast_in_dim_p)
@@ -107,9 +107,17 @@ def iota(ctx: Ctx, *, dtype: DType, shape: tuple[int, ...], dimension: int) -> A
     if dtypes.is_complex(dtype):
         part = dtypes.real_dtype(dtype)
         return hlo.complex(hlo.iota(shape, dimension, part), hlo.full(0, shape, part))
+    n = shape[dimension]
+    if ctx.target.spirv and 1 < n <= MOST_POSITIONS:
+        return hlo.broadcast(constant_for(np.arange(n).astype(dtype), dtype, ctx.target), shape, [dimension])
     if dtype == dtypes.bfloat16:
-        return hlo.broadcast(_bf16_iota(shape[dimension]), shape, [dimension])
+        return hlo.broadcast(_bf16_iota(n), shape, [dimension])
     return hlo.iota(shape, dimension, dtype)
+
+
+MOST_POSITIONS = 4096
+"""Positions along a dimension of so many elements are a constant in SPIR-V: where they meet a reduction in one dispatch IREE keeps
+them in workgroup memory, as `index`, a type that SPIR-V has not ("failed to legalize operation 'memref.alloc'")."""
 
 
 def _bf16_iota(n: int) -> Any:

@@ -193,6 +193,9 @@ REDUCTIONS: dict[str, Program] = {
     "product with a vector": lambda x, y: x @ y[0],
     "softmax": lambda x, y: qr.nn.softmax(x),
     "attention": lambda x, y: qr.nn.softmax(x @ y.T) @ y,
+    # Positions and a reduction in one dispatch, into another reduction.
+    "positions": lambda x, y: qnp.sum(qnp.arange(96) * (x - qnp.sum(x, 1, keepdims=True)) / 96, 1),
+    "triangle": lambda x, y: qnp.sum(qnp.tril(qr.nn.softmax(x)), 1),
 }
 
 
