@@ -49,7 +49,7 @@ for _p, _build in {
 for _p, _build in {
     ew.neg_p: hlo.negate, ew.not_p: hlo.not_, ew.and_p: hlo.and_, ew.or_p: hlo.or_, ew.xor_p: hlo.xor,
     ew.shift_left_p: hlo.shift_left, ew.shift_right_logical_p: hlo.shift_right_logical,
-    ew.population_count_p: hlo.popcnt, ew.clz_p: hlo.clz, ew.real_p: hlo.real, ew.imag_p: hlo.imag,
+    ew.population_count_p: hlo.popcnt, ew.real_p: hlo.real, ew.imag_p: hlo.imag,
     ew.complex_p: hlo.complex, ew.copy_p: lambda x: x, ew.stop_gradient_p: lambda x: x,
 }.items():  # fmt: skip
     lowering.add(_p, direct(_build))
@@ -198,7 +198,34 @@ def remainder_32(ctx: Ctx, x: Any, y: Any) -> Any:
 FORMULAS[remainder_32] = lambda target, p, avals, params: (
     FORMULAS[rem_by_parts](target, p, avals, params) if target.reassociates else None
 )
-by_dtype(ew.rem_p, f32=remainder_32, f64=libm(hlo.remainder), other=_quotient(hlo.remainder))
+
+
+def _integer_remainder(ctx: Ctx, x: Any, y: Any) -> Any:
+    """StableHLO's; of signed integers by their quotient in SPIR-V, where IREE makes it of magnitudes: the least integer has none."""
+    if not ctx.target.spirv or dtypes.is_unsigned(ctx.avals_out[0].dtype):
+        return _REMAINDER(ctx, x, y)
+    x, y = spread(ctx, x, y)
+    return hlo.subtract(x, hlo.multiply(hlo.divide(x, y), y))
+
+
+_REMAINDER = _quotient(hlo.remainder)
+by_dtype(ew.rem_p, f32=remainder_32, f64=libm(hlo.remainder), other=_integer_remainder)
+
+
+@lowering(ew.clz_p)
+def leading_zeros(ctx: Ctx, x: Any) -> Any:
+    """StableHLO's; SPIR-V has it for 32 bits: others are widened, or computed by halves."""
+    dtype = ctx.avals_out[0].dtype
+    bits, word = 8 * dtype.itemsize, dtypes.uint32
+    if not ctx.target.spirv or bits == 32:
+        return hlo.clz(x)
+    unsigned = dtypes.UNSIGNED[dtypes.SIGNED.index(dtype)] if dtype in dtypes.SIGNED else dtype
+    x = x if unsigned == dtype else hlo.bitcast(x, unsigned)
+    if bits < 32:
+        return hlo.convert(hlo.subtract(hlo.clz(hlo.convert(x, word)), hlo.full_like(x, 32 - bits, word)), dtype)
+    high, low = (hlo.convert(v, word) for v in (hlo.shift_right_logical(x, hlo.full_like(x, 32, unsigned)), x))
+    none = hlo.compare(high, hlo.full_like(x, 0, word), "EQ")
+    return hlo.convert(hlo.select(none, hlo.add(hlo.clz(low), hlo.full_like(x, 32, word)), hlo.clz(high)), dtype)
 
 
 @formula

@@ -209,6 +209,28 @@ def test_reductions_of_several_subgroups() -> None:
         )
 
 
+def test_remainders_of_the_least_integers_and_leading_zeros() -> None:
+    """IREE's remainder in SPIR-V is of magnitudes, of which the least integer has none; its leading zeros are of 32 bits."""
+    numbers = [
+        np.array([np.iinfo(d).min, np.iinfo(d).min + 1, -7, 0, 3, np.iinfo(d).max], d) for d in ("i1", "i2", "i4", "i8")
+    ]
+    unsigned = [x.view(d) for x, d in zip(numbers, ("u1", "u2", "u4", "u8"))]
+
+    def f(signed: list[Any], unsigned: list[Any]) -> Any:
+        signed, unsigned = ([qnp.asarray(x) for x in xs] for xs in (signed, unsigned))
+        rests = [(qnp.fmod(x[:, None], x), x[:, None] % x, x[:, None] // x) for x in signed]
+        # In a kernel of quire's own.
+        kernel = qr.lax.fori_loop(0, 3, lambda i, c: qr.lax.rem(c, np.int32(-7)) + c, signed[2])
+        return rests, kernel, [qr.lax.clz(x) for x in (*signed, *unsigned)]
+
+    with qr.enable_x64(True):
+        got = qr.compile(f, backend="vulkan")(numbers, unsigned)
+        with qr.disable_jit():
+            wanted = f(numbers, unsigned)
+    for x, y in zip(qr.tree_util.tree_leaves(got), qr.tree_util.tree_leaves(wanted), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
 def test_reductions_read_along_two_loops() -> None:
     """In one dispatch with what reads them so they are wrong on GPUs too."""
     x = np.random.default_rng(0).standard_normal((12, 7)).astype(np.float32)
