@@ -354,7 +354,7 @@ def test_what_the_target_cannot_do_names_the_users_line() -> None:
 def test_random_programs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUIRE_PLATFORM", "")  # what --platform sets is taken back
     options = ["--platform", "vulkan", "--no-jax", "--batch", "1", "--no-reduce", "--jobs", "2"]
-    status = cli.main([*options, "--seed", "41000000", "--count", "24"])
+    status = cli.main([*options, "--seed", "41000000", "--count", "16"])
     assert status == 0, capsys.readouterr().out[-8000:]
 
 
