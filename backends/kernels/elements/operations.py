@@ -417,9 +417,10 @@ def _integer_quotient(b: KernelBuilder, d: DType, x: Value, y: Value) -> tuple[V
     over = b.cmp("eq", x, int(np.iinfo(d).min)) & b.cmp("eq", y, -1)
     safe = b.select(zero | over, 1, y)
     inside = b.sdiv(x, safe)
+    quotient = b.select(zero, -1, b.select(over, x, inside))
     # In SPIR-V IREE makes a remainder of magnitudes, and the least integer has none.
     rest = x - inside * safe if b.target.reassociates else b.srem(x, safe)
-    return b.select(zero, -1, b.select(over, x, inside)), b.select(zero, x, b.select(over, 0, rest))
+    return quotient, b.select(zero, x, b.select(over, 0, rest))
 
 
 def _extreme(integer: str, unsigned: str, floating: str) -> Rule:
