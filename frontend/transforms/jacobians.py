@@ -54,6 +54,14 @@ def _split_last(x: Any, avals: Sequence[ShapedArray], axis: int) -> list[Any]:
     return pieces
 
 
+def _of_chosen(
+    what: str, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: int | Sequence[int]
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """`fun` as a function of the arguments to differentiate by, and these."""
+    positions = partial_positions(argnums, len(args), what)
+    return with_rest(fun, args, kwargs, positions), tuple(args[i] for i in positions)
+
+
 def _without_float0(derivative: Any, shape: tuple[int, ...], like: ShapedArray) -> Any:
     """A derivative, or where it has no elements (dtype float0) the zeros that a Jacobian has of or by integers."""
     if aval_of(derivative).dtype != dtypes.float0:
@@ -79,23 +87,18 @@ def jacfwd(
 
     @wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        positions = partial_positions(argnums, len(args), what)
-        rest = with_rest(fun, args, kwargs, positions)
-        primals = tuple(args[i] for i in positions)
+        rest, primals = _of_chosen(what, fun, args, kwargs, argnums)
         leaves, tree = tree_util.flatten_arrays(primals)
         for x in tree_util.flatten_arrays(primals, is_keys)[0]:
             _check_jacobian_input("jacfwd", x, holomorphic)
         if not leaves:
             raise ValueError(f"{what}: the arguments to differentiate by must hold arrays, got {primals!r}")
-        aux: list[Any] = []
 
         def push(*tangents: Any) -> Any:
             result = jvp(rest, primals, tree_util.tree_unflatten(tree, tangents), has_aux=has_aux)
             return (result[1], result[0], result[2]) if has_aux else (result[1], result[0])
 
         found = vmap(push, out_axes=(-1, None, None) if has_aux else (-1, None))(*_basis(leaves))
-        if has_aux:
-            aux.append(found[2])
         for y in tree_util.flatten_arrays(found[1], is_keys)[0]:
             _check_jacobian_output("jacfwd", y, holomorphic)
         avals, out_avals = [aval_of(x) for x in leaves], [aval_of(y) for y in tree_util.flatten_arrays(found[1])[0]]
@@ -104,7 +107,7 @@ def jacfwd(
         columns = [_without_float0(c, (*a.shape, n), a) for c, a in zip(columns, out_avals, strict=True)]
         rows = [_split_last(c, avals, aval_of(c).ndim - 1) for c in columns]
         jac = _jacobian_tree(rows, out_tree, tree, argnums)
-        return (jac, aux[0]) if has_aux else jac
+        return (jac, found[2]) if has_aux else jac
 
     return jacobian_function
 
@@ -128,9 +131,7 @@ def jacrev(
 
     @wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        positions = partial_positions(argnums, len(args), what)
-        rest = with_rest(fun, args, kwargs, positions)
-        primals = tuple(args[i] for i in positions)
+        rest, primals = _of_chosen(what, fun, args, kwargs, argnums)
         leaves, tree = tree_util.flatten_arrays(primals)
         for x in tree_util.flatten_arrays(primals, is_keys)[0]:
             _check_jacobian_input("jacrev", x, holomorphic, allow_int)

@@ -80,16 +80,14 @@ I8 = Unit("i8", "i8", "i32", 16, "si8")
 
 def unit_of(lhs: DType, rhs: DType, total: DType, coarse: bool, target: KernelTarget) -> Unit:
     """The unit that multiplies operands of these dtypes; ``coarse`` allows float32 to be rounded. Raises :class:`NoKernel`."""
-    if (lhs.name, rhs.name, total.name) == ("f32", "f32", "f32"):
-        unit = TF32
-        if not coarse:
-            raise NoKernel("the default precision is float32 in full; precision='tensorfloat32' would use matrix units")
-    elif (lhs.name, rhs.name, total.name) == ("i8", "i8", "i32"):
-        unit = I8
-    else:
+    units = {("f32", "f32", "f32"): TF32, ("i8", "i8", "i32"): I8}
+    unit = units.get((lhs.name, rhs.name, total.name))
+    if unit is None:
         raise NoKernel(f"no matrix unit for {lhs.name} @ {rhs.name} in {total.name} has a kernel")
     if unit.name not in target.matrix_units:
         raise NoKernel(f"the target has no matrix units for {unit.name}")
+    if unit is TF32 and not coarse:
+        raise NoKernel("the default precision is float32 in full; precision='tensorfloat32' would use matrix units")
     return unit
 
 

@@ -165,4 +165,7 @@ class TestChoice:
         monkeypatch.setenv("QUIRE_CUDA_TARGET", "sm_75")
         from quire.backends.targets import cuda_target
 
+        x = np.ones((256, 256), np.float32)
+        text = quire.jit(lambda x: dot(x, x, "high")).trace(x).lower(backend="vulkan").as_text()
+        assert "the target has no matrix units for tf32" in text
         assert cuda_target().matrix_units == ("i8",) and cuda_target("sm_60").matrix_units == ()
