@@ -89,6 +89,27 @@ class TestOnVulkan:
         for name in CASES:
             compare(got[name], wanted[name], name)
 
+    def test_in_a_loop_in_double_precision(self) -> None:
+        """Its result is the next queries; what is read again is as it was. Vulkan has no exponential of float64."""
+        given = tuple(x.astype(np.float64) for x in (normal(2, 40, 8), normal(2, 300, 8), normal(2, 300, 8)))
+
+        def attend(q: Any, k: Any, v: Any) -> Any:
+            s = q @ qnp.swapaxes(k, -1, -2)
+            s = s - qnp.max(s, axis=-1, keepdims=True)
+            return s / (1 + qnp.sum(s * s, axis=-1, keepdims=True)) @ v
+
+        def f(q: Any, k: Any, v: Any) -> Any:
+            return quire.lax.fori_loop(0, 3, lambda i, c: c + attend(c, k, v), q), q
+
+        with quire.enable_x64(True):
+            compiled = quire.compile(f, backend="vulkan", passes=ALL)
+            assert ": kernel attention" in compiled.lower(*given).as_text()
+            got = compiled(*given)
+            with quire.disable_jit():
+                wanted = f(*given)
+        for x, y in zip(got, wanted):
+            np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-12)
+
     @pytest.mark.parametrize("threads", [64, 256])
     def test_other_numbers_of_threads(self, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
         usual = kernel_calls.kernel_target
