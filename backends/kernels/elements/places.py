@@ -20,6 +20,13 @@ def moved_inside(e: Elements, number: Value, dtype: DType, limit: int, asked: bo
     return clamped, b.cmp("eq", clamped, wide) if asked else None
 
 
+def guarded(e: Elements, number: Value, dtype: DType, limit: int) -> tuple[Value, Value]:
+    """An index for what is done only if it is one of 0 to `limit` (index; meaningless outside), and whether it is."""
+    b, signed = e.b, not dtypes.is_unsigned(dtype)
+    wide = b.cast(number, "i32" if dtype.itemsize <= 4 and limit < 1 << 31 else "i64", signed=signed)
+    return b.cast(wide, "index", signed=False), b.cmp("ule", wide, limit)  # a negative index is a huge unsigned one
+
+
 def both(x: Value | None, y: Value | None) -> Value | None:
     """The conjunction of two conditions, None being true."""
     return y if x is None else x if y is None else x & y

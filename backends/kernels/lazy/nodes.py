@@ -339,7 +339,7 @@ class Gather(Node):
             if start is not None:
                 first, fits = self._moved_inside(reader, start, limit, places, None)
                 inside = both(inside, fits)
-                place = place + Ix.of(b.cast(first, "index"))
+                place = place + Ix.of(b.cast(first, "index", signed=False))
             at.append(place)
             if vec is not None and w == vec.axis:
                 inner = Vec(d, vec.width, vec.step)

@@ -20,6 +20,7 @@ from ..core.errors import NoKernel
 from ..core.values import Value
 from ..elements.monoids import REDUCTIONS
 from ..elements.operations import HALF
+from ..elements.places import both, guarded, moved_inside
 from .gathering import components, gathered
 from .nests import product
 from .nodes import ZERO, Array, Elementwise, Iota, Ix, Node, Number, Reader, View, view, without_ones
@@ -270,6 +271,9 @@ def gather(program: Program, eqn: Eqn, x: Node, indices: Node) -> list[Node]:
     return [program.computed(node)]
 
 
+#: Elements that a turn of a scatter's loop combines.
+UNROLLED = 4
+
 _SCATTERS = (
     ix.scatter_p, ix.scatter_add_p, ix.scatter_sub_p, ix.scatter_mul_p, ix.scatter_min_p, ix.scatter_max_p,
 )  # fmt: skip
@@ -288,52 +292,62 @@ def scatter(program: Program, eqn: Eqn, x: Node, indices: Node, updates: Node) -
     updates = program.lazy(updates)
     if updates.size == 0:
         return [x]
-    if dtypes.is_unsigned(indices.dtype) and indices.dtype.itemsize == 8:
-        raise NoKernel("a scatter at 64-bit unsigned indices")
     drop = p["mode"] is not ix.GatherScatterMode.CLIP
     batch = [k for k in range(len(updates.shape)) if k not in d.update_window_dims]
     window_of = dict(zip(ix.window_dims(len(x.shape), d), d.update_window_dims))
     sizes = [updates.shape[window_of[k]] if k in window_of else 1 for k in range(len(x.shape))]
     e, b = program.elements, program.b
 
-    def fill(to: Array, reads: Sequence[Node]) -> None:
+    def combined(to: Array, reads: Sequence[Node], at: Sequence[Ix]) -> None:
         *places, new = reads
-        shape = [updates.shape[k] for k in batch]
-        # What all processors could share counts as work: windows that do not meet.
-        times = math.prod(shape) if p["unique_indices"] else 1
-        with program.nests.loops(shape, range(len(shape))) as at, program.nests.repeated(times):
-            offset: list[Ix] = [ZERO] * len(x.shape)
-            inside: Value | None = None
-            for place, target in zip(places, d.scatter_dims_to_operand_dims, strict=True):
-                number = e.lift(Reader(e)(place, tuple(at), None), indices.dtype)
-                assert isinstance(number, Value)
-                wide = b.cast(number, "i64", signed=not dtypes.is_unsigned(indices.dtype))
-                limit = x.shape[target] - sizes[target]
-                clamped = b.smin(b.smax(wide, 0), limit)
-                if drop:
-                    fits = b.cmp("eq", clamped, wide)
-                    inside = fits if inside is None else inside & fits
-                offset[target] = Ix.of(b.cast(clamped, "index"))
-            for target, k in zip(d.operand_batching_dims, d.scatter_indices_batching_dims):
-                offset[target] = at[k]
-            part = to.part(offset, tuple(sizes))
-            axis: list[int | None] = []
-            first: list[Ix] = []
-            for k in range(len(updates.shape)):
-                if k in batch:
-                    axis.append(None)
-                    first.append(at[batch.index(k)])
-                else:
-                    axis.append(next(o for o, u in window_of.items() if u == k))
-                    first.append(ZERO)
-            item = view(new, tuple(sizes), axis, None, first)
-            if combine is not None:
-                item = Elementwise(tuple(sizes), x.dtype, combine, {}, (part, item))
-            if inside is None:
-                program.nests.store([(item, part)])
+        offset: list[Ix] = [ZERO] * len(x.shape)
+        inside: Value | None = None
+        for place, target in zip(places, d.scatter_dims_to_operand_dims, strict=True):
+            number = e.lift(Reader(e)(place, tuple(at), None), indices.dtype)
+            assert isinstance(number, Value)
+            limit = x.shape[target] - sizes[target]
+            if drop:
+                index, fits = guarded(e, number, indices.dtype, limit)
+                inside = both(inside, fits)
             else:
-                with b.if_(inside):
-                    program.nests.store([(item, part)])
+                index = b.cast(moved_inside(e, number, indices.dtype, limit, False)[0], "index", signed=False)
+            offset[target] = Ix.of(index)
+        for target, k in zip(d.operand_batching_dims, d.scatter_indices_batching_dims):
+            offset[target] = at[k]
+        part = to.part(offset, tuple(sizes))
+        axis: list[int | None] = []
+        first: list[Ix] = []
+        for k in range(len(updates.shape)):
+            if k in batch:
+                axis.append(None)
+                first.append(at[batch.index(k)])
+            else:
+                axis.append(next(o for o, u in window_of.items() if u == k))
+                first.append(ZERO)
+        item = view(new, tuple(sizes), axis, None, first)
+        if combine is not None:
+            item = Elementwise(tuple(sizes), x.dtype, combine, {}, (part, item))
+        if inside is None:
+            program.nests.store([(item, part)])
+        else:
+            with b.if_(inside):
+                program.nests.store([(item, part)])
+
+    def fill(to: Array, reads: Sequence[Node]) -> None:
+        shape = [updates.shape[k] for k in batch]
+        step = UNROLLED if math.prod(sizes) == 1 else 1
+        # What all processors could share counts as work: windows that do not meet.
+        times = math.prod(shape) // step if p["unique_indices"] else 1
+        with program.nests.loops(shape, range(len(shape) - 1)) as at, program.nests.repeated(times):
+
+            def emit(first: Ix, count: int) -> None:
+                for k in range(count):
+                    combined(to, reads, [*at[:-1], first + k])
+
+            if shape:
+                program.nests.runs(0, shape[-1], step, emit)
+            else:
+                combined(to, reads, [])
 
     return [Built(x.shape, x.dtype, x, (*vectors, updates), fill)]
 
