@@ -10,6 +10,7 @@ from quire.ir.primitives.calls import fusion_p
 
 from ..kernels import Kernel, KernelChain, KernelTarget, NoKernel, Spec
 from ..kernels.core.packing import Packing
+from ..kernels.core.target import GROUPS_A_WORKER
 from ..targets import Target
 from . import hlo
 from .choices import KernelUse
@@ -55,7 +56,7 @@ def kernel_target(target: Target) -> KernelTarget:
         return KernelTarget(
             "gpu", 16, most_shared_bytes=most, matrix_units=target.matrix_units, reassociates=target.reassociates
         )
-    return KernelTarget(vector_bytes=target.vector_bytes or 16, workgroups=4 * target.workers)
+    return KernelTarget(vector_bytes=target.vector_bytes or 16, workgroups=GROUPS_A_WORKER * target.workers)
 
 
 def spec(aval: ShapedArray) -> Spec:

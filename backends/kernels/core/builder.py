@@ -30,6 +30,8 @@ _PURE = ("arith.", "math.", "vector.broadcast", "vector.extract", "vector.from_e
 GRID = 65535
 #: What one function may take from the stack (IREE's own limit).
 STACK_BYTES = 32768
+#: Shares of up to so many pieces are made equal to one piece.
+FEW_PIECES = 8
 LONGEST_CHAIN = 1024
 """So many floats are added to a sum one after the other; longer sums are sums of such sums. The error of a sum grows with the
 length of its chain: that of two million equal numbers in one chain was 6e-4 of the result, and is 1e-6 (2e-5 by chains of 4096)."""
@@ -560,9 +562,12 @@ class KernelBuilder(ArithMixin):
         if count == 1:
             yield self.index(0)
             return
-        share = -(-count // groups)
-        start = self.workgroup_id() * share
-        with self.for_(start, self.smin(start + share, self.index(count))) as loop:
+        share, group = -(-count // groups), self.workgroup_id()
+        start = group * share
+        stop = self.smin(start + share, self.index(count))
+        if count % groups and share <= FEW_PIECES:  # of 10 pieces for 8 each would have 2, and 5 of them all
+            start, stop = (self.udiv(g * count, groups) for g in (group, group + 1))
+        with self.for_(start, stop) as loop:
             yield loop.index
 
     @contextmanager

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+#: Workgroups for each processor of a CPU.
+GROUPS_A_WORKER = 4
+
 
 @dataclass(frozen=True)
 class KernelTarget:
@@ -27,6 +30,11 @@ class KernelTarget:
     most_shared_bytes: int = 16384
     matrix_units: tuple[str, ...] = ()
     reassociates: bool = False
+
+    @property
+    def workers(self) -> int:
+        """Processors of a CPU that take workgroups: each takes several in turn."""
+        return max(1, self.workgroups // GROUPS_A_WORKER)
 
     @property
     def registers(self) -> int:

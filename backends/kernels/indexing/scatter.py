@@ -105,7 +105,10 @@ def scatter(
     elif share.groups == 1:
         groups = 1
         writer.begin(b.index(0), b.index(operand.size), copies)
-        writer.positions(axes, writer.origin())
+        if in_keys and len(axes) == 1 and axes[0].role == "scatter" and axes[0].update == 1:
+            writer.blocks(axes[0])
+        else:
+            writer.positions(axes, writer.origin())
         writer.end(b.index(0), b.index(operand.size))
         how = "in order of the updates"
     else:
@@ -215,6 +218,27 @@ class _Writer:
             if inside is not None:
                 loops.enter_context(b.if_(inside))
             self._window(window, replace(place, operand=place.operand + start))
+
+    def blocks(self, axis: Axis) -> None:
+        """Apply updates of one element, neighbours in memory, to an operand of keys: their keys are made in vectors, many at a time."""
+        b, combiner = self.b, self._combiner()
+        new, lanes = len(b.operands) - 1, b.target.lanes(self.operand.dtype.bits)
+        source = b.operand(new, (self.updates.size,), combiner.memory)
+        target = b.result(0, (self.operand.size,), combiner.memory)
+        keys = b.stack((LISTED,), combiner.memory)
+        with b.for_(0, axis.size, LISTED) as block:
+            stop = b.smin(block.index + LISTED, b.index(axis.size))
+            whole = block.index + b.udiv(stop - block.index, lanes) * lanes
+            for first, last, n in ((block.index, whole, lanes), (whole, stop, 1)):
+                with b.for_(first, last, n) as loop:
+                    b.vstore(*combiner.load(n, source, loop.index), keys, loop.index - block.index)
+            with b.for_(block.index, stop) as loop:
+                inside, start, _ = self._start(self.origin().moved(loop.index, axis))
+                with ExitStack() as stack:
+                    if inside is not None:
+                        stack.enter_context(b.if_(inside))
+                    (key,) = combiner.combine([b.load(target, start)], [b.load(keys, loop.index - block.index)])
+                    b.store(key, target, start)
 
     # -- a range of a dimension ------------------------------------------------------------------------------
 

@@ -220,7 +220,7 @@ def _program(
         program.write(x, to)
     steps = eqn.params.get("length", 32)
     seconds = program.nests.work / max(1, steps) / VECTORS_PER_SECOND
-    if seconds > STEP_SECONDS / target.workgroups * 4:
+    if seconds > STEP_SECONDS / target.workers:
         raise NoKernel(f"a step has work for all processors (some {seconds * 1e6:.0f} us for one)")
     places = {
         k: atoms.index(a)

@@ -14,7 +14,7 @@ from .vecmat import VecmatPlan
 #: What a block of rows of the left operand may take of the second-level cache, and the right one's of the third.
 LHS_BYTES = 160 << 10
 RHS_BYTES = 512 << 10
-#: Up to here the left operand is read again for every strip; larger ones are packed in blocks.
+#: Up to here the left operand is read again for every strip; larger ones are packed in blocks, if a part of k takes so much.
 REREAD_BYTES = 1 << 20
 #: Length of a part of k in blocks, and what a strip of the right operand may take: with AVX-512 parts of 256 are 5 percent
 #: quicker than those of 128 whose strips take half of the first-level cache (2048 x 2048, Emerald Rapids).
@@ -81,7 +81,7 @@ def vecmat_plan(p: Product, total_bytes: int, target: KernelTarget) -> VecmatPla
     if p.outer or p.m != 1 or p.rhs.column != 1 or p.n < 4 * lanes or p.n * p.k * total_bytes <= CACHED_BYTES:
         return None
     # Few, wide parts: rows of a part should be long runs of memory.
-    wanted = target.groups(p.flops, GROUP_FLOPS, target.workgroups // 4)
+    wanted = target.groups(p.flops, GROUP_FLOPS, target.workers)
     parts = max(1, min(_ceil(wanted, p.batches), p.n // (4 * lanes)))
     # Parts overlap where the columns do not divide: elements are added in place, so an overlap would be counted twice.
     share = _ceil(_ceil(p.n, parts), lanes)
@@ -110,7 +110,7 @@ def plan(problem: Product, converts: tuple[bool, bool], total_bytes: int, target
         return _split(p, Plan(mr, nv, _unroll(p.k), kc, blocks, "direct", False, 1, 1, 1), strips, blocks, target)
     longest = min(STACK_BYTES // (nr * total_bytes), LONGEST_CHAIN)
     kc = _part(p.k, longest)
-    large = min(lhs_bytes, p.m * kc * total_bytes) > REREAD_BYTES
+    large = lhs_bytes > REREAD_BYTES and p.m * kc * total_bytes >= REREAD_BYTES
     blocked = bool(p.outer) or large or ((turned or converts[0]) and repeats)
     if not blocked:
         pack_lhs = converts[0] and strips > 1 and blocks > 1
@@ -138,23 +138,28 @@ def _part(k: int, longest: int, multiple: int = UNROLL) -> int:
 def _split(p: Product, chosen: Plan, strips: int, blocks: int, target: KernelTarget) -> Plan:
     """The plan with its products split for the workgroups: by columns first, which shares what is packed."""
     wanted = target.groups(p.flops, GROUP_FLOPS)
-    parts = _ceil(wanted, p.batches)
+    parts, workers = _ceil(wanted, p.batches), min(wanted, target.workers)
 
-    def cost(columns: int) -> float:
-        """Cycles for packing again what several parts pack, and for parts without work."""
-        rows = _ceil(parts, columns)
+    def cost(split: tuple[int, int]) -> float:
+        """Cycles for packing again what several parts pack, and for workers that wait for the last one."""
+        columns, rows = split
         lhs = p.m * columns * (COPY if p.lhs.row == 1 else TURN) if chosen.pack_lhs else 0.1 * p.m * columns
         rhs = p.n * rows * (COPY if p.rhs.column == 1 else TURN) if chosen.rhs != "direct" else 0.1 * p.n * rows
-        idle = _ceil(strips, columns) * columns * _ceil(blocks, rows) * rows / (strips * blocks)
+        longest = _ceil(p.batches * columns * rows, workers) * _ceil(strips, columns) * _ceil(blocks, rows)
+        idle = longest * workers / (p.batches * strips * blocks)
         return lhs + rhs + idle * p.m * p.n / 16
 
-    least = min(chosen.columns, strips)
-    columns = min((c for c in range(least, max(least, min(parts, strips)) + 1)), key=cost)
-    columns = _ceil(strips, _ceil(strips, columns))
-    rows = min(blocks, _ceil(parts, columns))
-    rows = _ceil(blocks, _ceil(blocks, rows))
+    def splits() -> Iterator[tuple[int, int]]:
+        least = min(chosen.columns, strips)
+        for columns in range(least, max(least, min(parts, strips)) + 1):
+            for rows in (_ceil(parts, columns), parts // columns):
+                rows = max(1, min(blocks, rows))
+                # Parts of one size: the last of them is not left with nothing.
+                yield _ceil(strips, _ceil(strips, columns)), _ceil(blocks, _ceil(blocks, rows))
+
+    columns, rows = min(splits(), key=cost)
     pieces = p.batches * columns * rows
-    groups = _ceil(pieces, _ceil(pieces, min(wanted, pieces)))
+    groups = pieces if pieces <= 2 * wanted else wanted
     share = _ceil(blocks, rows)
     mc = min(chosen.mc, share)
     mc = _ceil(share, _ceil(share, mc))

@@ -204,7 +204,8 @@ def test_extremes_of_copies_and_of_ranges(bundle):
         many = Spec.of((600, 128), dtype), Spec.of((900, 1), "i32"), Spec.of((900, 128), dtype)
         few = Spec.of((9, 3000), dtype), Spec.of((7, 1), "i32"), Spec.of((7, 3000), dtype)
         alone = Spec.of((4000,), dtype), Spec.of((500, 1), "i32"), Spec.of((500,), dtype)
-        for specs, dims in ((many, ROWS), (few, ROWS), (alone, SCALARS)):
+        blocks = Spec.of((300,), dtype), Spec.of((1101, 1), "i32"), Spec.of((1101,), dtype)  # 512, 512 and 77
+        for specs, dims in ((many, ROWS), (few, ROWS), (alone, SCALARS), (blocks, SCALARS)):
             kernel = scatter(op, *specs, dims, CPU_AVX2, keep=keep)
             runs.append((kernel, op, specs, dims, module.add(kernel)))
     assert {kernel.groups for kernel, *_ in runs} >= {1, 2, 3, 5}
