@@ -23,6 +23,7 @@ from ..arrays.operands import (
     promote_dtypes,
     promote_inexact,
     promote_shapes,
+    scalar_like,
 )
 from ..eager.programs import eager_program
 
@@ -40,6 +41,8 @@ def operands(name: str, x: Any, y: Any) -> list[Value] | tuple[Value, Value]:
         a = x.aval
         if ky is Array or ky is Tracer:
             b = y.aval
+            if a.weak_type and b.weak_type and a.dtype.kind == "b":
+                return promote_shapes(name, *promote_dtypes(x, y))  # a bool has no weak type in promotion
             if a is b or (a.dtype == b.dtype and (a.shape == b.shape or not a.shape or not b.shape)):
                 return x, y
             if a.dtype == b.dtype:
@@ -295,8 +298,8 @@ def as_bool(x: Value) -> Value:
     """x != 0, or x itself for bool."""
     dtype = aval_of(x).dtype
     if dtypes.is_bool(dtype):
-        return cast(x, dtypes.bool_)
-    return bind(ew.ne_p, (x, cast(0, dtype)), {})
+        return x if hasattr(x, "aval") else cast(x, dtypes.bool_)
+    return bind(ew.ne_p, (x, scalar_like(0, x)), {})
 
 
 def _logical(name: str, p: Primitive, what: str, example: str) -> Callable[[Any, Any], Value]:
@@ -337,7 +340,7 @@ def logical_not(x: Any, /) -> Value:
     check_arraylike("logical_not", x)
     if dtypes.is_bool(aval_of(x).dtype):
         return bind(ew.not_p, (x,), {})
-    return bind(ew.eq_p, (x, cast(0, aval_of(x).dtype)), {})
+    return bind(ew.eq_p, (x, scalar_like(0, x)), {})
 
 
 def invert(x: Any, /) -> Value:

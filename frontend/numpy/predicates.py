@@ -50,8 +50,13 @@ def isinf(x: Any, /) -> Value:
     if dtypes.is_complex(dtype):
         return or_(isinf(ew.real_p.bind(x)), isinf(ew.imag_p.bind(x)))
     if dtype in INEXACT:
-        return eq_(ew.abs_p.bind(x), math.inf)
+        return _equals(ew.abs_p.bind(x), math.inf)
     return filled(x.aval.shape, False, dtypes.bool_)
+
+
+def _equals(x: Value, value: float) -> Value:
+    """Whether a float is a number: of no weak type, whatever x is."""
+    return bind(ew.eq_p, (x, aval_of(x).dtype.type(value)), {})
 
 
 def _signed_infinity(name: str, x: Any, value: float) -> Value:
@@ -59,7 +64,7 @@ def _signed_infinity(name: str, x: Any, value: float) -> Value:
     dtype = x.aval.dtype
     if dtypes.is_complex(dtype):
         raise ValueError(f"quire.numpy.{name}: not defined for complex numbers")
-    return eq_(x, value) if dtype in INEXACT else filled(x.aval.shape, False, dtypes.bool_)
+    return _equals(x, value) if dtype in INEXACT else filled(x.aval.shape, False, dtypes.bool_)
 
 
 def isposinf(x: Any, /, out: None = None) -> Value:

@@ -218,7 +218,7 @@ def _logical(name: str, p: Primitive, neutral: bool, doc: str) -> Any:
         x = ensure(name, a)
         if out is not None:
             no_out(name, out)
-        x = as_bool(x)
+        x = cast(as_bool(x), dtypes.bool_)
         if where is not None:
             x = _masked(name, x, where, np.bool_(neutral))
         axes = _axes(name, axis, x.aval.ndim)

@@ -95,7 +95,7 @@ def elementwise(
 ) -> Primitive:
     """Declare an elementwise primitive: equal dtypes among `operands`, equal shapes or scalars.
 
-    `result` maps the operands' dtype to the result's (the same by default). Weak types are kept, but for bool results.
+    `result` maps the operands' dtype to the result's (the same by default). Weak types are kept.
     The others are facts of the primitive (see `quire.ir.primitive.Primitive`).
     """
 
@@ -106,7 +106,7 @@ def elementwise(
             check_dtype(name, a, operands, "operand" if arity == 1 else f"operand {i}")
         check_same_dtype(name, *avals)
         dtype = avals[0].dtype if result is None else result(avals[0].dtype)
-        weak = all(a.weak_type for a in avals) and (result is None or not dtypes.is_bool(dtype))
+        weak = all(a.weak_type for a in avals)
         return ShapedArray(elementwise_shape(name, *avals), dtype, weak)
 
     type_rule.__doc__ = doc

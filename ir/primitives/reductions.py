@@ -63,21 +63,21 @@ def reduce_min_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
 def reduce_and_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Bitwise (logical for bool) and over `axes`; all bits set (True) over no elements."""
     check_dtype("reduce_and", x, BITS)
-    return _reduced("reduce_and", x, axes)
+    return _reduced("reduce_and", x, axes).strong()
 
 
 @primitive("reduce_or", combine=ew.or_p)
 def reduce_or_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Bitwise (logical for bool) or over `axes`; 0 (False) over no elements."""
     check_dtype("reduce_or", x, BITS)
-    return _reduced("reduce_or", x, axes)
+    return _reduced("reduce_or", x, axes).strong()
 
 
 @primitive("reduce_xor", combine=ew.xor_p)
 def reduce_xor_p(x: ShapedArray, *, axes: tuple[int, ...]) -> ShapedArray:
     """Bitwise (logical for bool) exclusive or over `axes`; 0 (False) over no elements."""
     check_dtype("reduce_xor", x, BITS)
-    return _reduced("reduce_xor", x, axes)
+    return _reduced("reduce_xor", x, axes).strong()
 
 
 @primitive("reduce", multiple_results=True)

@@ -437,6 +437,41 @@ USUAL = {
     "setxor1d of values that occur twice": lambda q, n, s: n.setxor1d(
         n.array([1, 1, 2]), n.array([3]), assume_unique=True
     ),
+    "weak types of bools": lambda q, n, s: [
+        f(n.asarray(1.0), n.asarray(2)).weak_type
+        for f in (
+            lambda a, i: a > 0,
+            lambda a, i: a == i,
+            lambda a, i: q.lax.lt(a, a),
+            lambda a, i: n.isfinite(a),
+            lambda a, i: n.isnan(a),
+            lambda a, i: n.isinf(a),
+            lambda a, i: n.isposinf(a),
+            lambda a, i: ~(a > 0),
+            lambda a, i: n.logical_not(a),
+            lambda a, i: n.logical_or(a, i),
+            lambda a, i: n.logical_and(a > 0, i),
+            lambda a, i: (a > 0) & (a > 1),
+            lambda a, i: (a > 0) == (a > 1),
+            lambda a, i: (a > 0) + (a > 1),
+            lambda a, i: a.astype(bool),
+            lambda a, i: n.any(a > 0),
+            lambda a, i: n.all(i),
+            lambda a, i: (a > 0)[None][0],
+            lambda a, i: n.where(a > 0, a > 0, a < 0),
+            lambda a, i: n.isclose(a, 1.0),
+            lambda a, i: n.signbit(a),
+            lambda a, i: a > n.ones(3),
+            lambda a, i: q.lax.reduce_or((a > 0)[None], (0,)),
+            lambda a, i: (a > 0) * 2.5,
+        )
+    ],
+    "carries that begin as bools of numbers": lambda q, n, s: [
+        q.lax.scan(lambda c, x: (c * x, None), n.asarray(1.0) > 0, n.arange(1.0, 4.0))[0],
+        q.lax.fori_loop(0, 5, lambda i, c: c + (i > 2).astype(int), n.asarray(1.0) > 0),
+        q.lax.while_loop(lambda c: c < 3, lambda c: c + 1, n.asarray(1.0) > 0),
+        q.jit(lambda v, t: q.lax.scan(lambda c, x: (c * x, c), t > 0.5, v)[0])(n.arange(1.0, 4.0), 1.0),
+    ],
     "weak types of what is put into arrays": lambda q, n, s: [
         f(x, n.ones(3)).weak_type
         for x in [n.where(n.eye(3, dtype=bool), 0.0, 1.0)]
