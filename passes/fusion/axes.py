@@ -6,6 +6,8 @@ repeated feeds the reduction and its elements would not lie in order there: in `
 index (i, j, k) begins again with each j. There the first axes are reduced in columns, which read such arrays in any order.
 Also over leading axes, where what is left are columns too few for vectors: ``sum(points, (0, 1))`` of points in the plane.
 
+Also over all axes, where what is reduced is computed of reductions over the last ones (`_of_rows`).
+
 Sums of halves are computed in f32 in between, as they are within one kernel.
 """
 
@@ -92,6 +94,8 @@ def _first(e: Eqn, made: Mapping[Atom, Eqn]) -> tuple[int, ...]:
         return groups[chosen] if extents[chosen] >= LEAST_FIRST else ()
     if len(axes) < 2:
         return ()
+    if (known := _of_rows(e, axes, made)) is not None:
+        return known
     rows = axes[-1] == x.ndim - 1
     if not _disordered(e, axes, made) if rows else e.outputs[0].aval.size >= LEAST_COLUMNS:
         return ()
@@ -110,6 +114,27 @@ def _neighbours(axes: Sequence[int]) -> list[tuple[int, ...]]:
         else:
             groups.append([d])
     return [tuple(group) for group in groups]
+
+
+def _of_rows(e: Eqn, axes: Sequence[int], made: Mapping[Atom, Eqn]) -> tuple[int, ...] | None:
+    """The last of the axes, where what is reduced is computed of reductions over these: the mean of cross entropies over all rows.
+
+    One kernel then goes over the rows, and what is reduced is never in memory.
+    """
+    shape, stack, seen = e.inputs[0].aval.shape, [e.inputs[0]], set[Atom]()
+    while stack:
+        a = stack.pop()
+        maker = made.get(a)
+        if maker is None or a in seen:
+            continue
+        seen.add(a)
+        if is_seed(maker, 1):
+            over = tuple(sorted(maker.params["axes"]))
+            if maker.inputs[0].aval.shape == shape and over == tuple(axes[-len(over) :]) and len(over) < len(axes):
+                return tuple(over)
+        elif maker.primitive.family == "elementwise" or maker.primitive in (st.broadcast_in_dim_p, st.reshape_p):
+            stack += [x for x in maker.inputs if isinstance(x, Var)]
+    return None
 
 
 def _disordered(e: Eqn, axes: Sequence[int], made: Mapping[Atom, Eqn]) -> bool:

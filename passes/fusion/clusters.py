@@ -148,6 +148,8 @@ class _Growing:
         p = e.primitive
         if p in SEEDS:
             return self._full(e.inputs[0]) and _axes(e) == self.axes
+        if p is st.iota_p:
+            return self._full(out)
         if p is st.broadcast_in_dim_p:
             return self._full(out) and self._broadcast_fits(e)
         if p is st.slice_p:
@@ -179,13 +181,13 @@ class _Growing:
         return not self.last or along_rows(e, self.axes)
 
     def _drop_loose(self) -> None:
-        """Give back broadcasts, slices and reshapes whose results only equations outside the cluster read."""
+        """Give back broadcasts, slices, reshapes and iotas whose results only equations outside the cluster read."""
         changed = True
         while changed:
             changed = False
             for i in sorted(self.group, reverse=True):
                 e = self.graph.eqns[i]
-                moves = e.primitive in (st.broadcast_in_dim_p, st.slice_p, st.reshape_p)
+                moves = e.primitive in (st.broadcast_in_dim_p, st.slice_p, st.reshape_p, st.iota_p)
                 if moves and not any(j in self.group for j in self.graph.users(i)):
                     self.group.discard(i)
                     changed = True

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
 
-from ..core.values import Value
+from ..core.builder import KernelBuilder
+from ..core.values import Operand, Value
 from .operations import Element, Elements, width_of
 
 
@@ -38,3 +42,27 @@ def where(e: Elements, inside: Value | None, x: Element, other: Element | None, 
         return x
     width = width_of(x)
     return e.joined([e.b.select(inside, p, q) for p, q in zip(e.parts(x, dtype, width), e.parts(other, dtype, width))])
+
+
+def flat_indices(b: KernelBuilder, flat: Operand, width: int) -> Value:
+    """A flat index as i32; with a width, those of so many neighbours."""
+    first = b.cast(b.index(flat), "i32")
+    return b.broadcast(first, width) + b.const_vector(range(width), "i32") if width else first
+
+
+def index_along(b: KernelBuilder, flat: Operand, shape: Sequence[int], dim: int, width: int) -> Value:
+    """The index along a dimension (i32) that a flat index of a row-major shape has; with a width, those of so many neighbours."""
+    below, n = math.prod(shape[dim + 1 :]), shape[dim]
+    repeats = math.prod(shape[:dim]) > 1
+    if not width or width > max(below, n if below == 1 else 1):
+        index = b.udiv(flat_indices(b, flat, width), below)
+        return b.urem(index, n) if repeats else index
+    # A vector lies in two rows at most: numbers are divided, not vectors.
+    first, lanes = b.cast(b.index(flat), "i32"), b.const_vector(range(width), "i32")
+    if below == 1:
+        index = b.broadcast(b.urem(first, n) if repeats else first, width) + lanes
+        return b.select(b.cmp("sge", index, n), index - n, index) if repeats else index
+    row = b.udiv(first, below)
+    here, after = ((b.urem(r, n) if repeats else r) for r in (row, row + 1))
+    left = b.broadcast(below - (first - row * below), width)
+    return b.select(b.cmp("slt", lanes, left), b.broadcast(here, width), b.broadcast(after, width))

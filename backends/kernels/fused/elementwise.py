@@ -34,7 +34,7 @@ from ..core.target import KernelTarget, workgroups
 from ..core.values import Buffer, Operand, Value
 from ..elements.memory import Memory
 from ..elements.operations import BRANCHING, HALF, Element, Elements, Expand, literal
-from ..elements.places import both, moved_inside, where
+from ..elements.places import both, flat_indices, index_along, moved_inside, where
 
 #: So many operations are worth a workgroup of their own.
 WORK = 1 << 16
@@ -298,7 +298,7 @@ class ElementwiseEmitter:
         if v in at.bases:
             assert at.row is not None
             return memory.load(at.bases[v] + at.row if isinstance(at.bases[v], Value) else at.row, at.width)
-        places = broadcast.place(self.b, self._indices(at))
+        places = broadcast.place(self.b, flat_indices(self.b, at.flat, at.width))
         return memory.gathered(places, at.width)
 
     def _gather(self, e: Eqn, at: Place, read: Callable[[Any], Element]) -> Element:
@@ -330,41 +330,16 @@ class ElementwiseEmitter:
             term = b.cast(index, "i32") * strides[k]
             place = term if place is None else place + term
         for k, along in zip(d.operand_batching_dims, d.start_indices_batching_dims):
-            term = self._along(e.outputs[0].aval.shape, along, at) * strides[k]
+            term = index_along(b, at.flat, e.outputs[0].aval.shape, along, at.width) * strides[k]
             place = term if place is None else place + term
         memory = self.inputs[x]
         assert place is not None or not at.width
         found = memory.load(0) if place is None else memory.gathered(place, at.width)
         return where(self.elements, inside, found, fill, memory.dtype)
 
-    def _indices(self, at: Place) -> Value:
-        """The flat indices at a place, i32: one, or a vector of neighbours."""
-        first = self.b.cast(self.b.index(at.flat), "i32")
-        if not at.width:
-            return first
-        return self.b.broadcast(first, at.width) + self.b.const_vector(range(at.width), "i32")
-
     def _iota(self, e: Eqn, at: Place) -> Element:
-        return self.elements.convert(
-            self._along(e.params["shape"], e.params["dimension"], at), dtypes.int32, e.params["dtype"]
-        )
-
-    def _along(self, shape: Sequence[int], dim: int, at: Place) -> Value:
-        """The index along a dimension, i32."""
-        b, below, n = self.b, math.prod(shape[dim + 1 :]), shape[dim]
-        repeats = math.prod(shape[:dim]) > 1
-        if not at.width or at.width > max(below, n if below == 1 else 1):
-            index = b.udiv(self._indices(at), below)
-            return b.urem(index, n) if repeats else index
-        # A vector lies in two rows at most: numbers are divided, not vectors.
-        first, lanes = b.cast(b.index(at.flat), "i32"), b.const_vector(range(at.width), "i32")
-        if below == 1:
-            index = b.broadcast(b.urem(first, n) if repeats else first, at.width) + lanes
-            return b.select(b.cmp("sge", index, n), index - n, index) if repeats else index
-        row = b.udiv(first, below)
-        here, after = ((b.urem(r, n) if repeats else r) for r in (row, row + 1))
-        left = b.broadcast(below - (first - row * below), at.width)
-        return b.select(b.cmp("slt", lanes, left), b.broadcast(here, at.width), b.broadcast(after, at.width))
+        index = index_along(self.b, at.flat, e.params["shape"], e.params["dimension"], at.width)
+        return self.elements.convert(index, dtypes.int32, e.params["dtype"])
 
 
 def _builder(cluster: ElementwiseCluster, target: KernelTarget, scalars: int) -> KernelBuilder:

@@ -20,6 +20,7 @@ from ..core.values import Buffer, Operand, Value, lanes
 from ..elements.memory import Memory
 from ..elements.monoids import REDUCTIONS, neutral
 from ..elements.operations import HALF, Element, Elements, Expand, literal
+from ..elements.places import index_along
 from .reduction_cluster import ARG, Reading, ReductionCluster
 
 
@@ -136,6 +137,8 @@ class ReductionEmitter:
         return self._apply(e, at)
 
     def _apply(self, e: Eqn, at: Frame) -> Element:
+        if e.primitive is st.iota_p:
+            return self._iota(e, at)
         if e.primitive.family != "elementwise":
             raise NoKernel(f"{e.primitive.name} in a cluster")
         xs = [self.value(a, at) for a in e.inputs]
@@ -148,7 +151,7 @@ class ReductionEmitter:
         memory = self.inputs[reading.array]
         if memory in self.starts:
             return memory.load(self.place(at, memory), at.width)
-        *places, (index, extents, strides) = self._groups(reading, at)
+        *places, (index, extents, strides) = self._groups(reading.strides, at)
         place = _total([*(self._linear(*group) for group in places), reading.first])
         if not at.width or not any(strides):
             return memory.load(_total([place, self._linear(index, extents, strides)]))
@@ -161,19 +164,35 @@ class ReductionEmitter:
     def locate(self, at: Frame) -> None:
         """Compute, before a loop over the reduced axes, where the vectors of a frame are along the other dimensions."""
         for reading in self.cluster.read():
-            *_, (index, extents, strides) = self._groups(reading, at)
+            *_, (index, extents, strides) = self._groups(reading.strides, at)
             if any(strides):
                 key = (str(index), extents, strides, at.width)
                 self._located[key] = self._where(index, extents, strides, at.width)
 
-    def _groups(self, reading: Reading, at: Frame) -> list[_Group]:
-        """Dimensions before the reduced ones, these, and those after, each with its flat index; last those of vectors."""
-        space, strides = self.cluster.space, reading.strides
+    def _iota(self, e: Eqn, at: Frame) -> Element:
+        """The index along a dimension of the space."""
+        dims = tuple(range(len(self.cluster.space.shape)))
+        for k, (flat, extents, found) in enumerate(self._groups(dims, at)):
+            if e.params["dimension"] not in found:
+                continue
+            if math.prod(extents) >= 1 << 31:
+                raise NoKernel("indices along an array of more than 2^31 elements")
+            width = at.width if k == 2 else 0
+            index = index_along(self.b, flat, extents, found.index(e.params["dimension"]), width)
+            return self.elements.convert(index, dtypes.int32, e.params["dtype"])
+        raise AssertionError("a dimension that is in no group")
+
+    def _groups(self, numbers: Sequence[int], at: Frame) -> list[_Group]:
+        """Dimensions before the reduced ones, these, and those after, each with its flat index; last those of vectors.
+
+        ``numbers`` are one for each dimension of the space: distances, say.
+        """
+        space = self.cluster.space
         first, last = 0 if space.flat else space.first, space.last
         groups: list[_Group] = [
-            (at.outer, space.shape[:first], strides[:first]),
-            (at.reduced, space.shape[space.first : last], strides[space.first : last]),
-            (at.inner, space.of_inner(space.shape), space.of_inner(strides)),
+            (at.outer, space.shape[:first], tuple(numbers[:first])),
+            (at.reduced, space.shape[space.first : last], tuple(numbers[space.first : last])),
+            (at.inner, space.of_inner(space.shape), space.of_inner(numbers)),
         ]
         groups.append(groups.pop(0 if at.across else 1 if space.inner == 1 else 2))
         return groups
@@ -226,6 +245,9 @@ class ReductionEmitter:
                 if reading is not None and not any(reading.strides[cluster.space.first :]):
                     self.rows[v] = self.load(reading, at)
                     continue
+            if e.primitive is st.iota_p and e.params["dimension"] < cluster.space.first and not cluster.space.flat:
+                self.rows[v] = self._iota(e, at)
+                continue
             if cluster.full(v) or e.primitive in REDUCTIONS or e.primitive in ARG:
                 for a in e.inputs:
                     if (
@@ -253,7 +275,7 @@ class ReductionEmitter:
             memory.store(x, self.place(at, memory), at.width, stride)
 
 
-#: The flat index of neighbouring dimensions, their sizes, and an array's strides along them.
+#: The flat index of neighbouring dimensions, their sizes, and a number for each, an array's stride along it say.
 _Group = tuple[Operand, tuple[int, ...], tuple[int, ...]]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import quire.numpy as qnp
+from quire import lax
 from quire.backends.kernels.core.errors import NoKernel
 from quire.backends.kernels.fused.reductions import reduction_kernel
 from quire.backends.stablehlo.kernel_calls import kernel_target
@@ -58,6 +59,16 @@ def log_softmax_loss(x, y):
     shifted = x - m
     logits = shifted - qnp.log(qnp.sum(qnp.exp(shifted), -1, keepdims=True))
     return logits, -qnp.sum(logits * y, -1)
+
+
+def one_hot_loss(x, labels):
+    """What is summed over all elements is computed of sums over rows: rows are summed first, by one kernel."""
+    return -qnp.mean(qnp.sum(log_softmax_loss(x, 1)[0] * (labels[:, None] == qnp.arange(461)), -1))
+
+
+def along(x, d):
+    """The index along a dimension."""
+    return lax.broadcasted_iota("int32", x.shape, d)
 
 
 def log_softmax_and_gradient(x, t):
@@ -150,6 +161,22 @@ CASES = [
             ("normalised", lambda x: (lambda y: y / qnp.sum(y, 1, keepdims=True))(qnp.exp(x[1:, 1:])), (61, 283)),
         )
     ],
+    *[
+        Case(f"indices along dimensions, {k}", f, [array(*shape)], rtol=1e-4, atol=1e-2)
+        for k, f, shape in [
+            ("rows", lambda x: qnp.sum(qnp.tril(x, 70), 1), (37, 461)),
+            ("softmax", lambda x: softmax(qnp.where(qnp.tri(140, 139, dtype=bool), x, -qnp.inf)), (140, 139)),
+            ("two reduced axes", lambda x: qnp.sum(qnp.where(along(x, 1) > along(x, 2), x, 0), (1, 2)), (9, 33, 83)),
+            ("all axes", lambda x: qnp.max(x * qnp.cos(along(x, 1) + 100.0 * along(x, 0))), (33, 83)),
+            ("a long row", lambda x: qnp.sum(qnp.triu(x)), (231, 307)),
+            ("short rows", lambda x: qnp.sum(x * (along(x, 0) % 7 + 10 * along(x, 1) + along(x, 2)), 2), (40, 13, 5)),
+            ("columns", lambda x: qnp.sum(x * (along(x, 0) + 2 * along(x, 1)), 0), (131, 139)),
+            ("columns of a middle axis", lambda x: qnp.sum(x * (along(x, 0) + along(x, 1) * along(x, 2)), 1), (7, 33, 83)),
+            ("few columns", lambda x: qnp.max(x * (along(x, 0) % 5 + along(x, 1) + along(x, 2)), 1), (21, 277, 3)),
+            ("bytes and words", lambda x: qnp.sum(qnp.where(along(x, 1).astype("uint8") > 9, x, 0), 1), (37, 461)),
+        ]
+    ],
+    Case("the mean of all rows' cross entropies", one_hot_loss, [ROWS, R.integers(0, 461, 37).astype("int32")], rtol=1e-4),
     Case("axes of one", lambda x: (qnp.sum(x, (0, 2)), qnp.max(x, (2, 4))), [array(2, 63, 1, 45, 7)], rtol=1e-4, atol=1e-4),
     Case("nothing but axes of one", lambda x: (qnp.sum(x * 2, (1, 3)), qnp.max(x, (0, 1))), [array(150, 1, 130, 1)]),
     Case("the first true", lambda x: (qnp.argmax(x > 2, 1), qnp.argmin(x > -2, 0)), [array(131, 261)]),
