@@ -44,9 +44,11 @@ class StraddlesError(Exception):
 
 VIEWS = (
     st.slice_p, st.rev_p, st.broadcast_in_dim_p, st.concatenate_p, st.pad_p, st.squeeze_p, st.reshape_p, st.split_p,
-    st.iota_p,
+    st.iota_p, st.transpose_p,
 )  # fmt: skip
 """What moves elements by rectangles (see `moves`)."""
+_NAMED = (st.broadcast_in_dim_p, st.squeeze_p, st.reshape_p, st.transpose_p)
+"""What gives dimensions other places (see `axes_of`)."""
 
 
 def moves(eqn: Eqn) -> bool:
@@ -99,7 +101,7 @@ def operands_of(eqn: Eqn, v: Var, part: Rectangle) -> tuple[Rectangle | None, ..
         turned = params["dimensions"]
         starts = tuple(n - s - m if d in turned else s for d, (n, s, m) in enumerate(zip(x, part.starts, part.sizes)))
         return (Rectangle(starts, part.sizes),)
-    if p in (st.broadcast_in_dim_p, st.squeeze_p, st.reshape_p):
+    if p in _NAMED:
         to = axes_of(eqn)
         starts = tuple(0 if d is None else part.starts[d] for d in to)
         return (Rectangle(starts, tuple(1 if d is None else part.sizes[d] for d in to)),)
@@ -112,6 +114,9 @@ def axes_of(eqn: Eqn) -> tuple[int | None, ...]:
     if eqn.primitive is st.broadcast_in_dim_p:
         given = eqn.params["broadcast_dimensions"]
         return tuple(None if n == 1 and out[d] != 1 else d for n, d in zip(x, given))
+    if eqn.primitive is st.transpose_p:
+        order = eqn.params["permutation"]
+        return tuple(order.index(d) for d in range(len(x)))
     if eqn.primitive in (st.squeeze_p, st.reshape_p):
         places = iter(d for d, n in enumerate(out) if n != 1)
         return tuple(None if n == 1 else next(places) for n in x)
@@ -157,7 +162,7 @@ def cut_of_result(eqn: Eqn, part: Rectangle, operand: int, cut: StraddlesError) 
         at = -(-at // eqn.params["strides"][d])
     elif p is st.rev_p and d in eqn.params["dimensions"]:
         at = part.sizes[d] - at
-    elif p in (st.broadcast_in_dim_p, st.squeeze_p, st.reshape_p):
+    elif p in _NAMED:
         to = axes_of(eqn)[d]
         assert to is not None, "one element is not cut"
         d = to

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from quire.ir.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
+from quire.ir.primitives import contraction as ct
 from quire.ir.primitives import structural as st
 from quire.ir.primitives.calls import fusion_p
 from quire.ir.rectangles import joins_elements, moves, regions
@@ -26,13 +27,15 @@ LEAST_ROW = 16
 MOST_EQNS, MOST_REGIONS, MOST_ARRAYS, MOST_CODE = 96, 27, 24, 900
 #: Operations an element that are done again, at other places, rather than stored.
 MOST_AGAIN = 16
+#: Transposes of fewer elements stay with IREE, which fuses them with what reads them.
+LEAST_TURNED = 16384
 #: What moves elements to other places.
 SHIFTS = (st.slice_p, st.rev_p, st.concatenate_p, st.pad_p, st.split_p)
 
 
 def with_stencils(jaxpr: Jaxpr, has_form: HasForm, least: int) -> tuple[Jaxpr, int]:
     """The jaxpr with each stencil of at least so many elements as one equation, and how many there are."""
-    if not any(e.primitive in (*SHIFTS, st.broadcast_in_dim_p) for e in jaxpr.eqns):
+    if not any(e.primitive in (*SHIFTS, st.broadcast_in_dim_p, st.transpose_p) for e in jaxpr.eqns):
         return jaxpr, 0
     found = _Finding(jaxpr, has_form, least)
     eqns, count = list(jaxpr.eqns), 0
@@ -105,6 +108,8 @@ def _moved(e: Eqn, rank: int) -> Iterator[int]:
         yield params["dimension"]
     elif p is st.split_p:
         yield params["axis"]
+    elif p is st.transpose_p:
+        yield from (d for d, k in enumerate(params["permutation"]) if d != k)
     else:
         yield rank - 1
 
@@ -140,6 +145,7 @@ class _Finding:
                 or e.primitive in (st.concatenate_p, st.pad_p, st.rev_p)
                 and moves(e)
                 or self._repeats(e)
+                or self._turns(e)
             )
         ):
             return False
@@ -159,6 +165,15 @@ class _Finding:
                 return False
             (v,) = readers[0].outputs
         return True
+
+    def _turns(self, e: Eqn) -> bool:
+        """Whether an equation transposes a large array that something else than a product reads, which reads it in place."""
+        if e.primitive is not st.transpose_p or e.outputs[0].aval.size < LEAST_TURNED:
+            return False
+        order = [d for d in e.params["permutation"] if e.inputs[0].aval.shape[d] != 1]
+        readers = self.readers.get(e.outputs[0], set())
+        products = (ct.dot_general_p, ct.conv_general_dilated_p)
+        return order != sorted(order) and not (readers and all(self.eqns[i].primitive in products for i in readers))
 
     def _computes(self, e: Eqn) -> bool:
         return (
@@ -200,6 +215,8 @@ class _Finding:
         """Whether one pass is better than several: it reads two moved arrays, or pads what it computes; or elements go backwards."""
         if any(e.primitive is st.rev_p for e in found.eqns):
             return True  # which IREE reads one by one
+        if any(map(self._turns, found.eqns)):
+            return True  # which IREE does element by element where rows become columns
         if self._repeats(self.eqns[root]) or any(map(_joins_rows, found.eqns)):
             return True  # and writes one by one, or with a call of a copy for each row
         if self.eqns[root].primitive is st.pad_p:

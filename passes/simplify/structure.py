@@ -63,6 +63,46 @@ def broadcast_of_inserted_dimensions(r: Rewriter, e: Eqn) -> Rewrite:
     return r.emit(st.broadcast_in_dim_p, inner.inputs, shape=e.params["shape"], broadcast_dimensions=dims)
 
 
+@rule(st.broadcast_in_dim_p, when=(st.reshape_p,))
+def broadcast_of_merged_repeats(r: Rewriter, e: Eqn) -> Rewrite:
+    """A reshape that merges dimensions of a repeated array comes after both repetitions, which become one."""
+    reshape = r.producer(e.inputs[0], st.reshape_p)
+    inner = None if reshape is None else r.producer(reshape.inputs[0], st.broadcast_in_dim_p)
+    if reshape is None or inner is None or not inner.inputs[0].aval.shape:
+        return None
+    old, new, out = inner.params["shape"], reshape.params["new_sizes"], e.params["shape"]
+    groups = _merged(old, new)
+    if groups is None or any(out[d] != n for d, n in zip(e.params["broadcast_dimensions"], new)):
+        return None
+    shape: list[int] = []
+    place: dict[int, int] = {}  # of each dimension of the first repeated array
+    for d, n in enumerate(out):
+        group = [n]
+        if d in e.params["broadcast_dimensions"]:
+            dims = groups[e.params["broadcast_dimensions"].index(d)]
+            place.update({k: len(shape) + i for i, k in enumerate(dims)})
+            group = [old[k] for k in dims]
+        shape += group
+    dims = tuple(place[d] for d in inner.params["broadcast_dimensions"])
+    both = r.emit(st.broadcast_in_dim_p, inner.inputs, shape=tuple(shape), broadcast_dimensions=dims)
+    return r.emit(st.reshape_p, [both], new_sizes=out)
+
+
+def _merged(old: tuple[int, ...], new: tuple[int, ...]) -> list[range] | None:
+    """The neighbouring dimensions of a shape that each dimension of another is made of; None where one is divided."""
+    groups: list[range] = []
+    at = 0
+    for n in new:
+        first, size = at, 1
+        while at < len(old) and (size < n or at == first):
+            size *= old[at]
+            at += 1
+        if size != n or at == first:
+            return None
+        groups.append(range(first, at))
+    return groups if at == len(old) else None
+
+
 @rule(st.reshape_p)
 def reshape_to_its_own_shape(r: Rewriter, e: Eqn) -> Rewrite:
     (x,) = e.inputs

@@ -253,6 +253,14 @@ PROGRAMS = [
     ("not a sum along what is repeated", "{ lambda ; a:f32[3]. let"
      " b:f32[3,4] = broadcast_in_dim[broadcast_dimensions=(0,) shape=(3, 4)] a"
      " c:f32[3] = reduce_sum[axes=(1,)] b in (c,) }", None),
+    ("repeated along two dimensions that are merged", "{ lambda ; a:f32[3,5]. let"
+     " b:f32[3,2,5] = broadcast_in_dim[broadcast_dimensions=(0, 2) shape=(3, 2, 5)] a c:f32[6,5] = reshape[new_sizes=(6, 5)] b"
+     " d:f32[6,5,4] = broadcast_in_dim[broadcast_dimensions=(0, 1) shape=(6, 5, 4)] c in (d,) }",
+     "{ lambda ; a:f32[3,5]. let\n    b:f32[3,2,5,4] = broadcast_in_dim[broadcast_dimensions=(0, 2) shape=(3, 2, 5, 4)] a\n"
+     "    c:f32[6,5,4] = reshape[new_sizes=(6, 5, 4)] b\n  in (c,) }"),
+    ("not where a dimension is divided between", "{ lambda ; a:f32[6,5]. let"
+     " b:f32[2,6,5] = broadcast_in_dim[broadcast_dimensions=(1, 2) shape=(2, 6, 5)] a c:f32[2,2,15] = reshape[new_sizes=(2, 2, 15)] b"
+     " d:f32[2,2,15,4] = broadcast_in_dim[broadcast_dimensions=(0, 1, 2) shape=(2, 2, 15, 4)] c in (d,) }", None),
     ("rows of one element are in order", "{ lambda ; a:f32[3,1] b:i32[3,1]. let"
      " c:f32[3,1] d:i32[3,1] = sort[dimension=1 is_stable=True num_keys=1] a b in (d, c) }",
      "{ lambda ; a:f32[3,1] b:i32[3,1]. let in (b, a) }"),

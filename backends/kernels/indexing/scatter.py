@@ -231,7 +231,8 @@ class _Writer:
             whole = block.index + b.udiv(stop - block.index, lanes) * lanes
             for first, last, n in ((block.index, whole, lanes), (whole, stop, 1)):
                 with b.for_(first, last, n) as loop:
-                    b.vstore(*combiner.load(n, source, loop.index), keys, loop.index - block.index)
+                    (made,) = combiner.load(n, source, loop.index)
+                    b.vstore(made, keys, loop.index - block.index)
             with b.for_(block.index, stop) as loop:
                 inside, start, _ = self._start(self.origin().moved(loop.index, axis))
                 with ExitStack() as stack:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from quire.ir import dtypes
 from quire.ir.dtypes import DType
@@ -20,6 +21,7 @@ from quire.ir.primitives import elementwise as ew
 from ..core.builder import STACK_BYTES
 from ..core.errors import NoKernel
 from ..core.shapes import shorter
+from ..core.squares import transposed
 from ..core.values import Value
 from ..elements.memory import Memory
 from ..elements.monoids import accumulated, neutral
@@ -28,6 +30,8 @@ from .nodes import Array, Elementwise, Index, Ix, Node, Reader, Vec, joined
 
 Combine = Callable[[Element, Element], Element]
 
+#: Squares that are turned in registers have so many rows at most.
+SQUARE = 16
 #: The copy of a strip of a matrix: half of the first-level cache.
 PACK_BYTES = 16384
 
@@ -143,6 +147,11 @@ class Nests:
             return
         lanes = min(self.lanes([n for n, _ in outs]), 1 << (shape[axis].bit_length() - 1))
         self.work += self.trips * cost * math.prod(shape) / lanes
+        if (across := _turned_axis(outs, axis)) is not None and min(shape[axis], shape[across]) >= (
+            side := min(lanes, SQUARE)
+        ) > 1:
+            self._store_squares(outs, axis, across, side)
+            return
         unroll = max(1, min(4, int(24 // cost), shape[axis] // lanes))
         with self.loops(shape, [d for d in range(len(shape)) if d != axis]) as index:
 
@@ -153,6 +162,36 @@ class Nests:
                     self._elements(outs, tuple(at), Vec(axis, piece.width) if piece.width else None)
 
             self.pieces(shape[axis], lanes, unroll, emit)
+
+    def _store_squares(self, outs: Sequence[tuple[Node, Array]], axis: int, across: int, side: int) -> None:
+        """Compute nodes in squares along two dimensions: what lies along the other one is read in vectors along it, and turned.
+
+        The last squares are moved back inside: some elements are computed twice.
+        """
+        b, e, shape = self.b, self.elements, outs[0][1].shape
+        arrays = [x for x in _arrays_of([n for n, _ in outs]) if _turned(x, axis) == across]
+        vec = Vec(axis, side)
+        with self.loops(shape, [d for d in range(len(shape)) if d not in (axis, across)]) as index:
+            with b.for_(0, shape[across], side) as rows, b.for_(0, shape[axis], side) as columns:
+                first, begin = (
+                    Ix.of(b.moved_inside(loop.index, side, shape[d])) for loop, d in ((rows, across), (columns, axis))
+                )
+
+                def at(row: Ix, column: Ix) -> Index:
+                    return tuple(row if d == across else column if d == axis else i for d, i in enumerate(index))
+
+                seen: dict[Any, Element] = {}
+                for x in arrays:
+                    lines = [Reader(e)(x, at(first, begin + k), Vec(across, side)) for k in range(side)]
+                    parts = zip(*(e.parts(line, x.dtype, side) for line in lines))
+                    columns_of = zip(*(transposed(b, part) for part in parts))
+                    seen.update({(x, at(first + k, begin), vec): e.joined(part) for k, part in enumerate(columns_of)})
+                for k in range(side):
+                    place = at(first + k, begin)
+                    reader = Reader(e, dict(seen))
+                    values = [reader(n, place, vec) for n, _ in outs]
+                    for x, (_, to) in zip(values, outs):
+                        to.write(e, x, place, vec)
 
     def interleave(self, nodes: Sequence[Node], to: Array) -> None:
         """Compute nodes of one shape into memory side by side: along the last dimension of `to` lies an element of each."""
@@ -608,3 +647,46 @@ def _joined(nodes: Sequence[Node], places: Sequence[Array]) -> tuple[list[Node],
 def product(x: Node, y: Node) -> Node:
     """The elementwise product of two nodes of one shape."""
     return Elementwise(x.shape, x.dtype, ew.mul_p, {}, (x, y))
+
+
+def _arrays_of(nodes: Sequence[Node]) -> list[Array]:
+    """The arrays of the nodes' shape in memory whose elements they are computed of at their own places."""
+    found: dict[Node, None] = {}
+    pending = list(nodes)
+    while pending:
+        x = pending.pop()
+        if x not in found:
+            found[x] = None
+            pending += x.operands if isinstance(x, Elementwise) else ()
+    return [x for x in reversed(found) if isinstance(x, Array) and x.shape]
+
+
+def _turned(x: Array, axis: int) -> int | None:
+    """The dimension along which an array's elements are neighbours, where those along `axis` are far apart."""
+    if x.strides[axis] in (0, 1) or dtypes.is_bool(x.dtype):
+        return None
+    return next((d for d, s in enumerate(x.strides) if s == 1 and x.shape[d] > 1), None)
+
+
+def _turned_axis(outs: Sequence[tuple[Node, Array]], axis: int) -> int | None:
+    """The dimension along which squares are read to be turned; None where nothing is, or what is written may be read."""
+    nodes = [n for n, _ in outs]
+    found = next((d for x in _arrays_of(nodes) if (d := _turned(x, axis)) is not None), None)
+    if found is None or any(to.strides[axis] != 1 for _, to in outs):
+        return None
+    written = {to.memory.buffer for _, to in outs}
+    return None if any(x.memory.buffer in written for x in _memory_of(nodes)) else found
+
+
+def _memory_of(nodes: Sequence[Node]) -> Iterator[Array]:
+    """All arrays in memory that nodes are computed of, at whatever places."""
+    seen: set[Node] = set()
+    pending = list(nodes)
+    while pending:
+        x = pending.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        pending += x.inputs
+        if isinstance(x, Array):
+            yield x

@@ -11,26 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..core.builder import KernelBuilder
+from ..core.squares import transposed
 from ..core.values import Buffer, Operand, Value
 
 #: How far the copying loops are unrolled.
 UNROLL = 4
-
-
-def transposed(b: KernelBuilder, rows: Sequence[Value]) -> list[Value]:
-    """The columns of a square of vectors: n vectors of n lanes, n a power of two."""
-    rows = list(rows)
-    n = len(rows)
-    h = n // 2
-    while h:
-        low = [lane if not lane & h else lane - h + n for lane in range(n)]
-        high = [lane + h if not lane & h else lane + n for lane in range(n)]
-        for i in range(n):
-            if not i & h:
-                x, y = rows[i], rows[i + h]
-                rows[i], rows[i + h] = b.shuffle(x, y, low), b.shuffle(x, y, high)
-        h //= 2
-    return rows
 
 
 def copy_rows(

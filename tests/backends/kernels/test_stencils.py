@@ -76,6 +76,21 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any], int]] = {  # and the nu
     "half": (lambda u: u[1:] + u[:-1] * u[1:], [normal(140, 129, dtype=np.float16)], 1),
     "a row for all": (lambda u, r: u[1:] * r + u[:-1] * r[::-1], [normal(140, 129), normal(129)], 1),
     "dear, read at several places": (lambda u: qnp.tanh(u)[1:] + qnp.tanh(u)[:-1], [normal(140, 129)], 1),
+    "rows to columns": (lambda u: u.T, [normal(140, 129)], 1),
+    "rows to columns, doubles": (lambda u: u.T + 1, [normal(140, 129, dtype=np.float64)], 1),
+    "rows to columns, bytes": (lambda u: u.T * u.T, [normal(141, 130, dtype=np.int8)], 1),
+    "rows to columns, complex": (lambda u: qnp.conj(u.T), [normal(140, 129, dtype=np.complex64)], 1),
+    "rows to columns, halves": (lambda u: u.T * u.T, [normal(140, 129, dtype=np.float16)], 1),
+    "rows to columns, masks": (lambda u: (u > 0).T & (u.T < 3), [normal(140, 129)], 1),
+    "added to its transpose": (lambda u: u + u.T * 2, [normal(139, 139)], 1),
+    "two transposes": (lambda u, v: u.T * v + qnp.tanh(v.T).T, [normal(140, 129), normal(129, 140)], 1),
+    "a transpose and a row": (lambda u, r: u.T * r - r.sum(), [normal(140, 129), normal(140)], 1),
+    "heads": (lambda u: u.reshape(4, 33, 8, 20).transpose(0, 2, 1, 3), [normal(4, 33, 160)], 1),
+    "channels last": (lambda u: u.transpose(0, 2, 3, 1), [normal(3, 17, 30, 31)], 1),
+    "a middle dimension last": (lambda u: u.transpose(0, 2, 1) - u.transpose(0, 2, 1)[:, ::-1], [normal(6, 41, 83)], 1),
+    "dimensions turned about": (lambda u: u.transpose(2, 1, 0), [normal(31, 9, 83)], 1),
+    "blocks to pixels": (lambda u: u.reshape(2, 20, 30, 4, 4, 16).transpose(0, 1, 3, 2, 4, 5), [normal(2, 20, 30, 256)], 1),
+    "parts of a transpose": (lambda u: u.T[3:, 1:] - u[1:, 3:].T, [normal(140, 140)], 1),
     "gradient": (quire.grad(lambda u: qnp.sum((u[1:, 1:] - u[:-1, 1:]) ** 2 * u[1:, :-1])), [normal(140, 129)], 9),
 }  # fmt: skip
 
@@ -171,6 +186,7 @@ MOVES: list[Callable[[Any, int], Any]] = [
     lambda x, k: qnp.pad(x, ((k, 0), (0, 1)))[: x.shape[0], 1:], lambda x, k: qnp.pad(x, 2, mode="edge")[2:-2, k % 5 :][:, : x.shape[1]],
     lambda x, k: lax.pad(x, F32(k), [(-k, k, 0), (1, -1, 0)]), lambda x, k: x * k + 1, lambda x, k: qnp.maximum(x, x[k][None]),
     lambda x, k: qnp.repeat(x[:, :1], x.shape[1], 1) + x, lambda x, k: qnp.where(x > 0, x, qnp.roll(x, 1, 1)),
+    lambda x, k: qnp.pad(x.T, ((0, 4), (0, 0)))[:, :127] + x, lambda x, k: (x[:127] + x[:127].T * k)[:, ::-1].repeat(2, 0)[:131],
     lambda x, k: x[..., None].reshape(x.shape) * x.reshape(1, *x.shape)[0][::-1],
 ]  # fmt: skip
 
