@@ -23,8 +23,10 @@ STRIP_BYTES = 32 << 10
 #: A workgroup's least work, in multiplications and additions.
 GROUP_FLOPS = 1 << 19
 UNROLL = 4
-#: Cycles an element for packing: copied as it lies, or turned.
-COPY, TURN = 0.25, 0.8
+#: Cycles an element for packing: copied as it lies, turned, or one by one.
+COPY, TURN, SCATTERED = 0.25, 0.8, 3.0
+#: Fewer parts than there are workgroups must be so much better: these even out what a busy machine does.
+FEWER = 1.25
 #: Rows of the left operand that are stored so far apart are packed.
 FAR_BYTES = 1 << 10
 #: A matrix that is read once may be read in any order up to this size.
@@ -124,6 +126,11 @@ def plan(problem: Product, converts: tuple[bool, bool], total_bytes: int, target
     return _split(p, chosen, strips, blocks, target)
 
 
+def _packing(across: int, along: int) -> float:
+    """Cycles an element for packing, by the distances of neighbours across k and along it."""
+    return COPY if across == 1 else TURN if along == 1 else SCATTERED
+
+
 def _unroll(k: int) -> int:
     return UNROLL if k >= 4 * UNROLL else 1
 
@@ -143,16 +150,17 @@ def _split(p: Product, chosen: Plan, strips: int, blocks: int, target: KernelTar
     def cost(split: tuple[int, int]) -> float:
         """Cycles for packing again what several parts pack, and for workers that wait for the last one."""
         columns, rows = split
-        lhs = p.m * columns * (COPY if p.lhs.row == 1 else TURN) if chosen.pack_lhs else 0.1 * p.m * columns
-        rhs = p.n * rows * (COPY if p.rhs.column == 1 else TURN) if chosen.rhs != "direct" else 0.1 * p.n * rows
+        lhs = p.m * columns * (_packing(p.lhs.row, p.lhs.column) if chosen.pack_lhs else 0.1)
+        rhs = p.n * rows * (_packing(p.rhs.column, p.rhs.row) if chosen.rhs != "direct" else 0.1)
         longest = _ceil(p.batches * columns * rows, workers) * _ceil(strips, columns) * _ceil(blocks, rows)
         idle = longest * workers / (p.batches * strips * blocks)
-        return lhs + rhs + idle * p.m * p.n / 16
+        fewer = FEWER if columns * rows < parts // columns * columns and rows < blocks else 1.0
+        return (lhs + rhs + idle * p.m * p.n / 16) * fewer
 
     def splits() -> Iterator[tuple[int, int]]:
         least = min(chosen.columns, strips)
         for columns in range(least, max(least, min(parts, strips)) + 1):
-            for rows in (_ceil(parts, columns), parts // columns):
+            for rows in {_ceil(parts, columns): 0, parts // columns: 0, _ceil(parts, 2 * columns): 0, 1: 0}:
                 rows = max(1, min(blocks, rows))
                 # Parts of one size: the last of them is not left with nothing.
                 yield _ceil(strips, _ceil(strips, columns)), _ceil(blocks, _ceil(blocks, rows))
