@@ -27,8 +27,9 @@ LEAST_ROW = 16
 MOST_EQNS, MOST_REGIONS, MOST_ARRAYS, MOST_CODE = 96, 27, 24, 900
 #: Operations an element that are done again, at other places, rather than stored.
 MOST_AGAIN = 16
-#: Transposes of fewer elements stay with IREE, which fuses them with what reads them.
-LEAST_TURNED = 16384
+#: Transposes of fewer elements stay with IREE, which fuses them with what reads them: where rows become columns, and where whole
+#: rows are moved.
+LEAST_TURNED, LEAST_ROWS = 1 << 14, 1 << 18
 #: What moves elements to other places.
 SHIFTS = (st.slice_p, st.rev_p, st.concatenate_p, st.pad_p, st.split_p)
 
@@ -168,9 +169,11 @@ class _Finding:
 
     def _turns(self, e: Eqn) -> bool:
         """Whether an equation transposes a large array that something else than a product reads, which reads it in place."""
-        if e.primitive is not st.transpose_p or e.outputs[0].aval.size < LEAST_TURNED:
+        if e.primitive is not st.transpose_p:
             return False
         order = [d for d in e.params["permutation"] if e.inputs[0].aval.shape[d] != 1]
+        if not order or e.outputs[0].aval.size < (LEAST_ROWS if order[-1] == max(order) else LEAST_TURNED):
+            return False
         readers = self.readers.get(e.outputs[0], set())
         products = (ct.dot_general_p, ct.conv_general_dilated_p)
         return order != sorted(order) and not (readers and all(self.eqns[i].primitive in products for i in readers))
