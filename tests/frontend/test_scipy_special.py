@@ -370,6 +370,44 @@ def test_derivatives_at_edges():
 # -- names, dtypes, errors --------------------------------------------------------------------------------------------
 
 
+def ends(values):
+    """The derivatives of the first, second and third order, by the last argument."""
+    f, *args = values
+    out = []
+    for _ in range(3):
+        f = quire.grad(f, len(args) - 1)
+        out.append(float(f(*args)))
+    return out
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_derivatives_of_incomplete_functions_at_the_ends(x64):
+    """Those of x^(a-1) and its kin (the densities), which have no logarithm there; JAX's are NaN but for the first ones."""
+    inf = np.inf
+    with config.override(enable_x64=x64):
+        for f, *args, want in [
+            (S.gammainc, 0.5, 0.0, [inf, -inf, inf]),
+            (S.gammainc, 1.0, 0.0, [1.0, -1.0, 1.0]),
+            (S.gammainc, 1.25, 0.0, [0.0, inf, -inf]),
+            (S.gammainc, 2.0, 0.0, [0.0, 1.0, -2.0]),
+            (S.gammainc, 2.5, 0.0, [0.0, 0.0, inf]),
+            (S.gammainc, 3.0, 0.0, [0.0, 0.0, 1.0]),
+            (S.gammaincc, 2.0, 0.0, [0.0, -1.0, 2.0]),
+            *((f, a, 0.0, [0.0] * 3) for f in (S.gammainc, S.gammaincc) for a in (19.0, 20.0, 30.0, 100.0, 1e6)),
+            *((f, a, inf, [0.0] * 3) for f in (S.gammainc, S.gammaincc) for a in (0.5, 1.0, 3.0, 20.0, 100.0)),
+            (S.betainc, 1.0, 0.5, 0.0, [0.5, 0.25, 0.375]),
+            (S.betainc, 2.0, 0.5, 0.0, [0.0, 0.75, 0.75]),
+            (S.betainc, 2.0, 2.0, 0.0, [0.0, 6.0, -12.0]),
+            (S.betainc, 3.0, 2.0, 1.0, [0.0, -12.0, -48.0]),
+            (S.betainc, 1.0, 1.0, 1.0, [1.0, 0.0, 0.0]),
+            (S.betainc, 30.0, 30.0, 0.0, [0.0] * 3),
+            (S.betainc, 0.5, 2.0, 1.0, [0.0, -0.75, 0.75]),
+        ]:
+            np.testing.assert_allclose(ends((f, *args)), want, rtol=1e-5, err_msg=f"{f.__name__}{(*args,)}")
+            t = quire.jvp(lambda x, f=f, args=args: f(*args[:-1], x), (args[-1],), (1.0,))[1]
+            np.testing.assert_allclose(t, want[0], rtol=1e-5)
+
+
 def test_names_and_signatures_are_those_of_jax():
     jax_special = pytest.importorskip("jax.scipy.special")
     names = [n for n in dir(jax_special) if not n.startswith("_")]

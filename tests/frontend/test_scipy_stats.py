@@ -135,6 +135,18 @@ def test_derivatives_outside_of_the_support_are_zero():
         assert [g.item() for g in gradients] == [0.0] * len(point), family
 
 
+def test_derivatives_at_the_low_end():
+    """One-sided: outside, where JAX counts the end, they are 0."""
+    for f, shape, want in [
+        (S.chi2.cdf, 2.0, 0.5), (S.chi2.sf, 2.0, -0.5), (S.gamma.cdf, 1.0, 1.0), (S.chi2.cdf, 100.0, 0.0), (S.gamma.cdf, 25.0, 0.0),
+        (S.gamma.logcdf, 25.0, np.inf), (S.chi2.logcdf, 2.5, np.inf), (S.chi2.logsf, 2.0, -0.5),
+    ]:  # fmt: skip
+        assert quire.grad(f)(0.0, shape).item() == want, (f.__module__, f.__name__)
+    for f, shape, want in [(S.chi2.cdf, 2.0, -0.25), (S.chi2.sf, 2.5, -np.inf), (S.chi2.cdf, 30.0, 0.0)]:
+        assert quire.grad(quire.grad(f))(0.0, shape).item() == want, (f.__module__, f.__name__)
+    assert quire.grad(lambda mu: S.poisson.cdf(20.0, mu))(0.0).item() == 0.0
+
+
 # -- several dimensions -----------------------------------------------------------------------------------------------
 
 

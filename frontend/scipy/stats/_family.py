@@ -136,7 +136,12 @@ def _nearer(chance: Formula, rest: Formula, logpdf: Formula, sign: float) -> For
         small = p < 0.5
         return qnp.where(small, ew.log(qnp.where(small, p, 1.0)), ew.log1p(-qnp.where(small, 0.0, q)))
 
-    return by_density(logarithm, lambda value, y, *shapes: sign * ew.exp(logpdf(y, *shapes) - value))
+    def slope(value: Value, y: Value, *shapes: Value) -> Value:
+        # Where the chance is nothing its logarithm falls without limit, though the density's may be -inf as well.
+        nothing = qnp.isneginf(value)
+        return sign * qnp.where(nothing, np.inf, ew.exp(logpdf(y, *shapes) - qnp.where(nothing, 0.0, value)))
+
+    return by_density(logarithm, slope)
 
 
 def by_density(f: Formula, slope: Formula) -> Formula:
