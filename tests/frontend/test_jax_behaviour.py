@@ -99,6 +99,12 @@ USUAL = {
         )
     ],
     "leaky_relu of integers": lambda q, n, s: [q.nn.leaky_relu(n.array([-2, 3]), 2), q.nn.leaky_relu(n.array([-2, 3]))],
+    "softmax of some elements: tangents and cotangents of the others": lambda q, n, s: [
+        (q.jvp(f, (x,), (t,))[1], q.vjp(f, x)[1](t)[0], q.jvp(q.grad(lambda x, f=f: f(x)[0]), (x,), (t,))[1])
+        for f in [functools.partial(q.nn.softmax, where=n.array([True, True, False, True]))]
+        for x in (n.arange(4.0), n.array([1.0, 2.0, n.nan, 4.0]))
+        for t in (n.array([1.0, 0.5, 3.0, 2.0]), n.array([1.0, 0.5, n.nan, 2.0]))
+    ],
     # Products in a preferred dtype: operands are not rounded, wrapped or taken for signed before they are in it.
     "preferred: operands of two dtypes": lambda q, n, s: [
         f(n.full((4, 4), x, a), n.full((4, 4), 3, b))
