@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import itertools
 
@@ -406,6 +407,43 @@ def test_derivatives_of_incomplete_functions_at_the_ends(x64):
             np.testing.assert_allclose(ends((f, *args)), want, rtol=1e-5, err_msg=f"{f.__name__}{(*args,)}")
             t = quire.jvp(lambda x, f=f, args=args: f(*args[:-1], x), (args[-1],), (1.0,))[1]
             np.testing.assert_allclose(t, want[0], rtol=1e-5)
+
+
+def along(q, f, by, x, y):
+    """The derivative by one of two arguments, forward."""
+    g, given = (lambda x: f(x, y), x) if by == 0 else (lambda y: f(x, y), y)
+    return np.asarray(q.jvp(g, (given,), (np.ones_like(given),))[1])
+
+
+def test_derivatives_by_one_argument_where_those_by_another_are_infinite():
+    """The tangent of an argument that stays where it is has no part in the sum: its product with infinity is NaN."""
+    jax = pytest.importorskip("jax")
+    theirs = importlib.import_module("jax.scipy.special")
+    tiny, inf = float(np.finfo(np.float32).tiny), np.inf
+    points = np.meshgrid((tiny, 0.5, 1.0, 2.0, 10.0, 1e30), (0.0, tiny, 0.5, 2.0, 10.0, inf))
+    given = [p.astype(np.float32) for p in points]
+    for name in ("xlogy", "xlog1py", "rel_entr", "kl_div", "betaln", "beta", "poch"):
+        ours, other = getattr(S, name), getattr(theirs, name)
+        for by in (0, 1):
+            with np.errstate(all="ignore"):  # JAX computes rules by NumPy where it can
+                got, want = along(quire, ours, by, *given), along(jax, other, by, *given)
+            assert not np.any(np.isnan(got) & ~np.isnan(want)), (name, by)
+    for f, by, point, want in [
+        (S.xlogy, 0, (10.0, tiny), np.log(tiny)), (S.kl_div, 1, (1.0, inf), 1.0), (S.rel_entr, 0, (10.0, tiny), np.log(10.0 / tiny) + 1.0),
+        (S.betaln, 0, (0.5, tiny), -0.5 * np.pi**2 * tiny), (S.betaln, 0, (tiny, tiny), -0.5 / tiny), (S.beta, 0, (0.5, tiny), -0.5 * np.pi**2),
+    ]:  # fmt: skip
+        got = quire.grad(f, by)(*point)
+        np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=f"{f.__name__}{point}")
+
+
+def test_derivatives_of_boxcox_where_the_logarithm_is_infinite():
+    inf = np.inf
+    for x, power, by_x, by_power in [
+        (0.0, 0.0, inf, inf), (0.0, 0.5, inf, 4.0), (0.0, 1.0, 1.0, 1.0), (0.0, 2.0, 0.0, 0.25), (inf, 0.0, 0.0, inf), (inf, -1.0, 0.0, 1.0),
+    ]:  # fmt: skip
+        for f, argument in ((S.boxcox, x), (S.boxcox1p, x - 1.0)):
+            assert quire.grad(f)(argument, power).item() == by_x, (f.__name__, x, power)
+            np.testing.assert_allclose(quire.grad(f, 1)(argument, power), by_power, err_msg=f"{f.__name__} {x} {power}")
 
 
 def test_names_and_signatures_are_those_of_jax():

@@ -14,7 +14,7 @@ from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
 from ...arrays.operands import Value, cast, float_operands, is_double, operands, strong, widened
-from ...transforms.custom_derivatives import custom_jvp
+from ...transforms.custom_derivatives import custom_jvp, define_partials
 from .series import Chebyshev
 
 _SQRT2 = math.sqrt(2.0)
@@ -435,12 +435,11 @@ def _owens_t(h: Value, a: Value) -> Value:
     return qnp.where(a < 0, -value, qnp.where(a == 0, a * 0.0, value))
 
 
-@_owens_t.defjvp
-def _owens_t_jvp(primals: Any, tangents: Any) -> Any:
-    (h, a), (th, ta) = primals, tangents
-    by_h = -0.5 / math.sqrt(2 * math.pi) * ew.exp(-0.5 * h * h) * ew.erf(a * h / _SQRT2)
-    by_a = ew.exp(-0.5 * h * h * (1.0 + a * a)) / (1.0 + a * a) * (1 / (2 * math.pi))
-    return _owens_t(h, a), th * by_h + ta * by_a
+define_partials(
+    _owens_t,
+    lambda t, value, h, a: t * (-0.5 / math.sqrt(2 * math.pi) * ew.exp(-0.5 * h * h) * ew.erf(a * h / _SQRT2)),
+    lambda t, value, h, a: t * (ew.exp(-0.5 * h * h * (1.0 + a * a)) / (1.0 + a * a) * (1 / (2 * math.pi))),
+)
 
 
 def owens_t(h: Any, a: Any) -> Value:
