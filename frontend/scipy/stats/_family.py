@@ -197,7 +197,9 @@ def _of_point(family: Family, name: str, located: tuple[str, ...]) -> Formula:
         if family.valid is not None:
             # The formulas see allowed parameters only: what they give for others may not be differentiable.
             allowed = allowed & family.valid(*shapes)
-        value = formula(qnp.where(out, family.end(family.inside, shapes), y), *shapes)
+        # What is put in place of points outside may depend on the parameters: its derivatives are nobody's.
+        inside = family.end(family.inside, [ew.stop_gradient(s) for s in shapes])
+        value = formula(qnp.where(out, inside, y), *shapes)
         if density and scale is not None:
             value = value - ew.log(scale) if name == "logpdf" else value / scale
         outside = qnp.where(below, below_value, above_value)
