@@ -344,3 +344,16 @@ def test_complex_numbers_have_an_order_and_integers_are_quantiles():
 def test_motions_go_on_after_the_last_time():
     path = transform.Slerp.init(qnp.arange(3.0), transform.Rotation.from_euler("z", qnp.array([[0.0], [0.5], [1.5]])))
     np.testing.assert_allclose(path(qnp.array([-1.0, 2.5, 3.0])).as_rotvec()[:, 2], [-0.5, 2.0, 2.5], atol=1e-5)
+
+
+def test_products_of_complex_numbers_are_not_real():
+    x = np.ones((2, 2), np.complex64)
+    for dtype in ("float32", "int32"):
+        with pytest.raises(TypeError, match=f"preferred_element_type {dtype} cannot hold products of dtype complex64"):
+            qnp.matmul(x, x, preferred_element_type=dtype)
+
+
+def test_products_of_floats_as_integers_have_no_tangents():
+    x = np.eye(2, dtype=np.float32)
+    tangent = quire.jvp(lambda x: qnp.matmul(x, x, preferred_element_type="int32"), (x,), (x,))[1]
+    assert tangent.dtype == quire.dtypes.float0

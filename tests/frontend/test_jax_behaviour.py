@@ -126,6 +126,40 @@ USUAL = {
     "preferred: float16 by int8 as integers": lambda q, n, s: n.dot(
         n.full(3, 2, "float16"), n.full(3, 100, "int8"), preferred_element_type="int32"
     ),
+    # Floats are summed and then converted; a float by an integer is a product of integers.
+    **{
+        f"preferred: integers of {a} by {b}": lambda q, n, s, a=a, b=b: [
+            f(x.astype(a), x.astype(b))
+            for x in (n.array([[1.7, 2.5], [0.6, -3.2]]), n.array([[n.nan, n.inf], [60.5, -60.5]]))[
+                : 1 if "int32" in (a, b) else 2
+            ]
+            for p in ("int8", "int32", "uint8", "bool")[: 2 if "int32" in (a, b) else 4]
+            for f in (
+                functools.partial(n.matmul, preferred_element_type=p),
+                functools.partial(n.tensordot, axes=1, preferred_element_type=p),
+                functools.partial(n.einsum, "ij,kj->ik", preferred_element_type=p),
+                functools.partial(n.vdot, preferred_element_type=p),
+                functools.partial(q.lax.dot, preferred_element_type=n.dtype(p)),
+                q.jit(functools.partial(n.matmul, preferred_element_type=p)),
+            )
+        ]
+        for a, b in (
+            ("float32", "float32"),
+            ("bfloat16", "bfloat16"),
+            ("float16", "float32"),
+            ("float32", "int32"),
+            ("int32", "float16"),
+        )
+    },
+    "preferred: gradients of integers": lambda q, n, s: q.grad(
+        lambda x: n.matmul(x, x, preferred_element_type="int32").astype("float32").sum()
+    )(n.array([[1.7, 2.5], [0.6, -3.2]])),
+    "preferred: integers of parts of floats": lambda q, n, s: q.lax.ragged_dot(
+        n.array([[1.7, 2.5], [0.6, -3.2]]),
+        n.array([[[1.7, 2.5], [0.6, -3.2]]]),
+        n.array([2]),
+        preferred_element_type=n.dtype("int32"),
+    ),
     "preferred: narrower than an operand": lambda q, n, s: n.dot(
         n.ones(3, "int8"), n.ones(3, "int16"), preferred_element_type="int8"
     ),
