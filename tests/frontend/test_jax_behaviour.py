@@ -168,6 +168,13 @@ USUAL = {
         n.einsum("ij->i", n.ones((2, 4), bool), preferred_element_type="float32"),
         n.einsum("ij,k->k", n.full((2, 4), 100, "int8"), n.full(3, 2, "int8"), preferred_element_type="int32"),
     ],
+    **{
+        f"condition numbers of matrices {shape}, norm {order}": lambda q, n, s, shape=shape, order=order: n.linalg.cond(
+            n.ones(shape), order
+        )
+        for shape in ((0, 2, 2), (0, 2, 3), (2, 0, 3, 3), (2, 0, 0), (0, 2), (2, 0, 3))
+        for order in (None, -2, 1, "fro")
+    },
     "values in vectors": lambda q, n, s: [1.0 in n.arange(3.0), 4 in n.arange(3), n.int8(2) in n.arange(3)],
     "sets of integers and floats keep the first one's elements": lambda q, n, s: [
         n.setdiff1d(n.array([2**24 + 1, 5, 2**24 + 3, 2]), x, **options)
