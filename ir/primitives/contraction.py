@@ -442,7 +442,8 @@ def conv_general_dilated(
     """Convolution over spatial dimensions; see `conv_general_dilated_p`.
 
     Raises:
-        ValueError: `padding` is a name, and the strides or dilations have not one entry for each spatial dimension.
+        ValueError: `padding` is a name, and the strides or dilations have not one entry for each spatial dimension, or
+            `lhs_dilation` is not 1.
     """
     lhs_shape, rhs_shape = aval_of(lhs).shape, aval_of(rhs).shape
     spec = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
@@ -456,8 +457,14 @@ def conv_general_dilated(
                 f"conv_general_dilated: window_strides {strides}, lhs_dilation {lhs_dilation} and rhs_dilation "
                 f"{rhs_dilation} must have {n} entries, one a spatial dimension"
             )
+        if any(d != 1 for d in lhs_dilation):
+            # "SAME" as what? The dilated operand, and the result of the convolution whose transpose it is, are two sizes.
+            raise ValueError(
+                f"conv_general_dilated: padding {padding!r} with lhs_dilation {lhs_dilation}: of a transposed convolution padding "
+                "has no name here; give pairs (low, high) of the dilated operand, or call lax.conv_transpose"
+            )
         window = [dilated(rhs_shape[d], s) for d, s in zip(spec.rhs_spec[2:], rhs_dilation)]
-        inner = [dilated(lhs_shape[d], s) for d, s in zip(spec.lhs_spec[2:], lhs_dilation)]
+        inner = [lhs_shape[d] for d in spec.lhs_spec[2:]]
         padding = padtype_to_pads(inner, window, strides, padding)
     return conv_general_dilated_p.bind(
         lhs, rhs,

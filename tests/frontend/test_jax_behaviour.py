@@ -175,6 +175,16 @@ USUAL = {
         for shape in ((0, 2, 2), (0, 2, 3), (2, 0, 3, 3), (2, 0, 0), (0, 2), (2, 0, 3))
         for order in (None, -2, 1, "fro")
     },
+    "names of padding and dilated operands": lambda q, n, s: q.lax.conv_general_dilated(
+        n.ones((1, 1, 4)), n.ones((1, 1, 3)), (1,), "SAME", lhs_dilation=(1,), rhs_dilation=(2,)
+    ),
+    **{
+        f"{padding} of a dilated operand": lambda q, n, s, padding=padding, f=f: f(q.lax)(
+            n.ones((1, 1, 4)), n.ones((1, 1, 3)), (1,), padding, (2,), (1,)
+        )
+        for padding in ("SAME", "VALID")
+        for f in (lambda l: l.conv_general_dilated, lambda l: l.conv_with_general_padding)
+    },
     "values in vectors": lambda q, n, s: [1.0 in n.arange(3.0), 4 in n.arange(3), n.int8(2) in n.arange(3)],
     "sets of integers and floats keep the first one's elements": lambda q, n, s: [
         n.setdiff1d(n.array([2**24 + 1, 5, 2**24 + 3, 2]), x, **options)
