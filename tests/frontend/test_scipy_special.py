@@ -249,6 +249,23 @@ def test_hyp2f1_whose_transformed_series_ends(x64):
         np.testing.assert_allclose(quire.grad(S.hyp2f1, argnums=3)(1.0, 1.0, 1.0, 3.0), 0.25)
 
 
+def test_derivatives_of_hyp2f1_where_its_series_ends(x64):
+    """The derivative's series does not end there. The numbers are mpmath's."""
+    for (a, b, c, x), by_a, by_x in [
+        ((0.0, 1.0, 1.0, -3.0), -np.log(4.0), 0.0),
+        ((0.0, 0.5, 1.5, -8.0), -1.0676443287033226, 0.0),
+        ((0.0, 0.3, 1.2, -50.0), -1.842002748153441, 0.0),
+        ((-1.0, 0.5, 1.5, -3.0), -1.5787217730105447, -1 / 3),
+        ((-3.0, 0.5, 2.5, -7.0), -52.589764809581446, -11.2),
+        ((-5.0, 0.3, 1.2, -40.0), -29048106.67516186, -995037.4512987011),
+        ((0.0, 1.0, 1.0, 0.5), np.log(2.0), 0.0),
+        ((0.0, 0.3, 1.2, 3.0), np.nan, 0.0),
+    ]:
+        np.testing.assert_allclose(quire.grad(S.hyp2f1, 0)(a, b, c, x), by_a, rtol=1e-9)
+        np.testing.assert_allclose(quire.grad(S.hyp2f1, 1)(b, a, c, x), by_a, rtol=1e-9)
+        np.testing.assert_allclose(quire.grad(S.hyp2f1, 3)(a, b, c, x), by_x, rtol=1e-12)
+
+
 def test_hyp1f1_far_and_at_poles(x64):
     a, b, x = (
         np.array(v)

@@ -311,7 +311,26 @@ def _hyp2f1_by_parameters(a: Value, b: Value, c: Value, x: Value) -> tuple[Value
     by_other = qnp.where(mirrored, -by_second, by_second) * of.factor
     by_c = qnp.where(mirrored, by_c + by_second, by_c) * of.factor
     by_a, by_b = qnp.where(of.swapped, by_other, by_first), qnp.where(of.swapped, by_first, by_other)
-    return tuple(qnp.where(idle, np.nan, v) for v in (by_a, by_b, by_c))
+    by_a, by_b, by_c = (qnp.where(idle, np.nan, v) for v in (by_a, by_b, by_c))
+    return _past_the_end(by_a, a, b, c, x), _past_the_end(by_b, b, a, c, x), by_c
+
+
+def _past_the_end(slope: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
+    """The derivative by a, where the series ends at a = 0, -1, ... but the derivative's series goes on: by Pfaff's transformation
+    for x < -1/2. For x > 1 there is none, as the function is real for these a alone. Elsewhere it is `slope`.
+    """
+    ends = _nonpositive_integer(a) & ~_nonpositive_integer(b) & ~_nonpositive_integer(c)
+    here = ends & (x < -0.5)
+    u, v, w, far = (qnp.where(here, given, idle) for given, idle in ((a, 1.0), (c - b, 1.0), (c, 1.0), (x, 0.0)))
+    total, (by_u, *_) = _series([u, v], [w], far / (far - 1.0), partials=True)
+    log = ew.log1p(-far)
+    return qnp.where(here, (by_u - log * total) * ew.exp(-u * log), qnp.where(ends & (x > 1.0), np.nan, slope))
+
+
+def _hyp2f1_by_x(t: Value, value: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
+    # The constant of a = 0 has the slope 0 for x > 1 too, where the other function is infinite.
+    flat = (a * b == 0) & (x > 1.0)
+    return t * (a * b / c) * _hyp2f1(a + 1.0, b + 1.0, c + 1.0, qnp.where(flat, 0.0, x))
 
 
 define_partials(
@@ -319,7 +338,7 @@ define_partials(
     lambda t, value, *args: t * _hyp2f1_by_parameters(*args)[0],
     lambda t, value, *args: t * _hyp2f1_by_parameters(*args)[1],
     lambda t, value, *args: t * _hyp2f1_by_parameters(*args)[2],
-    lambda t, value, a, b, c, x: t * (a * b / c) * _hyp2f1(a + 1.0, b + 1.0, c + 1.0, x),
+    _hyp2f1_by_x,
 )
 
 
