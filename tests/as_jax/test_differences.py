@@ -7,6 +7,7 @@ import quire
 import quire.numpy as qnp
 import quire.scipy.linalg as sl
 from quire import lax
+from quire.scipy import special
 from quire.scipy.spatial import transform
 
 
@@ -381,3 +382,8 @@ def test_bounds_and_indices_may_be_of_several_integer_dtypes():
         np.testing.assert_array_equal(got, [[6, 7]])
         got = f(lambda i, j: lax.dynamic_update_slice(x, np.zeros((1, 2), x.dtype), (i, j)))(np.int32(1), two)
         np.testing.assert_array_equal(got, [[0, 1, 2, 3], [4, 5, 0, 0], [8, 9, 10, 11]])
+
+
+def test_incomplete_gamma_functions_have_no_limit_at_infinity():
+    assert np.isnan(special.gammainc(np.inf, np.inf)) and np.isnan(special.gammaincc(np.inf, np.inf))
+    assert (special.gammainc(1.0, np.inf).item(), special.gammainc(np.inf, 1.0).item()) == (1.0, 0.0)

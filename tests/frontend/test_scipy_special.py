@@ -388,6 +388,14 @@ def test_derivatives_at_edges():
 # -- names, dtypes, errors --------------------------------------------------------------------------------------------
 
 
+def test_second_derivatives_at_infinity(x64):
+    for f, x, want in [
+        (S.erfcx, -np.inf, np.inf), (S.erfcx, np.inf, 0.0), (S.erfcx, 60.0, 2 / np.sqrt(np.pi) / 60.0**3 * (1 - 3 / 60.0**2)),
+        (S.erfcx, -2.0, 2 * sp.erfcx(-2.0) - 4 * (-4 * sp.erfcx(-2.0) - 2 / np.sqrt(np.pi))), (S.dawsn, np.inf, 0.0), (S.dawsn, -np.inf, 0.0),
+    ]:  # fmt: skip
+        np.testing.assert_allclose(quire.grad(quire.grad(f))(x), want, rtol=1e-5, err_msg=f"{f.__name__}({x})")
+
+
 def ends(values):
     """The derivatives of the first, second and third order, by the last argument."""
     f, *args = values
