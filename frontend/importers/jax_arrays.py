@@ -129,6 +129,12 @@ def dce_sink(context: Context, eqn: Any, *xs: Value) -> list[Value]:
 # -- contractions -------------------------------------------------------------------------------------------------------------
 
 
+@counterpart("dot_general")
+def dot_general(context: Context, eqn: Any, lhs: Value, rhs: Value) -> Value:
+    """By the function, and not by the primitive, which has no integers of floats."""
+    return ct.dot_general(lhs, rhs, **params_from(eqn, tuple(ct.dot_general_p.params)))
+
+
 @counterpart("ragged_dot_general")
 def ragged_dot_general(context: Context, eqn: Any, lhs: Value, rhs: Value, sizes: Value) -> Value:
     """The product of `ragged_dot`.

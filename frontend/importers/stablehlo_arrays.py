@@ -246,9 +246,7 @@ def dot_general(walk: Walk, op: Any, x: Value, y: Value) -> Value:
         found.get(f"{side}_{kind}_dimensions", ()) for kind in ("contracting", "batching") for side in ("lhs", "rhs")
     ]
     numbers = ((lists[0], lists[1]), (lists[2], lists[3]))
-    return ct.dot_general_p.bind(
-        x, y, dimension_numbers=numbers, precision=_precision(op), preferred_element_type=_preferred(op, x)
-    )
+    return ct.dot_general(x, y, numbers, _precision(op), _preferred(op, x))
 
 
 @counterpart("dot")

@@ -107,7 +107,7 @@ def conv_general_dilated(
             NCHW, OIHW, NCHW.
         feature_group_count, batch_group_count: how many groups features (the batch) fall into.
 
-    Raises ValueError when features, groups or the numbers of strides do not fit.
+    Raises ValueError when features, groups or the numbers of strides do not fit, or padding is a name and lhs_dilation not 1.
 
     Example: ``lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))``
     """

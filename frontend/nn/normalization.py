@@ -53,7 +53,11 @@ def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> tuple[Value, Value]
     t = tangents[0]
     out = _softmax(axis, x, where)
     # One pass over the result, and no derivative of the maximum or the quotient.
-    return out, out * (t - jnp.sum(out * t, axis, where=where, keepdims=True))
+    if where is None:
+        return out, out * (t - jnp.sum(out * t, axis, keepdims=True))
+    # Elements that do not count have no part in it, also where their tangents are NaN.
+    t = jnp.where(where, t, 0)
+    return out, jnp.where(where, out * (t - jnp.sum(out * t, axis, keepdims=True)), 0)
 
 
 def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:

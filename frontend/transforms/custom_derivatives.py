@@ -430,6 +430,25 @@ def _tree_add(a: Any, b: Any) -> Any:
     return tree_util.tree_map(lambda x, y: x + y, a, b)
 
 
+def define_partials(f: custom_jvp, *partials: Callable[..., Any] | None) -> None:
+    """As `f.defjvps(*partials)`, of a function with one result, but an argument whose tangent is zero has no part in the sum.
+
+    So a derivative by one argument is no NaN where the one by another argument is infinite.
+    """
+
+    def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        out = f(*primals)
+        moved = [(t, by) for t, by in zip(tangents, partials) if by is not None and not isinstance(t, SymbolicZero)]
+        if not moved:
+            return out, SymbolicZero.from_primal_value(out)
+        total, *rest = (by(t, out, *primals) for t, by in moved)
+        for term in rest:
+            total = total + term
+        return out, total
+
+    f.defjvp(rule, symbolic_zeros=True)
+
+
 # -- custom_vjp -----------------------------------------------------------------------------------------------------------
 
 

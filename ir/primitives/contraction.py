@@ -22,6 +22,7 @@ from ..dtypes import DType
 from ..jaxpr import Eqn
 from ..primitive import primitive
 from .common import check_same_dtype
+from .elementwise import convert_element_type
 
 Value = Any
 DotDimensionNumbers: TypeAlias = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
@@ -183,14 +184,33 @@ def _preferred(dtype: Any) -> DType | None:
 def dot_general(
     lhs: Value, rhs: Value, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None
 ) -> Value:
-    """Sum of products over contracting dimensions, ``((lhs_contract, rhs_contract), (lhs_batch, rhs_batch))``."""
+    """Sum of products over contracting dimensions, ``((lhs_contract, rhs_contract), (lhs_batch, rhs_batch))``.
+
+    Sums of floats that are asked for as integers are rounded toward 0 once they are summed.
+    """
     (lc, rc), (lb, rb) = dimension_numbers
-    return dot_general_p.bind(
+    preferred = _preferred(preferred_element_type)
+    whole = None if preferred is None or dtypes.is_inexact(preferred) else preferred
+    if whole is not None:
+        lhs, rhs, preferred = _factors_of_integers(lhs, rhs, whole)
+    total = dot_general_p.bind(
         lhs, rhs,
         dimension_numbers=((_ints(lc), _ints(rc)), (_ints(lb), _ints(rb))),
         precision=canonicalize_precision(precision),
-        preferred_element_type=_preferred(preferred_element_type),
+        preferred_element_type=preferred,
     )  # fmt: skip
+    return total if whole is None or aval_of(total).dtype == whole else convert_element_type(total, whole)
+
+
+def _factors_of_integers(lhs: Value, rhs: Value, dtype: DType) -> tuple[Value, Value, DType | None]:
+    """Operands of a product of which integers are asked, and the dtype in which it is summed, as in JAX: floats are summed as
+    such, those of two dtypes and a float by an integer as integers."""
+    left, right = aval_of(lhs).dtype, aval_of(rhs).dtype
+    if not (dtypes.is_float(left) or dtypes.is_float(right)) or dtypes.is_complex(left) or dtypes.is_complex(right):
+        return lhs, rhs, dtype
+    if left == right:
+        return lhs, rhs, None
+    return convert_element_type(lhs, dtype), convert_element_type(rhs, dtype), dtype
 
 
 def matmul(lhs: Value, rhs: Value, **options: Any) -> Value:
@@ -422,7 +442,8 @@ def conv_general_dilated(
     """Convolution over spatial dimensions; see `conv_general_dilated_p`.
 
     Raises:
-        ValueError: `padding` is a name, and the strides or dilations have not one entry for each spatial dimension.
+        ValueError: `padding` is a name, and the strides or dilations have not one entry for each spatial dimension, or
+            `lhs_dilation` is not 1.
     """
     lhs_shape, rhs_shape = aval_of(lhs).shape, aval_of(rhs).shape
     spec = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
@@ -436,8 +457,14 @@ def conv_general_dilated(
                 f"conv_general_dilated: window_strides {strides}, lhs_dilation {lhs_dilation} and rhs_dilation "
                 f"{rhs_dilation} must have {n} entries, one a spatial dimension"
             )
+        if any(d != 1 for d in lhs_dilation):
+            # "SAME" as what? The dilated operand, and the result of the convolution whose transpose it is, are two sizes.
+            raise ValueError(
+                f"conv_general_dilated: padding {padding!r} with lhs_dilation {lhs_dilation}: of a transposed convolution padding "
+                "has no name here; give pairs (low, high) of the dilated operand, or call lax.conv_transpose"
+            )
         window = [dilated(rhs_shape[d], s) for d, s in zip(spec.rhs_spec[2:], rhs_dilation)]
-        inner = [dilated(lhs_shape[d], s) for d, s in zip(spec.lhs_spec[2:], lhs_dilation)]
+        inner = [lhs_shape[d] for d in spec.lhs_spec[2:]]
         padding = padtype_to_pads(inner, window, strides, padding)
     return conv_general_dilated_p.bind(
         lhs, rhs,

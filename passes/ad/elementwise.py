@@ -398,15 +398,32 @@ def _stirling_rest(a: Value) -> Value:
     return ew.where(large, _stirling_series(many), direct)
 
 
+def _logarithm_and_end(x: Value, power: Value) -> tuple[Value, Value]:
+    """A number and a factor: x^power is exp(the number) times the factor, which is 1 but where x is 0.
+
+    There the power is no exponential: its derivatives would be those of a logarithm that is infinite. Those of x^0 and x^1 are
+    left to no power either: the derivative of 0^0 by its base is NaN.
+    """
+    one = _const(1, x)
+    zero, flat, straight = ew.eq(x, _const(0, x)), ew.eq(power, _const(0, x)), ew.eq(power, one)
+    end = ew.where(zero, x, one)
+    bent = ew.pow(ew.where(ew.bitwise_or(flat, straight), one, end), power)
+    factor = ew.where(flat, one, ew.where(straight, end, bent))
+    return ew.mul(power, ew.log(ew.where(zero, one, x))), factor
+
+
 def _gamma_density(a: Value, x: Value) -> Value:
     """x^(a-1) e^-x / gamma(a): the derivative of igamma by x (NIST DLMF 8.8.13).
 
     For large a by Stirling's series: a log x, x and log gamma(a) are large then, their sum is not.
     """
-    large = ew.ge(a, _const(_STIRLING_LEAST, a))
-    one, least = _const(1, a), _const(_STIRLING_LEAST, a)
+    one, least, infinite = _const(1, a), _const(_STIRLING_LEAST, a), _const(math.inf, a)
+    inside = ew.bitwise_and(ew.gt(x, _const(0, x)), ew.lt(x, infinite))
+    large = ew.bitwise_and(inside, ew.ge(a, least))
     few, small = ew.where(large, one, a), ew.where(large, one, x)
-    direct = ew.exp(ew.sub(ew.sub(ew.mul(ew.sub(few, one), ew.log(small)), small), ew.lgamma(few)))
+    # At infinity the exponential is 0, and infinity less infinity would be none.
+    logarithm, end = _logarithm_and_end(ew.where(ew.eq(small, infinite), one, small), ew.sub(few, one))
+    direct = ew.mul(end, ew.exp(ew.sub(ew.sub(logarithm, small), ew.lgamma(few))))
     many, near = ew.where(large, a, least), ew.where(large, x, least)
     excess = _log_excess(ew.div(ew.sub(near, many), many), ew.div(near, many))
     exponent = ew.add(ew.mul(many, excess), _stirling_series(many))
@@ -451,9 +468,12 @@ def _beta_density(t: Value, ans: Value, a: Value, b: Value, x: Value) -> Value:
     far, large = log_beta_density(a, b, x)
     p, q, y = ew.where(large, one, a), ew.where(large, one, b), ew.where(large, _const(0.5, x), x)
     log_beta = ew.sub(ew.add(ew.lgamma(p), ew.lgamma(q)), ew.lgamma(ew.add(p, q)))
-    left = ew.where(ew.eq(p, one), zero, ew.mul(ew.sub(p, one), ew.log(y)))
-    right = ew.where(ew.eq(q, one), zero, ew.mul(ew.sub(q, one), ew.log1p(ew.neg(y))))
-    return ew.mul(t, ew.exp(ew.where(large, far, ew.sub(ew.add(left, right), log_beta))))
+    left, left_end = _logarithm_and_end(y, ew.sub(p, one))
+    # log(1 - y) is more accurate by y than by 1 - y.
+    right = ew.mul(ew.sub(q, one), ew.log1p(ew.neg(ew.where(ew.eq(y, one), _const(0, y), y))))
+    right_end = _logarithm_and_end(ew.sub(one, y), ew.sub(q, one))[1]
+    direct = ew.mul(ew.mul(left_end, right_end), ew.exp(ew.sub(ew.add(left, right), log_beta)))
+    return ew.mul(t, ew.where(large, ew.exp(ew.where(large, far, zero)), direct))
 
 
 def _no_derivative(what: str) -> Any:

@@ -7,6 +7,7 @@ import quire
 import quire.numpy as qnp
 import quire.scipy.linalg as sl
 from quire import lax
+from quire.scipy import special
 from quire.scipy.spatial import transform
 
 
@@ -344,3 +345,45 @@ def test_complex_numbers_have_an_order_and_integers_are_quantiles():
 def test_motions_go_on_after_the_last_time():
     path = transform.Slerp.init(qnp.arange(3.0), transform.Rotation.from_euler("z", qnp.array([[0.0], [0.5], [1.5]])))
     np.testing.assert_allclose(path(qnp.array([-1.0, 2.5, 3.0])).as_rotvec()[:, 2], [-0.5, 2.0, 2.5], atol=1e-5)
+
+
+def test_products_of_complex_numbers_are_not_real():
+    x = np.ones((2, 2), np.complex64)
+    for dtype in ("float32", "int32"):
+        with pytest.raises(TypeError, match=f"preferred_element_type {dtype} cannot hold products of dtype complex64"):
+            qnp.matmul(x, x, preferred_element_type=dtype)
+
+
+def test_products_of_floats_as_integers_have_no_tangents():
+    x = np.eye(2, dtype=np.float32)
+    tangent = quire.jvp(lambda x: qnp.matmul(x, x, preferred_element_type="int32"), (x,), (x,))[1]
+    assert tangent.dtype == quire.dtypes.float0
+
+
+def test_tri_is_of_the_default_float():
+    assert qnp.tri(2).dtype == np.float32
+    with quire.config.override(enable_x64=True):
+        assert qnp.tri(2).dtype == np.tri(2).dtype == np.float64
+
+
+def test_carries_are_promoted_until_nothing_changes():
+    v = np.array([1.5, 2.5], np.float32)
+    first, second = lax.scan(lambda c, x: ((c[1], c[0] + x), None), (0, 0), v)[0]
+    assert (first.dtype, first.item(), second.dtype, second.item()) == (np.float32, 1.5, np.float32, 2.5)
+
+
+def test_bounds_and_indices_may_be_of_several_integer_dtypes():
+    three, two = np.uint8(3), np.uint8(2)
+    assert lax.fori_loop(0, three, lambda i, x: x + i, 0).item() == 3
+    assert quire.jit(lambda a, b: lax.fori_loop(a, b, lambda i, x: x + i, 0))(0, three).item() == 3
+    x = np.arange(12).reshape(3, 4)
+    for f in (lambda f: f, quire.jit):
+        got = f(lambda i, j: lax.dynamic_slice(x, (i, j), (1, 2)))(np.int32(1), two)
+        np.testing.assert_array_equal(got, [[6, 7]])
+        got = f(lambda i, j: lax.dynamic_update_slice(x, np.zeros((1, 2), x.dtype), (i, j)))(np.int32(1), two)
+        np.testing.assert_array_equal(got, [[0, 1, 2, 3], [4, 5, 0, 0], [8, 9, 10, 11]])
+
+
+def test_incomplete_gamma_functions_have_no_limit_at_infinity():
+    assert np.isnan(special.gammainc(np.inf, np.inf)) and np.isnan(special.gammaincc(np.inf, np.inf))
+    assert (special.gammainc(1.0, np.inf).item(), special.gammainc(np.inf, 1.0).item()) == (1.0, 0.0)

@@ -367,3 +367,11 @@ def test_64_bits():
     with quire.enable_x64(True):
         same(quire.from_jax(lambda x: jnp.sin(x) * 2)(np.float64(0.5)), np.sin(0.5) * 2, 1e-14)
     assert quire.from_jax(lambda x: x * 2)(np.float64(0.5)).dtype == np.float32
+
+
+def test_products_of_floats_as_integers():
+    def f(x):
+        return jnp.matmul(x, x, preferred_element_type=jnp.int32)
+
+    x = np.array([[1.7, 2.5], [0.6, -3.2]], np.float32)
+    np.testing.assert_array_equal(quire.from_jax(f)(x), f(x))

@@ -99,6 +99,12 @@ USUAL = {
         )
     ],
     "leaky_relu of integers": lambda q, n, s: [q.nn.leaky_relu(n.array([-2, 3]), 2), q.nn.leaky_relu(n.array([-2, 3]))],
+    "softmax of some elements: tangents and cotangents of the others": lambda q, n, s: [
+        (q.jvp(f, (x,), (t,))[1], q.vjp(f, x)[1](t)[0], q.jvp(q.grad(lambda x, f=f: f(x)[0]), (x,), (t,))[1])
+        for f in [functools.partial(q.nn.softmax, where=n.array([True, True, False, True]))]
+        for x in (n.arange(4.0), n.array([1.0, 2.0, n.nan, 4.0]))
+        for t in (n.array([1.0, 0.5, 3.0, 2.0]), n.array([1.0, 0.5, n.nan, 2.0]))
+    ],
     # Products in a preferred dtype: operands are not rounded, wrapped or taken for signed before they are in it.
     "preferred: operands of two dtypes": lambda q, n, s: [
         f(n.full((4, 4), x, a), n.full((4, 4), 3, b))
@@ -120,6 +126,40 @@ USUAL = {
     "preferred: float16 by int8 as integers": lambda q, n, s: n.dot(
         n.full(3, 2, "float16"), n.full(3, 100, "int8"), preferred_element_type="int32"
     ),
+    # Floats are summed and then converted; a float by an integer is a product of integers.
+    **{
+        f"preferred: integers of {a} by {b}": lambda q, n, s, a=a, b=b: [
+            f(x.astype(a), x.astype(b))
+            for x in (n.array([[1.7, 2.5], [0.6, -3.2]]), n.array([[n.nan, n.inf], [60.5, -60.5]]))[
+                : 1 if "int32" in (a, b) else 2
+            ]
+            for p in ("int8", "int32", "uint8", "bool")[: 2 if "int32" in (a, b) else 4]
+            for f in (
+                functools.partial(n.matmul, preferred_element_type=p),
+                functools.partial(n.tensordot, axes=1, preferred_element_type=p),
+                functools.partial(n.einsum, "ij,kj->ik", preferred_element_type=p),
+                functools.partial(n.vdot, preferred_element_type=p),
+                functools.partial(q.lax.dot, preferred_element_type=n.dtype(p)),
+                q.jit(functools.partial(n.matmul, preferred_element_type=p)),
+            )
+        ]
+        for a, b in (
+            ("float32", "float32"),
+            ("bfloat16", "bfloat16"),
+            ("float16", "float32"),
+            ("float32", "int32"),
+            ("int32", "float16"),
+        )
+    },
+    "preferred: gradients of integers": lambda q, n, s: q.grad(
+        lambda x: n.matmul(x, x, preferred_element_type="int32").astype("float32").sum()
+    )(n.array([[1.7, 2.5], [0.6, -3.2]])),
+    "preferred: integers of parts of floats": lambda q, n, s: q.lax.ragged_dot(
+        n.array([[1.7, 2.5], [0.6, -3.2]]),
+        n.array([[[1.7, 2.5], [0.6, -3.2]]]),
+        n.array([2]),
+        preferred_element_type=n.dtype("int32"),
+    ),
     "preferred: narrower than an operand": lambda q, n, s: n.dot(
         n.ones(3, "int8"), n.ones(3, "int16"), preferred_element_type="int8"
     ),
@@ -128,6 +168,23 @@ USUAL = {
         n.einsum("ij->i", n.ones((2, 4), bool), preferred_element_type="float32"),
         n.einsum("ij,k->k", n.full((2, 4), 100, "int8"), n.full(3, 2, "int8"), preferred_element_type="int32"),
     ],
+    **{
+        f"condition numbers of matrices {shape}, norm {order}": lambda q, n, s, shape=shape, order=order: n.linalg.cond(
+            n.ones(shape), order
+        )
+        for shape in ((0, 2, 2), (0, 2, 3), (2, 0, 3, 3), (2, 0, 0), (0, 2), (2, 0, 3))
+        for order in (None, -2, 1, "fro")
+    },
+    "names of padding and dilated operands": lambda q, n, s: q.lax.conv_general_dilated(
+        n.ones((1, 1, 4)), n.ones((1, 1, 3)), (1,), "SAME", lhs_dilation=(1,), rhs_dilation=(2,)
+    ),
+    **{
+        f"{padding} of a dilated operand": lambda q, n, s, padding=padding, f=f: f(q.lax)(
+            n.ones((1, 1, 4)), n.ones((1, 1, 3)), (1,), padding, (2,), (1,)
+        )
+        for padding in ("SAME", "VALID")
+        for f in (lambda l: l.conv_general_dilated, lambda l: l.conv_with_general_padding)
+    },
     "values in vectors": lambda q, n, s: [1.0 in n.arange(3.0), 4 in n.arange(3), n.int8(2) in n.arange(3)],
     "sets of integers and floats keep the first one's elements": lambda q, n, s: [
         n.setdiff1d(n.array([2**24 + 1, 5, 2**24 + 3, 2]), x, **options)

@@ -113,6 +113,12 @@ def test_signatures_are_jaxs(name):
         (lambda: lax.dot(normal(3, 4), normal(3)), r"dot: incompatible shapes, got f32\[3,4\] and f32\[3\]"),
         (lambda: lax.batch_matmul(normal(3), normal(3)), "batch_matmul: operands must have one rank, at least 2"),
         (lambda: lax.conv_transpose(normal(1, 2, 2, 1), normal(2, 2, 1, 1), (1, 1), "FULL"), "padding 'FULL' must be"),
+        (
+            lambda: lax.conv_general_dilated(
+                normal(1, 1, 4, 4), normal(1, 1, 3, 3), (1, 1), "SAME", lhs_dilation=(2, 1)
+            ),
+            r"padding 'SAME' with lhs_dilation \(2, 1\).* give pairs \(low, high\) of the dilated operand, or call lax.conv_transpose",
+        ),
         (lambda: lax.linalg.cholesky(normal(2, 3)), r"cholesky: operand f32\[2,3\] must be square matrices"),
         (lambda: lax.linalg.eigh(normal(2, 3)), r"eigh: operand f32\[2,3\] must be square matrices"),
     ],

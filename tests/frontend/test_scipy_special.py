@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import itertools
 
@@ -248,6 +249,23 @@ def test_hyp2f1_whose_transformed_series_ends(x64):
         np.testing.assert_allclose(quire.grad(S.hyp2f1, argnums=3)(1.0, 1.0, 1.0, 3.0), 0.25)
 
 
+def test_derivatives_of_hyp2f1_where_its_series_ends(x64):
+    """The derivative's series does not end there. The numbers are mpmath's."""
+    for (a, b, c, x), by_a, by_x in [
+        ((0.0, 1.0, 1.0, -3.0), -np.log(4.0), 0.0),
+        ((0.0, 0.5, 1.5, -8.0), -1.0676443287033226, 0.0),
+        ((0.0, 0.3, 1.2, -50.0), -1.842002748153441, 0.0),
+        ((-1.0, 0.5, 1.5, -3.0), -1.5787217730105447, -1 / 3),
+        ((-3.0, 0.5, 2.5, -7.0), -52.589764809581446, -11.2),
+        ((-5.0, 0.3, 1.2, -40.0), -29048106.67516186, -995037.4512987011),
+        ((0.0, 1.0, 1.0, 0.5), np.log(2.0), 0.0),
+        ((0.0, 0.3, 1.2, 3.0), np.nan, 0.0),
+    ]:
+        np.testing.assert_allclose(quire.grad(S.hyp2f1, 0)(a, b, c, x), by_a, rtol=1e-9)
+        np.testing.assert_allclose(quire.grad(S.hyp2f1, 1)(b, a, c, x), by_a, rtol=1e-9)
+        np.testing.assert_allclose(quire.grad(S.hyp2f1, 3)(a, b, c, x), by_x, rtol=1e-12)
+
+
 def test_hyp1f1_far_and_at_poles(x64):
     a, b, x = (
         np.array(v)
@@ -368,6 +386,89 @@ def test_derivatives_at_edges():
 
 
 # -- names, dtypes, errors --------------------------------------------------------------------------------------------
+
+
+def test_second_derivatives_at_infinity(x64):
+    for f, x, want in [
+        (S.erfcx, -np.inf, np.inf), (S.erfcx, np.inf, 0.0), (S.erfcx, 60.0, 2 / np.sqrt(np.pi) / 60.0**3 * (1 - 3 / 60.0**2)),
+        (S.erfcx, -2.0, 2 * sp.erfcx(-2.0) - 4 * (-4 * sp.erfcx(-2.0) - 2 / np.sqrt(np.pi))), (S.dawsn, np.inf, 0.0), (S.dawsn, -np.inf, 0.0),
+    ]:  # fmt: skip
+        np.testing.assert_allclose(quire.grad(quire.grad(f))(x), want, rtol=1e-5, err_msg=f"{f.__name__}({x})")
+
+
+def ends(values):
+    """The derivatives of the first, second and third order, by the last argument."""
+    f, *args = values
+    out = []
+    for _ in range(3):
+        f = quire.grad(f, len(args) - 1)
+        out.append(float(f(*args)))
+    return out
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_derivatives_of_incomplete_functions_at_the_ends(x64):
+    """Those of x^(a-1) and its kin (the densities), which have no logarithm there; JAX's are NaN but for the first ones."""
+    inf = np.inf
+    with config.override(enable_x64=x64):
+        for f, *args, want in [
+            (S.gammainc, 0.5, 0.0, [inf, -inf, inf]),
+            (S.gammainc, 1.0, 0.0, [1.0, -1.0, 1.0]),
+            (S.gammainc, 1.25, 0.0, [0.0, inf, -inf]),
+            (S.gammainc, 2.0, 0.0, [0.0, 1.0, -2.0]),
+            (S.gammainc, 2.5, 0.0, [0.0, 0.0, inf]),
+            (S.gammainc, 3.0, 0.0, [0.0, 0.0, 1.0]),
+            (S.gammaincc, 2.0, 0.0, [0.0, -1.0, 2.0]),
+            *((f, a, 0.0, [0.0] * 3) for f in (S.gammainc, S.gammaincc) for a in (19.0, 20.0, 30.0, 100.0, 1e6)),
+            *((f, a, inf, [0.0] * 3) for f in (S.gammainc, S.gammaincc) for a in (0.5, 1.0, 3.0, 20.0, 100.0)),
+            (S.betainc, 1.0, 0.5, 0.0, [0.5, 0.25, 0.375]),
+            (S.betainc, 2.0, 0.5, 0.0, [0.0, 0.75, 0.75]),
+            (S.betainc, 2.0, 2.0, 0.0, [0.0, 6.0, -12.0]),
+            (S.betainc, 3.0, 2.0, 1.0, [0.0, -12.0, -48.0]),
+            (S.betainc, 1.0, 1.0, 1.0, [1.0, 0.0, 0.0]),
+            (S.betainc, 30.0, 30.0, 0.0, [0.0] * 3),
+            (S.betainc, 0.5, 2.0, 1.0, [0.0, -0.75, 0.75]),
+        ]:
+            np.testing.assert_allclose(ends((f, *args)), want, rtol=1e-5, err_msg=f"{f.__name__}{(*args,)}")
+            t = quire.jvp(lambda x, f=f, args=args: f(*args[:-1], x), (args[-1],), (1.0,))[1]
+            np.testing.assert_allclose(t, want[0], rtol=1e-5)
+
+
+def along(q, f, by, x, y):
+    """The derivative by one of two arguments, forward."""
+    g, given = (lambda x: f(x, y), x) if by == 0 else (lambda y: f(x, y), y)
+    return np.asarray(q.jvp(g, (given,), (np.ones_like(given),))[1])
+
+
+def test_derivatives_by_one_argument_where_those_by_another_are_infinite():
+    """The tangent of an argument that stays where it is has no part in the sum: its product with infinity is NaN."""
+    jax = pytest.importorskip("jax")
+    theirs = importlib.import_module("jax.scipy.special")
+    tiny, inf = float(np.finfo(np.float32).tiny), np.inf
+    points = np.meshgrid((tiny, 0.5, 1.0, 2.0, 10.0, 1e30), (0.0, tiny, 0.5, 2.0, 10.0, inf))
+    given = [p.astype(np.float32) for p in points]
+    for name in ("xlogy", "xlog1py", "rel_entr", "kl_div", "betaln", "beta", "poch"):
+        ours, other = getattr(S, name), getattr(theirs, name)
+        for by in (0, 1):
+            with np.errstate(all="ignore"):  # JAX computes rules by NumPy where it can
+                got, want = along(quire, ours, by, *given), along(jax, other, by, *given)
+            assert not np.any(np.isnan(got) & ~np.isnan(want)), (name, by)
+    for f, by, point, want in [
+        (S.xlogy, 0, (10.0, tiny), np.log(tiny)), (S.kl_div, 1, (1.0, inf), 1.0), (S.rel_entr, 0, (10.0, tiny), np.log(10.0 / tiny) + 1.0),
+        (S.betaln, 0, (0.5, tiny), -0.5 * np.pi**2 * tiny), (S.betaln, 0, (tiny, tiny), -0.5 / tiny), (S.beta, 0, (0.5, tiny), -0.5 * np.pi**2),
+    ]:  # fmt: skip
+        got = quire.grad(f, by)(*point)
+        np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=f"{f.__name__}{point}")
+
+
+def test_derivatives_of_boxcox_where_the_logarithm_is_infinite():
+    inf = np.inf
+    for x, power, by_x, by_power in [
+        (0.0, 0.0, inf, inf), (0.0, 0.5, inf, 4.0), (0.0, 1.0, 1.0, 1.0), (0.0, 2.0, 0.0, 0.25), (inf, 0.0, 0.0, inf), (inf, -1.0, 0.0, 1.0),
+    ]:  # fmt: skip
+        for f, argument in ((S.boxcox, x), (S.boxcox1p, x - 1.0)):
+            assert quire.grad(f)(argument, power).item() == by_x, (f.__name__, x, power)
+            np.testing.assert_allclose(quire.grad(f, 1)(argument, power), by_power, err_msg=f"{f.__name__} {x} {power}")
 
 
 def test_names_and_signatures_are_those_of_jax():

@@ -135,6 +135,37 @@ def test_derivatives_outside_of_the_support_are_zero():
         assert [g.item() for g in gradients] == [0.0] * len(point), family
 
 
+def test_derivatives_at_the_low_end():
+    """One-sided: outside, where JAX counts the end, they are 0."""
+    for f, shape, want in [
+        (S.chi2.cdf, 2.0, 0.5), (S.chi2.sf, 2.0, -0.5), (S.gamma.cdf, 1.0, 1.0), (S.chi2.cdf, 100.0, 0.0), (S.gamma.cdf, 25.0, 0.0),
+        (S.gamma.logcdf, 25.0, np.inf), (S.chi2.logcdf, 2.5, np.inf), (S.chi2.logsf, 2.0, -0.5),
+    ]:  # fmt: skip
+        assert quire.grad(f)(0.0, shape).item() == want, (f.__module__, f.__name__)
+    for f, shape, want in [(S.chi2.cdf, 2.0, -0.25), (S.chi2.sf, 2.5, -np.inf), (S.chi2.cdf, 30.0, 0.0)]:
+        assert quire.grad(quire.grad(f))(0.0, shape).item() == want, (f.__module__, f.__name__)
+    assert quire.grad(lambda mu: S.poisson.cdf(20.0, mu))(0.0).item() == 0.0
+
+
+def test_second_derivatives_of_truncnorm_with_infinite_ends(x64):
+    """They are those of ends far away, by the ends' places zero. JAX's are NaN but for a few."""
+    inf, far = np.inf, 30.0
+    for name in ("cdf", "sf", "logcdf", "logsf", "logpdf"):
+        f = getattr(S.truncnorm, name)
+        for x, a, b in [
+            (0.5, -2.0, inf), (-0.5, -2.0, inf), (-0.5, -inf, 1.0), (0.5, -inf, 1.0), (0.5, -inf, inf), (-0.5, -inf, inf), (3.0, 2.0, inf),
+            (-3.0, -inf, -2.0),
+        ]:  # fmt: skip
+            got, want = (
+                np.array(quire.jacfwd(quire.jacrev(f, (0, 1, 2)), (0, 1, 2))(*point))
+                for point in ((x, a, b), (x, max(a, -far), min(b, far)))
+            )
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12, err_msg=f"{name}{(x, a, b)}")
+    assert quire.grad(quire.grad(lambda a: S.truncnorm.cdf(0.5, a, inf)))(-2.0).item() == pytest.approx(
+        -0.0368131, abs=1e-6
+    )
+
+
 # -- several dimensions -----------------------------------------------------------------------------------------------
 
 

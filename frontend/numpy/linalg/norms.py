@@ -144,15 +144,17 @@ def cond(x: Any, p: Any = None) -> Value:
 
     Returns infinity for singular matrices. Follows `numpy.linalg.cond`.
 
-    Raises ValueError for an x of fewer than 2 dimensions or without elements, and for one that is not square where p
+    Raises ValueError for an x of fewer than 2 dimensions or of matrices without elements, and for one that is not square where p
     is an order other than None, 2 and -2.
 
     >>> quire.numpy.linalg.cond(quire.numpy.array([[4., 0.], [0., 2.]])).item()
     2.0
     """
     (v,) = matrices("cond", x, square=p not in (None, 2, -2))
-    if not v.aval.size:
-        raise ValueError(f"quire.numpy.linalg.cond: {v.aval.short()} has no elements, of which there is no condition")
+    if 0 in v.aval.shape[-2:]:
+        raise ValueError(
+            f"quire.numpy.linalg.cond: {v.aval.short()} has no elements in its matrices: of these there is no condition"
+        )
     if p in (None, 2, -2):
         s = ll.svd(v, compute_uv=False)
         out = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]

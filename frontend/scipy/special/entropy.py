@@ -14,7 +14,7 @@ from quire.ir.primitives import structural as st
 from ... import numpy as qnp
 from ...arrays.operands import Value, array, as_axes, cast, operands, usual_promotion, widened
 from ...numpy import reductions as rd
-from ...transforms.custom_derivatives import custom_jvp
+from ...transforms.custom_derivatives import custom_jvp, define_partials
 
 
 @custom_jvp
@@ -24,10 +24,7 @@ def xlogy_(x: Value, y: Value) -> Value:
     return qnp.where(zero, 0.0, x * ew.log(qnp.where(zero, 1.0, y)))
 
 
-@xlogy_.defjvp
-def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
-    (x, y), (tx, ty) = primals, tangents
-    return xlogy_(x, y), tx * ew.log(y) + ty * (x / y)
+define_partials(xlogy_, lambda t, value, x, y: t * ew.log(y), lambda t, value, x, y: t * (x / y))
 
 
 def xlogy(x: Any, y: Any) -> Value:
@@ -54,10 +51,7 @@ def xlog1py_(x: Value, y: Value) -> Value:
     return qnp.where(zero, 0.0, x * ew.log1p(qnp.where(zero, 0.0, y)))
 
 
-@xlog1py_.defjvp
-def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
-    (x, y), (tx, ty) = primals, tangents
-    return xlog1py_(x, y), tx * ew.log1p(y) + ty * (x / (1.0 + y))
+define_partials(xlog1py_, lambda t, value, x, y: t * ew.log1p(y), lambda t, value, x, y: t * (x / (1.0 + y)))
 
 
 def xlog1py(x: Any, y: Any) -> Value:
@@ -101,10 +95,7 @@ def _log_ratio(x: Value, y: Value) -> Value:
     return qnp.where(close, near, far)
 
 
-@_log_ratio.defjvp
-def _log_ratio_jvp(primals: Any, tangents: Any) -> Any:
-    (x, y), (tx, ty) = primals, tangents
-    return _log_ratio(x, y), tx / x - ty / y
+define_partials(_log_ratio, lambda t, value, x, y: t / x, lambda t, value, x, y: -t / y)
 
 
 def _where_positive(p: Value, q: Value) -> tuple[Value, Value, Value]:
@@ -121,12 +112,17 @@ def _rel_entr(p: Value, q: Value) -> Value:
     return qnp.where(qnp.isnan(p) | qnp.isnan(q), np.nan, value)
 
 
-@_rel_entr.defjvp
-def _rel_entr_jvp(primals: Any, tangents: Any) -> Any:
-    (p, q), (tp, tq) = primals, tangents
+def _rel_entr_by_p(t: Value, value: Value, p: Value, q: Value) -> Value:
     both, x, y = _where_positive(p, q)
-    slope = tp * (_log_ratio(x, y) + 1.0) - tq * (x / y)
-    return _rel_entr(p, q), qnp.where(both, slope, 0.0)
+    return qnp.where(both, t * (_log_ratio(x, y) + 1.0), 0.0)
+
+
+def _rel_entr_by_q(t: Value, value: Value, p: Value, q: Value) -> Value:
+    both, x, y = _where_positive(p, q)
+    return qnp.where(both, -t * (x / y), 0.0)
+
+
+define_partials(_rel_entr, _rel_entr_by_p, _rel_entr_by_q)
 
 
 @custom_jvp
@@ -135,14 +131,20 @@ def _kl_div(p: Value, q: Value) -> Value:
     return qnp.where(negative, np.inf, _rel_entr(p, q) - p + q)
 
 
-@_kl_div.defjvp
-def _kl_div_jvp(primals: Any, tangents: Any) -> Any:
-    (p, q), (tp, tq) = primals, tangents
+def _kl_div_by_p(t: Value, value: Value, p: Value, q: Value) -> Value:
     both, x, y = _where_positive(p, q)
     # That of rel_entr less 1 would lose the logarithm of numbers that are nearly equal.
-    slope = tp * _log_ratio(x, y) + tq * ((y - x) / y)
-    zero = (p == 0) & (q >= 0)
-    return _kl_div(p, q), qnp.where(both, slope, qnp.where(zero, tq - tp, 0.0))
+    return qnp.where(both, t * _log_ratio(x, y), qnp.where((p == 0) & (q >= 0), -t, 0.0))
+
+
+def _kl_div_by_q(t: Value, value: Value, p: Value, q: Value) -> Value:
+    both, x, y = _where_positive(p, q)
+    endless = qnp.isinf(y)
+    slope = qnp.where(endless, 1.0 - x / y, (y - x) / qnp.where(endless, 1.0, y))
+    return qnp.where(both, t * slope, qnp.where((p == 0) & (q >= 0), t, 0.0))
+
+
+define_partials(_kl_div, _kl_div_by_p, _kl_div_by_q)
 
 
 def rel_entr(p: Any, q: Any) -> Value:
@@ -207,18 +209,14 @@ def logit(x: Any) -> Value:
     return logit_(*operands("special.logit", x, complex_ok=True))
 
 
-@custom_jvp
 def _power_less_one(log: Value, power: Value) -> Value:
     """(exp(power log) - 1) / power, and log where the power is 0."""
     zero = power == 0
     return qnp.where(zero, log, ew.expm1(power * log) / qnp.where(zero, 1.0, power))
 
 
-@_power_less_one.defjvp
-def _power_less_one_jvp(primals: Any, tangents: Any) -> Any:
-    (log, power), (t_log, t_power) = primals, tangents
-    value = _power_less_one(log, power)
-    u = power * log
+def _power_less_one_by_power(t: Value, value: Value, log: Value, power: Value) -> Value:
+    u = qnp.where((power == 0) & qnp.isinf(log), 0.0, power * log)
     small = qnp.abs(u) < 0.1
     near, far = qnp.where(small, u, 0.0), qnp.where(small, 1.0, power)
     # (u exp(u) - expm1(u)) / u**2 = the sum of (k + 1) u**k / (k + 2)!
@@ -230,8 +228,33 @@ def _power_less_one_jvp(primals: Any, tangents: Any) -> Any:
         factors.append((k + 1) * factor)
     for c in reversed(factors):
         series = series * near + c
-    by_power = qnp.where(small, log * log * series, (log * ew.exp(u) - value) / far)
-    return value, t_log * ew.exp(u) + t_power * by_power
+    raised = ew.exp(u)
+    return t * qnp.where(small, log * log * series, (qnp.where(raised == 0, 0.0, log) * raised - value) / far)
+
+
+# Each with a derivative of its own: the logarithm's is infinite where the power's is 0.
+@custom_jvp
+def _boxcox(y: Value, power: Value) -> Value:
+    return _power_less_one(ew.log(y), power)
+
+
+define_partials(
+    _boxcox,
+    lambda t, value, y, power: t * ew.pow(y, power - 1.0),
+    lambda t, value, y, power: _power_less_one_by_power(t, value, ew.log(y), power),
+)
+
+
+@custom_jvp
+def _boxcox1p(y: Value, power: Value) -> Value:
+    return _power_less_one(ew.log1p(y), power)
+
+
+define_partials(
+    _boxcox1p,
+    lambda t, value, y, power: t * ew.exp(xlog1py_(power - 1.0, y)),
+    lambda t, value, y, power: _power_less_one_by_power(t, value, ew.log1p(y), power),
+)
 
 
 def boxcox(x: Any, lmbda: Any) -> Value:
@@ -246,7 +269,7 @@ def boxcox(x: Any, lmbda: Any) -> Value:
     4.0
     """
     y, power = operands("special.boxcox", x, lmbda, complex_ok=True)
-    return _power_less_one(ew.log(y), power)
+    return _boxcox(y, power)
 
 
 def boxcox1p(x: Any, lmbda: Any) -> Value:
@@ -256,7 +279,7 @@ def boxcox1p(x: Any, lmbda: Any) -> Value:
     4.0
     """
     y, power = operands("special.boxcox1p", x, lmbda, complex_ok=True)
-    return _power_less_one(ew.log1p(y), power)
+    return _boxcox1p(y, power)
 
 
 # -- sums of exponentials ---------------------------------------------------------------------------------------------

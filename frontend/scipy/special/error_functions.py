@@ -14,7 +14,7 @@ from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
 from ...arrays.operands import Value, cast, float_operands, is_double, operands, strong, widened
-from ...transforms.custom_derivatives import custom_jvp
+from ...transforms.custom_derivatives import custom_jvp, define_partials
 from .series import Chebyshev
 
 _SQRT2 = math.sqrt(2.0)
@@ -98,13 +98,18 @@ def erfcx_real(x: Value) -> Value:
 def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
     value = erfcx_real(x)
-    far = qnp.abs(x) > 50.0
+    far = x > 50.0
     # For large x the two terms cancel: the derivative of the asymptotic series 1/(x sqrt pi) (1 - 1/(2 x**2) ...).
-    safe = qnp.where(far, x, 1.0)
-    inverse = 1.0 / (safe * safe)
+    inverse = _inverse_square(qnp.where(far, x, 1.0))
     tail = -inverse / _SQRT_PI * (1.0 - 1.5 * inverse * (1.0 - 2.5 * inverse))
-    slope = qnp.where(far & (x > 0), tail, 2.0 * x * value - _2_SQRT_PI)
+    slope = qnp.where(far, tail, 2.0 * qnp.where(far, 0.0, x) * value - _2_SQRT_PI)
     return value, t * slope
+
+
+def _inverse_square(x: Value) -> Value:
+    """1 / x**2, whose derivative by an infinite x is 0: that of the quotient by the square is 0 times infinity."""
+    inverse = 1.0 / x
+    return inverse * inverse
 
 
 def erfcx(x: Any) -> Value:
@@ -159,10 +164,9 @@ def _dawson_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
     value = dawson_real(x)
     far = qnp.abs(x) > 50.0
-    safe = qnp.where(far, x, 1.0)
-    inverse = 1.0 / (safe * safe)
+    inverse = _inverse_square(qnp.where(far, x, 1.0))
     tail = -0.5 * inverse * (1.0 + 1.5 * inverse * (1.0 + 2.5 * inverse))
-    return value, t * qnp.where(far, tail, 1.0 - 2.0 * x * value)
+    return value, t * qnp.where(far, tail, 1.0 - 2.0 * qnp.where(far, 0.0, x) * value)
 
 
 def dawsn(x: Any) -> Value:
@@ -435,12 +439,11 @@ def _owens_t(h: Value, a: Value) -> Value:
     return qnp.where(a < 0, -value, qnp.where(a == 0, a * 0.0, value))
 
 
-@_owens_t.defjvp
-def _owens_t_jvp(primals: Any, tangents: Any) -> Any:
-    (h, a), (th, ta) = primals, tangents
-    by_h = -0.5 / math.sqrt(2 * math.pi) * ew.exp(-0.5 * h * h) * ew.erf(a * h / _SQRT2)
-    by_a = ew.exp(-0.5 * h * h * (1.0 + a * a)) / (1.0 + a * a) * (1 / (2 * math.pi))
-    return _owens_t(h, a), th * by_h + ta * by_a
+define_partials(
+    _owens_t,
+    lambda t, value, h, a: t * (-0.5 / math.sqrt(2 * math.pi) * ew.exp(-0.5 * h * h) * ew.erf(a * h / _SQRT2)),
+    lambda t, value, h, a: t * (ew.exp(-0.5 * h * h * (1.0 + a * a)) / (1.0 + a * a) * (1 / (2 * math.pi))),
+)
 
 
 def owens_t(h: Any, a: Any) -> Value:

@@ -15,7 +15,7 @@ from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
 from ...arrays.operands import INEXACT, Value, array, cast, concrete, is_double, operands, strong, widened
-from ...transforms.custom_derivatives import custom_jvp
+from ...transforms.custom_derivatives import custom_jvp, define_partials
 from ...transforms.differentiation import jvp
 from .series import Chebyshev, horner
 
@@ -383,7 +383,7 @@ def _digamma_rise(x: Value, d: Value) -> Value:
     step = qnp.where(alike, d, 0.0)
     total: Any = 0.0
     for k in range(10):
-        total = total + step / ((start + float(k)) * (start + step + float(k)))
+        total = total + step / (start + float(k)) / (start + step + float(k))  # the product of tiny numbers is 0
     start = start + 10.0
     end = start + step
     u, v = 1.0 / (start * start), 1.0 / (end * end)
@@ -400,10 +400,11 @@ def _digamma_rise(x: Value, d: Value) -> Value:
     return qnp.where(alike, rise, ew.digamma(other_end) - ew.digamma(other_x))
 
 
-@betaln_.defjvp
-def _betaln_jvp(primals: Any, tangents: Any) -> Any:
-    (a, b), (ta, tb) = primals, tangents
-    return betaln_(a, b), -(ta * _digamma_rise(a, b) + tb * _digamma_rise(b, a))
+define_partials(
+    betaln_,
+    lambda t, value, a, b: -t * _digamma_rise(a, b),
+    lambda t, value, a, b: -t * _digamma_rise(b, a),
+)
 
 
 def betaln(a: Any, b: Any) -> Value:
@@ -497,11 +498,11 @@ def _poch(z: Value, m: Value) -> Value:
     return qnp.where(whole, product, ratio)
 
 
-@_poch.defjvp
-def _poch_jvp(primals: Any, tangents: Any) -> Any:
-    (z, m), (tz, tm) = primals, tangents
-    value = _poch(z, m)
-    return value, value * (tz * _digamma_rise(z, m) + tm * ew.digamma(z + m))
+define_partials(
+    _poch,
+    lambda t, value, z, m: t * (value * _digamma_rise(z, m)),
+    lambda t, value, z, m: t * (value * ew.digamma(z + m)),
+)
 
 
 def poch(z: Any, m: Any) -> Value:
@@ -530,11 +531,11 @@ def _binomial(n: Value, k: Value) -> Value:
     return qnp.where(few, product, general)
 
 
-@_binomial.defjvp
-def _binomial_jvp(primals: Any, tangents: Any) -> Any:
-    (n, k), (tn, tk) = primals, tangents
-    value, rest = _binomial(n, k), n - k + 1.0
-    return value, value * (tn * _digamma_rise(rest, k) + tk * _digamma_rise(k + 1.0, n - 2.0 * k))
+define_partials(
+    _binomial,
+    lambda t, value, n, k: t * (value * _digamma_rise(n - k + 1.0, k)),
+    lambda t, value, n, k: t * (value * _digamma_rise(k + 1.0, n - 2.0 * k)),
+)
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Value:
@@ -619,13 +620,16 @@ def _hurwitz(x: Value, q: Value) -> Value:
     return ew.zeta(x, q)
 
 
-@_hurwitz.defjvp
-def _hurwitz_jvp(primals: Any, tangents: Any) -> Any:
-    (x, q), (tx, tq) = primals, tangents
-    _, by_x = jvp(lambda s: _euler_maclaurin(s, q), (x,), (qnp.ones_like(x),))
+def _hurwitz_by_x(t: Value, value: Value, x: Value, q: Value) -> Value:
+    return t * jvp(lambda s: _euler_maclaurin(s, q), (x,), (qnp.ones_like(x),))[1]
+
+
+def _hurwitz_by_q(t: Value, value: Value, x: Value, q: Value) -> Value:
     # As s goes to 0, so does s zeta(s + 1, q) to 1: the residue at the pole.
-    by_q = qnp.where(x == 0, 1.0, x * _hurwitz(qnp.where(x == 0, 2.0, x + 1.0), q))
-    return _hurwitz(x, q), tx * by_x - tq * by_q
+    return -t * qnp.where(x == 0, 1.0, x * _hurwitz(qnp.where(x == 0, 2.0, x + 1.0), q))
+
+
+define_partials(_hurwitz, _hurwitz_by_x, _hurwitz_by_q)
 
 
 def _alternating(x: Value) -> Value:

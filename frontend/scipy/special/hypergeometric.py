@@ -12,7 +12,7 @@ from quire.ir.primitives import elementwise as ew
 from ... import lax
 from ... import numpy as qnp
 from ...arrays.operands import Value, epsilon, is_double, operands, widened
-from ...transforms.custom_derivatives import custom_jvp
+from ...transforms.custom_derivatives import custom_jvp, define_partials
 from ...transforms.differentiation import jvp
 from .gamma_functions import _gammasgn
 
@@ -132,9 +132,7 @@ def _hyp1f1(a: Value, b: Value, x: Value) -> Value:
     return qnp.where(qnp.isnan(x) | qnp.isnan(a) | qnp.isnan(b), np.nan, value)
 
 
-@_hyp1f1.defjvp
-def _hyp1f1_jvp(primals: Any, tangents: Any) -> Any:
-    (a, b, x), (ta, tb, tx) = primals, tangents
+def _hyp1f1_by_parameters(a: Value, b: Value, x: Value) -> tuple[Value, Value]:
     mirrored, upper, size, far, bad = _confluent_parts(a, b, x)
     skip = far | bad
     arguments = qnp.where(skip, 1.0, upper), qnp.where(skip, 1.0, b), qnp.where(skip, 0.0, size)
@@ -149,7 +147,15 @@ def _hyp1f1_jvp(primals: Any, tangents: Any) -> Any:
     by_lower = qnp.where(far, far_lower, by_lower * factor)
     by_a = qnp.where(mirrored, -by_upper, by_upper)
     by_b = qnp.where(mirrored, by_lower + by_upper, by_lower)
-    return _hyp1f1(a, b, x), ta * by_a + tb * by_b + tx * (a / b) * _hyp1f1(a + 1.0, b + 1.0, x)
+    return by_a, by_b
+
+
+define_partials(
+    _hyp1f1,
+    lambda t, value, *args: t * _hyp1f1_by_parameters(*args)[0],
+    lambda t, value, *args: t * _hyp1f1_by_parameters(*args)[1],
+    lambda t, value, a, b, x: t * (a / b) * _hyp1f1(a + 1.0, b + 1.0, x),
+)
 
 
 def hyp1f1(a: Any, b: Any, x: Any) -> Value:
@@ -293,9 +299,7 @@ def _off_poles(c: Value) -> Value:
     return qnp.where(_nonpositive_integer(c), c + epsilon(c) * qnp.maximum(-c, 1.0), c)
 
 
-@_hyp2f1.defjvp
-def _hyp2f1_jvp(primals: Any, tangents: Any) -> Any:
-    (a, b, c, x), (ta, tb, tc, tx) = primals, tangents
+def _hyp2f1_by_parameters(a: Value, b: Value, c: Value, x: Value) -> tuple[Value, ...]:
     of = _gauss_parts(a, b, c, x)
     y = of.argument
     # By the parameters Euler's form has no real derivative: there is none but where its exponent is whole.
@@ -308,8 +312,34 @@ def _hyp2f1_jvp(primals: Any, tangents: Any) -> Any:
     by_c = qnp.where(mirrored, by_c + by_second, by_c) * of.factor
     by_a, by_b = qnp.where(of.swapped, by_other, by_first), qnp.where(of.swapped, by_first, by_other)
     by_a, by_b, by_c = (qnp.where(idle, np.nan, v) for v in (by_a, by_b, by_c))
-    by_x = a * b / c * _hyp2f1(a + 1.0, b + 1.0, c + 1.0, x)
-    return _hyp2f1(a, b, c, x), ta * by_a + tb * by_b + tc * by_c + tx * by_x
+    return _past_the_end(by_a, a, b, c, x), _past_the_end(by_b, b, a, c, x), by_c
+
+
+def _past_the_end(slope: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
+    """The derivative by a, where the series ends at a = 0, -1, ... but the derivative's series goes on: by Pfaff's transformation
+    for x < -1/2. For x > 1 there is none, as the function is real for these a alone. Elsewhere it is `slope`.
+    """
+    ends = _nonpositive_integer(a) & ~_nonpositive_integer(b) & ~_nonpositive_integer(c)
+    here = ends & (x < -0.5)
+    u, v, w, far = (qnp.where(here, given, idle) for given, idle in ((a, 1.0), (c - b, 1.0), (c, 1.0), (x, 0.0)))
+    total, (by_u, *_) = _series([u, v], [w], far / (far - 1.0), partials=True)
+    log = ew.log1p(-far)
+    return qnp.where(here, (by_u - log * total) * ew.exp(-u * log), qnp.where(ends & (x > 1.0), np.nan, slope))
+
+
+def _hyp2f1_by_x(t: Value, value: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
+    # The constant of a = 0 has the slope 0 for x > 1 too, where the other function is infinite.
+    flat = (a * b == 0) & (x > 1.0)
+    return t * (a * b / c) * _hyp2f1(a + 1.0, b + 1.0, c + 1.0, qnp.where(flat, 0.0, x))
+
+
+define_partials(
+    _hyp2f1,
+    lambda t, value, *args: t * _hyp2f1_by_parameters(*args)[0],
+    lambda t, value, *args: t * _hyp2f1_by_parameters(*args)[1],
+    lambda t, value, *args: t * _hyp2f1_by_parameters(*args)[2],
+    _hyp2f1_by_x,
+)
 
 
 def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Value:

@@ -136,7 +136,12 @@ def _nearer(chance: Formula, rest: Formula, logpdf: Formula, sign: float) -> For
         small = p < 0.5
         return qnp.where(small, ew.log(qnp.where(small, p, 1.0)), ew.log1p(-qnp.where(small, 0.0, q)))
 
-    return by_density(logarithm, lambda value, y, *shapes: sign * ew.exp(logpdf(y, *shapes) - value))
+    def slope(value: Value, y: Value, *shapes: Value) -> Value:
+        # Where the chance is nothing its logarithm falls without limit, though the density's may be -inf as well.
+        nothing = qnp.isneginf(value)
+        return sign * qnp.where(nothing, np.inf, ew.exp(logpdf(y, *shapes) - qnp.where(nothing, 0.0, value)))
+
+    return by_density(logarithm, slope)
 
 
 def by_density(f: Formula, slope: Formula) -> Formula:
@@ -192,7 +197,9 @@ def _of_point(family: Family, name: str, located: tuple[str, ...]) -> Formula:
         if family.valid is not None:
             # The formulas see allowed parameters only: what they give for others may not be differentiable.
             allowed = allowed & family.valid(*shapes)
-        value = formula(qnp.where(out, family.end(family.inside, shapes), y), *shapes)
+        # What is put in place of points outside may depend on the parameters: its derivatives are nobody's.
+        inside = family.end(family.inside, [ew.stop_gradient(s) for s in shapes])
+        value = formula(qnp.where(out, inside, y), *shapes)
         if density and scale is not None:
             value = value - ew.log(scale) if name == "logpdf" else value / scale
         outside = qnp.where(below, below_value, above_value)

@@ -21,14 +21,22 @@ def _difference(larger: Value, smaller: Value) -> Value:
     return qnp.where(none, -np.inf, larger + log1mexp(qnp.where(none, 1.0, gap)))
 
 
+def _below(x: Value) -> Value:
+    """The chance of a value below x. An infinite x has no part in derivatives: the second ones are 0 times infinity."""
+    nothing = qnp.isneginf(x)
+    return qnp.where(nothing, 0.0, ef.ndtr_(qnp.where(nothing, -1.0, x)))
+
+
 def _log_mass(a: Value, b: Value) -> Value:
     """The logarithm of the chance that a standard normal variable lies between a and b."""
     right = a > 0
     low, high = qnp.where(right, -b, a), qnp.where(right, -a, b)  # by symmetry: both are in the left tail, or astride
     astride = high > 0
-    tail = _difference(ef.log_ndtr_(qnp.where(astride, -0.5, high)), ef.log_ndtr_(qnp.where(astride, -1.0, low)))
-    middle = ew.log1p(-ef.ndtr_(qnp.where(astride, low, -1.0)) - ef.ndtr_(-qnp.where(astride, high, 1.0)))
-    return qnp.where(astride, middle, tail)
+    whole, cut = qnp.isneginf(low), qnp.isneginf(low) | astride
+    up_to = ef.log_ndtr_(qnp.where(astride, -0.5, high))
+    between = _difference(qnp.where(cut, -0.5, up_to), ef.log_ndtr_(qnp.where(cut, -1.0, low)))
+    middle = ew.log1p(-_below(qnp.where(astride, low, -1.0)) - _below(-qnp.where(astride, high, 1.0)))
+    return qnp.where(astride, middle, qnp.where(whole, up_to, between))
 
 
 def _share(part: Value, rest: Value, whole: Value) -> Value:

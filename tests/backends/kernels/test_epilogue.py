@@ -21,8 +21,8 @@ def gelu(y):
     return 0.5 * y * (1 + qnp.tanh(0.7978845608 * (y + 0.044715 * y * y * y)))
 
 
-def conv(x, w, stride=1, dims=("NHWC", "HWIO", "NHWC"), lhs_dilation=(1, 1)):
-    return quire.lax.conv_general_dilated(x, w, (stride, stride), "SAME", lhs_dilation, dimension_numbers=dims)
+def conv(x, w, stride=1, dims=("NHWC", "HWIO", "NHWC"), padding="SAME", lhs_dilation=(1, 1)):
+    return quire.lax.conv_general_dilated(x, w, (stride, stride), padding, lhs_dilation, dimension_numbers=dims)
 
 
 # name: (function, arguments); all are products of more operations than StableHLO is left with
@@ -76,7 +76,7 @@ CASES = {
         (normal(2, 8, 9, 9), normal(16, 8, 3, 3), normal(16)),
     ),
     "dilated input": (
-        lambda x, w, b: qnp.tanh(conv(x, w, lhs_dilation=(2, 2)) + b), (normal(2, 7, 7, 8), normal(3, 3, 8, 16), normal(16)),
+        lambda x, w, b: qnp.tanh(conv(x, w, padding=((1, 1), (1, 1)), lhs_dilation=(2, 2)) + b), (normal(2, 7, 7, 8), normal(3, 3, 8, 16), normal(16)),
     ),
     "gradient of a filter": (
         lambda x, w: w - 0.1 * quire.grad(lambda w: qnp.sum(conv(x, w) ** 2))(w), (normal(2, 8, 8, 8), normal(3, 3, 8, 16)),

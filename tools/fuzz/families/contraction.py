@@ -146,6 +146,8 @@ def convolution(b: Builder) -> object:
     if padding == "VALID" and (y.shape[2] - 1) * dilation + 1 > w:
         dilation = 1
     extra = f", rhs_dilation=({dilation},)" if dilation > 1 else b.one("", "", ", lhs_dilation=(2,)")
+    if "lhs" in extra and isinstance(padding, str):
+        padding = [(0, 0)]  # padding has no name where the operand is dilated
     return b.emit(f"lax.conv_general_dilated({{0}}, {{1}}, ({stride},), {padding!r}{extra})", x, y)
 
 
