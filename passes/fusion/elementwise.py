@@ -35,8 +35,9 @@ LEAST_EQNS, SMALL = 8, 1 << 16
 #: this, or where they read such parts of others, from which IREE reads in place.
 LEAST_IN_LOOPS = 16
 _READ_IN_PLACE = (st.slice_p, st.transpose_p, st.rev_p, ix.dynamic_slice_p)
-#: Operands with so many times fewer elements may be dispatches of their own.
-MUCH_SMALLER = 16
+#: Operands with so many times fewer elements may be dispatches of their own; those that are spread over short rows, which IREE
+#: reads badly.
+MUCH_SMALLER, SMALLER = 16, 2
 #: Broadcast operands with fewer neighbours than this in a row are gathered, which IREE does not need to.
 LEAST_RUN = 16
 
@@ -113,10 +114,13 @@ class _Program:
         What they read is then stored, or is small beside what they make; that is stored too, by what its readers are.
         """
         inside, eqns, size = set(group), self.eqns, _size_of(self.eqns[group[0]])
+        spread = [eqns[i] for i in group if eqns[i].primitive is st.broadcast_in_dim_p and eqns[i].inputs[0].aval.size > 1]
+        in_blocks = bool(spread) and _in_blocks(spread)
+        smaller = SMALLER if in_blocks else MUCH_SMALLER
         for i in group:
             for a in eqns[i].inputs:
                 maker = self.maker.get(a) if isinstance(a, Var) else None
-                if maker is None or maker in inside or _stores(eqns[maker]) or a.aval.size * MUCH_SMALLER <= size:
+                if maker is None or maker in inside or _stores(eqns[maker]) or a.aval.size * smaller <= size:
                     continue
                 return f"IREE computes them in one dispatch with {eqns[maker].primitive.name}, whose result they read"
             for j in (j for v in eqns[i].outputs for j in self.readers.get(v, ())):
@@ -124,7 +128,7 @@ class _Program:
                     return f"IREE computes them in one dispatch with {eqns[j].primitive.name}, which reads their result"
         if not any(weight(eqns[i]) for i in group):
             return "they compute nothing"
-        if any(_run(eqns[i]) < LEAST_RUN for i in group if eqns[i].primitive is st.broadcast_in_dim_p):
+        if any(_run(e) < LEAST_RUN for e in spread) and not in_blocks:
             return f"an operand is spread over rows of fewer than {LEAST_RUN} elements, which a kernel would gather one by one"
         return None
 
@@ -158,6 +162,23 @@ def _run(e: Eqn) -> int:
             break
         run *= out.shape[d]
     return run
+
+
+def _in_blocks(spread: Sequence[Eqn]) -> bool:
+    """Whether broadcasts have rows of one length, each the same row again, or one number of the operand for each row in order."""
+    rows = {_run(e) for e in spread}
+    if len(rows) != 1:
+        return False
+    (n,) = rows
+
+    def sizes(e: Eqn) -> tuple[int, int]:
+        """Elements of the operand: those that it has, and those that it has in the one case or the other."""
+        x, out = e.inputs[0].aval, e.outputs[0].aval
+        given: dict[int, int] = dict(zip(e.params["broadcast_dimensions"], x.shape))
+        last = max(d for d in range(out.ndim) if out.shape[d] > 1)
+        return x.size, out.size // n if given.get(last, 1) == 1 else n
+
+    return all(has == wanted for has, wanted in map(sizes, spread))
 
 
 def _light(

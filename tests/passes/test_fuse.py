@@ -429,6 +429,8 @@ def test_light_equations_of_large_arrays_are_a_cluster_where_they_are_a_dispatch
         (lambda x, v: qnp.maximum(x + v, 0), (x, v)),
         (lambda x, v: (x - v) / qnp.sqrt(v + 2), (x, v)),
         (lambda x: qnp.sort(x * 2, 1), (x,)),
+        (lambda x, v: x + v[:5], (narrow, v)),
+        (lambda x, v: x * v[:, None], (narrow, narrow[:, 0])),
     ):
         assert kinds(fuse(f, *args, least=1 << 30, target=cpu))[:1] == ["elementwise"]
         assert not kinds(fuse(f, *args, least=1 << 30))  # no target: nothing says that its dispatches are worse
@@ -437,7 +439,7 @@ def test_light_equations_of_large_arrays_are_a_cluster_where_they_are_a_dispatch
         (lambda x: (x * 2)[::7], (x,)),
         (lambda x: x.T * 2, (x[:16],)),
         (lambda x: qnp.max(x * 2, 0), (x,)),
-        (lambda x, v: x + v[:5], (narrow, v)),
+        (lambda x, v: x + v[:, None, :], (narrow.reshape(-1, 3, 5), narrow[:16000])),
         (lambda x: qnp.concatenate([x + 1, x]), (x,)),
     ):
         assert not kinds(fuse(f, *args, least=1 << 30, target=cpu))
@@ -448,7 +450,7 @@ def test_light_equations_of_large_arrays_are_a_cluster_where_they_are_a_dispatch
     [
         (lambda x: (x * 2 + 1).T + 1, [(600, 400)], "one dispatch with transpose, which reads their result"),
         (lambda x: x[::2] * 2 + 1, [(600, 400)], "one dispatch with slice, whose result they read"),
-        (lambda x, v: (x + v) * 2, [(48000, 5), (5,)], "rows of fewer than 16 elements"),
+        (lambda x, v: (x + v[:, None]) * 2, [(16000, 3, 5), (16000, 5)], "rows of fewer than 16 elements"),
     ],
 )
 def test_the_reason_why_light_equations_are_no_kernel(f, shapes, why):

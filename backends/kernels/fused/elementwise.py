@@ -42,6 +42,10 @@ WORK = 1 << 16
 LEAST_VECTORS = 2
 #: Arrays from this size on are computed two vectors at a time, unless that would spill registers.
 LARGE, MODERATE_WORK = 1 << 15, 400
+#: Shorter vectors than this are not worth going over rows.
+LEAST_LANES = 4
+#: Blocks of short rows have so many vectors and equations, the one times the other, at most.
+MOST_IN_BLOCK = 256
 #: Functions of arrays of fewer complex numbers are not worth a kernel.
 LEAST_COMPLEX = 4096
 
@@ -69,8 +73,14 @@ def elementwise_kernel(
     width = vector_lanes(cluster, target, expand, work, cluster.size)
     row = math.gcd(cluster.size, *(x.run for x in cluster.broadcasts.values()))
     groups = target.groups(cluster.size * work * min(element_bits(cluster), 32) // 32, WORK)
-    if row < cluster.size and row >= LEAST_VECTORS * width:
-        return _by_rows(cluster, target, expand, width, row, groups)
+    if row < cluster.size:
+        if row < LEAST_VECTORS * width and cluster.in_blocks(row, width):
+            return _by_blocks(cluster, target, expand, width, row, groups)
+        while width > LEAST_LANES and row < LEAST_VECTORS * width:
+            width //= 2
+        if row >= LEAST_VECTORS * width > 0:
+            return _by_rows(cluster, target, expand, width, row, groups)
+        width = vector_lanes(cluster, target, expand, work, cluster.size)
     return _flat(cluster, target, expand, width, groups)
 
 
@@ -143,6 +153,17 @@ class ElementwiseCluster:
                 if x not in inputs:
                     raise NoKernel("a broadcast of what the cluster computes")
                 self.broadcasts[e.outputs[0]] = _broadcast(x.aval.shape, e.params["broadcast_dimensions"], e.outputs[0])
+
+    def in_blocks(self, row: int, width: int) -> bool:
+        """Whether rows of `row` elements, a few vectors of whole ones, have each broadcast as one row again and again, or one
+        number of an array for each row, in order."""
+        vectors = row // math.gcd(row, width) if width else 0
+        if not 0 < vectors * len(self.jaxpr.eqns) <= MOST_IN_BLOCK or self.size < vectors * width:
+            return False
+        sizes = {e.outputs[0]: e.inputs[0].aval.size for e in self.jaxpr.eqns if e.outputs[0] in self.broadcasts}
+        return all(
+            x.run == row and sizes[v] == (row if x.contiguous else self.size // row) for v, x in self.broadcasts.items()
+        )
 
     @property
     def base(self) -> str:
@@ -423,6 +444,36 @@ def _by_rows(
             i = b.moved_inside(loop.index, width, row)
             emitter.run(Place(begin + i, width, i, bases, fixed))
     return ElementwiseKernel(_built(cluster, b, groups, f"rows of {row} elements"), ())
+
+
+def _by_blocks(
+    cluster: ElementwiseCluster, target: KernelTarget, expand: Expand, width: int, row: int, groups: int
+) -> ElementwiseKernel:
+    """A loop over blocks of short rows: as many rows as fill vectors. Which lane is of which row is known as the text is written."""
+    b = _builder(cluster, target, 0)
+    emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
+    vectors = row // math.gcd(row, width)
+    block = vectors * width
+    spread = [(e.outputs[0], emitter.inputs[e.inputs[0]]) for e in cluster.jaxpr.eqns if e.outputs[0] in cluster.broadcasts]  # type: ignore[index]
+    repeated = {
+        v: [memory.each([b.index((k * width + lane) % row) for lane in range(width)]) for k in range(vectors)]
+        for v, memory in spread if cluster.broadcasts[v].contiguous
+    }  # fmt: skip
+    groups = min(groups, cluster.size // block)
+    with b.distributed(-(-cluster.size // block), groups) as number:
+        first = b.moved_inside(number * block, block, cluster.size)  # the size and the block are whole rows, and so is this
+        numbers = {
+            v: (memory, memory.load(b.udiv(first, row), block // row))
+            for v, memory in spread if not cluster.broadcasts[v].contiguous
+        }  # fmt: skip
+        for k in range(vectors):
+            fixed = {v: each[k] for v, each in repeated.items()}
+            for v, (memory, x) in numbers.items():
+                lanes = [(k * width + lane) // row for lane in range(width)]
+                parts = emitter.elements.parts(x, memory.dtype, block // row)
+                fixed[v] = emitter.elements.joined([b.shuffle(part, part, lanes) for part in parts])
+            emitter.run(Place(first + k * width, width, fixed=fixed))
+    return ElementwiseKernel(_built(cluster, b, groups, f"blocks of {block // row} rows of {row} elements"), ())
 
 
 def _built(cluster: ElementwiseCluster, b: KernelBuilder, groups: int, how: str) -> Kernel:

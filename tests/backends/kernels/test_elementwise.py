@@ -54,6 +54,13 @@ def chain(x, *others):
     return x
 
 
+def in_blocks(x, row, column):
+    """Rows that are repeated, and numbers of one row each."""
+    for _ in range(4):
+        x = (x * row + column[:, None]) * row - column[:, None]
+    return x
+
+
 def integers(x, y):
     for k in range(4):
         x = qnp.where(x > y, x // (y + k), (x ^ y) + (x >> 1)) % (y | 1)
@@ -111,6 +118,16 @@ CASES = [
     ],
     Case("bytes and a row of them", lambda x, y: bytes_only(x, y), [array(150, 301, dtype="uint8"), array(301, dtype="uint8")]),
     Case("masks", lambda x, y: ((x & ~y) ^ (x | y), x == y), [array(70001, dtype="bool"), array(70001, dtype="bool")]),
+    *[
+        Case(f"blocks of rows of {n} {d}", in_blocks, [array(m, n, dtype=d), array(n, dtype=d), array(m, dtype=d)], rtol=r, atol=10 * r)
+        for n, m, d, r in (
+            (3, 977, "float32", 1e-5), (5, 331, "float32", 1e-5), (7, 64, "float32", 1e-5), (12, 401, "float32", 1e-5),
+            (3, 977, "float64", 1e-5), (3, 977, "uint8", 0), (6, 977, "int16", 0), (3, 977, "complex64", 1e-4),
+            (3, 977, "bfloat16", 6e-2), (3, 40_001, "float32", 1e-5), (24, 350, "float32", 1e-5), (20, 350, "float32", 1e-5),
+        )
+    ],
+    Case("blocks with masks", lambda x, m: chain(qnp.where(m[:, None], x, 0)), [array(977, 3), array(977, dtype="bool")], rtol=1e-5),
+    Case("pixels", lambda x, a, b: chain((x.astype("float32") / 255 - a) / b), [array(20, 31, 3, dtype="uint8"), array(3), array(3) + 9], rtol=1e-5),
 ]  # fmt: skip
 
 
