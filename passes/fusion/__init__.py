@@ -27,6 +27,7 @@ from .forms import forms_of
 from .graph import Graph, Order
 from .indexing import with_indices
 from .order import replaced
+from .small_products import with_small_products
 from .stencils import with_stencils
 from .updates import UpdatesInPlace
 
@@ -108,6 +109,7 @@ class Fuse(Clustering):
         """The jaxpr with its clusters as equations."""
         has_form = forms_of(context.target)
         indexed, joined = with_indices(jaxpr, has_form, self.least_gathered)
+        indexed = with_small_products(indexed, self.least_elements)
         parted, count = with_attention(with_parted_axes(split(indexed), self.least_elements), self.least_attended)
         graph = Graph(parted)
         order = Order(graph)

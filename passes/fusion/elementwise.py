@@ -114,7 +114,9 @@ class _Program:
         What they read is then stored, or is small beside what they make; that is stored too, by what its readers are.
         """
         inside, eqns, size = set(group), self.eqns, _size_of(self.eqns[group[0]])
-        spread = [eqns[i] for i in group if eqns[i].primitive is st.broadcast_in_dim_p and eqns[i].inputs[0].aval.size > 1]
+        spread = [
+            eqns[i] for i in group if eqns[i].primitive is st.broadcast_in_dim_p and eqns[i].inputs[0].aval.size > 1
+        ]
         in_blocks = bool(spread) and _in_blocks(spread)
         smaller = SMALLER if in_blocks else MUCH_SMALLER
         for i in group:

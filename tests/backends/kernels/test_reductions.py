@@ -177,6 +177,17 @@ CASES = [
         ]
     ],
     Case("the mean of all rows' cross entropies", one_hot_loss, [ROWS, R.integers(0, 461, 37).astype("int32")], rtol=1e-4),
+    *[
+        Case(f"{k} of small products, {d}", lambda a, b, f=f: qnp.einsum(f, a, b), [array(*s, dtype=d), array(*t, dtype=d)], rtol=1e-4, atol=1e-4)
+        for d in ("float32", "int32")
+        for k, f, s, t in [
+            ("matrices by vectors", "bij,bj->bi", (401, 3, 4), (401, 4)),
+            ("vectors by matrices", "bi,bij->bj", (401, 5), (401, 5, 3)),
+            ("rows by vectors", "bji,bj->bi", (401, 8, 3), (401, 8)),
+            ("pairs of vectors", "abi,abi->ab", (20, 31, 7), (20, 31, 7)),
+            ("stacks by vectors", "bijk,bk->bij", (301, 2, 3, 6), (301, 6)),
+        ]
+    ],
     Case("axes of one", lambda x: (qnp.sum(x, (0, 2)), qnp.max(x, (2, 4))), [array(2, 63, 1, 45, 7)], rtol=1e-4, atol=1e-4),
     Case("nothing but axes of one", lambda x: (qnp.sum(x * 2, (1, 3)), qnp.max(x, (0, 1))), [array(150, 1, 130, 1)]),
     Case("the first true", lambda x: (qnp.argmax(x > 2, 1), qnp.argmin(x > -2, 0)), [array(131, 261)]),
