@@ -65,7 +65,11 @@ def _light(eqns: Iterable[Eqn], returned: set[Var]) -> set[Var]:
         (v,) = e.outputs
         if v.aval.size < LEAST_LARGE or v in returned:
             continue
-        if e.primitive is st.iota_p or e.primitive is st.broadcast_in_dim_p and e.inputs[0].aval.size * TIMES <= v.aval.size:
+        if (
+            e.primitive is st.iota_p
+            or e.primitive is st.broadcast_in_dim_p
+            and e.inputs[0].aval.size * TIMES <= v.aval.size
+        ):
             of[v] = 0.0
         elif e.primitive.family == "elementwise" and not e.primitive.apart:
             arrays = [a for a in e.inputs if a.aval.shape]

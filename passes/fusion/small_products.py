@@ -59,7 +59,10 @@ def _shape(e: Eqn, least: int) -> _Shape | None:
 
     None where the product is another, or where an operand would have to be transposed.
     """
-    (lc, rc), (lb, rb) = e.params["dimension_numbers"]
+    numbers: tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]] = e.params[
+        "dimension_numbers"
+    ]
+    (lc, rc), (lb, rb) = numbers
     x, y = (a.aval for a in e.inputs)
     n = len(lb)
     if x.dtype not in _DTYPES or e.outputs[0].aval.dtype != x.dtype or y.dtype != x.dtype:

@@ -71,20 +71,20 @@ def broadcast_of_merged_repeats(r: Rewriter, e: Eqn) -> Rewrite:
     if reshape is None or inner is None or not inner.inputs[0].aval.shape:
         return None
     old, new, out = inner.params["shape"], reshape.params["new_sizes"], e.params["shape"]
-    groups = _merged(old, new)
-    if groups is None or any(out[d] != n for d, n in zip(e.params["broadcast_dimensions"], new)):
+    groups, given = _merged(old, new), list[int](e.params["broadcast_dimensions"])
+    if groups is None or any(out[d] != n for d, n in zip(given, new)):
         return None
     shape: list[int] = []
     place: dict[int, int] = {}  # of each dimension of the first repeated array
     for d, n in enumerate(out):
         group = [n]
-        if d in e.params["broadcast_dimensions"]:
-            dims = groups[e.params["broadcast_dimensions"].index(d)]
+        if d in given:
+            dims = groups[given.index(d)]
             place.update({k: len(shape) + i for i, k in enumerate(dims)})
             group = [old[k] for k in dims]
         shape += group
-    dims = tuple(place[d] for d in inner.params["broadcast_dimensions"])
-    both = r.emit(st.broadcast_in_dim_p, inner.inputs, shape=tuple(shape), broadcast_dimensions=dims)
+    places = tuple(place[d] for d in inner.params["broadcast_dimensions"])
+    both = r.emit(st.broadcast_in_dim_p, inner.inputs, shape=tuple(shape), broadcast_dimensions=places)
     return r.emit(st.reshape_p, [both], new_sizes=out)
 
 
