@@ -79,6 +79,7 @@ class Family:
         valid: whether shape parameters are allowed.
         low, high: the ends of the support: numbers, or functions of the shape parameters.
         inside: a point within the support, put in place of points outside before a formula is evaluated.
+        infinite: from names of functions to the infinite points at which their formulas hold as well, with their derivatives.
         located: which of "loc" and "scale" the functions take.
         example: the arguments of the examples, by the point's name.
         points: the names of the first parameters that are not x (k for discrete ones).
@@ -94,6 +95,7 @@ class Family:
     low: float | Formula = -np.inf
     high: float | Formula = np.inf
     inside: float | Formula = 0.5
+    infinite: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     located: tuple[str, ...] = ("loc", "scale")
     unlocated: tuple[str, ...] = ()
     points: Mapping[str, str] = field(default_factory=dict)
@@ -179,19 +181,25 @@ def _of_point(family: Family, name: str, located: tuple[str, ...]) -> Formula:
     """A function of a point: formula inside, constants outside."""
     formula, (below_value, above_value) = family.formula(name), _OUTSIDE[name]
     density = name in ("pdf", "logpdf", "pmf", "logpmf")
+    held = family.infinite.get(name, ())
 
     def evaluate(x: Value, *rest: Value) -> Value:
         shapes, loc, scale = _split(family, located, rest)
-        y = x - loc if located else x
-        allowed: Any = True
-        if scale is not None:
-            allowed = scale > 0
-            y = y / scale
+        distance = x - loc if located else x
+        y = distance if scale is None else distance / scale
+        allowed: Any = True if scale is None else scale > 0
         if family.discrete and not density:
             y = qnp.floor(y)
         low, high = family.end(family.low, shapes), family.end(family.high, shapes)
-        below, above = (y < low) | qnp.isneginf(y), (y > high) | qnp.isposinf(y)
+        below, above = y < low, y > high
+        if -np.inf not in held:
+            below = below | qnp.isneginf(y)
+        if np.inf not in held:
+            above = above | qnp.isposinf(y)
         out = below | above
+        if scale is not None:
+            # The derivative of the quotient by the scale is infinite at infinite points: nothing times that would be NaN.
+            y = qnp.where(out, 0.0, distance) / scale
         if family.discrete and density:
             out = out | (y != qnp.floor(y))
         if family.valid is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
@@ -35,6 +37,7 @@ _family = Family(
     name="gumbel_l",
     what="the Gumbel distribution of smallest values",
     points={"ppf": "p"},
+    infinite={"logpdf": (-np.inf,), "logcdf": (-np.inf,), "logsf": (np.inf,)},
     formulas={"logpdf": _logpdf, "cdf": _cdf, "logcdf": _logcdf, "logsf": _logsf, "ppf": _ppf},
     example="0.5",
     results={

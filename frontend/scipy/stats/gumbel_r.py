@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
@@ -35,6 +37,7 @@ _family = Family(
     name="gumbel_r",
     what="the Gumbel distribution of largest values",
     points={"ppf": "p"},
+    infinite={"logpdf": (np.inf,), "logcdf": (-np.inf,), "logsf": (np.inf,)},
     formulas={"logpdf": _logpdf, "logcdf": _logcdf, "sf": _sf, "logsf": _logsf, "ppf": _ppf},
     example="0.5",
     results={
