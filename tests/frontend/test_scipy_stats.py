@@ -186,6 +186,21 @@ def test_derivatives_at_infinity_are_numbers(family):
             assert not np.isnan(got).any(), (name, x, got)
 
 
+def test_derivatives_of_quantiles_at_the_ends(x64):
+    for f, ends in [
+        (S.cauchy.ppf, (np.inf, np.inf)), (S.cauchy.isf, (-np.inf, -np.inf)), (S.norm.ppf, (np.inf, np.inf)), (S.norm.isf, (-np.inf, -np.inf)),
+        (S.logistic.ppf, (np.inf, np.inf)), (S.gumbel_r.ppf, (np.inf, np.inf)), (S.gumbel_l.ppf, (np.inf, np.inf)),
+        (S.expon.ppf, (2.0, np.inf)),
+    ]:  # fmt: skip
+        for run in (lambda f: f, quire.jit):
+            by_chance = run(quire.grad(lambda q, f=f: f(q, 0.5, 2.0).sum()))
+            np.testing.assert_array_equal(by_chance(np.array([0.0, 1.0])), ends, err_msg=f.__module__)
+            for mode in (quire.grad, quire.jacfwd):
+                got = mode(mode(f))(0.3).item()
+                want = (f(0.301) - 2 * f(0.3) + f(0.299)).item() / 1e-6
+                assert got == pytest.approx(want, rel=1e-4), f.__module__
+
+
 def test_second_derivatives_of_truncnorm_with_infinite_ends(x64):
     """They are those of ends far away, by the ends' places zero. JAX's are NaN but for a few."""
     inf, far = np.inf, 30.0
