@@ -201,6 +201,28 @@ def test_derivatives_of_quantiles_at_the_ends(x64):
                 assert got == pytest.approx(want, rel=1e-4), f.__module__
 
 
+@pytest.mark.parametrize("q", [np.nan, -1.0, 2.0, np.inf])
+def test_what_is_no_chance_has_no_derivatives(q):
+    """As in JAX: the value is NaN, and so are the derivatives but for that by loc."""
+    for f in (
+        S.norm.ppf,
+        S.norm.isf,
+        S.cauchy.ppf,
+        S.cauchy.isf,
+        S.logistic.ppf,
+        S.expon.ppf,
+        S.gumbel_r.ppf,
+        S.uniform.ppf,
+    ):
+        for run in (lambda f: f, quire.jit):
+            by_chance, by_loc, by_scale = run(quire.grad(f, argnums=(0, 1, 2)))(q, 0.5, 2.0)
+            assert np.isnan(by_chance) and by_loc == 1 and np.isnan(by_scale), f.__module__
+    # The others have theirs, whatever stands beside them.
+    got = quire.grad(lambda q: S.norm.ppf(q).sum())(np.array([q, 0.5], "f4"))
+    np.testing.assert_allclose(got, [np.nan, 2.5066283], rtol=1e-6)
+    assert quire.grad(S.bernoulli.ppf)(q, 0.3).item() == 0  # a step
+
+
 def test_second_derivatives_of_truncnorm_with_infinite_ends(x64):
     """They are those of ends far away, by the ends' places zero. JAX's are NaN but for a few."""
     inf, far = np.inf, 30.0

@@ -223,10 +223,12 @@ def _of_chance(family: Family, name: str, located: tuple[str, ...]) -> Formula:
 
     def evaluate(q: Value, *rest: Value) -> Value:
         shapes, loc, scale = _split(family, located, rest)
-        allowed = (q >= 0) & (q <= 1)
-        if family.valid is not None:
-            allowed = allowed & family.valid(*shapes)
-        value = formula(qnp.where((q >= 0) & (q <= 1), q, 0.5), *shapes)
+        is_chance = (q >= 0) & (q <= 1)
+        value = formula(qnp.where(is_chance, q, 0.5), *shapes)
+        # What is no chance gives a NaN that depends on it, so that the derivatives are NaN as well; those of steps are 0.
+        none = np.nan if family.discrete else q * qnp.where(is_chance, 1.0, np.nan)
+        value = qnp.where(is_chance, value, none)
+        allowed: Any = True if family.valid is None else family.valid(*shapes)
         if scale is not None:
             allowed = allowed & (scale > 0)
             value = value * scale
