@@ -223,6 +223,18 @@ def test_what_is_no_chance_has_no_derivatives(q):
     assert quire.grad(S.bernoulli.ppf)(q, 0.3).item() == 0  # a step
 
 
+@pytest.mark.parametrize("family", LOCATED)
+def test_a_nan_has_no_derivatives(family):
+    module = getattr(S, family)
+    for name in sorted({*module.__all__} - {"ppf", "isf", "entropy"}):
+        f = getattr(module, name)
+        shapes = [
+            -1.0 if (family, p) == ("truncnorm", "a") else 3.0 for p in list(inspect.signature(f).parameters)[1:-2]
+        ]
+        by_x, by_loc = quire.grad(f, argnums=(0, len(shapes) + 1))(np.nan, *shapes, 0.5, 2.0)
+        assert np.isnan(by_x) and np.isnan(by_loc), name
+
+
 def test_second_derivatives_of_truncnorm_with_infinite_ends(x64):
     """They are those of ends far away, by the ends' places zero. JAX's are NaN but for a few."""
     inf, far = np.inf, 30.0

@@ -212,7 +212,9 @@ def _of_point(family: Family, name: str, located: tuple[str, ...]) -> Formula:
             value = value - ew.log(scale) if name == "logpdf" else value / scale
         outside = qnp.where(below, below_value, above_value)
         value = qnp.where(out, outside, value)
-        return qnp.where(allowed, qnp.where(qnp.isnan(x), x, value), np.nan)
+        # A NaN gives one that depends on it, so that the derivatives are NaN as well.
+        none = qnp.isnan(distance)
+        return qnp.where(allowed, qnp.where(none, distance * qnp.where(none, np.nan, 1.0), value), np.nan)
 
     return evaluate
 
