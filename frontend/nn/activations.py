@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from quire.ir import dtypes
 from quire.ir.tracing import Tracer
 
 from .. import numpy as jnp
@@ -16,6 +17,12 @@ from ..transforms.custom_derivatives import custom_jvp
 # Klambauer et al., "Self-Normalizing Neural Networks" (2017), equation 14.
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _inexact_weak_of_bool(function: str, x: Any) -> Value:
+    """An argument as a float or complex array: bools beside a number of Python, which these functions add, are of weak type."""
+    x = array_of(function, x)
+    return inexact_of(function, x, weak=dtypes.is_bool(x.aval.dtype))
 
 
 def identity(x: Any) -> Value:
@@ -162,7 +169,7 @@ def softplus(x: Any) -> Value:
     >>> quire.nn.softplus(quire.numpy.array([0., 100.]))
     Array([  0.6931472, 100.       ], dtype=float32)
     """
-    return _softplus(inexact_of("quire.nn.softplus", x))
+    return _softplus(_inexact_weak_of_bool("quire.nn.softplus", x))
 
 
 def log_sigmoid(x: Any) -> Value:
@@ -180,7 +187,7 @@ def mish(x: Any) -> Value:
     >>> quire.nn.mish(quire.numpy.array([0., 1.]))
     Array([0.       , 0.8650984], dtype=float32)
     """
-    x = inexact_of("quire.nn.mish", x)
+    x = _inexact_weak_of_bool("quire.nn.mish", x)
     return x * jnp.tanh(_softplus(x))
 
 
@@ -234,7 +241,7 @@ def soft_sign(x: Any) -> Value:
     >>> quire.nn.soft_sign(quire.numpy.array([-1., 3.]))
     Array([-0.5 ,  0.75], dtype=float32)
     """
-    x = inexact_of("quire.nn.soft_sign", x)
+    x = _inexact_weak_of_bool("quire.nn.soft_sign", x)
     return x / (jnp.abs(x) + 1)
 
 
@@ -244,6 +251,9 @@ def squareplus(x: Any, b: Any = 4) -> Value:
     >>> quire.nn.squareplus(quire.numpy.array([0., 1.5]))
     Array([1., 2.], dtype=float32)
     """
+    x = array_of("quire.nn.squareplus", x)
+    if dtypes.is_bool(x.aval.dtype):
+        x = cast(x, dtypes.int32)  # the square of a bool is an integer
     x, b = common_inexact("quire.nn.squareplus", x=x, b=b)
     return 0.5 * (x + jnp.sqrt(jnp.square(x) + b))
 

@@ -60,11 +60,16 @@ def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> tuple[Value, Value]
     return out, jnp.where(where, out * (t - jnp.sum(out * t, axis, keepdims=True)), 0)
 
 
+def _logits(function: str, x: Any, where: Any) -> Value:
+    """The argument as floats: bools only beside a mask, whose -inf makes floats of them."""
+    return inexact_of(function, no_bool(function, x) if where is None else x)
+
+
 def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
     """exp(x) over its sum along some axes: positive numbers whose sum is 1.
 
     Args:
-        x: a real array; integers become the default float.
+        x: a real array; integers become the default float, and so do bools where `where` is given.
         axis: an axis, several, or None for all.
         where: which elements count; the others become 0.
 
@@ -73,7 +78,7 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
     >>> quire.nn.softmax(quire.numpy.array([0., 0., 1000.]))
     Array([0., 0., 1.], dtype=float32)
     """
-    x = inexact_of("quire.nn.softmax", no_bool("quire.nn.softmax", x))
+    x = _logits("quire.nn.softmax", x, where)
     return _softmax(_tuple(axis), x, _mask("quire.nn.softmax", where))
 
 
@@ -83,7 +88,7 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
     >>> quire.nn.log_softmax(quire.numpy.array([0., 1000.]))
     Array([-1000.,     0.], dtype=float32)
     """
-    x = inexact_of("quire.nn.log_softmax", no_bool("quire.nn.log_softmax", x))
+    x = _logits("quire.nn.log_softmax", x, where)
     mask = _mask("quire.nn.log_softmax", where)
     axis = _tuple(axis)
     highest = jnp.max(x, axis, where=mask, initial=-jnp.inf, keepdims=True)

@@ -51,6 +51,15 @@ def test_indices_beyond_int32_are_outside():
             np.testing.assert_array_equal(f(lambda x, i: x.at[i].get(mode="fill", fill_value=-1))(x, i), [-1, -1, -1])
 
 
+def test_indices_of_switch_beyond_int32_are_clamped():
+    branches = [lambda: 1, lambda: 2, lambda: 3]
+    with quire.config.override(enable_x64=True):
+        i = np.array([2**31, 2**32 - 1, 1], np.uint32), np.array([2**33, -(2**33), 1])
+        for f in (lambda f: f, quire.jit):
+            assert [[f(lambda k: lax.switch(k, branches))(k).item() for k in ks] for ks in i] == [[3, 3, 2], [3, 1, 2]]
+            assert [f(quire.vmap(lambda k: lax.switch(k, branches)))(ks).tolist() for ks in i] == [[3, 3, 2], [3, 1, 2]]
+
+
 def test_subnormal_numbers_are_kept_in_eager_calls():
     x = np.array([1e-40], np.float32)
     assert qnp.multiply(x, 2)[0] > 0 and quire.jit(lambda x: x * 2)(x)[0] == 0

@@ -523,6 +523,23 @@ USUAL = {
             lambda a, i: (a > 0) * 2.5,
         )
     ],
+    "weak types of activations of bools": lambda q, n, s: [
+        (y, y.weak_type)
+        for f in (q.nn.softplus, q.nn.soft_sign, q.nn.mish, q.nn.squareplus, q.nn.elu, q.nn.gelu)
+        for x in (n.array([True, False]), n.array([1]), n.asarray(1.5), n.array([1], "float16"))
+        for run in (lambda f: f, q.jit)
+        for y in [run(f)(x)]
+    ],
+    "squareplus of bools and numbers": lambda q, n, s: [
+        q.nn.squareplus(n.array([True]), b).weak_type for b in (4, 4.0, n.asarray(4), n.ones(1))
+    ],
+    "softmax of bools beside a mask": lambda q, n, s: [
+        (y, y.weak_type)
+        for f in (q.nn.softmax, q.nn.log_softmax)
+        for mask in (np.array([True, True, False]), np.array([[False], [True]]))
+        for y in [f(n.array([[True, False, True], [True, False, False]]), where=mask)]
+    ],
+    "softmax of bools without a mask": lambda q, n, s: q.nn.log_softmax(n.array([True])),
     "carries that begin as bools of numbers": lambda q, n, s: [
         q.lax.scan(lambda c, x: (c * x, None), n.asarray(1.0) > 0, n.arange(1.0, 4.0))[0],
         q.lax.fori_loop(0, 5, lambda i, c: c + (i > 2).astype(int), n.asarray(1.0) > 0),

@@ -147,6 +147,94 @@ def test_derivatives_at_the_low_end():
     assert quire.grad(lambda mu: S.poisson.cdf(20.0, mu))(0.0).item() == 0.0
 
 
+def test_derivatives_of_log_densities_at_infinity():
+    """Where the slope has a limit it is that one's, as are JAX's; where it has none, or the density is 0 there, they are 0."""
+    inf = np.inf
+    for f, point, want in [
+        (S.norm.logpdf, (inf, 0.5, 2.0), (-inf, inf, inf)), (S.norm.logcdf, (-inf, 0.5, 2.0), (inf, -inf, inf)),
+        (S.norm.logsf, (inf, 0.5, 2.0), (-inf, inf, inf)), (S.laplace.logpdf, (-inf, 0.5, 2.0), (0.5, -0.5, inf)),
+        (S.logistic.logpdf, (inf, 0.0, 1.0), (-1.0, 1.0, inf)), (S.expon.logpdf, (inf, 0.5, 2.0), (-0.5, 0.5, inf)),
+        (S.expon.logsf, (inf, 0.5, 2.0), (-0.5, 0.5, inf)), (S.gumbel_r.logpdf, (inf, 0.5, 2.0), (-0.5, 0.5, inf)),
+        (S.gumbel_l.logcdf, (-inf, 0.5, 2.0), (0.5, -0.5, inf)), (S.gumbel_l.logsf, (inf, 0.5, 2.0), (-inf, inf, inf)),
+        (S.chi2.logpdf, (inf, 3.0, 0.5, 2.0), (-0.25, 0.0, 0.25, inf)), (S.gamma.logpdf, (inf, 0.5, 0.5, 2.0), (-0.5, 0.0, 0.5, inf)),
+        (S.gennorm.logpdf, (-inf, 1.0), (1.0, -inf)), (S.truncnorm.logpdf, (inf, -inf, inf, 0.5, 2.0), (-inf, 0, 0, inf, inf)),
+        (S.truncnorm.logpdf, (inf, -1.0, 2.0, 0.5, 2.0), (0, 0, 0, 0, 0)), (S.cauchy.logpdf, (inf, 0.5, 2.0), (0, 0, 0)),
+        (S.gumbel_l.logpdf, (inf, 0.5, 2.0), (0, 0, 0)),
+    ]:  # fmt: skip
+        for run in (lambda f: f, quire.jit):
+            got = run(quire.grad(f, argnums=tuple(range(len(point)))))(*point)
+            assert [v.item() for v in got] == list(want), (f.__module__, f.__name__, point)
+
+
+LOCATED = [
+    f for f in FAMILIES if hasattr(getattr(S, f), "pdf") and "scale" in inspect.signature(getattr(S, f).pdf).parameters
+]
+
+
+@pytest.mark.parametrize("family", LOCATED)
+def test_derivatives_at_infinity_are_numbers(family):
+    module = getattr(S, family)
+    for name in sorted({*module.__all__} - {"ppf", "isf", "entropy"}):
+        f = getattr(module, name)
+        shapes = [
+            {"beta": 1.5, "a": -1.0 if family == "truncnorm" else 2.0}.get(p, 3.0)
+            for p in list(inspect.signature(f).parameters)[1:-2]
+        ]
+        for x in (np.inf, -np.inf, 1e30):  # the last one is infinite in units of the scale
+            located = (0, len(shapes) + 1, len(shapes) + 2)
+            got = quire.grad(f, argnums=located)(x, *shapes, 0.5, 1e-30 if x == 1e30 else 2.0)
+            assert not np.isnan(got).any(), (name, x, got)
+
+
+def test_derivatives_of_quantiles_at_the_ends(x64):
+    for f, ends in [
+        (S.cauchy.ppf, (np.inf, np.inf)), (S.cauchy.isf, (-np.inf, -np.inf)), (S.norm.ppf, (np.inf, np.inf)), (S.norm.isf, (-np.inf, -np.inf)),
+        (S.logistic.ppf, (np.inf, np.inf)), (S.gumbel_r.ppf, (np.inf, np.inf)), (S.gumbel_l.ppf, (np.inf, np.inf)),
+        (S.expon.ppf, (2.0, np.inf)),
+    ]:  # fmt: skip
+        for run in (lambda f: f, quire.jit):
+            by_chance = run(quire.grad(lambda q, f=f: f(q, 0.5, 2.0).sum()))
+            np.testing.assert_array_equal(by_chance(np.array([0.0, 1.0])), ends, err_msg=f.__module__)
+            for mode in (quire.grad, quire.jacfwd):
+                got = mode(mode(f))(0.3).item()
+                want = (f(0.301) - 2 * f(0.3) + f(0.299)).item() / 1e-6
+                assert got == pytest.approx(want, rel=1e-4), f.__module__
+
+
+@pytest.mark.parametrize("q", [np.nan, -1.0, 2.0, np.inf])
+def test_what_is_no_chance_has_no_derivatives(q):
+    """As in JAX: the value is NaN, and so are the derivatives but for that by loc."""
+    for f in (
+        S.norm.ppf,
+        S.norm.isf,
+        S.cauchy.ppf,
+        S.cauchy.isf,
+        S.logistic.ppf,
+        S.expon.ppf,
+        S.gumbel_r.ppf,
+        S.uniform.ppf,
+    ):
+        for run in (lambda f: f, quire.jit):
+            by_chance, by_loc, by_scale = run(quire.grad(f, argnums=(0, 1, 2)))(q, 0.5, 2.0)
+            assert np.isnan(by_chance) and by_loc == 1 and np.isnan(by_scale), f.__module__
+    # The others have theirs, whatever stands beside them.
+    got = quire.grad(lambda q: S.norm.ppf(q).sum())(np.array([q, 0.5], "f4"))
+    np.testing.assert_allclose(got, [np.nan, 2.5066283], rtol=1e-6)
+    assert quire.grad(S.bernoulli.ppf)(q, 0.3).item() == 0  # a step
+
+
+@pytest.mark.parametrize("family", LOCATED)
+def test_a_nan_has_no_derivatives(family):
+    module = getattr(S, family)
+    for name in sorted({*module.__all__} - {"ppf", "isf", "entropy"}):
+        f = getattr(module, name)
+        shapes = [
+            -1.0 if (family, p) == ("truncnorm", "a") else 3.0 for p in list(inspect.signature(f).parameters)[1:-2]
+        ]
+        by_x, by_loc = quire.grad(f, argnums=(0, len(shapes) + 1))(np.nan, *shapes, 0.5, 2.0)
+        assert np.isnan(by_x) and np.isnan(by_loc), name
+
+
 def test_second_derivatives_of_truncnorm_with_infinite_ends(x64):
     """They are those of ends far away, by the ends' places zero. JAX's are NaN but for a few."""
     inf, far = np.inf, 30.0

@@ -79,6 +79,7 @@ class Family:
         valid: whether shape parameters are allowed.
         low, high: the ends of the support: numbers, or functions of the shape parameters.
         inside: a point within the support, put in place of points outside before a formula is evaluated.
+        infinite: from names of functions to the infinite points at which their formulas hold as well, with their derivatives.
         located: which of "loc" and "scale" the functions take.
         example: the arguments of the examples, by the point's name.
         points: the names of the first parameters that are not x (k for discrete ones).
@@ -94,6 +95,7 @@ class Family:
     low: float | Formula = -np.inf
     high: float | Formula = np.inf
     inside: float | Formula = 0.5
+    infinite: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     located: tuple[str, ...] = ("loc", "scale")
     unlocated: tuple[str, ...] = ()
     points: Mapping[str, str] = field(default_factory=dict)
@@ -179,19 +181,25 @@ def _of_point(family: Family, name: str, located: tuple[str, ...]) -> Formula:
     """A function of a point: formula inside, constants outside."""
     formula, (below_value, above_value) = family.formula(name), _OUTSIDE[name]
     density = name in ("pdf", "logpdf", "pmf", "logpmf")
+    held = family.infinite.get(name, ())
 
     def evaluate(x: Value, *rest: Value) -> Value:
         shapes, loc, scale = _split(family, located, rest)
-        y = x - loc if located else x
-        allowed: Any = True
-        if scale is not None:
-            allowed = scale > 0
-            y = y / scale
+        distance = x - loc if located else x
+        y = distance if scale is None else distance / scale
+        allowed: Any = True if scale is None else scale > 0
         if family.discrete and not density:
             y = qnp.floor(y)
         low, high = family.end(family.low, shapes), family.end(family.high, shapes)
-        below, above = (y < low) | qnp.isneginf(y), (y > high) | qnp.isposinf(y)
+        below, above = y < low, y > high
+        if -np.inf not in held:
+            below = below | qnp.isneginf(y)
+        if np.inf not in held:
+            above = above | qnp.isposinf(y)
         out = below | above
+        if scale is not None:
+            # The derivative of the quotient by the scale is infinite at infinite points: nothing times that would be NaN.
+            y = qnp.where(out, 0.0, distance) / scale
         if family.discrete and density:
             out = out | (y != qnp.floor(y))
         if family.valid is not None:
@@ -204,7 +212,9 @@ def _of_point(family: Family, name: str, located: tuple[str, ...]) -> Formula:
             value = value - ew.log(scale) if name == "logpdf" else value / scale
         outside = qnp.where(below, below_value, above_value)
         value = qnp.where(out, outside, value)
-        return qnp.where(allowed, qnp.where(qnp.isnan(x), x, value), np.nan)
+        # A NaN gives one that depends on it, so that the derivatives are NaN as well.
+        none = qnp.isnan(distance)
+        return qnp.where(allowed, qnp.where(none, distance * qnp.where(none, np.nan, 1.0), value), np.nan)
 
     return evaluate
 
@@ -215,10 +225,12 @@ def _of_chance(family: Family, name: str, located: tuple[str, ...]) -> Formula:
 
     def evaluate(q: Value, *rest: Value) -> Value:
         shapes, loc, scale = _split(family, located, rest)
-        allowed = (q >= 0) & (q <= 1)
-        if family.valid is not None:
-            allowed = allowed & family.valid(*shapes)
-        value = formula(qnp.where((q >= 0) & (q <= 1), q, 0.5), *shapes)
+        is_chance = (q >= 0) & (q <= 1)
+        value = formula(qnp.where(is_chance, q, 0.5), *shapes)
+        # What is no chance gives a NaN that depends on it, so that the derivatives are NaN as well; those of steps are 0.
+        none = np.nan if family.discrete else q * qnp.where(is_chance, 1.0, np.nan)
+        value = qnp.where(is_chance, value, none)
+        allowed: Any = True if family.valid is None else family.valid(*shapes)
         if scale is not None:
             allowed = allowed & (scale > 0)
             value = value * scale

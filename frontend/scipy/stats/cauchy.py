@@ -27,10 +27,12 @@ def _sf(y: Value) -> Value:
 
 def _ppf(q: Value) -> Value:
     """tan(pi (q - 1/2)), from the nearer end for small and large q."""
+    low = q < 0.5
     middle = qnp.abs(q - 0.5) < 0.25
-    tail = qnp.where(middle, 0.1, qnp.minimum(q, 1.0 - q))
-    far = 1.0 / ew.tan(math.pi * tail)
-    return qnp.where(middle, ew.tan(math.pi * (qnp.where(middle, q, 0.5) - 0.5)), qnp.where(q < 0.5, -far, far))
+    tail = qnp.where(middle, 0.1, qnp.where(low, q, 1.0 - q))
+    # The sign is in the quotient: at an end the slope is infinite, and nothing times that is what a branch not taken would get.
+    far = qnp.where(low, -1.0, 1.0) / ew.tan(math.pi * tail)
+    return qnp.where(middle, ew.tan(math.pi * (qnp.where(middle, q, 0.5) - 0.5)), far)
 
 
 def _isf(q: Value) -> Value:

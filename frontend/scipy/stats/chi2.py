@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
+from ... import numpy as qnp
 from ...arrays.operands import Value
 from ..special.entropy import xlogy_
 from ._family import Family, functions
 
 
 def _logpdf(y: Value, df: Value) -> Value:
+    # At infinity y is what counts: its logarithm would make NaN of the difference.
     half = 0.5 * y
-    return xlogy_(0.5 * df - 1.0, half) - half - ew.lgamma(0.5 * df) - math.log(2.0)
+    far = qnp.isposinf(y)
+    near = qnp.where(far, 1.0, half)
+    return qnp.where(far, -half, xlogy_(0.5 * df - 1.0, near) - near - ew.lgamma(0.5 * df) - math.log(2.0))
 
 
 def _cdf(y: Value, df: Value) -> Value:
@@ -34,6 +40,7 @@ _family = Family(
     shapes={"df": "the degrees of freedom, greater than 0."},
     valid=_valid,
     low=0.0,
+    infinite={"logpdf": (np.inf,)},
     formulas={"logpdf": _logpdf, "cdf": _cdf, "sf": _sf},
     example="1.5, 2.0",
     results={

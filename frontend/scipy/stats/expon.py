@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
 from ...arrays.operands import Value
@@ -24,6 +26,7 @@ _family = Family(
     name="expon",
     what="the exponential distribution",
     low=0.0,
+    infinite={"logpdf": (np.inf,), "logsf": (np.inf,)},
     formulas={"logpdf": _negative, "cdf": _cdf, "logcdf": log1mexp, "logsf": _negative, "ppf": _ppf},
     example="0.5",
     results={

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
+from ... import numpy as qnp
 from ...arrays.operands import Value
 from ..special.entropy import xlogy_
 from ._family import Family, functions
 
 
 def _logpdf(y: Value, a: Value) -> Value:
-    return xlogy_(a - 1.0, y) - y - ew.lgamma(a)
+    # At infinity y is what counts: its logarithm would make NaN of the difference.
+    far = qnp.isposinf(y)
+    near = qnp.where(far, 1.0, y)
+    return qnp.where(far, -y, xlogy_(a - 1.0, near) - near - ew.lgamma(a))
 
 
 def _cdf(y: Value, a: Value) -> Value:
@@ -31,6 +37,7 @@ _family = Family(
     shapes={"a": "the shape, greater than 0."},
     valid=_valid,
     low=0.0,
+    infinite={"logpdf": (np.inf,)},
     formulas={"logpdf": _logpdf, "cdf": _cdf, "sf": _sf},
     example="1.5, 2.0",
     results={

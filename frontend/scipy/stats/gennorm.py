@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
@@ -34,6 +36,7 @@ _family = Family(
     shapes={"beta": "the exponent, greater than 0."},
     valid=_valid,
     located=(),
+    infinite={"logpdf": (-np.inf, np.inf)},
     formulas={"logpdf": _logpdf, "cdf": by_density(_cdf, lambda _, y, beta: ew.exp(_logpdf(y, beta)))},
     example="0.5, 1.5",
     results={"logpdf": "-0.9444", "pdf": "0.3889", "cdf": "0.7417"},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
 from ...arrays.operands import Value
-from ._family import Family, functions, log1mexp
+from ._family import Family, by_density, functions, log1mexp
 
 
 def _logpdf(y: Value) -> Value:
@@ -31,11 +33,18 @@ def _ppf(q: Value) -> Value:
     return ew.log(-ew.log1p(-q))
 
 
+def _ppf_slope(value: Value, q: Value) -> Value:
+    """1 / (-(1 - q) log(1 - q)), which is infinite at both ends."""
+    one = q == 1
+    return qnp.where(one, np.inf, 1.0 / ((1.0 - q) * qnp.abs(ew.log1p(-qnp.where(one, 0.5, q)))))
+
+
 _family = Family(
     name="gumbel_l",
     what="the Gumbel distribution of smallest values",
     points={"ppf": "p"},
-    formulas={"logpdf": _logpdf, "cdf": _cdf, "logcdf": _logcdf, "logsf": _logsf, "ppf": _ppf},
+    infinite={"logpdf": (-np.inf,), "logcdf": (-np.inf,), "logsf": (np.inf,)},
+    formulas={"logpdf": _logpdf, "cdf": _cdf, "logcdf": _logcdf, "logsf": _logsf, "ppf": by_density(_ppf, _ppf_slope)},
     example="0.5",
     results={
         "logpdf": "-1.1487",

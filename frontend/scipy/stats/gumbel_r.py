@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
 from ...arrays.operands import Value
-from ._family import Family, functions, log1mexp
+from ._family import Family, by_density, functions, log1mexp
 
 
 def _logpdf(y: Value) -> Value:
@@ -31,11 +33,18 @@ def _ppf(q: Value) -> Value:
     return -ew.log(-ew.log(q))
 
 
+def _ppf_slope(value: Value, q: Value) -> Value:
+    """1 / (-q log(q)), which is infinite at both ends."""
+    zero = q == 0
+    return qnp.where(zero, np.inf, 1.0 / (q * qnp.abs(ew.log(qnp.where(zero, 1.0, q)))))
+
+
 _family = Family(
     name="gumbel_r",
     what="the Gumbel distribution of largest values",
     points={"ppf": "p"},
-    formulas={"logpdf": _logpdf, "logcdf": _logcdf, "sf": _sf, "logsf": _logsf, "ppf": _ppf},
+    infinite={"logpdf": (np.inf,), "logcdf": (-np.inf,), "logsf": (np.inf,)},
+    formulas={"logpdf": _logpdf, "logcdf": _logcdf, "sf": _sf, "logsf": _logsf, "ppf": by_density(_ppf, _ppf_slope)},
     example="0.5",
     results={
         "logpdf": "-1.1065",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
@@ -23,6 +25,7 @@ def _cdf(y: Value) -> Value:
 _family = Family(
     name="laplace",
     what="the Laplace distribution",
+    infinite={"logpdf": (-np.inf, np.inf)},
     formulas={"logpdf": _logpdf, "cdf": _cdf},
     example="0.5",
     results={"logpdf": "-1.1931", "pdf": "0.3033", "cdf": "0.6967"},

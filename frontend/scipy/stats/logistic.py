@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from quire.ir.primitives import elementwise as ew
 
 from ... import numpy as qnp
@@ -27,6 +29,7 @@ _family = Family(
     name="logistic",
     what="the logistic distribution",
     points={"ppf": "x", "isf": "x"},
+    infinite={"logpdf": (-np.inf, np.inf)},
     formulas={"logpdf": _logpdf, "cdf": ew.logistic, "sf": _sf, "ppf": logit_, "isf": _isf},
     example="0.5",
     results={"logpdf": "-1.4482", "pdf": "0.235", "cdf": "0.6225", "sf": "0.3775", "ppf": "-1.0986", "isf": "1.0986"},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...arrays.operands import Value
 from ..special import error_functions as ef
 from ._family import Family, functions
@@ -28,6 +30,7 @@ def _isf(q: Value) -> Value:
 _family = Family(
     name="norm",
     what="the normal distribution",
+    infinite={"logpdf": (-np.inf, np.inf), "logcdf": (-np.inf,), "logsf": (np.inf,)},
     formulas={
         "logpdf": _logpdf,
         "cdf": ef.ndtr_,

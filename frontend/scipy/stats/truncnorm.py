@@ -82,6 +82,7 @@ _family = Family(
     low=_low,
     high=_high,
     inside=_inside,
+    infinite={"logpdf": (-np.inf, np.inf)},
     formulas={"logpdf": _logpdf, "logcdf": _logcdf, "logsf": _logsf},
     example="0.5, -1.0, 2.0",
     results={
