@@ -456,6 +456,8 @@ def lower_module(
                 seen[a] = len(outvars)
             results.append(("result", len(outvars)))
             outvars.append(a)
+    # An argument that is returned keeps its elements, also where the program was given its memory.
+    donated = [i for i in donated if ("argument", i) not in results]
     inner = Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, jaxpr.eqns)
     with mlir_context(), mlir.Location.unknown():
         module = mlir.Module.create()
