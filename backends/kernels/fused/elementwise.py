@@ -454,14 +454,18 @@ def _by_blocks(
     emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
     vectors = row // math.gcd(row, width)
     block = vectors * width
-    spread = [(e.outputs[0], emitter.inputs[e.inputs[0]]) for e in cluster.jaxpr.eqns if e.outputs[0] in cluster.broadcasts]  # type: ignore[index]
+    spread = [
+        (e.outputs[0], emitter.inputs[e.inputs[0]]) for e in cluster.jaxpr.eqns if e.outputs[0] in cluster.broadcasts
+    ]  # type: ignore[index]
     repeated = {
         v: [memory.each([b.index((k * width + lane) % row) for lane in range(width)]) for k in range(vectors)]
         for v, memory in spread if cluster.broadcasts[v].contiguous
     }  # fmt: skip
     groups = min(groups, cluster.size // block)
     with b.distributed(-(-cluster.size // block), groups) as number:
-        first = b.moved_inside(number * block, block, cluster.size)  # the size and the block are whole rows, and so is this
+        first = b.moved_inside(
+            number * block, block, cluster.size
+        )  # the size and the block are whole rows, and so is this
         numbers = {
             v: (memory, memory.load(b.udiv(first, row), block // row))
             for v, memory in spread if not cluster.broadcasts[v].contiguous
