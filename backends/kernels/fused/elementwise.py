@@ -455,8 +455,10 @@ def _by_blocks(
     vectors = row // math.gcd(row, width)
     block = vectors * width
     spread = [
-        (e.outputs[0], emitter.inputs[e.inputs[0]]) for e in cluster.jaxpr.eqns if e.outputs[0] in cluster.broadcasts
-    ]  # type: ignore[index]
+        (e.outputs[0], emitter.inputs[x])
+        for e in cluster.jaxpr.eqns
+        if e.outputs[0] in cluster.broadcasts and isinstance(x := e.inputs[0], Var)
+    ]
     repeated = {
         v: [memory.each([b.index((k * width + lane) % row) for lane in range(width)]) for k in range(vectors)]
         for v, memory in spread if cluster.broadcasts[v].contiguous

@@ -6,7 +6,7 @@ import importlib
 
 GROUPS = (
     "calls", "startup", "tracing", "eager", "elementwise", "reductions", "contraction", "indexing", "loops", "training", "devices",
-    "images", "irregular", "sequences", "filters", "own_kernels", "exported",
+    "images", "irregular", "sequences", "filters", "shapes", "own_kernels", "exported",
 )  # fmt: skip
 
 
