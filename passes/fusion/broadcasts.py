@@ -17,17 +17,19 @@ from quire.ir.weights import weight
 # What is dearer to read than to make again.
 _SPREAD = (st.broadcast_in_dim_p, st.slice_p, st.iota_p)
 #: Values of so many elements that are so many times larger than what they are computed of, by so many operations an element, are
-#: computed again for each of so many readers.
-LEAST_LARGE, TIMES, MOST_WEIGHT, MOST_READERS = 1 << 15, 8, 6.0, 6
+#: computed again for each reader, so often at most, copies of readers counted.
+LEAST_LARGE, TIMES, MOST_WEIGHT, MOST_COPIES = 1 << 15, 8, 6.0, 6
 
 
 def split(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with a copy of each broadcast, slice and iota, and of what is light and large, for every reader."""
     returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
-    again = {v for e in jaxpr.eqns if e.primitive in _SPREAD for v in e.outputs} | _light(jaxpr.eqns, returned)
+    light = _light(jaxpr.eqns, returned)
+    again = {v for e in jaxpr.eqns if e.primitive in _SPREAD for v in e.outputs} | light
     reads: Counter[Var] = Counter(a for a in returned)
     for e in reversed(jaxpr.eqns):  # a copy of an equation reads copies of its operands
-        copies = reads[e.outputs[0]] if e.outputs and e.outputs[0] in again else 1
+        again -= {v for v in e.outputs if v in light and reads[v] > MOST_COPIES}
+        copies = max(1, reads[e.outputs[0]]) if e.outputs and e.outputs[0] in again else 1
         for a in e.inputs:
             if isinstance(a, Var):
                 reads[a] += copies
@@ -57,9 +59,7 @@ def split(jaxpr: Jaxpr) -> Jaxpr:
 def _light(eqns: Iterable[Eqn], returned: set[Var]) -> set[Var]:
     """What is computed of broadcasts of much smaller arrays by a few light equations, and not returned."""
     of: dict[Var, float] = {}  # the operations of an element
-    readers: Counter[Var] = Counter()
     for e in eqns:
-        readers.update({a for a in e.inputs if isinstance(a, Var)})
         if len(e.outputs) != 1 or e.effects:
             continue
         (v,) = e.outputs
@@ -76,7 +76,7 @@ def _light(eqns: Iterable[Eqn], returned: set[Var]) -> set[Var]:
             total = weight(e) + sum(of.get(a, MOST_WEIGHT) for a in arrays if isinstance(a, Var))
             if arrays and total <= MOST_WEIGHT and all(a in of for a in arrays):
                 of[v] = total
-    return {v for v, n in of.items() if n and readers[v] <= MOST_READERS}
+    return {v for v, n in of.items() if n}
 
 
 def merge(jaxpr: Jaxpr) -> Jaxpr:

@@ -8,10 +8,11 @@ import quire
 import quire.nn
 import quire.numpy as qnp
 from quire.backends.targets import TARGETS
-from quire.ir.jaxpr import Jaxpr, Var, nested_jaxprs
+from quire.ir.jaxpr import ClosedJaxpr, Jaxpr, Var, nested_jaxprs
 from quire.ir.verifier import verify
 from quire.passes.fusion import attention as attention_pass
 from quire.passes.fusion import elementwise, graph
+from quire.passes.fusion.broadcasts import split
 from quire.passes.fusion.forms import forms_of
 from quire.passes.manager import PassManager
 from tests.programs import inputs, programs
@@ -588,3 +589,25 @@ def test_programs_with_clusters_of_all_kinds_keep_their_numbers(program):
         patch.setattr(elementwise, "LEAST_WEIGHT", 4)
         manager = PassManager("fuse", verify_each=True, compare=True, compare_inputs=inputs(program))
         manager.run(program)
+
+
+def test_what_is_computed_again_stays_few_equations():
+    """Copies of copies are bounded; what nothing reads is left as it is."""
+
+    def chain(x):
+        d = x[:, None] - x[None]
+        for _ in range(5):
+            d = (d + 1) * (d - 3)
+        return [(d * k).sum(0) for k in range(4)]
+
+    def unread(x):
+        d = x[:, None] - x[None]
+        _ = d + 1, d * 2
+        return d.sum(0)
+
+    x = np.ones(300, np.float32)
+    for f, most in ((chain, 2), (unread, 3)):
+        jaxpr = quire.make_jaxpr(f)(x).jaxpr
+        copied = split(jaxpr)
+        verify(ClosedJaxpr(copied))
+        assert len(jaxpr.eqns) < len(copied.eqns) <= most * len(jaxpr.eqns)

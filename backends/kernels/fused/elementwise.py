@@ -76,11 +76,11 @@ def elementwise_kernel(
     if row < cluster.size:
         if row < LEAST_VECTORS * width and cluster.in_blocks(row, width):
             return _by_blocks(cluster, target, expand, width, row, groups)
-        while width > LEAST_LANES and row < LEAST_VECTORS * width:
-            width //= 2
-        if row >= LEAST_VECTORS * width > 0:
-            return _by_rows(cluster, target, expand, width, row, groups)
-        width = vector_lanes(cluster, target, expand, work, cluster.size)
+        narrow = width
+        while narrow > LEAST_LANES and row < LEAST_VECTORS * narrow:
+            narrow //= 2
+        if row >= LEAST_VECTORS * narrow > 0:
+            return _by_rows(cluster, target, expand, narrow, row, groups)
     return _flat(cluster, target, expand, width, groups)
 
 
@@ -452,6 +452,8 @@ def _by_blocks(
     """A loop over blocks of short rows: as many rows as fill vectors. Which lane is of which row is known as the text is written."""
     b = _builder(cluster, target, 0)
     emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
+    if cluster.size >= 1 << 31:
+        raise NoKernel("broadcasts in arrays of more than 2^31 elements")
     vectors = row // math.gcd(row, width)
     block = vectors * width
     spread = [
@@ -465,9 +467,8 @@ def _by_blocks(
     }  # fmt: skip
     groups = min(groups, cluster.size // block)
     with b.distributed(-(-cluster.size // block), groups) as number:
-        first = b.moved_inside(
-            number * block, block, cluster.size
-        )  # the size and the block are whole rows, and so is this
+        # The size and the block are whole rows, and so is what is before a block that is moved back inside.
+        first = b.moved_inside(number * block, block, cluster.size)
         numbers = {
             v: (memory, memory.load(b.udiv(first, row), block // row))
             for v, memory in spread if not cluster.broadcasts[v].contiguous

@@ -31,7 +31,7 @@ from ..lazy.shares import interleaved, stored
 #: So many operations are worth a workgroup of their own.
 WORK = 1 << 15
 #: Bytes of the longest vectors of light equations: what is shifted starts anywhere, and a vector as long as a line of the cache
-#: always lies in two. The five points of 2048x2048 in float32: 0.84 of the time that vectors of 64 bytes take (Zen 4).
+#: always lies in two. The five points of 2048x2048 in float32: 0.84 of the time that vectors of 64 bytes take (Zen 5).
 SHIFTED_BYTES, LIGHT = 32, 24
 #: More regions than this are never one kernel.
 MOST_REGIONS = 64

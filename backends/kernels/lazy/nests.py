@@ -30,8 +30,8 @@ from .nodes import Array, Elementwise, Index, Ix, Node, Reader, Vec, joined
 
 Combine = Callable[[Element, Element], Element]
 
-#: Squares that are turned in registers have so many rows at most.
-SQUARE = 16
+#: Squares that are turned in registers have so many rows at most, and so many operations: each row has a text of its own.
+SQUARE, MOST_IN_SQUARE = 16, 1500
 #: The copy of a strip of a matrix: half of the first-level cache.
 PACK_BYTES = 16384
 
@@ -147,9 +147,8 @@ class Nests:
             return
         lanes = min(self.lanes([n for n, _ in outs]), 1 << (shape[axis].bit_length() - 1))
         self.work += self.trips * cost * math.prod(shape) / lanes
-        if (across := _turned_axis(outs, axis)) is not None and min(shape[axis], shape[across]) >= (
-            side := min(lanes, SQUARE)
-        ) > 1:
+        side, across = min(lanes, SQUARE), _turned_axis(outs, axis)
+        if across is not None and min(shape[axis], shape[across]) >= side > 1 and cost * side <= MOST_IN_SQUARE:
             self._store_squares(outs, axis, across, side)
             return
         unroll = max(1, min(4, int(24 // cost), shape[axis] // lanes))

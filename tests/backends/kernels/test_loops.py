@@ -295,6 +295,25 @@ def test_wide_dtypes() -> None:
         ])  # fmt: skip
 
 
+def test_scatters_in_loops_at_indices_of_any_dtype() -> None:
+    """At the ends of the dtype, inside and outside; what is outside is dropped, or moved inside."""
+
+    def updated(mode: str) -> Callable[..., Any]:
+        at = {"mode": mode, "wrap_negative_indices": False}
+        return lambda x, i, u: lax.fori_loop(0, 3, lambda k, c: c.at[i].add(u * k, **at).at[i].max(u, **at), x)
+
+    cases: list[Case] = []
+    rng = np.random.default_rng(0)
+    for dtype in ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"):
+        info = np.iinfo(dtype)
+        i = rng.integers(0, 40, 37).astype(dtype)
+        i[3], i[5], i[7] = info.max, info.min, info.max // 2 + 1
+        x, u = (rng.integers(-9, 9, n).astype(np.float32) for n in (33, 37))
+        cases += [Case(f"{dtype}, {mode}", updated(mode), [x, i, u]) for mode in ("drop", "clip")]
+    with config.override(enable_x64=True):
+        check(cases)
+
+
 def test_arguments_keep_their_values() -> None:
     """Kernels that update their state in place, of arguments that are used again or returned."""
     cases: list[tuple[Callable[..., Any], list[Any]]] = [

@@ -85,6 +85,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any], int]] = {  # and the nu
     "added to its transpose": (lambda u: u + u.T * 2, [normal(139, 139)], 1),
     "two transposes": (lambda u, v: u.T * v + qnp.tanh(v.T).T, [normal(140, 129), normal(129, 140)], 1),
     "a transpose and a row": (lambda u, r: u.T * r - r.sum(), [normal(140, 129), normal(140)], 1),
+    "rows to columns, dear": (lambda u, v: qnp.tanh(qnp.exp(u.T) * v) + qnp.sin(u.T) * qnp.log1p(qnp.abs(u.T)),
+                              [normal(140, 129) / 9, normal(129, 140)], 1),
     "heads": (lambda u: u.reshape(12, 150, 8, 20).transpose(0, 2, 1, 3), [normal(12, 150, 160)], 1),
     "channels last": (lambda u: u.transpose(0, 2, 3, 1), [normal(3, 17, 30, 31)], 1),
     "a middle dimension last": (lambda u: u.transpose(0, 2, 1) - u.transpose(0, 2, 1)[:, ::-1], [normal(6, 41, 83)], 1),
