@@ -20,9 +20,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quire.ir.jaxpr import Atom, Eqn, Var
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
+from .gathers import is_gather_of_elements, joins_components, read_anywhere
 from .graph import Graph, Group, Order
 
 #: The reductions that kernels of rows compute. They have no form of xor, nor of a reduction by a function of the user's.
@@ -98,6 +100,8 @@ class _Growing:
         self.rows = math.prod(n for d, n in enumerate(self.space) if d not in axes)
         self._grown = Group(graph, seed)
         self.group = self._grown.members
+        #: What gathers of the cluster read, anywhere in it: never made by the cluster.
+        self._whole: set[Atom] = set()
         #: Whether the reduced axes are the last ones of the space.
         self.last = axes[-1] == len(self.space) - 1
         #: Whether the kernel may go over a row several times.
@@ -113,6 +117,7 @@ class _Growing:
                     continue
                 if self._grown.may_take(j) and (self.deep or self._one_pass(j)):
                     self._grown.take(j)
+                    self._whole.update(read_anywhere(self.graph.eqns[j]))
                     work.append(j)
         self._drop_loose()
         return self.group
@@ -142,10 +147,20 @@ class _Growing:
     def _fits(self, i: int) -> bool:
         """Whether a kernel of this cluster could compute the i-th equation, by its primitive and its shapes."""
         e = self.graph.eqns[i]
-        if e.effects or len(e.outputs) != 1:
+        if e.effects or len(e.outputs) != 1 or e.outputs[0] in self._whole:
             return False
         out = e.outputs[0]
         p = e.primitive
+        if p is ix.gather_p:
+            return self._full(out) and is_gather_of_elements(e, 1) and not self._inside(e.inputs[0])
+        if p is st.concatenate_p:
+            readers = [self.graph.eqns[j] for j in self.graph.readers.get(out, ())]
+            whole = out.aval.shape[:-1] == self.space and out not in self.graph.returned
+            return whole and all(is_gather_of_elements(r, 1) for r in readers) and bool(joins_components(e, readers))
+        if self._component(out):
+            moved = p in (st.broadcast_in_dim_p, st.reshape_p)
+            known = all(self._component(a) or not a.aval.shape or (moved and self._full(a)) for a in e.inputs)
+            return known and (moved or p is st.iota_p or (p.family == "elementwise" and not p.apart))
         if p in SEEDS:
             return self._full(e.inputs[0]) and _axes(e) == self.axes
         if p is st.iota_p:
@@ -164,6 +179,10 @@ class _Growing:
         if not self._row(out) or not any(self._inside(a) for a in e.inputs):
             return False
         return all(not a.aval.shape or self._row(a) for a in e.inputs)
+
+    def _component(self, a: Atom) -> bool:
+        """Whether a value is one component of the index vectors of a gather."""
+        return a.aval.shape == (*self.space, 1)
 
     def _row(self, a: Atom) -> bool:
         """Whether a value has one number for each index that is not reduced."""
@@ -187,7 +206,7 @@ class _Growing:
             changed = False
             for i in sorted(self.group, reverse=True):
                 e = self.graph.eqns[i]
-                moves = e.primitive in (st.broadcast_in_dim_p, st.slice_p, st.reshape_p, st.iota_p)
+                moves = e.primitive in (st.broadcast_in_dim_p, st.slice_p, st.reshape_p, st.iota_p, st.concatenate_p)
                 if moves and not any(j in self.group for j in self.graph.users(i)):
                     self.group.discard(i)
                     changed = True

@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from quire.ir import dtypes
-from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from quire.ir.jaxpr import Eqn, Jaxpr, Var
 from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
@@ -19,6 +18,7 @@ from quire.ir.weights import weight
 
 from .clusters import Cluster
 from .forms import HasForm, form
+from .gathers import is_gather_of_elements, joins_components, read_anywhere
 from .schedule import stages
 
 # What elementwise kernels read by another index, without memory of its own; slices and transposes they do not.
@@ -69,7 +69,7 @@ def elementwise_clusters(
         return []
     maker = {v: i for i, e in enumerate(eqns) for v in e.outputs}
     returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
-    stage = stages(eqns, spaces, _whole)
+    stage = stages(eqns, spaces, read_anywhere)
     groups = _groups(eqns, spaces, stage)
     found: list[Cluster] = []
     light: dict[Hashable, list[Cluster]] = {}
@@ -231,37 +231,15 @@ def _spaces(
         returned = {a for a in jaxpr.outvars if isinstance(a, Var)}
         for i, e in enumerate(eqns):
             if e.primitive is st.concatenate_p and e.outputs[0] not in returned:
-                spaces[i] = _vectors(e, [eqns[j] for j in readers.get(e.outputs[0], ())], gathers)
+                read = joins_components(e, [eqns[j] for j in readers.get(e.outputs[0], ())])
+                spaces[i] = math.prod(e.outputs[0].aval.shape[:-1]) if read and all(map(gathers, read)) else None
     return spaces
-
-
-def is_gather_of_elements(e: Eqn, least: int) -> bool:
-    """Whether an equation gathers single elements, at least so many."""
-    if e.primitive is not ix.gather_p or e.params["dimension_numbers"].offset_dims:
-        return False
-    x, out = e.inputs[0].aval, e.outputs[0].aval
-    return out.size >= max(1, least) and 0 < x.size < 1 << 31 and x.ndim > 0 and x.dtype in dtypes.SHORT
-
-
-def _whole(e: Eqn) -> Sequence[Atom]:
-    """What an equation of a cluster reads at places that the cluster computes."""
-    return e.inputs[:1] if e.primitive is ix.gather_p else ()
-
-
-def _vectors(e: Eqn, readers: Sequence[Eqn], gathers: Callable[[Eqn], bool]) -> int | None:
-    """How many index vectors a concatenation joins of single components, if only gathers of elements read them."""
-    out = e.outputs[0].aval
-    d: int = e.params["dimension"]
-    if d != out.ndim - 1 or any(a.aval.shape[d] != 1 for a in e.inputs) or not readers:
-        return None
-    fits = all(gathers(r) and e.outputs[0] is r.inputs[1] is not r.inputs[0] for r in readers)
-    return math.prod(out.shape[:-1]) if fits else None
 
 
 def _joining(e: Eqn, space: int) -> list[Var]:
     """The values of an equation that join it with others: those of the space's size, and index vectors."""
     vectors = e.inputs[1:] if e.primitive is ix.gather_p else e.outputs if e.primitive is st.concatenate_p else ()
-    near = [v for v in (*e.outputs, *e.inputs) if v.aval.size == space and v not in _whole(e)]
+    near = [v for v in (*e.outputs, *e.inputs) if v.aval.size == space and v not in read_anywhere(e)]
     return [v for v in (*near, *vectors) if isinstance(v, Var)]
 
 
@@ -363,7 +341,7 @@ def reason_against(
             return f"{e.primitive.name} {what}"
     if spaces[i] != spaces[j]:
         return f"{eqns[i].primitive.name} computes {spaces[i]} elements, {eqns[j].primitive.name} {spaces[j]}"
-    stage = stages(eqns, spaces, _whole)
+    stage = stages(eqns, spaces, read_anywhere)
     if stage[i] != stage[j]:
         return "an equation of another kind or number of elements lies between them: one waits for it, the other comes before"
     group = next(g for g in _groups(eqns, spaces, stage) if i in g)
@@ -387,4 +365,4 @@ def reason_against(
     return f"a kernel of both would read and write more than {MOST_ARRAYS} arrays, or was cut in two for its size"
 
 
-__all__ = ["HasForm", "elementwise_clusters", "is_gather_of_elements", "reason_against"]
+__all__ = ["HasForm", "elementwise_clusters", "reason_against"]

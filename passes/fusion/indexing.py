@@ -13,8 +13,8 @@ from quire.ir.primitives.calls import fusion_p
 from quire.ir.weights import weight
 
 from ..dce import dce_eqns
-from .elementwise import is_gather_of_elements
 from .forms import HasForm
+from .gathers import is_gather_of_elements
 
 #: The equations that windows are read or written by, all of operands (array, indices, ...).
 SEEDS = (

@@ -30,7 +30,7 @@ from ..core.target import KernelTarget, workgroups
 from ..core.values import Buffer, Value
 from ..elements.memory import Memory
 from ..elements.operations import Expand
-from .elementwise import ElementwiseCluster, ElementwiseEmitter, ElementwiseKernel, Place, vector_lanes
+from .elementwise import ElementwiseCluster, ElementwiseKernel, at_place, values_of, vector_lanes
 
 #: The least operations of a workgroup. The value is larger than that of one cluster's kernel. With the same value, four
 #: clusters that are kernels of one workgroup each would become a kernel of several workgroups, and a program of kernels of
@@ -108,16 +108,16 @@ def alike_kernel(
         stop = b.smin(low + share - first, count)
         with b.if_(b.cmp("slt", start, stop)):
             picked = {(i, is_result): x for (i, _, is_result), x in zip(arrays, buffers) if isinstance(x, Buffer)}
-            emitter = ElementwiseEmitter(cluster, b, expand, lambda i, _, is_result: picked[i, is_result])
+            values = values_of(cluster, b, expand, lambda i, _, is_result: picked[i, is_result])
             whole = start
             if width > 1:
                 whole = stop if moved else start + b.udiv(stop - start, width) * width
                 with b.for_(start, whole, width) as inner:
                     at = b.smin(inner.index, count - width) if moved else inner.index
-                    emitter.run(Place(at, width))
+                    values.compute_all(at_place(at, width))
             if not moved:
                 with b.for_(whole, stop) as inner:
-                    emitter.run(Place(inner.index, 0))
+                    values.compute_all(at_place(inner.index, 0))
     sizes = sorted(p.size for p in parts)
     of = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
     where = workgroups(groups)

@@ -12,13 +12,13 @@ The last vector is moved back inside the array: some elements are computed twice
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
-from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Params, Var
+from quire.ir.jaxpr import Eqn, Jaxpr, Params, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import indexing as ix
@@ -29,12 +29,13 @@ from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
-from ..core.shapes import place_of, row_major, spread
+from ..core.shapes import place_of, spread
 from ..core.target import KernelTarget, workgroups
-from ..core.values import Buffer, Operand, Value
+from ..core.values import Buffer, Operand
 from ..elements.memory import Memory
-from ..elements.operations import BRANCHING, HALF, Element, Elements, Expand, literal
-from ..elements.places import both, flat_indices, index_along, moved_inside, where
+from ..elements.operations import BRANCHING, Element, Expand
+from .cluster import Cluster, Reading, Space, joins_components
+from .values import Frame, Values, Views
 
 #: So many operations are worth a workgroup of their own.
 WORK = 1 << 16
@@ -71,7 +72,7 @@ def elementwise_kernel(
     if target.kind == "gpu":
         return _by_threads(cluster, target, expand)
     width = vector_lanes(cluster, target, expand, work, cluster.size)
-    row = math.gcd(cluster.size, *(x.run for x in cluster.broadcasts.values()))
+    row = math.gcd(cluster.size, *(x.run[0] for x in cluster.broadcasts.values()))
     groups = target.groups(cluster.size * work * min(element_bits(cluster), 32) // 32, WORK)
     if row < cluster.size:
         if row < LEAST_VECTORS * width and cluster.in_blocks(row, width):
@@ -106,53 +107,48 @@ def function_kernel(
     return elementwise_kernel(Jaxpr((), inputs, e.outputs, [e]), out.shape, target, expand, weight(e))
 
 
-@dataclass(frozen=True)
-class _Broadcast:
-    """A broadcast operand: the strides of its dimensions in the shape that it is spread over.
-
-    `run` neighbours, from any multiple of it on, are read one after another, or are all one number.
-    """
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    run: int
-    contiguous: bool
-
-    def place(self, b: KernelBuilder, flat: Value) -> Value:
-        """The place in the operand of a flat index."""
-        return place_of(b, flat, self.shape, self.strides)
-
-
-class ElementwiseCluster:
-    """What a cluster computes, and how its broadcasts are read."""
+class ElementwiseCluster(Cluster):
+    """A cluster of `size` elements: all its values are full, whatever their shapes, or numbers."""
 
     def __init__(self, jaxpr: Jaxpr, size: int) -> None:
-        self.jaxpr = jaxpr
+        super().__init__(jaxpr, Space((size,), 0, 0))
         self.size = size
-        self.broadcasts: dict[Var, _Broadcast] = {}  # by the broadcast's result
+        self.broadcasts: dict[Var, Reading] = {}  # how operands that are repeated are read, by the broadcast's result
         if size == 0:
             raise NoKernel("arrays without elements")
-        inputs = set(jaxpr.invars)
-        self.outvars = [v for v in jaxpr.outvars if isinstance(v, Var) and v not in inputs and v.aval.size == size]
-        if len(self.outvars) < len(jaxpr.outvars):
+        if any(v in self.inputs or v.aval.size != size for v in self.outvars):
             raise NoKernel("a result of another size, or that is an operand")
         if any(v.aval.dtype not in dtypes.SHORT for v in (*jaxpr.invars, *self.outvars)):
             raise NoKernel("a dtype without a kernel form")
-        self.vectors: dict[Var, Sequence[Atom]] = {}  # index vectors that are made here, and their components
         self.gathers = any(e.primitive is ix.gather_p for e in jaxpr.eqns)
         for e in jaxpr.eqns:
-            if e.primitive is st.concatenate_p and is_vectors(e, size):
+            if (
+                e.primitive is st.concatenate_p
+                and math.prod(shape := e.outputs[0].aval.shape[:-1]) == size
+                and joins_components(e, shape)
+            ):
                 self.vectors[e.outputs[0]] = e.inputs
                 continue
             if len(e.outputs) != 1 or e.outputs[0].aval.size != size:
                 raise NoKernel(f"{e.primitive.name} of another size")
-            if e.primitive is ix.gather_p and (e.inputs[0] not in inputs or e.inputs[0].aval.size >= 1 << 31):
+            if e.primitive is ix.gather_p and (e.inputs[0] not in self.inputs or e.inputs[0].aval.size >= 1 << 31):
                 raise NoKernel("a gather from what the cluster computes, or from more than 2^31 elements")
             if e.primitive is st.broadcast_in_dim_p and e.inputs[0].aval.size not in (1, size):
-                x = e.inputs[0]
-                if x not in inputs:
+                x, full = e.inputs[0], e.outputs[0].aval.shape
+                if x not in self.inputs:
                     raise NoKernel("a broadcast of what the cluster computes")
-                self.broadcasts[e.outputs[0]] = _broadcast(x.aval.shape, e.params["broadcast_dimensions"], e.outputs[0])
+                assert isinstance(x, Var)
+                self.broadcasts[e.outputs[0]] = Reading(
+                    x, full, tuple(spread(x.aval.shape, e.params["broadcast_dimensions"], full))
+                )
+
+    def full(self, a: Any) -> bool:
+        """Whether a value has as many elements as the cluster."""
+        return a.aval.size == self.size
+
+    def reading(self, v: Var) -> Reading | None:
+        """How a full value is read from memory: by the flat index, or spread over it; None for what is computed."""
+        return Reading(v, (self.size,), (1,)) if v in self.inputs and self.full(v) else self.broadcasts.get(v)
 
     def in_blocks(self, row: int, width: int) -> bool:
         """Whether rows of `row` elements, a few vectors of whole ones, have each broadcast as one row again and again, or one
@@ -160,39 +156,15 @@ class ElementwiseCluster:
         vectors = row // math.gcd(row, width) if width else 0
         if not 0 < vectors * len(self.jaxpr.eqns) <= MOST_IN_BLOCK or self.size < vectors * width:
             return False
-        sizes = {e.outputs[0]: e.inputs[0].aval.size for e in self.jaxpr.eqns if e.outputs[0] in self.broadcasts}
         return all(
-            x.run == row and sizes[v] == (row if x.contiguous else self.size // row) for v, x in self.broadcasts.items()
-        )
+            x.run == (row, step) and x.array.aval.size == (row if step else self.size // row)
+            for x in self.broadcasts.values() for step in x.run[1:]
+        )  # fmt: skip
 
     @property
     def base(self) -> str:
         """A name for the kernel: the first few primitives."""
         return "_".join(list(dict.fromkeys(e.primitive.name for e in self.jaxpr.eqns))[:4])
-
-
-def is_vectors(e: Eqn, size: int) -> bool:
-    """Whether a concatenation joins single components to so many index vectors."""
-    shape = e.outputs[0].aval.shape
-    return (
-        e.params["dimension"] == len(shape) - 1 and math.prod(shape[:-1]) == size
-        and all(a.aval.shape[-1] == 1 for a in e.inputs)
-    )  # fmt: skip
-
-
-def _broadcast(shape: Sequence[int], dims: Sequence[int], out: Var) -> _Broadcast:
-    full = out.aval.shape
-    strides = spread(shape, dims, full)
-    run, contiguous = 1, None
-    for d in reversed(range(len(full))):
-        if full[d] == 1:
-            continue
-        if contiguous is None:
-            contiguous = strides[d] == 1
-        if strides[d] != (run if contiguous else 0):
-            break
-        run *= full[d]
-    return _Broadcast(full, tuple(strides), run, bool(contiguous))
 
 
 def element_bits(cluster: ElementwiseCluster) -> int:
@@ -233,22 +205,7 @@ def _in_double(e: Eqn, expand: Expand) -> bool:
     return formula is not None and any(v.aval.dtype == dtypes.float64 for step in formula.eqns for v in step.outputs)
 
 
-@dataclass
-class Place:
-    """Where a turn of the loop is: the flat index, and the bases of broadcast operands (None: gathered)."""
-
-    flat: Operand
-    width: int
-    row: Operand | None = None  # the index in the row
-    bases: dict[Var, Operand] = field(default_factory=dict)
-    fixed: dict[Var, Element] = field(default_factory=dict)  # broadcasts that are one number in this row
-
-
-#: The memory of an operand or result of a cluster: its number, the variable, whether it is a result.
-View = Callable[[int, Var, bool], Buffer]
-
-
-def _viewed(cluster: ElementwiseCluster, b: KernelBuilder, sized: bool) -> View:
+def _viewed(cluster: ElementwiseCluster, b: KernelBuilder, sized: bool) -> Views:
     """The kernel's operands and results; `sized`: those of the cluster's size have as many elements as scalar 0 says."""
 
     def view(i: int, v: Var, is_result: bool) -> Buffer:
@@ -260,107 +217,20 @@ def _viewed(cluster: ElementwiseCluster, b: KernelBuilder, sized: bool) -> View:
     return view
 
 
-class ElementwiseEmitter:
-    """Computes a cluster at a place."""
+def values_of(
+    cluster: ElementwiseCluster, b: KernelBuilder, expand: Expand, views: Views
+) -> Values[ElementwiseCluster]:
+    """The values of a cluster. Operands of one number are read here, before all loops."""
+    values = Values(cluster, b, expand, views=views)
+    values.rows = {v: memory.load(0) for v, memory in values.inputs.items() if v.aval.size == 1}
+    return values
 
-    def __init__(self, cluster: ElementwiseCluster, b: KernelBuilder, expand: Expand, view: View) -> None:
-        self.cluster, self.b = cluster, b
-        self.elements = Elements(b, expand)
-        jaxpr = cluster.jaxpr
-        read = {a for e in jaxpr.eqns for a in e.inputs}
-        self.inputs = {v: self._memory(view(i, v, False), v) for i, v in enumerate(jaxpr.invars) if v in read}
-        self.outputs = [self._memory(view(i, v, True), v) for i, v in enumerate(cluster.outvars)]
-        # Operands of one number are read once, before the loop.
-        self.numbers = {v: self.inputs[v].load(0) for v in self.inputs if v.aval.size == 1}
 
-    def _memory(self, buffer: Buffer, v: Var) -> Memory:
-        return Memory(self.elements, buffer, v.aval.dtype)
-
-    def run(self, at: Place) -> None:
-        """Compute and store all results at a place."""
-        env: dict[Any, Element] = dict(self.numbers)
-
-        def read(a: Any) -> Element:
-            if isinstance(a, Literal):
-                return literal(a)
-            if a not in env:
-                env[a] = self.inputs[a].load(at.flat, at.width)
-            return env[a]
-
-        for e in self.cluster.jaxpr.eqns:
-            (v,) = e.outputs
-            if v in self.cluster.broadcasts:
-                env[v] = self._broadcast(e, at)
-            elif e.primitive is st.iota_p:
-                env[v] = self._iota(e, at)
-            elif e.primitive in (st.broadcast_in_dim_p, st.reshape_p):
-                env[v] = read(e.inputs[0])
-            elif e.primitive is ix.gather_p:
-                env[v] = self._gather(e, at, read)
-            elif v in self.cluster.vectors:
-                continue  # its components are read where it is
-            elif e.primitive.family != "elementwise":
-                raise NoKernel(f"{e.primitive.name} in a cluster")
-            else:
-                types = [a.aval.dtype for a in e.inputs]
-                xs = [read(a) for a in e.inputs]
-                env[v] = self.elements.apply(e.primitive, e.params, types, v.aval.dtype, xs)
-        for v, memory in zip(self.cluster.outvars, self.outputs):
-            memory.store(env[v], at.flat, at.width)
-
-    # -- places ----------------------------------------------------------------------------------------------
-
-    def _broadcast(self, e: Eqn, at: Place) -> Element:
-        x, v = e.inputs[0], e.outputs[0]
-        if v in at.fixed:
-            return at.fixed[v]
-        assert isinstance(x, Var)
-        memory, broadcast = self.inputs[x], self.cluster.broadcasts[v]
-        if v in at.bases:
-            assert at.row is not None
-            return memory.load(at.bases[v] + at.row if isinstance(at.bases[v], Value) else at.row, at.width)
-        places = broadcast.place(self.b, flat_indices(self.b, at.flat, at.width))
-        return memory.gathered(places, at.width)
-
-    def _gather(self, e: Eqn, at: Place, read: Callable[[Any], Element]) -> Element:
-        """Elements at the places that index vectors say."""
-        x, vectors = e.inputs
-        b, p, d = self.b, e.params, e.params["dimension_numbers"]
-        assert isinstance(x, Var)
-        shape, strides = x.aval.shape, row_major(x.aval.shape)
-        dtype, count = vectors.aval.dtype, len(d.start_index_map)
-        if vectors in self.cluster.vectors:
-            components = [read(a) for a in self.cluster.vectors[vectors]]
-        elif count == 1:
-            components = [read(vectors)]
-        else:
-            assert isinstance(vectors, Var)
-            first = b.index(at.flat) * count
-            components = [self.inputs[vectors].load(first + k, at.width, count) for k in range(count)]
-        fill: Element | None = None
-        if p["mode"] is ix.GatherScatterMode.FILL_OR_DROP:
-            number = ix.fill_scalar(p["fill_value"], x.aval.dtype)
-            fill = float(number) if x.aval.dtype in HALF else number.item()
-        place: Value | None = None
-        inside: Value | None = None
-        for k, component in zip(d.start_index_map, components):
-            number = self.elements.lift(component, dtype, at.width)
-            assert isinstance(number, Value)
-            index, fits = moved_inside(self.elements, number, dtype, shape[k] - 1, fill is not None)
-            inside = both(inside, fits)
-            term = b.cast(index, "i32") * strides[k]
-            place = term if place is None else place + term
-        for k, along in zip(d.operand_batching_dims, d.start_indices_batching_dims):
-            term = index_along(b, at.flat, e.outputs[0].aval.shape, along, at.width) * strides[k]
-            place = term if place is None else place + term
-        memory = self.inputs[x]
-        assert place is not None or not at.width
-        found = memory.load(0) if place is None else memory.gathered(place, at.width)
-        return where(self.elements, inside, found, fill, memory.dtype)
-
-    def _iota(self, e: Eqn, at: Place) -> Element:
-        index = index_along(self.b, at.flat, e.params["shape"], e.params["dimension"], at.width)
-        return self.elements.convert(index, dtypes.int32, e.params["dtype"])
+def at_place(
+    flat: Operand, width: int, fixed: dict[Any, Element] | None = None, begun: Mapping[Var, Operand] | None = None, number: Operand = 0
+) -> Frame:  # fmt: skip
+    """The place of a flat index."""
+    return Frame(0, 0, flat, width, values=fixed or {}, begun=begun or {}, number=number)
 
 
 def _builder(cluster: ElementwiseCluster, target: KernelTarget, scalars: int) -> KernelBuilder:
@@ -379,14 +249,14 @@ def _flat(
     sized = not places and not cluster.broadcasts and width > 0
     b = _builder(cluster, target, 1 if sized else 0)
     count: Operand = b.scalar(0) if sized else cluster.size
-    emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, sized))
+    values = values_of(cluster, b, expand, _viewed(cluster, b, sized))
     if not width:
         groups = 1
         if cluster.size == 1:
-            emitter.run(Place(0, 0))
+            values.compute_all(at_place(0, 0))
         else:
             with b.for_(0, count) as loop:
-                emitter.run(Place(loop.index, 0))
+                values.compute_all(at_place(loop.index, 0))
     else:
         groups = groups if cluster.size >= groups * width else 1
         total = b.index(count)
@@ -395,7 +265,7 @@ def _flat(
         start = b.workgroup_id() * share if groups > 1 else b.index(0)
         stop = b.smin(start + share, total) if groups > 1 else total
         with b.for_(start, stop, width) as loop:
-            emitter.run(Place(b.smin(loop.index, last), width))
+            values.compute_all(at_place(b.smin(loop.index, last), width))
     how = "of any number of elements" if sized else "gathered broadcasts" if cluster.broadcasts else "over all elements"
     return ElementwiseKernel(_built(cluster, b, groups, how), (cluster.size,) if sized else ())
 
@@ -405,9 +275,9 @@ def _by_threads(cluster: ElementwiseCluster, target: KernelTarget, expand: Expan
     if cluster.size >= 1 << 31:
         raise NoKernel("arrays of more than 2^31 elements")
     b = _builder(cluster, target, 0)
-    emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
+    values = values_of(cluster, b, expand, _viewed(cluster, b, False))
     with b.spread_threads(cluster.size) as i:
-        emitter.run(Place(i, 0))
+        values.compute_all(at_place(i, 0))
     return ElementwiseKernel(_built(cluster, b, b.thread_groups(cluster.size), "a thread for each element"), ())
 
 
@@ -423,26 +293,24 @@ def _by_rows(
     if cluster.size >= 1 << 31:
         raise NoKernel("broadcasts in arrays of more than 2^31 elements")
     b = _builder(cluster, target, 0)
-    emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
+    values = values_of(cluster, b, expand, _viewed(cluster, b, False))
     with b.distributed(rows * pieces, groups) as piece:
         number = b.udiv(piece, pieces)
         start = b.urem(piece, pieces) * part if pieces > 1 else b.index(0)
         stop = b.smin(start + part, b.index(row)) if pieces > 1 else b.index(row)
         begin = number * row
-        bases: dict[Var, Operand] = {}
+        begun: dict[Var, Operand] = {}
         fixed: dict[Var, Element] = {}
         at_row = b.cast(begin, "i32")
-        for e in cluster.jaxpr.eqns:
-            broadcast = cluster.broadcasts.get(e.outputs[0])
-            if broadcast is not None:
-                base = b.cast(broadcast.place(b, at_row), "index")
-                if broadcast.contiguous:
-                    bases[e.outputs[0]] = base
-                else:
-                    fixed[e.outputs[0]] = emitter.inputs[e.inputs[0]].load(base)  # type: ignore[index]
+        for v, reading in cluster.broadcasts.items():
+            base = b.cast(place_of(b, at_row, reading.extents, reading.strides), "index")
+            if reading.run[1]:
+                begun[v] = base
+            else:
+                fixed[v] = values.inputs[reading.array].load(base)
         with b.for_(start, stop, width) as loop:
             i = b.moved_inside(loop.index, width, row)
-            emitter.run(Place(begin + i, width, i, bases, fixed))
+            values.compute_all(at_place(begin + i, width, dict(fixed), begun, i))
     return ElementwiseKernel(_built(cluster, b, groups, f"rows of {row} elements"), ())
 
 
@@ -451,35 +319,30 @@ def _by_blocks(
 ) -> ElementwiseKernel:
     """A loop over blocks of short rows: as many rows as fill vectors. Which lane is of which row is known as the text is written."""
     b = _builder(cluster, target, 0)
-    emitter = ElementwiseEmitter(cluster, b, expand, _viewed(cluster, b, False))
+    values = values_of(cluster, b, expand, _viewed(cluster, b, False))
     if cluster.size >= 1 << 31:
         raise NoKernel("broadcasts in arrays of more than 2^31 elements")
     vectors = row // math.gcd(row, width)
     block = vectors * width
-    spread = [
-        (e.outputs[0], emitter.inputs[x])
-        for e in cluster.jaxpr.eqns
-        if e.outputs[0] in cluster.broadcasts and isinstance(x := e.inputs[0], Var)
-    ]
     repeated = {
-        v: [memory.each([b.index((k * width + lane) % row) for lane in range(width)]) for k in range(vectors)]
-        for v, memory in spread if cluster.broadcasts[v].contiguous
+        v: [values.inputs[x.array].each([b.index((k * width + lane) % row) for lane in range(width)]) for k in range(vectors)]
+        for v, x in cluster.broadcasts.items() if x.run[1]
     }  # fmt: skip
     groups = min(groups, cluster.size // block)
     with b.distributed(-(-cluster.size // block), groups) as number:
         # The size and the block are whole rows, and so is what is before a block that is moved back inside.
         first = b.moved_inside(number * block, block, cluster.size)
         numbers = {
-            v: (memory, memory.load(b.udiv(first, row), block // row))
-            for v, memory in spread if not cluster.broadcasts[v].contiguous
+            v: values.inputs[x.array].load(b.udiv(first, row), block // row)
+            for v, x in cluster.broadcasts.items() if not x.run[1]
         }  # fmt: skip
         for k in range(vectors):
             fixed = {v: each[k] for v, each in repeated.items()}
-            for v, (memory, x) in numbers.items():
+            for v, x in numbers.items():
                 lanes = [(k * width + lane) // row for lane in range(width)]
-                parts = emitter.elements.parts(x, memory.dtype, block // row)
-                fixed[v] = emitter.elements.joined([b.shuffle(part, part, lanes) for part in parts])
-            emitter.run(Place(first + k * width, width, fixed=fixed))
+                parts = values.elements.parts(x, v.aval.dtype, block // row)
+                fixed[v] = values.elements.joined([b.shuffle(part, part, lanes) for part in parts])
+            values.compute_all(at_place(first + k * width, width, fixed))
     return ElementwiseKernel(_built(cluster, b, groups, f"blocks of {block // row} rows of {row} elements"), ())
 
 

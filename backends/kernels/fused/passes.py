@@ -15,8 +15,9 @@ from ..core.builder import LONGEST_CHAIN, STACK_BYTES
 from ..core.errors import NoKernel
 from ..core.values import Operand, Value, lanes
 from ..elements.memory import Memory
-from .reduction_cluster import ReductionCluster
-from .reduction_values import Accumulator, Frame, Kept, ReductionEmitter
+from .accumulator import Accumulator
+from .cluster import ReductionCluster
+from .values import Frame, Kept, Values
 
 #: Bytes of the stack that rows may be kept in.
 ROW_BYTES = STACK_BYTES // 2
@@ -31,7 +32,7 @@ def unrolled(cluster: ReductionCluster) -> int:
 
 
 def folded(
-    emitter: ReductionEmitter, todo: Sequence[Accumulator], span: tuple[Operand, Operand, int], init: Sequence[States],
+    emitter: Values[ReductionCluster], todo: Sequence[Accumulator], span: tuple[Operand, Operand, int], init: Sequence[States],
     frames: Callable[[Value], Iterable[Frame]], turns: int,
 ) -> list[States]:  # fmt: skip
     """The states after a loop; `frames` are the places of a turn, each of which adds to states of its own (`init`).
@@ -67,14 +68,14 @@ def folded(
     return parted(parts.results)
 
 
-def added(emitter: ReductionEmitter, todo: Sequence[Accumulator], states: States, at: Frame) -> States:
+def added(emitter: Values[ReductionCluster], todo: Sequence[Accumulator], states: States, at: Frame) -> States:
     """The states with a place's values; what is full is written there."""
     out = [a.add(s, at) for a, s in zip(todo, states)]
     emitter.store_full(at)
     return out
 
 
-def passes_over(emitter: ReductionEmitter, row: Operand, width: int, *, across: bool = False) -> None:
+def passes_over(emitter: Values[ReductionCluster], row: Operand, width: int, *, across: bool = False) -> None:
     """All passes over one row by vectors of this width, or over as many rows at once."""
     cluster = emitter.cluster
     emitter.rows = {}
@@ -87,7 +88,7 @@ def passes_over(emitter: ReductionEmitter, row: Operand, width: int, *, across: 
             (_over_rows if across else over_a_row)(emitter, todo, at, width)
 
 
-def store_rows(emitter: ReductionEmitter, row: Operand, width: int = 0) -> None:
+def store_rows(emitter: Values[ReductionCluster], row: Operand, width: int = 0) -> None:
     """Write what a row has one of, or as many rows as the width."""
     cluster = emitter.cluster
     at = Frame(row, 0, 0, width, cluster.levels, across=width > 0)
@@ -96,7 +97,7 @@ def store_rows(emitter: ReductionEmitter, row: Operand, width: int = 0) -> None:
             memory.store(emitter.value(v, at), row, width)
 
 
-def _over_rows(emitter: ReductionEmitter, todo: Sequence[Eqn], at: Frame, width: int) -> None:
+def _over_rows(emitter: Values[ReductionCluster], todo: Sequence[Eqn], at: Frame, width: int) -> None:
     """One pass over several rows; their reductions' values are kept as the rows'."""
     accumulators = [Accumulator(emitter, e) for e in todo]
     starts = [[a.start(width) for a in accumulators]]
@@ -107,7 +108,7 @@ def _over_rows(emitter: ReductionEmitter, todo: Sequence[Eqn], at: Frame, width:
 
 
 def over_a_row(
-    emitter: ReductionEmitter, todo: Sequence[Eqn], row: Frame, width: int, span: tuple[Value, Value] | None = None,
+    emitter: Values[ReductionCluster], todo: Sequence[Eqn], row: Frame, width: int, span: tuple[Value, Value] | None = None,
     last: Value | None = None,
 ) -> None:  # fmt: skip
     """One pass over a row: its reductions' values (kept as the row's), and what is written.
@@ -143,7 +144,7 @@ def over_a_row(
 
 
 def keep(
-    emitter: ReductionEmitter, cluster: ReductionCluster, row_memory: Callable[[Var], Memory] | None = None
+    emitter: Values[ReductionCluster], cluster: ReductionCluster, row_memory: Callable[[Var], Memory] | None = None
 ) -> None:
     """Choose the memory of values that later passes read: a result that is written later, or the stack.
 
@@ -189,7 +190,7 @@ def _last_uses(cluster: ReductionCluster, kept: Sequence[Var]) -> dict[Any, int]
     return last
 
 
-def keep_columns(emitter: ReductionEmitter, cluster: ReductionCluster, width: int) -> None:
+def keep_columns(emitter: Values[ReductionCluster], cluster: ReductionCluster, width: int) -> None:
     """Keep on the stack what later passes read and is dear, a vector for each place along the rows."""
     left = ROW_BYTES
     for v in cluster.kept():

@@ -29,9 +29,10 @@ from ..core.memoized import memoized
 from ..core.target import KernelTarget, workgroups
 from ..core.values import Operand, Value, element
 from ..elements.operations import HALF, Expand
+from .accumulator import Accumulator
+from .cluster import ARG, ReductionCluster, Space
 from .passes import States, added, folded, keep, keep_columns, over_a_row, passes_over, store_rows, unrolled
-from .reduction_cluster import ARG, ReductionCluster, Space
-from .reduction_values import Accumulator, Frame, ReductionEmitter
+from .values import Frame, Values
 
 #: Rows shorter than this many vectors are left to IREE: most of their time would be the ends.
 LEAST_VECTORS = 4
@@ -121,7 +122,7 @@ def _rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> Re
     partial = (None,) * len(cluster.outvars)
     b = _builder(cluster, "short" if across else "rows", target, partial)
     run = _run(cluster.run(lambda numbers: numbers[: space.first]), width, space.outer)
-    emitter = ReductionEmitter(cluster, b, expand, run=run if across else 0)
+    emitter = Values(cluster, b, expand, run=run if across else 0)
     if across:
         keep_columns(emitter, cluster, width)
     else:
@@ -175,7 +176,7 @@ def _long_row(
     groups = -(-(n // turn * turn) // share) if n >= turn else 1
     partial = _partials(cluster, (1, groups, 1))
     b = _builder(cluster, "row", target, partial)
-    emitter = ReductionEmitter(cluster, b, expand)
+    emitter = Values(cluster, b, expand)
     group = b.workgroup_id()
     start = group * share
     stop = b.smin(start + share, b.index(n // turn * turn))
@@ -230,7 +231,7 @@ def _columns(cluster: ReductionCluster, target: KernelTarget, expand: Expand) ->
     shares = -(-space.reduced // rows)
     partial = _partials(cluster, (space.outer, shares, space.inner)) if shares > 1 else (None,) * len(cluster.outvars)
     b = _builder(cluster, "columns", target, partial)
-    emitter = ReductionEmitter(cluster, b, expand, run=run)
+    emitter = Values(cluster, b, expand, run=run)
     groups = max(1, min(wanted, pieces * shares))
     with b.distributed(pieces * shares, groups) as piece:
         # Neighbouring pieces are strips of the same rows.
@@ -282,7 +283,7 @@ def _wide_strip(cluster: ReductionCluster, width: int, numbers: int, groups: int
 
 
 def _down_narrow(
-    emitter: ReductionEmitter, todo: Sequence[Accumulator], rows: tuple[Value, Value], strip: int,
+    emitter: Values[ReductionCluster], todo: Sequence[Accumulator], rows: tuple[Value, Value], strip: int,
     frame: Callable[[Value, Operand], Frame], store: Callable[[States, Operand], None],
 ) -> None:  # fmt: skip
     """Down the rows of a strip, its accumulators in registers."""
@@ -303,7 +304,7 @@ def _down_narrow(
 
 
 def _down_wide(
-    emitter: ReductionEmitter, todo: Sequence[Accumulator], rows: tuple[Value, Value], strip: int,
+    emitter: Values[ReductionCluster], todo: Sequence[Accumulator], rows: tuple[Value, Value], strip: int,
     frame: Callable[[Value, Operand], Frame], store: Callable[[States, Operand], None],
 ) -> None:  # fmt: skip
     """Down the rows of a strip, its accumulators on the stack: some rows a turn, vector by vector along them."""

@@ -23,10 +23,10 @@ from ..core.errors import NoKernel
 from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
 from ..core.values import Value
+from ..fused.cluster import ReductionCluster, Space
 from ..fused.passes import keep, passes_over
-from ..fused.reduction_cluster import ReductionCluster, Space
-from ..fused.reduction_values import ReductionEmitter
 from ..fused.reductions import vector_lanes
+from ..fused.values import Values
 from .attention_by_threads import attention_by_threads
 from .attention_rows import AttentionRows, check
 from .matrices import Product
@@ -133,7 +133,7 @@ class _Writer:
         axis = len(self.space) - 1
         cluster = ReductionCluster(rows.jaxpr, Space.of(self.space, (axis,)))
         numbers = {v: len(operands) + i for i, v in enumerate(rows.others)}
-        self.emitter = ReductionEmitter(cluster, b, rows.expand, numbers, own)
+        self.emitter = Values(cluster, b, rows.expand, numbers, own)
         self.width = vector_lanes(cluster, target, self.keys, LEAST_VECTORS)
         keep(self.emitter, cluster)
         # The right operands: the second of each first product's two, and the last one.

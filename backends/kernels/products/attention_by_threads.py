@@ -23,9 +23,10 @@ from ..core.kernel import Kernel, Spec
 from ..core.target import KernelTarget
 from ..core.values import Buffer, Value
 from ..elements.memory import Memory
+from ..fused.accumulator import Accumulator
+from ..fused.cluster import ReductionCluster, Space
 from ..fused.passes import folded, keep
-from ..fused.reduction_cluster import ReductionCluster, Space
-from ..fused.reduction_values import Accumulator, Frame, ReductionEmitter
+from ..fused.values import Frame, Values
 from .attention_rows import AttentionRows
 from .matrices import Product
 
@@ -112,7 +113,7 @@ class _Writer:
         self.exchange: dict[tuple[int, str], Buffer] = {}
         numbers = {v: len(operands) + i for i, v in enumerate(rows.others)}
         stored = [i for i, n in enumerate(rows.stored) if n != rows.summed]
-        self.emitter = ReductionEmitter(self.cluster, b, rows.expand, numbers, self.own, results=stored)
+        self.emitter = Values(self.cluster, b, rows.expand, numbers, self.own, results=stored)
         if self.tiles == 1:
             keep(self.emitter, self.cluster, self._row_memory)
 

@@ -20,8 +20,8 @@ from ..core.errors import NoKernel
 from ..core.kernel import Spec
 from ..core.values import Operand, Value
 from ..elements.operations import Expand
-from ..fused.reduction_cluster import ReductionCluster, Space
-from ..fused.reduction_values import Frame, ReductionEmitter
+from ..fused.cluster import ReductionCluster, Space
+from ..fused.values import Frame, Values
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class EpilogueWriter:
         self.seed = jaxpr.invars[0]
         shape = self.seed.aval.shape
         self.columns = columns
-        self.emitter = ReductionEmitter(
+        self.emitter = Values(
             ReductionCluster(jaxpr, Space(shape, _first_column(shape, columns), len(shape))), b, epilogue.expand,
             {v: 2 + i for i, v in enumerate(jaxpr.invars[1:])},
         )  # fmt: skip

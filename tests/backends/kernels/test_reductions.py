@@ -31,6 +31,20 @@ def array(*shape: int, dtype: str = "float32") -> np.ndarray:
     return x.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 
+def indices(most: int, *shape: int) -> np.ndarray:
+    """Places in an array of so many elements, some counted from its end."""
+    return R.integers(-most, most, shape).astype("int32")
+
+
+def elements_at(x, vectors):
+    """The elements at index vectors, by one gather."""
+    rank = x.ndim
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=(), collapsed_slice_dims=tuple(range(rank)), start_index_map=tuple(range(rank))
+    )
+    return lax.gather(x, vectors, numbers, (1,) * rank)
+
+
 def with_nans(x: np.ndarray) -> np.ndarray:
     x = x.copy()
     x[3, 5] = x[3, 300] = x[7, -1] = np.nan
@@ -176,6 +190,25 @@ CASES = [
             ("bytes and words", lambda x: qnp.sum(qnp.where(along(x, 1).astype("uint8") > 9, x, 0), 1), (37, 461)),
         ]
     ],
+    *[
+        Case(f"gathers, {k}", f, [array(*shape), indices(*n)], rtol=1e-4, atol=1e-2)
+        for k, f, shape, n in [
+            ("a long row", lambda x, i: (qnp.sum(x[i] * 2), qnp.max(x[i])), (4001,), (4001, 40003)),
+            ("rows", lambda x, i: qnp.sum(x[i] * x[i + 1], 1), (4001,), (4000, 37, 461)),
+            ("out of bounds", lambda x, i: qnp.sum(x.at[i].get(mode="fill", fill_value=7), 1), (4001,), (9000, 37, 461)),
+            ("of the same row", lambda x, i: qnp.sum(qnp.take_along_axis(x, i, 1) ** 2, 1), (37, 461), (461, 37, 401)),
+            ("of the same row, columns", lambda x, i: qnp.sum(qnp.take_along_axis(x, i, 1), 0), (131, 461), (461, 131, 139)),
+            ("of the same column", lambda x, i: qnp.max(qnp.take_along_axis(x, i, 0), 0), (37, 139), (37, 131, 139)),
+            ("two places", lambda x, i: qnp.sum(x[i, i % 7]), (120, 7), (120, 131, 139)),
+            ("index vectors", lambda x, i: qnp.sum(elements_at(x, i[:, :, None] % qnp.array([37, 461])), 1), (37, 461), (999, 67, 83)),
+            ("short rows", lambda x, i: qnp.sum(x[i] * 0.5, 1), (4001,), (4001, 3001, 5)),
+            ("softmax", lambda x, i: softmax(x[i]), (4001,), (4001, 140, 139)),
+            ("of what is computed", lambda x, i: qnp.sum(qnp.tanh(x)[i] - qnp.tanh(x)), (4001,), (4001, 4001)),
+            ("in columns of a middle axis", lambda x, i: qnp.sum(x[i], 1), (4001,), (4001, 7, 33, 83)),
+            ("by bytes", lambda x, i: qnp.sum(x[i.astype("uint8")], 1), (200,), (200, 37, 461)),
+            ("of bools", lambda x, i: qnp.any((x > 3)[i], 1), (4001,), (4001, 37, 461)),
+        ]
+    ],
     Case("the mean of all rows' cross entropies", one_hot_loss, [ROWS, R.integers(0, 461, 37).astype("int32")], rtol=1e-4),
     *[
         Case(f"{k} of small products, {d}", lambda a, b, f=f: qnp.einsum(f, a, b), [array(*s, dtype=d), array(*t, dtype=d)], rtol=1e-4, atol=1e-4)
@@ -217,7 +250,7 @@ def kernel_of(case: Case) -> list[str]:
     assert target is not None
     out = []
     for e in fused(case).jaxpr.eqns:
-        if e.primitive.name == "fusion":
+        if e.primitive.name == "fusion" and e.params["kind"] == "reduction":
             p = e.params
             found = reduction_kernel(p["jaxpr"].jaxpr, p["space"], p["axes"], target, expander(TARGETS["cpu"]))
             out.append(found.kernel.reason)

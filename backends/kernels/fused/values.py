@@ -1,43 +1,49 @@
-"""Computing the values of a reduction cluster at a place of its space, and accumulating them."""
+"""The reading of a cluster: its values at a place of the space, each from memory or from those that it is computed of.
+
+Kernels over all elements and kernels over rows and columns differ in the places that they ask for, and in what they keep.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from quire.ir import dtypes
 from quire.ir.jaxpr import Eqn, Literal, Var
-from quire.ir.primitives import reductions as rd
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import structural as st
 
 from ..core.builder import KernelBuilder
 from ..core.errors import NoKernel
-from ..core.shapes import last_run, place_of, step_of
-from ..core.values import Buffer, Operand, Value, lanes
+from ..core.shapes import last_run, place_of, row_major, step_of
+from ..core.values import Buffer, Operand, Value
 from ..elements.memory import Memory
-from ..elements.monoids import REDUCTIONS, neutral
+from ..elements.monoids import REDUCTIONS
 from ..elements.operations import HALF, Element, Elements, Expand, literal
-from ..elements.places import index_along
-from .reduction_cluster import ARG, Reading, ReductionCluster
+from ..elements.places import both, index_along, moved_inside, where
+from .cluster import ARG, Cluster, Reading
 
 
 @dataclass
 class Frame:
     """A place in the space: the flat indices along outer, reduced and inner, and the lanes there (0: a scalar).
 
-    Lanes are neighbours along the rows, or with `across` in neighbouring rows.
+    Lanes are neighbours along the rows, or with `across` in neighbouring rows. `values` are those known there. `begun` says of
+    operands that are repeated where in them the neighbours at hand begin, of which this place is the one of this `number`.
     """
 
     outer: Operand
     reduced: Operand
     inner: Operand
     width: int
-    level: int
-    values: dict[Any, Element] = field(default_factory=dict)
+    level: int = 0
+    values: dict[Any, Element] = field(default_factory=dict[Any, Element])
     across: bool = False
+    begun: Mapping[Var, Operand] = field(default_factory=dict[Var, Operand])
+    number: Operand = 0
 
     def along(self, reduced: Operand, width: int) -> Frame:
         """The place at another index along the reduced axes."""
@@ -53,18 +59,24 @@ class Kept:
     is_result: bool
 
 
-class ReductionEmitter:
+#: The memory of an input or output of a cluster: its number, the variable, whether it is an output.
+Views = Callable[[int, Var, bool], Buffer]
+C = TypeVar("C", bound=Cluster)
+
+
+class Values(Generic[C]):
     """Computes a cluster's values at a place.
 
     `operands` are the numbers of the kernel's operands that the jaxpr's inputs are: by default all, in order. Inputs
     and outputs in `own` are rows in memory of the workgroup's own; `starts` says where the row at hand begins. `results` are the
-    numbers of the kernel's results that the other outputs are: by default the first ones. No vector
-    crosses from one part of `run` neighbours to the next (0: there is one part).
+    numbers of the kernel's results that the other outputs are: by default the first ones. `views`, where given, says all of
+    that. No vector crosses from one part of `run` neighbours to the next (0: there is one part).
     """
 
     def __init__(
-        self, cluster: ReductionCluster, b: KernelBuilder, expand: Expand, operands: Mapping[Var, int] | None = None,
+        self, cluster: C, b: KernelBuilder, expand: Expand, operands: Mapping[Var, int] | None = None,
         own: Mapping[Var, Buffer] | None = None, run: int = 0, results: Iterable[int] | None = None,
+        views: Views | None = None,
     ) -> None:  # fmt: skip
         self.cluster = cluster
         self.run = run
@@ -74,17 +86,19 @@ class ReductionEmitter:
         self.rows: dict[Any, Element] = {}  # reductions and what is computed of them, for the row at hand
         self.saved: dict[Var, Kept] = {}
         jaxpr = cluster.jaxpr
-        if operands is None:
-            operands = {v: i for i, v in enumerate(jaxpr.invars)}
-        self.inputs = {v: Memory.of(self.elements, i, v.aval) for v, i in operands.items()}
+        if views is not None:
+            own = {v: views(i, v, False) for i, v in enumerate(jaxpr.invars) if v in cluster.used}
+            own |= {v: views(i, v, True) for i, v in enumerate(cluster.outvars)}
         rows = {v: Memory(self.elements, buffer, v.aval.dtype) for v, buffer in (own or {}).items()}
-        self.starts: dict[Memory, Operand] = dict.fromkeys(rows.values(), 0)
+        self.starts: dict[Memory, Operand] = {} if views is not None else dict.fromkeys(rows.values(), 0)
+        if operands is None:
+            operands = {v: i for i, v in enumerate(jaxpr.invars) if views is None}
+        self.inputs = {v: Memory.of(self.elements, i, v.aval) for v, i in operands.items()}
         self.inputs.update({v: rows[v] for v in jaxpr.invars if v in rows})
         results = itertools.count() if results is None else iter(results)
         self.outputs = [
             rows[v] if v in rows else Memory.of(self.elements, next(results), v.aval, result=True)
-            for v in jaxpr.outvars
-            if isinstance(v, Var)
+            for v in cluster.outvars
         ]
 
     # -- values ----------------------------------------------------------------------------------------------
@@ -101,14 +115,20 @@ class ReductionEmitter:
         if not self.cluster.full(a):
             out = self.rows[a] = self._row(a, at)
             return out
+        at.values[a] = out = self._full(a, at)
+        return out
+
+    def _full(self, a: Var, at: Frame) -> Element:
         saved = self.saved.get(a)
         if saved is not None and at.level > self.cluster.level[a]:
-            out = saved.memory.load(self._kept_place(at, saved), at.width)
-        else:
-            reading = self._reading(a)
-            out = self._compute(self.cluster.producer[a], at) if reading is None else self.load(reading, at)
-        at.values[a] = out
-        return out
+            return saved.memory.load(self._kept_place(at, saved), at.width)
+        reading = self._reading(a)
+        if reading is None:
+            return self._compute(self.cluster.producer[a], at)
+        begun = at.begun.get(a)
+        if begun is not None:
+            return self.inputs[reading.array].load(_total([begun, at.number]), at.width)
+        return self.load(reading, at)
 
     def _row(self, a: Var, at: Frame) -> Element:
         """A scalar, or a value that is the same along the reduced axes: computed once for the row."""
@@ -132,13 +152,15 @@ class ReductionEmitter:
         return None if e is not None and e.inputs and e.inputs[0] in self.rows else self.cluster.reading(a)
 
     def _compute(self, e: Eqn, at: Frame) -> Element:
-        if e.primitive is st.broadcast_in_dim_p:
+        if e.primitive is st.broadcast_in_dim_p or (e.primitive is st.reshape_p and self.cluster.full(e.inputs[0])):
             return self.value(e.inputs[0], at)
         return self._apply(e, at)
 
     def _apply(self, e: Eqn, at: Frame) -> Element:
         if e.primitive is st.iota_p:
             return self._iota(e, at)
+        if e.primitive is ix.gather_p:
+            return self._gather(e, at)
         if e.primitive.family != "elementwise":
             raise NoKernel(f"{e.primitive.name} in a cluster")
         xs = [self.value(a, at) for a in e.inputs]
@@ -151,7 +173,7 @@ class ReductionEmitter:
         memory = self.inputs[reading.array]
         if memory in self.starts:
             return memory.load(self.place(at, memory), at.width)
-        *places, (index, extents, strides) = self._groups(reading.strides, at)
+        *places, (index, extents, strides) = self._groups(reading.extents, reading.strides, at)
         place = _total([*(self._linear(*group) for group in places), reading.first])
         if not at.width or not any(strides):
             return memory.load(_total([place, self._linear(index, extents, strides)]))
@@ -164,36 +186,72 @@ class ReductionEmitter:
     def locate(self, at: Frame) -> None:
         """Compute, before a loop over the reduced axes, where the vectors of a frame are along the other dimensions."""
         for reading in self.cluster.read():
-            *_, (index, extents, strides) = self._groups(reading.strides, at)
+            *_, (index, extents, strides) = self._groups(reading.extents, reading.strides, at)
             if any(strides):
                 key = (str(index), extents, strides, at.width)
                 self._located[key] = self._where(index, extents, strides, at.width)
 
     def _iota(self, e: Eqn, at: Frame) -> Element:
-        """The index along a dimension of the space."""
-        dims = tuple(range(len(self.cluster.space.shape)))
-        for k, (flat, extents, found) in enumerate(self._groups(dims, at)):
-            if e.params["dimension"] not in found:
+        index = self._along(e.params["shape"], e.params["dimension"], at)
+        return self.elements.convert(index, dtypes.int32, e.params["dtype"])
+
+    def _along(self, extents: Sequence[int], dimension: int, at: Frame) -> Value:
+        """The index along a dimension (i32): of each lane, or where all have one, that."""
+        for k, (flat, sizes, found) in enumerate(self._groups(extents, range(len(extents)), at)):
+            if dimension not in found:
                 continue
-            if math.prod(extents) >= 1 << 31:
+            if math.prod(sizes) >= 1 << 31:
                 raise NoKernel("indices along an array of more than 2^31 elements")
-            width = at.width if k == 2 else 0
-            index = index_along(self.b, flat, extents, found.index(e.params["dimension"]), width)
-            return self.elements.convert(index, dtypes.int32, e.params["dtype"])
+            return index_along(self.b, flat, sizes, found.index(dimension), at.width if k == 2 else 0)
         raise AssertionError("a dimension that is in no group")
 
-    def _groups(self, numbers: Sequence[int], at: Frame) -> list[_Group]:
+    def _gather(self, e: Eqn, at: Frame) -> Element:
+        """Elements of an operand at the places that index vectors say."""
+        x, vectors = e.inputs
+        b, p, d = self.b, e.params, e.params["dimension_numbers"]
+        assert isinstance(x, Var)
+        shape, strides, width = x.aval.shape, row_major(x.aval.shape), at.width
+        dtype = vectors.aval.dtype
+        fill: Element | None = None
+        if p["mode"] is ix.GatherScatterMode.FILL_OR_DROP:
+            number = ix.fill_scalar(p["fill_value"], x.aval.dtype)
+            fill = float(number) if x.aval.dtype in HALF else number.item()
+        place: Value | None = None
+        inside: Value | None = None
+        for k, component in zip(d.start_index_map, self._components(vectors, len(d.start_index_map), at)):
+            number = self.elements.lift(component, dtype, width)
+            assert isinstance(number, Value)
+            index, fits = moved_inside(self.elements, number, dtype, shape[k] - 1, fill is not None)
+            inside = both(inside, fits)
+            term = b.cast(index, "i32") * strides[k]
+            place = term if place is None else place + term
+        for k, along in zip(d.operand_batching_dims, d.start_indices_batching_dims):
+            index = self.elements.lift(self._along(e.outputs[0].aval.shape, along, at), dtypes.int32, width)
+            assert isinstance(index, Value)
+            term = index * strides[k]
+            place = term if place is None else place + term
+        memory = self.inputs[x]
+        assert place is not None or not width
+        found = memory.load(0) if place is None else memory.gathered(place, width)
+        return where(self.elements, inside, found, fill, memory.dtype)
+
+    def _components(self, vectors: Any, count: int, at: Frame) -> list[Element]:
+        """The components of the index vectors at a place."""
+        joined = self.cluster.vectors.get(vectors)
+        if joined is not None:
+            return [self.value(a, at) for a in joined]
+        if count == 1:
+            return [self.value(vectors, at)]
+        shape = vectors.aval.shape
+        return [self.load(Reading(vectors, shape[:-1], row_major(shape)[:-1], k), at) for k in range(count)]
+
+    def _groups(self, extents: Sequence[int], numbers: Sequence[int], at: Frame) -> list[_Group]:
         """Dimensions before the reduced ones, these, and those after, each with its flat index; last those of vectors.
 
-        ``numbers`` are one for each dimension of the space: distances, say.
+        `extents` and `numbers` are a size and a number for each dimension, distances, say.
         """
         space = self.cluster.space
-        first, last = 0 if space.flat else space.first, space.last
-        groups: list[_Group] = [
-            (at.outer, space.shape[:first], tuple(numbers[:first])),
-            (at.reduced, space.shape[space.first : last], tuple(numbers[space.first : last])),
-            (at.inner, space.of_inner(space.shape), space.of_inner(numbers)),
-        ]
+        groups = list(zip((at.outer, at.reduced, at.inner), space.parts(extents), space.parts(numbers)))
         groups.append(groups.pop(0 if at.across else 1 if space.inner == 1 else 2))
         return groups
 
@@ -238,7 +296,7 @@ class ReductionEmitter:
         cluster = self.cluster
         for e in cluster.jaxpr.eqns:
             (v, *_) = e.outputs
-            if v in self.rows or cluster.level[v] > at.level:
+            if v in self.rows or v in cluster.vectors or cluster.level[v] > at.level:
                 continue
             if e.primitive is st.broadcast_in_dim_p and cluster.full(v):
                 reading = self._reading(v)
@@ -258,6 +316,13 @@ class ReductionEmitter:
                         self.value(a, at)
             else:
                 self.value(v, at)
+
+    def compute_all(self, at: Frame) -> None:
+        """Compute all values at a place, one after another, and write the results."""
+        for e in self.cluster.jaxpr.eqns:
+            if e.outputs[0] not in self.cluster.vectors:  # whose components are read where they are
+                self.value(e.outputs[0], at)
+        self.store_full(at)
 
     def store_full(self, at: Frame) -> None:
         """Write the full results of the frame's level, and what later passes read."""
@@ -288,77 +353,3 @@ def _total(parts: Sequence[Operand]) -> Operand:
     for part in parts:
         total = part if _is_zero(total) else total if _is_zero(part) else total + part
     return total
-
-
-class Accumulator:
-    """The running value of one reduction: one element, or a value and its index for argmax and argmin."""
-
-    def __init__(self, emitter: ReductionEmitter, e: Eqn) -> None:
-        self.emitter, self.e = emitter, e
-        self.b, self.elements = emitter.b, emitter.elements
-        self.arg = e.primitive in ARG
-        self.combine = ARG[e.primitive] if self.arg else REDUCTIONS[e.primitive]
-        dtype = e.inputs[0].aval.dtype
-        self.wide = dtypes.float32 if dtype in HALF else dtypes.int8 if self.arg and dtypes.is_bool(dtype) else dtype
-        self.source = dtype
-        self.rounds = e.primitive is rd.reduce_sum_p and dtypes.is_inexact(dtype)
-        """Whether the order matters in which it is computed: a sum of floats."""
-        self.out = e.outputs[0].aval.dtype
-        if self.arg and dtypes.is_complex(dtype):
-            raise NoKernel(f"{e.primitive.name} of {dtypes.SHORT[dtype]}")
-        if dtypes.is_complex(dtype) and e.primitive is not rd.reduce_sum_p:
-            raise NoKernel(f"{e.primitive.name} of complex numbers")
-
-    def start(self, width: int) -> list[Value]:
-        """The values before the first element."""
-        parts = self.elements.parts(neutral(self.combine, self.wide), self.wide, width)
-        if self.arg:
-            index = self.elements.parts(2**31 - 1, dtypes.int32, width)
-            return [*parts, *index]
-        return parts
-
-    def add(self, state: Sequence[Value], at: Frame) -> list[Value]:
-        """With the operand's value at a place."""
-        x = self.elements.lift(self.emitter.value(self.e.inputs[0], at), self.source, at.width)
-        if self.source != self.wide:
-            x = self.elements.convert(x, self.source, self.wide)
-        if not self.arg:
-            return self.merge(state, self.elements.parts(x, self.wide, at.width))
-        i = self.b.cast(self.b.index(at.reduced), "i32")
-        if at.width:
-            i = self.b.broadcast(i, at.width)
-            if self.emitter.cluster.space.inner == 1 and not at.across:
-                i = i + self.b.const_vector(range(at.width), "i32")
-        return self.merge(state, [*self.elements.parts(x, self.wide, at.width), i])
-
-    def merge(self, x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
-        """Of two parts of the data."""
-        if not self.arg:
-            e = self.elements
-            out = e.binary(self.combine, self.wide, e.joined(list(x)), e.joined(list(y)))
-            return self.elements.parts(out, self.wide, lanes(x[0].type))
-        (v, i), (w, j) = x, y
-        b = self.b
-        is_float = dtypes.is_float(self.wide)
-        more = "gt" if self.e.primitive is rd.argmax_p else "lt"
-        kind = "o" if is_float else "u" if dtypes.is_unsigned(self.wide) else "s"
-        better = b.cmp(kind + more, w, v)
-        same = b.cmp("oeq" if is_float else "eq", w, v)
-        if is_float:  # NaN is the most extreme of all
-            w_nan, v_nan = b.cmp("uno", w, w), b.cmp("uno", v, v)
-            not_nan = b.cmp("oeq", v, v)
-            better = b.or_(b.and_(better, not_nan), b.and_(w_nan, not_nan))
-            same = b.or_(same, b.and_(w_nan, v_nan))
-        better = b.or_(better, b.and_(same, b.cmp("slt", j, i)))
-        return [b.select(better, w, v), b.select(better, j, i)]
-
-    def across(self, state: Sequence[Value]) -> list[Value]:
-        """All lanes as one."""
-        return self.b.across(state, self.merge)
-
-    def result(self, state: Sequence[Value]) -> Element:
-        """The reduction's value."""
-        if self.arg:
-            return self.elements.convert(state[1], dtypes.int32, self.out)
-        x = self.elements.joined(list(state))
-        return self.elements.convert(x, self.wide, self.out) if self.wide != self.out else x

@@ -1,15 +1,17 @@
-"""The index space of a reduction cluster, and the level of each of its values."""
+"""Clusters of equations: the space of their indices, how operands are read there, and the level of each value."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quire.ir.jaxpr import Eqn, Jaxpr, Var
+from quire.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
+from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 from quire.ir.weights import DEARER_THAN_A_READ
@@ -60,27 +62,80 @@ class Space:
         """Those of one number for each dimension that are the inner dimensions'."""
         return (*(numbers[: self.first] if self.flat else ()), *numbers[self.last :])
 
+    def parts(self, numbers: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Those of one number for each dimension that are the outer, the reduced and the inner dimensions'."""
+        outer = () if self.flat else tuple(numbers[: self.first])
+        return outer, tuple(numbers[self.first : self.last]), self.of_inner(numbers)
+
 
 @dataclass(frozen=True)
 class Reading:
-    """How the elements of an operand lie along the dimensions of a space: their distances there, and the first one's place."""
+    """How the elements of an operand lie along the dimensions of a space: their distances there, and the first one's place.
+
+    `extents` are the dimensions' sizes: the space's, or others that have the same flat indices.
+    """
 
     array: Var
+    extents: tuple[int, ...]
     strides: tuple[int, ...]
     first: int = 0
 
+    @property
+    def run(self) -> tuple[int, int]:
+        """How many neighbours, from any multiple of that on, lie at one distance, and the distance (0: they are one number)."""
+        return last_run(self.extents, self.strides)
 
-class ReductionCluster:
-    """A cluster's jaxpr with the level of each value, and what is full."""
+
+class Cluster(ABC):
+    """A jaxpr whose values are full (a number for each index of the space), rows (one for each that is not reduced) or scalars.
+
+    What is not full is computed once for all indices at which it is the same.
+    """
 
     def __init__(self, jaxpr: Jaxpr, space: Space) -> None:
         self.jaxpr = jaxpr
         self.space = space
+        self.inputs = frozenset(jaxpr.invars)
+        self.producer: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outputs}
         self.outvars = [v for v in jaxpr.outvars if isinstance(v, Var)]
         if len(self.outvars) < len(jaxpr.outvars):
             raise NoKernel("a result that is a literal")
-        self.inputs = frozenset(jaxpr.invars)
-        self.producer: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outputs}
+        self.level: dict[Var, int] = dict.fromkeys((*jaxpr.invars, *self.producer), 0)
+        self.used = {a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var)}
+        self.vectors: dict[Var, Sequence[Atom]] = {}  # index vectors that are made here, and their components
+
+    @abstractmethod
+    def full(self, a: Any) -> bool:
+        """Whether a value has one number for each index of the space."""
+
+    @abstractmethod
+    def reading(self, v: Var) -> Reading | None:
+        """How a full value is read from memory: an operand, one that is repeated, or a part of one; None for what is computed.
+
+        Raises NoKernel for a repeated array whose dimensions are others.
+        """
+
+    def read(self) -> list[Reading]:
+        """All that is read from memory at the places of the space."""
+        values = [*self.jaxpr.invars, *(e.outputs[0] for e in self.jaxpr.eqns if self.full(e.outputs[0]))]
+        return [found for v in values if (found := self.reading(v)) is not None]
+
+
+def joins_components(e: Eqn, shape: Sequence[int]) -> bool:
+    """Whether a concatenation joins single components to index vectors, one for each index of a shape."""
+    out = e.outputs[0].aval.shape
+    return (
+        e.params["dimension"] == len(out) - 1
+        and out[:-1] == tuple(shape)
+        and all(a.aval.shape[-1] == 1 for a in e.inputs)
+    )
+
+
+class ReductionCluster(Cluster):
+    """A cluster with reductions: the level of a value is how many of them come before it, one after another."""
+
+    def __init__(self, jaxpr: Jaxpr, space: Space) -> None:
+        super().__init__(jaxpr, space)
         self.level: dict[Var, int] = dict.fromkeys(jaxpr.invars, 0)
         self.reductions: list[Eqn] = []
         for e in jaxpr.eqns:
@@ -90,41 +145,40 @@ class ReductionCluster:
                     raise NoKernel("a reduction of another shape")
                 self.reductions.append(e)
                 level += 1
+            elif e.primitive is ix.gather_p and (e.inputs[0] not in self.inputs or e.inputs[0].aval.size >= 1 << 31):
+                raise NoKernel("a gather from what the cluster computes, or from more than 2^31 elements")
+            elif e.primitive is st.concatenate_p:
+                if not joins_components(e, space.shape):
+                    raise NoKernel("a concatenation")
+                self.vectors[e.outputs[0]] = e.inputs
             for v in e.outputs:
                 self.level[v] = level
         self.levels = 1 + max((self.level[v] for v in self.level if self.full(v)), default=0)
 
     def full(self, a: Any) -> bool:
-        """Whether a value has one number for each index of the space."""
-        return a.aval.shape == self.space.shape
+        """Whether a value has the shape of the space, or is a component of index vectors, one for each index of it."""
+        shape = self.space.shape
+        return a.aval.shape == shape or a.aval.shape == (*shape, 1)
 
     def reading(self, v: Var) -> Reading | None:
-        """How a full value is read from memory: an operand, one that is repeated, or a part of one; None for what is computed.
-
-        Raises NoKernel for a repeated array whose dimensions are others.
-        """
+        """How a full value is read from memory; None for what is computed. Raises NoKernel for a repeated array of other dimensions."""
         if v in self.inputs:
-            return Reading(v, row_major(v.aval.shape)) if self.full(v) else None
+            return Reading(v, self.space.shape, row_major(self.space.shape)) if self.full(v) else None
         e = self.producer[v]
         x = e.inputs[0] if e.inputs else None
-        if not isinstance(x, Var) or x not in self.inputs or not x.aval.shape:
+        if not isinstance(x, Var) or x not in self.inputs or not x.aval.shape or self.full(x):
             return None
         shape = x.aval.shape
         if e.primitive is st.broadcast_in_dim_p:
             dims: tuple[int, ...] = e.params["broadcast_dimensions"]
             if any(n not in (1, self.space.shape[d]) for d, n in zip(dims, shape)):
                 raise NoKernel(f"a broadcast of {x.aval.short()}")
-            return Reading(x, tuple(spread(shape, dims, self.space.shape)))
+            return Reading(x, self.space.shape, tuple(spread(shape, dims, self.space.shape)))
         if e.primitive is st.slice_p:
             strides, steps = row_major(shape), e.params["strides"] or (1,) * len(shape)
             first = sum(start * stride for start, stride in zip(e.params["start_indices"], strides))
-            return Reading(x, tuple(step * stride for step, stride in zip(steps, strides)), first)
+            return Reading(x, self.space.shape, tuple(step * stride for step, stride in zip(steps, strides)), first)
         return None
-
-    def read(self) -> list[Reading]:
-        """All that is read from memory at the places of the space."""
-        values = [*self.jaxpr.invars, *(e.outputs[0] for e in self.jaxpr.eqns if self.full(e.outputs[0]))]
-        return [found for v in values if (found := self.reading(v)) is not None]
 
     def run(self, along: Callable[[Sequence[int]], Sequence[int]]) -> int:
         """Neighbours along some dimensions that every operand has in one order in memory, or one number of, from multiples on.
@@ -155,7 +209,9 @@ class ReductionCluster:
             e = self.producer.get(stack.pop())
             if e is None:
                 continue
-            if e.primitive.family == "elementwise" and e.primitive.weight >= DEARER_THAN_A_READ:
+            if e.primitive is ix.gather_p or (
+                e.primitive.family == "elementwise" and e.primitive.weight >= DEARER_THAN_A_READ
+            ):
                 return True
             stack += [x for x in e.inputs if isinstance(x, Var) and self.full(x) and self.level[x] == level]
         return False

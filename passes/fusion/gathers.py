@@ -1,0 +1,38 @@
+"""Gathers of single elements as equations of a cluster: functions of their indices, element by element.
+
+The array that one reads is a whole, which the cluster does not make. Its index vectors may be made in the cluster, by a
+concatenation of their components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quire.ir import dtypes
+from quire.ir.jaxpr import Atom, Eqn
+from quire.ir.primitives import indexing as ix
+
+
+def is_gather_of_elements(e: Eqn, least: int) -> bool:
+    """Whether an equation gathers single elements, at least so many."""
+    if e.primitive is not ix.gather_p or e.params["dimension_numbers"].offset_dims:
+        return False
+    x, out = e.inputs[0].aval, e.outputs[0].aval
+    return out.size >= max(1, least) and 0 < x.size < 1 << 31 and x.ndim > 0 and x.dtype in dtypes.SHORT
+
+
+def read_anywhere(e: Eqn) -> Sequence[Atom]:
+    """What an equation of a cluster reads at places that the cluster computes."""
+    return e.inputs[:1] if e.primitive is ix.gather_p else ()
+
+
+def joins_components(e: Eqn, readers: Sequence[Eqn]) -> Sequence[Eqn]:
+    """The gathers, if a concatenation joins single components to index vectors that only gathers read; else none."""
+    d: int = e.params["dimension"]
+    if d != e.outputs[0].aval.ndim - 1 or any(a.aval.shape[d] != 1 for a in e.inputs):
+        return ()
+    fits = all(r.primitive is ix.gather_p and e.outputs[0] is r.inputs[1] is not r.inputs[0] for r in readers)
+    return readers if fits else ()
+
+
+__all__ = ["is_gather_of_elements", "joins_components", "read_anywhere"]
