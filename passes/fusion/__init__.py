@@ -108,9 +108,8 @@ class Fuse(Clustering):
     def clustered(self, jaxpr: Jaxpr, context: PassContext, in_loop: bool) -> Jaxpr:
         """The jaxpr with its clusters as equations."""
         has_form = forms_of(context.target)
-        indexed, joined = with_indices(jaxpr, has_form, self.least_gathered)
-        indexed = with_small_products(indexed, self.least_elements)
-        parted, count = with_attention(with_parted_axes(split(indexed), self.least_elements), self.least_attended)
+        jaxpr = with_small_products(jaxpr, self.least_elements)
+        parted, count = with_attention(with_parted_axes(split(jaxpr), self.least_elements), self.least_attended)
         graph = Graph(parted)
         order = Order(graph)
         clusters = contraction_clusters(graph, order, self.least_operations)
@@ -118,6 +117,7 @@ class Fuse(Clustering):
         clusters = _formed(clusters, parted, context)
         if clusters:
             parted = replaced(parted, clusters)
+        parted, joined = with_indices(parted, has_form, self.least_gathered)
         parted, stencils = with_stencils(parted, has_form, self.least_moved)
         more = elementwise_clusters(parted, has_form, self.least_gathered, in_loop, self.least_light_on(context.target))
         more = _formed(more, parted, context)
@@ -129,7 +129,7 @@ class Fuse(Clustering):
             context.counters["stencil"] += stencils
         if more:
             parted = replaced(parted, more)
-        return merge(parted) if clusters or more or count or stencils else indexed
+        return merge(parted) if clusters or more or count or stencils or joined else jaxpr
 
 
 @register_pass

@@ -24,7 +24,7 @@ from quire.ir.primitives import indexing as ix
 from quire.ir.primitives import reductions as rd
 from quire.ir.primitives import structural as st
 
-from .gathers import is_gather_of_elements, joins_components, read_anywhere
+from .gathers import is_gather_of_elements, is_gather_of_rows, joins_components, read_anywhere
 from .graph import Graph, Group, Order
 
 #: The reductions that kernels of rows compute. They have no form of xor, nor of a reduction by a function of the user's.
@@ -65,18 +65,35 @@ def reduction_clusters(graph: Graph, order: Order, least: int, others: Sequence[
     taken: set[int] = {i for c in others for i in c.eqns}
     found: list[Cluster] = []
     for i, e in enumerate(graph.eqns):
-        if i in taken or not is_seed(e, least):
-            continue
-        axes = _axes(e)
-        if not axes or axes != tuple(range(axes[0], axes[-1] + 1)) or not isinstance(e.inputs[0], Var):
-            continue
-        grown = _Growing(graph, i, axes, taken).run()
-        cluster = Cluster("reduction", frozenset(grown), i, e.inputs[0].aval.shape, axes)
-        # Each of two clusters may be computable, and yet each may need a result of the other.
-        if order.join(cluster.eqns):
-            found.append(cluster)
-            taken |= cluster.eqns
+        if i not in taken and is_seed(e, least):
+            found += _grown(graph, order, i, taken)
+    for i, e in enumerate(graph.eqns):
+        if i not in taken and is_gather_of_rows(e) and e.outputs[0].aval.size >= least:
+            found += _grown(graph, order, i, taken)
     return found
+
+
+def _space_of(seed: Eqn) -> tuple[Atom, tuple[int, ...]]:
+    """A value that has the shape of a seed's space, and the axes that the cluster goes along."""
+    if seed.primitive in SEEDS:
+        return seed.inputs[0], _axes(seed)
+    return seed.outputs[0], tuple(seed.params["dimension_numbers"].offset_dims)
+
+
+def _grown(graph: Graph, order: Order, seed: int, taken: set[int]) -> list[Cluster]:
+    """The cluster of a seed, whose equations are then taken; none where there is none."""
+    full, axes = _space_of(graph.eqns[seed])
+    if not axes or axes != tuple(range(axes[0], axes[-1] + 1)) or not isinstance(full, Var):
+        return []
+    growing = _Growing(graph, seed, full.aval.shape, axes, taken)
+    grown = growing.run()
+    reduces = graph.eqns[seed].primitive in SEEDS
+    cluster = Cluster("reduction" if reduces else "rows", frozenset(grown), seed, full.aval.shape, axes)
+    # Each of two clusters may be computable, and yet each may need a result of the other.
+    if not (reduces or growing.computes()) or not order.join(cluster.eqns):
+        return []
+    taken |= cluster.eqns
+    return [cluster]
 
 
 def is_seed(e: Eqn, least: int) -> bool:
@@ -91,24 +108,34 @@ def _axes(e: Eqn) -> tuple[int, ...]:
 class _Growing:
     """One cluster while it grows from its seed."""
 
-    def __init__(self, graph: Graph, seed: int, axes: tuple[int, ...], taken: set[int]) -> None:
+    def __init__(self, graph: Graph, seed: int, space: tuple[int, ...], axes: tuple[int, ...], taken: set[int]) -> None:
         self.graph = graph
         self.seed = seed
         self.axes = axes
         self.taken = taken
-        self.space: tuple[int, ...] = graph.eqns[seed].inputs[0].aval.shape
+        self.space = space
         self.rows = math.prod(n for d, n in enumerate(self.space) if d not in axes)
         self._grown = Group(graph, seed)
         self.group = self._grown.members
         #: What gathers of the cluster read, anywhere in it: never made by the cluster.
         self._whole: set[Atom] = set()
+        #: What says where gathered rows begin, and what that is computed of.
+        self._indices: set[Atom] = set()
         #: Whether the reduced axes are the last ones of the space.
         self.last = axes[-1] == len(self.space) - 1
         #: Whether the kernel may go over a row several times.
         self.deep = self.last and self.rows >= LEAST_ROWS
 
+    def computes(self) -> bool:
+        """Whether it computes anything of the rows that it gathers."""
+        return any(
+            e.primitive in SEEDS or (e.primitive.family == "elementwise" and self._full(e.outputs[0]))
+            for e in (self.graph.eqns[i] for i in self.group)
+        )
+
     def run(self) -> set[int]:
         """The numbers of the equations."""
+        self._took(self.seed)
         work = [self.seed]
         while work and len(self.group) < MOST:
             i = work.pop()
@@ -117,10 +144,18 @@ class _Growing:
                     continue
                 if self._grown.may_take(j) and (self.deep or self._one_pass(j)):
                     self._grown.take(j)
-                    self._whole.update(read_anywhere(self.graph.eqns[j]))
+                    self._took(j)
                     work.append(j)
         self._drop_loose()
         return self.group
+
+    def _took(self, i: int) -> None:
+        e = self.graph.eqns[i]
+        self._whole.update(read_anywhere(e))
+        if is_gather_of_rows(e):
+            self._indices.add(e.inputs[1])
+        elif e.outputs[0] in self._indices:
+            self._indices.update(e.inputs)
 
     def _siblings(self, i: int) -> Iterable[int]:
         """Other reductions of a full operand of the i-th equation."""
@@ -152,11 +187,17 @@ class _Growing:
         out = e.outputs[0]
         p = e.primitive
         if p is ix.gather_p:
-            return self._full(out) and is_gather_of_elements(e, 1) and not self._inside(e.inputs[0])
+            rows = self.last and is_gather_of_rows(e) and e.params["dimension_numbers"].offset_dims == self.axes
+            return self._full(out) and (rows or is_gather_of_elements(e, 1)) and not self._inside(e.inputs[0])
         if p is st.concatenate_p:
             readers = [self.graph.eqns[j] for j in self.graph.readers.get(out, ())]
-            whole = out.aval.shape[:-1] == self.space and out not in self.graph.returned
-            return whole and all(is_gather_of_elements(r, 1) for r in readers) and bool(joins_components(e, readers))
+            places = out.aval.shape[:-1]
+            if out in self.graph.returned or not joins_components(e, readers):
+                return False
+            rows = places == self.space[: self.axes[0]] and all(map(is_gather_of_rows, readers))
+            return rows or (places == self.space and all(is_gather_of_elements(r, 1) for r in readers))
+        if out in self._indices:
+            return self._makes_indices(e)
         if self._component(out):
             moved = p in (st.broadcast_in_dim_p, st.reshape_p)
             known = all(self._component(a) or not a.aval.shape or (moved and self._full(a)) for a in e.inputs)
@@ -179,6 +220,15 @@ class _Growing:
         if not self._row(out) or not any(self._inside(a) for a in e.inputs):
             return False
         return all(not a.aval.shape or self._row(a) for a in e.inputs)
+
+    def _makes_indices(self, e: Eqn) -> bool:
+        """Whether an equation computes of one number for each row what says where gathered rows begin."""
+        moved = e.primitive in (st.broadcast_in_dim_p, st.reshape_p)
+        light = e.primitive.family == "elementwise" and not e.primitive.apart
+        leading = self.space[: self.axes[0]]
+        return (moved or light or e.primitive is st.iota_p) and all(
+            not a.aval.shape or a.aval.shape in (leading, (*leading, 1)) for a in (*e.inputs, *e.outputs)
+        )
 
     def _component(self, a: Atom) -> bool:
         """Whether a value is one component of the index vectors of a gather."""
@@ -223,17 +273,18 @@ def along_rows(e: Eqn, axes: Sequence[int]) -> bool:
 
 
 def reason_against(graph: Graph, seed: int, other: int, least: int) -> str | None:
-    """Why an equation is not in the cluster of a reduction; None where that is in question for another reason only."""
+    """Why an equation is not in the cluster of a reduction, or of gathered rows; None where that is in question for another reason
+    only."""
     e, f = graph.eqns[seed], graph.eqns[other]
-    if e.primitive not in SEEDS:
+    if e.primitive not in SEEDS and not is_gather_of_rows(e):
         return None
-    name, size = e.primitive.name, e.inputs[0].aval.size
-    if size < least:
-        return f"{name} starts no kernel: its {size} elements are fewer than least-elements={least}, where IREE does as well"
-    axes = _axes(e)
+    full, axes = _space_of(e)
+    name = e.primitive.name
+    if full.aval.size < least:
+        return f"{name} starts no kernel: its {full.aval.size} elements are fewer than least-elements={least}, where IREE does as well"
     if not axes or axes != tuple(range(axes[0], axes[-1] + 1)):
         return f"{name} starts no kernel: its axes {axes} are not neighbours"
-    growing = _Growing(graph, seed, axes, set())
+    growing = _Growing(graph, seed, full.aval.shape, axes, set())
     group = growing.run()
     if other in group:
         return (

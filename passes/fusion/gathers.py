@@ -21,6 +21,19 @@ def is_gather_of_elements(e: Eqn, least: int) -> bool:
     return out.size >= max(1, least) and 0 < x.size < 1 << 31 and x.ndim > 0 and x.dtype in dtypes.SHORT
 
 
+def is_gather_of_rows(e: Eqn) -> bool:
+    """Whether an equation gathers windows that lie along the last dimensions of its result, neighbours in the operand too."""
+    if e.primitive is not ix.gather_p:
+        return False
+    d, x, out = e.params["dimension_numbers"], e.inputs[0].aval, e.outputs[0].aval
+    first = out.ndim - len(d.offset_dims)
+    last = x.ndim - 1 not in (*d.collapsed_slice_dims, *d.operand_batching_dims)
+    return (
+        0 < first < out.ndim and tuple(d.offset_dims) == tuple(range(first, out.ndim)) and last
+        and 0 < x.size < 1 << 31 and x.dtype in dtypes.SHORT
+    )  # fmt: skip
+
+
 def read_anywhere(e: Eqn) -> Sequence[Atom]:
     """What an equation of a cluster reads at places that the cluster computes."""
     return e.inputs[:1] if e.primitive is ix.gather_p else ()
@@ -35,4 +48,4 @@ def joins_components(e: Eqn, readers: Sequence[Eqn]) -> Sequence[Eqn]:
     return readers if fits else ()
 
 
-__all__ = ["is_gather_of_elements", "joins_components", "read_anywhere"]
+__all__ = ["is_gather_of_elements", "is_gather_of_rows", "joins_components", "read_anywhere"]

@@ -13,6 +13,7 @@ from quire.ir.primitives.calls import fusion_p
 from quire.ir.weights import weight
 
 from ..dce import dce_eqns
+from .broadcasts import merge
 from .forms import HasForm
 from .gathers import is_gather_of_elements
 
@@ -69,7 +70,7 @@ def _joined(e: Eqn, makers: dict[Var, Eqn], has_form: HasForm) -> Eqn | None:
     ]  # fmt: skip
     assert isinstance(indices, Var)
     eqns.append(e.replace(inputs=[array, inner[indices], *others], outputs=out))
-    body = Jaxpr((), [array, *(inner[v] for v in leaves), *others], out, eqns)
+    body = merge(Jaxpr((), [array, *(inner[v] for v in leaves), *others], out, eqns))
     params = {"kind": "indexing", "jaxpr": ClosedJaxpr(body), "space": indices.aval.shape, "axes": ()}
     return Eqn([x, *leaves, *rest], e.outputs, fusion_p, params, fusion_p.effects(params), e.source)
 

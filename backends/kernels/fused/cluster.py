@@ -44,6 +44,11 @@ class Space:
         return Space(tuple(shape), axes[0], axes[-1] + 1)
 
     @property
+    def size(self) -> int:
+        """The number of indices."""
+        return math.prod(self.shape)
+
+    @property
     def outer(self) -> int:
         """The number of indices before the reduced axes."""
         return 1 if self.flat else math.prod(self.shape[: self.first])
@@ -103,6 +108,9 @@ class Cluster(ABC):
         self.level: dict[Var, int] = dict.fromkeys((*jaxpr.invars, *self.producer), 0)
         self.used = {a for e in jaxpr.eqns for a in e.inputs if isinstance(a, Var)}
         self.vectors: dict[Var, Sequence[Atom]] = {}  # index vectors that are made here, and their components
+        self.windows: dict[
+            Var, Reading
+        ] = {}  # what gathers read of each row from where its index vector says, by their results
 
     @abstractmethod
     def full(self, a: Any) -> bool:
@@ -147,8 +155,10 @@ class ReductionCluster(Cluster):
                 level += 1
             elif e.primitive is ix.gather_p and (e.inputs[0] not in self.inputs or e.inputs[0].aval.size >= 1 << 31):
                 raise NoKernel("a gather from what the cluster computes, or from more than 2^31 elements")
+            elif e.primitive is ix.gather_p and e.params["dimension_numbers"].offset_dims:
+                self.windows[e.outputs[0]] = self._window(e)
             elif e.primitive is st.concatenate_p:
-                if not joins_components(e, space.shape):
+                if not joins_components(e, space.shape) and not joins_components(e, space.shape[: space.first]):
                     raise NoKernel("a concatenation")
                 self.vectors[e.outputs[0]] = e.inputs
             for v in e.outputs:
@@ -180,6 +190,16 @@ class ReductionCluster(Cluster):
             return Reading(x, self.space.shape, tuple(step * stride for step, stride in zip(steps, strides)), first)
         return None
 
+    def _window(self, e: Eqn) -> Reading:
+        """How a gather reads a window along a row. Raises NoKernel where its windows do not lie along the reduced axes."""
+        space, d, x = self.space, e.params["dimension_numbers"], e.inputs[0]
+        if not self.full(e.outputs[0]) or tuple(d.offset_dims) != tuple(range(space.first, len(space.shape))):
+            raise NoKernel("windows that are no rows")
+        assert isinstance(x, Var)
+        gone = {*d.collapsed_slice_dims, *d.operand_batching_dims}
+        strides = (s for k, s in enumerate(row_major(x.aval.shape)) if k not in gone)
+        return Reading(x, space.shape, (*(0,) * space.first, *strides))
+
     def run(self, along: Callable[[Sequence[int]], Sequence[int]]) -> int:
         """Neighbours along some dimensions that every operand has in one order in memory, or one number of, from multiples on.
 
@@ -189,6 +209,19 @@ class ReductionCluster(Cluster):
         extents = along(space.shape)
         each = (last_run(extents, along(reading.strides))[0] for reading in self.read())
         return min(each, default=math.prod(extents))
+
+    def read_of_rows(self, level: int) -> list[Var]:
+        """Scalars, and what rows have one of, that full values up to a level are computed of."""
+        found: dict[Var, None] = {}
+        for e in self.jaxpr.eqns:
+            if self.full(e.outputs[0]) and self.level[e.outputs[0]] <= level and self.reading(e.outputs[0]) is None:
+                read = e.inputs[1:] if e.outputs[0] in self.windows else e.inputs
+                read = [c for a in read for c in (self.vectors.get(a, (a,)) if isinstance(a, Var) else ())]
+                numbers = (self.space.outer, 1)
+                found.update(
+                    dict.fromkeys(a for a in read if isinstance(a, Var) and not self.full(a) and a.aval.size in numbers)
+                )
+        return list(found)
 
     def kept(self) -> list[Var]:
         """Full values that a later pass needs and that are dear to compute again."""
@@ -209,7 +242,7 @@ class ReductionCluster(Cluster):
             e = self.producer.get(stack.pop())
             if e is None:
                 continue
-            if e.primitive is ix.gather_p or (
+            if (e.primitive is ix.gather_p and e.outputs[0] not in self.windows) or (
                 e.primitive.family == "elementwise" and e.primitive.weight >= DEARER_THAN_A_READ
             ):
                 return True

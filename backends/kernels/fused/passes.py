@@ -11,9 +11,9 @@ from typing import Any
 
 from quire.ir.jaxpr import Eqn, Var
 
-from ..core.builder import LONGEST_CHAIN, STACK_BYTES
+from ..core.builder import LONGEST_CHAIN, STACK_BYTES, KernelBuilder
 from ..core.errors import NoKernel
-from ..core.values import Operand, Value, lanes
+from ..core.values import Operand, Value, element, lanes
 from ..elements.memory import Memory
 from .accumulator import Accumulator
 from .cluster import ReductionCluster
@@ -88,6 +88,71 @@ def passes_over(emitter: Values[ReductionCluster], row: Operand, width: int, *, 
             (_over_rows if across else over_a_row)(emitter, todo, at, width)
 
 
+def passes_over_block(emitter: Values[ReductionCluster], first: Operand, width: int) -> None:
+    """All passes over as many neighbouring rows as vectors have lanes, along each by vectors.
+
+    What rows have one of is computed for all of them at once. So are the totals of vectors that accumulate along each row: these
+    are turned, so that the rows are the lanes. No row may be shorter than a vector, nor may results be where values are kept.
+    """
+    count = width
+    cluster, b, n = emitter.cluster, emitter.b, emitter.cluster.space.reduced
+    places: dict[Var, Memory] = {}
+
+    def stored(v: Var) -> Memory:
+        if v not in places:
+            places[v] = Memory.on_stack(emitter.elements, count, v.aval.dtype)
+        return places[v]
+
+    known: dict[Any, Any] = {}  # the rows' values, a vector of each
+    for level in range(cluster.levels):
+        todo = [e for e in cluster.reductions if cluster.level[e.outputs[0]] == level + 1]
+        writes = any(cluster.full(v) and cluster.level[v] == level for v in (*cluster.outvars, *emitter.saved))
+        if not (todo or writes):
+            continue
+        emitter.rows = known
+        at = Frame(first, 0, 0, count, level, across=True)
+        numbers: dict[Any, Any] = {}
+        for v in cluster.read_of_rows(level):
+            x = emitter.value(v, at)
+            if not v.aval.shape:
+                numbers[v] = x
+            elif v not in places:
+                stored(v).store(x, 0, count)
+        accumulators = [Accumulator(emitter, e) for e in todo]
+        kept = [[b.stack((count * width,), element(x.type)) for x in a.start(width)] for a in accumulators]
+        with b.for_(0, count) as loop:
+            here = {v: memory.load(loop.index) for v, memory in places.items() if cluster.level[v] <= level}
+            emitter.rows, emitter.saved_start = {**numbers, **here}, loop.index * n
+            row = Frame(b.index(first) + loop.index, 0, 0, 0, level)
+            emitter.prepare(row, rows=False)
+            # Rows overlap: fewer vectors of one need to.
+            states, rest = _along_a_row(emitter, accumulators, row, width, max(1, unrolled(cluster) // 2))
+            assert rest == n
+            for buffers, state in zip(kept, states):
+                for buffer, x in zip(buffers, state):
+                    b.vstore(x, buffer, loop.index * width)
+        for a, buffers in zip(accumulators, kept):
+            rows = [[b.vload(width, buffer, r * width) for buffer in buffers] for r in range(count)]
+            known[a.e.outputs[0]] = a.result(_total_of_each(a, rows))
+    emitter.rows, emitter.saved_start = known, 0
+
+
+def _total_of_each(a: Accumulator, states: States) -> list[Value]:
+    """The totals of as many states as their vectors have lanes, the first one's in lane 0: halves of two are merged at a time."""
+    b, n = a.b, len(states)
+    while len(states) > 1:
+        h = len(states) // 2
+        low = [lane + n - h if lane & h else lane for lane in range(n)]
+        high = [lane + n if lane & h else lane + h for lane in range(n)]
+
+        def halves(x: Sequence[Value], y: Sequence[Value], lanes: Sequence[int]) -> list[Value]:
+            return [b.shuffle(p, q, lanes) for p, q in zip(x, y)]
+
+        pairs = list(zip(states[:h], states[h:]))
+        states = [a.merge(halves(x, y, low), halves(x, y, high)) for x, y in pairs]
+    return states[0]
+
+
 def store_rows(emitter: Values[ReductionCluster], row: Operand, width: int = 0) -> None:
     """Write what a row has one of, or as many rows as the width."""
     cluster = emitter.cluster
@@ -115,9 +180,24 @@ def over_a_row(
 
     `span` is the (start, stop) of this workgroup's whole vectors, `last` whether it takes what is beyond them.
     """
-    cluster, b = emitter.cluster, emitter.b
-    n, unroll = cluster.space.reduced, unrolled(cluster)
+    b, n = emitter.b, emitter.cluster.space.reduced
     accumulators = [Accumulator(emitter, e) for e in todo]
+    states, at = _along_a_row(emitter, accumulators, row, width, unrolled(emitter.cluster), span, last)
+    totals = [a.across(s) for a, s in zip(accumulators, states)]
+    if at < n:
+        first = at if last is None else b.select(last, b.index(at), b.index(n))
+        (totals,) = folded(emitter, accumulators, (first, n, 1), [totals], lambda i: [row.along(i, 0)], n - at)
+    emitter.rows.update({a.e.outputs[0]: a.result(s) for a, s in zip(accumulators, totals)})
+
+
+def _along_a_row(
+    emitter: Values[ReductionCluster], accumulators: Sequence[Accumulator], row: Frame, width: int, unroll: int,
+    span: tuple[Value, Value] | None = None, last: Value | None = None,
+) -> tuple[States, int]:  # fmt: skip
+    """The states of a pass over a row, vectors, and where the elements begin that are not in them: the end, or less than a vector
+    before it."""
+    cluster, b = emitter.cluster, emitter.b
+    n = cluster.space.reduced
     at = whole = n // (width * unroll) * (width * unroll)
     states = [[a.start(width) for a in accumulators] for _ in range(unroll)]
     if whole or span is not None:
@@ -133,20 +213,61 @@ def over_a_row(
     merged = states[0]
     for other in states[1:]:
         merged = [a.merge(x, y) for a, x, y in zip(accumulators, merged, other)]
-    totals = [a.across(s) for a, s in zip(accumulators, merged)]
-    if at < n:
-        first: Operand = at if last is None else b.select(last, b.index(at), b.index(n))
-        (totals,) = folded(emitter, accumulators, (first, n, 1), [totals], lambda i: [row.along(i, 0)], n - at)
-    emitter.rows.update({a.e.outputs[0]: a.result(s) for a, s in zip(accumulators, totals)})
+    if last is not None and n - at >= width:
+        whole = n - (n - at) % width
+        vectors = b.select(last, b.index(at), b.index(whole)), whole, width
+        (merged,) = folded(
+            emitter, accumulators, vectors, [merged], lambda i: [row.along(i, width)], (whole - at) // width
+        )
+        at = whole
+    if at < n and n >= width and _may_repeat(emitter):
+        # The last vector is moved back inside: some of its elements are computed twice, and counted once.
+        first: Operand = n - width if last is None else b.select(last, b.index(n - width), b.index(n))
+
+        def moved_back(i: Value, states: States) -> States:
+            place = row.along(i, width)
+            out = [a.add(s, place, width - (n - at)) for a, s in zip(accumulators, states)]
+            emitter.store_full(place)
+            return out
+
+        return _once(b, first, n, width, merged, moved_back), n
+    return merged, at
+
+
+def _may_repeat(emitter: Values[ReductionCluster]) -> bool:
+    """Whether elements of a row may be computed again: no result takes the place of what it is computed of."""
+    return all(kept.on_stack or kept.is_result for kept in emitter.saved.values())
+
+
+def _once(
+    b: KernelBuilder, first: Operand, stop: int, step: int, states: States, body: Callable[[Value, States], States]
+) -> States:
+    """The states after a turn at `first`; as they are if it is `stop`."""
+    if isinstance(first, int):
+        return body(b.index(first), states)
+    sizes = [len(state) for state in states]
+
+    def parted(values: Sequence[Value]) -> States:
+        rest = iter(values)
+        return [[next(rest) for _ in range(n)] for n in sizes]
+
+    with b.for_(first, stop, step, [x for state in states for x in state]) as loop:
+        after = [x for state in body(loop.index, parted(loop.carried)) for x in state]
+        if after:
+            loop.yield_(*after)
+    return parted(loop.results)
 
 
 # -- what is kept between passes ----------------------------------------------------------------------------------------
 
 
 def keep(
-    emitter: Values[ReductionCluster], cluster: ReductionCluster, row_memory: Callable[[Var], Memory] | None = None
+    emitter: Values[ReductionCluster],
+    cluster: ReductionCluster,
+    row_memory: Callable[[Var], Memory] | None = None,
+    rows: int = 1,
 ) -> None:
-    """Choose the memory of values that later passes read: a result that is written later, or the stack.
+    """Choose the memory of values that later passes read: the stack, for so many rows, or a result that is written later.
 
     In the place of the stack `row_memory` may give rows of the workgroup's own.
     """
@@ -163,19 +284,19 @@ def keep(
             ),
             None,
         )  # fmt: skip
+        nbytes = cluster.space.reduced * rows * v.aval.dtype.itemsize
         if own is not None:
             memory, on_stack = own, False
+        elif row_memory is None and nbytes <= bytes_left:
+            bytes_left -= nbytes
+            memory, on_stack = Memory.on_stack(emitter.elements, cluster.space.reduced * rows, v.aval.dtype), True
         elif later is not None:
             free.remove(later)
             memory, on_stack = later[1], False
         elif row_memory is not None:
             memory, on_stack = row_memory(v), False
         else:
-            nbytes = cluster.space.reduced * v.aval.dtype.itemsize
-            if nbytes > bytes_left:
-                raise NoKernel("its rows are too long to be kept between passes")
-            bytes_left -= nbytes
-            memory, on_stack = Memory.on_stack(emitter.elements, cluster.space.reduced, v.aval.dtype), True
+            raise NoKernel("its rows are too long to be kept between passes")
         emitter.saved[v] = Kept(memory, on_stack, own is not None)
 
 

@@ -6,7 +6,8 @@ each index), rows (one for each index that is not reduced) or scalars. Two forms
 - rows: the reduced axes are the last ones. A workgroup takes rows one by one and goes over each several times, once
   for each level: a full value is at the level of the reductions that it needs (softmax: the maximum at 0, the sum of
   exponentials at 1, the quotients at 2). What a later pass needs is computed again where that is cheap, else it is
-  kept in the row's place in a result, or in the stack. A single long row is shared among workgroups.
+  kept in the stack, or in the row's place in a result. Short rows are gone over in blocks of as many as vectors have lanes, the
+  shortest by vectors across them. A single long row is shared among workgroups.
 - columns: dimensions follow the reduced axes. A workgroup takes a strip of columns and goes down its rows.
 
 Where several workgroups share a reduction, its result is of partial values, which the caller combines (`Partial`).
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from quire.ir import dtypes
 from quire.ir.jaxpr import Jaxpr, Var
 from quire.ir.primitive import Primitive
+from quire.ir.weights import DEARER_THAN_A_READ
 
 from ..core.builder import LONGEST_CHAIN, STACK_BYTES, KernelBuilder
 from ..core.errors import NoKernel
@@ -28,14 +30,27 @@ from ..core.kernel import Kernel, Spec
 from ..core.memoized import memoized
 from ..core.target import KernelTarget, workgroups
 from ..core.values import Operand, Value, element
+from ..elements.monoids import REDUCTIONS
 from ..elements.operations import HALF, Expand
 from .accumulator import Accumulator
 from .cluster import ARG, ReductionCluster, Space
-from .passes import States, added, folded, keep, keep_columns, over_a_row, passes_over, store_rows, unrolled
+from .passes import (
+    ROW_BYTES,
+    States,
+    added,
+    folded,
+    keep,
+    keep_columns,
+    over_a_row,
+    passes_over,
+    passes_over_block,
+    store_rows,
+    unrolled,
+)
 from .values import Frame, Values
 
-#: Rows shorter than this many vectors are left to IREE: most of their time would be the ends.
-LEAST_VECTORS = 4
+#: Rows of at most so many vectors are gone over in blocks.
+MOST_IN_BLOCKS = 16
 #: So many elements are worth a workgroup of their own.
 WORK = 8192
 
@@ -104,14 +119,14 @@ def _builder(
 
 
 def _name(cluster: ReductionCluster) -> str:
-    return "+".join(dict.fromkeys(e.primitive.name for e in cluster.reductions))
+    return "+".join(dict.fromkeys(e.primitive.name for e in cluster.reductions)) or "gathered rows"
 
 
 def _rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> ReductionKernel:
     """Rows one by one, in vectors along each; rows that do not fill vectors, as many at once as there are lanes."""
     space = cluster.space
-    width = vector_lanes(cluster, target, space.reduced, LEAST_VECTORS)
-    across = space.reduced < LEAST_VECTORS * width
+    width = vector_lanes(cluster, target, space.reduced, 1)
+    across = space.reduced < max(width, _least_along(cluster, target, width))
     wanted = target.groups(space.outer * space.reduced, WORK)
     if across:
         width = vector_lanes(cluster, target, space.outer, 1)
@@ -119,6 +134,7 @@ def _rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> Re
             raise NoKernel(f"{space.outer} rows of {space.reduced} elements")
     elif space.outer == 1 and wanted > 1 and _is_single(cluster) and _may_share(cluster):
         return _long_row(cluster, target, expand, width, wanted)
+    together = width if not across and _in_blocks(cluster, width) else 1
     partial = (None,) * len(cluster.outvars)
     b = _builder(cluster, "short" if across else "rows", target, partial)
     run = _run(cluster.run(lambda numbers: numbers[: space.first]), width, space.outer)
@@ -126,18 +142,60 @@ def _rows(cluster: ReductionCluster, target: KernelTarget, expand: Expand) -> Re
     if across:
         keep_columns(emitter, cluster, width)
     else:
-        keep(emitter, cluster)
-    blocks = space.outer // run * -(-run // width) if across else space.outer
+        keep(emitter, cluster, rows=together)
+    blocks = space.outer // run * -(-run // width) if across else -(-space.outer // together)
     groups = min(wanted, blocks)
     with b.distributed(blocks, groups) as block:
-        row = _start(b, block, width, run) if across else block
-        passes_over(emitter, row, width, across=across)
-        store_rows(emitter, row, width if across else 0)
+        if together > 1:
+            row = b.moved_inside(block * together, together, space.outer)
+            passes_over_block(emitter, row, width)
+            store_rows(emitter, row, together)
+        else:
+            row = _start(b, block, width, run) if across else block
+            passes_over(emitter, row, width, across=across)
+            store_rows(emitter, row, width if across else 0)
     how = f"{cluster.levels} passes over each row" if cluster.levels > 1 else "one pass over each row"
+    if together > 1:
+        how += f", {together} rows at a time"
     if across:
         how = f"{width} rows of {space.reduced} elements at once"
     reason = f"{_name(cluster)} with its neighbours: {how}, {workgroups(groups)}"
     return ReductionKernel(b.build((groups,), reason), partial)
+
+
+def _least_along(cluster: ReductionCluster, target: KernelTarget, width: int) -> int:
+    """Of how few elements rows are gone over one by one: what is left of their vectors is computed for nothing. Shorter rows are
+    computed across, which reads, and would write, an element a lane."""
+    if not cluster.reductions:
+        return width
+    dear = any(
+        e.primitive in ARG
+        or (
+            e.primitive.family == "elementwise"
+            and cluster.full(e.outputs[0])
+            and e.primitive.weight >= DEARER_THAN_A_READ
+        )
+        for e in cluster.jaxpr.eqns
+    )
+    widest = vector_lanes(cluster, target, cluster.space.size, 1)
+    return widest if dear else widest // 2
+
+
+def _in_blocks(cluster: ReductionCluster, width: int) -> bool:
+    """Whether rows are short and what they have one of is worth to be computed for as many rows at once as there are lanes."""
+    space = cluster.space
+    rows = cluster.levels > 1 or any(
+        e.primitive in ARG or not (cluster.full(e.outputs[0]) or e.primitive in REDUCTIONS) for e in cluster.jaxpr.eqns
+    )
+    if (
+        not rows
+        or not cluster.reductions
+        or space.outer < width
+        or not width <= space.reduced <= MOST_IN_BLOCKS * width
+    ):
+        return False
+    kept = (v for v in cluster.kept() if v not in cluster.outvars)
+    return sum(v.aval.dtype.itemsize for v in kept) * space.reduced * width <= ROW_BYTES
 
 
 def _run(run: int, width: int, size: int) -> int:

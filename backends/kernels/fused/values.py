@@ -24,7 +24,7 @@ from ..elements.memory import Memory
 from ..elements.monoids import REDUCTIONS
 from ..elements.operations import HALF, Element, Elements, Expand, literal
 from ..elements.places import both, index_along, moved_inside, where
-from .cluster import ARG, Cluster, Reading
+from .cluster import ARG, Cluster, Reading, Space
 
 
 @dataclass
@@ -83,8 +83,9 @@ class Values(Generic[C]):
         self._located: dict[tuple[Any, ...], Operand | list[Value]] = {}
         self.b = b
         self.elements = Elements(b, expand)
-        self.rows: dict[Any, Element] = {}  # reductions and what is computed of them, for the row at hand
+        self.rows: dict[Any, Any] = {}  # of the row at hand: its elements, and where its windows begin
         self.saved: dict[Var, Kept] = {}
+        self.saved_start: Operand = 0  # where the row at hand begins in what is kept on the stack
         jaxpr = cluster.jaxpr
         if views is not None:
             own = {v: views(i, v, False) for i, v in enumerate(jaxpr.invars) if v in cluster.used}
@@ -168,13 +169,13 @@ class Values(Generic[C]):
 
     # -- memory ----------------------------------------------------------------------------------------------
 
-    def load(self, reading: Reading, at: Frame) -> Element:
-        """What is read from memory at a place."""
+    def load(self, reading: Reading, at: Frame, begin: Operand = 0) -> Element:
+        """What is read from memory at a place, of what begins there in the array."""
         memory = self.inputs[reading.array]
         if memory in self.starts:
             return memory.load(self.place(at, memory), at.width)
         *places, (index, extents, strides) = self._groups(reading.extents, reading.strides, at)
-        place = _total([*(self._linear(*group) for group in places), reading.first])
+        place = _total([*(self._linear(*group) for group in places), reading.first, begin])
         if not at.width or not any(strides):
             return memory.load(_total([place, self._linear(index, extents, strides)]))
         where = self._where(index, extents, strides, at.width)
@@ -206,34 +207,47 @@ class Values(Generic[C]):
         raise AssertionError("a dimension that is in no group")
 
     def _gather(self, e: Eqn, at: Frame) -> Element:
-        """Elements of an operand at the places that index vectors say."""
+        """Elements of an operand at the places that index vectors say, or of windows that begin there, one for each row."""
+        fill, v = _fill(e), e.outputs[0]
+        memory = self.inputs[e.inputs[0]]  # type: ignore[index]
+        window = self.cluster.windows.get(v)
+        if window is None:
+            place, inside = self._begin(e, at, at.width)
+            found = memory.load(0) if place is None else memory.gathered(place, at.width)
+            return where(self.elements, inside, found, fill, memory.dtype)
+        if (v, "begun") not in self.rows:
+            self.rows[v, "begun"] = self._begin(e, at, at.width if at.across else 0)
+        place, inside = self.rows[v, "begun"]
+        if place is not None and at.across:
+            offset = self.b.cast(self.b.index(self._linear(at.reduced, *_reduced(self.cluster.space, window))), "i32")
+            found = memory.gathered(place + self.b.broadcast(offset, at.width), at.width)
+        else:
+            found = self.load(window, at, 0 if place is None else self.b.cast(place, "index"))
+        if inside is not None and at.width and not at.across:
+            inside = self.b.broadcast(inside, at.width)
+        return where(self.elements, inside, found, fill, memory.dtype)
+
+    def _begin(self, e: Eqn, at: Frame, width: int) -> tuple[Value | None, Value | None]:
+        """Where the index vector at a place says (i32; None: at the first element), and whether that is inside, if it matters."""
         x, vectors = e.inputs
-        b, p, d = self.b, e.params, e.params["dimension_numbers"]
-        assert isinstance(x, Var)
-        shape, strides, width = x.aval.shape, row_major(x.aval.shape), at.width
-        dtype = vectors.aval.dtype
-        fill: Element | None = None
-        if p["mode"] is ix.GatherScatterMode.FILL_OR_DROP:
-            number = ix.fill_scalar(p["fill_value"], x.aval.dtype)
-            fill = float(number) if x.aval.dtype in HALF else number.item()
+        p, d = e.params, e.params["dimension_numbers"]
+        shape, strides, dtype = x.aval.shape, row_major(x.aval.shape), vectors.aval.dtype
+        asked = p["mode"] is ix.GatherScatterMode.FILL_OR_DROP
         place: Value | None = None
         inside: Value | None = None
         for k, component in zip(d.start_index_map, self._components(vectors, len(d.start_index_map), at)):
             number = self.elements.lift(component, dtype, width)
             assert isinstance(number, Value)
-            index, fits = moved_inside(self.elements, number, dtype, shape[k] - 1, fill is not None)
+            index, fits = moved_inside(self.elements, number, dtype, shape[k] - p["slice_sizes"][k], asked)
             inside = both(inside, fits)
-            term = b.cast(index, "i32") * strides[k]
+            term = self.b.cast(index, "i32") * strides[k]
             place = term if place is None else place + term
         for k, along in zip(d.operand_batching_dims, d.start_indices_batching_dims):
-            index = self.elements.lift(self._along(e.outputs[0].aval.shape, along, at), dtypes.int32, width)
+            index = self.elements.lift(self._along(vectors.aval.shape[:-1], along, at), dtypes.int32, width)
             assert isinstance(index, Value)
-            term = index * strides[k]
-            place = term if place is None else place + term
-        memory = self.inputs[x]
+            place = index * strides[k] if place is None else place + index * strides[k]
         assert place is not None or not width
-        found = memory.load(0) if place is None else memory.gathered(place, width)
-        return where(self.elements, inside, found, fill, memory.dtype)
+        return place, inside
 
     def _components(self, vectors: Any, count: int, at: Frame) -> list[Element]:
         """The components of the index vectors at a place."""
@@ -289,10 +303,11 @@ class Values(Generic[C]):
     def _kept_place(self, at: Frame, kept: Kept) -> Operand:
         if not kept.on_stack:
             return self.place(at, kept.memory)
-        return at.reduced * at.width if at.across else at.reduced
+        return at.reduced * at.width if at.across else _total([self.saved_start, at.reduced])
 
-    def prepare(self, at: Frame) -> None:
-        """Compute what is the same along the row, or rows, before the loop of a pass."""
+    def prepare(self, at: Frame, rows: bool = True) -> None:
+        """Read and compute what is the same along the row, or rows, before the loop of a pass; with ``rows`` also what rows have
+        one of."""
         cluster = self.cluster
         for e in cluster.jaxpr.eqns:
             (v, *_) = e.outputs
@@ -306,7 +321,9 @@ class Values(Generic[C]):
             if e.primitive is st.iota_p and e.params["dimension"] < cluster.space.first and not cluster.space.flat:
                 self.rows[v] = self._iota(e, at)
                 continue
-            if cluster.full(v) or e.primitive in REDUCTIONS or e.primitive in ARG:
+            if v in cluster.windows:
+                self.rows[v, "begun"] = self._begin(e, at, at.width if at.across else 0)
+            elif cluster.full(v) or e.primitive in REDUCTIONS or e.primitive in ARG:
                 for a in e.inputs:
                     if (
                         isinstance(a, Var)
@@ -314,7 +331,7 @@ class Values(Generic[C]):
                         and (a.aval.shape == () or e.primitive.family == "elementwise")
                     ):
                         self.value(a, at)
-            else:
+            elif rows:
                 self.value(v, at)
 
     def compute_all(self, at: Frame) -> None:
@@ -338,6 +355,19 @@ class Values(Generic[C]):
         # All are computed before any is written: one may have the place of a kept value that another reads.
         for memory, x in outputs:
             memory.store(x, self.place(at, memory), at.width, stride)
+
+
+def _fill(e: Eqn) -> Element | None:
+    """What a gather gives for places outside; None where these are moved inside."""
+    if e.params["mode"] is not ix.GatherScatterMode.FILL_OR_DROP:
+        return None
+    dtype = e.inputs[0].aval.dtype
+    number = ix.fill_scalar(e.params["fill_value"], dtype)
+    return float(number) if dtype in HALF else number.item()
+
+
+def _reduced(space: Space, window: Reading) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return space.parts(window.extents)[1], space.parts(window.strides)[1]
 
 
 #: The flat index of neighbouring dimensions, their sizes, and a number for each, an array's stride along it say.

@@ -31,6 +31,25 @@ def array(*shape: int, dtype: str = "float32") -> np.ndarray:
     return x.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 
+def nan_in(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x[3, -1], x[5, 0], x[7, :] = np.nan, np.inf, -np.inf
+    return x
+
+
+def log_of_sums(x):
+    m = qnp.max(x, 1, keepdims=True)
+    m = qnp.where(qnp.isfinite(m), m, 0)
+    return qnp.log(qnp.sum(qnp.exp(x - m), 1)) + m[:, 0]
+
+
+def log_softmax_and_its_sums(x):
+    shifted = x - qnp.max(x, -1, keepdims=True)
+    e = qnp.exp(shifted)
+    total = qnp.sum(e, -1, keepdims=True)
+    return shifted - qnp.log(total), e / total, qnp.sum(shifted * e, -1)
+
+
 def indices(most: int, *shape: int) -> np.ndarray:
     """Places in an array of so many elements, some counted from its end."""
     return R.integers(-most, most, shape).astype("int32")
@@ -209,6 +228,46 @@ CASES = [
             ("of bools", lambda x, i: qnp.any((x > 3)[i], 1), (4001,), (4001, 37, 461)),
         ]
     ],
+    *[
+        Case(f"rows of {n}, {k}, {d}", f, [nan_in(array(71, n, dtype=d))], rtol=2e-2 if d == "bfloat16" else 1e-4, atol=1e-3)
+        for n, d in [(8, "float32"), (13, "float32"), (16, "float32"), (23, "float64"), (33, "float32"), (50, "bfloat16"), (77, "float32")]
+        for k, f in [
+            ("log of sums", log_of_sums),
+            ("softmax", softmax),
+            ("positions", lambda x: (qnp.argmax(x, 1), qnp.argmin(qnp.abs(x), 1), qnp.max(x, 1))),
+            ("norm", lambda x: (x - qnp.mean(x, 1, keepdims=True)) / qnp.sqrt(qnp.var(x, 1, keepdims=True) + 1)),
+            ("sum and product", lambda x: (qnp.sum(x * x, 1) * 2, qnp.prod(1 + x / 100, 1))),
+            ("kept and written", log_softmax_and_its_sums),
+        ]
+    ],
+    *[
+        Case(f"rows of {n} {d}", lambda x: (qnp.sum(x, 1) * 2, qnp.max(x, 1) - 1, qnp.argmin(x, 1)), [array(67, n, dtype=d)])
+        for n in (9, 37) for d in ("int8", "uint16", "int32")
+    ],
+    Case("rows of masks", lambda x: (qnp.sum(x, 1) + 1, ~qnp.any(x, 1), qnp.argmin(x, 1)), [array(67, 37, dtype="bool")]),
+    Case("rows of complex numbers", lambda x: qnp.sum(x * x, 1) * 2j, [array(67, 37, dtype="complex64")], rtol=1e-4, atol=1e-3),
+    Case("rows and arrays of the rows", lambda x, r: qnp.sum(qnp.exp(x * r[:, None]), 1) * r + along(x, 0)[:, 0], [array(67, 37) / 9, array(67) / 9], rtol=1e-4),
+    *[
+        Case(f"gathered rows, {k}", f, [array(*shape), indices(shape[0], *n)], rtol=1e-4, atol=1e-2)
+        for k, f, shape, n in [
+            ("scaled", lambda x, i: x[i] * 2, (300, 64), (401,)),
+            ("of odd length", lambda x, i: qnp.tanh(x[i]) + x[0], (300, 53), (401,)),
+            ("of a few elements", lambda x, i: x[i] + 1, (300, 5), (401,)),
+            ("differences", lambda x, i: x[i] - x[i[::-1]], (300, 32), (401,)),
+            ("products", lambda x, i: qnp.sum(x[i] * x[i + 1], -1), (300, 45), (401,)),
+            ("distances in space", lambda x, i: qnp.sqrt(qnp.sum((x[i] - x[-1 - i]) ** 2, -1)), (300, 3), (401,)),
+            ("with positions", lambda x, i: x[i] + x[:19], (300, 40), (23, 19)),
+            ("normalised", lambda x, i: softmax(x[i]), (300, 47), (401,)),
+            ("of two dimensions", lambda x, i: qnp.sum(x[i] * x[0], (1, 2)), (30, 12, 9), (401,)),
+            ("of two dimensions, kept", lambda x, i: qnp.exp(x[i]), (30, 12, 9), (401,)),
+            ("filled", lambda x, i: x.at[i * 2].get(mode="fill", fill_value=7) * 2, (300, 40), (401,)),
+            ("clipped", lambda x, i: x.at[i * 2].get(mode="clip") * 2, (300, 40), (401,)),
+            ("by two indices", lambda x, i: x[i % 30, i % 10] * 2, (30, 10, 40), (401,)),
+            ("of what is computed", lambda x, i: qnp.exp(x)[i] * x, (401, 40), (401,)),
+            ("by what is computed", lambda x, i: x[qnp.argmax(x[i], 1)] + 1, (401, 40), (401,)),
+            ("of words", lambda x, i: (x.astype("int16") & 63)[i] + i[:, None].astype("int16"), (300, 40), (401,)),
+        ]
+    ],
     Case("the mean of all rows' cross entropies", one_hot_loss, [ROWS, R.integers(0, 461, 37).astype("int32")], rtol=1e-4),
     *[
         Case(f"{k} of small products, {d}", lambda a, b, f=f: qnp.einsum(f, a, b), [array(*s, dtype=d), array(*t, dtype=d)], rtol=1e-4, atol=1e-4)
@@ -250,7 +309,7 @@ def kernel_of(case: Case) -> list[str]:
     assert target is not None
     out = []
     for e in fused(case).jaxpr.eqns:
-        if e.primitive.name == "fusion" and e.params["kind"] == "reduction":
+        if e.primitive.name == "fusion" and e.params["kind"] in ("reduction", "rows"):
             p = e.params
             found = reduction_kernel(p["jaxpr"].jaxpr, p["space"], p["axes"], target, expander(TARGETS["cpu"]))
             out.append(found.kernel.reason)
@@ -278,9 +337,9 @@ def test_the_reason_names_the_passes(name, passes):
 
 
 def test_few_short_rows_are_left_to_the_compiler():
-    program = trace(lambda x: qnp.sum(x * x, 1), [array(3, 5)])
+    program = trace(lambda x: qnp.sum(x * x, 1), [array(3, 2)])
     (e,) = PassManager("inline,simplify,fuse{least-elements=1}").run(program).jaxpr.eqns
-    with pytest.raises(NoKernel, match="3 rows of 5 elements"):
+    with pytest.raises(NoKernel, match="3 rows of 2 elements"):
         reduction_kernel(
             e.params["jaxpr"].jaxpr, e.params["space"], e.params["axes"], kernel_target(TARGETS["cpu"]),
             expander(TARGETS["cpu"]),
