@@ -401,6 +401,14 @@ def triu(x: Value, k: int = 0) -> Value:
     return keep(x, ew.le(ew.add(row, k), column))
 
 
+def hermitian(x: Value, lower: bool) -> Value:
+    """The Hermitian matrices of one triangle of the matrices of x; of the diagonal the real parts."""
+    row, column = _row_and_column(x)
+    real = ew.convert_element_type(ew.real(x), aval_of(x).dtype) if dtypes.is_complex(aval_of(x).dtype) else x
+    half = tril(x, -1) if lower else triu(x, 1)
+    return ew.add(ew.add(half, transpose_last(half, conjugate=True)), keep(real, ew.eq(row, column)))
+
+
 def eye(m: int, n: int, dtype: Any) -> Value:
     """The identity matrix, m by n."""
     row, column = (st.broadcasted_iota(dtypes.int32, (m, n), i) for i in range(2))

@@ -240,12 +240,12 @@ def eigh(
     primals: Sequence[Value], tangents: Sequence[Any], *, lower: bool, sort_eigenvalues: bool,
     subset_by_index: tuple[int, int] | None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """M = V^H dA V: dw = diag(M), dV = V (M / (w_j - w_i)) (Giles 2008, 3.1)."""
+    """M = V^H dA V: dw = diag(M), dV = V (M / (w_j - w_i)) (Giles 2008, 3.1), dA from the triangle that is read."""
     (a,), (t,) = primals, tangents
     if subset_by_index is not None and subset_by_index != (0, aval_of(a).shape[-1]):
         raise NotImplementedError("eigh: the derivative of a subset is not implemented: leave subset_by_index out")
     v, w = la.eigh(a, lower=lower, sort_eigenvalues=sort_eigenvalues, subset_by_index=subset_by_index)
-    m = ct.matmul(ct.matmul(_dagger(v), t), v)
+    m = ct.matmul(ct.matmul(_dagger(v), la.hermitian(t, lower)), v)
     factors = ew.convert_element_type(reciprocal_differences(w), aval_of(m).dtype)
     return [v, w], [ct.matmul(v, ew.mul(factors, m)), ew.real(la.diagonal(m))]
 

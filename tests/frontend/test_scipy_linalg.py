@@ -150,6 +150,34 @@ def test_derivatives():
     check_grads(sl.toeplitz, (a[0], b[0]), 1, **tol)
 
 
+@pytest.mark.parametrize("lower", [True, False])
+def test_derivatives_are_of_the_triangle_that_is_read(lower):
+    a, b = (normal(4, 4) for _ in range(2))
+    b = b @ b.T + 4 * np.eye(4, dtype="float32")
+    weights = np.array([1, 2, -1, 3], "float32")
+    tol = {"rtol": 3e-2, "atol": 3e-2}
+    for read in (
+        lambda x: qnp.linalg.eigh(x, "L" if lower else "U", symmetrize_input=False)[0] * weights,
+        lambda x: sl.eigh(x, eigvals_only=True, lower=lower) * weights,
+        lambda x: sl.eigh(x, b, eigvals_only=True, lower=lower) * weights,
+        lambda x: sl.eigh(a, b + x / 9, eigvals_only=True, lower=lower) * weights,
+    ):
+        check_grads(read, (a,), 1, **tol)
+
+
+def test_derivatives_of_tridiagonal_matrices():
+    weights, tol = np.array([1, 2, -1, 3], "float32"), {"rtol": 3e-2, "atol": 3e-2}
+    d, e = np.array([1, 2, 4, 3], "float32"), np.array([0.5, 0.25, 0.7], "float32")
+    check_grads(lambda d, e: sl.eigh_tridiagonal(d, e, eigvals_only=True) * weights, (d, e), 1, **tol)
+    check_grads(lambda d, e: sl.eigh_tridiagonal(d, e)[1] ** 2 * weights, (d, e), 1, **tol)
+
+
+def test_eigh_takes_the_mean_of_both_triangles_as_jax_does():
+    a = np.array([[1, 2], [5, 3]], "float32")
+    for lower in (True, False):
+        same(sl.eigh(a, eigvals_only=True, lower=lower), np.linalg.eigvalsh((a + a.T) / 2))
+
+
 def test_compiled_and_mapped():
     a = normal(2, 3, 3) + 3 * np.eye(3, dtype="float32")
 

@@ -12,7 +12,6 @@ import numpy as np
 
 import quire.numpy as qnp
 from quire.ir import dtypes
-from quire.ir.primitives import elementwise as ew
 from quire.ir.primitives import linalg as la
 from quire.ir.primitives import structural as st
 from quire.lax import linalg as ll
@@ -165,8 +164,8 @@ def eigh(
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices, also of generalised problems.
 
     Args:
-        a: (..., n, n), of which one triangle is read.
-        b: Hermitian positive definite, or None for the identity.
+        a: (..., n, n); half the sum of a and its adjoint counts, with `b` one triangle.
+        b: Hermitian positive definite, of which one triangle is read, or None for the identity.
         lower: which triangle.
         eigvals_only: return the eigenvalues alone.
         type: the problem with b: 1: ``a v = w b v``, 2: ``a b v = w v``, 3: ``b a v = w v``.
@@ -187,13 +186,13 @@ def eigh(
     _choice("eigh", "type", type, (1, 2, 3))
     if b is None:
         (x,) = matrices("eigh", a, square=True, module=SCIPY)
-        v, w = ll.eigh(x, lower=lower, symmetrize_input=False)
+        v, w = ll.eigh(x, lower=lower)
         return w if eigvals_only else (w, v)
     x, y = matrices("eigh", a, b, square=True, module=SCIPY)
     if y.aval.shape[-2:] != x.aval.shape[-2:]:
         raise ValueError(f"{SCIPY}.eigh: a {x.aval.short()} and b {y.aval.short()} must have the same size")
-    x = _hermitian(x, lower)
-    l = la.cholesky(y if lower else dagger(y))
+    x, y = la.hermitian(x, lower), la.hermitian(y, lower)
+    l = la.cholesky(y)
     solve = {"lower": True, "left_side": True}
     if type == 1:  # (l^-1 a l^-H) (l^H v) = w (l^H v)
         reduced = dagger(la.triangular_solve(l, dagger(la.triangular_solve(l, x, **solve)), **solve))
@@ -205,14 +204,6 @@ def eigh(
     if type == 3:
         return w, qnp.matmul(l, v)
     return w, la.triangular_solve(l, v, left_side=True, lower=True, transpose_a=True, conjugate_a=True)
-
-
-def _hermitian(x: Value, lower: bool) -> Value:
-    """The Hermitian matrix of one triangle."""
-    half = la.tril(x, -1) if lower else la.triu(x, 1)
-    diagonal = ew.convert_element_type(ew.real(la.diagonal(x)), x.aval.dtype)
-    n = x.aval.shape[-1]
-    return half + dagger(half) + diagonal[..., None, :] * la.eye(n, n, x.aval.dtype)
 
 
 def eigh_tridiagonal(
