@@ -153,6 +153,11 @@ def _option_name(name: str) -> str:
 _NAMES = frozenset(f.name for f in fields(Options) if f.name != "trace_key")
 
 
+def option_names() -> list[str]:
+    """The names of all options."""
+    return sorted(_NAMES)
+
+
 class Config:
     """The process's configuration: read options as attributes, change them with `update`.
 

@@ -39,7 +39,17 @@ class Variable:
     def is_on(self, default: bool) -> bool:
         """Whether the variable says so; 0, false, off and no say that it is not."""
         text = self.text()
-        return default if text is None else text.strip().lower() not in _OFF
+        return default if text is None else says_on(text)
+
+
+def says_on(text: str) -> bool:
+    """Whether a switch of this value is on."""
+    return text.strip().lower() not in _OFF
+
+
+def of_jax(option: str) -> str | None:
+    """The value of JAX's variable for an option, which programs that import jax are run with; None where it is not set."""
+    return os.environ.get(f"JAX_{option.upper()}") or None
 
 
 # -- the first values of options

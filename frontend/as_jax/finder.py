@@ -19,6 +19,7 @@ from typing import Any
 
 from .modules import DISTRIBUTIONS, sources, submodules
 from .report import absent
+from .variables import take
 
 _ROOTS = ("jax", "jaxlib")
 
@@ -143,6 +144,8 @@ def installed() -> bool:
 def install() -> None:
     """Let quire answer `import jax`; once, and before anything has imported the real JAX.
 
+    Options are set as JAX's environment variables say (`variables`).
+
     Raises:
         ImportError: the real jax is imported already.
     """
@@ -157,6 +160,7 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
     importlib.invalidate_caches()
     absent.print_at_exit()
+    take()
 
 
 def _loaded(names: Iterable[str]) -> list[types.ModuleType]:

@@ -82,3 +82,15 @@ print("done")
 """
     ran = _run("-c", program)
     assert ran.stdout == "done\n", ran.stderr
+
+
+def test_variables_of_jax_set_options_where_quires_own_do_not() -> None:
+    program = "import quire.as_jax, jax; print(jax.config.jax_enable_x64, jax.config.jax_default_prng_impl)"
+    ran = _run("-c", program, JAX_ENABLE_X64="1", JAX_DEFAULT_PRNG_IMPL="rbg", QUIRE_ENABLE_X64="")
+    assert ran.stdout == "True rbg\n", ran.stderr
+    ran = _run("-c", program, JAX_ENABLE_X64="True", QUIRE_ENABLE_X64="0")
+    assert ran.stdout == "False threefry2x32\n", ran.stderr
+    ran = _run("-c", program, JAX_DEFAULT_PRNG_IMPL="dice")
+    assert ran.returncode == 1 and "dice" in ran.stderr
+    ran = _run("-c", "import quire; print(quire.config.enable_x64)", JAX_ENABLE_X64="1", QUIRE_ENABLE_X64="")
+    assert ran.stdout == "False\n", ran.stderr

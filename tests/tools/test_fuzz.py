@@ -36,7 +36,7 @@ def test_fixed_programs(first: int, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_programs_of_large_arrays(capsys: pytest.CaptureFixture[str]) -> None:
     """Kernels of several workgroups, blocks and strips, which the other programs' arrays are too small for."""
-    programs = [generate(s, False, large=True) for s in range(12)]
+    programs = [generate(s, False, large=True) for s in range(24)]
     assert sum(any(x.size > 20_000 for x in p.values()) for p in programs) >= 3
     options = ["--large", "--batch", "4", "--no-reduce", "--jobs", "2"]
     status = cli.main([*options, "--seed", "130000000", "--count", "32"])

@@ -14,7 +14,7 @@ from .program import Arg, Program, Transform, pruned, read_names, with_reference
 
 SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65)
 #: With these, and arrays of so many times the usual most, kernels have several workgroups and blocks.
-LARGE_SIZES = (1, 2, 3, 5, 16, 31, 64, 100, 128, 129, 257, 500, 1000, 1023, 2048, 4097, 10_000)
+LARGE_SIZES = (1, 2, 3, 5, 10, 16, 24, 31, 50, 64, 77, 100, 128, 129, 257, 500, 1000, 1023, 2048, 4097, 10_000)
 LARGE_SCALE = 20
 DERIVATIVES = ("gradient", "value_and_gradient", "pushforward", "pullback")
 
@@ -22,7 +22,7 @@ DERIVATIVES = ("gradient", "value_and_gradient", "pushforward", "pullback")
 def _setting(rng: random.Random, x64: bool, stack: list[str], large: bool) -> Setting:
     sizes = [rng.choice(LARGE_SIZES if large else SIZES) for _ in range(3)]
     if large:
-        sizes[0] = rng.choice(LARGE_SIZES[6:])
+        sizes[0] = rng.choice(LARGE_SIZES[9:])
     elif rng.random() < 0.03:
         sizes[0] = rng.choice((300, 300, 5000))
     if 0 in sizes and rng.random() < 0.7:

@@ -101,6 +101,29 @@ def take(b: Builder) -> object:
     return b.emit(f"np.take_along_axis({{0}}, np.argsort({{0}}, axis={axis}), axis={axis})", x)
 
 
+def gathered_rows(b: Builder) -> object:
+    """What is computed of rows that are read by their numbers: differences, products, and what is reduced along them."""
+    x = b.pick("fiu", least_ndim=2, nonempty=True)
+    n = x.shape[0]
+    found = [v for v in b.values if v.kind == "i" and 0 < v.ndim <= 2 and 0 < v.size <= 200]
+    given = [b.one(*found)] if found and b.chance(0.6) else []
+    i = "{1}" if given else f"np.asarray({[b.rng.randrange(-n, n) for _ in range(b.rng.randint(1, 40))]})"
+    one = b.one(
+        f"{{0}}[{i}]",
+        f"{{0}}[{i} % {n}]",
+        f"{{0}}.at[{i}].get(mode='clip')",
+        f"{{0}}.at[{i}].get(mode='fill', fill_value=3)",
+    )
+    two = b.one(one, "{0}[-1]", f"{{0}}[{i} + 1]", f"{{0}}[::-1][{i}]")
+    rows = f"({one} {b.one('-', '*', '+')} {two})"
+    along = ", ".join(f"-{k + 1}" for k in range(x.ndim - 1))
+    forms = [rows, f"np.abs({rows}) + 1"]
+    forms += [f"np.{f}({rows}, axis=({along},))" for f in ("sum", "max", "min")] + [f"np.argmax({rows}, axis=-1)"]
+    if x.kind == "f":
+        forms += [f"api.nn.softmax({rows}, axis=-1)", f"api.nn.logsumexp({rows}, axis=-1)"]
+    return b.emit(b.one(*forms), x, *given)
+
+
 def _values(b: Builder, x: Value, at: str, operands: list[Value]) -> tuple[str, list[Value]]:
     """Values for an update: a number, part of the array itself, another array's part."""
     k = len(operands) + 1
@@ -242,6 +265,8 @@ def several_readers(b: Builder) -> object:
 FAMILY = (
     gather,
     gather,
+    gathered_rows,
+    gathered_rows,
     take,
     update,
     update,
