@@ -89,7 +89,6 @@ class Values(Generic[C]):
         jaxpr = cluster.jaxpr
         if views is not None:
             own = {v: views(i, v, False) for i, v in enumerate(jaxpr.invars) if v in cluster.used}
-            own |= {v: views(i, v, True) for i, v in enumerate(cluster.outvars)}
         rows = {v: Memory(self.elements, buffer, v.aval.dtype) for v, buffer in (own or {}).items()}
         self.starts: dict[Memory, Operand] = {} if views is not None else dict.fromkeys(rows.values(), 0)
         if operands is None:
@@ -98,9 +97,10 @@ class Values(Generic[C]):
         self.inputs.update({v: rows[v] for v in jaxpr.invars if v in rows})
         results = itertools.count() if results is None else iter(results)
         self.outputs = [
-            rows[v] if v in rows else Memory.of(self.elements, next(results), v.aval, result=True)
-            for v in cluster.outvars
-        ]
+            Memory(self.elements, views(i, v, True), v.aval.dtype) if views is not None
+            else rows[v] if v in rows else Memory.of(self.elements, next(results), v.aval, result=True)
+            for i, v in enumerate(cluster.outvars)
+        ]  # fmt: skip
 
     # -- values ----------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from quire.ir import dtypes
 from quire.ir.avals import ShapedArray
 from quire.ir.config import config
 from quire.ir.jaxpr import ClosedJaxpr
+from quire.ir.parser import parse
 from quire.ir.primitive import Primitive
 from quire.ir.primitives import elementwise as ew
 from quire.passes.manager import PassManager
@@ -308,3 +309,22 @@ def test_rounding_to_even_has_numpys_bits(dtype):
         found = np.asarray(quire.jit(lambda x: qnp.round(x))(numbers))
     assert found.dtype == dtype
     np.testing.assert_array_equal(found.view(f"i{found.itemsize}"), np.round(numbers).view(f"i{found.itemsize}"))
+
+
+def test_a_value_that_is_several_results_is_written_to_each():
+    program = parse("""
+    { lambda ; a:f32[65]. let
+        b:f32[65] c:f32[65] d:f32[65] = fusion[
+          axes=()
+          jaxpr={ lambda ; e:f32[65]. let f:f32[65] = sin e g:f32[65] = cos f in (g, g, f) }
+          kind=elementwise
+          space=(65,)
+        ] a
+        h:f32[65] = neg b
+        i:f32[65] = transpose[permutation=(0,)] c
+      in (h, i, d) }""")
+    x = array(65)
+    h, i, d = quire.jit(quire.core.jaxpr_as_fun(program))(x)
+    np.testing.assert_allclose(d, np.sin(x), rtol=1e-6)
+    np.testing.assert_allclose(i, np.cos(np.sin(x)), rtol=1e-6)
+    np.testing.assert_allclose(h, -np.cos(np.sin(x)), rtol=1e-6)
