@@ -162,7 +162,7 @@ def test_why_kernel(gpt: tuple[Program, Stages]) -> None:
     assert "attention_" in answered(lambda: why_kernel(stages, "attention"))
     with pytest.raises(
         InputError,
-        match="the kinds of kernels are alike, attention, columns, elementwise, gather, gemm, rows, scatter_add",
+        match="the kinds of kernels are alike, attention, columns, elementwise, gemm, rows, scatter_add",
     ):
         why_kernel(stages, "bla")
 
