@@ -465,3 +465,32 @@ def _exact(numbers):
     import mpmath
 
     return [mpmath.mpf(float(v)) for v in numbers]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_beta_distribution_at_points_that_are_lost_beside_one(dtype):
+    mpmath = pytest.importorskip("mpmath")
+    at = [
+        (1e-8, 0.02, 2),
+        (1e-8, 0.01, 2),
+        (3e-6, 0.3, 0.5),
+        (1e-30, 1e-3, 50),
+        (0.05, 1, 90),
+        (0.4, 0.3, 40),
+        (0.7, 0.1, 3),
+        (0.03, 8, 250),
+    ]
+    at += [(1e-300, 0.001, 2), (1e-18, 0.001, 2)] if dtype == "float64" else []
+    x, a, b = np.array(at, dtype).T
+    with mpmath.workdps(60):
+        chances = [mpmath.betainc(p, q, 0, v, regularized=True) for p, q, v in map(_exact, zip(a, b, x))]
+        wanted = np.array([[float(v) for v in (1 - c, mpmath.log(c), mpmath.log(1 - c))] for c in chances])
+        densities = [v ** (p - 1) * (1 - v) ** (q - 1) / mpmath.beta(p, q) for p, q, v in map(_exact, zip(a, b, x))]
+        slopes = [float(d / c) for d, c in zip(densities, chances)]
+    tolerance = 1e-5 if dtype == "float32" else 1e-11
+    with config.override(enable_x64=dtype == "float64"):
+        for run in (lambda f: f, quire.jit):
+            for i, f in enumerate((S.beta.sf, S.beta.logcdf, S.beta.logsf)):
+                np.testing.assert_allclose(run(f)(x, a, b), wanted[:, i], rtol=tolerance, err_msg=f.__name__)
+            slope = run(quire.grad(lambda x: S.beta.logcdf(x, a, b).sum()))(x)
+            np.testing.assert_allclose(slope, slopes, rtol=tolerance)

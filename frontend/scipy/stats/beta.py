@@ -22,7 +22,12 @@ def _cdf(y: Value, a: Value, b: Value) -> Value:
 
 
 def _sf(y: Value, a: Value, b: Value) -> Value:
-    return ew.regularized_incomplete_beta(b, a, 1.0 - y)
+    # 1 - y loses what is below its rounding, and the mirrored chance the density times that. Where this is more than the rounding of
+    # 1 - cdf the chance is not mirrored: a small a puts much of it at points that 1 - y takes for 0.
+    direct = (y < 0.5) & (ew.stop_gradient(_logpdf(y, a, b)) > 0.0)
+    first, second = qnp.where(direct, a, b), qnp.where(direct, b, a)
+    chance = ew.regularized_incomplete_beta(first, second, qnp.where(direct, y, 1.0 - y))
+    return qnp.where(direct, 1.0 - chance, chance)
 
 
 def _valid(a: Value, b: Value) -> Value:
