@@ -279,6 +279,53 @@ def test_hyp1f1_far_and_at_poles(x64):
         assert np.isnan(S.hyp1f1(1.0, 2.0, np.nan).item())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_hyp1f1_where_the_asymptotic_series_does_not_converge(dtype):
+    """Its terms grow from the first on where (b - a)(1 - a) is larger than x. The numbers are mpmath's."""
+    points = [
+        (10.0, 20.0, 65.0, 1.04479262429462e21),
+        (10.0, 20.0, -65.0, 6.16437108053108e-8),
+        (-8.5, 12.0, 60.0, -10281.843564097),
+        (0.5, 30.0, 55.0, 2627.75475893115),
+    ]
+    if dtype == "float64":
+        points += [
+            (20.0, 40.0, 150.0, 5.56555207890481e49),
+            (50.0, 100.0, 300.0, 1.23404741642161e96),
+            (-8.5, 12.0, 120.0, -3.13123052371019e22),
+            (20.0, 40.0, -150.0, 3.99333703097867e-16),
+            (2.0, 100.0, 150.0, 24954259.8025848),
+        ]
+    a, b, x, want = (np.array(v, dtype) for v in zip(*points))
+    with config.override(enable_x64=dtype == "float64"):
+        got = quire.jit(S.hyp1f1)(a, b, x)
+    np.testing.assert_allclose(got, want, rtol=2e-5 if dtype == "float32" else 1e-12)
+
+
+def test_derivatives_of_hyp1f1_where_its_series_ends(x64):
+    """The derivative's series does not end there: it alternates for negative x. The numbers are mpmath's."""
+    points = [
+        (-1.0, 0.5, -100.0, -921.302209954279),
+        (0.0, 0.5, -300.0, -7.66562164399113),
+        (-1.0, 0.5, -80.0, -702.628257527191),
+    ]
+    a, b, x, want = (np.array(v) for v in zip(*points))
+    got = quire.jit(quire.grad(lambda a: S.hyp1f1(a, b, x).sum()))(a)
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert quire.grad(S.hyp1f1, 1)(0.0, 0.5, -300.0).item() == 0.0
+    np.testing.assert_allclose(quire.grad(S.hyp1f1, 1)(-1.0, 0.5, -100.0), -400.0, rtol=1e-12)
+
+
+def test_expi_up_to_where_it_overflows(x64):
+    """exp overflows before. The numbers are mpmath's."""
+    x = np.array([600.0, 650.0, 705.0, 709.0, 715.0])
+    want = np.array(
+        [6.29888289138793e257, 3.01418271205057e279, 2.13814897568785e303, 1.16079433665726e305, 4.64362567037057e307]
+    )
+    for run in (lambda f: f, quire.jit):
+        np.testing.assert_allclose(run(S.expi)(x), want, rtol=1e-13)
+
+
 # -- sums of exponentials ---------------------------------------------------------------------------------------------
 
 

@@ -20,9 +20,11 @@ _LIMIT = 5000
 
 
 def _series(
-    upper: Sequence[Value], lower: Sequence[Value], x: Value, partials: bool = False
+    upper: Sequence[Value], lower: Sequence[Value], x: Value, partials: bool = False, first: Value | None = None
 ) -> tuple[Value, list[Value]]:
     """The sum of (u1)_k ... / ((l1)_k ...) x**k / k!, and with `partials` its derivatives by the parameters.
+
+    All is multiplied by `first`, the first term.
 
     The derivatives' terms follow from the terms without a division, so that they are right where a term is zero.
     """
@@ -62,7 +64,8 @@ def _series(
         return k + 1.0, term, total + term, grown, [s + t for s, t in zip(totals, grown)]
 
     nothing = [zero for _ in parameters] if partials else []
-    start = (qnp.asarray(0.0, dtype=x.dtype), one, one, nothing, nothing)
+    first = one if first is None else first
+    start = (qnp.asarray(0.0, dtype=x.dtype), first, first, nothing, nothing)
     _, _, total, _, totals = lax.while_loop(running, step, start)
     return total, totals
 
@@ -78,9 +81,8 @@ def _nonpositive_integer(x: Value) -> Value:
     return (x <= 0) & (x == qnp.round(x))
 
 
-def _gamma_ratio(upper: Sequence[Value], lower: Sequence[Value]) -> Value:
-    """A quotient of products of gamma functions; 0 where one below has a pole."""
-    log: Any = 0.0
+def _gamma_ratio(upper: Sequence[Value], lower: Sequence[Value], log: Any = 0.0) -> Value:
+    """A quotient of products of gamma functions, times exp(log); 0 where one below has a pole."""
     sign: Any = 1.0
     pole: Any = False
     for x in upper:
@@ -105,49 +107,65 @@ def _confluent_far(a: Value, b: Value, x: Value) -> Value:
         alive = alive & (qnp.abs(following) <= qnp.abs(term))
         term = qnp.where(alive, following, 0.0)
         total = total + term
-    return _gamma_ratio([b], [a]) * ew.exp((a - b) * ew.log(x)) * total
+    return _gamma_ratio([b], [a], (a - b) * ew.log(x)) * total
 
 
-def _confluent_parts(a: Value, b: Value, x: Value) -> Any:
-    """How M(a, b, x) is computed: whether Kummer's transformation applies, whether x is large, and safe arguments."""
+def _confluent_parts(a: Value, b: Value, x: Value, slopes: bool = False) -> Any:
+    """How M(a, b, x) is computed: whether Kummer's transformation applies, whether x is large, and safe arguments.
+
+    The series of `slopes`, derivatives by a, do not end where that of the value does.
+    """
     polynomial = _nonpositive_integer(a)
-    mirrored = (x < 0) & ~polynomial
+    mirrored = (x < 0) & (~polynomial | (slopes & (x < -1.0)))
     upper = qnp.where(mirrored, b - a, a)
     size = qnp.where(mirrored, -x, x)
-    far = (size > (100.0 if is_double(x) else 50.0)) & ~polynomial & ~_nonpositive_integer(upper)
+    # The asymptotic expansion's terms fall from the first on, or else the power series is taken while it cannot overflow.
+    falling = size > 2.0 * (qnp.abs(b - upper) + 1.0) * (qnp.abs(1.0 - upper) + 1.0)
+    least, most = (100.0, 1000.0) if is_double(x) else (50.0, 120.0)
+    far = (size > least) & (falling | (size > most))
+    far = far & ~(polynomial & ~mirrored) & ~_nonpositive_integer(upper)
     bad = _nonpositive_integer(b) | qnp.isnan(x) | qnp.isnan(a) | qnp.isnan(b)
     return mirrored, upper, size, far, bad
+
+
+def _confluent_scale(mirrored: Value, size: Value) -> tuple[Value, Value]:
+    """The power series' first term, and a factor to multiply its sum by twice: the sum may overflow where the product does not."""
+    whole, limit = (2.0**-900, 400.0) if is_double(size) else (2.0**-100, 40.0)
+    large = size > limit
+    half = ew.exp(qnp.where(mirrored, -0.5 * size, 0.0))
+    return qnp.where(large, whole, qnp.ones_like(size)), qnp.where(large, whole**-0.5, 1.0) * half
 
 
 @custom_jvp
 def _hyp1f1(a: Value, b: Value, x: Value) -> Value:
     mirrored, upper, size, far, bad = _confluent_parts(a, b, x)
     skip = far | bad
-    near, _ = _series([qnp.where(skip, 1.0, upper)], [qnp.where(skip, 1.0, b)], qnp.where(skip, 0.0, size))
+    first, root = _confluent_scale(mirrored, size)
+    arguments = qnp.where(skip, 1.0, upper), qnp.where(skip, 1.0, b), qnp.where(skip, 0.0, size)
+    near, _ = _series([arguments[0]], [arguments[1]], arguments[2], first=first)
     distant = _confluent_far(qnp.where(far, upper, 1.0), qnp.where(far & ~bad, b, 1.0), qnp.where(far, size, 100.0))
-    factor = ew.exp(qnp.where(mirrored, x, 0.0))
     half = ew.exp(0.5 * size)  # the whole factor may overflow where the product does not
-    value = qnp.where(far, qnp.where(mirrored, distant, half * distant * half), near * factor)
+    value = qnp.where(far, qnp.where(mirrored, distant, half * distant * half), near * root * root)
     value = qnp.where(_nonpositive_integer(b), np.inf, value)
     return qnp.where(qnp.isnan(x) | qnp.isnan(a) | qnp.isnan(b), np.nan, value)
 
 
 def _hyp1f1_by_parameters(a: Value, b: Value, x: Value) -> tuple[Value, Value]:
-    mirrored, upper, size, far, bad = _confluent_parts(a, b, x)
+    mirrored, upper, size, far, bad = _confluent_parts(a, b, x, slopes=True)
     skip = far | bad
     arguments = qnp.where(skip, 1.0, upper), qnp.where(skip, 1.0, b), qnp.where(skip, 0.0, size)
-    _, (by_upper, by_lower) = _series([arguments[0]], [arguments[1]], arguments[2], partials=True)
+    first, root = _confluent_scale(mirrored, size)
+    _, (by_upper, by_lower) = _series([arguments[0]], [arguments[1]], arguments[2], True, first)
     distant = qnp.where(far, upper, 1.0), qnp.where(far & ~bad, b, 1.0), qnp.where(far, size, 100.0)
     half = qnp.where(mirrored, 1.0, ew.exp(qnp.where(far, 0.5 * size, 0.0)))
     one = qnp.ones_like(x)
     far_upper = jvp(lambda u: _confluent_far(u, *distant[1:]), (distant[0],), (one,))[1] * half * half
     far_lower = jvp(lambda v: _confluent_far(distant[0], v, distant[2]), (distant[1],), (one,))[1] * half * half
-    factor = ew.exp(qnp.where(mirrored, x, 0.0))
-    by_upper = qnp.where(far, far_upper, by_upper * factor)
-    by_lower = qnp.where(far, far_lower, by_lower * factor)
+    by_upper = qnp.where(far, far_upper, by_upper * root * root)
+    by_lower = qnp.where(far, far_lower, by_lower * root * root)
     by_a = qnp.where(mirrored, -by_upper, by_upper)
     by_b = qnp.where(mirrored, by_lower + by_upper, by_lower)
-    return by_a, by_b
+    return by_a, qnp.where(a == 0, 0.0, by_b)
 
 
 define_partials(

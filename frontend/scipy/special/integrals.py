@@ -53,12 +53,18 @@ def _expi_scaled(x: Any) -> Any:
 
 
 def _expi_far(r: Any) -> Any:
-    return _expi_scaled(24.0 / r)
+    # exp(x), and so SciPy's value, overflows for the largest x, for which the asymptotic series is exact.
+    x = 24.0 / r
+    series = sum(math.factorial(k) / x**k for k in range(20))
+    return np.where(x > 600.0, series, _expi_scaled(np.minimum(x, 600.0)))
+
+
+_EXPI_END = 24.0 / 720.0  # Ei is infinite before 720
 
 
 _EXPI_6 = Chebyshev(_expi_scaled, 6.0, 12.0, 26)
 _EXPI_12 = Chebyshev(_expi_scaled, 12.0, 24.0, 26)
-_EXPI_24 = Chebyshev(_expi_far, 24.0 / 700.0, 1.0, 26)
+_EXPI_24 = Chebyshev(_expi_far, _EXPI_END, 1.0, 26)
 
 
 def _expi_positive(x: Value) -> Value:
@@ -72,7 +78,7 @@ def _expi_positive(x: Value) -> Value:
     low = log + from_zero * horner(small, terms)
     table = qnp.where(middle, _EXPI_6(qnp.clip(x, 6.0, 12.0)), _EXPI_12(qnp.clip(x, 12.0, 24.0)))
     far = qnp.maximum(x, 24.0)
-    table = qnp.where(x < 24.0, table, _EXPI_24(qnp.maximum(24.0 / far, 24.0 / 700.0)))
+    table = qnp.where(x < 24.0, table, _EXPI_24(qnp.maximum(24.0 / far, _EXPI_END)))
     # exp(x) / x in two factors: it is finite for some x for which exp(x) is not
     half = ew.exp(0.5 * qnp.maximum(x, 1.0))
     high = half / qnp.maximum(x, 1.0) * half * table
